@@ -152,6 +152,7 @@ pub(crate) mod tests {
             agent: AgentId::parse("agent-01").unwrap(),
             key: "agent-01:c:1:0".into(),
             prompt: Prompt {
+                epoch: None,
                 turn: 1,
                 about: TurnSubject::Task {
                     task_id: TaskId::parse("t-1").unwrap(),

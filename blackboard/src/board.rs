@@ -10,11 +10,12 @@ use crate::{
 };
 use actix::prelude::*;
 use protocol::{
-    ids::{AgentId, TaskId},
+    ids::AgentId,
     log_throttle::LogThrottle,
     principal::Principal,
     problem::{Problem, Reason},
     signal::{Cursor, Selector, Signal, SignalRecord},
+    task::OpenTaskKey,
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -189,7 +190,7 @@ impl Board {
     pub async fn claim(
         &self,
         by: &Principal,
-        task: &TaskId,
+        task: &OpenTaskKey,
         holder: &AgentId,
         lease: Duration,
     ) -> Result<ClaimView, Problem> {
@@ -197,7 +198,12 @@ impl Board {
     }
 
     /// Restarts the lease of the claim of `epoch`.
-    pub async fn renew(&self, by: &Principal, task: &TaskId, epoch: Revision) -> Result<ClaimView, Problem> {
+    pub async fn renew(
+        &self,
+        by: &Principal,
+        task: &OpenTaskKey,
+        epoch: Revision,
+    ) -> Result<ClaimView, Problem> {
         self.change(by, task, ClaimChange::Renew { epoch }).await
     }
 
@@ -205,7 +211,7 @@ impl Board {
     pub async fn release(
         &self,
         by: &Principal,
-        task: &TaskId,
+        task: &OpenTaskKey,
         epoch: Revision,
     ) -> Result<ClaimView, Problem> {
         self.change(by, task, ClaimChange::End { epoch, state: ClaimState::Released }).await
@@ -215,19 +221,24 @@ impl Board {
     pub async fn complete(
         &self,
         by: &Principal,
-        task: &TaskId,
+        task: &OpenTaskKey,
         epoch: Revision,
     ) -> Result<ClaimView, Problem> {
         self.change(by, task, ClaimChange::End { epoch, state: ClaimState::Completed }).await
     }
 
     /// Ends the claim of `epoch` as failed.
-    pub async fn fail(&self, by: &Principal, task: &TaskId, epoch: Revision) -> Result<ClaimView, Problem> {
+    pub async fn fail(
+        &self,
+        by: &Principal,
+        task: &OpenTaskKey,
+        epoch: Revision,
+    ) -> Result<ClaimView, Problem> {
         self.change(by, task, ClaimChange::End { epoch, state: ClaimState::Failed }).await
     }
 
     /// The claim on `task`.
-    pub async fn claim_of(&self, task: &TaskId) -> Result<ClaimView, Problem> {
+    pub async fn claim_of(&self, task: &OpenTaskKey) -> Result<ClaimView, Problem> {
         self.ask(GetClaim(task.clone())).await
     }
 
@@ -237,7 +248,12 @@ impl Board {
         self.ask(GetBoardSnapshot).await.map(|snapshot| BoardSnapshot { restarts, ..snapshot })
     }
 
-    async fn change(&self, by: &Principal, task: &TaskId, change: ClaimChange) -> Result<ClaimView, Problem> {
+    async fn change(
+        &self,
+        by: &Principal,
+        task: &OpenTaskKey,
+        change: ClaimChange,
+    ) -> Result<ClaimView, Problem> {
         self.ask(messages::ChangeClaim { by: by.clone(), task: task.clone(), change }).await
     }
 
@@ -259,7 +275,7 @@ pub struct BlackboardActor {
     store: SharedStore,
     config: Arc<BoardConfig>,
     clock: BoardClock,
-    leases: BTreeMap<TaskId, ActiveLease>,
+    leases: BTreeMap<OpenTaskKey, ActiveLease>,
     /// Signals that wait for the next commit.
     pending: Vec<publish::PendingSignal>,
     in_flight: usize,
@@ -308,7 +324,7 @@ impl Actor for BlackboardActor {
 }
 
 impl BlackboardActor {
-    fn lease(&self, task: &TaskId) -> Option<Lease> {
+    fn lease(&self, task: &OpenTaskKey) -> Option<Lease> {
         self.leases.get(task).map(|holding| holding.lease)
     }
 

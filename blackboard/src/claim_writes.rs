@@ -8,10 +8,11 @@ use crate::{
 };
 use bytes::Bytes;
 use protocol::{
-    ids::{AgentId, TaskId},
+    ids::AgentId,
     principal::Principal,
     problem::{Problem, Reason},
-    signal::{Signal, SignalType},
+    signal::{OFFER, Signal, SignalType},
+    task::OpenTaskKey,
     time::{NodeTime, WallTime},
 };
 use serde_json::{Map, json};
@@ -39,7 +40,7 @@ pub enum EndDecision {
 
 impl ClaimWrite {
     /// The batch to commit; the claim's row is its first write.
-    pub fn batch(self, task: &TaskId) -> Result<Batch, Problem> {
+    pub fn batch(self, task: &OpenTaskKey) -> Result<Batch, Problem> {
         let key = claims::claim_key(signals::OWNER, task);
         let expectation = match self.swap.expected {
             0 => Expectation::Absent(key.clone()),
@@ -56,11 +57,14 @@ impl ClaimWrite {
 
 /// All claims, oldest first.
 pub fn all_claims() -> Filter {
-    Filter::One(Key::new(&[signals::OWNER, "claim"]))
+    Filter::Below(Key::new(&[signals::OWNER, "claim"]))
 }
 
 /// The stored claim on `task`, if there is one.
-pub fn find_claim(store: &(impl Snapshot + ?Sized), task: &TaskId) -> Result<Option<StoredClaim>, Problem> {
+pub fn find_claim(
+    store: &(impl Snapshot + ?Sized),
+    task: &OpenTaskKey,
+) -> Result<Option<StoredClaim>, Problem> {
     match store.latest(&claims::claim_key(signals::OWNER, task))? {
         None => Ok(None),
         Some(record) => match StoredClaim::of(&record) {
@@ -74,7 +78,7 @@ pub fn find_claim(store: &(impl Snapshot + ?Sized), task: &TaskId) -> Result<Opt
 pub fn decide_take(
     store: &(impl Snapshot + ?Sized),
     by: &Principal,
-    task: &TaskId,
+    task: &OpenTaskKey,
     holder: &AgentId,
     requested: Duration,
     lease: Option<Lease>,
@@ -98,13 +102,13 @@ pub fn decide_take(
 pub fn decide_end(
     store: &(impl Snapshot + ?Sized),
     by: &Principal,
-    task: &TaskId,
+    task: &OpenTaskKey,
     epoch: Revision,
     state: ClaimState,
     wall: WallTime,
 ) -> Result<EndDecision, Problem> {
     let now = find_claim(store, task)?;
-    let Some(swap) = claims::end(now.as_ref(), by, epoch, state, wall)? else {
+    let Some(mut swap) = claims::end(now.as_ref(), by, epoch, state, wall)? else {
         let missing = || Problem::new(Reason::ClaimNotFound, "nobody has claimed this task");
         return now.map(EndDecision::AlreadyEnded).ok_or_else(missing);
     };
@@ -120,8 +124,11 @@ pub fn decide_end(
     refs.insert("epoch".into(), json!(epoch));
     if !is_done {
         refs.extend(offer.iter().flat_map(|offer| offer.refs.clone()));
-        refs.extend(offer.iter().map(publisher));
+        refs.extend(offer.iter().map(|offer| (OFFER.to_owned(), json!(offer.id))));
         refs.insert("reason".into(), json!("released"));
+    }
+    if is_done {
+        swap.row.offer = offer.as_ref().map(signals::offer_digest);
     }
     let holder = swap.row.holder.clone();
     let signal = (is_done || offer.is_some())
@@ -134,7 +141,7 @@ pub fn decide_end(
 /// claim is not held under this lease, or the lease still runs.
 pub fn decide_expire(
     store: &(impl Snapshot + ?Sized),
-    task: &TaskId,
+    task: &OpenTaskKey,
     lease: Lease,
     now: NodeTime,
     wall: WallTime,
@@ -145,7 +152,7 @@ pub fn decide_expire(
     };
     let signal = find_offer(store, task)?.map(|offer| {
         let mut refs = offer.refs.clone();
-        refs.extend([publisher(&offer)]);
+        refs.insert(OFFER.to_owned(), json!(offer.id));
         refs.insert("reason".into(), json!("lease-expired"));
         refs.insert("epoch".into(), json!(lease.epoch));
         refs.insert("formerHolder".into(), json!(swap.row.holder));
@@ -155,12 +162,11 @@ pub fn decide_expire(
     Ok(Some(ClaimWrite { swap, signal, obsolete_offer: None }))
 }
 
-/// The reference that names the first publisher of a repeated offer.
-fn publisher(offer: &Signal) -> (String, serde_json::Value) {
-    (protocol::signal::PUBLISHER.to_owned(), json!(offer.from))
-}
-
-fn find_offer(store: &(impl Snapshot + ?Sized), task: &TaskId) -> Result<Option<Signal>, Problem> {
+/// The stored offer of `task`, if there is one.
+pub(crate) fn find_offer(
+    store: &(impl Snapshot + ?Sized),
+    task: &OpenTaskKey,
+) -> Result<Option<Signal>, Problem> {
     let record = store.latest(&signals::offer_key(task))?;
     Ok(record.and_then(|record| serde_json::from_slice(&record.value).ok()))
 }

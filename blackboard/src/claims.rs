@@ -5,9 +5,10 @@
 
 use crate::store::{Key, Record, Revision};
 use protocol::{
-    ids::{AgentId, TaskId},
+    ids::{AgentId, Digest, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
+    task::OpenTaskKey,
     time::{NodeTime, WallTime},
 };
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,9 @@ pub struct ClaimRow {
     /// The epoch that ended; a held claim's epoch is its own revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Revision>,
+    /// The digest of what was offered, once the work is done or has failed; the offer itself is deleted then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offer: Option<Digest>,
     /// When it was written.
     pub at: WallTime,
 }
@@ -81,6 +85,8 @@ pub struct ClaimSwap {
 pub struct ClaimView {
     /// The claimed task.
     pub task_id: TaskId,
+    /// The principal that the task's id belongs to.
+    pub publisher: Principal,
     /// Its state.
     pub state: ClaimState,
     /// The present or last holder.
@@ -96,8 +102,15 @@ pub struct ClaimView {
 }
 
 /// The key of the claim on `task`.
-pub fn claim_key(owner: &str, task: &TaskId) -> Key {
-    Key::new(&[owner, "claim", task.as_str()])
+pub fn claim_key(owner: &str, task: &OpenTaskKey) -> Key {
+    Key::new(&[owner, "claim", &task.publisher.to_string(), task.task_id.as_str()])
+}
+
+/// The task of a claim's record.
+pub fn claimed_task(record: &Record) -> Option<OpenTaskKey> {
+    let mut tokens = record.key.tokens();
+    let task_id = TaskId::parse(&tokens.pop()?).ok()?;
+    Some(OpenTaskKey { publisher: Principal::try_from(tokens.pop()?).ok()?, task_id })
 }
 
 impl StoredClaim {
@@ -123,9 +136,10 @@ impl StoredClaim {
     }
 
     /// The public view.
-    pub fn claim(&self, task: &TaskId, lease: Option<Lease>, now: NodeTime) -> ClaimView {
+    pub fn claim(&self, task: &OpenTaskKey, lease: Option<Lease>, now: NodeTime) -> ClaimView {
         ClaimView {
-            task_id: task.clone(),
+            task_id: task.task_id.clone(),
+            publisher: task.publisher.clone(),
             state: self.row.state,
             holder: self.row.holder.clone(),
             epoch: self.epoch(),
@@ -163,6 +177,7 @@ pub fn claim(
         by: by.clone(),
         lease_ms: millis(requested),
         epoch: None,
+        offer: None,
         at: wall,
     };
     Ok(ClaimSwap { expected: claim.map_or(0, |claim| claim.revision), row })

@@ -7,10 +7,11 @@ use crate::{
 };
 use futures_util::Stream;
 use protocol::{
-    ids::{AgentId, TaskId},
+    ids::AgentId,
     principal::Principal,
     problem::Problem,
     signal::{Cursor, Selector, Signal, SignalRecord},
+    task::OpenTaskKey,
 };
 use std::{pin::Pin, time::Duration};
 
@@ -90,7 +91,7 @@ impl Blackboard {
     pub async fn claim(
         &self,
         by: &Principal,
-        task: &TaskId,
+        task: &OpenTaskKey,
         holder: &AgentId,
         lease: Duration,
     ) -> Result<ClaimView, Problem> {
@@ -101,7 +102,7 @@ impl Blackboard {
     }
 
     /// Restarts the lease; `fenced` if `epoch` is not in force.
-    pub async fn renew(&self, by: &Principal, task: &TaskId, epoch: u64) -> Result<ClaimView, Problem> {
+    pub async fn renew(&self, by: &Principal, task: &OpenTaskKey, epoch: u64) -> Result<ClaimView, Problem> {
         match &self.0 {
             BoardBackend::Local(board) => board.renew(by, task, epoch).await,
             BoardBackend::Remote(remote) => remote.change(by, task, "renew", epoch).await,
@@ -109,7 +110,12 @@ impl Blackboard {
     }
 
     /// Releases the claim and offers the task again if it was offered; `fenced` if `epoch` is not in force.
-    pub async fn release(&self, by: &Principal, task: &TaskId, epoch: u64) -> Result<ClaimView, Problem> {
+    pub async fn release(
+        &self,
+        by: &Principal,
+        task: &OpenTaskKey,
+        epoch: u64,
+    ) -> Result<ClaimView, Problem> {
         match &self.0 {
             BoardBackend::Local(board) => board.release(by, task, epoch).await,
             BoardBackend::Remote(remote) => remote.change(by, task, "release", epoch).await,
@@ -117,7 +123,12 @@ impl Blackboard {
     }
 
     /// Ends the claim as completed; `fenced` if `epoch` is not in force.
-    pub async fn complete(&self, by: &Principal, task: &TaskId, epoch: u64) -> Result<ClaimView, Problem> {
+    pub async fn complete(
+        &self,
+        by: &Principal,
+        task: &OpenTaskKey,
+        epoch: u64,
+    ) -> Result<ClaimView, Problem> {
         match &self.0 {
             BoardBackend::Local(board) => board.complete(by, task, epoch).await,
             BoardBackend::Remote(remote) => remote.change(by, task, "complete", epoch).await,
@@ -125,7 +136,7 @@ impl Blackboard {
     }
 
     /// Ends the claim as failed; `fenced` if `epoch` is not in force.
-    pub async fn fail(&self, by: &Principal, task: &TaskId, epoch: u64) -> Result<ClaimView, Problem> {
+    pub async fn fail(&self, by: &Principal, task: &OpenTaskKey, epoch: u64) -> Result<ClaimView, Problem> {
         match &self.0 {
             BoardBackend::Local(board) => board.fail(by, task, epoch).await,
             BoardBackend::Remote(remote) => remote.change(by, task, "fail", epoch).await,
@@ -133,7 +144,7 @@ impl Blackboard {
     }
 
     /// The claim on `task`; `claim_not_found` if there is none.
-    pub async fn claim_of(&self, by: &Principal, task: &TaskId) -> Result<ClaimView, Problem> {
+    pub async fn claim_of(&self, by: &Principal, task: &OpenTaskKey) -> Result<ClaimView, Problem> {
         match &self.0 {
             BoardBackend::Local(board) => board.claim_of(task).await,
             BoardBackend::Remote(remote) => remote.claim_of(by, task).await,

@@ -18,6 +18,7 @@ use std::{
         Arc, PoisonError, RwLock, Weak,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 use tokio::{sync::watch, task::AbortHandle};
 
@@ -146,9 +147,21 @@ impl Feed {
     }
 }
 
+/// The pause after `failures` errors in a row: nothing after the first, then from 20 ms doubling up to about 5 s.
+fn restart_pause(failures: u32) -> Duration {
+    match failures {
+        0 | 1 => Duration::ZERO,
+        _ => Duration::from_millis(10 << (failures - 1).min(9)),
+    }
+}
+
 async fn follow(feed: Weak<Feed>, mut watch: store::StoreWatch) {
+    let mut failures = 0;
     loop {
         let outcome = watch.next().await;
+        failures = if outcome.is_ok() { 0 } else { failures + 1 };
+        // The same record may be damaged again and again.
+        tokio::time::sleep(restart_pause(failures)).await;
         let Some(feed) = feed.upgrade() else { return };
         let cursor = match outcome {
             Ok(records) => {

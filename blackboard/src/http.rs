@@ -5,12 +5,7 @@ mod stream;
 
 use crate::{board::Board, refusal::Refusal, resource::resource};
 use actix_web::{HttpRequest, HttpResponse, http::Method, web};
-use protocol::{
-    ids::{AgentId, TaskId},
-    principal::Principal,
-    problem::{Problem, Reason},
-    routes,
-};
+use protocol::{ids::AgentId, principal::Principal, routes};
 use serde::Deserialize;
 use serde_json::json;
 use std::time::Duration;
@@ -64,8 +59,9 @@ struct EpochBody {
     epoch: u64,
 }
 
-async fn claim(board: BoardData, by: CallerId, task: web::Path<String>, body: web::Bytes) -> BoardResult {
-    let (task, ClaimBody { lease_ms, holder }) = (parse_task_id(&task)?, request::parse_body(&body)?);
+async fn claim(board: BoardData, by: CallerId, request: HttpRequest, body: web::Bytes) -> BoardResult {
+    let task = request::claimed_task(&request, &by)?;
+    let ClaimBody { lease_ms, holder } = request::parse_body(&body)?;
     let holder = match (holder, &*by) {
         (Some(holder), _) => holder,
         (None, Principal::Agent(id) | Principal::User(id)) => id.clone(),
@@ -74,33 +70,28 @@ async fn claim(board: BoardData, by: CallerId, task: web::Path<String>, body: we
     Ok(HttpResponse::Ok().json(claim))
 }
 
-async fn renew(board: BoardData, by: CallerId, task: web::Path<String>, body: web::Bytes) -> BoardResult {
-    let (task, EpochBody { epoch }) = (parse_task_id(&task)?, request::parse_body(&body)?);
+async fn renew(board: BoardData, by: CallerId, request: HttpRequest, body: web::Bytes) -> BoardResult {
+    let (task, EpochBody { epoch }) = (request::claimed_task(&request, &by)?, request::parse_body(&body)?);
     Ok(HttpResponse::Ok().json(board.renew(&by, &task, epoch).await?))
 }
 
-async fn release(board: BoardData, by: CallerId, task: web::Path<String>, body: web::Bytes) -> BoardResult {
-    let (task, EpochBody { epoch }) = (parse_task_id(&task)?, request::parse_body(&body)?);
+async fn release(board: BoardData, by: CallerId, request: HttpRequest, body: web::Bytes) -> BoardResult {
+    let (task, EpochBody { epoch }) = (request::claimed_task(&request, &by)?, request::parse_body(&body)?);
     Ok(HttpResponse::Ok().json(board.release(&by, &task, epoch).await?))
 }
 
-async fn complete(board: BoardData, by: CallerId, task: web::Path<String>, body: web::Bytes) -> BoardResult {
-    let (task, EpochBody { epoch }) = (parse_task_id(&task)?, request::parse_body(&body)?);
+async fn complete(board: BoardData, by: CallerId, request: HttpRequest, body: web::Bytes) -> BoardResult {
+    let (task, EpochBody { epoch }) = (request::claimed_task(&request, &by)?, request::parse_body(&body)?);
     Ok(HttpResponse::Ok().json(board.complete(&by, &task, epoch).await?))
 }
 
-async fn fail(board: BoardData, by: CallerId, task: web::Path<String>, body: web::Bytes) -> BoardResult {
-    let (task, EpochBody { epoch }) = (parse_task_id(&task)?, request::parse_body(&body)?);
+async fn fail(board: BoardData, by: CallerId, request: HttpRequest, body: web::Bytes) -> BoardResult {
+    let (task, EpochBody { epoch }) = (request::claimed_task(&request, &by)?, request::parse_body(&body)?);
     Ok(HttpResponse::Ok().json(board.fail(&by, &task, epoch).await?))
 }
 
-async fn get_claim(board: BoardData, _by: CallerId, task: web::Path<String>) -> BoardResult {
-    Ok(HttpResponse::Ok().json(board.claim_of(&parse_task_id(&task)?).await?))
-}
-
-fn parse_task_id(task: &str) -> Result<TaskId, Problem> {
-    TaskId::parse(task)
-        .map_err(|bad| Problem::new(Reason::InvalidField, bad.to_string()).with("field", "task"))
+async fn get_claim(board: BoardData, by: CallerId, request: HttpRequest) -> BoardResult {
+    Ok(HttpResponse::Ok().json(board.claim_of(&request::claimed_task(&request, &by)?).await?))
 }
 
 #[cfg(test)]

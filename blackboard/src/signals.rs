@@ -2,6 +2,8 @@
 
 use crate::{
     access::BOARD,
+    claim_writes,
+    claims::StoredClaim,
     store::{Batch, Expectation, Filter, Key, Record, Revision, Snapshot, Write},
 };
 use bytes::Bytes;
@@ -9,11 +11,14 @@ use protocol::{
     ids::{AgentId, Digest, MessageId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
-    signal::{BOARD_ID_PREFIX, Cursor, SIGNAL_TYPES, Selector, Signal, SignalRecord, SignalType},
+    signal::{BOARD_ID_PREFIX, Cursor, PUBLISHER, SIGNAL_TYPES, Selector, Signal, SignalRecord, SignalType},
+    task::OpenTaskKey,
     time::WallTime,
+    trace::TRACEPARENT,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// The owner of the board's keys.
 pub const OWNER: &str = "board";
@@ -62,9 +67,16 @@ pub(crate) fn all_offers() -> Filter {
     Filter::Below(Key::new(&[OWNER, OFFERS]))
 }
 
-/// The key of the last `task.available` of `task`.
-pub(crate) fn offer_key(task: &TaskId) -> Key {
-    Key::new(&[OWNER, OFFERS, task.as_str()])
+/// The key of the last offer of `task`.
+pub(crate) fn offer_key(task: &OpenTaskKey) -> Key {
+    Key::new(&[OWNER, OFFERS, &task.publisher.to_string(), task.task_id.as_str()])
+}
+
+/// The digest of what a signal offers, without its trace.
+pub(crate) fn offer_digest(offer: &Signal) -> Digest {
+    let Signal { subject, capability, refs, .. } = offer;
+    let refs: BTreeMap<_, _> = refs.iter().filter(|(name, _)| *name != TRACEPARENT).collect();
+    Digest::of(json!([subject, capability, refs]).to_string().as_bytes())
 }
 
 /// The narrowest store filter that admits every signal of `selector`.
@@ -107,8 +119,10 @@ pub fn check_selector(selector: &Selector) -> Result<(), Problem> {
     }
 }
 
-/// Validates `signal` and builds the batch that publishes it once.
+/// Validates `signal` and builds the batch that publishes it once. An offer names its publisher from here on. Another offer
+/// of the same publisher under the same task id is refused.
 pub fn prepare_write(
+    store: &(impl Snapshot + ?Sized),
     by: &Principal,
     signal: &Signal,
     now: WallTime,
@@ -117,22 +131,51 @@ pub fn prepare_write(
     if let Err(bad) = MessageId::parse(&signal.id) {
         return Err(Problem::new(Reason::InvalidField, format!("id: {bad}")).with("field", "id"));
     }
-    let text = Bytes::from(json(signal)?);
+    let mut text = Bytes::from(json(signal)?);
     if text.len() > max_bytes {
         let message = format!("the signal has {} bytes of JSON, the limit is {max_bytes}", text.len());
         return Err(Problem::new(Reason::PayloadTooLarge, message).with("limit", max_bytes));
     }
+    let (mut writes, mut expectations) = (Vec::with_capacity(3), Vec::with_capacity(2));
+    if let (true, Some(task_id)) = (signal.kind == SignalType::task_available(), &signal.task_id) {
+        let mut offer = signal.clone();
+        offer.refs.insert(PUBLISHER.to_owned(), json!(by));
+        text = Bytes::from(json(&offer)?);
+        let task = OpenTaskKey { publisher: by.clone(), task_id: task_id.clone() };
+        let record = store.latest(&offer_key(&task))?;
+        let claim = claim_writes::find_claim(store, &task)?;
+        check_same_offer(&offer, record.as_ref(), claim.as_ref())?;
+        if claim.is_none_or(|claim| claim.row.offer.is_none()) {
+            expectations.push(match record {
+                Some(record) => Expectation::At(record.key, record.revision),
+                None => Expectation::Absent(offer_key(&task)),
+            });
+            writes.push(Write::Put(offer_key(&task), text.clone()));
+        }
+    }
     let digest = Digest::of(&text);
     let dedup_key = Key::new(&[OWNER, DEDUP, &by.to_string(), signal.from.as_str(), &signal.id]);
     let log_key = log_key(&signal.kind);
-    let mut writes = Vec::with_capacity(3);
-    if let (true, Some(task)) = (signal.kind == SignalType::task_available(), &signal.task_id) {
-        writes.push(Write::Put(offer_key(task), text.clone()));
-    }
+    expectations.push(Expectation::Absent(dedup_key.clone()));
     writes.push(Write::Put(dedup_key.clone(), Bytes::from(json(&DedupRow { digest, at: now })?)));
     writes.push(Write::Append(log_key.clone(), text));
-    let batch = Batch { writes, expectations: vec![Expectation::Absent(dedup_key.clone())] };
-    Ok(SignalWrite { batch, dedup_key, log_key, digest })
+    Ok(SignalWrite { batch: Batch { writes, expectations }, dedup_key, log_key, digest })
+}
+
+/// Refuses an offer that differs from the stored one, or from the one that was done.
+fn check_same_offer(
+    offer: &Signal,
+    stored: Option<&Record>,
+    claim: Option<&StoredClaim>,
+) -> Result<(), Problem> {
+    let stored = stored.and_then(|record| serde_json::from_slice::<Signal>(&record.value).ok());
+    let known = stored.as_ref().map(offer_digest).or_else(|| claim?.row.offer);
+    if known.is_none_or(|known| known == offer_digest(offer)) {
+        return Ok(());
+    }
+    let task = offer.task_id.as_ref().map(TaskId::as_str).unwrap_or_default();
+    let message = format!("taskId: {} has offered another task as {task}", offer.from);
+    Err(Problem::new(Reason::TaskIdReused, message).with("field", "taskId"))
 }
 
 /// The first revision of the signal with the dedup row `dedup_key`; `None` without such a row. Refused if the row has
@@ -159,24 +202,26 @@ pub fn first_revision(
     Ok(Some(revision))
 }
 
-/// The board's own signal about a claim on `task`, sent as `from` or as the board. Subject and capability are those of
-/// the task's last offer.
+/// The board's own signal about a claim on `task`, sent as `from` or as the board. It names the publisher of the task.
+/// Subject and capability are those of the task's last offer.
 pub(crate) fn claim_signal(
     kind: SignalType,
-    task: &TaskId,
+    task: &OpenTaskKey,
     from: Option<&AgentId>,
     offer: Option<&Signal>,
     basis: u64,
-    refs: Map<String, Value>,
+    mut refs: Map<String, Value>,
     now: WallTime,
 ) -> Signal {
+    let OpenTaskKey { publisher, task_id } = task;
+    refs.insert(PUBLISHER.to_owned(), json!(publisher));
     let board = || AgentId::parse(BOARD).unwrap_or_else(|_| unreachable!("the board's name is an id"));
     Signal {
-        id: format!("{BOARD_ID_PREFIX}{kind}:{task}:{basis}"),
+        id: format!("{BOARD_ID_PREFIX}{kind}:{publisher}:{task_id}:{basis}"),
         kind,
         from: from.cloned().unwrap_or_else(board),
         subject: offer.and_then(|offer| offer.subject.clone()),
-        task_id: Some(task.clone()),
+        task_id: Some(task_id.clone()),
         capability: offer.and_then(|offer| offer.capability.clone()),
         refs,
         at: now,

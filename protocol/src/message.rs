@@ -138,6 +138,27 @@ impl Payload {
         }
     }
 
+    /// The award that it reports under, if it is a report of awarded work.
+    pub fn reported_epoch(&self) -> Option<Epoch> {
+        match self {
+            Self::TaskUpdate(p) => p.epoch,
+            Self::TaskResponse(p) => p.epoch,
+            Self::AwardAccept(p) => Some(p.epoch),
+            Self::TaskRequest(_)
+            | Self::TaskCancel(_)
+            | Self::TaskAnswer(_)
+            | Self::HelpRequest(_)
+            | Self::HelpResponse(_)
+            | Self::Broadcast(_)
+            | Self::Cfp(_)
+            | Self::Bid(_)
+            | Self::NoBid(_)
+            | Self::Award(_)
+            | Self::AwardDecline(_)
+            | Self::Reject(_) => None,
+        }
+    }
+
     /// The content as JSON, without its kind.
     pub fn to_json(&self) -> Value {
         serde_json::json!(PayloadContent(self))
@@ -171,6 +192,9 @@ fn missing(said: &str) -> Option<&str> {
 pub type Seq = u64;
 /// The revision of the claim under which work is done; grows with every new award.
 pub type Epoch = u64;
+
+/// The reason of a `no-bid` or an `award-decline` if all places of the bidder are taken.
+pub const BUSY: &str = "busy";
 
 macro_rules! payload {
     ($(#[$doc:meta])* $name:ident { $($(#[$fdoc:meta])* $(=> #[$fattr:meta])* $field:ident: $ty:ty,)* }) => {
@@ -409,6 +433,9 @@ payload! {
         /// How long the bid is valid.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         valid_for_ms: Option<u64>,
+        /// When the bidder could start, if not at once.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        starts_in_ms: Option<u64>,
     }
 }
 
@@ -417,8 +444,11 @@ payload! {
     NoBid {
         /// The task.
         task_id: TaskId,
-        /// Why.
+        /// Why; [`BUSY`] if all places of the bidder are taken.
         reason: String,
+        /// When a place is expected to be free, if the reason is [`BUSY`].
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        free_in_ms: Option<u64>,
     }
 }
 
@@ -456,8 +486,11 @@ payload! {
         task_id: TaskId,
         /// The award.
         epoch: Epoch,
-        /// Why.
+        /// Why; [`BUSY`] if all places of the bidder are taken.
         reason: String,
+        /// When a place is expected to be free, if the reason is [`BUSY`].
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        free_in_ms: Option<u64>,
     }
 }
 

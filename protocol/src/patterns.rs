@@ -12,6 +12,7 @@ pub mod contract_net;
 pub mod delegation;
 pub mod help_request;
 pub mod joint;
+pub mod offer;
 pub mod open_task;
 pub mod reaction;
 pub mod redelivery;
@@ -22,7 +23,7 @@ use crate::{
     card::Card,
     envelope::Envelope,
     ids::{AgentId, Capability},
-    message::{Epoch, MessageKind},
+    message::{Epoch, MessageKind, Payload},
     principal::Principal,
     task::TaskSpec,
     time::{NodeTime, WallTime},
@@ -50,9 +51,14 @@ pub trait Pattern: Serialize + DeserializeOwned {
     /// Handles `event` and returns the effects. The same state and event give the same effects in the same order.
     fn on(&mut self, event: &Event<Self::Label, Self::Timer>) -> Vec<Effect<Self::Label, Self::Timer>>;
 
-    /// Whether it is running work of this agent, which counts against the card's `maxParallel`.
-    fn is_work(&self) -> bool {
-        false
+    /// How far its work is, if it is unfinished work of this agent.
+    fn work(&self) -> Option<WorkPhase> {
+        None
+    }
+
+    /// How far its auction is, if it waits for a place at a bidder or has one.
+    fn auction(&self) -> Option<AuctionView<'_>> {
+        None
     }
 
     /// Whether another bidder would get the work if it is handed back.
@@ -62,6 +68,16 @@ pub trait Pattern: Serialize + DeserializeOwned {
 
     /// Why a bid won, if bids were called for.
     fn award(&self) -> Option<&contract_net::record::AwardRecord> {
+        None
+    }
+
+    /// Whether its work is done and its end waits for the agent or board that granted the work.
+    fn is_closing(&self) -> bool {
+        false
+    }
+
+    /// Why a message of `agent` is refused as `fenced`: it names an award that is not in force any more.
+    fn why_fenced(&self, _agent: &AgentId, _payload: &Payload) -> Option<String> {
         None
     }
 
@@ -79,6 +95,42 @@ pub trait Pattern: Serialize + DeserializeOwned {
     fn dead_letter(&self) -> Option<&Envelope> {
         None
     }
+}
+
+/// How far the work of a conversation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkPhase {
+    /// A turn runs, waits for a free slot, or is about to be decided: it counts against the card's `maxParallel`.
+    Active,
+    /// It waits for other agents.
+    AwaitsAgents,
+    /// It waits for a person's answer, which may never arrive.
+    AwaitsPerson,
+}
+
+/// An auction, for the queue of those that wait for a place.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AuctionView<'a> {
+    /// The capability of the task.
+    pub capability: &'a Capability,
+    /// The principal at the root of the task.
+    pub principal: &'a Principal,
+    /// How far it is.
+    pub phase: AuctionPhase,
+}
+
+/// How far an auction is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuctionPhase {
+    /// It waits for a place. → [`EventKind::CallDue`]
+    Waiting {
+        /// When a place is expected to be free.
+        until: NodeTime,
+    },
+    /// It has waited and calls again.
+    Calling,
+    /// A bidder has accepted the task.
+    Placed,
 }
 
 /// An open task of the board that an agent does or claims.
@@ -124,6 +176,11 @@ pub enum EventKind<L = AnyLabel, T = AnyTimer> {
         answers: Option<L>,
         /// The message.
         envelope: Box<Envelope>,
+    },
+    /// The first turn started after it had waited for a free slot.
+    TurnStarted {
+        /// Which turn.
+        turn: u32,
     },
     /// The brain reported progress of a running turn.
     TurnProgress {
@@ -212,6 +269,11 @@ pub enum EventKind<L = AnyLabel, T = AnyTimer> {
         /// The peers, as the directory knows them.
         candidates: Vec<Candidate>,
     },
+    /// It is the turn of a waiting auction to call for proposals.
+    CallDue {
+        /// The peers, as the directory knows them.
+        candidates: Vec<Candidate>,
+    },
     /// The task's owner answered the open question.
     Answered {
         /// Who.
@@ -252,6 +314,7 @@ impl<L, T> Event<L, T> {
                 };
                 EventKind::MessageReceived { by: by.clone(), answers, envelope: envelope.clone() }
             }
+            EventKind::TurnStarted { turn } => EventKind::TurnStarted { turn: *turn },
             EventKind::TurnProgress { turn, updates } => {
                 EventKind::TurnProgress { turn: *turn, updates: updates.clone() }
             }
@@ -284,6 +347,7 @@ impl<L, T> Event<L, T> {
             EventKind::PeersFound { label, candidates } => {
                 EventKind::PeersFound { label: map_label(label)?, candidates: candidates.clone() }
             }
+            EventKind::CallDue { candidates } => EventKind::CallDue { candidates: candidates.clone() },
             EventKind::Answered { by, text, message } => {
                 EventKind::Answered { by: by.clone(), text: text.clone(), message: message.clone() }
             }
@@ -318,6 +382,11 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    /// Whether it does fewer tasks than it can.
+    pub fn has_free_place(&self) -> bool {
+        self.running < self.max_parallel.max(1)
+    }
+
     /// The candidate with this card, alive, idle and without a history.
     pub fn new(card: &Card, capability: &Capability) -> Self {
         Self {
@@ -385,9 +454,14 @@ macro_rules! patterns {
                 match self { $(Self::$name(_) => PatternDescription::of::<$module::$name>(),)* }
             }
 
-            /// See [`Pattern::is_work`].
-            pub fn is_work(&self) -> bool {
-                match self { $(Self::$name(pattern) => pattern.is_work(),)* }
+            /// See [`Pattern::work`].
+            pub fn work(&self) -> Option<WorkPhase> {
+                match self { $(Self::$name(pattern) => pattern.work(),)* }
+            }
+
+            /// See [`Pattern::auction`].
+            pub fn auction(&self) -> Option<AuctionView<'_>> {
+                match self { $(Self::$name(pattern) => pattern.auction(),)* }
             }
 
             /// See [`Pattern::has_runner_up`].
@@ -398,6 +472,16 @@ macro_rules! patterns {
             /// See [`Pattern::award`].
             pub fn award(&self) -> Option<&contract_net::record::AwardRecord> {
                 match self { $(Self::$name(pattern) => pattern.award(),)* }
+            }
+
+            /// See [`Pattern::is_closing`].
+            pub fn is_closing(&self) -> bool {
+                match self { $(Self::$name(pattern) => pattern.is_closing(),)* }
+            }
+
+            /// See [`Pattern::why_fenced`].
+            pub fn why_fenced(&self, agent: &AgentId, payload: &Payload) -> Option<String> {
+                match self { $(Self::$name(pattern) => pattern.why_fenced(agent, payload),)* }
             }
 
             /// See [`Pattern::open_task`].
@@ -431,6 +515,7 @@ patterns! {
     redelivery::Redelivery,
     reaction::Reaction,
     open_task::OpenTask,
+    offer::Offer,
 }
 
 /// The constants of a [`Pattern`], as data.
@@ -452,7 +537,7 @@ impl PatternDescription {
 
 impl AnyPattern {
     /// The version of the rules a state was computed by; recorded with every state.
-    pub const RULES: u32 = 2;
+    pub const RULES: u32 = 3;
 
     /// Its name, for people and traces.
     pub fn name(&self) -> &'static str {

@@ -137,14 +137,31 @@ pub struct Signal {
     pub at: WallTime,
 }
 
+/// The reference by which the board names the principal that offered an open task, in every signal about the task.
+pub const PUBLISHER: &str = "publisher";
+
+/// The reference by which the board names the first offer, by its id, when it offers a task again.
+pub const OFFER: &str = "offer";
+
+/// The id of the first signal that offered the task that `signal` offers.
+pub fn first_offer(signal: &Signal) -> &str {
+    let first = signal.refs.get(OFFER).and_then(Value::as_str).filter(|_| signal.is_boards_own());
+    first.unwrap_or(&signal.id)
+}
+
+/// The reference by which an offer of a brain names the task that it was made for.
+pub const PARENT_TASK: &str = "parentTaskId";
+
+/// The principal that offered the open task that `signal` is about.
+pub fn publisher(signal: &Signal) -> Option<Principal> {
+    Principal::try_from(signal.refs.get(PUBLISHER)?.as_str()?.to_owned()).ok()
+}
+
 /// The reference of an `artifact.produced` that is the digest of the content.
 pub const SHA256: &str = "sha256";
 
 /// The reference of an `artifact.produced` that is the agent which has the content.
 pub const OWNER: &str = "owner";
-
-/// The reference that names the first publisher when the board offers a task again.
-pub const PUBLISHER: &str = "publisher";
 
 /// The digest of the content that the references of an `artifact.produced` name.
 pub(crate) fn produced(kind: &SignalType, refs: &Map<String, Value>) -> Option<Digest> {

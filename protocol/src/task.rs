@@ -13,6 +13,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::fmt;
 
 /// The URI under which a task's metadata carries what the mesh adds: path, conversation, award.
 pub const EXTENSION: &str = "urn:agent-mesh:ext:task:v1";
@@ -72,6 +73,22 @@ impl TaskState {
             Self::Canceled => "canceled",
             Self::Rejected => "rejected",
         }
+    }
+}
+
+/// The key of an open task on the board. Ids of open tasks belong to the publisher.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenTaskKey {
+    /// The principal that offered it.
+    pub publisher: Principal,
+    /// The publisher's id for it.
+    pub task_id: TaskId,
+}
+
+impl fmt::Display for OpenTaskKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.task_id, self.publisher)
     }
 }
 

@@ -265,10 +265,9 @@ agents:
     eventually("the runner-up at work", async || (!started_turns(dir.path()).is_empty()).then_some(())).await;
     assert_eq!(fate(&manager.award("t-1").await, "silent-01")["fate"], "lease-expired");
     let late = json!({ "taskId": "t-1", "seq": 1, "epoch": epoch, "state": "TASK_STATE_COMPLETED", "message": "mine after all" });
-    silent.answer(&manager, &award, "task-response", late).await.unwrap();
-    let why = ignored(&manager, "t-1", "silent-01", "task-response").await;
+    let refused = silent.answer(&manager, &award, "task-response", late).await.unwrap_err();
+    assert_eq!((refused.reason.status(), refused.reason.code()), (409, "fenced"), "{refused}");
     assert_eq!(state(&manager.task("t-1").await), "working", "nothing has changed");
-    assert!(why.starts_with("fenced"), "{why}");
     std::fs::write(dir.path().join("open"), "").unwrap();
     let task = manager.task_in("t-1", &["completed"]).await;
     assert_eq!(crate::harness::artifact(&task, "out.txt").as_deref(), Some("made by builder-01"));
@@ -304,4 +303,83 @@ async fn exactly_one_of_many_simultaneous_claims_wins() {
     assert_eq!(completed.status, 200, "{completed:?}");
     let again = call(Method::POST, &url, Some(&json!({ "leaseMs": 1_000 }))).await;
     assert_eq!(again.status, 409, "what is done is not claimed again: {again:?}");
+}
+
+#[tokio::test]
+async fn a_burst_beyond_capacity_waits_and_completes() {
+    let dir = crate::harness::directory();
+    let worker = |id: &str| {
+        let script = gated_brain(dir.path(), id);
+        format!(
+            "  - {{ agent: {id}, skills: [build], brain: {{ exec: [/bin/sh, '{script}'] }}, bid: {{ maxParallel: 1 }} }}\n"
+        )
+    };
+    let team = format!("{}{}{}", team("", &[]), worker("builder-01"), worker("builder-02"));
+    let mesh = Process::up(&team).await;
+    let manager = mesh.agent("manager-01");
+    let ids: Vec<_> = (1..=20).map(|n| format!("t-{n}")).collect();
+    for id in &ids {
+        manager.send(build(id)).await;
+    }
+    eventually("both at work, the others in the queue", async || {
+        let mut waiting = 0;
+        for id in &ids {
+            let task = manager.task(id).await;
+            waiting += usize::from(message(&task) == "waiting for a bidder" && state(&task) == "submitted");
+        }
+        (started_turns(dir.path()).len() == 2 && waiting == 18).then_some(())
+    })
+    .await;
+    std::fs::write(dir.path().join("open"), "").unwrap();
+    for id in &ids {
+        assert_eq!(state(&manager.task_in(id, &["completed", "failed"]).await), "completed", "{id}");
+    }
+    assert_eq!(started_turns(dir.path()).len(), 20, "nothing was done twice");
+}
+
+#[tokio::test]
+async fn work_sent_to_a_full_agent_goes_to_an_idle_one_and_back_to_it_when_it_is_free() {
+    let dir = crate::harness::directory();
+    let worker = |id: &str| {
+        let script = gated_brain(dir.path(), id);
+        format!(
+            "  - {{ agent: {id}, skills: [build], brain: {{ exec: [/bin/sh, '{script}'] }}, bid: {{ maxParallel: 1 }} }}\n"
+        )
+    };
+    let mesh = Process::up(&format!("agents:\n{}{}", worker("builder-01"), worker("builder-02"))).await;
+    let first = mesh.agent("builder-01");
+    for id in ["t-1", "t-2"] {
+        first.send(build(id)).await;
+    }
+    let doers = eventually("both at work", async || {
+        let agents: Vec<_> = started_turns(dir.path()).into_iter().map(|(_, _, agent)| agent).collect();
+        (agents.len() == 2).then_some(agents)
+    })
+    .await;
+    assert_eq!(doers, ["builder-01", "builder-02"]);
+    first.send(build("t-3")).await;
+    eventually("t-3 in the queue", async || {
+        (message(&first.task("t-3").await) == "waiting for a bidder").then_some(())
+    })
+    .await;
+    std::fs::write(dir.path().join("open-builder-01"), "").unwrap();
+    let task = first.task_in("t-3", &["completed", "failed"]).await;
+    assert_eq!((state(&task).as_str(), doer(&task)), ("completed", "builder-01"), "{task:#}");
+    std::fs::write(dir.path().join("open"), "").unwrap();
+    assert_eq!(doer(&first.task_in("t-2", &["completed"]).await), "builder-02");
+}
+
+#[tokio::test]
+async fn what_the_addressed_agents_brain_fails_technically_another_agent_does() {
+    let yaml = "
+agents:
+  - { agent: builder-01, skills: [build], brain: { exec: [/bin/sh, -c, 'exit 3'] } }
+  - { agent: builder-02, skills: [build], brain: { echo: {} } }
+";
+    let mesh = Process::up(yaml).await;
+    let first = mesh.agent("builder-01");
+    let task = first.ask(build("t-1")).await;
+    assert_eq!((state(&task).as_str(), doer(&task)), ("completed", "builder-02"), "{task:#}");
+    let award = first.award("t-1").await;
+    assert_eq!(award["rounds"][0]["candidates"][0]["fate"], "failed", "{award:#}");
 }

@@ -158,7 +158,11 @@ async fn streams_are_ended_and_not_cut() {
     let agent = |id: &str, more: &str| {
         format!("  - {{ agent: {id}, open: true, skills: [wait], brain: {{ scripted: {script} }}{more} }}\n")
     };
-    let team = format!("agents:\n{}{}", agent("slow-01", ""), agent("slow-02", ", a2a: { direct: true }"));
+    let team = format!(
+        "agents:\n{}{}",
+        agent("slow-01", ", bid: { maxParallel: 2 }"),
+        agent("slow-02", ", a2a: { direct: true }")
+    );
     let mut mesh = Process::up_in(&["MESH_GRACE=100ms".to_owned()], &team).await;
     let (house, direct) = (mesh.agent("slow-01"), mesh.agent("slow-02"));
     house.send(json!({ "taskId": "t-1", "description": "wait" })).await;

@@ -89,6 +89,10 @@ async fn about(mesh: &Process, kind: &str, task: &str) -> Vec<Value> {
     mesh.signals(kind).await.into_iter().filter(|signal| signal["taskId"] == task).collect()
 }
 
+fn owner(task: &Value) -> &str {
+    task["metadata"][protocol::task::EXTENSION]["owner"].as_str().unwrap_or_default()
+}
+
 async fn claimed_by(mesh: &Process, task: &str) -> String {
     let claimed = mesh.signal_where("task.claimed", |signal| signal["taskId"] == task).await;
     claimed["from"].as_str().unwrap().to_owned()
@@ -103,7 +107,11 @@ async fn an_open_task_is_done_by_exactly_one_of_two_equal_agents() {
         let answer = mesh.agent(to).post(&offer(to, task)).await;
         assert_eq!(answer.status, 202, "{answer:?}");
     }
-    for task in &tasks {
+    for (at, task) in tasks.iter().enumerate() {
+        let publisher = ["relay-01", "builder-01", "builder-02"][at % 3];
+        let returned = mesh.agent(publisher).task_in(task, &["completed"]).await;
+        assert_eq!(artifact(&returned, "echo").as_deref(), Some("build it"), "{returned:#}");
+        assert_eq!(owner(&returned), "user:local");
         mesh.signal_where("task.complete", |signal| signal["taskId"] == **task).await;
         let winner = claimed_by(&mesh, task).await;
         let done = mesh.agent(&winner).task_in(task, &["completed"]).await;
@@ -113,7 +121,8 @@ async fn an_open_task_is_done_by_exactly_one_of_two_equal_agents() {
         assert_eq!(about(&mesh, "task.complete", task).await.len(), 1);
         let loser = if winner == "builder-01" { "builder-02" } else { "builder-01" };
         let others = get(&format!("{}/a2a/tasks", mesh.agent(loser).url)).await["tasks"].clone();
-        assert!(!others.as_array().unwrap().iter().any(|other| other["id"] == **task), "{others:#}");
+        let is_doers = |other: &Value| other["id"] == **task && owner(other) != "user:local";
+        assert!(!others.as_array().unwrap().iter().any(is_doers), "{others:#}");
     }
 }
 
@@ -295,9 +304,17 @@ agents:
     ))
     .await;
     let builder = mesh.agent("builder-01");
+    let offer = json!({
+        "type": "task.available", "from": "me", "taskId": "open-1", "capability": "build",
+        "refs": { "description": "build it" },
+    });
+    eventually("a place on the board", async || builder.state().await["followed"].as_u64()).await;
     for _ in 0..3 {
-        builder.post(&offer("builder-01", "open-1")).await;
+        publish(&mesh, offer.clone()).await;
     }
+    let other = json!({ "type": "task.available", "taskId": "open-1", "subject": "break it" });
+    let refused = call(Method::POST, &format!("{}/board/signals", mesh.url), Some(&other)).await;
+    assert_eq!((refused.status, &refused.body["reasonCode"]), (409, &json!("task_id_reused")), "{refused:?}");
     eventually("three offers looked at", async || {
         let state = builder.state().await;
         let is_looked_at = state["counts"]["reactions"] == 3;

@@ -172,8 +172,7 @@ async fn the_trace_of_an_open_task_shows_every_claimer() {
         },
     });
     assert_eq!(relay.agent("relay-01").post(&offer).await.status, 202);
-    let all =
-        |spans: &[ReceivedSpan]| both(spans) && is_whole(spans) && ended(spans, "relay-01", "broadcast");
+    let all = |spans: &[ReceivedSpan]| both(spans) && is_whole(spans) && ended(spans, "relay-01", "offer");
     assert_same_tree(&collector, "o-3", &cluster.registry.url, all).await;
 }
 

@@ -108,7 +108,9 @@ impl Agent {
         let is_self = message.by.agent() == Some(&self.me);
         let path =
             if let Payload::Award(award) = &envelope.payload { &award.task.path } else { &envelope.path };
-        if path.contains(&self.me) && !is_self {
+        // Help makes no loop: who is on the path only answers.
+        let may_repeat = envelope.kind() == MessageKind::HelpRequest;
+        if path.contains(&self.me) && !is_self && !may_repeat {
             let way: Vec<_> = path.iter().map(|id| id.as_str()).collect();
             let message = format!("{} is already on the path: {}", self.me, way.join(" → "));
             return Err(Problem::new(Reason::DelegationLoop, message));

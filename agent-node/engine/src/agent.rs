@@ -2,6 +2,7 @@
 
 use crate::{
     Ack, CommitId, Input, Output, ReplyTo, TimerId, World,
+    auction_queue::AuctionQueues,
     commits::PendingCommit,
     context::Context,
     conversation::{Conversation, InternalEvent, parked::ParkedConversations},
@@ -18,7 +19,7 @@ use protocol::{
     ids::{AgentId, ConversationId, Digest, TaskId},
     limits::Limits,
     patterns::{
-        EventKind, TimerAt,
+        EventKind, TimerAt, WorkPhase,
         contract_net::{Auction, track_record::TrackRecord},
         delegation::Timeouts,
     },
@@ -28,6 +29,7 @@ use protocol::{
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
+    time::Duration,
 };
 use store_types::{Batch, Key, Lane, Snapshot};
 
@@ -56,8 +58,9 @@ pub struct Agent {
     pub(crate) me: AgentId,
     pub(crate) config: EngineConfig,
     pub(crate) conversations: BTreeMap<ConversationId, Box<Conversation>>,
-    /// The conversations that are work of this agent.
-    pub(crate) working: BTreeSet<ConversationId>,
+    /// The conversations that are work of this agent, and how far each is.
+    pub(crate) working: BTreeMap<ConversationId, WorkPhase>,
+    pub(crate) auction_queues: AuctionQueues,
     /// The peer that holds the award of each conversation that has one.
     pub(crate) awarded: BTreeMap<ConversationId, AgentId>,
     pub(crate) tasks: BTreeMap<(TaskId, Principal), ConversationId>,
@@ -106,7 +109,8 @@ impl Agent {
             offers: Offers::default(),
             config,
             conversations: BTreeMap::new(),
-            working: BTreeSet::new(),
+            working: BTreeMap::new(),
+            auction_queues: AuctionQueues::default(),
             awarded: BTreeMap::new(),
             tasks: BTreeMap::new(),
             in_flight: BTreeMap::new(),
@@ -161,10 +165,16 @@ impl Agent {
             Input::Sweep => self.begin_sweep(&mut cx),
             Input::Continue => self.continue_sweep(&mut cx),
         }
-        self.drain_events(&mut cx);
-        self.request_waiting_claims(&mut cx);
-        self.drain_events(&mut cx);
+        self.finish_input(&mut cx);
         cx.out
+    }
+
+    /// Delivers internal events, and lets waiting auctions call and waiting claims be requested.
+    pub(crate) fn finish_input(&mut self, cx: &mut Context<'_>) {
+        self.drain_events(cx);
+        self.call_queue_heads(cx);
+        self.request_waiting_claims(cx);
+        self.drain_events(cx);
     }
 
     /// Delivers internal events to their conversations, decides the steps that waited for them and begins deliveries, until
@@ -211,19 +221,39 @@ impl Agent {
         self.config.card.terms.max_parallel.max(1)
     }
 
-    /// The number of tasks it is doing.
+    /// The number of tasks it is doing. Tasks that wait for other agents or for a person do not count.
     pub fn running(&self) -> u32 {
-        u32::try_from(self.working.len()).unwrap_or(u32::MAX)
+        self.count_work(|phase| phase == WorkPhase::Active)
     }
 
-    /// Counts the work in hand again after something has changed about this conversation.
+    /// The number of tasks that go on without a person.
+    pub fn unfinished(&self) -> u32 {
+        self.count_work(|phase| phase != WorkPhase::AwaitsPerson)
+    }
+
+    fn count_work(&self, is_counted: impl Fn(WorkPhase) -> bool) -> u32 {
+        u32::try_from(self.working.values().filter(|phase| is_counted(**phase)).count()).unwrap_or(u32::MAX)
+    }
+
+    /// The number of its places that are taken: by tasks that it is doing, and by other turns.
+    pub(crate) fn taken_places(&self) -> u32 {
+        let others = self.turns.conversations().filter(|id| !self.working.contains_key(*id)).count();
+        self.running().saturating_add(u32::try_from(others).unwrap_or(u32::MAX))
+    }
+
+    pub(crate) fn has_free_place(&self) -> bool {
+        self.taken_places() < self.max_parallel()
+    }
+
+    /// When a place is expected to be free, if none is.
+    pub(crate) fn place_free_in(&self, cx: &Context<'_>) -> Duration {
+        self.turns.free_in(self.config.card.terms.eta.duration(), cx.world.now())
+    }
+
+    /// Counts the work in hand again after something has changed about this conversation, and tracks its auction.
     pub(crate) fn count_running(&mut self, changed: &ConversationId) {
-        let is_work = self.conversations.get(changed).is_some_and(|conversation| conversation.is_work());
-        if is_work {
-            self.working.insert(changed.clone());
-        } else {
-            self.working.remove(changed);
-        }
+        self.count_place(changed);
+        self.track_auction(changed);
         let awarded =
             self.conversations.get(changed).and_then(|open| Some(open.pattern.awarded()?.0.clone()));
         match awarded {
@@ -233,6 +263,14 @@ impl Agent {
         let is_pending = |open: &Conversation| open.pattern.open_task().is_some_and(|task| task.is_pending);
         if !self.conversations.get(changed).is_some_and(|open| is_pending(open)) {
             self.offers.claiming.remove(changed);
+        }
+    }
+
+    /// Notes how far the work of this conversation is.
+    pub(crate) fn count_place(&mut self, changed: &ConversationId) {
+        match self.conversations.get(changed).and_then(|conversation| conversation.pattern.work()) {
+            Some(phase) => drop(self.working.insert(changed.clone(), phase)),
+            None => drop(self.working.remove(changed)),
         }
     }
 
@@ -288,15 +326,17 @@ impl Agent {
             Some(TimerPurpose::Directory { conversation, effect }) => {
                 self.find_peers_now(&conversation, effect, cx);
             }
+            Some(TimerPurpose::CallQueue(queue)) => self.auction_queues.timer_fired(&queue),
             Some(TimerPurpose::Subscribe) => self.subscribe(cx),
             Some(TimerPurpose::Signal) => self.retry_signal(cx),
         }
     }
 
-    /// Hands back work that other agents can do; the rest waits for the next start.
+    /// Hands back work that other agents can do; the rest waits for the next start. A question to a person is asked again then.
     fn hand_back(&mut self) {
         let reason = format!("{} is leaving and could not finish in time", self.me);
-        for id in self.working.clone() {
+        let unfinished = self.working.iter().filter(|(_, phase)| **phase != WorkPhase::AwaitsPerson);
+        for id in unfinished.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
             self.queue_event(&id, None, EventKind::Draining { reason: reason.clone() });
         }
     }

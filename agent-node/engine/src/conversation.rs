@@ -12,6 +12,7 @@ pub(crate) use step::{AdvanceResult, DecidedStep, InstantBrain, StepContext, Ste
 
 use crate::{
     Ack, ReplyTo,
+    faults::{self, PlantedFault},
     records::{ConversationState, EffectKey, OpenEffect, SealedReceipt, TaskRow},
 };
 use origin::Origin;
@@ -61,6 +62,7 @@ impl QueuedEvent {
             EventKind::Delivered { .. } | EventKind::Published { .. } => true,
             EventKind::Undelivered { .. } => self.closes.is_none(),
             EventKind::Started
+            | EventKind::TurnStarted { .. }
             | EventKind::TurnProgress { .. }
             | EventKind::TurnEnded { .. }
             | EventKind::TurnFailed { .. }
@@ -71,6 +73,7 @@ impl QueuedEvent {
             | EventKind::TimerFired { .. }
             | EventKind::PublishRefused { .. }
             | EventKind::PeersFound { .. }
+            | EventKind::CallDue { .. }
             | EventKind::Answered { .. }
             | EventKind::Cancelled { .. }
             | EventKind::Draining { .. } => false,
@@ -234,14 +237,25 @@ impl Conversation {
         self.labels.get(&EffectKey(effect.step, effect.index)).cloned()
     }
 
-    /// Whether it is running work of this agent.
-    pub(crate) fn is_work(&self) -> bool {
-        self.pattern.is_work()
+    /// Removes the next event if it is a message that the pattern fences. Returns it with the reason. While a step is being
+    /// committed nothing is judged, because the commit may fail.
+    pub(crate) fn pop_fenced(&mut self) -> Option<(QueuedEvent, String)> {
+        let why =
+            self.queue.front().filter(|_| !self.is_committing()).and_then(|next| self.why_fenced(next))?;
+        self.queue.pop_front().map(|fenced| (fenced, why))
     }
 
-    /// Whether its open task has ended here and the board has not confirmed the end of the claim.
-    pub(crate) fn is_closing_claim(&self) -> bool {
-        !self.is_work() && self.pattern.open_task().is_some_and(|task| task.epoch.is_some())
+    /// Why the pattern refuses a message: it is a report under an award that is not in force.
+    fn why_fenced(&self, queued: &QueuedEvent) -> Option<String> {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "only messages are fenced")]
+        match &queued.what {
+            EventKind::MessageReceived { by, envelope, .. }
+                if !faults::is_planted(PlantedFault::UnfencedReports) =>
+            {
+                self.pattern.why_fenced(by.agent()?, &envelope.payload)
+            }
+            _ => None,
+        }
     }
 
     /// Whether it has ended in a step that is not durable.

@@ -18,11 +18,12 @@ use crate::{
 };
 use backoff::pause;
 use protocol::{
-    ids::{ConversationId, TaskId},
+    ids::ConversationId,
     patterns::{AnyPattern, EventKind},
     principal::Principal,
     problem::{Problem, Reason},
     signal::Signal,
+    task::OpenTaskKey,
     time::WallTime,
     trace::TraceContext,
 };
@@ -77,15 +78,28 @@ impl Agent {
         &mut self,
         conversation: ConversationId,
         effect: EffectKey,
-        task: TaskId,
+        task: OpenTaskKey,
         request: ClaimRequest,
     ) {
         let mut lanes = vec![LaneKey::Claims(conversation.clone())];
         if request.is_end() && !faults::is_planted(PlantedFault::LateArtifact) {
             lanes.push(LaneKey::Signals(conversation.clone()));
         }
+        if faults::is_planted(PlantedFault::LateRenewal) {
+            lanes.clear();
+        }
         let what = OutgoingContent::Claim(task, request);
         self.deliveries.add(Outgoing { origin: (conversation, effect), lanes, what, attempts: 0 });
+    }
+
+    /// Drops a claim request whose effect is no longer open. The later ones of its conversation do not wait for its answer.
+    pub(crate) fn withdraw_claim_request(&mut self, conversation: &ConversationId, effect: EffectKey) {
+        let lane = self.deliveries.lanes.get(&LaneKey::Claims(conversation.clone()));
+        let is_of_effect =
+            |id: &&AttemptId| self.deliveries.all.get(id).is_some_and(|outgoing| outgoing.origin.1 == effect);
+        if let Some(id) = lane.into_iter().flatten().find(is_of_effect).copied() {
+            self.skip(id);
+        }
     }
 
     /// Makes one attempt at the first entry of a lane, or gives up if the message has expired or its recipient is unknown.
@@ -255,8 +269,11 @@ impl Agent {
             wait = wait.min(cx.wall().until(self.expiry(message, cx)));
         } else {
             tracing::debug!(agent = %self.me, %problem, attempts, "the board is waited for");
-            // The end of a claim may wait behind a signal.
-            wait = wait.min(Duration::from_millis(self.config.auction.lease_ms / 3));
+            if !faults::is_planted(PlantedFault::SlowClaims) {
+                // A board that is back gives every holder a full lease; it must hear of each within it. The end of a claim may
+                // wait behind a signal.
+                wait = wait.min(Duration::from_millis(self.config.auction.lease_ms / 3));
+            }
         }
         if is_message {
             cx.observe(Observation::Tried(DeliveryAttemptOutcome::Retried));

@@ -32,7 +32,10 @@ impl Agent {
         let (task, trace) = self.task_and_trace(id);
         tracing::error!(agent = %self.me, conversation = %id, task, trace, why, "a step failed");
         self.counts.panics += 1;
-        let problem = Problem::new(Reason::Internal, format!("a rule of {} failed: {why}", self.me));
+        // Nothing of the conversation is recorded, and the same message would fail again.
+        let is_new = self.conversations.get(id).is_none_or(|conversation| conversation.head() == 0);
+        let reason = if is_new { Reason::MessageFailed } else { Reason::Internal };
+        let problem = Problem::new(reason, format!("a rule of {} failed: {why}", self.me));
         if let Some(cursor) = cursor {
             self.reaction_failed(cursor);
         }
@@ -65,7 +68,7 @@ impl Agent {
     }
 
     /// Refuses the messages in a queue.
-    fn refuse(
+    pub(crate) fn refuse(
         &mut self,
         queue: impl IntoIterator<Item = QueuedEvent>,
         problem: &Problem,
@@ -121,6 +124,7 @@ impl Agent {
             return;
         }
         let (queue, task) = self.remove_open(id);
+        self.auction_queues.forget(id);
         self.tasks.retain(|_, open| open != id);
         let mut conversation = match self.restore(id, cx.store) {
             Ok(Some(conversation)) => conversation,

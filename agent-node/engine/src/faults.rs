@@ -48,6 +48,18 @@ pub enum PlantedFault {
     LostTurn,
     /// A message for an open conversation is recorded, but not handed to it.
     Unheard,
+    /// The late answer of a renewal counts after the work has ended.
+    LateRenewal,
+    /// Open tasks of all publishers share their ids.
+    SharedTaskIds,
+    /// The pause before the next try of a claim request grows past the lease.
+    SlowClaims,
+    /// A report under an award that is not in force is acknowledged like any other.
+    UnfencedReports,
+    /// A task whose bidders are all busy does not wait for a place.
+    NoQueue,
+    /// A restart does not build the queues of waiting auctions again.
+    ForgottenQueue,
     /// An open conversation keeps all journal records that are newer than its first.
     PinnedJournals,
     /// The end of an open task does not wait for the signals about its artifacts.
@@ -85,6 +97,12 @@ impl PlantedFault {
         Self::SkippedSignal,
         Self::LostTurn,
         Self::Unheard,
+        Self::LateRenewal,
+        Self::SharedTaskIds,
+        Self::SlowClaims,
+        Self::UnfencedReports,
+        Self::NoQueue,
+        Self::ForgottenQueue,
         Self::PinnedJournals,
         Self::LateArtifact,
         Self::HiddenArtifact,

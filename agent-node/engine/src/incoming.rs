@@ -78,13 +78,14 @@ impl Agent {
         cx: &mut Context<'_>,
     ) -> Option<Envelope> {
         let wall = cx.wall();
-        let payload = match bidding::bid(&self.config.card, self.running(), cfp, wall) {
-            Ok(bid) => {
-                self.counts.bids += 1;
-                Payload::Bid(bid)
-            }
-            Err(no_bid) => Payload::NoBid(no_bid),
-        };
+        let payload =
+            match bidding::bid(&self.config.card, self.taken_places(), self.place_free_in(cx), cfp, wall) {
+                Ok(bid) => {
+                    self.counts.bids += 1;
+                    Payload::Bid(bid)
+                }
+                Err(no_bid) => Payload::NoBid(no_bid),
+            };
         let manager = by.agent()?;
         let answer = OutgoingMessage {
             label: (),

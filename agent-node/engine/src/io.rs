@@ -14,7 +14,7 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
     signal::{Cursor, Selector, Signal, SignalRecord},
-    task::{A2aRequestContext, TaskState},
+    task::{A2aRequestContext, OpenTaskKey, TaskState},
     time::{NodeTime, WallTime},
     trace::TraceContext,
 };
@@ -201,7 +201,7 @@ pub enum Attempt {
     /// Put a signal on the board.
     Publish(Box<Signal>),
     /// Make, renew or end a claim on the board.
-    Claim(TaskId, ClaimRequest),
+    Claim(OpenTaskKey, ClaimRequest),
 }
 
 /// Messages of one conversation to one peer, in order. Only the first may open a conversation.

@@ -29,6 +29,7 @@ mod perform;
 mod timers;
 mod turns;
 
+mod auction_queue;
 mod open_tasks;
 mod subscription;
 

@@ -5,9 +5,10 @@ use crate::{
     context::Context,
     conversation::{Conversation, QueuedEvent},
     faults::{self, PlantedFault},
+    problems::internal,
 };
 use protocol::{
-    ids::{AgentId, ConversationId, TaskId},
+    ids::{AgentId, ConversationId, MessageId, TaskId},
     message::Epoch,
     patterns::{
         AnyPattern, EventKind,
@@ -16,18 +17,18 @@ use protocol::{
     },
     principal::Principal,
     problem::Problem,
-    signal::{PUBLISHER, Signal},
+    signal::{Signal, first_offer, publisher},
 };
 use std::time::Duration;
 
-/// Whether a conversation holds the claim of `epoch`, or has the event queued that says so.
-fn has_claim(conversation: &Conversation, epoch: Epoch) -> bool {
-    let is_won =
-        |queued: &QueuedEvent| matches!(queued.what, EventKind::Claimed { epoch: won, .. } if won == epoch);
-    conversation
-        .pattern
-        .open_task()
-        .is_some_and(|task| task.epoch == Some(epoch) || conversation.queue.iter().any(is_won))
+/// The newest claim on an open task that a conversation holds, or that an event in its queue grants.
+fn newest_claim(conversation: &Conversation, task: &TaskId, owner: &Principal) -> Option<Epoch> {
+    let open = conversation.pattern.open_task();
+    let open = open.filter(|open| open.spec.task_id == *task && open.owner == owner)?;
+    let granted = |queued: &QueuedEvent| {
+        if let EventKind::Claimed { epoch, .. } = queued.what { Some(epoch) } else { None }
+    };
+    open.epoch.max(conversation.queue.iter().filter_map(granted).max())
 }
 
 /// The epoch of the claim under which a conversation does an open task.
@@ -47,10 +48,12 @@ impl Agent {
             && others.any(|(_, other)| claim_epoch(other, task, owner) > row.epoch)
     }
 
-    /// Whether its running tasks and requested claims reach `maxParallel`.
+    /// Whether its taken places and requested claims reach `maxParallel`.
     pub(crate) fn is_at_max_parallel(&self) -> bool {
-        let requested = self.offers.claiming.difference(&self.working).count();
-        self.working.len() + requested >= usize::try_from(self.max_parallel()).unwrap_or(usize::MAX)
+        let is_work = |id: &&ConversationId| self.working.contains_key(*id);
+        let requested = self.offers.claiming.iter().filter(|id| !is_work(id)).count();
+        let requested = u32::try_from(requested).unwrap_or(u32::MAX);
+        self.taken_places().saturating_add(requested) >= self.max_parallel()
     }
 
     /// Whether the claim of a conversation may be requested. If so, it takes a place.
@@ -64,7 +67,8 @@ impl Agent {
 
     /// Requests the claims that have waited for a place, the oldest first.
     pub(crate) fn request_waiting_claims(&mut self, cx: &mut Context<'_>) {
-        while !self.is_at_max_parallel()
+        while !self.offers.waiting.is_empty()
+            && !self.is_at_max_parallel()
             && let Some(id) = self.offers.waiting.pop_front()
         {
             self.attempt(id, cx);
@@ -78,7 +82,10 @@ impl Agent {
         signal: &Signal,
         cx: &Context<'_>,
     ) -> Result<Option<AnyPattern>, Problem> {
-        let owner = self.principal_of(&publisher(signal), cx);
+        let Some(owner) = publisher(signal) else {
+            tracing::warn!(agent = %self.me, signal = %signal.id, "an offer without a publisher");
+            return Ok(None);
+        };
         let root = on_behalf_of(signal).unwrap_or_else(|| owner.clone());
         let Some(spec) = open_task::offered(signal, root) else {
             tracing::warn!(agent = %self.me, signal = %signal.id, "an offer without a task id or a description");
@@ -94,24 +101,20 @@ impl Agent {
             return Ok(None);
         }
         let lease = Duration::from_millis(self.config.auction.lease_ms);
-        let task = OpenTask::new(self.me.clone(), owner, spec, lease, self.config.timeouts);
+        let offer = MessageId::parse(first_offer(signal)).map_err(internal)?;
+        let task = OpenTask::new(self.me.clone(), owner, offer, spec, lease, self.config.timeouts);
         Ok(Some(task.into()))
     }
 
-    /// The principal of a publisher: an agent if its id is known, otherwise the local user.
-    fn principal_of(&self, name: &AgentId, cx: &Context<'_>) -> Principal {
-        let is_agent = *name == self.me || cx.world.directory().knows(name);
-        if is_agent { Principal::Agent(name.clone()) } else { Principal::local_user() }
-    }
-
     /// Adapts the result of a claim to the conversation `id`. The board knows agents, not conversations: it confirms a claim
-    /// of the same agent to a second conversation, too. An earlier claim on the same task has then expired.
+    /// of the same agent to a second conversation, too. An earlier claim on the same task has then expired; the conversations
+    /// that held one are returned with that event in their queues.
     pub(crate) fn settle_open_claim(
         &mut self,
         id: &ConversationId,
         what: EventKind,
-        cx: &mut Context<'_>,
-    ) -> EventKind {
+        cx: &Context<'_>,
+    ) -> (EventKind, Vec<ConversationId>) {
         let (epoch, task, owner) = match (
             &what,
             self.conversations.get(id).and_then(|conversation| conversation.pattern.open_task()),
@@ -119,11 +122,11 @@ impl Agent {
             (EventKind::Claimed { epoch, .. }, Some(open)) if open.is_pending => {
                 (*epoch, open.spec.task_id.clone(), open.owner.clone())
             }
-            _ => return what,
+            _ => return (what, Vec::new()),
         };
         let others = || self.conversations.iter().filter(|(other, _)| *other != id).map(|(_, other)| other);
-        let has_it =
-            others().any(|other| has_claim(other, epoch) || claim_epoch(other, &task, &owner) == Some(epoch));
+        let newest = |other| newest_claim(other, &task, &owner).max(claim_epoch(other, &task, &owner));
+        let has_it = others().any(|other| newest(other) >= Some(epoch));
         // The task may have ended under this claim since the board answered.
         let is_done = match self.row(&task, &owner, cx) {
             Ok(row) => row
@@ -136,7 +139,7 @@ impl Agent {
             }
         };
         if (is_done || has_it) && !faults::is_planted(PlantedFault::ClaimTwice) {
-            return EventKind::ClaimLost { holder: Some(self.me.clone()) };
+            return (EventKind::ClaimLost { holder: Some(self.me.clone()) }, Vec::new());
         }
         let mut fenced = Vec::new();
         for (other, conversation) in self.conversations.iter_mut().filter(|(other, _)| *other != id) {
@@ -144,20 +147,31 @@ impl Agent {
                 .filter(|open| open.spec.task_id == task && *open.owner == owner)
                 .and_then(|open| open.epoch);
             if let Some(epoch) = same {
-                conversation.task = None;
-                conversation
-                    .queue
-                    .push_back(QueuedEvent::from_inside(EventKind::ClaimExpired { epoch }, None));
+                let what = EventKind::ClaimExpired { epoch };
+                conversation.queue.push_back(QueuedEvent::from_inside(what, None));
                 fenced.push(other.clone());
             }
         }
-        fenced.iter().for_each(|other| self.advance(other, false, cx));
-        what
+        (what, fenced)
+    }
+
+    /// Leaves the row of an open task to the conversation that holds a later claim, when the end of this claim is next.
+    pub(crate) fn leave_row_to_later_claim(&mut self, id: &ConversationId) {
+        let is_expiring = |queued: &QueuedEvent| matches!(queued.what, EventKind::ClaimExpired { .. });
+        let Some(conversation) = self.conversations.get(id) else { return };
+        if conversation.queue.iter().any(is_expiring)
+            && self.has_later_claim(id, conversation)
+            && let Some(conversation) = self.conversations.get_mut(id)
+        {
+            conversation.task = None;
+        }
     }
 }
 
-/// The first publisher of a signal. When the board offers a task again, the signal names it.
-pub(crate) fn publisher(signal: &Signal) -> AgentId {
-    let first = || AgentId::parse(signal.refs.get(PUBLISHER)?.as_str()?).ok();
-    signal.is_boards_own().then(first).flatten().unwrap_or_else(|| signal.from.clone())
+/// The name of the first publisher of a signal. When the board offers a task again, the signal names its principal.
+pub(crate) fn publisher_name(signal: &Signal) -> AgentId {
+    match publisher(signal).filter(|_| signal.is_boards_own()) {
+        Some(Principal::Agent(id) | Principal::User(id)) => id,
+        None => signal.from.clone(),
+    }
 }

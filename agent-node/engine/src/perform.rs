@@ -5,12 +5,15 @@ use crate::{
     agent::Agent,
     context::Context,
     delivery::{envelope, lanes::OutgoingEnvelope},
+    faults::{self, PlantedFault},
     records::{EffectKey, OpenEffect, TaskClaim, keys},
     timers::TimerPurpose,
 };
 use protocol::{
     ids::{Address, AgentId, ConversationId, EffectId},
     patterns::{AnyTimer, Effect, EventKind, TimerAt},
+    principal::Principal,
+    task::OpenTaskKey,
     trace::{SpanName, TRACEPARENT},
 };
 use std::time::Duration;
@@ -77,17 +80,17 @@ impl Agent {
                 self.timers.set(DIRECTORY_WAIT, purpose, cx);
             }
             Effect::ClaimOpenTask { task, lease } => {
-                self.claim(id.clone(), key, task.clone(), ClaimRequest::Take { lease: *lease });
+                self.claim(id.clone(), key, claimed_key(task), ClaimRequest::Take { lease: *lease });
             }
             Effect::RenewOpenTask { task, epoch } => {
-                self.claim(id.clone(), key, task.clone(), ClaimRequest::Renew(*epoch));
+                self.claim(id.clone(), key, claimed_key(task), ClaimRequest::Renew(*epoch));
             }
             Effect::CloseOpenTask { task, epoch, is_done } => {
                 let request = ClaimRequest::Close { epoch: *epoch, is_done: *is_done };
-                self.claim(id.clone(), key, task.clone(), request);
+                self.claim(id.clone(), key, claimed_key(task), request);
             }
             Effect::ReleaseOpenTask { task, epoch } => {
-                self.claim(id.clone(), key, task.clone(), ClaimRequest::Release(*epoch));
+                self.claim(id.clone(), key, claimed_key(task), ClaimRequest::Release(*epoch));
             }
             Effect::TrackTask { spec, owner, .. } => {
                 self.tasks.insert((spec.task_id.clone(), owner.clone()), id.clone());
@@ -165,5 +168,13 @@ impl Agent {
         for (id, key) in std::mem::take(&mut self.waiting_for_directory) {
             self.find_peers_now(&id, key, cx);
         }
+    }
+}
+
+/// The key under which an open task is claimed.
+fn claimed_key(task: &OpenTaskKey) -> OpenTaskKey {
+    match faults::is_planted(PlantedFault::SharedTaskIds) {
+        true => OpenTaskKey { publisher: Principal::local_user(), task_id: task.task_id.clone() },
+        false => task.clone(),
     }
 }

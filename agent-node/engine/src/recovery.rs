@@ -145,7 +145,10 @@ impl Agent {
         }
         agent.park_damaged(damaged, &mut cx)?;
         agent.begin_subscription(&mut cx)?;
-        agent.drain_events(&mut cx);
+        if faults::is_planted(PlantedFault::ForgottenQueue) {
+            agent.auction_queues = Default::default();
+        }
+        agent.finish_input(&mut cx);
         Ok((agent, cx.out))
     }
 

@@ -18,16 +18,16 @@ use crate::{
 };
 use protocol::{
     envelope::Envelope,
-    ids::{Address, Capability, ConversationId, Digest, TaskId, ThreadId},
+    ids::{Address, AgentId, Capability, ConversationId, Digest, TaskId, ThreadId},
     message::{self, Payload},
     patterns::{
-        AnyPattern, EventKind, broadcast::Broadcast, contract_net::ContractNet, delegation::Delegation,
-        help_request::HelpRequest, joint, ownership::TaskOwnership,
+        AnyPattern, Candidate, EventKind, WorkPhase, broadcast::Broadcast, contract_net::ContractNet,
+        delegation::Delegation, help_request::HelpRequest, joint, ownership::TaskOwnership,
     },
+    principal::Principal,
     problem::{Problem, Reason},
     task::TaskSpec,
     trace::{TraceContext, trace_begun_by},
-    words::counted,
 };
 use std::time::Duration;
 use store_types::Key;
@@ -68,9 +68,13 @@ impl Agent {
             Payload::Award(award) => self.take_award(message, award, reply, cx),
             Payload::HelpRequest(request) => self.take_help_request(message, request, reply, cx),
             Payload::Broadcast(broadcast) => {
+                let asked = Digest::of(&serde_json::to_vec(&broadcast).map_err(internal)?);
                 let broadcast = Broadcast::new(broadcast, &message.by);
                 self.check_announcement(&broadcast, cx)?;
-                self.begin_for(message, broadcast.into(), None, reply, cx)
+                match self.offered_task(&broadcast, &message.by, cx)? {
+                    Some((offer, spec)) => self.take_offer(message, offer, spec, asked, reply, cx),
+                    None => self.begin_for(message, broadcast.into(), None, reply, cx),
+                }
             }
             other => Err(internal(format!("no pattern is built from a {}", other.kind().wire()))),
         }
@@ -99,8 +103,10 @@ impl Agent {
         let names_me = matches!(&message.envelope.to_agent_id, Address::Agent(agent) if *agent == self.me);
         let capability = request.capability.clone().or_else(|| addressed_capability(&message.envelope));
         let capability = capability.or_else(|| self.implied_capability(&message, cx).cloned());
+        // A coordinator only splits the request; it sends its own part to itself as another request.
+        let coordinates = capability.as_ref().is_some_and(|wanted| wanted.as_str() == joint::CAPABILITY);
         let does_it_itself = match &capability {
-            Some(capability) if capability.as_str() == joint::CAPABILITY => true,
+            Some(_) if coordinates => true,
             Some(capability) => self.config.card.support(capability) > 0.0 && (names_me || !is_self),
             // An A2A client names no capability; it chose this agent.
             None => {
@@ -108,14 +114,21 @@ impl Agent {
                     || message.contact.is_some() && self.orchestrator_capability(cx).is_err()
             }
         };
+        let root = root(&message.by, request.on_behalf_of);
+        let mut path = self.path_to_here(&message.envelope, &message.by);
+        // Its own requests to itself stay here: the path of an auction would not show them.
+        let may_auction = does_it_itself && !is_self && !coordinates;
+        let is_auctioned = match &capability {
+            Some(capability) if may_auction => self.is_better_auctioned(capability, &root, &path, cx),
+            Some(_) | None => false,
+        };
+        let has_own_bid = is_auctioned;
+        let does_it_itself = does_it_itself && !is_auctioned;
         let managed = match (&capability, does_it_itself) {
             (_, true) => None,
             (Some(capability), false) => Some(capability.clone()),
             (None, false) => Some(self.orchestrator_capability(cx)?),
         };
-        let mut path = self.path_to_here(&message.envelope, &message.by);
-        // A coordinator only splits the request; it sends its own part to itself as another request.
-        let coordinates = capability.as_ref().is_some_and(|wanted| wanted.as_str() == joint::CAPABILITY);
         if is_self && managed.is_none() && !coordinates {
             self.push_self_on_path(&mut path)?;
         }
@@ -134,18 +147,48 @@ impl Agent {
             accepted_modes: request.accepted_modes,
             path,
             parent: request.parent_task_id.filter(|_| message.by.agent().is_some()),
-            root: root(&message.by, request.on_behalf_of),
+            root: root.clone(),
             contact: message.contact.clone(),
         };
         let ownership = TaskOwnership::new(spec.clone(), requester(&message, None));
         let pattern = match managed {
-            None => Delegation::new(self.me.clone(), ownership, None, self.config.timeouts).into(),
+            None => Delegation::new(self.me.clone(), ownership, None, self.config.timeouts)
+                .queued(!self.has_free_place())
+                .with_auction(self.config.auction.clone())
+                .into(),
             Some(capability) => {
-                let candidates = self.candidates(&capability, cx);
-                ContractNet::new(self.me.clone(), ownership, self.config.auction.clone(), candidates).into()
+                let mut auction = self.config.auction.clone();
+                if faults::is_planted(PlantedFault::NoQueue) {
+                    auction.max_queue_ms = 0;
+                }
+                let others_wait = self.auction_queues.has_waiting(&capability, &root);
+                let candidates = if others_wait { Vec::new() } else { self.candidates(&capability, cx) };
+                let mut contract_net = ContractNet::new(self.me.clone(), ownership, auction, candidates);
+                if has_own_bid {
+                    contract_net = contract_net.with_own_bid();
+                }
+                if others_wait {
+                    contract_net = contract_net.queued();
+                }
+                contract_net.into()
             }
         };
         self.begin_for(message, pattern, Some((spec, asked, None)), reply, cx)
+    }
+
+    /// Whether a task that this agent could do waits for a place: behind others that do, or because this agent is full and
+    /// another agent may have a free place.
+    fn is_better_auctioned(
+        &self,
+        capability: &Capability,
+        root: &Principal,
+        path: &[AgentId],
+        cx: &Context<'_>,
+    ) -> bool {
+        let is_other =
+            |peer: &Candidate| peer.is_alive && peer.agent != self.me && !path.contains(&peer.agent);
+        self.auction_queues.has_waiting(capability, root)
+            || !self.has_free_place() && cx.world.directory().candidates(capability).iter().any(is_other)
     }
 
     fn take_award(
@@ -180,28 +223,28 @@ impl Agent {
         };
         let mut ownership = TaskOwnership::new(spec.clone(), requester(&message, Some(award.epoch)));
         ownership.is_last = award.is_last;
-        let supersedes = self.tasks.get(&owner).is_some_and(|older| self.working.contains(older));
-        let running = self.running().saturating_sub(u32::from(supersedes));
+        let phase = self.tasks.get(&owner).and_then(|older| self.working.get(older));
+        let taken = self.taken_places().saturating_sub(u32::from(phase == Some(&WorkPhase::Active)));
         let why_not = if is_old(superseded) {
             Some("a later award of this task is known".to_owned())
         } else if is_old(cancelled) {
             Some("it was cancelled before it came".to_owned())
-        } else if running >= self.max_parallel() {
-            let busy = counted(running, "task is", "tasks are");
-            Some(format!("{busy} running, the limit is {}", self.config.card.terms.max_parallel))
         } else {
             None
         };
-        let delegation = match why_not {
-            Some(why) => {
-                let pattern = Delegation::declining(self.me.clone(), ownership, why).into();
-                return self.begin_for(message, pattern, None, reply, cx);
+        let me = self.me.clone();
+        let refusal = match why_not {
+            Some(why) => Some(Delegation::declining(me, ownership.clone(), why)),
+            None if taken >= self.max_parallel() => {
+                Some(Delegation::busy(me, ownership.clone(), self.place_free_in(cx)))
             }
-            None => {
-                let lease = Some(Duration::from_millis(award.lease_ms));
-                Delegation::new(self.me.clone(), ownership, lease, self.config.timeouts)
-            }
+            None => None,
         };
+        if let Some(refusal) = refusal {
+            return self.begin_for(message, refusal.into(), None, reply, cx);
+        }
+        let lease = Some(Duration::from_millis(award.lease_ms));
+        let delegation = Delegation::new(self.me.clone(), ownership, lease, self.config.timeouts);
         let asked = Digest::of(spec.description.as_bytes());
         self.check_room()?;
         let older = self.cancel_older_award(&owner)?;
@@ -221,6 +264,14 @@ impl Agent {
         let is_self = message.by.agent() == Some(&self.me);
         let wanted = request.capability.clone().or_else(|| addressed_capability(&message.envelope));
         let others = wanted.filter(|capability| is_self || self.config.card.support(capability) == 0.0);
+        // Whoever is on the path may help, but not ask others: so a question makes no loop.
+        if let Some(capability) = others.as_ref().filter(|_| !is_self)
+            && message.envelope.path.contains(&self.me)
+        {
+            let message =
+                format!("{} is on the path already, and has not the capability {capability}", self.me);
+            return Err(Problem::new(Reason::DelegationLoop, message));
+        }
         let requester = requester(&message, None);
         let pattern = match others {
             Some(capability) => {
@@ -250,7 +301,7 @@ impl Agent {
         }
     }
 
-    fn begin_for(
+    pub(crate) fn begin_for(
         &mut self,
         message: IncomingMessage,
         pattern: AnyPattern,
@@ -346,9 +397,11 @@ impl Agent {
         // Counted before the commit, so that simultaneous awards see each other.
         self.count_running(&id);
         match older {
-            Some(older) => self.advance_together(&[older, id], cx),
+            Some(older) => self.advance_together(&[older, id.clone()], cx),
             None => self.advance(&id, false, cx),
         }
+        // A turn that takes no time holds its place only during the step.
+        self.count_place(&id);
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use protocol::{
     message::MessageKind,
     patterns::{Effect, EventKind},
     principal::Principal,
-    problem::Problem,
+    problem::{Problem, Reason},
     trace::TraceContext,
 };
 use std::time::Duration;
@@ -34,10 +34,13 @@ impl Agent {
         if is_late && !conversation.is_committing() {
             return;
         }
-        let what = self.settle_open_claim(&id, what, cx);
+        let (what, mut next) = self.settle_open_claim(&id, what, cx);
         let Some(conversation) = self.conversations.get_mut(&id) else { return };
         conversation.queue.push_back(QueuedEvent::from_inside(what, closes));
-        self.advance(&id, false, cx);
+        next.push(id);
+        // The end of an expired claim and the new one are one commit. A conversation that commits a step follows by itself.
+        next.retain(|id| self.conversations.get(id).is_some_and(|open| !open.is_committing()));
+        self.advance_together(&next, cx);
     }
 
     /// Decides the next step of a conversation and commits it. `force` commits deferred events, too.
@@ -90,9 +93,11 @@ impl Agent {
 
     /// The next step of a conversation, if there is one to commit.
     fn decide(&mut self, id: &ConversationId, force: bool, cx: &mut Context<'_>) -> Option<Box<DecidedStep>> {
+        self.refuse_fenced(id, cx);
+        self.leave_row_to_later_claim(id);
         let (at, wall) = (cx.world.now(), cx.wall());
         let is_direct = self.config.is_direct;
-        let brain = self.has_free_turn().then_some(InstantBrain { world: &*cx.world, is_direct });
+        let brain = self.has_free_turn(id).then_some(InstantBrain { world: &*cx.world, is_direct });
         let step_context = StepContext { me: &self.me, at, wall, records: &self.track_records, brain };
         match self.conversations.get_mut(id)?.advance(step_context, force) {
             AdvanceResult::Nothing => None,
@@ -109,6 +114,14 @@ impl Agent {
                 self.step_failed(id, *failed, cx);
                 None
             }
+        }
+    }
+
+    /// Refuses the next messages of a conversation that its pattern fences. Nothing is recorded.
+    fn refuse_fenced(&mut self, id: &ConversationId, cx: &mut Context<'_>) {
+        while let Some((queued, why)) = self.conversations.get_mut(id).and_then(|open| open.pop_fenced()) {
+            tracing::warn!(agent = %self.me, conversation = %id, why, "a report was fenced");
+            self.refuse([queued], &Problem::new(Reason::Fenced, why), cx);
         }
     }
 
@@ -257,12 +270,14 @@ impl Agent {
         }
     }
 
-    /// Stops the timers and turns of effects that are no longer open.
+    /// Stops the timers, turns and claim requests of effects that are no longer open.
     pub(crate) fn stop_effects(&mut self, id: &ConversationId, effects: &[EffectKey], cx: &mut Context<'_>) {
         for effect in effects {
             self.timers.clear(id, *effect, cx);
+            self.withdraw_claim_request(id, *effect);
             self.turns.stop(&crate::TurnKey { conversation: id.clone(), effect: *effect }, cx);
         }
+        self.start_turns(cx);
     }
 
     fn remove_if_finished(&mut self, id: &ConversationId) {

@@ -16,7 +16,7 @@ use crate::{
     conversation::{Conversation, QueuedEvent, origin::OpeningSignal},
     delivery::backoff::pause,
     faults::{self, PlantedFault},
-    open_tasks::publisher,
+    open_tasks::publisher_name,
     problems::internal,
     records::{ReactionReceipt, keys},
     requests::ConversationTrigger,
@@ -209,7 +209,7 @@ impl Agent {
         let trigger = ConversationTrigger {
             trace: signal.refs.get(TRACEPARENT).and_then(|text| TraceContext::parse(text.as_str()?)),
             begins: Some(trace_begun_by_signal(&signal.from, &signal.id)),
-            signal: Some(OpeningSignal { id: signal.id.clone(), from: publisher(signal) }),
+            signal: Some(OpeningSignal { id: signal.id.clone(), from: publisher_name(signal) }),
             task: signal.task_id.clone(),
             capability: signal.capability.clone(),
             ..ConversationTrigger::default()

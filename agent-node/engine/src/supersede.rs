@@ -30,7 +30,8 @@ impl Agent {
         }
         // The conversation of the new award writes the task's row from here on; the older one must not.
         conversation.task = None;
-        let what = EventKind::Cancelled { by: task_key.1.clone(), reason: "awarded anew".to_owned() };
+        let what =
+            EventKind::Cancelled { by: task_key.1.clone(), reason: "superseded: awarded anew".to_owned() };
         conversation.queue.push_back(QueuedEvent::from_inside(what, None));
         Ok(Some(older))
     }

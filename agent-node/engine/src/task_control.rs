@@ -87,7 +87,7 @@ impl Agent {
     }
 
     /// The open conversation of a task that `by` owns or is the root of; fails with `too_late` if the task has ended or its
-    /// claim on the board is being closed.
+    /// end is being reported.
     fn open_conversation_of(
         &self,
         task: &TaskId,
@@ -150,13 +150,13 @@ impl Agent {
     }
 }
 
-/// Refuses a command of an owner for an open task whose claim is being closed: its outcome is fixed.
+/// Refuses a command of an owner for a task whose end is being reported: its outcome is fixed.
 pub(crate) fn check_not_closing(
     conversation: &Conversation,
     task: &TaskId,
     too_late: Reason,
 ) -> Result<(), Problem> {
-    match conversation.is_closing_claim() {
+    match conversation.pattern.is_closing() {
         true if conversation.is_committing() => Err(end_uncommitted(task)),
         true => Err(Problem::new(too_late, format!("task {task} is being closed"))),
         false => Ok(()),

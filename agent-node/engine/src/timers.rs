@@ -1,6 +1,6 @@
 //! The timers that are set, and their purposes. The shell knows only their ids.
 
-use crate::{AttemptId, Output, TimerId, context::Context, records::EffectKey};
+use crate::{AttemptId, Output, TimerId, auction_queue::QueueKey, context::Context, records::EffectKey};
 use protocol::{
     ids::ConversationId,
     patterns::{AnyTimer, TimerAt},
@@ -19,6 +19,8 @@ pub(crate) enum TimerPurpose {
     Resume(ConversationId),
     /// End the wait of a search for the complete directory.
     Directory { conversation: ConversationId, effect: EffectKey },
+    /// The first auction of a queue calls for proposals again.
+    CallQueue(QueueKey),
     /// Subscribe to the board again.
     Subscribe,
     /// Retry the waiting signal.

@@ -6,9 +6,10 @@ use crate::{TurnKey, TurnStart, agent::Agent, context::Context, records::EffectK
 use protocol::{
     ids::{ConversationId, EffectId},
     patterns::{
-        AnyPattern, EventKind,
+        AnyPattern, EventKind, WorkPhase,
         turn::{Progress, Prompt, TurnEnd},
     },
+    task::TaskState,
     time::WallTime,
     trace::SpanName,
 };
@@ -37,11 +38,21 @@ impl Agent {
             has_runner_up: pattern.is_some_and(AnyPattern::has_runner_up),
         };
         self.turns.ready.push_back(Box::new(turn));
-        self.turns.start_ready(cx);
+        self.start_turns(cx);
+    }
+
+    /// Starts ready turns while fewer than `maxParallel` run. A task that was shown as queued is told.
+    pub(crate) fn start_turns(&mut self, cx: &mut Context<'_>) {
+        for (id, turn) in self.turns.start_ready(cx) {
+            let row = self.conversations.get(&id).and_then(|conversation| conversation.task.as_ref());
+            if row.is_some_and(|row| row.task.status.state == TaskState::Submitted) {
+                self.queue_event(&id, None, EventKind::TurnStarted { turn });
+            }
+        }
     }
 
     pub(crate) fn turn_progress(&mut self, key: &TurnKey, updates: Vec<Progress>) {
-        if let Some(&turn) = self.turns.running.get(key) {
+        if let Some(turn) = self.turns.running.get(key).map(|running| running.turn) {
             self.queue_event(&key.conversation, None, EventKind::TurnProgress { turn, updates });
         }
     }
@@ -53,15 +64,19 @@ impl Agent {
         end: Result<TurnEnd, String>,
         cx: &mut Context<'_>,
     ) {
-        let Some(turn) = self.turns.running.remove(key) else { return };
-        self.turns.start_ready(cx);
+        let Some(turn) = self.turns.end(key, cx.world.now()) else { return };
+        self.start_turns(cx);
         let what = end_of_turn(turn, updates, end, self.config.is_direct);
         self.queue_event(&key.conversation, Some(key.effect), what);
     }
 
-    /// Whether a turn that takes no time may be answered now, before no turn that waits.
-    pub(crate) fn has_free_turn(&self) -> bool {
-        self.turns.ready.is_empty() && self.turns.running.len() < self.turns.limit
+    /// Whether a turn of a conversation that takes no time may be answered now: it has a place, and is before no turn that
+    /// waits.
+    pub(crate) fn has_free_turn(&self, id: &ConversationId) -> bool {
+        let own = u32::from(self.working.get(id) == Some(&WorkPhase::Active));
+        self.turns.ready.is_empty()
+            && self.turns.running.len() < self.turns.limit
+            && self.taken_places().saturating_sub(own) < self.max_parallel()
     }
 }
 

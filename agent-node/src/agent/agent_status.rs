@@ -14,6 +14,7 @@ use std::{
 #[derive(Debug, Default)]
 pub struct AgentStatus {
     running: AtomicU32,
+    unfinished: AtomicU32,
     draining: AtomicBool,
     late_acks: AtomicU64,
     parked: Mutex<BTreeMap<ConversationId, String>>,
@@ -25,6 +26,11 @@ impl AgentStatus {
     /// The number of its running tasks.
     pub fn running(&self) -> u32 {
         self.running.load(Ordering::Relaxed)
+    }
+
+    /// The number of its tasks that go on without a person.
+    pub fn unfinished(&self) -> u32 {
+        self.unfinished.load(Ordering::Relaxed)
     }
 
     /// Whether it refuses new work.
@@ -40,6 +46,7 @@ impl AgentStatus {
     /// Copies the status of the engine.
     pub(super) fn update(&self, agent: &Agent) {
         self.running.store(agent.running(), Ordering::Relaxed);
+        self.unfinished.store(agent.unfinished(), Ordering::Relaxed);
         let mut parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner);
         if !parked.iter().eq(agent.parked()) {
             *parked = agent.parked().map(|(id, why)| (id.clone(), why.clone())).collect();
@@ -53,6 +60,7 @@ impl AgentStatus {
 
     pub(super) fn fail(&self, why: String) {
         self.running.store(0, Ordering::Relaxed);
+        self.unfinished.store(0, Ordering::Relaxed);
         *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
     }
 

@@ -10,12 +10,13 @@ use blackboard::{
 use bytes::Bytes;
 use engine::{Attempt, AttemptResult, ClaimRequest, Delivery, IncomingMessage, MessageResult, PeerLocation};
 use protocol::{
-    ids::{AgentId, Digest, TaskId},
+    ids::{AgentId, Digest},
     message::MessageKind,
     patterns::EventKind,
     principal::Principal,
     problem::{Problem, Reason},
     routes,
+    task::OpenTaskKey,
 };
 use reqwest::Method;
 use std::time::Duration;
@@ -186,7 +187,7 @@ async fn post_once(
 async fn claim(
     board: &Blackboard,
     me: &AgentId,
-    task: &TaskId,
+    task: &OpenTaskKey,
     request: ClaimRequest,
 ) -> Result<EventKind, Problem> {
     let by = Principal::Agent(me.clone());

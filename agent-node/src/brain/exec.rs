@@ -70,7 +70,7 @@ impl ExecBrain {
         let mut question = serde_json::to_vec(request).map_err(not_serializable)?;
         question.push(b'\n');
 
-        let mut child = BrainProcess::start(self, request.trace.as_ref())?;
+        let mut child = BrainProcess::start(self, request)?;
         let (mut stdin, mut stdout, mut stderr) = (child.stdin(), child.stdout(), child.stderr());
         let mut output = StdoutParser::new(self.max_line_bytes, self.max_output_bytes);
         let mut stderr_tail = StderrTail::default();

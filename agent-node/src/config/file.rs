@@ -279,7 +279,7 @@ numbers! {
 
 numbers! {
     /// How work is given away.
-    AuctionFile { fanout bid_window_ms rounds accept_ms lease_ms } { strategy: StrategyFile, weights: WeightsFile, }
+    AuctionFile { fanout bid_window_ms rounds accept_ms lease_ms max_queue_ms } { strategy: StrategyFile, weights: WeightsFile, }
 }
 
 /// Which bid is the best.

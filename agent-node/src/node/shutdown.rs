@@ -28,9 +28,10 @@ impl RunningNode {
         let started = Instant::now();
         self.statuses.iter().for_each(|status| status.drain());
         self.registrations.iter().for_each(|registration| registration.wake());
-        let is_done = until(grace, async || self.statuses.iter().all(|status| status.running() == 0)).await;
+        let is_done =
+            until(grace, async || self.statuses.iter().all(|status| status.unfinished() == 0)).await;
         if !is_done {
-            let running: u32 = self.statuses.iter().map(|status| status.running()).sum();
+            let running: u32 = self.statuses.iter().map(|status| status.unfinished()).sum();
             tracing::warn!(
                 running,
                 ?grace,

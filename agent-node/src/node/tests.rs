@@ -150,7 +150,7 @@ async fn a_step_that_cannot_be_committed_refuses_its_message() {
     });
     engine::faults::fail_steps(1);
     let (status, refused) = ask(&url, &request).await;
-    assert_eq!((status, refused["reasonCode"].as_str()), (500, Some("internal")), "{refused:#}");
+    assert_eq!((status, refused["reasonCode"].as_str()), (500, Some("message_failed")), "{refused:#}");
     let (status, again) = ask(&url, &request).await;
     assert_eq!((status, again["status"]["state"].as_str()), (200, Some("TASK_STATE_COMPLETED")), "{again:#}");
     running.stop(Duration::from_secs(1)).await;

@@ -299,6 +299,7 @@ fn failure_reason(what: &EventKind) -> Option<&str> {
         EventKind::ClaimExpired { .. } => Some("claim_expired"),
         EventKind::Started
         | EventKind::MessageReceived { .. }
+        | EventKind::TurnStarted { .. }
         | EventKind::TurnProgress { .. }
         | EventKind::TurnEnded { .. }
         | EventKind::Claimed { .. }
@@ -307,6 +308,7 @@ fn failure_reason(what: &EventKind) -> Option<&str> {
         | EventKind::Delivered { .. }
         | EventKind::Published { .. }
         | EventKind::PeersFound { .. }
+        | EventKind::CallDue { .. }
         | EventKind::Answered { .. }
         | EventKind::Cancelled { .. }
         | EventKind::Draining { .. } => None,

@@ -3,13 +3,14 @@
 use super::ActiveLease;
 use crate::{
     claim_writes::{ClaimWrite, EndDecision, all_claims, decide_end, decide_expire, decide_take, find_claim},
-    claims::{ClaimState, Lease, StoredClaim},
+    claims::{self, ClaimState, Lease, StoredClaim},
     store::{self, Lane, Revision, SharedStore},
 };
 use protocol::{
-    ids::{AgentId, TaskId},
+    ids::AgentId,
     principal::Principal,
     problem::{Problem, Reason},
+    task::OpenTaskKey,
     time::{NodeTime, WallTime},
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -19,14 +20,14 @@ pub(super) fn load_leases(
     store: &SharedStore,
     now: NodeTime,
     grace: Duration,
-) -> Result<BTreeMap<TaskId, ActiveLease>, store::Error> {
+) -> Result<BTreeMap<OpenTaskKey, ActiveLease>, store::Error> {
     let (mut after, mut leases) = (0, BTreeMap::new());
     loop {
         let page = store.read(&all_claims(), after, 1_000)?;
         let Some(last) = page.last() else { return Ok(leases) };
         after = last.revision;
         for record in &page {
-            let task = record.key.tokens().pop().and_then(|token| TaskId::parse(&token).ok());
+            let task = claims::claimed_task(record);
             let claim = StoredClaim::of(record).filter(|claim| claim.row.state == ClaimState::Held);
             if let (Some(task), Some(claim)) = (task, claim) {
                 let until = now + claim.remaining(None, now) + grace;
@@ -41,7 +42,7 @@ pub(super) fn load_leases(
 pub(super) async fn take(
     store: SharedStore,
     by: Principal,
-    task: TaskId,
+    task: OpenTaskKey,
     holder: AgentId,
     requested: Duration,
     lease: Option<Lease>,
@@ -59,7 +60,7 @@ pub(super) async fn take(
 pub(super) async fn end(
     store: SharedStore,
     by: Principal,
-    task: TaskId,
+    task: OpenTaskKey,
     epoch: Revision,
     state: ClaimState,
     wall: WallTime,
@@ -78,7 +79,7 @@ pub(super) async fn end(
 /// Frees the claim whose `lease` has run out and offers the task again, if it was offered. Returns whether it was held.
 pub(super) async fn expire(
     store: SharedStore,
-    task: TaskId,
+    task: OpenTaskKey,
     lease: Lease,
     now: NodeTime,
     wall: WallTime,
@@ -92,7 +93,7 @@ pub(super) async fn expire(
 /// Commits `claim_write`; `None` if another commit was first.
 async fn write(
     store: &SharedStore,
-    task: &TaskId,
+    task: &OpenTaskKey,
     claim_write: ClaimWrite,
 ) -> Result<Option<StoredClaim>, Problem> {
     let (swap, batch) = (claim_write.swap.clone(), claim_write.batch(task)?);

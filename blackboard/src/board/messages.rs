@@ -22,7 +22,7 @@ pub(super) struct PublishSignal {
 #[rtype(result = "Result<ClaimView, Problem>")]
 pub(super) struct ChangeClaim {
     pub by: Principal,
-    pub task: TaskId,
+    pub task: OpenTaskKey,
     pub change: ClaimChange,
 }
 
@@ -36,7 +36,7 @@ pub(super) enum ClaimChange {
 /// Asks for a claim.
 #[derive(Message)]
 #[rtype(result = "Result<ClaimView, Problem>")]
-pub(super) struct GetClaim(pub TaskId);
+pub(super) struct GetClaim(pub OpenTaskKey);
 
 /// Asks for the board's state.
 #[derive(Message)]
@@ -73,7 +73,8 @@ impl BlackboardActor {
     fn check(&mut self, by: &Principal, signal: &Signal) -> Result<SignalWrite, Problem> {
         let is_registered = |id: &AgentId| registered_agents::is_registered(self.store.as_ref(), id);
         access::may_publish(by, signal, is_registered)?;
-        let mut write = signals::prepare_write(by, signal, self.clock.wall(), self.config.max_signal_bytes)?;
+        let (store, now) = (self.store.as_ref(), self.clock.wall());
+        let mut write = signals::prepare_write(store, by, signal, now, self.config.max_signal_bytes)?;
         // The signal's own record stays last.
         let change = registered_agents::membership_write(self.store.as_ref(), signal)?;
         write.batch.writes.splice(0..0, change);
@@ -146,7 +147,7 @@ impl BlackboardActor {
     fn take(
         &mut self,
         by: Principal,
-        task: TaskId,
+        task: OpenTaskKey,
         holder: AgentId,
         lease: Duration,
     ) -> ResponseActFuture<Self, Result<ClaimView, Problem>> {
@@ -167,12 +168,18 @@ impl BlackboardActor {
             return Box::pin(fut::ready(Err(problem)));
         }
         let now = (self.clock.node(), self.clock.wall());
+        // The former holder can't renew while its claim is being given to another.
+        let former = self.leases.get_mut(&task).filter(|held| !held.is_ending && held.lease.until <= now.0);
+        let ends_former = former.map(|held| held.is_ending = true).is_some();
         let commit =
             claim_commits::take(self.store.clone(), by, task.clone(), holder, lease, self.lease(&task), now);
         Box::pin(commit.into_actor(self).map(move |outcome, actor, _| {
             actor.in_flight -= 1;
             let claim = outcome.inspect_err(|problem| {
                 actor.count_refusal(problem);
+                if let Some(held) = actor.leases.get_mut(&task).filter(|_| ends_former) {
+                    held.is_ending = false;
+                }
                 actor.track_lease(&task);
             })?;
             actor.counts.claimed += 1;
@@ -185,7 +192,7 @@ impl BlackboardActor {
         }))
     }
 
-    fn renew(&mut self, by: &Principal, task: &TaskId, epoch: Revision) -> Result<ClaimView, Problem> {
+    fn renew(&mut self, by: &Principal, task: &OpenTaskKey, epoch: Revision) -> Result<ClaimView, Problem> {
         let claim = claim_writes::find_claim(self.store.as_ref(), task)?;
         let is_ending = self.leases.get(task).is_some_and(|h| h.is_ending && h.lease.epoch == epoch);
         let renewed = claims::renew(claim.as_ref(), by, epoch).and_then(|lease| match &claim {
@@ -203,7 +210,7 @@ impl BlackboardActor {
     fn end(
         &mut self,
         by: Principal,
-        task: TaskId,
+        task: OpenTaskKey,
         epoch: Revision,
         state: ClaimState,
     ) -> ResponseActFuture<Self, Result<ClaimView, Problem>> {
@@ -221,7 +228,7 @@ impl BlackboardActor {
     }
 
     /// Starts the lease of a held claim that has none: the outcome of its write was unknown, and it must still expire.
-    fn track_lease(&mut self, task: &TaskId) {
+    fn track_lease(&mut self, task: &OpenTaskKey) {
         let Ok(Some(claim)) = claim_writes::find_claim(self.store.as_ref(), task) else { return };
         let is_known = self.lease(task).is_some_and(|lease| lease.epoch >= claim.revision);
         if claim.row.state == ClaimState::Held && !is_known {
@@ -232,7 +239,7 @@ impl BlackboardActor {
         }
     }
 
-    fn drop_lease(&mut self, task: &TaskId, epoch: Revision) {
+    fn drop_lease(&mut self, task: &OpenTaskKey, epoch: Revision) {
         if self.lease(task).is_some_and(|lease| lease.epoch == epoch) {
             self.leases.remove(task);
         }
@@ -243,7 +250,7 @@ impl BlackboardActor {
         const MAX_PER_SWEEP: usize = 64;
         let (now, wall) = (self.clock.node(), self.clock.wall());
         let due = self.leases.iter_mut().filter(|(_, h)| !h.is_ending && h.lease.until <= now);
-        let due: Vec<(TaskId, Lease)> = due
+        let due: Vec<(OpenTaskKey, Lease)> = due
             .take(MAX_PER_SWEEP)
             .map(|(task, holding)| {
                 holding.is_ending = true;

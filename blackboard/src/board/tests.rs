@@ -1,10 +1,11 @@
 mod claims;
+mod damaged_head;
 
 use super::*;
 use crate::store::memory;
 use futures_util::{StreamExt, future::join_all};
 use protocol::{
-    ids::Capability,
+    ids::{Capability, TaskId},
     signal::SignalType,
     time::{NodeTime, WallTime},
 };
@@ -12,6 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 fn board() -> Board {
     Board::start(memory::new(), BoardConfig::fast(), BoardClock::system()).unwrap()
+}
+
+fn open_task(id: &str) -> OpenTaskKey {
+    OpenTaskKey { publisher: agent("planner"), task_id: TaskId::parse(id).unwrap() }
 }
 
 fn agent(id: &str) -> Principal {
@@ -68,7 +73,8 @@ fn a_group_holds_plain_signals_of_one_lane_without_repeats() {
     let pending = |id: &str, lane, is_plain: bool| {
         let (by, at) = (agent("b-1"), WallTime(0));
         let signal = signal(id, "task.failed", "b-1");
-        let mut write = crate::signals::prepare_write(&by, &signal, at, 1 << 16).unwrap();
+        let store = store_types::MemoryState::default();
+        let mut write = crate::signals::prepare_write(&store, &by, &signal, at, 1 << 16).unwrap();
         let extra = store::Write::Delete(store::Key::new(&["board", "agent", "x"]));
         write.batch.writes.splice(0..0, (!is_plain).then_some(extra));
         publish::PendingSignal { lane, write, done: tokio::sync::oneshot::channel().0 }
@@ -89,7 +95,7 @@ async fn a_user_cannot_publish_or_claim_as_a_registered_agent() {
     let board = board();
     let (user, registry, agent_id) =
         (Principal::local_user(), agent(access::REGISTRY), AgentId::parse("b-1").unwrap());
-    let task = TaskId::parse("t-1").unwrap();
+    let task = open_task("t-1");
     let notice = |kind: &str, incarnation: u64| Signal {
         subject: Some("b-1".to_owned()),
         refs: [("incarnation".to_owned(), incarnation.into())].into_iter().collect(),
@@ -226,8 +232,8 @@ async fn the_oldest_signals_are_trimmed_to_the_size_limit_and_repeats_are_still_
 #[actix::test]
 async fn on_disk_a_repeat_after_a_restart_is_answered_with_the_first_revision() {
     let dir = tempfile::tempdir().unwrap();
-    let (by, task) = (agent("b-1"), TaskId::parse("t-1").unwrap());
-    let offer = Signal { task_id: Some(task.clone()), ..signal("a", "task.available", "b-1") };
+    let (by, task) = (agent("b-1"), OpenTaskKey { publisher: agent("b-1"), ..open_task("t-1") });
+    let offer = Signal { task_id: Some(task.task_id.clone()), ..signal("a", "task.available", "b-1") };
     let store = crate::store::embedded::open(dir.path(), Default::default()).unwrap();
     let board = Board::start(store, BoardConfig::fast(), BoardClock::system()).unwrap();
     let first = board.publish(&by, offer.clone()).await.unwrap();
@@ -319,7 +325,7 @@ async fn a_board_that_panics_restarts_its_readers_resume_and_its_claims_are_kept
     let store = Arc::new(PanickingStore { store: memory::new(), panics: panics.clone() });
     let board = Board::start(store, BoardConfig::fast(), BoardClock::system()).unwrap();
     let first = publish_until_accepted(&board, "a").await;
-    let task = TaskId::parse("t-1").unwrap();
+    let task = open_task("t-1");
     let holder = AgentId::parse("b-1").unwrap();
     board.claim(&agent("b-1"), &task, &holder, Duration::from_secs(5)).await.unwrap();
     let mut reader = board.subscribe(Selector::default(), Some(0.into())).unwrap();

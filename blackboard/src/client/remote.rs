@@ -10,11 +10,12 @@ use bytes::Bytes;
 use eventsource_stream::Eventsource;
 use futures_util::{Stream, StreamExt, stream};
 use protocol::{
-    ids::{AgentId, TaskId},
+    ids::AgentId,
     principal::Principal,
     problem::{Problem, Reason},
     routes,
     signal::{Cursor, Selector, Signal, SignalRecord},
+    task::OpenTaskKey,
     trace::{TRACEPARENT, TraceContext},
 };
 use serde::de::DeserializeOwned;
@@ -166,33 +167,33 @@ impl RemoteBoard {
     pub(super) async fn claim(
         &self,
         by: &Principal,
-        task: &TaskId,
+        task: &OpenTaskKey,
         holder: &AgentId,
         lease: Duration,
     ) -> Result<ClaimView, Problem> {
         let lease = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
         let body = json!({ "holder": holder, "leaseMs": lease }).to_string();
         let base = self.base.url().await?;
-        let url = format!("{base}{}/{task}", routes::CLAIMS);
+        let url = claim_url(&base, task, "");
         self.json(by, &base, ClientRequest::post(&url, RECIPIENT, body.into())).await
     }
 
     pub(super) async fn change(
         &self,
         by: &Principal,
-        task: &TaskId,
+        task: &OpenTaskKey,
         verb: &str,
         epoch: u64,
     ) -> Result<ClaimView, Problem> {
         let body = json!({ "epoch": epoch }).to_string();
         let base = self.base.url().await?;
-        let url = format!("{base}{}/{task}/{verb}", routes::CLAIMS);
+        let url = claim_url(&base, task, verb);
         self.json(by, &base, ClientRequest::post(&url, RECIPIENT, body.into())).await
     }
 
-    pub(super) async fn claim_of(&self, by: &Principal, task: &TaskId) -> Result<ClaimView, Problem> {
+    pub(super) async fn claim_of(&self, by: &Principal, task: &OpenTaskKey) -> Result<ClaimView, Problem> {
         let base = self.base.url().await?;
-        let url = format!("{base}{}/{task}", routes::CLAIMS);
+        let url = claim_url(&base, task, "");
         self.json(by, &base, ClientRequest::get(&url, RECIPIENT)).await
     }
 
@@ -274,6 +275,12 @@ impl SignalFollower {
             }
         }
     }
+}
+
+/// The URL of the claim on `task`, for `verb` if there is one.
+fn claim_url(base: &str, OpenTaskKey { publisher, task_id }: &OpenTaskKey, verb: &str) -> String {
+    let slash = if verb.is_empty() { "" } else { "/" };
+    format!("{base}{}/{task_id}{slash}{verb}?publisher={publisher}", routes::CLAIMS)
 }
 
 fn push_query(url: &mut String, selector: &Selector, after: Option<&Cursor>) -> Result<(), Problem> {

@@ -1,12 +1,13 @@
 //! Parses requests; a problem names the member that is wrong.
 
-use actix_web::{http::header::HeaderMap, web};
+use actix_web::{HttpRequest, http::header::HeaderMap, web};
 use protocol::{
     ids::{Capability, TaskId},
     json,
     principal::Principal,
     problem::{Problem, Reason},
     signal::{BAD_CURSOR, Cursor, Selector, Signal},
+    task::OpenTaskKey,
     time::WallTime,
     trace::{TRACEPARENT, TraceContext},
 };
@@ -99,6 +100,25 @@ pub(super) fn parse_query(text: &str) -> Result<SignalQuery, Problem> {
         }
     }
     Ok(query)
+}
+
+/// The open task that a request about a claim names: its id in the path, and its `publisher` in the query. Without one it
+/// is the caller's own.
+pub(super) fn claimed_task(request: &HttpRequest, by: &Principal) -> Result<OpenTaskKey, Problem> {
+    let task = request.match_info().get("task").unwrap_or_default();
+    let task_id = TaskId::parse(task).map_err(|bad| invalid(bad).with("field", "task"))?;
+    let query: Vec<(String, String)> = web::Query::from_query(request.query_string())
+        .map(web::Query::into_inner)
+        .map_err(|error| invalid(format!("the query cannot be read: {error}")))?;
+    let mut publisher = by.clone();
+    for (name, value) in query {
+        if name != "publisher" {
+            let name: String = name.chars().take(80).collect();
+            return Err(invalid(format!("{name:?} is not asked here: publisher is")));
+        }
+        publisher = Principal::try_from(value).map_err(|bad| invalid_field("publisher", bad))?;
+    }
+    Ok(OpenTaskKey { publisher, task_id })
 }
 
 /// Parses a cursor.

@@ -17,6 +17,7 @@ use protocol::{
     principal::Principal,
     problem::Reason,
     signal::{Selector, Signal},
+    task::OpenTaskKey,
 };
 use std::{
     future::Future,
@@ -79,6 +80,11 @@ fn remote(at: SocketAddr) -> Blackboard {
 
 fn signal(id: &str, kind: &str, text: &str) -> Signal {
     Signal { subject: Some(text.to_owned()), ..crate::signals::tests::signal(id, kind, "me") }
+}
+
+/// An open task of the local user, for whom no request names a publisher.
+fn own_task(id: &str) -> OpenTaskKey {
+    OpenTaskKey { publisher: Principal::local_user(), task_id: TaskId::parse(id).unwrap() }
 }
 
 async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {

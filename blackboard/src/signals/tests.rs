@@ -79,14 +79,16 @@ fn an_invalid_type_is_refused_with_the_valid_ones() {
 
 #[test]
 fn a_signal_is_measured_in_bytes_of_its_json() {
-    let by = Principal::local_user();
+    let (store, by) = (store_types::MemoryState::default(), Principal::local_user());
     let limit = json(&signal("1", "help.needed", "a")).unwrap().len();
-    assert!(prepare_write(&by, &signal("1", "help.needed", "a"), WallTime(0), limit).is_ok());
-    let refused = prepare_write(&by, &signal("1", "help.needed", "a"), WallTime(0), limit - 1).unwrap_err();
+    assert!(prepare_write(&store, &by, &signal("1", "help.needed", "a"), WallTime(0), limit).is_ok());
+    let refused =
+        prepare_write(&store, &by, &signal("1", "help.needed", "a"), WallTime(0), limit - 1).unwrap_err();
     assert_eq!(
         (refused.reason, refused.metadata),
         (Reason::PayloadTooLarge, vec![("limit", (limit - 1).to_string())])
     );
-    let refused = prepare_write(&by, &signal("a b", "help.needed", "a"), WallTime(0), limit + 9).unwrap_err();
+    let refused =
+        prepare_write(&store, &by, &signal("a b", "help.needed", "a"), WallTime(0), limit + 9).unwrap_err();
     assert_eq!(refused.reason, Reason::InvalidField);
 }

@@ -2,7 +2,6 @@
 
 mod conditional_writes;
 mod health;
-mod key_presence;
 mod list_entries;
 mod lock;
 mod queue;
@@ -22,7 +21,6 @@ use super::{
     StoreFuture, StoreWatch,
 };
 use health::WriterHealth;
-use key_presence::KeyPresence;
 use queue::{QueuedCommit, WriteQueue};
 use reader::ReaderPool;
 use std::{
@@ -96,16 +94,14 @@ pub fn open_with_gauge(dir: &Path, options: StoreOptions) -> Result<(SharedStore
     let opened = schema::open(dir, &options)?;
     let tail = Arc::new(LogTail::new(opened.revision));
     let topics = Arc::new(schema::Topics::new(opened.topics.clone()));
-    let presence = KeyPresence::of(&opened.connection, dir)
-        .map_err(|error| OpenError::Damaged { dir: dir.to_owned(), why: error.to_string() })?;
-    let readers = Arc::new(ReaderPool::new(dir, options.readers, topics.clone(), presence.clone()));
+    let readers = Arc::new(ReaderPool::new(dir, options.readers, topics.clone()));
     let queue = Arc::new(WriteQueue::new(&options));
     let generation = opened.generation.clone();
     let health = Arc::new(WriterHealth::new());
     let (writer_queue, writer_tail, writer_health) = (queue.clone(), tail.clone(), health.clone());
     let writer = thread::Builder::new()
         .name("store-writer".into())
-        .spawn(move || writer::run(opened, &writer_queue, &writer_tail, &topics, &presence, &writer_health))
+        .spawn(move || writer::run(opened, &writer_queue, &writer_tail, &topics, &writer_health))
         .map_err(|source| OpenError::Io { dir: dir.to_owned(), source })?;
     let gauge = StoreGauge { queue: queue.clone(), health, dir: dir.to_owned() };
     let store = EmbeddedStore { queue, readers, tail, generation, writer: Some(writer), _lock: lock };

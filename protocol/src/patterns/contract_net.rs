@@ -3,6 +3,9 @@
 //! Peers that could do it → `cfp` → bids until the deadline or until all have answered → score → claim → `award` →
 //! `award-accept`, else the next bid → result checked → finish. At most one award is active at any time. The
 //! manager stays accountable, and every announced task ends visibly.
+//!
+//! If bidders are only busy, the auction waits for a place: the engine keeps the queue of waiting auctions, and lets the first
+//! one call again.
 
 pub mod auction;
 pub mod bidding;
@@ -12,12 +15,13 @@ pub mod track_record;
 mod award;
 mod call;
 mod eligible;
+mod queue;
 mod score;
 
 pub use auction::{Auction, Strategy, Weights};
 
 use super::{
-    Candidate, EventKind, OutgoingMessage, Pattern, TimerAt,
+    AuctionView, Candidate, EventKind, OutgoingMessage, Pattern, TimerAt,
     ownership::{ReportLabel, TaskOwnership, from_report_label},
 };
 use crate::{
@@ -26,10 +30,10 @@ use crate::{
     message::{Epoch, MessageKind, Payload, Reject, Seq, TaskCancel, TaskUpdate},
     principal::Principal,
     task::TaskState,
-    time::NodeTime,
+    time::{NodeTime, WallTime},
 };
 use eligible::EligiblePeer;
-use record::{AwardRecord, CandidateResult};
+use record::{AwardRecord, BiddingRound, CandidateRecord, CandidateResult, clip};
 use score::ValidBid;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
@@ -76,6 +80,8 @@ pub enum ContractNetTimer {
     Accept,
     /// The end of the winner's lease.
     Lease,
+    /// The end of the time in which a place is awaited.
+    Queue,
 }
 
 /// The manager's side of one task.
@@ -96,6 +102,12 @@ pub struct ContractNet {
     /// Whether an award failed in any other way.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     was_tried: bool,
+    /// How it waits for a place.
+    #[serde(default, skip_serializing_if = "queue::PlaceSearch::is_default")]
+    place_search: queue::PlaceSearch,
+    /// Why this agent's own work on the task failed, before the auction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    own_failure: Option<String>,
     /// The epoch of the last award; the next one's is greater.
     last_epoch: Epoch,
     /// The peers known at the start; empty from the first round on.
@@ -120,6 +132,9 @@ enum AuctionStage {
     Between { until: NodeTime },
     /// The next round looks for peers.
     Searching,
+    /// Every bidder is busy. It waits until the engine lets it call again, at the earliest at `until`.
+    #[serde(rename_all = "camelCase")]
+    Queued { until: NodeTime },
     /// A claim is being written.
     #[serde(rename_all = "camelCase")]
     Claiming {
@@ -175,9 +190,46 @@ impl ContractNet {
             last_failure: None,
             rejections: BTreeMap::new(),
             was_tried: false,
+            place_search: queue::PlaceSearch::default(),
+            own_failure: None,
             last_epoch: 0,
             candidates,
         }
+    }
+
+    /// The agent itself is a bidder: the task was sent to it, and it has the skill.
+    #[must_use]
+    pub fn with_own_bid(mut self) -> Self {
+        self.place_search.may_do_it_itself = true;
+        self
+    }
+
+    /// It calls after the auctions that already wait for a place.
+    #[must_use]
+    pub fn queued(mut self) -> Self {
+        self.place_search.is_queued = true;
+        self
+    }
+
+    /// The auction of a task on which `me` itself has failed for `reason`: a search for other agents comes first.
+    pub(super) fn after_own_failure(
+        me: AgentId,
+        ownership: TaskOwnership,
+        auction: Auction,
+        reason: String,
+        wall: WallTime,
+    ) -> Self {
+        let mut own = Self::new(me.clone(), ownership, auction, Vec::new());
+        let failed = CandidateRecord {
+            fate: CandidateResult::Failed,
+            why: Some(clip(&reason)),
+            ..CandidateRecord::asked(&me)
+        };
+        own.record.rounds.push(BiddingRound::own(failed, wall));
+        own.was_tried = true;
+        own.last_failure = Some(reason.clone());
+        own.own_failure = Some(reason);
+        own
     }
 
     fn start(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
@@ -189,7 +241,13 @@ impl ContractNet {
             });
         }
         let candidates = std::mem::take(&mut self.candidates);
-        effects.extend(self.call(&candidates, event));
+        effects.extend(if self.place_search.is_queued {
+            self.join_queue(event)
+        } else if self.own_failure.is_some() {
+            self.next_round()
+        } else {
+            self.call(&candidates, event)
+        });
         effects
     }
 
@@ -215,11 +273,9 @@ impl ContractNet {
         }
         match &envelope.payload {
             Payload::Bid(bid) => self.receive_bid(agent, bid, event),
-            Payload::NoBid(no_bid) => self.receive_no_bid(agent, &no_bid.reason, event),
+            Payload::NoBid(no_bid) => self.receive_no_bid(agent, no_bid, event),
             Payload::AwardAccept(accept) => self.receive_accept(agent, accept.epoch, event),
-            Payload::AwardDecline(decline) => {
-                self.receive_decline(agent, decline.epoch, &decline.reason, event)
-            }
+            Payload::AwardDecline(decline) => self.receive_decline(agent, decline, event),
             Payload::TaskUpdate(update) => self.receive_update(agent, update, event),
             Payload::TaskResponse(response) => self.receive_response(agent, response, event),
             Payload::TaskAnswer(answer) if self.ownership.is_requested_by(agent, answer.epoch) => {
@@ -274,6 +330,7 @@ impl ContractNet {
             AuctionStage::Opening
             | AuctionStage::Between { .. }
             | AuctionStage::Searching
+            | AuctionStage::Queued { .. }
             | AuctionStage::Over => {}
         }
         effects.extend(self.finish(state, Some(reason)));
@@ -292,15 +349,18 @@ impl ContractNet {
     /// Revokes an award: cancels it at the winner and frees the claim.
     fn revoke(&self, winner: &AgentId, epoch: Epoch, reason: &str) -> Vec<ContractNetEffect> {
         let task_id = self.ownership.spec.task_id.clone();
-        let cancel = TaskCancel {
-            task_id: task_id.clone(),
-            reason: Some(reason.to_owned()),
-            epoch: Some(epoch),
-            extra: Map::new(),
-        };
+        let cancel =
+            TaskCancel { task_id, reason: Some(reason.to_owned()), epoch: Some(epoch), extra: Map::new() };
+        let mut effects = vec![self.send_to(ContractNetLabel::Revoke, winner, Payload::TaskCancel(cancel))];
+        effects.extend(self.release(epoch));
+        effects
+    }
+
+    /// Frees the claim of an award that is no longer in force.
+    fn release(&self, epoch: Epoch) -> Vec<ContractNetEffect> {
+        let task = self.ownership.spec.task_id.clone();
         vec![
-            self.send_to(ContractNetLabel::Revoke, winner, Payload::TaskCancel(cancel)),
-            ContractNetEffect::Release { task: task_id, epoch },
+            ContractNetEffect::Release { task, epoch },
             ContractNetEffect::Assign { doer: None },
             ContractNetEffect::ClearTimer { timer: ContractNetTimer::Accept },
             ContractNetEffect::ClearTimer { timer: ContractNetTimer::Lease },
@@ -356,6 +416,16 @@ impl Pattern for ContractNet {
         Some(&self.record)
     }
 
+    fn why_fenced(&self, agent: &AgentId, payload: &Payload) -> Option<String> {
+        let epoch = payload.reported_epoch()?;
+        let why = self.why_epoch_is_fenced(epoch)?;
+        Some(format!("award {epoch} of task {} to {agent}: {why}", self.ownership.spec.task_id))
+    }
+
+    fn auction(&self) -> Option<AuctionView<'_>> {
+        self.view()
+    }
+
     fn awarded(&self) -> Option<(&AgentId, ContractNetLabel)> {
         let AuctionStage::Awarded(award) = &self.stage else { return None };
         Some((&award.winner, ContractNetLabel::Award(award.epoch)))
@@ -379,19 +449,28 @@ impl Pattern for ContractNet {
                 self.call(candidates, event)
             }
             EventKind::Claimed { holder, epoch } => self.claimed(holder, *epoch, event),
-            EventKind::Undelivered { label, to, message, .. } => self.undelivered(*label, to, message, event),
+            EventKind::Undelivered { label, to, reason, message } => {
+                self.undelivered(*label, to, (reason, message), event)
+            }
             EventKind::TimerFired { timer } => match timer {
                 ContractNetTimer::Bids => self.window_ends(event),
                 ContractNetTimer::Round => self.pause_ends(event),
                 ContractNetTimer::Accept | ContractNetTimer::Lease => self.patience_ends(event),
                 ContractNetTimer::Deadline => {
-                    self.call_off(TaskState::Failed, "its deadline passed".to_owned())
+                    let waited =
+                        if self.place_search.is_queued { " while it waited for a bidder" } else { "" };
+                    self.call_off(TaskState::Failed, format!("its deadline passed{waited}"))
                 }
+                ContractNetTimer::Queue => self.queue_ends(event),
             },
+            EventKind::CallDue { candidates } if matches!(self.stage, AuctionStage::Queued { .. }) => {
+                self.call(candidates, event)
+            }
             EventKind::Cancelled { reason, .. } => self.call_off(TaskState::Canceled, reason.clone()),
             EventKind::Answered { text, message, .. } => self.pass_on_answer(text, message.as_deref()),
             EventKind::ClaimLost { holder } => self.claim_lost(holder.as_ref(), event),
             EventKind::Started
+            | EventKind::TurnStarted { .. }
             | EventKind::TurnProgress { .. }
             | EventKind::TurnEnded { .. }
             | EventKind::TurnFailed { .. }
@@ -401,6 +480,7 @@ impl Pattern for ContractNet {
             | EventKind::Published { .. }
             | EventKind::PublishRefused { .. }
             | EventKind::PeersFound { .. }
+            | EventKind::CallDue { .. }
             | EventKind::Draining { .. } => Vec::new(),
         }
     }

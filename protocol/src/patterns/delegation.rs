@@ -2,7 +2,11 @@
 //! next turn with the answers, and ends the task once (RFC-005, pattern 1).
 //!
 //! The requester is a user, a peer that delegates, or a manager that awarded the task. Under an award every report carries
-//! the award's epoch, and reports renew the lease.
+//! the award's epoch, and reports renew the lease. Awarded work ends here when its manager has the result. If the manager
+//! fences a report, the award has lapsed: the work stops and ends as canceled, superseded.
+//!
+//! Work that was sent to the agent itself is like an award to itself: if its brain fails for a technical reason, the same
+//! conversation goes on as an auction among other agents.
 
 mod labels;
 mod pending_requests;
@@ -10,18 +14,26 @@ mod pending_requests;
 pub use labels::{DelegationLabel, DelegationTimer, RequestKey, Timeouts};
 
 use super::{
-    EventKind, OutgoingSignal, Pattern, TimerAt, broadcast::ON_BEHALF_OF, ownership::TaskOwnership, turn,
+    AuctionView, EventKind, Outcome, OutgoingSignal, Pattern, TimerAt, WorkPhase,
+    broadcast::ON_BEHALF_OF,
+    contract_net::{Auction, ContractNet, record::AwardRecord},
+    joint,
+    ownership::TaskOwnership,
+    turn,
 };
 use crate::{
     a2a::message::Message,
     ids::AgentId,
-    message::{AwardAccept, AwardDecline, MessageKind, Payload},
+    message::{AwardAccept, AwardDecline, BUSY, MessageKind, Payload},
     principal::Principal,
+    problem::Reason,
+    signal::{PARENT_TASK, SignalType},
     task::{Status, TaskState},
 };
 use labels::{DelegationEffect, DelegationEvent};
 use pending_requests::PendingRequests;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::{collections::BTreeMap, time::Duration};
 use turn::{Progress, Prompt, TurnEnd, TurnSubject};
 
@@ -39,12 +51,42 @@ pub struct Delegation {
     turn: u32,
     is_thinking: bool,
     pending: PendingRequests,
-    declines: Option<String>,
+    declines: Option<AwardRefusal>,
+    /// Whether the first turn waits for a free slot.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_queued: bool,
+    /// Whether it awards the task to others if its own brain fails, and on which terms.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    may_auction: bool,
+    #[serde(default, skip_serializing_if = "Auction::is_default")]
+    auction_terms: Auction,
+    /// The auction, after its own brain has failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    auction: Option<Box<ContractNet>>,
     /// The owner's newest message after the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     said: Option<Box<Message>>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_reported: bool,
+    /// The outcome of awarded work, until the manager has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unconfirmed: Option<Box<Outcome>>,
+}
+
+/// Why an award is declined.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AwardRefusal {
+    reason: String,
+    /// When a place is expected to be free, if none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    free_in_ms: Option<u64>,
+}
+
+impl AwardRefusal {
+    fn of(reason: String) -> Self {
+        Self { reason, free_in_ms: None }
+    }
 }
 
 impl Delegation {
@@ -59,21 +101,50 @@ impl Delegation {
             is_thinking: false,
             pending: PendingRequests::default(),
             declines: None,
+            is_queued: false,
+            may_auction: false,
+            auction_terms: Auction::default(),
+            auction: None,
             said: None,
             has_reported: false,
+            unconfirmed: None,
         }
     }
 
     /// `me` declines the award, with a reason.
     pub fn declining(me: AgentId, ownership: TaskOwnership, why: String) -> Self {
-        Self { declines: Some(why), ..Self::new(me, ownership, None, Timeouts::default()) }
+        let declines = Some(AwardRefusal::of(why));
+        Self { declines, ..Self::new(me, ownership, None, Timeouts::default()) }
     }
 
-    fn decline(&mut self, why: String) -> Vec<DelegationEffect> {
+    /// `me` declines the award because it has no free place; one is expected in `free_in`.
+    pub fn busy(me: AgentId, ownership: TaskOwnership, free_in: Duration) -> Self {
+        let free_in_ms = u64::try_from(free_in.as_millis()).ok();
+        let declines = Some(AwardRefusal { reason: BUSY.to_owned(), free_in_ms });
+        Self { declines, ..Self::new(me, ownership, None, Timeouts::default()) }
+    }
+
+    /// The first turn waits for a free slot.
+    #[must_use]
+    pub fn queued(mut self, is_queued: bool) -> Self {
+        self.is_queued = is_queued;
+        self
+    }
+
+    /// An auction on these terms follows if its own brain fails.
+    #[must_use]
+    pub fn with_auction(mut self, terms: Auction) -> Self {
+        (self.may_auction, self.auction_terms) = (true, terms);
+        self
+    }
+
+    fn decline(&mut self, refusal: AwardRefusal) -> Vec<DelegationEffect> {
+        let AwardRefusal { reason: why, free_in_ms } = refusal;
         let task_id = self.ownership.spec.task_id.clone();
         let decline = self.ownership.requester.clone().map(|requester| {
             let epoch = requester.epoch.unwrap_or_default();
-            let decline = AwardDecline { task_id, epoch, reason: why.clone(), extra: Default::default() };
+            let (reason, extra) = (why.clone(), Default::default());
+            let decline = AwardDecline { task_id, epoch, reason, free_in_ms, extra };
             DelegationEffect::Send(requester.reply(DelegationLabel::Decline, Payload::AwardDecline(decline)))
         });
         self.ownership.requester = None;
@@ -83,8 +154,8 @@ impl Delegation {
     }
 
     fn start(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
-        if let Some(why) = self.declines.clone() {
-            return self.decline(why);
+        if let Some(refusal) = self.declines.clone() {
+            return self.decline(refusal);
         }
         let mut effects = Vec::new();
         if let Some((requester, epoch)) =
@@ -106,14 +177,21 @@ impl Delegation {
                 when: TimerAt::Wall(deadline),
             });
         }
+        effects.extend(match self.is_queued {
+            true => self.ownership.status(TaskState::Submitted, format!("queued: {} is busy", self.me)),
+            false => self.is_at_it(),
+        });
+        effects.push(self.think());
+        effects
+    }
+
+    fn is_at_it(&mut self) -> Vec<DelegationEffect> {
         let status = Status::new(TaskState::Working, format!("{} is at it", self.me));
         // Under an award the acceptance says the same.
         match self.ownership.is_awarded() {
-            true => effects.push(DelegationEffect::Update(super::Update::Status(status))),
-            false => effects.extend(self.ownership.update(super::Update::Status(status))),
+            true => vec![DelegationEffect::Update(super::Update::Status(status))],
+            false => self.ownership.update(super::Update::Status(status)),
         }
-        effects.push(self.think());
-        effects
     }
 
     fn renew(&self, event: &DelegationEvent) -> Option<DelegationEffect> {
@@ -141,7 +219,8 @@ impl Delegation {
         let first = || spec.contact.as_ref().map(|contact| Box::new(contact.message.clone()));
         let message = self.said.clone().or_else(first);
         let answers = self.pending.take_results();
-        let prompt = Prompt { turn: self.turn, about, produced, answers, message };
+        let epoch = self.ownership.epoch();
+        let prompt = Prompt { turn: self.turn, epoch, about, produced, answers, message };
         DelegationEffect::RunTurn { turn: self.turn, prompt: Box::new(prompt), deadline: spec.deadline }
     }
 
@@ -159,7 +238,11 @@ impl Delegation {
                 }
                 Progress::Signal { signal, subject, capability, mut refs } => {
                     refs.remove(ON_BEHALF_OF);
-                    let task_id = Some(self.ownership.spec.task_id.clone());
+                    let mut task_id = Some(self.ownership.spec.task_id.clone());
+                    if signal == SignalType::task_available() {
+                        // Each offer is a task of its own.
+                        refs.extend(task_id.take().map(|parent| (PARENT_TASK.to_owned(), json!(parent))));
+                    }
                     let signal = OutgoingSignal { kind: signal, subject, task_id, capability, refs };
                     effects.push(DelegationEffect::Publish { signal });
                 }
@@ -267,7 +350,67 @@ impl Delegation {
         }
         let mut effects = self.stop(message.as_deref().unwrap_or("no longer needed"));
         effects.extend(self.ownership.finish(state, message, BTreeMap::new()));
+        if self.ownership.is_awarded()
+            && state != TaskState::Canceled
+            && let Some(DelegationEffect::Finish(outcome)) =
+                effects.pop_if(|last| matches!(last, DelegationEffect::Finish(_)))
+        {
+            self.unconfirmed = Some(Box::new(outcome));
+        }
         effects
+    }
+
+    /// The manager has fenced a report: the award has lapsed.
+    fn superseded(&mut self, why: &str) -> Vec<DelegationEffect> {
+        let mut effects = self.stop(why);
+        self.ownership.requester = None;
+        self.ownership.announces = false;
+        let why = format!("superseded: {why}");
+        effects.extend(self.ownership.finish(TaskState::Canceled, Some(why), BTreeMap::new()));
+        effects
+    }
+
+    /// The effects of `event` while the manager's acknowledgement of the result is awaited.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "any other event changes nothing after the work")]
+    fn confirm(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
+        let Some(mut outcome) = self.unconfirmed.take() else { return Vec::new() };
+        let (mut effects, mut is_confirmed) = (Vec::new(), true);
+        let canceled = |outcome: &mut Outcome, why: String| {
+            outcome.status = Status::new(TaskState::Canceled, why);
+            outcome.artifacts.clear();
+        };
+        match &event.what {
+            EventKind::Delivered { label: DelegationLabel::Response, .. } => {}
+            EventKind::Undelivered { label, reason, message, .. }
+                if label.is_report() && *reason == Reason::Fenced.code() =>
+            {
+                canceled(&mut outcome, format!("superseded: {message}"));
+            }
+            EventKind::Undelivered { label: DelegationLabel::Response, reason, message, .. } => {
+                effects = self.ownership.response_undelivered(reason, message);
+            }
+            EventKind::Cancelled { reason, .. } => canceled(&mut outcome, reason.clone()),
+            EventKind::MessageReceived { by, envelope, .. } => {
+                match self.cancel_reason(by, &envelope.payload) {
+                    Some(reason) => canceled(&mut outcome, reason),
+                    None => is_confirmed = false,
+                }
+            }
+            _ => is_confirmed = false,
+        }
+        match is_confirmed {
+            true => effects.push(DelegationEffect::Finish(*outcome)),
+            false => self.unconfirmed = Some(outcome),
+        }
+        effects
+    }
+
+    /// The reason of the requester's cancel, if `payload` is one.
+    fn cancel_reason(&self, by: &Principal, payload: &Payload) -> Option<String> {
+        let Payload::TaskCancel(cancel) = payload else { return None };
+        let is_requester = self.ownership.is_requested_by(by.agent()?, cancel.epoch);
+        let reason = || cancel.reason.clone().unwrap_or_else(|| "the asker cancelled it".to_owned());
+        is_requester.then(reason)
     }
 
     /// Declines an award, so that the runner-up does it. Work without a runner-up waits for the restart.
@@ -276,8 +419,43 @@ impl Delegation {
             return Vec::new();
         }
         let mut effects = self.stop(why);
-        effects.extend(self.decline(why.to_owned()));
+        effects.extend(self.decline(AwardRefusal::of(why.to_owned())));
         effects
+    }
+
+    /// The brain failed for a technical reason. Other agents may do work that is the agent's own.
+    fn brain_failed(&mut self, why: String, event: &DelegationEvent) -> Vec<DelegationEffect> {
+        let capability = self.ownership.spec.capability.as_ref();
+        if !self.may_auction || capability.is_none_or(|capability| capability.as_str() == joint::CAPABILITY) {
+            return self.fail(why);
+        }
+        let mut effects = self.stop(&why);
+        effects.push(DelegationEffect::ClearTimer { timer: DelegationTimer::Deadline });
+        self.ownership.discard_artifacts();
+        let status = format!("{} could not do it: {why}", self.me);
+        effects.extend(self.ownership.status(TaskState::Submitted, status));
+        let (terms, ownership) = (self.auction_terms.clone(), self.ownership.clone());
+        let auction = ContractNet::after_own_failure(self.me.clone(), ownership, terms, why, event.wall);
+        self.auction = Some(Box::new(auction));
+        let started = DelegationEvent { what: EventKind::Started, ..event.clone() };
+        effects.extend(self.run_auction(&started).unwrap_or_default());
+        effects
+    }
+
+    /// The effects of the auction on `event`; `None` if there is no auction.
+    fn run_auction(&mut self, event: &DelegationEvent) -> Option<Vec<DelegationEffect>> {
+        let auction = self.auction.as_mut()?;
+        let label = |label: &DelegationLabel| {
+            if let DelegationLabel::Auction(label) = label { Some(*label) } else { None }
+        };
+        let timer = |timer: &DelegationTimer| {
+            if let DelegationTimer::Auction(timer) = timer { Some(*timer) } else { None }
+        };
+        let event = event.try_map(label, timer);
+        let effects = event.map(|event| auction.on(&event)).unwrap_or_default();
+        let effect =
+            |effect: super::Effect<_, _>| effect.map(DelegationLabel::Auction, DelegationTimer::Auction);
+        Some(effects.into_iter().map(effect).collect())
     }
 
     /// Stops the running turn and withdraws open requests.
@@ -294,12 +472,9 @@ impl Delegation {
     ) -> Vec<DelegationEffect> {
         let by_requester =
             |epoch| by.agent().is_some_and(|agent| self.ownership.is_requested_by(agent, epoch));
-        if let Payload::TaskCancel(cancel) = payload {
-            if by_requester(cancel.epoch) {
-                let reason = cancel.reason.clone().unwrap_or_else(|| "the asker cancelled it".to_owned());
-                return self.finish(TaskState::Canceled, Some(reason));
-            }
-            return Vec::new();
+        if let Payload::TaskCancel(_) = payload {
+            let reason = self.cancel_reason(by, payload);
+            return reason.map(|reason| self.finish(TaskState::Canceled, Some(reason))).unwrap_or_default();
         }
         if let Payload::TaskAnswer(answer) = payload {
             if by_requester(answer.epoch) {
@@ -332,17 +507,56 @@ impl Pattern for Delegation {
         MessageKind::TaskCancel,
         MessageKind::TaskAnswer,
         MessageKind::HelpResponse,
+        MessageKind::Bid,
+        MessageKind::NoBid,
+        MessageKind::AwardAccept,
+        MessageKind::AwardDecline,
     ];
 
-    fn is_work(&self) -> bool {
-        self.declines.is_none() && !self.ownership.has_ended()
+    fn work(&self) -> Option<WorkPhase> {
+        if self.declines.is_some() || self.auction.is_some() || self.ownership.has_ended() {
+            None
+        } else if self.is_thinking || self.turn == 0 {
+            Some(WorkPhase::Active)
+        } else if self.pending.waits_for_person() {
+            Some(WorkPhase::AwaitsPerson)
+        } else {
+            Some(WorkPhase::AwaitsAgents)
+        }
+    }
+
+    fn auction(&self) -> Option<AuctionView<'_>> {
+        self.auction.as_ref()?.auction()
+    }
+
+    fn award(&self) -> Option<&AwardRecord> {
+        self.auction.as_ref()?.award()
+    }
+
+    fn awarded(&self) -> Option<(&AgentId, DelegationLabel)> {
+        let (winner, label) = self.auction.as_ref()?.awarded()?;
+        Some((winner, DelegationLabel::Auction(label)))
+    }
+
+    fn why_fenced(&self, agent: &AgentId, payload: &Payload) -> Option<String> {
+        self.auction.as_ref()?.why_fenced(agent, payload)
     }
 
     fn has_runner_up(&self) -> bool {
         self.ownership.is_awarded() && !self.ownership.is_last
     }
 
+    fn is_closing(&self) -> bool {
+        self.unconfirmed.is_some()
+    }
+
     fn on(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
+        if self.unconfirmed.is_some() {
+            return self.confirm(event);
+        }
+        if let Some(effects) = self.run_auction(event) {
+            return effects;
+        }
         if let EventKind::Undelivered { label: DelegationLabel::Response, reason, message, .. } = &event.what
             && self.ownership.has_ended()
         {
@@ -353,6 +567,7 @@ impl Pattern for Delegation {
         }
         match &event.what {
             EventKind::Started if self.turn == 0 => self.start(event),
+            EventKind::TurnStarted { turn: 1 } if std::mem::take(&mut self.is_queued) => self.is_at_it(),
             EventKind::TurnProgress { turn, updates } if *turn == self.turn && self.is_thinking => {
                 self.report(updates)
             }
@@ -363,10 +578,15 @@ impl Pattern for Delegation {
             }
             EventKind::TurnFailed { turn, reason } if *turn == self.turn && self.is_thinking => {
                 self.is_thinking = false;
-                self.fail(reason.clone())
+                self.brain_failed(reason.clone(), event)
             }
             EventKind::MessageReceived { by, answers, envelope } => {
                 self.receive(by, *answers, &envelope.payload)
+            }
+            EventKind::Undelivered { label, reason, message, .. }
+                if label.is_report() && *reason == Reason::Fenced.code() =>
+            {
+                self.superseded(message)
             }
             EventKind::Undelivered { label: DelegationLabel::Request(key), message, .. }
                 if self.pending.give_up(*key, message) =>
@@ -390,6 +610,7 @@ impl Pattern for Delegation {
             EventKind::Cancelled { reason, .. } => self.finish(TaskState::Canceled, Some(reason.clone())),
             EventKind::Draining { reason } => self.hand_back(reason),
             EventKind::Started
+            | EventKind::TurnStarted { .. }
             | EventKind::TurnProgress { .. }
             | EventKind::TurnEnded { .. }
             | EventKind::TurnFailed { .. }
@@ -402,7 +623,8 @@ impl Pattern for Delegation {
             | EventKind::Undelivered { .. }
             | EventKind::Published { .. }
             | EventKind::PublishRefused { .. }
-            | EventKind::PeersFound { .. } => Vec::new(),
+            | EventKind::PeersFound { .. }
+            | EventKind::CallDue { .. } => Vec::new(),
         }
     }
 }

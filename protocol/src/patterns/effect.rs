@@ -8,7 +8,7 @@ use crate::{
     message::{Epoch, Payload},
     principal::Principal,
     signal::{self, Signal},
-    task::Status,
+    task::{OpenTaskKey, Status},
     time::{NodeTime, WallTime},
 };
 use serde::{Deserialize, Serialize};
@@ -66,30 +66,30 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     /// reached.
     ClaimOpenTask {
         /// The task to claim.
-        task: TaskId,
+        task: OpenTaskKey,
         /// How long the claim lasts without a renewal.
         lease: Duration,
     },
     /// Renew the lease of a claim on the board. → `EventKind::Claimed` or `EventKind::ClaimExpired`.
     RenewOpenTask {
         /// The claimed task.
-        task: TaskId,
+        task: OpenTaskKey,
         /// The claim's epoch. A claim of another epoch stays.
         epoch: Epoch,
     },
-    /// End a claim on the board for good; the board publishes it. → `EventKind::ClaimEnded` or `EventKind::ClaimExpired`.
+    /// End a claim on the board for good; the board publishes it. An open renewal is dropped with its result. → `EventKind::ClaimEnded` or `EventKind::ClaimExpired`.
     CloseOpenTask {
         /// The claimed task.
-        task: TaskId,
+        task: OpenTaskKey,
         /// The claim's epoch. A claim of another epoch stays.
         epoch: Epoch,
         /// Whether the task succeeded.
         is_done: bool,
     },
-    /// Release a claim on the board; the board offers the task again. → `EventKind::ClaimEnded` or `EventKind::ClaimExpired`.
+    /// Release a claim on the board; the board offers the task again. An open renewal is dropped with its result. → `EventKind::ClaimEnded` or `EventKind::ClaimExpired`.
     ReleaseOpenTask {
         /// The claimed task.
-        task: TaskId,
+        task: OpenTaskKey,
         /// The claim's epoch. A claim of another epoch stays.
         epoch: Epoch,
     },
@@ -242,17 +242,24 @@ impl OutgoingSignal {
         signal::produced(&self.kind, &self.refs)
     }
 
-    /// The complete signal. It carries no cryptographic signature. One about an artifact names the publisher as its owner.
+    /// The complete signal. It carries no cryptographic signature. One about an artifact names the publisher as its owner. An
+    /// offer without a task id gets one that belongs to this signal alone.
     pub fn signed(mut self, id: String, from: AgentId, at: WallTime) -> Signal {
         if self.produced().is_some() {
             self.refs.insert(signal::OWNER.to_owned(), from.as_str().into());
         }
+        let own_id = || {
+            let digest = Digest::of(id.as_bytes()).to_string();
+            TaskId::parse(&format!("offer-{}", digest.get(..20)?)).ok()
+        };
+        let is_offer = self.kind == signal::SignalType::task_available();
+        let task_id = self.task_id.or_else(|| is_offer.then(own_id).flatten());
         Signal {
             id,
             kind: self.kind,
             from,
             subject: self.subject,
-            task_id: self.task_id,
+            task_id,
             capability: self.capability,
             refs: self.refs,
             at,

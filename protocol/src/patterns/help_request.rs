@@ -113,8 +113,14 @@ impl HelpRequest {
                     capability: self.request.capability.clone(),
                     artifacts: self.request.inline_artifacts.clone(),
                 };
-                let prompt =
-                    Prompt { turn: 1, about, produced: Vec::new(), answers: Vec::new(), message: None };
+                let prompt = Prompt {
+                    turn: 1,
+                    epoch: None,
+                    about,
+                    produced: Vec::new(),
+                    answers: Vec::new(),
+                    message: None,
+                };
                 vec![HelpRequestEffect::RunTurn { turn: 1, prompt: Box::new(prompt), deadline: None }]
             }
             HelpSide::Asking { capability, window, .. } => vec![
@@ -137,7 +143,9 @@ impl HelpRequest {
         }
         let fits = |peer: &&Candidate| {
             let id = &peer.agent;
-            peer.is_alive && peer.support > 0.0 && *id != self.me && !self.path.contains(id)
+            let asks =
+                *id == self.me || self.requester.as_ref().is_some_and(|requester| requester.agent == *id);
+            peer.is_alive && peer.support > 0.0 && !asks
         };
         let mut peers: Vec<_> = candidates.iter().filter(fits).collect();
         let rank = |peer: &Candidate| (peer.support, -f64::from(peer.running), peer.track_record);
@@ -149,7 +157,7 @@ impl HelpRequest {
         });
         peers.truncate(FANOUT);
         if peers.is_empty() {
-            let why = format!("nobody who is there has the capability {capability}");
+            let why = format!("nobody else who is there has the capability {capability}");
             return self.settle(None, Some(why), Vec::new());
         }
         let mut effects = Vec::new();

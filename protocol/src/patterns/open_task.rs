@@ -4,21 +4,23 @@
 //! An offer is a `task.available` with a `taskId`, and in its `refs` a `description` and, if need be, an `input` (any
 //! JSON); without a description its subject is used. The whole signal has at most 16 KiB. The board decides who gets
 //! the claim, publishes it and its end, and offers the task again when a lease runs out. An agent that loses the claim
-//! stops, and its progress is discarded. A failed task ends as failed on the board, too.
+//! stops, its progress is discarded, and the task ends here as canceled: superseded. A failed task ends as failed on the
+//! board, too. If an agent offered it, the result goes to that agent.
 
 use super::{
-    EventKind, OpenTaskView, Outcome, Pattern, TimerAt,
+    EventKind, OpenTaskView, Outcome, OutgoingMessage, Pattern, TimerAt, WorkPhase,
     delegation::{self, Delegation, DelegationLabel, Timeouts},
     ownership::{TaskOwnership, produced},
 };
 use crate::{
-    ids::AgentId,
-    message::{Epoch, MessageKind},
+    ids::{Address, AgentId, MessageId},
+    message::{Epoch, MessageKind, Payload, TaskResponse},
     principal::Principal,
     signal::Signal,
-    task::{Status, TaskSpec, TaskState},
+    task::{OpenTaskKey, Status, TaskSpec, TaskState},
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Map;
 use std::time::Duration;
 
 type OpenTaskEvent = super::Event<DelegationLabel, OpenTaskTimer>;
@@ -40,6 +42,8 @@ pub enum OpenTaskTimer {
 pub struct OpenTask {
     me: AgentId,
     owner: Principal,
+    /// The signal that offered it first.
+    offer: MessageId,
     spec: TaskSpec,
     lease: Duration,
     timeouts: Timeouts,
@@ -52,13 +56,24 @@ enum OpenTaskStage {
     /// Nothing has happened.
     Offered,
     /// The board has been asked for the claim.
-    Claiming,
+    #[serde(rename_all = "camelCase")]
+    Claiming {
+        /// Why it was cancelled meanwhile; the claim is released as soon as the board's answer is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        called_off: Option<String>,
+    },
     /// It is being done.
     #[serde(rename_all = "camelCase")]
     Doing { epoch: Epoch, work: Box<Delegation> },
     /// It has ended here, and the board is informed.
     #[serde(rename_all = "camelCase")]
-    Closing { epoch: Epoch, outcome: Box<Outcome> },
+    Closing {
+        epoch: Epoch,
+        outcome: Box<Outcome>,
+        /// Whether the board offers it again.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_released: bool,
+    },
     /// It has ended.
     Over,
 }
@@ -83,16 +98,43 @@ pub fn offered(signal: &Signal, root: Principal) -> Option<TaskSpec> {
 }
 
 impl OpenTask {
-    /// `me` claims the task that `owner` offers, with this `lease`.
-    pub fn new(me: AgentId, owner: Principal, spec: TaskSpec, lease: Duration, timeouts: Timeouts) -> Self {
-        Self { me, owner, spec, lease, timeouts, stage: OpenTaskStage::Offered }
+    /// `me` claims the task that `owner` has offered by the signal `offer`, with this `lease`.
+    pub fn new(
+        me: AgentId,
+        owner: Principal,
+        offer: MessageId,
+        spec: TaskSpec,
+        lease: Duration,
+        timeouts: Timeouts,
+    ) -> Self {
+        Self { me, owner, offer, spec, lease, timeouts, stage: OpenTaskStage::Offered }
     }
 
     /// The claim it is done under.
     fn epoch(&self) -> Option<Epoch> {
         match &self.stage {
             OpenTaskStage::Doing { epoch, .. } | OpenTaskStage::Closing { epoch, .. } => Some(*epoch),
-            OpenTaskStage::Offered | OpenTaskStage::Claiming | OpenTaskStage::Over => None,
+            OpenTaskStage::Offered | OpenTaskStage::Claiming { .. } | OpenTaskStage::Over => None,
+        }
+    }
+
+    /// Its key on the board.
+    fn key(&self) -> OpenTaskKey {
+        OpenTaskKey { publisher: self.owner.clone(), task_id: self.spec.task_id.clone() }
+    }
+
+    /// The board has granted the claim of `epoch`.
+    fn claimed(&mut self, epoch: Epoch, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
+        match &mut self.stage {
+            OpenTaskStage::Claiming { called_off: None } => self.take_on(epoch, event),
+            OpenTaskStage::Claiming { called_off: Some(reason) } => {
+                let status = Status::new(TaskState::Canceled, std::mem::take(reason));
+                self.release(epoch, status)
+            }
+            OpenTaskStage::Offered
+            | OpenTaskStage::Doing { .. }
+            | OpenTaskStage::Closing { .. }
+            | OpenTaskStage::Over => Vec::new(),
         }
     }
 
@@ -120,9 +162,9 @@ impl OpenTask {
     /// The effects of the inner delegation on `event`. Its end waits for the board's confirmation.
     fn work(&mut self, epoch: Epoch, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
         let OpenTaskStage::Doing { work, .. } = &mut self.stage else { return Vec::new() };
-        let task = self.spec.task_id.clone();
+        let work_effects = run(work, event);
         let mut effects = Vec::new();
-        for effect in run(work, event) {
+        for effect in work_effects {
             let OpenTaskEffect::Finish(outcome) = effect else {
                 effects.push(effect);
                 continue;
@@ -133,8 +175,8 @@ impl OpenTask {
                 effects.extend(produced(&self.spec, &outcome.artifacts));
             }
             effects.push(OpenTaskEffect::ClearTimer { timer: OpenTaskTimer::Renew });
-            effects.push(OpenTaskEffect::CloseOpenTask { task: task.clone(), epoch, is_done });
-            self.stage = OpenTaskStage::Closing { epoch, outcome: Box::new(outcome) };
+            effects.push(OpenTaskEffect::CloseOpenTask { task: self.key(), epoch, is_done });
+            self.stage = OpenTaskStage::Closing { epoch, outcome: Box::new(outcome), is_released: false };
             break;
         }
         effects
@@ -145,31 +187,56 @@ impl OpenTask {
         let OpenTaskStage::Doing { epoch, work } = &mut self.stage else { return Vec::new() };
         let (epoch, mut effects) = (*epoch, stopped(work, &self.me, why, event));
         effects.push(OpenTaskEffect::ClearTimer { timer: OpenTaskTimer::Renew });
-        effects.push(OpenTaskEffect::ReleaseOpenTask { task: self.spec.task_id.clone(), epoch });
-        let status = Status::new(TaskState::Rejected, why);
+        effects.extend(self.release(epoch, Status::new(TaskState::Rejected, why)));
+        effects
+    }
+
+    /// Releases the claim; the task ends here with `status` when the board has it back.
+    fn release(&mut self, epoch: Epoch, status: Status) -> Vec<OpenTaskEffect> {
         let outcome =
             Outcome { status, artifacts: Vec::new(), fulfilments: Default::default(), is_message: false };
-        self.stage = OpenTaskStage::Closing { epoch, outcome: Box::new(outcome) };
-        effects
+        self.stage = OpenTaskStage::Closing { epoch, outcome: Box::new(outcome), is_released: true };
+        vec![OpenTaskEffect::ReleaseOpenTask { task: self.key(), epoch }]
     }
 
     /// The claim expired: another agent may hold it, so the work is discarded.
     fn lose(&mut self, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
-        let why = "its claim's lease ran out: the board has offered it again";
+        let why = "superseded: its claim's lease ran out, and the board has offered it again";
         let mut effects = Vec::new();
         if let OpenTaskStage::Doing { work, .. } = &mut self.stage {
             effects.extend(stopped(work, &self.me, why, event));
         }
-        effects.extend(self.end(TaskState::Failed, why.to_owned()));
+        effects.extend(self.end(TaskState::Canceled, why.to_owned()));
         effects
     }
 
+    /// The board has recorded the end of the claim.
     fn confirmed(&mut self) -> Vec<OpenTaskEffect> {
-        let OpenTaskStage::Closing { outcome, .. } = std::mem::replace(&mut self.stage, OpenTaskStage::Over)
+        let OpenTaskStage::Closing { epoch, outcome, is_released } =
+            std::mem::replace(&mut self.stage, OpenTaskStage::Over)
         else {
             return Vec::new();
         };
-        vec![OpenTaskEffect::Finish(*outcome)]
+        let mut effects = Vec::from_iter(self.report(epoch, &outcome).filter(|_| !is_released));
+        effects.push(OpenTaskEffect::Finish(*outcome));
+        effects
+    }
+
+    /// The result for the agent that offered the task.
+    fn report(&self, epoch: Epoch, outcome: &Outcome) -> Option<OpenTaskEffect> {
+        let response = TaskResponse {
+            task_id: self.spec.task_id.clone(),
+            seq: 1,
+            state: outcome.status.state,
+            epoch: Some(epoch),
+            artifacts: outcome.artifacts.clone(),
+            message: outcome.status.message.clone(),
+            extra: Map::new(),
+        };
+        let publisher = Address::Agent(self.owner.agent()?.clone());
+        let report =
+            OutgoingMessage::new(DelegationLabel::Response, publisher, Payload::TaskResponse(response));
+        Some(OpenTaskEffect::Send(OutgoingMessage { in_reply_to: Some(self.offer.clone()), ..report }))
     }
 
     fn end(&mut self, state: TaskState, message: String) -> Vec<OpenTaskEffect> {
@@ -211,8 +278,8 @@ impl Pattern for OpenTask {
     const OPENED_BY: &'static [MessageKind] = &[];
     const RECEIVES: &'static [MessageKind] = Delegation::RECEIVES;
 
-    fn is_work(&self) -> bool {
-        matches!(self.stage, OpenTaskStage::Doing { .. })
+    fn work(&self) -> Option<WorkPhase> {
+        if let OpenTaskStage::Doing { work, .. } = &self.stage { work.work() } else { None }
     }
 
     fn open_task(&self) -> Option<OpenTaskView<'_>> {
@@ -220,31 +287,41 @@ impl Pattern for OpenTask {
             spec: &self.spec,
             owner: &self.owner,
             epoch: self.epoch(),
-            is_pending: matches!(self.stage, OpenTaskStage::Offered | OpenTaskStage::Claiming),
+            is_pending: matches!(self.stage, OpenTaskStage::Offered | OpenTaskStage::Claiming { .. }),
         })
+    }
+
+    fn is_closing(&self) -> bool {
+        matches!(self.stage, OpenTaskStage::Closing { .. })
     }
 
     fn on(&mut self, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
         let under = self.epoch();
         match (&self.stage, &event.what) {
             (OpenTaskStage::Offered, EventKind::Started) => {
-                self.stage = OpenTaskStage::Claiming;
-                vec![OpenTaskEffect::ClaimOpenTask { task: self.spec.task_id.clone(), lease: self.lease }]
+                self.stage = OpenTaskStage::Claiming { called_off: None };
+                vec![OpenTaskEffect::ClaimOpenTask { task: self.key(), lease: self.lease }]
             }
-            (OpenTaskStage::Claiming, EventKind::Claimed { epoch, .. }) => self.take_on(*epoch, event),
-            (OpenTaskStage::Claiming, EventKind::ClaimLost { holder }) => {
-                let who = holder.as_ref().map_or("somebody else", AgentId::as_str);
-                let message = format!("{who} has it");
-                self.end(TaskState::Rejected, message)
-            }
-            (OpenTaskStage::Offered | OpenTaskStage::Claiming, EventKind::Cancelled { reason, .. }) => {
+            (OpenTaskStage::Claiming { .. }, EventKind::Claimed { epoch, .. }) => self.claimed(*epoch, event),
+            (OpenTaskStage::Claiming { called_off }, EventKind::ClaimLost { holder }) => match called_off {
+                Some(reason) => self.end(TaskState::Canceled, reason.clone()),
+                None => {
+                    let who = holder.as_ref().map_or("somebody else", AgentId::as_str);
+                    self.end(TaskState::Rejected, format!("{who} has it"))
+                }
+            },
+            (OpenTaskStage::Offered, EventKind::Cancelled { reason, .. }) => {
                 self.end(TaskState::Canceled, reason.clone())
+            }
+            (OpenTaskStage::Claiming { called_off: None }, EventKind::Cancelled { reason, .. }) => {
+                self.stage = OpenTaskStage::Claiming { called_off: Some(reason.clone()) };
+                Vec::new()
             }
             (OpenTaskStage::Doing { .. }, EventKind::Claimed { epoch, .. }) if under == Some(*epoch) => {
                 vec![self.renew_later(event)]
             }
             (OpenTaskStage::Doing { epoch, .. }, EventKind::TimerFired { timer: OpenTaskTimer::Renew }) => {
-                vec![OpenTaskEffect::RenewOpenTask { task: self.spec.task_id.clone(), epoch: *epoch }]
+                vec![OpenTaskEffect::RenewOpenTask { task: self.key(), epoch: *epoch }]
             }
             (
                 OpenTaskStage::Doing { .. } | OpenTaskStage::Closing { .. },
@@ -257,7 +334,7 @@ impl Pattern for OpenTask {
             (OpenTaskStage::Doing { epoch, .. }, _) => self.work(*epoch, event),
             (
                 OpenTaskStage::Offered
-                | OpenTaskStage::Claiming
+                | OpenTaskStage::Claiming { .. }
                 | OpenTaskStage::Closing { .. }
                 | OpenTaskStage::Over,
                 _,

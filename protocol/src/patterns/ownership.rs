@@ -113,6 +113,11 @@ impl TaskOwnership {
         self.requester.as_ref().is_some_and(|requester| requester.epoch.is_some())
     }
 
+    /// The epoch of the award or claim that it is done under.
+    pub fn epoch(&self) -> Option<Epoch> {
+        self.claim.or_else(|| self.requester.as_ref()?.epoch)
+    }
+
     /// What has been produced.
     pub fn artifacts(&self) -> &[Artifact] {
         &self.artifacts
@@ -282,9 +287,10 @@ fn report<L: From<ReportLabel>, T>(
     Effect::Send(requester.reply(label.into(), payload))
 }
 
-/// Whether a message given up for this reason had a recipient that can be notified.
+/// Whether a message given up for this reason had a recipient that can be notified, and that still waits for it.
 pub(super) fn is_recipient_there(reason: &str) -> bool {
     let absent = [
+        Reason::Fenced,
         Reason::Expired,
         Reason::AgentNotFound,
         Reason::AgentDeparted,

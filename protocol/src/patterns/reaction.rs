@@ -14,7 +14,7 @@ use crate::{
     ids::{AgentId, Digest, TaskId},
     message::{MessageKind, Payload},
     principal::Principal,
-    signal::{Signal, SignalRecord},
+    signal::{PARENT_TASK, Signal, SignalRecord, SignalType},
     task::TaskSpec,
 };
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,13 @@ impl Reaction {
                 Some(ReactionEffect::RunTurn { turn, prompt, deadline })
             }
             ReactionEffect::Publish { mut signal } => {
-                signal.task_id.clone_from(&about.task_id);
+                if signal.kind == SignalType::task_available() {
+                    signal.refs.remove(PARENT_TASK);
+                    let parent = about.task_id.as_ref();
+                    signal.refs.extend(parent.map(|parent| (PARENT_TASK.to_owned(), json!(parent))));
+                } else {
+                    signal.task_id.clone_from(&about.task_id);
+                }
                 signal.refs.insert(HOPS.into(), json!(hops(about).saturating_add(1)));
                 Some(ReactionEffect::Publish { signal })
             }

@@ -4,6 +4,7 @@ use crate::{
     a2a::message::Message,
     artifact::Artifact,
     ids::{Address, AgentId, Capability, TaskId},
+    message::Epoch,
     signal::{SignalRecord, SignalType},
     time::WallTime,
 };
@@ -16,6 +17,9 @@ use serde_json::{Map, Value};
 pub struct Prompt {
     /// Counts from 1.
     pub turn: u32,
+    /// The epoch of the award or claim that the task is done under: a fencing token for writes outside of the mesh.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<Epoch>,
     /// What to do, or what to say something about.
     #[serde(flatten)]
     pub about: TurnSubject,

@@ -10,17 +10,15 @@ use blackboard::{
 };
 use engine::ClaimRequest;
 use protocol::{
-    ids::{AgentId, EffectId, TaskId},
+    ids::{AgentId, EffectId},
     patterns::EventKind,
     principal::Principal,
     problem::{Problem, Reason},
-    signal::{BoardPosition, Selector, Signal, SignalRecord, SignalType},
+    signal::{BoardPosition, Selector, Signal, SignalRecord},
+    task::OpenTaskKey,
     time::{NodeTime, WallTime},
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 use store_types::{Batch, Error, MemoryState, Revision, Snapshot};
 
 /// The board.
@@ -29,12 +27,10 @@ pub(crate) struct SimulatedBoard {
     store: MemoryState,
     /// The generation of the store, counted.
     generation: u32,
-    leases: BTreeMap<TaskId, Lease>,
+    leases: BTreeMap<OpenTaskKey, Lease>,
     config: BoardConfig,
     /// The newest (step, index) of each conversation's signals on the board.
     newest_effects: BTreeMap<String, (u64, u32)>,
-    /// The tasks of which the board has a `task.complete`, by its sender.
-    completed: BTreeSet<(AgentId, TaskId)>,
     pub hash: Hash,
     /// Signals that arrived out of order.
     pub violations: Vec<String>,
@@ -48,7 +44,6 @@ impl SimulatedBoard {
             leases: BTreeMap::new(),
             config: BoardConfig::default(),
             newest_effects: BTreeMap::new(),
-            completed: BTreeSet::new(),
             hash: Hash::default(),
             violations: Vec::new(),
         }
@@ -75,10 +70,10 @@ impl SimulatedBoard {
     }
 
     /// The claims that are held.
-    pub(crate) fn held(&self) -> Vec<(TaskId, StoredClaim)> {
+    pub(crate) fn held(&self) -> Vec<(OpenTaskKey, StoredClaim)> {
         let all = self.store.page(&claim_writes::all_claims(), 0, usize::MAX);
         let held = all.iter().filter_map(|record| {
-            let task = TaskId::parse(&record.key.tokens().pop()?).ok()?;
+            let task = claims::claimed_task(record)?;
             let stands = StoredClaim::of(record).filter(|stands| stands.row.state == ClaimState::Held)?;
             Some((task, stands))
         });
@@ -91,12 +86,6 @@ impl SimulatedBoard {
             self.hash.add(&record.revision.to_le_bytes());
             self.hash.add(record.key.as_str().as_bytes());
             self.hash.add(&record.value);
-            let signal = signals::parse_record(record).map(|record| record.signal);
-            if let Some(Signal { kind, from, task_id: Some(task), .. }) = signal
-                && kind == SignalType::task_complete()
-            {
-                self.completed.insert((from, task));
-            }
         }
         Ok(written.into_iter().map(|(revision, _)| revision).collect())
     }
@@ -108,7 +97,7 @@ impl SimulatedBoard {
         wall: WallTime,
     ) -> Result<Revision, Problem> {
         access::may_publish(by, signal, |_| true)?;
-        let writing = signals::prepare_write(by, signal, wall, self.config.max_signal_bytes)?;
+        let writing = signals::prepare_write(&self.store, by, signal, wall, self.config.max_signal_bytes)?;
         match self.commit(writing.batch) {
             Ok(revisions) => {
                 self.check_order(signal);
@@ -139,22 +128,13 @@ impl SimulatedBoard {
             ));
         }
         *newest = (*newest).max(key);
-        if signal.produced().is_some()
-            && let Some(task) = &signal.task_id
-            && self.completed.contains(&(id.agent.clone(), task.clone()))
-        {
-            self.violations.push(format!(
-                "signals out of order: {} about an artifact of {task} is on the board after its end",
-                signal.id
-            ));
-        }
     }
 
     /// Handles a claim request. Returns the event for the agent.
     pub(crate) fn claim(
         &mut self,
         me: &AgentId,
-        task: &TaskId,
+        task: &OpenTaskKey,
         request: ClaimRequest,
         now: (NodeTime, WallTime),
     ) -> Result<EventKind, Problem> {
@@ -191,7 +171,7 @@ impl SimulatedBoard {
     fn take(
         &mut self,
         by: &Principal,
-        task: &TaskId,
+        task: &OpenTaskKey,
         holder: &AgentId,
         wanted: Duration,
         now: (NodeTime, WallTime),
@@ -208,7 +188,7 @@ impl SimulatedBoard {
     fn end(
         &mut self,
         by: &Principal,
-        task: &TaskId,
+        task: &OpenTaskKey,
         epoch: Revision,
         standing: ClaimState,
         wall: WallTime,
@@ -237,6 +217,17 @@ impl SimulatedBoard {
             }
             self.leases.remove(&task);
         }
+    }
+
+    /// The claim on a task, if there was one.
+    pub(crate) fn find_claim(&self, task: &OpenTaskKey) -> Option<StoredClaim> {
+        claim_writes::find_claim(&self.store, task).ok().flatten()
+    }
+
+    /// Whether the signal with this id is on the board.
+    pub(crate) fn has(&self, id: &str) -> bool {
+        let all = self.store.page(&signals::all_signals(), 0, usize::MAX);
+        all.iter().filter_map(signals::parse_record).any(|record| record.signal.id == id)
     }
 
     /// The next signal after `cursor` that `selector` admits.

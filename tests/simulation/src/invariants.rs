@@ -185,7 +185,7 @@ impl Observer {
                 EventKind::MessageReceived { by, envelope, .. } => {
                     messages.push((envelope.message_id.clone(), by.clone(), envelope.kind()));
                 }
-                EventKind::Claimed { epoch, .. } if conversation.pattern() == Some("contract-net") => {
+                EventKind::Claimed { epoch, .. } if conversation.may_award() => {
                     if *epoch <= conversation.newest_epoch {
                         violations.push(format!("epoch {epoch} after {}", conversation.newest_epoch));
                     }

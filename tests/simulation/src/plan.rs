@@ -43,6 +43,8 @@ pub(crate) struct FaultRates {
 pub(crate) enum PlannedEvent {
     /// A user sends a task.
     Task { to: usize, capability: Option<&'static str>, has_deadline: bool },
+    /// A user sends many tasks at once, more than all agents with the capability can do at a time.
+    Burst { to: usize, tasks: usize },
     /// A user has an agent offer an open task on the board.
     OpenTask { to: usize },
     /// A user has an agent publish a signal.
@@ -123,6 +125,9 @@ pub(crate) fn of(seed: u64, agents: usize) -> (FaultRates, Vec<(u64, PlannedEven
             random.below(30_000),
             PlannedEvent::BoardOutage { length: random.between(1_000, 30_000) },
         ));
+    } else if random.chance(100) {
+        // Until the world heals.
+        plan.push((random.between(5_000, 15_000), PlannedEvent::BoardOutage { length: HEAL_AT }));
     }
     if random.chance(300) {
         plan.push((
@@ -145,6 +150,11 @@ pub(crate) fn of(seed: u64, agents: usize) -> (FaultRates, Vec<(u64, PlannedEven
             let step = i64::try_from(random.below(6_000)).unwrap_or(0) - 3_000;
             plan.push((random.below(HEAL_AT), PlannedEvent::ClockSkew { agent, by: by + step }));
         }
+    }
+    if random.chance(400) {
+        let at = random.between(5_000, HEAL_AT + 40_000);
+        let tasks = usize::try_from(random.between(6, 12)).unwrap_or(6);
+        plan.push((at, PlannedEvent::Burst { to: agent(&mut random) % 2, tasks }));
     }
     (faults, plan)
 }
@@ -238,7 +248,8 @@ pub(crate) fn agents(count: usize) -> Vec<EngineConfig> {
             auction: Auction {
                 bid_window_ms: 1_000,
                 accept_ms: 4_000,
-                lease_ms: 9_000,
+                // Of the claims on open tasks: about as long as the work.
+                lease_ms: if role == "subscriber" { 3_000 } else { 9_000 },
                 ..Auction::default()
             },
             timeouts: Timeouts { help: Duration::from_secs(15), delegate: Duration::from_secs(40) },

@@ -138,7 +138,7 @@ impl Driver {
     fn signal(&mut self, members: Value) -> ReplyTo {
         let mut signal = json!({
             "id": format!("s-{}", members["revision"]), "from": "p", "capability": "build",
-            "refs": { "description": "x" }, "at": "2026-01-01T00:00:00Z"
+            "refs": { "description": "x", "publisher": "user:local" }, "at": "2026-01-01T00:00:00Z"
         });
         signal.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
         let reply = self.expect_reply();
@@ -394,11 +394,11 @@ fn a_claim_is_lost_if_the_row_of_its_task_cannot_be_read() {
 fn a_turn_that_takes_no_time_is_part_of_the_step_that_asks_for_it() {
     let mut driver = Driver::new();
     driver.world.answers = true;
-    driver.send(&manager(), "m-1", "award", award("t-1", 1));
+    driver.send(&user(), "m-1", "task-request", request("t-1"));
     assert_eq!(driver.commits.len(), 1);
     driver.settle();
     assert!(driver.turns.is_empty());
-    let row = driver.row("t-1", &manager());
+    let row = driver.row("t-1", &user());
     assert_eq!(row.task.status.state, TaskState::Completed);
     let key = keys::journal(&me(), &row.task.conversation);
     let journal = driver.store.read(&store_types::Filter::Exactly(key), 0, 10).unwrap();
@@ -424,10 +424,9 @@ fn the_messages_of_a_step_to_one_peer_share_a_request() {
     let (mut driver, id, messages) = answers_of_an_award();
     assert_eq!(messages.len(), 2, "the acceptance and the result");
     driver.handle(Input::Attempted(id, AttemptResult::Delivered(vec![Ok(None), Ok(None)])));
-    assert!(
-        driver.deliveries().is_empty() && driver.timers.len() == 1,
-        "only the flush of what was delivered"
-    );
+    driver.settle();
+    assert!(driver.deliveries().is_empty());
+    assert_eq!(driver.row("t-1", &manager()).task.status.state, TaskState::Completed);
 }
 
 #[test]
@@ -563,6 +562,9 @@ fn an_offer_without_a_place_lets_later_signals_pass_and_is_claimed_when_there_is
     let is_claim = |(_, attempt): &(AttemptId, Attempt)| matches!(attempt, Attempt::Claim(..));
     assert!(!driver.attempts.iter().any(is_claim), "{:?}", driver.attempts);
     driver.cancel("t-1").unwrap();
+    assert!(!driver.attempts.iter().any(is_claim), "the reaction has the place: {:?}", driver.attempts);
+    driver.end_turn();
+    driver.settle();
     driver.claim_request();
 }
 
@@ -581,4 +583,15 @@ fn a_board_of_another_generation_is_read_from_its_floor() {
     driver.restart();
     let snapshot = driver.agent.snapshot();
     assert_eq!((snapshot.followed, snapshot.board_generation.as_deref()), (Some(3), Some("b")));
+}
+
+#[test]
+fn a_message_whose_first_step_panics_is_refused_for_good() {
+    let mut driver = Driver::new();
+    driver.world.answers = true;
+    crate::faults::panic_on_turns(1);
+    let refused = driver.ask(&manager(), "m-1", "award", award("t-1", 1)).unwrap_err();
+    assert_eq!(refused.reason, Reason::MessageFailed);
+    assert!(!crate::may_succeed_later(refused.reason), "its sender does not repeat it");
+    assert!(driver.agent.conversations.is_empty());
 }

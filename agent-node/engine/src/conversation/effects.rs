@@ -14,6 +14,7 @@ use protocol::{
     message::Payload,
     patterns::{Effect, Outcome, OutgoingSignal, Update},
     principal::Principal,
+    problem::Reason,
     task::TaskState,
     time::WallTime,
 };
@@ -45,9 +46,13 @@ impl Conversation {
             | Effect::FindPeers { .. }
             | Effect::RunTurn { .. }
             | Effect::ClaimOpenTask { .. }
-            | Effect::RenewOpenTask { .. }
-            | Effect::CloseOpenTask { .. }
-            | Effect::ReleaseOpenTask { .. } => is_open = true,
+            | Effect::RenewOpenTask { .. } => is_open = true,
+            Effect::CloseOpenTask { .. } | Effect::ReleaseOpenTask { .. } => {
+                is_open = true;
+                if !faults::is_planted(PlantedFault::LateRenewal) {
+                    self.drop_open(decided, |effect| matches!(effect, Effect::RenewOpenTask { .. }));
+                }
+            }
             Effect::TrackTask { spec, owner, epoch } => {
                 let row = TaskRow::new(spec.as_ref().clone(), owner.clone(), self.id.clone(), wall);
                 self.task = Some(TaskRow { epoch: Some(*epoch), ..row });
@@ -194,6 +199,10 @@ impl Conversation {
         wall: WallTime,
         writes: &mut Vec<Write>,
     ) -> Result<(), Error> {
+        // Nobody can use a report under an award that is not in force.
+        if reason == Reason::Fenced.code() {
+            return Ok(());
+        }
         let again = self.pattern.dead_letter().cloned();
         let letter = again.or_else(|| envelope::of(me, self, key, open));
         let Some(letter) = letter else { return Ok(()) };

@@ -121,6 +121,11 @@ impl Conversation {
             DecidedStep { inside: std::mem::take(&mut self.deferred), ..DecidedStep::default() };
         let (mut effects, mut may_wait) = (Vec::new(), true);
         while let Some(queued) = self.queue.pop_front() {
+            // It is refused when this step is durable.
+            if self.why_fenced(&queued).is_some() {
+                self.queue.push_front(queued);
+                break;
+            }
             may_wait &= queued.may_be_forgotten();
             if let Err(fault) = self.take(now, queued, &mut effects, &mut decided) {
                 return self.fail(fault, decided);
@@ -248,11 +253,13 @@ fn is_short_result(what: &EventKind) -> bool {
         | EventKind::PublishRefused { .. } => true,
         EventKind::Started
         | EventKind::MessageReceived { .. }
+        | EventKind::TurnStarted { .. }
         | EventKind::TurnProgress { .. }
         | EventKind::TurnEnded { .. }
         | EventKind::TurnFailed { .. }
         | EventKind::TimerFired { .. }
         | EventKind::PeersFound { .. }
+        | EventKind::CallDue { .. }
         | EventKind::Answered { .. }
         | EventKind::Cancelled { .. }
         | EventKind::Draining { .. } => false,

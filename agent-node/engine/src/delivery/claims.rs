@@ -1,6 +1,6 @@
 //! Requests about the claim of an open task on the board.
 
-use protocol::{ids::TaskId, message::Epoch, patterns::EventKind, problem::Problem};
+use protocol::{message::Epoch, patterns::EventKind, problem::Problem, task::OpenTaskKey};
 use std::time::Duration;
 
 /// A request about the claim of an open task. It is idempotent: a repeat after a crash finds the result of the first.
@@ -31,7 +31,7 @@ impl ClaimRequest {
     }
 
     /// The event for a request that the board refused for good.
-    pub(crate) fn refused(self, task: &TaskId, problem: &Problem) -> EventKind {
+    pub(crate) fn refused(self, task: &OpenTaskKey, problem: &Problem) -> EventKind {
         tracing::warn!(%task, %problem, "the board refused a claim");
         match self {
             Self::Take { .. } => EventKind::ClaimLost { holder: None },

@@ -7,9 +7,10 @@ use crate::{
 };
 use protocol::{
     envelope::Envelope,
-    ids::{AgentId, ConversationId, TaskId},
+    ids::{AgentId, ConversationId},
     patterns::AnyLabel,
     signal::Signal,
+    task::OpenTaskKey,
     trace::TraceContext,
 };
 use std::collections::{BTreeMap, VecDeque};
@@ -45,7 +46,7 @@ pub(crate) struct OutgoingEnvelope {
 pub(crate) enum OutgoingContent {
     Message(Box<OutgoingEnvelope>),
     Signal(Box<Signal>),
-    Claim(TaskId, ClaimRequest),
+    Claim(OpenTaskKey, ClaimRequest),
 }
 
 /// One queue entry.

@@ -1,10 +1,14 @@
-//! Checks of a broadcast: one that the board would refuse for good is refused before it is admitted.
+//! Broadcasts: one that the board would refuse for good is refused before it is admitted; one that offers a task makes the
+//! task its owner's.
 
-use crate::{agent::Agent, context::Context, problems::internal};
+use crate::{IncomingMessage, ReplyTo, agent::Agent, context::Context, problems::internal};
 use protocol::{
-    ids::{ConversationId, EffectId},
-    patterns::broadcast::Broadcast,
+    ids::{ConversationId, Digest, EffectId, TaskId},
+    patterns::{OutgoingSignal, broadcast::Broadcast, offer::Offer, open_task},
+    principal::Principal,
     problem::{Problem, Reason},
+    signal::SignalType,
+    task::TaskSpec,
     trace::{TRACEPARENT, TraceContext},
 };
 
@@ -12,6 +16,43 @@ use protocol::{
 const SOME_CONVERSATION: &str = "00000000-0000-0000-0000-000000000000";
 
 impl Agent {
+    /// The signal and the task of a broadcast that offers one. A task without an id gets one. `None` for any other signal, and
+    /// for an offer without a description.
+    pub(crate) fn offered_task(
+        &self,
+        broadcast: &Broadcast,
+        by: &Principal,
+        cx: &mut Context<'_>,
+    ) -> Result<Option<(OutgoingSignal, TaskSpec)>, Problem> {
+        let mut signal = broadcast.announcement().clone();
+        if signal.kind != SignalType::task_available() {
+            return Ok(None);
+        }
+        if signal.task_id.is_none() {
+            signal.task_id = Some(TaskId::parse(&format!("task-{}", cx.world.uuid())).map_err(internal)?);
+        }
+        let complete = signal.clone().signed(String::new(), self.me.clone(), cx.wall());
+        Ok(open_task::offered(&complete, by.clone()).map(|spec| (signal, spec)))
+    }
+
+    /// Offers a task for its owner. The same offer again is a duplicate, another one under the same id is refused.
+    pub(crate) fn take_offer(
+        &mut self,
+        message: IncomingMessage,
+        offer: OutgoingSignal,
+        spec: TaskSpec,
+        asked: Digest,
+        reply: ReplyTo,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Problem> {
+        if self.answer_if_known_task(&spec.task_id, &message, asked, reply, cx)? {
+            self.counts.duplicates += 1;
+            return Ok(());
+        }
+        let pattern = Offer::new(offer, self.config.limits.message_life()).into();
+        self.begin_for(message, pattern, Some((spec, asked, None)), reply, cx)
+    }
+
     /// Refuses a broadcast whose signal this node's limits do not allow. A board in another process may have a lower limit
     /// and refuses it itself.
     pub(crate) fn check_announcement(&self, broadcast: &Broadcast, cx: &Context<'_>) -> Result<(), Problem> {

@@ -130,6 +130,11 @@ impl Agent {
             if known_task.is_none() && !(is_agent && was_here) {
                 return Err(not_found(envelope));
             }
+            if let Some(epoch) = envelope.payload.reported_epoch().filter(|_| is_agent)
+                && !faults::is_planted(PlantedFault::UnfencedReports)
+            {
+                return Err(Problem::new(Reason::Fenced, format!("award {epoch}: the task has ended")));
+            }
         }
         receipt.conversation_id.clone_from(&envelope.conversation_id);
         let ack = Ack {

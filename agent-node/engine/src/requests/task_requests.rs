@@ -15,9 +15,17 @@ use protocol::{
 const MOST_NAMED: usize = 20;
 
 impl Agent {
-    /// The peers with `capability`, with their track records.
+    /// The agents with `capability`, with their track records. This agent is one of them, as it is now.
     pub(crate) fn candidates(&self, capability: &Capability, cx: &Context<'_>) -> Vec<Candidate> {
         let mut candidates = cx.world.directory().candidates(capability);
+        if self.config.card.support(capability) > 0.0 {
+            candidates.retain(|candidate| candidate.agent != self.me);
+            candidates.push(Candidate {
+                running: self.taken_places(),
+                is_alive: !self.is_draining,
+                ..Candidate::new(&self.config.card, capability)
+            });
+        }
         for candidate in &mut candidates {
             let record = self.track_records.get(&candidate.agent).cloned().unwrap_or_default();
             candidate.track_record = record.value();

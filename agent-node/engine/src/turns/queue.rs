@@ -1,20 +1,31 @@
 //! The turns of the brain that run, and those that wait.
 
 use crate::{Output, TurnKey, TurnStart, context::Context, records::EffectKey};
-use protocol::ids::ConversationId;
-use std::collections::{BTreeMap, VecDeque};
+use protocol::{ids::ConversationId, time::NodeTime};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+/// A running turn.
+pub(crate) struct RunningTurn {
+    /// Its number within the conversation.
+    pub(crate) turn: u32,
+    started: NodeTime,
+}
 
 /// The running and the waiting turns.
 pub(crate) struct Turns {
     pub(crate) limit: usize,
-    /// The running turns, with the turn number of each.
-    pub(crate) running: BTreeMap<TurnKey, u32>,
+    pub(crate) running: BTreeMap<TurnKey, RunningTurn>,
     pub(crate) ready: VecDeque<Box<TurnStart>>,
+    /// How long a turn takes, from those that have ended.
+    typical: Option<Duration>,
 }
 
 impl Turns {
     pub(crate) fn with_limit(limit: usize) -> Self {
-        Self { limit, running: BTreeMap::new(), ready: VecDeque::new() }
+        Self { limit, running: BTreeMap::new(), ready: VecDeque::new(), typical: None }
     }
 
     /// The number of running and waiting turns.
@@ -28,13 +39,44 @@ impl Turns {
         keys.map(|key| key.effect).collect()
     }
 
-    pub(crate) fn start_ready(&mut self, cx: &mut Context<'_>) {
+    /// The conversation of each running and waiting turn.
+    pub(crate) fn conversations(&self) -> impl Iterator<Item = &ConversationId> {
+        let ready = self.ready.iter().map(|turn| &turn.key);
+        self.running.keys().chain(ready).map(|key| &key.conversation)
+    }
+
+    /// Starts waiting turns while there are free slots; returns their conversations and numbers.
+    pub(crate) fn start_ready(&mut self, cx: &mut Context<'_>) -> Vec<(ConversationId, u32)> {
+        let mut begun = Vec::new();
         while self.running.len() < self.limit
             && let Some(turn) = self.ready.pop_front()
         {
-            self.running.insert(turn.key.clone(), turn.prompt.turn);
+            let (key, number) = (turn.key.clone(), turn.prompt.turn);
+            begun.push((key.conversation.clone(), number));
+            self.running.insert(key, RunningTurn { turn: number, started: cx.world.now() });
             cx.out.push(Output::StartTurn(turn));
         }
+        begun
+    }
+
+    /// Ends a running turn, and returns its number.
+    pub(crate) fn end(&mut self, key: &TurnKey, now: NodeTime) -> Option<u32> {
+        let RunningTurn { turn, started } = self.running.remove(key)?;
+        let took = now.since(started);
+        self.typical = Some(self.typical.map_or(took, |typical| (typical * 3 + took) / 4));
+        Some(turn)
+    }
+
+    /// When a slot is expected to be free. `eta` is how long a turn takes if none has ended. A turn that takes longer is
+    /// expected to take a quarter more.
+    pub(crate) fn free_in(&self, eta: Duration, now: NodeTime) -> Duration {
+        let typical = self.typical.unwrap_or(eta);
+        let left = self.running.values().map(|turn| {
+            let elapsed = now.since(turn.started);
+            typical.saturating_sub(elapsed).max(elapsed / 4)
+        });
+        let turns_before = u32::try_from(self.ready.len() / self.limit.max(1)).unwrap_or(u32::MAX);
+        left.min().unwrap_or(typical).saturating_add(typical.saturating_mul(turns_before))
     }
 
     /// Stops a running turn, or removes it from the queue.
@@ -42,7 +84,6 @@ impl Turns {
         self.ready.retain(|turn| turn.key != *key);
         if self.running.remove(key).is_some() {
             cx.out.push(Output::StopTurn(key.clone()));
-            self.start_ready(cx);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The process of a brain. It leads a process group, which is killed when the process exits or is dropped.
 
-use super::{BrainError, ExecBrain};
-use protocol::trace::TraceContext;
+use super::{BrainError, ExecBrain, TurnRequest};
+use protocol::patterns::turn::TurnSubject;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus, process::Stdio};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
@@ -14,9 +14,9 @@ pub(super) struct BrainProcess {
 }
 
 impl BrainProcess {
-    /// Starts the command. `trace` goes into the variables that OpenTelemetry defines, so that spans of the brain are children
-    /// of the turn's span.
-    pub(super) fn start(exec: &ExecBrain, trace: Option<&TraceContext>) -> Result<Self, BrainError> {
+    /// Starts the command for a turn. The trace goes into the variables that OpenTelemetry defines, so that spans of the brain
+    /// are children of the turn's span. The task and its epoch are in variables, too.
+    pub(super) fn start(exec: &ExecBrain, turn: &TurnRequest) -> Result<Self, BrainError> {
         let (program, args) = exec
             .command
             .split_first()
@@ -39,7 +39,11 @@ impl BrainProcess {
         };
         command.args(args).env_clear();
         command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-        if let Some(trace) = trace {
+        if let TurnSubject::Task { task_id, .. } = &turn.prompt.about {
+            command.env("MESH_TASK_ID", task_id.as_str());
+            command.envs(turn.prompt.epoch.map(|epoch| ("MESH_EPOCH", epoch.to_string())));
+        }
+        if let Some(trace) = &turn.trace {
             command.env("TRACEPARENT", trace.to_string());
             command.envs(trace.state.as_deref().map(|state| ("TRACESTATE", state)));
         }

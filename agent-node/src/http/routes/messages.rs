@@ -43,6 +43,9 @@ use std::time::Duration;
 /// Additional nesting depth for an agent's message, which may carry a user's content.
 const FORWARDED_DEPTH: usize = 8;
 
+/// The unknown members that an answer names.
+const MAX_WARNINGS: usize = 8;
+
 /// The applied `wait` preference (RFC 7240 §3).
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
@@ -72,6 +75,8 @@ pub async fn post(
     let by = by.into_inner();
     let answered = id.clone();
     let callback = reply_to::UserCallback::of(&node, &by, &envelope)?;
+    // Agents of a later version may know more.
+    let mut warnings = if by.agent().is_some() { Vec::new() } else { unknown_members(&envelope) };
     let incoming = IncomingMessage { envelope, by: by.clone(), digest, trace, contact: None };
     let mut acknowledgement = Box::pin(local.actor.send(TakeMessage(incoming)));
     let ack = match tokio::time::timeout(node.ack(), &mut acknowledgement).await {
@@ -100,7 +105,6 @@ pub async fn post(
     if let Some(bid) = &ack.bid {
         return Ok(signed_bid(local, &answered, bid)?);
     }
-    let mut warnings = Vec::new();
     if let Some(callback) = callback {
         warnings.extend(callback.register(&node, local, &by, &ack).await?);
     }
@@ -114,6 +118,17 @@ pub async fn post(
         return Ok(answer);
     }
     Ok(acknowledged(&ack, &warnings))
+}
+
+/// A warning for each member of a message that nothing reads, at most [`MAX_WARNINGS`].
+fn unknown_members(envelope: &Envelope) -> Vec<String> {
+    let of_payload = envelope.payload.extra().keys().map(|name| format!("payload.{name}"));
+    let unknown = envelope.extra.keys().cloned().chain(of_payload);
+    let warning = |name: String| {
+        let name: String = name.chars().take(64).collect();
+        format!("{name}: an unknown member; it is recorded and has no effect")
+    };
+    unknown.take(MAX_WARNINGS).map(warning).collect()
 }
 
 /// The answer to a call for proposals: the bid, signed, so that the manager knows whose it is.

@@ -73,7 +73,7 @@ impl SpanBuilder<'_> {
             | Effect::CloseOpenTask { task, .. }
             | Effect::ReleaseOpenTask { task, .. } => self
                 .span("claim", id, mine, SpanKind::Client, "claim".to_owned(), at)
-                .with(n::MESH_TASK, json!(task))
+                .with(n::MESH_TASK, json!(task.task_id))
                 .with(n::PEER_FROM, json!(self.me))
                 .with(n::PEER_TO, json!("board")),
             Effect::StopTurn => return self.end_open(at, |span| span == "think"),

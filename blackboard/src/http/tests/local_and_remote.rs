@@ -15,7 +15,7 @@ fn outcome<T: std::fmt::Debug>(result: Result<T, protocol::problem::Problem>) ->
 /// Makes every kind of call to `board` and returns the outcomes, without remaining times.
 async fn call_outcomes(board: &Blackboard) -> Vec<String> {
     let by = Principal::local_user();
-    let (task, holder) = (TaskId::parse("t-1").unwrap(), AgentId::parse("b-1").unwrap());
+    let (task, holder) = (own_task("t-1"), AgentId::parse("b-1").unwrap());
     let lease = Duration::from_secs(60);
     let mut outcomes = vec![
         outcome(board.publish(&by, signal("a", "task.available", "1")).await),
@@ -84,7 +84,7 @@ async fn local_and_remote_boards_give_the_same_results() {
 async fn of_64_concurrent_claims_over_http_exactly_one_wins() {
     let TestServer { at, handle, .. } = test_server();
     let (board, by) = (remote(at), Principal::local_user());
-    let (task, holder) = (TaskId::parse("t-1").unwrap(), AgentId::parse("b-1").unwrap());
+    let (task, holder) = (own_task("t-1"), AgentId::parse("b-1").unwrap());
     let outcomes = join_all((0..64).map(|_| board.claim(&by, &task, &holder, Duration::from_secs(9)))).await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
     assert!(outcomes.iter().flatten_err().all(|problem| problem.reason == Reason::AlreadyClaimed));

@@ -2,7 +2,6 @@
 
 use super::super::follower::{LogPage, PageSource};
 use super::super::{Error, Filter, Key, ListQuery, ListedKey, Record, Revision, checksum, class::TopicClass};
-use super::key_presence::KeyPresence;
 use super::list_entries;
 use super::row_positions::{self, PositionCache};
 use super::schema::{self, TopicRow, Topics};
@@ -73,7 +72,6 @@ struct PageRequest {
 pub(super) struct ReaderPool {
     dir: PathBuf,
     topics: Arc<Topics>,
-    presence: Arc<KeyPresence>,
     positions: PositionCache,
     idle: Mutex<IdleConnections>,
     returned: Condvar,
@@ -86,10 +84,10 @@ struct IdleConnections {
 }
 
 impl ReaderPool {
-    pub(super) fn new(dir: &Path, size: usize, topics: Arc<Topics>, presence: Arc<KeyPresence>) -> Self {
+    pub(super) fn new(dir: &Path, size: usize, topics: Arc<Topics>) -> Self {
         let idle = Mutex::new(IdleConnections { connections: Vec::new(), spare: size.max(1) });
         let (dir, positions) = (dir.to_owned(), PositionCache::default());
-        Self { dir, topics, presence, positions, idle, returned: Condvar::new() }
+        Self { dir, topics, positions, idle, returned: Condvar::new() }
     }
 
     /// Waits for a connection and runs `read` with it. A connection that failed is closed.
@@ -138,7 +136,6 @@ impl ReaderPool {
         let Some(topic) = self.topics.get(key.topic()) else { return Ok(None) };
         let sql = match topic.class {
             TopicClass::Log => LATEST_LOG,
-            TopicClass::State if !self.presence.may_hold(key) => return Ok(None),
             TopicClass::State => LATEST_STATE,
         };
         self.with(key, |on| {

@@ -2,7 +2,6 @@
 
 use super::super::{Error, Revision, tail::LogTail};
 use super::health::WriterHealth;
-use super::key_presence::KeyPresence;
 use super::queue::{QueuedCommit, WriteQueue};
 use super::schema::{StoreFile, Topics};
 use super::transaction::Transaction;
@@ -10,7 +9,6 @@ use super::trim::{TrimJob, Trimmer};
 use rusqlite::{ErrorCode, ffi};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 /// Why a transaction failed.
 pub(super) enum WriteFailure {
@@ -57,11 +55,10 @@ pub(super) fn run(
     queue: &WriteQueue,
     tail: &LogTail,
     topics: &Topics,
-    presence: &Arc<KeyPresence>,
     health: &WriterHealth,
 ) {
     // However the writer ends, every queued caller gets an answer.
-    let end = catch_unwind(AssertUnwindSafe(|| serve(&opened, queue, tail, topics, presence, health)));
+    let end = catch_unwind(AssertUnwindSafe(|| serve(&opened, queue, tail, topics, health)));
     let end = end.unwrap_or_else(|_| Err("its writer panicked".to_owned()));
     if let Err(why) = &end {
         health.fail(why);
@@ -84,13 +81,12 @@ fn serve(
     queue: &WriteQueue,
     tail: &LogTail,
     topics: &Topics,
-    presence: &Arc<KeyPresence>,
     health: &WriterHealth,
 ) -> Result<(), String> {
     let prepared = Transaction::new(&opened.connection, opened.revision, &opened.topics);
     let transaction = prepared.map_err(|error| error.to_string())?;
     let trimmer = Trimmer::new(&opened.connection, topics).map_err(|error| error.to_string())?;
-    let mut writer = Writer { transaction, trimmer, tail, topics, presence, health };
+    let mut writer = Writer { transaction, trimmer, tail, topics, health };
     let mut trims: VecDeque<TrimJob> = VecDeque::new();
     loop {
         let work = queue.take(!trims.is_empty());
@@ -112,7 +108,6 @@ struct Writer<'c> {
     trimmer: Trimmer<'c>,
     tail: &'c LogTail,
     topics: &'c Topics,
-    presence: &'c Arc<KeyPresence>,
     health: &'c WriterHealth,
 }
 
@@ -165,7 +160,6 @@ impl Writer<'_> {
     }
 
     fn transact(&mut self, group: &[QueuedCommit]) -> rusqlite::Result<Vec<Result<Vec<Revision>, Error>>> {
-        self.presence.note(group.iter().flat_map(|commit| &commit.batch.writes));
         self.transaction.begin()?;
         let Self { transaction, trimmer, .. } = self;
         let applied = group.iter().map(|commit| transaction.apply(&commit.batch, trimmer));

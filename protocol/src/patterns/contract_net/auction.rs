@@ -53,12 +53,14 @@ pub struct Auction {
     pub fanout: usize,
     /// How long bids are awaited; doubles with every round.
     pub bid_window_ms: u64,
-    /// How often proposals are called for before the task is unassigned.
+    /// How often proposals are called for before the task is unassigned. A call that only busy bidders answer does not count.
     pub rounds: u32,
     /// How long an award waits to be accepted.
     pub accept_ms: u64,
     /// The lease: how long the winner may be silent.
     pub lease_ms: u64,
+    /// How long a task waits for a place while every bidder is busy; 0 if it does not wait.
+    pub max_queue_ms: u64,
     /// The weights for the strategy `weighted`.
     pub weights: Weights,
 }
@@ -72,6 +74,7 @@ impl Default for Auction {
             rounds: 3,
             accept_ms: 10_000,
             lease_ms: 30_000,
+            max_queue_ms: 86_400_000,
             weights: Weights::default(),
         }
     }
@@ -81,6 +84,11 @@ impl Auction {
     /// How long bids are awaited in this round, from 1.
     pub fn window(&self, round: u32) -> Duration {
         Duration::from_millis(self.bid_window_ms.saturating_mul(1 << round.saturating_sub(1).min(16)))
+    }
+
+    /// Whether it is the default.
+    pub(in crate::patterns) fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 
     /// How long an award waits to be accepted.

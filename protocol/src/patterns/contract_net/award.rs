@@ -8,8 +8,9 @@ use crate::{
     a2a::message::Message,
     artifact::Artifact,
     ids::AgentId,
-    message::{self, Epoch, Payload, TaskAnswer, TaskResponse, TaskUpdate},
+    message::{self, AwardDecline, BUSY, Epoch, Payload, TaskAnswer, TaskResponse, TaskUpdate},
     patterns::{OutgoingSignal, Update},
+    problem::Reason,
     signal::SignalType,
     task::TaskState,
 };
@@ -89,6 +90,22 @@ impl ContractNet {
         effects
     }
 
+    /// Why a report under `epoch` is fenced: a later award is in force, or that one was taken back.
+    pub(super) fn why_epoch_is_fenced(&self, epoch: Epoch) -> Option<&'static str> {
+        match &self.stage {
+            AuctionStage::Awarded(award) => (epoch < award.epoch).then_some("a later award is in force"),
+            AuctionStage::Opening
+            | AuctionStage::Bidding { .. }
+            | AuctionStage::Between { .. }
+            | AuctionStage::Queued { .. }
+            | AuctionStage::Searching
+            | AuctionStage::Claiming { .. }
+            | AuctionStage::Over => {
+                (epoch > 0 && epoch <= self.last_epoch).then_some("that award was taken back")
+            }
+        }
+    }
+
     /// The active award, if `agent` holds it under `epoch`; otherwise the message is recorded as ignored.
     fn in_force(
         &mut self,
@@ -111,6 +128,7 @@ impl ContractNet {
             | AuctionStage::Bidding { .. }
             | AuctionStage::Between { .. }
             | AuctionStage::Searching
+            | AuctionStage::Queued { .. }
             | AuctionStage::Claiming { .. }
             | AuctionStage::Over => "no award is in force",
         };
@@ -148,6 +166,7 @@ impl ContractNet {
             ContractNetEffect::ClearTimer { timer: ContractNetTimer::Accept },
             ContractNetEffect::Assign { doer: Some(winner.clone()) },
         ];
+        effects.extend(self.leave_queue());
         effects.extend(self.renew(event));
         effects.extend(self.ownership.status(TaskState::Working, format!("awarded to {winner}")));
         effects.push(ContractNetEffect::Publish { signal: claimed });
@@ -165,14 +184,33 @@ impl ContractNet {
     pub(super) fn receive_decline(
         &mut self,
         agent: &AgentId,
-        epoch: Epoch,
-        why: &str,
+        decline: &AwardDecline,
         event: &ContractNetEvent,
     ) -> Vec<ContractNetEffect> {
-        if self.in_force(agent, Some(epoch), "award-decline", event).is_none() {
+        let Some(award) = self.in_force(agent, Some(decline.epoch), "award-decline", event) else {
             return Vec::new();
+        };
+        if decline.reason == BUSY && !award.is_accepted {
+            return self.found_no_place(decline.free_in_ms, event);
         }
-        self.goes_to_another(CandidateResult::Declined, format!("{agent} declined: {}", clip(why)), event)
+        let why = format!("{agent} declined: {}", clip(&decline.reason));
+        self.goes_to_another(CandidateResult::Declined, why, event)
+    }
+
+    /// All places of the winner were taken meanwhile. That is no failed attempt; the next bid follows.
+    fn found_no_place(
+        &mut self,
+        free_in_ms: Option<u64>,
+        event: &ContractNetEvent,
+    ) -> Vec<ContractNetEffect> {
+        let AuctionStage::Awarded(award) = std::mem::replace(&mut self.stage, AuctionStage::Searching) else {
+            return Vec::new();
+        };
+        self.record.set(&award.winner, CandidateResult::Declined, Some(BUSY.to_owned()));
+        self.place_search.note_busy(free_in_ms);
+        let mut effects = self.release(award.epoch);
+        effects.extend(self.award_next(award.next, event));
+        effects
     }
 
     /// The winner has not accepted in time, or was silent for a lease.
@@ -191,19 +229,25 @@ impl ContractNet {
         self.goes_to_another(fate, why, event)
     }
 
+    /// A winner that has accepted keeps the award unless it is gone: its acceptance can overtake the acknowledgement.
     pub(super) fn undelivered(
         &mut self,
         label: ContractNetLabel,
         to: &AgentId,
-        why: &str,
+        (reason, why): (&str, &str),
         event: &ContractNetEvent,
     ) -> Vec<ContractNetEffect> {
         match (label, &self.stage) {
             (ContractNetLabel::Cfp, AuctionStage::Bidding { asked, .. }) if asked.contains_key(to) => {
+                if reason == Reason::Overloaded.code() {
+                    return self.receive_busy(to, None, event);
+                }
                 self.passes(to, CandidateResult::Unreachable, why, event)
             }
             (ContractNetLabel::Award(epoch), AuctionStage::Awarded(award))
-                if award.epoch == epoch && award.winner == *to =>
+                if award.epoch == epoch
+                    && award.winner == *to
+                    && (!award.is_accepted || reason == Reason::RecipientUnreachable.code()) =>
             {
                 let why = match award.is_accepted {
                     true => format!("{to} is gone: {}", clip(why)),
@@ -227,9 +271,12 @@ impl ContractNet {
         };
         self.record.set(&award.winner, fate, Some(why.clone()));
         self.was_tried |= self.rejections.get(&award.winner) != Some(&why);
+        let left_queue = self.leave_queue();
+        self.place_search.note_failure(award.winner == self.me);
         self.fulfilments.entry(award.winner.clone()).or_default().push(false);
         self.ownership.discard_artifacts();
-        let mut effects = self.revoke(&award.winner, award.epoch, &why);
+        let mut effects = self.revoke(&award.winner, award.epoch, &format!("superseded: {why}"));
+        effects.extend(left_queue);
         effects.extend(self.ownership.status(TaskState::Working, why.clone()));
         self.last_failure = Some(why);
         effects.extend(self.award_next(award.next, event));

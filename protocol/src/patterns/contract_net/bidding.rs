@@ -3,26 +3,25 @@
 use crate::{
     bid::{Eta, Fraction},
     card::Card,
-    message::{Bid, Cfp, NoBid},
+    message::{BUSY, Bid, Cfp, NoBid},
     time::WallTime,
-    words::counted,
 };
 use serde_json::Map;
+use std::time::Duration;
 
 /// How long a bid is valid after the manager's decision time.
 const VALID_MS: u64 = 60_000;
 
-/// The bid of `card`'s agent for `cfp` while it does `running` tasks, or why it does not bid.
-pub fn bid(card: &Card, running: u32, cfp: &Cfp, now: WallTime) -> Result<Bid, NoBid> {
-    let no = |reason: String| Err(NoBid { task_id: cfp.task_id.clone(), reason, extra: Map::new() });
+/// The bid of `card`'s agent for `cfp` while `taken` of its places are taken, or why it does not bid. `free_in` is when a
+/// place is expected to be free if all are taken.
+pub fn bid(card: &Card, taken: u32, free_in: Duration, cfp: &Cfp, now: WallTime) -> Result<Bid, NoBid> {
+    let task_id = || cfp.task_id.clone();
+    let no = |reason| Err(NoBid { task_id: task_id(), reason, free_in_ms: None, extra: Map::new() });
     let support = card.support(&cfp.capability);
     if support == 0.0 {
         return no(format!("{} is none of its skills", cfp.capability));
     }
     let places = card.terms.max_parallel.max(1);
-    if running >= places {
-        return no(format!("{} running, the limit is {places}", counted(running, "task is", "tasks are")));
-    }
     if cfp.bid_by <= now {
         return no("the call for proposals is over".to_owned());
     }
@@ -39,17 +38,23 @@ pub fn bid(card: &Card, running: u32, cfp: &Cfp, now: WallTime) -> Result<Bid, N
         return no(format!("it costs {}", card.terms.cost.get()));
     }
     let deadline = cfp.constraints.get("deadline").and_then(|text| WallTime::parse(text.as_str()?).ok());
-    let eta = Eta(card.terms.eta.0.saturating_mul(u64::from(running) + 1));
+    let eta = Eta(card.terms.eta.0.saturating_mul(u64::from(taken) + 1));
     if deadline.is_some_and(|deadline| now.plus(eta.duration()) > deadline) {
         return no(format!("it would take {eta}, the deadline is sooner"));
     }
+    // Last, so that only a bidder that would bid otherwise is waited for.
+    if taken >= places {
+        let free_in_ms = u64::try_from(free_in.as_millis()).ok();
+        return Err(NoBid { task_id: task_id(), reason: BUSY.to_owned(), free_in_ms, extra: Map::new() });
+    }
     Ok(Bid {
-        task_id: cfp.task_id.clone(),
+        task_id: task_id(),
         cost: card.terms.cost,
         eta,
         capability_match: Fraction::new(support),
-        load: Fraction::new(f64::from(running) / f64::from(places)),
+        load: Fraction::new(f64::from(taken) / f64::from(places)),
         valid_for_ms: Some(VALID_MS),
+        starts_in_ms: None,
         extra: Map::new(),
     })
 }
@@ -86,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_bid_is_made_of_terms_and_load() {
-        let offer = bid(&card(), 1, &cfp("rest", json!({})), WallTime(0)).unwrap();
+        let offer = bid(&card(), 1, Duration::ZERO, &cfp("rest", json!({})), WallTime(0)).unwrap();
         assert_eq!((offer.cost, offer.eta), (Cost::new(0.5).unwrap(), Eta(120_000)));
         assert_eq!((offer.load, offer.capability_match), (Fraction::new(0.5), Fraction::new(0.8)));
         assert_eq!(card().agent_id, AgentId::parse("b-1").unwrap());
@@ -95,19 +100,21 @@ mod tests {
     #[test]
     fn who_cannot_says_no_and_why() {
         let late = json!({ "deadline": WallTime(30_000) });
-        for (capability, running, constraints, now, why) in [
+        for (capability, taken, constraints, now, why) in [
             ("paint", 0, json!({}), 0, "none of its skills"),
-            ("build", 2, json!({}), 0, "the limit is 2"),
+            ("build", 2, json!({}), 0, "busy"),
+            ("build", 2, json!({ "maxCost": 0.1 }), 0, "costs 0.5"),
             ("build", 0, json!({}), 10_000, "is over"),
             ("build", 0, late, 0, "the deadline is sooner"),
             ("build", 0, json!({ "acceptedModes": ["image/png"] }), 0, "does not answer in image/png"),
             ("build", 0, json!({ "maxCost": 0.1 }), 0, "costs 0.5"),
         ] {
-            let no = bid(&card(), running, &cfp(capability, constraints), WallTime(now)).unwrap_err();
+            let no = bid(&card(), taken, Duration::ZERO, &cfp(capability, constraints), WallTime(now))
+                .unwrap_err();
             assert!(no.reason.contains(why), "{}", no.reason);
         }
         let one = Card { terms: BidTerms { max_parallel: 1, ..card().terms }, ..card() };
-        let no = bid(&one, 1, &cfp("build", json!({})), WallTime(0)).unwrap_err();
-        assert_eq!(no.reason, "1 task is running, the limit is 1");
+        let no = bid(&one, 1, Duration::from_secs(2), &cfp("build", json!({})), WallTime(0)).unwrap_err();
+        assert_eq!((no.reason.as_str(), no.free_in_ms), (BUSY, Some(2_000)));
     }
 }

@@ -3,13 +3,14 @@
 use super::{
     AuctionStage, ContractNet, ContractNetEffect, ContractNetEvent, ContractNetLabel, ContractNetTimer,
     auction::Strategy,
-    eligible::{self, EligiblePeer},
-    record::{BiddingRound, CandidateResult, ScoredOffer, clip},
+    eligible::{self, EligiblePeer, ON_PATH},
+    record::{BiddingRound, CandidateRecord, CandidateResult, ScoredOffer, clip},
     score::{self, ValidBid},
 };
 use crate::{
+    bid::Eta,
     ids::AgentId,
-    message::{Bid, Cfp, Payload},
+    message::{BUSY, Bid, Cfp, NoBid, Payload},
     patterns::{Candidate, TimerAt},
     task::TaskState,
     time::NodeTime,
@@ -30,12 +31,18 @@ impl ContractNet {
         candidates: &[Candidate],
         event: &ContractNetEvent,
     ) -> Vec<ContractNetEffect> {
-        self.round += 1;
+        self.open_call();
         let Some(capability) = self.ownership.spec.capability.clone() else {
             return self.finish(TaskState::Failed, Some("no capability is named".to_owned()));
         };
         let window = self.auction.window(self.round);
         let fanout = self.auction.fanout.max(1);
+        if let Some(own) = self.own_candidate(candidates) {
+            if own.has_free_place() {
+                return self.award_to_itself(event);
+            }
+            self.place_search.note_busy(None);
+        }
         let (me, spec, rejections) = (&self.me, &self.ownership.spec, &self.rejections);
         let choice = eligible::choose(me, spec, &capability, candidates, rejections, fanout);
         self.record.rounds.push(BiddingRound {
@@ -50,7 +57,10 @@ impl ContractNet {
         }
         let asked = choice.asked;
         let text = format!("asked {} for bids on {capability}", names(asked.keys()));
-        let mut effects = self.ownership.status(TaskState::Working, text);
+        let mut effects = match self.place_search.is_queued {
+            true => Vec::new(),
+            false => self.ownership.status(TaskState::Working, text),
+        };
         let bid_by = event.wall.plus(window);
         let mut constraints = Map::new();
         if let Some(deadline) = self.ownership.spec.deadline {
@@ -81,6 +91,12 @@ impl ContractNet {
         window: Duration,
         event: &ContractNetEvent,
     ) -> Vec<ContractNetEffect> {
+        if self.place_search.is_busy() {
+            return self.no_bid_left(event.at + window, event);
+        }
+        if let (Some(own), false) = (self.own_failure.take(), may_come) {
+            return self.finish(TaskState::Failed, Some(own));
+        }
         let capability = self.ownership.spec.capability.as_ref().map(ToString::to_string).unwrap_or_default();
         let candidates =
             self.record.rounds.last().map(|round| round.candidates.as_slice()).unwrap_or_default();
@@ -91,7 +107,13 @@ impl ContractNet {
                 format!("{}: {}", candidate.agent, candidate.why.as_deref().unwrap_or("not asked"))
             })
             .collect();
-        let mut why = format!("no bids: nobody who can be asked has the capability {capability}");
+        let is_on_path = |candidate: &&CandidateRecord| candidate.why.as_deref() == Some(ON_PATH);
+        let on_path: Vec<_> =
+            candidates.iter().filter(is_on_path).map(|candidate| &candidate.agent).collect();
+        let mut why = match on_path.is_empty() {
+            true => format!("no bids: nobody who can be asked has the capability {capability}"),
+            false => format!("no bids: who has the capability {capability} is on the path of this task"),
+        };
         if !reasons.is_empty() {
             why = format!("{why} ({})", reasons.join("; "));
         }
@@ -112,8 +134,8 @@ impl ContractNet {
         bid: &Bid,
         event: &ContractNetEvent,
     ) -> Vec<ContractNetEffect> {
-        let is_too_late =
-            self.ownership.spec.deadline.is_some_and(|by| event.wall.plus(bid.eta.duration()) > by);
+        let eta = Eta(bid.eta.0.saturating_add(bid.starts_in_ms.unwrap_or_default()));
+        let is_too_late = self.ownership.spec.deadline.is_some_and(|by| event.wall.plus(eta.duration()) > by);
         if is_too_late {
             return self.passes(agent, CandidateResult::NoBid, "its eta is past the deadline", event);
         }
@@ -129,7 +151,7 @@ impl ContractNet {
         let claimed = bid.capability_match.map_or(1.0, |share| share.get());
         let offer = ScoredOffer {
             cost: bid.cost,
-            eta: bid.eta,
+            eta,
             capability_match: contender.support.min(claimed),
             load: bid.load.map_or(contender.load, |share| share.get()),
         };
@@ -145,10 +167,13 @@ impl ContractNet {
     pub(super) fn receive_no_bid(
         &mut self,
         agent: &AgentId,
-        why: &str,
+        no_bid: &NoBid,
         event: &ContractNetEvent,
     ) -> Vec<ContractNetEffect> {
-        self.passes(agent, CandidateResult::NoBid, why, event)
+        if no_bid.reason == BUSY {
+            return self.receive_busy(agent, no_bid.free_in_ms, event);
+        }
+        self.passes(agent, CandidateResult::NoBid, &no_bid.reason, event)
     }
 
     /// Records a called peer that does not bid.
@@ -207,15 +232,14 @@ impl ContractNet {
         let next: Vec<_> = ranked.into_iter().map(|(agent, standing, _)| (agent, standing)).collect();
         let mut effects = vec![ContractNetEffect::ClearTimer { timer: ContractNetTimer::Bids }];
         if next.is_empty() {
-            self.last_failure.get_or_insert_with(|| "no bids".to_owned());
-            effects.extend(self.another_round(closes, event));
+            effects.extend(self.no_bid_left(closes, event));
         } else {
             effects.extend(self.award_next(next, event));
         }
         effects
     }
 
-    /// Claims the task for the best valid bid; without one, starts another round or ends the task.
+    /// Claims the task for the best valid bid; without one, waits for a place, starts another round, or ends the task.
     pub(super) fn award_next(
         &mut self,
         mut next: Vec<(AgentId, ValidBid)>,
@@ -230,18 +254,22 @@ impl ContractNet {
                 effects.push(self.reject(&winner, why));
                 continue;
             }
-            self.record.set(&winner, CandidateResult::Awarded, None);
-            let claim = ContractNetEffect::Claim {
-                task: self.ownership.spec.task_id.clone(),
-                holder: winner.clone(),
-                lease: self.auction.lease(),
-            };
-            self.stage = AuctionStage::Claiming { winner, next, called_off: None };
-            effects.push(claim);
+            effects.push(self.claim(winner, next));
             return effects;
         }
-        effects.extend(self.another_round(event.at, event));
+        effects.extend(self.no_bid_left(event.at, event));
         effects
+    }
+
+    pub(super) fn claim(&mut self, winner: AgentId, next: Vec<(AgentId, ValidBid)>) -> ContractNetEffect {
+        self.record.set(&winner, CandidateResult::Awarded, None);
+        let claim = ContractNetEffect::Claim {
+            task: self.ownership.spec.task_id.clone(),
+            holder: winner.clone(),
+            lease: self.auction.lease(),
+        };
+        self.stage = AuctionStage::Claiming { winner, next, called_off: None };
+        claim
     }
 
     /// Schedules another round, not before `at`; after the last round, the task ends unassigned.
@@ -275,7 +303,7 @@ impl ContractNet {
         if event.at < *until { vec![wake(ContractNetTimer::Round, *until)] } else { self.next_round() }
     }
 
-    fn next_round(&mut self) -> Vec<ContractNetEffect> {
+    pub(super) fn next_round(&mut self) -> Vec<ContractNetEffect> {
         let Some(capability) = self.ownership.spec.capability.clone() else { return Vec::new() };
         self.stage = AuctionStage::Searching;
         vec![ContractNetEffect::FindPeers { label: self.search(), capability }]

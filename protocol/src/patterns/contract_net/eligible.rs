@@ -6,10 +6,12 @@ use crate::{
     ids::{AgentId, Capability, Digest},
     patterns::Candidate,
     task::TaskSpec,
-    words::counted,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// The reason of a peer that is not asked because the task came through it.
+pub(super) const ON_PATH: &str = "it is on the path";
 
 /// A called peer, as the manager stores it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -94,7 +96,7 @@ fn note(choice: &mut PeerSelection, agent: &AgentId, fate: CandidateResult, why:
 }
 
 fn entry(agent: &AgentId, fate: CandidateResult, why: Option<String>) -> CandidateRecord {
-    CandidateRecord { agent: agent.clone(), fate, why, bid: None, score: None, rank: None, epoch: None }
+    CandidateRecord { fate, why, ..CandidateRecord::asked(agent) }
 }
 
 /// A float in an order that can be a key.
@@ -111,21 +113,17 @@ fn why_not(
     capability: &Capability,
     candidate: &Candidate,
 ) -> Result<(), (String, bool)> {
-    let places = candidate.max_parallel.max(1);
     let modes = &spec.accepted_modes;
     if candidate.support <= 0.0 {
         Err((format!("{capability} is none of its skills"), false))
     } else if candidate.agent == *me {
         Err(("it is the manager itself".to_owned(), false))
     } else if spec.path.contains(&candidate.agent) {
-        Err(("the task came through it".to_owned(), false))
+        Err((ON_PATH.to_owned(), false))
     } else if !have_common(&candidate.output_modes, modes) {
         Err((format!("it does not answer in {}", modes.join(", ")), false))
     } else if !candidate.is_alive {
         Err(("it is not alive, or takes no work".to_owned(), true))
-    } else if candidate.running >= places {
-        let busy = counted(candidate.running, "task is", "tasks are");
-        Err((format!("{busy} running, its limit is {places}"), true))
     } else {
         Ok(())
     }

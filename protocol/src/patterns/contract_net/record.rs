@@ -174,6 +174,21 @@ pub(super) fn clip(words: &str) -> String {
     words.chars().take(MAX_WORDS).collect()
 }
 
+impl CandidateRecord {
+    /// A candidate that was called and has not answered.
+    pub(super) fn asked(agent: &AgentId) -> Self {
+        let fate = CandidateResult::NoAnswer;
+        Self { agent: agent.clone(), fate, why: None, bid: None, score: None, rank: None, epoch: None }
+    }
+}
+
+impl BiddingRound {
+    /// A round without a call: the task goes to the manager itself.
+    pub(super) fn own(manager: CandidateRecord, opened_at: WallTime) -> Self {
+        Self { round: 0, opened_at, window_ms: 0, candidates: vec![manager], not_listed: 0 }
+    }
+}
+
 impl AwardRecord {
     pub(super) fn candidate_mut(&mut self, agent: &AgentId) -> Option<&mut CandidateRecord> {
         self.rounds.last_mut()?.candidates.iter_mut().find(|candidate| candidate.agent == *agent)

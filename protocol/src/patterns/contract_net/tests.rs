@@ -2,5 +2,6 @@
 
 mod fairness;
 mod fixture;
+mod queue;
 mod random_events;
 mod scenarios;

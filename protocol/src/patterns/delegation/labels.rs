@@ -1,6 +1,9 @@
 //! The labels, timers and timeouts of a delegation.
 
-use crate::patterns::ownership::{ReportLabel, from_report_label};
+use crate::patterns::{
+    contract_net::{ContractNetLabel, ContractNetTimer},
+    ownership::{ReportLabel, from_report_label},
+};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -25,9 +28,18 @@ pub enum DelegationLabel {
     Answer,
     /// The cancel of a request that is no longer needed.
     Withdraw,
+    /// A label of the auction that follows a failure of the agent's own brain.
+    Auction(ContractNetLabel),
 }
 
 from_report_label!(DelegationLabel);
+
+impl DelegationLabel {
+    /// Whether it is a report under the award.
+    pub(super) fn is_report(self) -> bool {
+        matches!(self, Self::Accept | Self::Update | Self::Response)
+    }
+}
 
 /// The timers of a delegation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -39,6 +51,8 @@ pub enum DelegationTimer {
     Renew,
     /// The end of the time in which an answer to a request is awaited.
     Request(RequestKey),
+    /// A timer of the auction that follows a failure of the agent's own brain.
+    Auction(ContractNetTimer),
 }
 
 /// Names a request: the turn that made it, and its index there.

@@ -78,6 +78,14 @@ impl PendingRequests {
         self.open.iter().any(|ask| ask.reply.is_none())
     }
 
+    /// Whether an open request can only go on with a person's answer: a question of this agent or of a doer.
+    pub(super) fn waits_for_person(&self) -> bool {
+        let mut open = self.open.iter().filter(|ask| ask.reply.is_none());
+        open.any(|ask| {
+            matches!(ask.kind, RequestKind::Question | RequestKind::Delegate { question: Some(_), .. })
+        })
+    }
+
     /// Takes the results, for the next turn.
     pub(super) fn take_results(&mut self) -> Vec<RequestResult> {
         self.noted.clear();

@@ -144,13 +144,13 @@ fn a_node_that_leaves_hands_an_award_back_and_keeps_what_is_its_own() {
             if decline.epoch == 7 && decline.reason == "leaving")
     });
     assert!(declined, "{effects:?}");
-    assert!(!awarded.is_work());
+    assert_eq!(awarded.work(), None);
     assert!(awarded.on(&leaving()).is_empty(), "once");
 
     let mut own = doer(None);
     own.on(&event(1, EventKind::Started));
     assert!(own.on(&leaving()).is_empty());
-    assert!(own.is_work(), "it goes on at the next start");
+    assert_eq!(own.work(), Some(WorkPhase::Active), "it goes on at the next start");
     let effects = own.on(&event(6, thought(1, Vec::new(), done("built"))));
     assert!(effects.iter().any(|effect| matches!(effect, DelegationEffect::Finish(_))), "{effects:?}");
 }
@@ -276,6 +276,72 @@ fn an_award_is_accepted_and_reports_renew_its_lease() {
         )
     );
     assert!(effects.iter().any(|effect| matches!(effect, DelegationEffect::SetTimer { .. })));
+}
+
+fn refused(label: DelegationLabel) -> DelegationEvent {
+    let (to, reason, message) = (id("manager"), "fenced".to_owned(), "a later award is in force".to_owned());
+    event(4, EventKind::Undelivered { label, to, reason, message })
+}
+
+fn last_status(effects: &[DelegationEffect]) -> Option<Status> {
+    let Some(DelegationEffect::Finish(outcome)) = effects.last() else { return None };
+    Some(outcome.status.clone())
+}
+
+#[test]
+fn awarded_work_ends_when_its_manager_has_the_result() {
+    let mut doer = doer(Some(7));
+    doer.on(&event(1, EventKind::Started));
+    let effects = doer.on(&event(2, thought(1, Vec::new(), done("ok"))));
+    assert!(matches!(&sent_messages(&effects)[0].payload, Payload::TaskResponse(_)));
+    assert_eq!((finishes(&effects), doer.work().is_some(), doer.is_closing()), (vec![], false, true));
+    let (delivered, by) = (|label, by| EventKind::Delivered { label, by }, id("manager"));
+    assert_eq!(doer.on(&event(3, delivered(DelegationLabel::Accept, by.clone()))), []);
+    let effects = doer.clone().on(&event(3, delivered(DelegationLabel::Response, by)));
+    assert_eq!(finishes(&effects), [TaskState::Completed]);
+
+    let status = last_status(&doer.clone().on(&refused(DelegationLabel::Response))).unwrap();
+    let superseded = Status::new(TaskState::Canceled, "superseded: a later award is in force");
+    assert_eq!(status, superseded);
+    let cancel = serde_json::json!({ "taskId": "t-1", "epoch": 7, "reason": "superseded: too slow" });
+    let cancel = Payload::parse(MessageKind::TaskCancel, cancel.as_object().unwrap().clone()).unwrap();
+    let status = last_status(&doer.on(&event(3, received("manager", None, cancel)))).unwrap();
+    assert_eq!(status, Status::new(TaskState::Canceled, "superseded: too slow"));
+}
+
+#[test]
+fn a_fenced_report_stops_the_brain_and_the_task_is_superseded() {
+    let mut doer = doer(Some(7));
+    doer.on(&event(1, EventKind::Started));
+    let effects = doer.on(&refused(DelegationLabel::Update));
+    assert!(effects.iter().any(|effect| matches!(effect, DelegationEffect::StopTurn)), "{effects:?}");
+    assert_eq!(sent_messages(&effects), Vec::<&OutgoingMessage<DelegationLabel>>::new());
+    assert_eq!(
+        last_status(&effects).unwrap(),
+        Status::new(TaskState::Canceled, "superseded: a later award is in force")
+    );
+}
+
+#[test]
+fn two_offers_of_a_brain_are_two_tasks() {
+    let offer = |text: &str| Progress::Signal {
+        signal: SignalType::task_available(),
+        subject: Some(text.to_owned()),
+        capability: None,
+        refs: Map::new(),
+    };
+    let mut doer = doer(None);
+    doer.on(&event(1, EventKind::Started));
+    let updates = vec![offer("dig"), offer("fill")];
+    let effects = doer.on(&event(2, EventKind::TurnProgress { turn: 1, updates }));
+    let signals = effects.into_iter().enumerate().filter_map(|(at, effect)| {
+        let DelegationEffect::Publish { signal } = effect else { return None };
+        Some(signal.signed(format!("builder:c:2:{at}"), id("builder"), WallTime(0)))
+    });
+    let signals: Vec<_> = signals.collect();
+    let [dig, fill] = signals.as_slice() else { panic!("{signals:?}") };
+    assert!(dig.task_id.is_some() && dig.task_id != fill.task_id);
+    assert!(signals.iter().all(|signal| signal.refs[PARENT_TASK] == "t-1"));
 }
 
 fn any_event() -> impl Strategy<Value = What> {
@@ -409,8 +475,10 @@ fn refused_for_good(for_good: &str) {
         let (label, to, reason) = (DelegationLabel::Response, id("manager"), reason.to_owned());
         event(3, EventKind::Undelivered { label, to, reason, message: "300000 bytes".into() })
     };
-    assert!(doer.on(&refused("agent_not_found")).is_empty());
+    let effects = doer.clone().on(&refused("agent_not_found"));
+    assert_eq!((effects.len(), finishes(&effects)), (1, vec![TaskState::Completed]));
     let effects = doer.on(&refused(for_good));
+    assert_eq!(finishes(&effects), [TaskState::Completed]);
     assert!(
         matches!(&sent_messages(&effects)[0].payload, Payload::TaskResponse(response) if response.state == TaskState::Failed)
     );
@@ -452,4 +520,84 @@ fn only_the_requester_answers_a_question_and_only_by_a_task_answer() {
         if let DelegationEffect::RunTurn { prompt, .. } = effect { Some(prompt) } else { None }
     });
     assert_eq!(prompt.unwrap().answers[0].text, "the blue one");
+}
+
+fn own(auction: Auction) -> Delegation {
+    let spec = TaskSpec { capability: Some(Capability::parse("implement-api").unwrap()), ..spec() };
+    let ownership = TaskOwnership::new(spec, Some(requester(None)));
+    Delegation::new(id("builder"), ownership, None, Timeouts::default()).with_auction(auction)
+}
+
+#[test]
+fn work_whose_brain_crashes_is_offered_to_others_and_theirs_is_the_result() {
+    let mut doer = own(Auction { rounds: 7, ..Auction::default() });
+    doer.on(&event(1, EventKind::Started));
+    let effects = doer.on(&event(2, EventKind::TurnFailed { turn: 1, reason: "exit status 1".into() }));
+    assert!(finishes(&effects).is_empty(), "{effects:?}");
+    let label = |effect: &DelegationEffect| {
+        if let DelegationEffect::FindPeers { label, .. } = effect { Some(*label) } else { None }
+    };
+    let search = effects.iter().find_map(label);
+    assert_eq!(doer.work(), None, "its place is free");
+    let found = EventKind::PeersFound { label: search.unwrap(), candidates: Vec::new() };
+    let mut alone = doer.clone();
+    assert_eq!(finishes(&alone.on(&event(3, found))), [TaskState::Failed]);
+    let cancel = EventKind::Cancelled { by: Principal::local_user(), reason: "enough".into() };
+    assert_eq!(finishes(&doer.on(&event(3, cancel))), [TaskState::Canceled]);
+    assert!(doer.award().is_some());
+}
+
+#[test]
+fn a_brain_that_says_no_or_works_under_an_award_is_not_replaced() {
+    let says_no = thought(1, Vec::new(), TurnEnd::Failed { reason: "it can't be done".into() });
+    let mut doer_of_own = own(Auction::default());
+    doer_of_own.on(&event(1, EventKind::Started));
+    assert_eq!(finishes(&doer_of_own.on(&event(2, says_no))), [TaskState::Failed]);
+    let mut awarded = doer(Some(7));
+    awarded.on(&event(1, EventKind::Started));
+    let crashes = EventKind::TurnFailed { turn: 1, reason: "exit status 1".into() };
+    let effects = awarded.on(&event(2, crashes));
+    let is_search = |effect: &DelegationEffect| matches!(effect, DelegationEffect::FindPeers { .. });
+    assert!(awarded.is_closing() && !effects.iter().any(is_search), "its manager decides: {effects:?}");
+}
+
+#[test]
+fn a_queued_task_shows_so_until_its_turn_starts() {
+    let state = |effects: &[DelegationEffect]| {
+        let shown = |effect: &DelegationEffect| {
+            if let DelegationEffect::Update(Update::Status(status)) = effect {
+                Some(status.state)
+            } else {
+                None
+            }
+        };
+        effects.iter().find_map(shown)
+    };
+    let mut doer = own(Auction::default()).queued(true);
+    assert_eq!(state(&doer.on(&event(1, EventKind::Started))), Some(TaskState::Submitted));
+    let started = || event(2, EventKind::TurnStarted { turn: 1 });
+    assert_eq!(state(&doer.on(&started())), Some(TaskState::Working));
+    assert!(doer.on(&started()).is_empty());
+}
+
+#[test]
+fn what_waits_takes_no_place_and_a_question_is_a_persons() {
+    let question = Progress::Question { id: "q".into(), text: "which one?".into(), auth: false };
+    for (ask, expected) in [(help("h"), WorkPhase::AwaitsAgents), (question, WorkPhase::AwaitsPerson)] {
+        let mut doer = doer(None);
+        assert_eq!(doer.work(), Some(WorkPhase::Active));
+        doer.on(&event(1, EventKind::Started));
+        doer.on(&event(2, thought(1, vec![ask], TurnEnd::Waiting)));
+        assert_eq!(doer.work(), Some(expected));
+    }
+}
+
+#[test]
+fn an_award_without_a_place_is_declined_as_busy() {
+    let ownership = TaskOwnership::new(spec(), Some(requester(Some(7))));
+    let mut busy = Delegation::busy(id("builder"), ownership, Duration::from_millis(800));
+    let effects = busy.on(&event(1, EventKind::Started));
+    let Payload::AwardDecline(decline) = &sent_messages(&effects)[0].payload else { panic!("{effects:?}") };
+    assert_eq!((decline.reason.as_str(), decline.free_in_ms), ("busy", Some(800)));
+    assert_eq!(busy.work(), None);
 }

@@ -34,7 +34,8 @@ fn offer() -> Signal {
 fn task() -> OpenTask {
     let owner = Principal::Agent(id("planner"));
     let spec = offered(&offer(), owner.clone()).unwrap();
-    OpenTask::new(id("builder"), owner, spec, Duration::from_secs(3), Timeouts::default())
+    let offer = MessageId::parse("s-1").unwrap();
+    OpenTask::new(id("builder"), owner, offer, spec, Duration::from_secs(3), Timeouts::default())
 }
 
 fn event(what: What) -> OpenTaskEvent {
@@ -100,7 +101,15 @@ fn it_is_claimed_done_and_ended_on_the_board_before_it_counts() {
     assert_eq!((&signal.refs["artifactId"], &signal.refs["bytes"]), (&json!("a.rs"), &json!(1)));
     assert_eq!(ended(&effects), None);
     let effects = task.on(&event(EventKind::ClaimEnded { epoch: 7 }));
-    let [OpenTaskEffect::Finish(outcome)] = effects.as_slice() else { panic!("{effects:?}") };
+    let [OpenTaskEffect::Send(report), OpenTaskEffect::Finish(outcome)] = effects.as_slice() else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(
+        (report.to.to_string().as_str(), report.in_reply_to.as_ref().unwrap().as_str()),
+        ("planner", "s-1")
+    );
+    let Payload::TaskResponse(response) = &report.payload else { panic!("{report:?}") };
+    assert_eq!((response.state, response.artifacts.len()), (TaskState::Completed, 1));
     assert_eq!((outcome.status.state, outcome.artifacts.len()), (TaskState::Completed, 1));
 }
 
@@ -128,19 +137,37 @@ fn the_lease_is_renewed_while_the_work_runs() {
 }
 
 #[test]
-fn a_lost_lease_stops_the_brain_and_fails_the_task() {
+fn a_lost_lease_stops_the_brain_and_the_task_is_superseded() {
     let mut task = working();
     assert!(task.on(&event(EventKind::ClaimExpired { epoch: 6 })).is_empty());
     let effects = task.on(&event(EventKind::ClaimExpired { epoch: 7 }));
     assert!(effects.iter().any(|effect| matches!(effect, OpenTaskEffect::StopTurn)));
-    assert_eq!(ended(&effects), Some(TaskState::Failed));
+    assert_eq!(ended(&effects), Some(TaskState::Canceled));
     assert!(!effects.iter().any(|effect| matches!(effect, OpenTaskEffect::CloseOpenTask { .. })));
 
     let mut late = working();
     late.on(&event(done(1)));
     let effects = late.on(&event(EventKind::ClaimExpired { epoch: 7 }));
     let [OpenTaskEffect::Finish(outcome)] = effects.as_slice() else { panic!("{effects:?}") };
-    assert_eq!((outcome.status.state, outcome.artifacts.len()), (TaskState::Failed, 0));
+    assert_eq!((outcome.status.state, outcome.artifacts.len()), (TaskState::Canceled, 0));
+    assert!(outcome.status.message.as_ref().unwrap().starts_with("superseded: "), "{outcome:?}");
+}
+
+#[test]
+fn a_claim_that_is_granted_after_a_cancel_is_released() {
+    let cancelled = EventKind::Cancelled { by: Principal::local_user(), reason: "enough".into() };
+    let mut task = task();
+    task.on(&event(EventKind::Started));
+    assert_eq!(task.on(&event(cancelled.clone())), [], "the board may have granted the claim");
+    let effects = task.on(&event(claimed(7)));
+    assert!(matches!(effects.as_slice(), [OpenTaskEffect::ReleaseOpenTask { epoch: 7, .. }]), "{effects:?}");
+    assert_eq!(ended(&task.on(&event(EventKind::ClaimEnded { epoch: 7 }))), Some(TaskState::Canceled));
+
+    let mut refused = self::task();
+    refused.on(&event(EventKind::Started));
+    refused.on(&event(cancelled));
+    let effects = refused.on(&event(EventKind::ClaimLost { holder: None }));
+    assert_eq!(ended(&effects), Some(TaskState::Canceled));
 }
 
 #[test]
@@ -208,7 +235,7 @@ proptest! {
             finished += effects.iter().filter(|effect| matches!(effect, OpenTaskEffect::Finish(_))).count();
             let is_done = ended(&effects) == Some(TaskState::Completed);
             prop_assert!(!is_done || confirmed && taken == 1);
-            prop_assert!(taken <= 1 && closed <= taken && finished <= 1);
+            prop_assert!(taken <= 1 && closed <= 1 && finished <= 1);
             let stored = serde_json::to_string(&task).unwrap();
             prop_assert_eq!(&serde_json::from_str::<OpenTask>(&stored).unwrap(), &task);
         }

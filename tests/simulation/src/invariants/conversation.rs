@@ -3,7 +3,7 @@
 use engine::records::Step;
 use protocol::{
     ids::{Address, AgentId, TaskId},
-    message::{MessageKind, Payload},
+    message::{BUSY, MessageKind, Payload},
     patterns::{AnyPattern, Effect, EventKind},
     principal::Principal,
     task::TaskState,
@@ -37,9 +37,28 @@ impl ObservedConversation {
         self.steps.first()?.origin.as_ref()?.initial.as_deref()
     }
 
+    /// Whether it reacts to the signal of this publisher and id.
+    pub(crate) fn is_reaction_to(&self, (from, id): &(AgentId, String)) -> bool {
+        let origin = self.steps.first().and_then(|step| step.origin.as_ref());
+        let signal = origin.and_then(|origin| origin.signal.as_ref());
+        signal.is_some_and(|signal| signal.from == *from && signal.id == *id)
+    }
+
+    /// Whether it is the manager of this task and has taken the award of `epoch` back.
+    pub(crate) fn has_revoked(&self, task: &TaskId, epoch: u64) -> bool {
+        let is_end = |effect: &Effect| matches!(effect, Effect::Finish(outcome) if outcome.status.state == TaskState::Completed);
+        let is_release = |effect: &Effect| matches!(effect, Effect::Release { task: of, epoch: freed } if of == task && *freed == epoch);
+        self.steps.iter().any(|step| step.effects.iter().any(is_release) && !step.effects.iter().any(is_end))
+    }
+
     /// The name of its pattern.
-    pub(super) fn pattern(&self) -> Option<&'static str> {
+    pub(crate) fn pattern(&self) -> Option<&'static str> {
         self.initial().map(AnyPattern::name)
+    }
+
+    /// Whether it may award its task: it is an auction, or may become one.
+    pub(super) fn may_award(&self) -> bool {
+        matches!(self.pattern(), Some("contract-net" | "delegation"))
     }
 
     /// The violations of the next step.
@@ -59,8 +78,13 @@ impl ObservedConversation {
                         violations.push("it has two results".to_owned());
                     }
                     let state = outcome.status.state;
-                    if state == TaskState::Completed && self.pattern() == Some("contract-net") {
+                    let has_awarded = self.pattern() == Some("contract-net") || self.newest_epoch > 0;
+                    if state == TaskState::Completed && has_awarded {
                         violations.extend(self.unproven_completion(step));
+                    }
+                    let message = outcome.status.message.as_deref().unwrap_or_default();
+                    if message.starts_with("unassigned") || message.starts_with("no bids") {
+                        violations.extend(self.ignored_busy_bidder(step));
                     }
                     self.ended = Some((step.step, state));
                 }
@@ -85,6 +109,35 @@ impl ObservedConversation {
             }
         }
         violations
+    }
+
+    /// A manager does not give a task up while a bidder is only busy, unless an award of that call has failed.
+    fn ignored_busy_bidder(&self, last: &Step) -> Option<String> {
+        let sends = |step: &Step, kind| {
+            let is_kind =
+                |effect: &Effect| matches!(effect, Effect::Send(message) if message.payload.kind() == kind);
+            step.effects.iter().any(is_kind)
+        };
+        let finds = |step: &Step| {
+            let is_result =
+                |what: &EventKind| matches!(what, EventKind::PeersFound { .. } | EventKind::CallDue { .. });
+            step.events.iter().any(|event| is_result(&event.what))
+        };
+        if finds(last) {
+            return None;
+        }
+        let since_call = self.steps.iter().rev().take_while(|step| !sends(step, MessageKind::Cfp));
+        let mut steps = since_call.chain([last]);
+        let was_awarded = steps.clone().any(|step| sends(step, MessageKind::Award));
+        let is_busy = |what: &EventKind| match what {
+            EventKind::MessageReceived { envelope, .. } => match &envelope.payload {
+                Payload::NoBid(no_bid) => no_bid.reason == BUSY,
+                _ => false,
+            },
+            _ => false,
+        };
+        let was_busy = steps.any(|step| step.events.iter().any(|event| is_busy(&event.what)));
+        (was_busy && !was_awarded).then(|| "it gives up although a bidder was only busy".to_owned())
     }
 
     /// A manager completes a task only with a response under the newest award.

@@ -4,17 +4,26 @@ use super::{
     Simulation,
     replies::{PendingReply, ReplyTarget},
 };
-use engine::{Ack, artifacts, records::keys};
+use blackboard::claims::ClaimState;
+use engine::{
+    Ack, AttemptId, artifacts, content,
+    records::{TaskRow, keys},
+};
 use protocol::{
-    ids::{AgentId, Digest, EffectId, TaskId},
+    ids::{AgentId, Digest, EffectId},
     limits::Limits,
-    patterns::{Effect, EventKind, broadcast, reaction},
+    patterns::{AnyLabel, Effect, EventKind, broadcast, delegation::DelegationLabel, reaction},
     principal::Principal,
-    signal::{Cursor, Signal, SignalType},
-    task::TaskState,
+    signal::{Cursor, Signal, SignalType, publisher},
+    task::{OpenTaskKey, TaskState},
 };
 use std::time::Duration;
-use store_types::Snapshot;
+use store_types::{Batch, Snapshot, Write};
+
+/// The second token of a written key.
+fn topic(write: &Write) -> Option<String> {
+    write.key().tokens().into_iter().nth(1)
+}
 
 /// The longest time in which an agent handles a signal, milliseconds.
 const LONGEST_SIGNAL: u64 = 14_000;
@@ -29,6 +38,24 @@ impl Simulation {
                 "{me}, conversation {}: effect {name} is performed before its step is durable",
                 id.conversation
             ));
+        }
+    }
+
+    /// A signal about the artifact of an open task is on the board before the end of the claim under which it was made.
+    pub(super) fn check_artifact_order(&mut self, agent: usize, signal: &Signal) {
+        let (Some(_), Some(task)) = (signal.produced(), &signal.task_id) else { return };
+        let conversation = EffectId::parse(&signal.id).map(|id| id.conversation);
+        let rows = &self.observer.agent(&self.nodes[agent].id).tasks;
+        let is_late = rows.iter().any(|((of, owner), row)| {
+            let key = OpenTaskKey { publisher: owner.clone(), task_id: of.clone() };
+            let claim = self.board.find_claim(&key).filter(|claim| claim.row.state == ClaimState::Completed);
+            of == task
+                && Some(&row.conversation) == conversation.as_ref()
+                && claim.is_some_and(|claim| Some(claim.epoch()) == row.epoch)
+        });
+        if is_late && !self.board.has(&signal.id) {
+            let what = format!("signals out of order: {} is on the board after the end of {task}", signal.id);
+            self.fail(what);
         }
     }
 
@@ -68,13 +95,13 @@ impl Simulation {
     }
 
     /// A claim is changed after the step that decided it is durable.
-    pub(super) fn check_claim(&mut self, agent: usize, task: &TaskId) {
+    pub(super) fn check_claim(&mut self, agent: usize, task: &OpenTaskKey) {
         let node = &self.nodes[agent];
         let is_about_claim = |effect: &Effect| match effect {
             Effect::ClaimOpenTask { task: of, .. }
             | Effect::RenewOpenTask { task: of, .. }
             | Effect::CloseOpenTask { task: of, .. }
-            | Effect::ReleaseOpenTask { task: of, .. } => of == task,
+            | Effect::ReleaseOpenTask { task: of, .. } => of.task_id == task.task_id,
             _ => false,
         };
         let conversations = self.observer.agent(&node.id).conversations.values();
@@ -82,6 +109,66 @@ impl Simulation {
         if !steps.any(|step| step.effects.iter().any(is_about_claim)) {
             self.fail(format!("{}: the claim on {task} is changed before that is durable", node.id));
         }
+    }
+
+    /// A claim request is tried again within its lease.
+    pub(super) fn check_claim_pause(&mut self, agent: usize, id: AttemptId) {
+        let node = &self.nodes[agent];
+        let lease = node.config.auction.lease_ms;
+        if let Some(failed) = node.failed_attempts.get(&id)
+            && self.now - failed > lease
+        {
+            let (me, pause) = (&node.id, self.now - failed);
+            self.fail(format!("{me} repeats a claim request after {pause} ms; the lease has {lease}"));
+        }
+    }
+
+    /// A task's end agrees with the board and with the manager that awarded it.
+    pub(super) fn check_ends(&mut self, agent: usize, batch: &Batch) {
+        let node = &self.nodes[agent];
+        let mut failures = Vec::new();
+        for write in &batch.writes {
+            let (key, Some(value), Some("task")) = (write.key(), write.value(), topic(write).as_deref())
+            else {
+                continue;
+            };
+            let Ok(TaskRow { task, epoch: Some(epoch), .. }) =
+                content::decode::<TaskRow>(&node.id, &node.store.settled, value)
+            else {
+                continue;
+            };
+            let (me, state, owner) = (&node.id, task.status.state, &task.owner);
+            let observed = self.observer.agent(me).conversations.get(&task.conversation);
+            let Some(observed) = observed.filter(|_| state.is_terminal()) else { continue };
+            if observed.pattern() == Some("open-task") {
+                let of = OpenTaskKey { publisher: owner.clone(), task_id: task.spec.task_id.clone() };
+                let claim = self.board.find_claim(&of).filter(|claim| claim.epoch() == epoch);
+                let is_complete = claim.is_some_and(|claim| claim.row.state == ClaimState::Completed);
+                if is_complete && state != TaskState::Completed {
+                    failures.push(format!("{me}: {key} ended as {}, the board says complete", state.word()));
+                }
+            }
+            let is_undelivered = |what: &EventKind| {
+                matches!(
+                    what,
+                    EventKind::Undelivered { label: AnyLabel::Delegation(DelegationLabel::Response), .. }
+                )
+            };
+            if let Some(manager) = owner.agent()
+                && state == TaskState::Completed
+                && !observed.has_event(is_undelivered)
+                && self
+                    .observer
+                    .agent(manager)
+                    .conversations
+                    .values()
+                    .any(|one| one.has_revoked(&task.spec.task_id, epoch))
+            {
+                failures
+                    .push(format!("{me}: {key} is completed under award {epoch}, which {manager} took back"));
+            }
+        }
+        self.failures.extend(failures);
     }
 
     /// What an agent acknowledges is durable.
@@ -207,7 +294,32 @@ impl Simulation {
             violations.push(format!("{me} has not answered {target:?} {message:?} since {since}"));
         }
         violations.extend(self.missed_signals());
+        violations.extend(self.undone_offers());
         self.failures.extend(violations);
+    }
+
+    /// The offers that a subscriber began to claim, and that have no claim of their own.
+    fn undone_offers(&self) -> Vec<String> {
+        let offers = self.board.all().into_iter().map(|record| record.signal);
+        let offers =
+            offers.filter(|signal| signal.kind == SignalType::task_available() && !signal.is_boards_own());
+        let mut undone = Vec::new();
+        for offer in offers {
+            let (Some(task_id), Some(publisher)) = (offer.task_id.clone(), publisher(&offer)) else {
+                continue;
+            };
+            let key = OpenTaskKey { publisher, task_id };
+            let is_claimed = self.board.find_claim(&key).is_some();
+            let reaction = (offer.from.clone(), offer.id.clone());
+            let has_begun = self.observer.agents.values().any(|observed| {
+                let opened = observed.conversations.values().find(|one| one.is_reaction_to(&reaction));
+                opened.is_some_and(|one| !one.has_event(|what| matches!(what, EventKind::Cancelled { .. })))
+            });
+            if has_begun && !is_claimed {
+                undone.push(format!("{key} was offered as {}, and never claimed", offer.id));
+            }
+        }
+        undone
     }
 
     /// The `help.needed` signals that a subscriber could answer and never reacted to.

@@ -63,6 +63,7 @@ impl Simulation {
         if let Some(batch) = &written {
             self.observer.record(&me, &self.nodes[agent].store.settled, batch);
             self.note_steps(agent, batch);
+            self.check_ends(agent, batch);
         }
         let rate = self.faults.crash_after_commit;
         if self.chance(rate) {

@@ -35,6 +35,7 @@ impl Simulation {
         node.clock_base = 0;
         node.timers.clear();
         node.attempts.clear();
+        node.failed_attempts.clear();
         node.sent.clear();
         node.turns.clear();
         let me = node.id.clone();

@@ -176,10 +176,17 @@ impl Simulation {
                 }
                 self.ask(to, MessageKind::TaskRequest, payload);
             }
+            PlannedEvent::Burst { to, tasks } => {
+                for _ in 0..tasks {
+                    let capability = Some("chore");
+                    self.run_planned(PlannedEvent::Task { to, capability, has_deadline: false });
+                }
+            }
             PlannedEvent::OpenTask { to } => {
                 let at = self.requests.len();
+                // Publishers use the same ids for tasks of their own.
                 let payload = json!({
-                    "signal": "task.available", "taskId": format!("open-{at}"), "capability": "chore",
+                    "signal": "task.available", "taskId": format!("open-{}", at % 2), "capability": "chore",
                     "refs": { "description": format!("open work {at}") },
                 });
                 self.ask(to, MessageKind::Broadcast, payload);

@@ -54,6 +54,7 @@ impl Simulation {
             Attempt::Claim(task, request) => {
                 self.note(|| format!("{me} wants of the claim on {task}: {request:?}"));
                 self.check_claim(agent, &task);
+                self.check_claim_pause(agent, id);
                 self.request_board(agent, life, attempt, BoardRequest::Claim(task, request));
             }
         }
@@ -117,6 +118,9 @@ impl Simulation {
     pub(super) fn end_attempt(&mut self, agent: usize, (id, number): AttemptTry, result: AttemptResult) {
         if self.nodes[agent].attempts.get(&id) == Some(&number) {
             self.nodes[agent].attempts.remove(&id);
+            if matches!(result, AttemptResult::Failed(_)) {
+                self.nodes[agent].failed_attempts.insert(id, self.now);
+            }
             self.handle(agent, Input::Attempted(id, result));
         }
     }

@@ -41,6 +41,8 @@ pub(super) struct Node {
     pub(super) timers: BTreeSet<TimerId>,
     /// The attempts in progress, each with its current try.
     pub(super) attempts: BTreeMap<AttemptId, u64>,
+    /// When an attempt last failed in this life.
+    pub(super) failed_attempts: BTreeMap<AttemptId, u64>,
     /// Messages that this life has sent at least once.
     pub(super) sent: BTreeSet<MessageId>,
     /// Dead letters that a user sent again: they may be sent after they expired.
@@ -68,6 +70,7 @@ impl Node {
             skew: 0,
             timers: BTreeSet::new(),
             attempts: BTreeMap::new(),
+            failed_attempts: BTreeMap::new(),
             sent: BTreeSet::new(),
             redriven: BTreeSet::new(),
             turns: BTreeMap::new(),

@@ -4,10 +4,10 @@ use super::{ACK_TIMEOUT, AttemptTry, BOARD, REGISTRY, Simulation, event::Event, 
 use crate::plan::QUIET_AT;
 use engine::{Agent, AttemptResult, ClaimRequest, Input};
 use protocol::{
-    ids::TaskId,
     principal::Principal,
     problem::{Problem, Reason},
     signal::{Cursor, Selector, Signal, SignalRecord},
+    task::OpenTaskKey,
     time::NodeTime,
 };
 use store_types::Revision;
@@ -16,7 +16,7 @@ use store_types::Revision;
 #[derive(Debug)]
 pub(super) enum BoardRequest {
     Publish(Signal),
-    Claim(TaskId, ClaimRequest),
+    Claim(OpenTaskKey, ClaimRequest),
 }
 
 /// An agent's reader of the board.
@@ -64,6 +64,7 @@ impl Simulation {
         let answer = match request {
             BoardRequest::Publish(signal) => {
                 let by = Principal::Agent(me.clone());
+                self.check_artifact_order(agent, &signal);
                 let published = self.board.publish(&by, &signal, now.1);
                 if published.is_ok() && self.nodes[agent].life == life {
                     self.check_artifact(agent, &signal);

@@ -21,6 +21,7 @@ const AGENTS: [&str; 4] = ["b-1", "b-2", "b-3", "stranger"];
 enum Action {
     Bid(usize, u32),
     NoBid(usize),
+    Busy(usize),
     Accept(usize, bool),
     Decline(usize, bool),
     Update(usize, bool, u64),
@@ -40,6 +41,7 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
     let action = prop_oneof![
         4 => (agent.clone(), 0..5_u32).prop_map(|(agent, cost)| Action::Bid(agent, cost)),
         1 => agent.clone().prop_map(Action::NoBid),
+        1 => agent.clone().prop_map(Action::Busy),
         4 => (agent.clone(), prop::bool::weighted(0.8)).prop_map(|(agent, current)| Action::Accept(agent, current)),
         2 => (agent.clone(), any::<bool>()).prop_map(|(agent, current)| Action::Decline(agent, current)),
         4 => (agent.clone(), prop::bool::weighted(0.8), 0..6_u64).prop_map(|(agent, current, seq)| Action::Update(agent, current, seq)),
@@ -159,6 +161,11 @@ impl SimulatedEngine {
             Action::NoBid(agent) => {
                 message_received(AGENTS[*agent], "no-bid", json!({ "taskId": TASK, "reason": "no" }))
             }
+            Action::Busy(agent) => message_received(
+                AGENTS[*agent],
+                "no-bid",
+                json!({ "taskId": TASK, "reason": "busy", "freeInMs": 100 }),
+            ),
             Action::Accept(agent, is_current) => message_received(
                 AGENTS[*agent],
                 "award-accept",
@@ -240,7 +247,7 @@ proptest! {
             let Some(event) = engine.event_of(action) else { engine.fire_next_timer(); engine.deliver_pending_results(); continue };
             engine.deliver(event.clone());
             engine.deliver_pending_results();
-            let may_have_effects = matches!(action, Action::Bid(..) | Action::NoBid(_) | Action::FireTimer(_));
+            let may_have_effects = matches!(action, Action::Bid(..) | Action::NoBid(_) | Action::Busy(_) | Action::FireTimer(_));
             let repeated_effects = engine.deliver(event);
             if !may_have_effects {
                 prop_assert!(repeated_effects.is_empty(), "{:?} again: {:?}", action, repeated_effects);

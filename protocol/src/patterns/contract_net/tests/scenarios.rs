@@ -3,7 +3,7 @@
 use super::fixture::*;
 use crate::{
     ids::AgentId,
-    message::Payload,
+    message::{BUSY, Payload},
     patterns::{
         Pattern,
         contract_net::{
@@ -11,6 +11,7 @@ use crate::{
         },
     },
     principal::Principal,
+    problem::Reason,
     task::TaskState,
     time::WallTime,
 };
@@ -69,32 +70,26 @@ fn with_nobody_who_can_it_ends_at_once_and_says_why() {
 }
 
 #[test]
-fn who_is_busy_dead_the_manager_or_on_the_path_is_not_asked() {
+fn who_is_dead_the_manager_or_on_the_path_is_not_asked() {
     let mut spec = task_spec(TASK);
     spec.path = vec![AgentId::parse("caller").unwrap()];
-    let (mut busy, mut dead) = (candidate("busy"), candidate("dead"));
-    busy.running = 2;
+    let mut dead = candidate("dead");
     dead.is_alive = false;
-    let all = vec![busy, dead, candidate("planner-01"), candidate("caller"), candidate("free")];
+    let all = vec![dead, candidate("planner-01"), candidate("caller"), candidate("free")];
     let mut fixture = ManagerFixture::with_task(spec, Auction::default(), all);
     fixture.deliver(EventKind::Started);
     assert_eq!(recipients_of(&fixture.effects, "cfp"), ["free"]);
-    assert_eq!(fixture.result_of("busy"), CandidateResult::NotEligible);
+    assert_eq!(fixture.result_of("dead"), CandidateResult::NotEligible);
 }
 
 #[test]
-fn whoever_is_merely_busy_is_asked_in_a_later_round() {
-    let mut busy = candidate("b-1");
-    busy.running = 2;
-    let mut fixture = ManagerFixture::new(Auction::default(), vec![busy]);
+fn a_refusal_says_that_the_capable_agent_is_on_the_path() {
+    let mut spec = task_spec(TASK);
+    spec.path = vec![agent_id("caller")];
+    let mut fixture = ManagerFixture::with_task(spec, Auction::default(), vec![candidate("caller")]);
     fixture.deliver(EventKind::Started);
-    assert_eq!(fixture.end_state(), None);
-    fixture.advance(5_000).deliver(timer_fired(ContractNetTimer::Round));
-    fixture.deliver(EventKind::PeersFound {
-        label: ContractNetLabel::Search(2),
-        candidates: vec![candidate("b-1")],
-    });
-    assert_eq!(recipients_of(&fixture.effects, "cfp"), ["b-1"]);
+    let message = fixture.outcome().unwrap().status.message.clone().unwrap();
+    assert!(message.contains("is on the path") && !message.contains("nobody"), "{message}");
 }
 
 #[test]
@@ -126,7 +121,7 @@ fn three_silent_rounds_end_unassigned() {
 fn when_all_decline_to_bid_the_next_round_waits_for_the_window() {
     let mut fixture = ManagerFixture::with_open_round(Auction::default(), &["b-1"]);
     let effects =
-        fixture.deliver(message_received("b-1", "no-bid", json!({ "taskId": TASK, "reason": "busy" })));
+        fixture.deliver(message_received("b-1", "no-bid", json!({ "taskId": TASK, "reason": "no" })));
     assert!(effects.iter().all(|effect| !matches!(effect, ContractNetEffect::FindPeers { .. })));
     let effects = fixture.advance(5_000).deliver(timer_fired(ContractNetTimer::Round));
     assert!(matches!(effects[..], [ContractNetEffect::FindPeers { .. }]));
@@ -342,6 +337,18 @@ fn chunks_are_shown_in_order_however_they_come() {
 }
 
 #[test]
+fn what_a_winner_produced_before_it_says_busy_is_discarded() {
+    let mut fixture = ManagerFixture::with_open_round(Auction::default(), &["b-1", "b-2"]);
+    let (winner, epoch) = awarded(&mut fixture);
+    fixture.deliver(accept(&winner, epoch));
+    fixture.deliver(chunk(&winner, epoch, 1, "half"));
+    let busy = json!({ "taskId": TASK, "epoch": epoch, "reason": BUSY });
+    let effects = fixture.deliver(message_received(&winner, "award-decline", busy));
+    assert_eq!(awards(&effects).len(), 1, "the next bid follows");
+    assert!(fixture.contract_net.ownership.artifacts().is_empty());
+}
+
+#[test]
 fn a_sign_of_life_keeps_the_award_and_a_repeated_one_does_not() {
     let mut fixture = ManagerFixture::with_open_round(Auction::default(), &["b-1", "b-2"]);
     let (winner, epoch) = awarded(&mut fixture);
@@ -403,6 +410,38 @@ fn a_lost_claim_leads_to_another_round_and_never_to_silence() {
     fixture.deliver_only(bid_received("b-1", 0.0, "1min", 1.0));
     fixture.deliver_only(EventKind::ClaimLost { holder: None });
     assert_eq!(fixture.end_state(), Some(TaskState::Failed));
+}
+
+#[test]
+fn a_winner_that_has_accepted_keeps_its_award_until_it_is_gone() {
+    let mut fixture = ManagerFixture::with_open_round(Auction::default(), &["b-1", "b-2"]);
+    let (winner, epoch) = awarded(&mut fixture);
+    fixture.deliver(accept(&winner, epoch));
+    let undelivered = |reason: Reason| EventKind::Undelivered {
+        label: ContractNetLabel::Award(epoch),
+        to: agent_id(&winner),
+        reason: reason.code().into(),
+        message: "no answer".into(),
+    };
+    let effects = fixture.deliver(undelivered(Reason::Expired));
+    assert!(effects.is_empty(), "the award's acknowledgement was lost: {effects:?}");
+    let effects = fixture.deliver(undelivered(Reason::RecipientUnreachable));
+    assert!(
+        !effects.is_empty() && fixture.contract_net.awarded().is_none_or(|(to, _)| to.as_str() != winner)
+    );
+}
+
+#[test]
+fn reports_under_an_older_award_are_fenced() {
+    let mut fixture = ManagerFixture::with_open_round(Auction::default(), &["b-1", "b-2"]);
+    let (winner, epoch) = awarded(&mut fixture);
+    let is_fenced = |fixture: &ManagerFixture, epoch: u64| {
+        let EventKind::MessageReceived { envelope, .. } = accept(&winner, epoch) else { unreachable!() };
+        fixture.contract_net.why_fenced(&agent_id(&winner), &envelope.payload).is_some()
+    };
+    assert!(is_fenced(&fixture, epoch - 1) && !is_fenced(&fixture, epoch) && !is_fenced(&fixture, epoch + 1));
+    fixture.advance(10_000).deliver(timer_fired(ContractNetTimer::Accept));
+    assert!(is_fenced(&fixture, epoch));
 }
 
 #[test]

@@ -1,0 +1,161 @@
+//! The auctions that wait for a place at a bidder, first come, first served per capability and principal.
+//!
+//! Only the first auction of a queue calls for proposals again: when a bidder is expected to have a free place, when another
+//! auction of this agent has given one back, or at once after the one before it has found a place. The queues are derived
+//! from the states of the conversations, so a restart builds them again.
+
+use crate::{agent::Agent, context::Context, timers::TimerPurpose};
+use protocol::{
+    ids::{Capability, ConversationId},
+    patterns::{AuctionPhase, EventKind},
+    principal::Principal,
+    time::NodeTime,
+};
+use std::collections::BTreeMap;
+use store_types::Revision;
+
+/// Which queue an auction waits in.
+pub(crate) type QueueKey = (Capability, Principal);
+
+/// Where an auction is in its queue: the older one is before the other.
+type QueuePosition = (Revision, ConversationId);
+
+#[derive(Debug, Clone, PartialEq)]
+struct TrackedAuction {
+    queue: QueueKey,
+    began: Revision,
+    phase: AuctionPhase,
+}
+
+#[derive(Debug, Default)]
+struct AuctionQueue {
+    /// Each waiting auction, and when a place is expected to be free.
+    waiting: BTreeMap<QueuePosition, NodeTime>,
+    /// The auction that calls again; the others wait for it.
+    caller: Option<ConversationId>,
+    /// Whether the first one calls as soon as nobody else calls.
+    is_due: bool,
+    /// The auction and the time that a timer is set for.
+    timer: Option<(ConversationId, NodeTime)>,
+}
+
+/// All auctions that wait for a place or have one.
+#[derive(Debug, Default)]
+pub(crate) struct AuctionQueues {
+    auctions: BTreeMap<ConversationId, TrackedAuction>,
+    queues: BTreeMap<QueueKey, AuctionQueue>,
+    /// Whether this agent itself had a free place when it was last looked at.
+    had_free_place: bool,
+}
+
+impl AuctionQueues {
+    /// Whether an auction of this queue waits or calls again.
+    pub(crate) fn has_waiting(&self, capability: &Capability, principal: &Principal) -> bool {
+        !self.queues.is_empty() && self.queues.contains_key(&(capability.clone(), principal.clone()))
+    }
+
+    fn track(&mut self, id: &ConversationId, now: Option<TrackedAuction>) {
+        let before = match &now {
+            Some(auction) => self.auctions.insert(id.clone(), auction.clone()),
+            None => self.auctions.remove(id),
+        };
+        if before == now {
+            return;
+        }
+        let is_waiting = matches!(&now, Some(TrackedAuction { phase: AuctionPhase::Waiting { .. }, .. }));
+        if let Some(TrackedAuction { queue, began, phase }) = before {
+            if phase == AuctionPhase::Placed {
+                self.place_freed(&queue.0);
+            } else if let Some(queue) = self.queues.get_mut(&queue) {
+                queue.waiting.remove(&(began, id.clone()));
+                let is_calling = now.as_ref().is_some_and(|now| now.phase == AuctionPhase::Calling);
+                if !is_calling {
+                    queue.caller.take_if(|caller| caller == id);
+                }
+                queue.is_due |= !is_calling && !is_waiting;
+            }
+        }
+        match now {
+            Some(TrackedAuction { queue, began, phase: AuctionPhase::Waiting { until } }) => {
+                self.queues.entry(queue).or_default().waiting.insert((began, id.clone()), until);
+            }
+            Some(TrackedAuction { queue, phase: AuctionPhase::Calling, .. }) => {
+                self.queues.entry(queue).or_default().caller = Some(id.clone());
+            }
+            Some(TrackedAuction { phase: AuctionPhase::Placed, .. }) | None => {}
+        }
+    }
+
+    /// The conversation is read back from the store: what it was told is lost.
+    pub(crate) fn forget(&mut self, id: &ConversationId) {
+        if let Some(TrackedAuction { queue, began, .. }) = self.auctions.remove(id)
+            && let Some(queue) = self.queues.get_mut(&queue)
+        {
+            queue.waiting.remove(&(began, id.clone()));
+            queue.caller.take_if(|caller| caller == id);
+        }
+    }
+
+    /// A bidder has a free place for the capability.
+    fn place_freed(&mut self, capability: &Capability) {
+        let queues = self.queues.iter_mut().filter(|((of, _), _)| of == capability);
+        queues.for_each(|(_, queue)| queue.is_due = true);
+    }
+
+    /// The time for which the timer of a queue was set has come.
+    pub(crate) fn timer_fired(&mut self, queue: &QueueKey) {
+        if let Some(queue) = self.queues.get_mut(queue) {
+            queue.timer = None;
+        }
+    }
+}
+
+impl Agent {
+    /// Takes over how far the auction of a conversation is.
+    pub(crate) fn track_auction(&mut self, id: &ConversationId) {
+        let conversation = self.conversations.get(id);
+        let auction = conversation.and_then(|conversation| {
+            let auction = conversation.pattern.auction()?;
+            let queue = (auction.capability.clone(), auction.principal.clone());
+            Some(TrackedAuction { queue, began: conversation.first(), phase: auction.phase })
+        });
+        self.auction_queues.track(id, auction);
+    }
+
+    /// Lets the first auction of every queue call if it is time, or sets a timer for it. After a restart they wait until the
+    /// directory is complete: who calls without it finds nobody. While the node drains they wait for the restart.
+    pub(crate) fn call_queue_heads(&mut self, cx: &mut Context<'_>) {
+        if self.auction_queues.queues.is_empty() || self.is_draining || !cx.world.directory().is_synced() {
+            return;
+        }
+        let has_free_place = self.has_free_place();
+        if has_free_place && !self.auction_queues.had_free_place {
+            for ((capability, _), queue) in &mut self.auction_queues.queues {
+                queue.is_due |= self.config.card.support(capability) > 0.0;
+            }
+        }
+        self.auction_queues.had_free_place = has_free_place;
+        self.auction_queues.queues.retain(|_, queue| !queue.waiting.is_empty() || queue.caller.is_some());
+        let (now, mut due) = (cx.world.now(), Vec::new());
+        for (key, queue) in &mut self.auction_queues.queues {
+            let Some(((_, head), until)) = queue.waiting.first_key_value() else { continue };
+            if queue.caller.is_some() {
+                continue;
+            }
+            if std::mem::take(&mut queue.is_due) || *until <= now {
+                queue.caller = Some(head.clone());
+                due.push((head.clone(), key.0.clone()));
+            } else if queue.timer.as_ref() != Some(&(head.clone(), *until)) {
+                queue.timer = Some((head.clone(), *until));
+                let wait = until.since(now);
+                // So that managers that were told the same time do not call at the same time.
+                let jitter = (wait / 4).mul_f64((cx.world.random() % 1_000) as f64 / 1_000.0);
+                self.timers.set(wait + jitter, TimerPurpose::CallQueue(key.clone()), cx);
+            }
+        }
+        for (head, capability) in due {
+            let candidates = self.candidates(&capability, cx);
+            self.queue_event(&head, None, EventKind::CallDue { candidates });
+        }
+    }
+}
