@@ -1,6 +1,6 @@
 //! A mesh of several processes: registry, blackboard and any number of nodes. Each can be killed.
 
-use super::{Process, directory, file};
+use super::{Process, directory, file, ports::reserved_port};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -16,12 +16,6 @@ pub struct Cluster {
     pub environment: Vec<String>,
 }
 
-/// A free port, for a process that must restart at the same address.
-fn free_port() -> String {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    listener.local_addr().unwrap().port().to_string()
-}
-
 fn strings(args: &[&str]) -> Vec<String> {
     args.iter().map(|arg| (*arg).to_owned()).collect()
 }
@@ -31,10 +25,11 @@ impl Cluster {
         let dir = directory();
         let join = file(dir.path(), "join", SECRET);
         let join = join.to_string_lossy().into_owned();
-        let args = strings(&["blackboard", "--port", &free_port(), "--profile", "fast", "--join", &join]);
+        let [board_port, registry_port] = [reserved_port(), reserved_port()].map(|port| port.to_string());
+        let args = strings(&["blackboard", "--port", &board_port, "--profile", "fast", "--join", &join]);
         let board = Process::run(dir.path().join("board"), args, None).await;
-        let registry =
-            ["registry", "--board", &board.url, "--port", &free_port(), "--profile", "fast", "--join", &join];
+        let args = ["--port", &registry_port, "--profile", "fast", "--join", &join];
+        let registry = [&["registry", "--board", &board.url][..], &args].concat();
         let registry = Process::run(dir.path().join("registry"), strings(&registry), None).await;
         Self { registry, board, dir, environment: Vec::new() }
     }
@@ -74,7 +69,7 @@ impl Cluster {
         self.board.kill();
         let mut board = std::mem::take(&mut self.board.args);
         let port = board.iter().position(|arg| arg == "--port").unwrap() + 1;
-        board[port] = free_port();
+        board[port] = reserved_port().to_string();
         self.board = Process::run(self.board.data.clone(), board, None).await;
         registry.iter_mut().filter(|arg| **arg == before).for_each(|arg| arg.clone_from(&self.board.url));
         self.registry = Process::run(self.registry.data.clone(), registry, None).await;

@@ -9,8 +9,8 @@ pub mod bidder;
 pub mod cluster;
 pub mod collector;
 pub mod foreign;
-
 pub mod peer;
+pub mod ports;
 
 use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};

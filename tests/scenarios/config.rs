@@ -1,6 +1,6 @@
 //! An invalid configuration is reported before anything starts: the file, the position, the value and the remedy.
 
-use crate::harness::{DEADLINE, Process, directory, file, mesh, state};
+use crate::harness::{DEADLINE, Process, directory, file, mesh, ports::reserved_port, state};
 use serde_json::{Value, json};
 use std::{net::TcpListener, path::Path, process::Stdio};
 
@@ -105,8 +105,8 @@ async fn a_missing_file_is_named() {
 #[tokio::test]
 async fn a_port_in_use_is_named() {
     let dir = directory();
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port();
+    let port = reserved_port();
+    let taken = TcpListener::bind(("127.0.0.1", port)).unwrap();
     let team = file(
         dir.path(),
         "team.yaml",

@@ -198,14 +198,14 @@ async fn every_line_is_json_with_the_json_log_format() {
 
 #[tokio::test]
 async fn agents_get_the_next_free_ports_from_the_given_one_on() {
-    let (taken, port, near) = loop {
-        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = taken.local_addr().unwrap().port();
-        if let Ok(near) = TcpListener::bind(("127.0.0.1", port - 1)) {
-            break (taken, port, near);
-        }
-    };
-    drop(near);
+    // Below the ports of other tests and of the system.
+    let (taken, port) = (15_001..19_000)
+        .step_by(10)
+        .find_map(|port| {
+            TcpListener::bind(("127.0.0.1", port - 1)).ok()?;
+            Some((TcpListener::bind(("127.0.0.1", port)).ok()?, port))
+        })
+        .unwrap();
     let dir = directory();
     let (first, given) = (file(dir.path(), "team.yaml", ECHO), (port - 1).to_string());
     let mesh_of = |part: &str| dir.path().join(part);

@@ -4,6 +4,7 @@ use crate::harness::{
     Process,
     collector::{Collector, CollectorBehavior},
     eventually, get,
+    ports::reserved_port,
 };
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -42,7 +43,7 @@ async fn spans_are_retried_until_a_busy_backend_accepts_them_and_after_its_retry
 
 #[tokio::test]
 async fn a_backend_that_starts_later_gets_the_earlier_spans() {
-    let address = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let address = ([127, 0, 0, 1], reserved_port()).into();
     let environment =
         [format!("OTEL_EXPORTER_OTLP_ENDPOINT=http://{address}"), "OTEL_BSP_SCHEDULE_DELAY=50".to_owned()];
     let mesh = Process::up_in(&environment, ECHO).await;

@@ -4,7 +4,9 @@ use super::*;
 use crate::harness::{
     Agent, artifact, call,
     foreign::{ForeignAgent, ForeignBehavior, skill},
-    message as said_of, state as state_of,
+    message as said_of,
+    ports::reserved_port,
+    state as state_of,
 };
 use reqwest::Method;
 
@@ -14,7 +16,7 @@ struct GrpcOnlyAgent {
     card: ForeignAgent,
 }
 
-/// `mesh up` with an agent that can do what its card refusal_text, in a team and with a script like these.
+/// `mesh up` with an agent that can do what its card says, in a team and with a script like these.
 pub(super) async fn able(team: &str, script: &str) -> Process {
     let team = team.replace("skills: [front]", "skills: [get_forecast]");
     Process::up_beside(&team, &[("script.yaml", script)]).await
@@ -107,7 +109,7 @@ async fn a_question_over_grpc_goes_to_the_owner_and_a_cancel_arrives() {
 
 #[actix::test]
 async fn a_broken_grpc_stream_is_resumed() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let free = reserved_port();
     let team = TEAM.replace("grpcPort: 0", &format!("grpcPort: {free}"));
     let slow = "- { when: { contains: in two }, say: [{ type: artifact, name: a.txt, text: made }], holdMs: 2000, end: { done: done } }";
     let script = SCRIPT.replace("turns:\n", &format!("turns:\n  {slow}\n"));
