@@ -8,6 +8,7 @@
 )]
 mod architecture {
     mod imports;
+    mod message_kinds;
     mod sources;
     mod type_names;
 }
@@ -130,6 +131,15 @@ fn the_engine_depends_on_no_crate_that_does_io() {
         let found: Vec<_> = resolved_dependencies(package).intersection(&banned).cloned().collect();
         assert!(found.is_empty(), "{package} is built with {found:?}");
     }
+}
+
+#[test]
+fn the_shipped_binary_has_no_planted_faults() {
+    let arguments = ["tree", "--offline", "--package", "agent-node", "--edges", "normal,features"];
+    let output = Command::new(env!("CARGO")).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let tree = String::from_utf8(output.stdout).unwrap();
+    assert!(tree.contains("engine feature \"default\"") && !tree.contains("planted-faults"), "{tree}");
 }
 
 /// Fails if the files that name the actor of an agent grow to 2,400 lines in all: other code must not know the actor.

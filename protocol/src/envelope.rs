@@ -157,6 +157,15 @@ impl Envelope {
         self.payload.kind()
     }
 
+    /// The agents that its work has passed through: an award carries them with its task.
+    pub fn agents_on_path(&self) -> &[AgentId] {
+        match &self.payload {
+            Payload::Award(award) => &award.task.path,
+            #[expect(clippy::wildcard_enum_match_arm, reason = "every other message carries its path itself")]
+            _ => &self.path,
+        }
+    }
+
     /// The bytes for the wire.
     pub fn to_json(&self) -> Value {
         let mut json = serde_json::to_value(self).unwrap_or_default();

@@ -445,7 +445,7 @@ async fn a_webhook_gets_every_event_despite_failures() {
     assert_eq!(refused["statusUpdate"]["status"]["state"], "TASK_STATE_INPUT_REQUIRED");
     let mesh = mesh.restart().await;
     let (_, again) = receive_notification(&listener, 200).await;
-    assert_eq!(again, refused, "what it was not told of comes again");
+    assert_eq!(again, refused, "an event that it was not sent comes again");
     let mut last = said("enough");
     last["taskId"] = id.as_str().into();
     last["messageId"] = "last-word".into();

@@ -10,7 +10,7 @@ use crate::{
 };
 use protocol::{
     ids::Address,
-    message::{MessageKind, Payload},
+    message::MessageKind,
     patterns::AnyPattern,
     principal::Principal,
     problem::{Problem, Reason},
@@ -106,8 +106,7 @@ impl Agent {
     fn check_path(&self, message: &IncomingMessage) -> Result<(), Problem> {
         let envelope = &message.envelope;
         let is_self = message.by.agent() == Some(&self.me);
-        let path =
-            if let Payload::Award(award) = &envelope.payload { &award.task.path } else { &envelope.path };
+        let path = envelope.agents_on_path();
         // Help makes no loop: who is on the path only answers.
         let may_repeat = envelope.kind() == MessageKind::HelpRequest;
         if path.contains(&self.me) && !is_self && !may_repeat {

@@ -1,4 +1,6 @@
 //! The reference of every flag and environment variable; `deploy/config/settings.md` is its output.
+//! Not `clap-markdown`, which lists each command with all its flags again and knows neither the variables that no flag has nor
+//! those of standards.
 
 use super::{Cli, endpoints::AtArgs};
 use crate::telemetry::otel_settings::unused::UNUSED;

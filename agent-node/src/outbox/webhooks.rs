@@ -1,5 +1,5 @@
 //! Pushes what happens to tasks to the webhooks their clients named (A2A §4.3): every event at least once, in order, each
-//! webhook at its own pace. A webhook reads the task's journal like any watcher, from the place it was last told of, so
+//! webhook at its own pace. A webhook reads the task's journal like any watcher, from its cursor on, so
 //! nothing waits for it and a restart goes on where it stopped.
 
 mod sealed;
@@ -50,9 +50,10 @@ pub struct Webhook {
     pub task: TaskId,
     /// Whose task it is.
     pub owner: Principal,
-    /// The last event it was told of.
-    pub told: TaskEventCursor,
-    /// Events in a row that it was not told of.
+    /// The last event that it was sent.
+    #[serde(alias = "told")]
+    pub cursor: TaskEventCursor,
+    /// Events in a row that it could not be sent.
     #[serde(default)]
     pub missed: usize,
     /// Whether nothing more is pushed: the task has ended, or the webhook was given up.
@@ -110,7 +111,7 @@ pub struct Pusher {
     running: HashMap<Key, Underway>,
 }
 
-/// A webhook that is being told, or waits for what there will be to tell.
+/// A webhook that is being sent events, or waits for the next.
 struct Underway {
     run: SpawnHandle,
     task: TaskId,
@@ -140,13 +141,13 @@ impl Pusher {
             webhook,
             key: key.clone(),
         };
-        let (me, told) = (self.me.clone(), key.clone());
+        let (me, ended) = (self.me.clone(), key.clone());
         let run = async move {
             if let Err(error) = pushing.run().await {
                 tracing::warn!(agent = %me, %error, "a webhook waits for the next start");
             }
         };
-        let run = ctx.spawn(run.into_actor(self).map(move |(), this, _| drop(this.running.remove(&told))));
+        let run = ctx.spawn(run.into_actor(self).map(move |(), this, _| drop(this.running.remove(&ended))));
         if let Some(old) = self.running.insert(key, Underway { run, task, owner, is_telling }) {
             ctx.cancel_future(old.run);
         }
@@ -174,7 +175,7 @@ impl Actor for Pusher {
 #[rtype(result = "Result<(), Problem>")]
 pub struct Put(pub Webhook);
 
-/// Asks whether every webhook has been told of all there is so far.
+/// Asks whether every webhook has been sent all events so far.
 #[derive(Debug, Message)]
 #[rtype(result = "bool")]
 pub struct HasTold;
@@ -258,7 +259,7 @@ impl Handler<Remove> for Pusher {
     }
 }
 
-/// One webhook being told.
+/// The sending of events to one webhook.
 struct Pushing {
     me: AgentId,
     store: SharedStore,
@@ -281,7 +282,7 @@ impl Pushing {
             self.webhook.is_over = events.is_empty();
             for seen in events {
                 self.tell(&seen).await?;
-                self.webhook.told = seen.id;
+                self.webhook.cursor = seen.id;
                 self.webhook.is_over = seen.is_last || self.webhook.missed >= MAX_WEBHOOK_MISSED;
                 self.note().await?;
                 if self.webhook.is_over {
@@ -294,14 +295,14 @@ impl Pushing {
 
     fn follow(&self, row: TaskRow) -> Result<TaskFollower, Error> {
         let again = |after| TaskFollower::after(self.store.clone(), self.me.clone(), row.clone(), after);
-        match again(self.webhook.told) {
-            // What it was last told of is not kept any more.
+        match again(self.webhook.cursor) {
+            // The last event that it was sent is not kept any more.
             Err(Error::Trimmed { floor }) => again((floor + 1, usize::MAX)),
             follow => follow,
         }
     }
 
-    /// Keeps how far it was told; a webhook that was removed meanwhile stays removed.
+    /// Records its cursor; a webhook that was removed meanwhile stays removed.
     async fn note(&self) -> Result<(), Error> {
         let Some(kept) = self.store.latest(&self.key)? else { return Ok(()) };
         let bytes = self.seal.close(&self.webhook);
@@ -370,9 +371,9 @@ impl Pushing {
                     return Ok(());
                 }
                 Err((why, is_final)) => {
-                    // Neither the URL nor a credential is told: both may be secret.
+                    // Neither the URL nor a credential is logged: both may be secret.
                     let id = self.webhook.config.id.as_deref().unwrap_or_default();
-                    tracing::warn!(agent = %self.me, task = %self.webhook.task, webhook = id, attempt, why, "a webhook was not told");
+                    tracing::warn!(agent = %self.me, task = %self.webhook.task, webhook = id, attempt, why, "an event could not be sent to a webhook");
                     if is_final {
                         break;
                     }

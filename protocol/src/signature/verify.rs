@@ -30,7 +30,6 @@ pub struct PresentedSignature<'a> {
 pub struct Verifier {
     current: Secret,
     previous: Option<Secret>,
-    window_s: u64,
 }
 
 /// One signature, taken apart: who claims it, since when, over which base.
@@ -45,13 +44,7 @@ struct SignatureClaim {
 impl Verifier {
     /// Takes signatures under `current`, and under `previous` while a secret is being replaced.
     pub fn new(current: Secret, previous: Option<Secret>) -> Self {
-        Self { current, previous, window_s: WINDOW_S }
-    }
-
-    /// The same with another tolerance for `created`, in seconds.
-    #[must_use]
-    pub fn with_window(self, window_s: u64) -> Self {
-        Self { window_s, ..self }
+        Self { current, previous }
     }
 
     /// The agent that signed `parts`. 401 `unauthenticated` for none, a wrong one or one that covers too little; 401
@@ -99,7 +92,7 @@ impl Verifier {
         if !known.map(|secret| secret.has_signed(&claim.base, &claim.tag)).fold(false, |any, one| any | one) {
             return Err(unauthenticated("the signature is not right"));
         }
-        let window = self.window_s;
+        let window = WINDOW_S;
         if claim.created.abs_diff(now) > window || claim.expires.is_some_and(|end| end < now) {
             let message =
                 format!("signed at {}, it is {now} here; {window} s apart are taken", claim.created);

@@ -1,4 +1,5 @@
-//! The pauses between attempts to deliver a message.
+//! The pauses between attempts to deliver a message. Not `backon`, which sleeps and retries by itself: here an attempt is a
+//! record, its pause outlives a restart, and the engine has neither clock nor randomness of its own.
 
 use std::time::Duration;
 

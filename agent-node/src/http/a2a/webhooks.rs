@@ -57,7 +57,7 @@ pub(super) async fn put(
     // A webhook from the message that began the task gets every event, even if the task has ended.
     let is_over = row.ended_at.is_some() && after != (0, 0);
     let webhook =
-        Webhook { config: config.clone(), task, owner, told: after, missed: 0, is_over, response: None };
+        Webhook { config: config.clone(), task, owner, cursor: after, missed: 0, is_over, response: None };
     call.local.pusher.send(Put(webhook)).await.map_err(unavailable)??;
     Ok(config)
 }

@@ -123,12 +123,14 @@ pub async fn post(
 /// A warning for each member of a message that nothing reads, at most [`MAX_WARNINGS`].
 fn unknown_members(envelope: &Envelope) -> Vec<String> {
     let of_payload = envelope.payload.extra().keys().map(|name| format!("payload.{name}"));
-    let unknown = envelope.extra.keys().cloned().chain(of_payload);
+    let unknown: Vec<_> = envelope.extra.keys().cloned().chain(of_payload).collect();
+    let left_out = unknown.len().saturating_sub(MAX_WARNINGS);
+    let more = (left_out > 0).then(|| format!("and {left_out} more unknown members"));
     let warning = |name: String| {
         let name: String = name.chars().take(64).collect();
         format!("{name}: an unknown member; it is recorded and has no effect")
     };
-    unknown.take(MAX_WARNINGS).map(warning).collect()
+    unknown.into_iter().take(MAX_WARNINGS).map(warning).chain(more).collect()
 }
 
 /// The answer to a call for proposals: the bid, signed, so that the manager knows whose it is.

@@ -14,7 +14,7 @@ use std::{
 };
 
 /// The topic of the tasks of a foreign agent that is a peer.
-const PEER_TASKS: &str = "errand";
+const PEER_TASKS: &str = "remote-task";
 /// The topic of the tasks that the coordinator delegated.
 const COORDINATOR_TASKS: &str = "delegated";
 /// All topics of records.

@@ -32,7 +32,8 @@ struct Row {
     id: String,
     task: TaskId,
     owner: Principal,
-    told: crate::tasks::follower::TaskEventCursor,
+    #[serde(alias = "told")]
+    cursor: crate::tasks::follower::TaskEventCursor,
     #[serde(default)]
     missed: usize,
     #[serde(default)]
@@ -74,7 +75,7 @@ impl Seal {
             id,
             task: webhook.task.clone(),
             owner: webhook.owner.clone(),
-            told: webhook.told,
+            cursor: webhook.cursor,
             missed: webhook.missed,
             is_over: webhook.is_over,
             response: webhook.response.clone(),
@@ -96,8 +97,8 @@ impl Seal {
         let opened = self.0.open_in_place(nonce, Row::place(&row.id, &row.task, &row.owner), &mut text);
         let opened = opened.map_err(|_| "it was sealed under another key than the agent has".to_owned())?;
         let config: PushConfig = serde_json::from_slice(opened).map_err(|error| error.to_string())?;
-        let Row { task, owner, told, missed, is_over, response, .. } = row;
-        Ok(Webhook { config, task, owner, told, missed, is_over, response })
+        let Row { task, owner, cursor, missed, is_over, response, .. } = row;
+        Ok(Webhook { config, task, owner, cursor, missed, is_over, response })
     }
 }
 
@@ -120,7 +121,7 @@ mod tests {
             },
             task: TaskId::parse("t-1").unwrap(),
             owner: Principal::local_user(),
-            told: (7, 1),
+            cursor: (7, 1),
             missed: 2,
             is_over: false,
             response: None,
