@@ -32,7 +32,7 @@ mod history;
 mod messages;
 mod publish;
 
-use messages::{ClaimChange, GetBoardSnapshot, GetClaim, PublishSignal};
+use messages::{ClaimChange, GetBoardSnapshot, GetClaim, PublishSignals};
 
 /// A page of signals and the cursor of the next one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -150,12 +150,23 @@ impl Board {
 
     /// Publishes `signal` and returns its revision. A repeat returns the first revision.
     pub async fn publish(&self, by: &Principal, signal: Signal) -> Result<Revision, Problem> {
+        let unanswered = || Err(Problem::new(Reason::BlackboardUnavailable, "the board did not answer"));
+        self.publish_all(by, vec![signal]).await?.pop().unwrap_or_else(unanswered)
+    }
+
+    /// Publishes `signals` in order, if possible in one commit. Returns the revisions; the last is the problem of a signal that
+    /// was refused, and those behind it are not published.
+    pub async fn publish_all(
+        &self,
+        by: &Principal,
+        signals: Vec<Signal>,
+    ) -> Result<Vec<Result<Revision, Problem>>, Problem> {
         let unavailable =
             |why: String| Problem::new(Reason::BlackboardUnavailable, format!("the board: {why}"));
-        let (done, outcome) = tokio::sync::oneshot::channel();
-        let publish = PublishSignal { by: by.clone(), signal, done };
+        let (done, outcomes) = tokio::sync::oneshot::channel();
+        let publish = PublishSignals { by: by.clone(), signals, done };
         self.instance.get()?.actor.send(publish).await.map_err(|error| unavailable(error.to_string()))?;
-        outcome.await.map_err(|_| unavailable("it stopped before the signal was written".to_owned()))?
+        outcomes.await.map_err(|_| unavailable("it stopped before the signals were written".to_owned()))
     }
 
     /// Up to `limit` signals after `after`, oldest first. Without `after`, from the oldest signal that is kept.
@@ -277,7 +288,7 @@ pub struct BlackboardActor {
     clock: BoardClock,
     leases: BTreeMap<OpenTaskKey, ActiveLease>,
     /// Signals that wait for the next commit.
-    pending: Vec<publish::PendingSignal>,
+    pending: Vec<publish::PendingSignals>,
     in_flight: usize,
     counts: BoardCounts,
     feed: Arc<Feed>,

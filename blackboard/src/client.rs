@@ -20,6 +20,9 @@ mod remote;
 
 pub use remote::{Backoff, BoardAddress};
 
+/// The most signals in one request.
+pub const MAX_SIGNALS: usize = 64;
+
 /// A stream of signals. It holds at most one page in memory and ends after an error.
 pub type SignalStream = Pin<Box<dyn Stream<Item = Result<SignalRecord, Problem>> + Send>>;
 
@@ -54,6 +57,20 @@ impl Blackboard {
         match &self.0 {
             BoardBackend::Local(board) => board.publish(by, signal).await,
             BoardBackend::Remote(remote) => remote.publish(by, &signal).await,
+        }
+    }
+
+    /// Publishes `signals`, up to [`MAX_SIGNALS`], in order and in one request. Returns their revisions; if a signal is refused,
+    /// its problem is the last, and those behind it are not published. The list may be shorter, too, if they do not fit into
+    /// one request.
+    pub async fn publish_all(
+        &self,
+        by: &Principal,
+        signals: Vec<Signal>,
+    ) -> Result<Vec<Result<u64, Problem>>, Problem> {
+        match &self.0 {
+            BoardBackend::Local(board) => board.publish_all(by, signals).await,
+            BoardBackend::Remote(remote) => remote.publish_all(by, &signals).await,
         }
     }
 

@@ -3,9 +3,16 @@
 mod request;
 mod stream;
 
-use crate::{board::Board, refusal::Refusal, resource::resource};
+use crate::{
+    board::Board, client::MAX_SIGNALS, http_client::MessageAnswer, refusal::Refusal, resource::resource,
+};
 use actix_web::{HttpRequest, HttpResponse, http::Method, web};
-use protocol::{ids::AgentId, principal::Principal, routes};
+use protocol::{
+    ids::AgentId,
+    principal::Principal,
+    problem::{Problem, Reason},
+    routes,
+};
 use serde::Deserialize;
 use serde_json::json;
 use std::time::Duration;
@@ -33,11 +40,46 @@ pub fn routes(cfg: &mut web::ServiceConfig) {
 }
 
 async fn publish(board: BoardData, by: CallerId, request: HttpRequest, body: web::Bytes) -> BoardResult {
+    if body.trim_ascii_start().starts_with(b"[") {
+        return publish_several(&board, &by, &request, &body).await;
+    }
     let mut signal = request::parse_signal(&body, &by)?;
     request::attach_trace(&mut signal, request.headers());
     let id = signal.id.clone();
     let revision = board.publish(&by, signal).await?;
     Ok(HttpResponse::Created().json(json!({ "revision": revision, "id": id })))
+}
+
+/// Publishes a JSON array of signals in order. Each is answered with the status and body that it would have got by itself; those
+/// behind one that is refused are not published and not answered.
+async fn publish_several(board: &Board, by: &Principal, request: &HttpRequest, body: &[u8]) -> BoardResult {
+    let elements = protocol::json::elements(body)?;
+    if elements.is_empty() || elements.len() > MAX_SIGNALS {
+        let message = format!("{} signals in one request, 1 to {MAX_SIGNALS} are possible", elements.len());
+        return Err(Problem::new(Reason::InvalidField, message).into());
+    }
+    let (mut signals, mut refusal) = (Vec::with_capacity(elements.len()), None);
+    for element in elements {
+        match request::parse_signal(element, by) {
+            Ok(mut signal) => {
+                request::attach_trace(&mut signal, request.headers());
+                signals.push(signal);
+            }
+            Err(problem) => {
+                refusal = Some(MessageAnswer::refused(&problem));
+                break;
+            }
+        }
+    }
+    let ids: Vec<_> = signals.iter().map(|signal| signal.id.clone()).collect();
+    let outcomes = if signals.is_empty() { Vec::new() } else { board.publish_all(by, signals).await? };
+    let are_published = outcomes.iter().all(Result::is_ok);
+    let answers = outcomes.into_iter().zip(ids).map(|(outcome, id)| match outcome {
+        Ok(revision) => MessageAnswer::acknowledged(201, json!({ "revision": revision, "id": id })),
+        Err(problem) => MessageAnswer::refused(&problem),
+    });
+    let answers: Vec<_> = answers.chain(refusal.filter(|_| are_published)).collect();
+    Ok(HttpResponse::Ok().json(answers))
 }
 
 async fn read(board: BoardData, _by: CallerId, request: HttpRequest) -> BoardResult {

@@ -31,8 +31,8 @@ use std::time::Duration;
 
 /// How often an unknown recipient is looked up once the directory is synced.
 const UNKNOWN_ATTEMPTS: u32 = 3;
-/// The most messages in one request.
-const MAX_MESSAGES: usize = 64;
+/// The most messages or signals in one request.
+const MAX_SHARED: usize = 64;
 
 /// How many signals of one conversation may wait for the board.
 const MAX_SIGNALS: usize = 256;
@@ -107,7 +107,7 @@ impl Agent {
         let Some(outgoing) = self.deliveries.all.get(&id) else { return };
         let attempt = match &outgoing.what {
             OutgoingContent::Signal(_) if self.is_withdrawn(outgoing) => return self.skip(id),
-            OutgoingContent::Signal(signal) => Attempt::Publish(signal.clone()),
+            OutgoingContent::Signal(_) => Attempt::Publish(self.signals_from(id)),
             // The effect stays open, so the next start asks for the claim.
             OutgoingContent::Claim(_, ClaimRequest::Take { .. })
                 if self.is_draining || self.is_withdrawn(outgoing) =>
@@ -129,6 +129,17 @@ impl Agent {
             },
         };
         cx.out.push(Output::Attempt(id, attempt));
+    }
+
+    /// The signal `first` and those behind it in its lane, up to a claim request or one that is withdrawn.
+    fn signals_from(&self, first: AttemptId) -> Vec<Signal> {
+        let lane = self.deliveries.from(first);
+        let outgoing = lane.iter().filter_map(|id| self.deliveries.all.get(id));
+        let signals = outgoing.map_while(|outgoing| match &outgoing.what {
+            OutgoingContent::Signal(signal) => (!self.is_withdrawn(outgoing)).then(|| (**signal).clone()),
+            OutgoingContent::Message(_) | OutgoingContent::Claim(..) => None,
+        });
+        signals.take(MAX_SHARED).collect()
     }
 
     /// The delivery of a message, together with those behind it in its lane. Fails if the message has expired or its recipient
@@ -166,7 +177,7 @@ impl Agent {
             }
             OutgoingContent::Message(_) | OutgoingContent::Signal(_) | OutgoingContent::Claim(..) => None,
         });
-        let messages = std::iter::once(message.envelope.clone()).chain(behind).take(MAX_MESSAGES).collect();
+        let messages = std::iter::once(message.envelope.clone()).chain(behind).take(MAX_SHARED).collect();
         Ok(Delivery { to, at, messages, trace: message.trace.clone() })
     }
 
@@ -202,7 +213,11 @@ impl Agent {
         match result {
             AttemptResult::Failed(problem) => self.attempt_failed(id, problem, cx),
             AttemptResult::Delivered(results) => self.delivered(id, results, cx),
-            AttemptResult::Published(revision) => self.succeeded(id, EventKind::Published { revision }, cx),
+            AttemptResult::Published(results) => {
+                let published = |revision| Some(EventKind::Published { revision });
+                let results = results.into_iter().map(|result| result.map(published)).collect();
+                self.answered(id, results, cx);
+            }
             AttemptResult::Claim(what) => self.succeeded(id, what, cx),
         }
     }
@@ -213,25 +228,33 @@ impl Agent {
         self.deliveries.start(&lanes);
     }
 
-    /// Handles the answers to the first messages of a lane. After one that may succeed later the lane waits; messages behind
-    /// it that were taken are done.
+    /// Handles the answers to the first messages of a lane, and the bids in them.
     fn delivered(&mut self, first: AttemptId, results: Vec<MessageResult>, cx: &mut Context<'_>) {
-        let Some(outgoing) = self.deliveries.all.get(&first) else { return };
-        let lanes = outgoing.lanes.clone();
-        let recipient = match &outgoing.what {
-            OutgoingContent::Message(message) => Some(message.to.clone()),
-            OutgoingContent::Signal(_) | OutgoingContent::Claim(..) => None,
+        let Some(Outgoing { what: OutgoingContent::Message(message), .. }) = self.deliveries.all.get(&first)
+        else {
+            return;
         };
+        let recipient = message.to.clone();
+        let bids: Vec<_> = results.iter().flatten().flatten().cloned().collect();
+        self.answered(first, results.into_iter().map(|result| result.map(|_| None)).collect(), cx);
+        for bid in bids.into_iter().filter(|bid| bid.from_agent_id == recipient) {
+            self.take_bid(bid, Principal::Agent(recipient.clone()), cx);
+        }
+    }
+
+    /// Handles the answers to the first entries of a lane. After one that may succeed later the lane waits; entries behind it
+    /// that were taken are done.
+    fn answered(
+        &mut self,
+        first: AttemptId,
+        results: Vec<Result<Option<EventKind>, Problem>>,
+        cx: &mut Context<'_>,
+    ) {
+        let lanes = self.deliveries.lanes_of(first);
         let mut waits = false;
         for (id, result) in self.deliveries.from(first).into_iter().zip(results) {
             match result {
-                Ok(bid) => {
-                    self.finish_delivery(id, Ok(None), cx);
-                    let bid = bid.filter(|bid| recipient.as_ref() == Some(&bid.from_agent_id));
-                    if let (Some(bid), Some(by)) = (bid, recipient.clone()) {
-                        self.take_bid(bid, Principal::Agent(by), cx);
-                    }
-                }
+                Ok(what) => self.finish_delivery(id, Ok(what), cx),
                 Err(problem) if !may_succeed_later(problem.reason) => {
                     self.finish_delivery(id, Err(problem), cx);
                 }

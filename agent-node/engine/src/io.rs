@@ -198,8 +198,9 @@ pub enum Output {
 pub enum Attempt {
     /// Deliver messages to a peer, in one request. → [`AttemptResult::Delivered`] or [`AttemptResult::Failed`].
     Deliver(Box<Delivery>),
-    /// Put a signal on the board.
-    Publish(Box<Signal>),
+    /// Put signals of one conversation on the board, in order and in one request. → [`AttemptResult::Published`] or
+    /// [`AttemptResult::Failed`].
+    Publish(Vec<Signal>),
     /// Make, renew or end a claim on the board.
     Claim(OpenTaskKey, ClaimRequest),
 }
@@ -226,8 +227,9 @@ pub enum AttemptResult {
     /// The recipient answered each message of the delivery, in order. The list is shorter than the delivery if the rest was
     /// not sent.
     Delivered(Vec<MessageResult>),
-    /// The signal is on the board.
-    Published(Revision),
+    /// The signals are on the board, with these revisions, up to the first that was refused. The list is shorter than the
+    /// request if the rest was not sent.
+    Published(Vec<Result<Revision, Problem>>),
     /// The board's answer to a claim request: `Claimed`, `ClaimLost` or `ClaimEnded`.
     Claim(EventKind),
     /// It failed.

@@ -143,13 +143,22 @@ impl Agent {
         }
         let mut fenced = Vec::new();
         for (other, conversation) in self.conversations.iter_mut().filter(|(other, _)| *other != id) {
-            let same = (conversation.pattern.open_task())
-                .filter(|open| open.spec.task_id == task && *open.owner == owner)
-                .and_then(|open| open.epoch);
-            if let Some(epoch) = same {
-                let what = EventKind::ClaimExpired { epoch };
-                conversation.queue.push_back(QueuedEvent::from_inside(what, None));
-                fenced.push(other.clone());
+            let open = conversation.pattern.open_task();
+            match open.filter(|open| open.spec.task_id == task && *open.owner == owner).map(|open| open.epoch)
+            {
+                Some(Some(epoch)) => {
+                    let what = EventKind::ClaimExpired { epoch };
+                    conversation.queue.push_back(QueuedEvent::from_inside(what, None));
+                    fenced.push(other.clone());
+                }
+                // An earlier claim that was granted here has not become a step yet, and has expired already.
+                Some(None) => {
+                    let granted = (conversation.queue.iter_mut())
+                        .filter(|queued| matches!(queued.what, EventKind::Claimed { .. }));
+                    let lost = || EventKind::ClaimLost { holder: Some(self.me.clone()) };
+                    granted.for_each(|queued| queued.what = lost());
+                }
+                None => {}
             }
         }
         (what, fenced)

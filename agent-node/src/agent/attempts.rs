@@ -29,8 +29,8 @@ pub(super) async fn run(me: AgentId, transports: Transports, attempt: Attempt) -
     let by = Principal::Agent(me.clone());
     let result = match attempt {
         Attempt::Deliver(delivery) => deliver(&me, &transports, *delivery).await,
-        Attempt::Publish(signal) => {
-            transports.board.publish(&by, *signal).await.map(AttemptResult::Published)
+        Attempt::Publish(signals) => {
+            transports.board.publish_all(&by, signals).await.map(AttemptResult::Published)
         }
         Attempt::Claim(task, request) => {
             claim(&transports.board, &me, &task, request).await.map(AttemptResult::Claim)
@@ -159,7 +159,7 @@ async fn post_several(
         let why = format!("{} messages got {} answers", messages.len(), answers.len());
         return Err(Problem::new(Reason::GatewayTimeout, why));
     }
-    Ok(answers.into_iter().map(|answer| answer.into_result().map(|()| None)).collect())
+    Ok(answers.into_iter().map(|answer| answer.into_result().map(|_| None)).collect())
 }
 
 async fn post_once(

@@ -2,19 +2,19 @@
 
 use super::*;
 use crate::claim_writes;
-use publish::PendingSignal;
+use publish::PendingSignals;
 use signals::SignalWrite;
 use std::time::Instant;
 use tokio::sync::oneshot;
 
-/// Publishes a signal.
+/// Publishes signals in order, up to the first that is refused.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(super) struct PublishSignal {
+pub(super) struct PublishSignals {
     pub by: Principal,
-    pub signal: Signal,
-    /// PublishReply where it claim once it is durable.
-    pub done: oneshot::Sender<Result<Revision, Problem>>,
+    pub signals: Vec<Signal>,
+    /// Gets the outcomes once they are durable.
+    pub done: oneshot::Sender<Vec<Result<Revision, Problem>>>,
 }
 
 /// Changes a claim.
@@ -43,29 +43,34 @@ pub(super) struct GetClaim(pub OpenTaskKey);
 #[rtype(result = "Result<BoardSnapshot, Problem>")]
 pub(super) struct GetBoardSnapshot;
 
-impl Handler<PublishSignal> for BlackboardActor {
+impl Handler<PublishSignals> for BlackboardActor {
     type Result = ();
 
-    fn handle(&mut self, PublishSignal { by, signal, done }: PublishSignal, ctx: &mut Self::Context) {
-        match self.check(&by, &signal) {
-            Ok(write) => {
-                let lane = match by {
-                    Principal::Agent(_) => store::Lane::Progress,
-                    Principal::User(_) => store::Lane::Admission,
-                };
-                if self.pending.is_empty() {
-                    // Runs after the handlers of all messages that have arrived.
-                    ctx.spawn(
-                        fut::ready(()).into_actor(self).map(|(), actor, ctx| actor.commit_pending(ctx)),
-                    );
+    fn handle(&mut self, PublishSignals { by, signals, done }: PublishSignals, ctx: &mut Self::Context) {
+        let (mut writes, mut refusal) = (Vec::with_capacity(signals.len()), None);
+        for signal in signals {
+            match self.check(&by, &signal) {
+                Ok(write) => writes.push(write),
+                Err(problem) => {
+                    self.counts.refused += 1;
+                    refusal = Some(problem);
+                    break;
                 }
-                self.pending.push(PendingSignal { lane, write, done });
-            }
-            Err(problem) => {
-                self.counts.refused += 1;
-                drop(done.send(Err(problem)));
             }
         }
+        if writes.is_empty() {
+            drop(done.send(refusal.map(Err).into_iter().collect()));
+            return;
+        }
+        let lane = match by {
+            Principal::Agent(_) => store::Lane::Progress,
+            Principal::User(_) => store::Lane::Admission,
+        };
+        if self.pending.is_empty() {
+            // Runs after the handlers of all messages that have arrived.
+            ctx.spawn(fut::ready(()).into_actor(self).map(|(), actor, ctx| actor.commit_pending(ctx)));
+        }
+        self.pending.push(PendingSignals { lane, writes, refusal, done });
     }
 }
 
@@ -86,15 +91,20 @@ impl BlackboardActor {
     fn commit_pending(&mut self, ctx: &mut Context<Self>) {
         for group in publish::group_for_commit(std::mem::take(&mut self.pending)) {
             let commit = publish::publish_group(self.store.clone(), group);
-            ctx.spawn(commit.into_actor(self).map(|outcomes, actor, _| {
-                for (done, outcome) in outcomes {
-                    actor.in_flight -= 1;
-                    match &outcome {
-                        Ok(published) if published.is_repeat => actor.counts.repeated += 1,
-                        Ok(_) => actor.counts.published += 1,
-                        Err(_) => actor.counts.refused += 1,
+            ctx.spawn(commit.into_actor(self).map(|(signals, requests), actor, _| {
+                actor.in_flight -= signals;
+                for (done, outcomes) in requests {
+                    for outcome in &outcomes {
+                        match outcome {
+                            Ok(published) if published.is_repeat => actor.counts.repeated += 1,
+                            Ok(_) => actor.counts.published += 1,
+                            Err(_) => actor.counts.refused += 1,
+                        }
                     }
-                    drop(done.send(outcome.map(|published| published.revision)));
+                    let revision = |outcome: Result<publish::PublishOutcome, _>| {
+                        outcome.map(|published| published.revision)
+                    };
+                    drop(done.send(outcomes.into_iter().map(revision).collect()));
                 }
             }));
         }

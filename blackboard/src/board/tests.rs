@@ -68,6 +68,35 @@ async fn concurrent_signals_share_commits_and_a_repeat_is_written_once() {
     assert_eq!((counts.counts.published, counts.counts.repeated, counts.in_flight), (5, 2, 0));
 }
 
+#[actix::test]
+async fn signals_of_one_request_are_published_in_order_up_to_the_first_that_is_refused() {
+    let (board, by) = (board(), agent("b-1"));
+    let of = |id: &str, from| signal(id, "task.failed", from);
+    let known = board.publish(&by, of("known", "b-1")).await.unwrap();
+    let joint = board.publish_all(&by, vec![of("a", "b-1"), of("b", "b-1")]).await.unwrap();
+    let [Ok(a), Ok(b)] = joint[..] else { panic!("{joint:?}") };
+    assert!(known < a && a < b);
+    let again = board.publish_all(&by, ["known", "a", "c"].map(|id| of(id, "b-1")).into()).await.unwrap();
+    let [Ok(first), Ok(second), Ok(c)] = again[..] else { panic!("{again:?}") };
+    assert_eq!((first, second), (known, a));
+    let stopped = board.publish_all(&by, vec![of("d", "b-1"), of("e", "b-2"), of("f", "b-1")]).await.unwrap();
+    let [Ok(d), Err(refused)] = &stopped[..] else { panic!("{stopped:?}") };
+    assert_eq!(refused.reason, Reason::SenderNotProven, "{refused:?}");
+    let reused = signal("a", "help.needed", "b-1");
+    let stopped = board.publish_all(&by, vec![reused, of("g", "b-1")]).await.unwrap();
+    let [Err(refused)] = &stopped[..] else { panic!("{stopped:?}") };
+    assert_eq!(refused.reason, Reason::MessageIdReused, "{refused:?}");
+    let twice = board.publish_all(&by, vec![of("h", "b-1"), of("h", "b-1")]).await.unwrap();
+    let [Ok(h), Ok(h_again)] = twice[..] else { panic!("{twice:?}") };
+    assert_eq!(h, h_again, "one signal twice in a request");
+    let page = board.read(Selector::default(), None, 100).await.unwrap();
+    let ids: Vec<_> =
+        page.signals.iter().map(|record| (record.signal.id.as_str(), record.revision)).collect();
+    assert_eq!(ids, [("known", known), ("a", a), ("b", b), ("c", c), ("d", *d), ("h", h)]);
+    let counts = board.snapshot().await.unwrap();
+    assert_eq!((counts.counts.published, counts.counts.repeated, counts.in_flight), (6, 3, 0));
+}
+
 #[test]
 fn a_group_holds_plain_signals_of_one_lane_without_repeats() {
     let pending = |id: &str, lane, is_plain: bool| {
@@ -77,10 +106,14 @@ fn a_group_holds_plain_signals_of_one_lane_without_repeats() {
         let mut write = crate::signals::prepare_write(&store, &by, &signal, at, 1 << 16).unwrap();
         let extra = store::Write::Delete(store::Key::new(&["board", "agent", "x"]));
         write.batch.writes.splice(0..0, (!is_plain).then_some(extra));
-        publish::PendingSignal { lane, write, done: tokio::sync::oneshot::channel().0 }
+        let done = tokio::sync::oneshot::channel().0;
+        publish::PendingSignals { lane, writes: vec![write], refusal: None, done }
     };
     let (work, new) = (store::Lane::Progress, store::Lane::Admission);
-    let sizes = |signals| publish::group_for_commit(signals).iter().map(Vec::len).collect::<Vec<_>>();
+    let sizes = |signals| {
+        let groups = publish::group_for_commit(signals);
+        groups.iter().map(|group| group.requests.len()).collect::<Vec<_>>()
+    };
     let plain = |id| pending(id, work, true);
     assert_eq!(sizes(vec![plain("a"), plain("b"), plain("c")]), [3]);
     assert_eq!(sizes(vec![plain("a"), plain("b"), plain("a"), plain("b")]), [2, 2]);

@@ -4,7 +4,7 @@ use super::SignalStream;
 use crate::{
     board::SignalPage,
     claims::ClaimView,
-    http_client::{ClientRequest, HttpClient, is_unreachable},
+    http_client::{ClientRequest, HttpClient, MessageAnswer, is_unreachable},
 };
 use bytes::Bytes;
 use eventsource_stream::Eventsource;
@@ -18,7 +18,7 @@ use protocol::{
     task::OpenTaskKey,
     trace::{TRACEPARENT, TraceContext},
 };
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 use std::{
     future::Future,
@@ -28,6 +28,15 @@ use std::{
     time::Duration,
 };
 use tokio::sync::Mutex;
+
+/// The answer to a signal that was published.
+#[derive(Deserialize)]
+struct PublishAnswer {
+    revision: u64,
+}
+
+/// The most bytes of several signals in one request.
+const MAX_SHARED_BYTES: usize = 64 * 1024;
 
 /// The recipient name of the board in signed requests.
 const RECIPIENT: &str = "board";
@@ -139,16 +148,44 @@ impl RemoteBoard {
     }
 
     pub(super) async fn publish(&self, by: &Principal, signal: &Signal) -> Result<u64, Problem> {
-        #[derive(serde::Deserialize)]
-        struct PublishAnswer {
-            revision: u64,
-        }
         let base = self.base.url().await?;
         let url = format!("{base}{}", routes::SIGNALS);
         let body = Bytes::from(crate::signals::json(signal)?);
         let trace = signal.refs.get(TRACEPARENT).and_then(|text| TraceContext::parse(text.as_str()?));
         let call = ClientRequest::post(&url, RECIPIENT, body).message_id(&signal.id).trace(trace);
         Ok(self.json::<PublishAnswer>(by, &base, call).await?.revision)
+    }
+
+    /// Publishes the first of the signals that fit into one request, as a JSON array; the answer is an array with the status and
+    /// body of each.
+    pub(super) async fn publish_all(
+        &self,
+        by: &Principal,
+        signals: &[Signal],
+    ) -> Result<Vec<Result<u64, Problem>>, Problem> {
+        let (mut bodies, mut bytes) = (Vec::with_capacity(signals.len()), 0);
+        for signal in signals {
+            let body = crate::signals::json(signal)?;
+            bytes += body.len();
+            if bytes > MAX_SHARED_BYTES && !bodies.is_empty() {
+                break;
+            }
+            bodies.push(body);
+        }
+        if let ([_], [signal, ..]) = (bodies.as_slice(), signals) {
+            return Ok(vec![Ok(self.publish(by, signal).await?)]);
+        }
+        let base = self.base.url().await?;
+        let url = format!("{base}{}", routes::SIGNALS);
+        let body = [b"[".as_slice(), &bodies.join(b",".as_slice()), b"]"].concat();
+        let call = ClientRequest::post(&url, RECIPIENT, body.into());
+        let answers: Vec<MessageAnswer> = self.json(by, &base, call).await?;
+        let revision = |answer: MessageAnswer| {
+            let body: PublishAnswer = serde_json::from_value(answer.into_result()?)
+                .map_err(|error| Problem::new(Reason::Internal, format!("the board's answer: {error}")))?;
+            Ok(body.revision)
+        };
+        Ok(answers.into_iter().map(revision).collect())
     }
 
     pub(super) async fn read(

@@ -124,6 +124,31 @@ async fn a_stream_that_is_cut_repeatedly_has_no_gap_and_no_repeat() {
     handle.stop(false).await;
 }
 
+#[actix_web::test]
+async fn several_signals_share_a_request_up_to_the_first_that_is_refused() {
+    let TestServer { board, at, handle } = test_server();
+    let (by, client) = (Principal::local_user(), remote(at));
+    let of = |id: &str| signal(id, "acme.news", "");
+    let answers = client.publish_all(&by, vec![of("a"), of("b"), of("a")]).await.unwrap();
+    let [Ok(a), Ok(b), Ok(again)] = answers[..] else { panic!("{answers:?}") };
+    assert!(a < b && a == again, "{answers:?}");
+    let reused = signal("a", "acme.other", "");
+    let answers = client.publish_all(&by, vec![of("c"), reused, of("d")]).await.unwrap();
+    let [Ok(_), Err(refused)] = &answers[..] else { panic!("{answers:?}") };
+    assert_eq!(refused.reason, Reason::MessageIdReused, "{refused:?}");
+    let large = ["e-1", "e-2", "e-3", "e-4", "e-5"].map(|id| {
+        let refs = [("text".to_owned(), "x".repeat(15_000).into())].into_iter().collect();
+        Signal { refs, ..of(id) }
+    });
+    let answers = client.publish_all(&by, large.to_vec()).await.unwrap();
+    assert_eq!(answers.len(), 4, "64 KiB in one request: {answers:?}");
+    assert_eq!(client.publish_all(&by, large[4..].to_vec()).await.unwrap().len(), 1);
+    let page = board.read(Selector::default(), None, 100).await.unwrap();
+    let ids: Vec<_> = page.signals.iter().map(|record| record.signal.id.as_str()).collect();
+    assert_eq!(ids, ["a", "b", "c", "e-1", "e-2", "e-3", "e-4", "e-5"]);
+    handle.stop(false).await;
+}
+
 /// Requests a stream on a plain socket.
 fn open_stream(at: SocketAddr, query: &str, headers: &str) -> TcpStream {
     let mut socket = TcpStream::connect(at).unwrap();

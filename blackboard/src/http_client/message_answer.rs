@@ -1,4 +1,4 @@
-//! The answer to one of several messages that came in one request.
+//! The answer to one of several messages or signals that came in one request.
 
 use super::refusal_body;
 use protocol::problem::Problem;
@@ -30,10 +30,10 @@ impl MessageAnswer {
         Self { status: problem.reason.status(), retry_after, body }
     }
 
-    /// The problem of a refusal.
-    pub fn into_result(self) -> Result<(), Problem> {
+    /// The body of an acknowledgement, or the problem of a refusal.
+    pub fn into_result(self) -> Result<Value, Problem> {
         if self.status < 400 {
-            return Ok(());
+            return Ok(self.body);
         }
         let body = serde_json::to_vec(&self.body).unwrap_or_default();
         Err(refusal_body::parse(self.status, self.retry_after.map(Duration::from_secs), &body))
@@ -44,12 +44,13 @@ impl MessageAnswer {
 mod tests {
     use super::*;
     use protocol::problem::Reason;
+    use serde_json::json;
 
     #[test]
     fn answers_round_trip() {
         let refused = Problem::new(Reason::Overloaded, "full").retry_after(Duration::from_secs(3));
         for (answer, result) in [
-            (MessageAnswer::acknowledged(202, serde_json::json!({ "accepted": true })), Ok(())),
+            (MessageAnswer::acknowledged(202, json!({ "accepted": true })), Ok(json!({ "accepted": true }))),
             (MessageAnswer::refused(&refused), Err(refused)),
         ] {
             let sent: MessageAnswer = serde_json::from_value(serde_json::to_value(&answer).unwrap()).unwrap();

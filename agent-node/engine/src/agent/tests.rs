@@ -178,11 +178,11 @@ impl Driver {
 
     /// The signals that are to be published.
     fn signals(&self) -> Vec<Signal> {
-        let signal = |(_, attempt): &(AttemptId, Attempt)| match attempt {
-            Attempt::Publish(signal) => Some(signal.as_ref().clone()),
-            Attempt::Deliver(_) | Attempt::Claim(..) => None,
+        let signals = |(_, attempt): &(AttemptId, Attempt)| match attempt {
+            Attempt::Publish(signals) => signals.clone(),
+            Attempt::Deliver(_) | Attempt::Claim(..) => Vec::new(),
         };
-        self.attempts.iter().filter_map(signal).collect()
+        self.attempts.iter().flat_map(signals).collect()
     }
 
     /// The user cancels a task.
@@ -203,8 +203,8 @@ impl Driver {
     /// Puts the signals on the board and records that.
     fn publish_all(&mut self) {
         for (request, attempt) in std::mem::take(&mut self.attempts) {
-            assert!(matches!(attempt, Attempt::Publish(_)), "{attempt:?}");
-            self.handle(Input::Attempted(request, AttemptResult::Published(1)));
+            let Attempt::Publish(signals) = attempt else { panic!("{attempt:?}") };
+            self.handle(Input::Attempted(request, AttemptResult::Published(vec![Ok(1); signals.len()])));
         }
         for timer in std::mem::take(&mut self.timers) {
             self.handle(Input::TimerFired(timer));
@@ -503,7 +503,7 @@ fn the_end_of_an_open_task_waits_for_the_signals_about_its_artifacts() {
     };
     let published = *published;
     driver.attempts.clear();
-    driver.handle(Input::Attempted(published, AttemptResult::Published(1)));
+    driver.handle(Input::Attempted(published, AttemptResult::Published(vec![Ok(1)])));
     driver.claim_request();
 }
 
@@ -528,6 +528,37 @@ fn a_lost_open_task_tells_of_no_artifact() {
 }
 
 #[test]
+fn a_shared_request_of_signals_goes_on_behind_the_last_that_was_answered() {
+    let mut driver = Driver::new();
+    driver.ask(&user(), "m-1", "task-request", request("t-1")).unwrap();
+    let news = |kind: &str| Progress::Signal {
+        signal: SignalType::parse(kind).unwrap(),
+        subject: None,
+        capability: None,
+        refs: Default::default(),
+    };
+    driver.end_turn_with(["acme.one", "acme.two", "acme.three"].map(news).into());
+    driver.settle();
+    let mut answer = |answers: Vec<Result<u64, Problem>>| {
+        let asked: Vec<_> = driver.signals().iter().map(|signal| signal.kind.to_string()).collect();
+        let (request, _) = driver.attempts.remove(0);
+        driver.handle(Input::Attempted(request, AttemptResult::Published(answers)));
+        for timer in std::mem::take(&mut driver.timers) {
+            driver.handle(Input::TimerFired(timer));
+        }
+        driver.settle();
+        asked
+    };
+    let refused = |reason| Err(Problem::new(reason, "a test"));
+    let first = answer(vec![Ok(1), refused(Reason::Overloaded)]);
+    assert_eq!(first, ["acme.one", "acme.two", "acme.three", "task.complete"]);
+    assert_eq!(answer(vec![refused(Reason::InvalidField)]), first[1..], "one is tried again");
+    assert_eq!(answer(vec![Ok(2)]), first[2..], "one is refused for good");
+    assert_eq!(answer(vec![Ok(3)]), first[3..], "the rest was not sent");
+    assert!(driver.attempts.is_empty(), "{:?}", driver.attempts);
+}
+
+#[test]
 fn the_signals_of_a_conversation_that_wait_for_the_board_are_bounded() {
     let mut driver = Driver::new();
     driver.ask(&user(), "m-1", "task-request", request("t-1")).unwrap();
@@ -535,13 +566,16 @@ fn the_signals_of_a_conversation_that_wait_for_the_board_are_bounded() {
     let news = Progress::Signal { signal: kind, subject: None, capability: None, refs: Default::default() };
     driver.end_turn_with(vec![news; 300]);
     driver.settle();
-    let mut published = Vec::new();
-    while let [(request, Attempt::Publish(signal))] = driver.attempts.as_slice() {
-        published.push(signal.kind.to_string());
+    let (mut published, mut requests) = (Vec::new(), Vec::new());
+    while let [(request, Attempt::Publish(signals))] = driver.attempts.as_slice() {
+        let revisions = vec![Ok(1); signals.len()];
+        requests.push(signals.len());
+        published.extend(signals.iter().map(|signal| signal.kind.to_string()));
         let request = *request;
         driver.attempts.clear();
-        driver.handle(Input::Attempted(request, AttemptResult::Published(1)));
+        driver.handle(Input::Attempted(request, AttemptResult::Published(revisions)));
     }
+    assert_eq!(requests, [64, 64, 64, 64, 1]);
     assert_eq!(published.len(), 257, "256 of the brain and the end of the task");
     assert_eq!(published.last().unwrap(), "task.complete");
 }

@@ -46,10 +46,12 @@ impl Simulation {
         let me = self.nodes[agent].id.clone();
         match what {
             Attempt::Deliver(delivery) => self.deliver(agent, life, attempt, *delivery),
-            Attempt::Publish(signal) => {
-                self.check_effect(&me, &signal.id);
-                self.note(|| format!("{me} publishes {} {}", signal.kind, signal.id));
-                self.request_board(agent, life, attempt, BoardRequest::Publish(*signal));
+            Attempt::Publish(signals) => {
+                for signal in &signals {
+                    self.check_effect(&me, &signal.id);
+                    self.note(|| format!("{me} publishes {} {}", signal.kind, signal.id));
+                }
+                self.request_board(agent, life, attempt, BoardRequest::Publish(signals));
             }
             Attempt::Claim(task, request) => {
                 self.note(|| format!("{me} wants of the claim on {task}: {request:?}"));

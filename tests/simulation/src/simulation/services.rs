@@ -15,7 +15,7 @@ use store_types::Revision;
 /// A request of an agent to the board.
 #[derive(Debug)]
 pub(super) enum BoardRequest {
-    Publish(Signal),
+    Publish(Vec<Signal>),
     Claim(OpenTaskKey, ClaimRequest),
 }
 
@@ -62,14 +62,22 @@ impl Simulation {
             return;
         }
         let answer = match request {
-            BoardRequest::Publish(signal) => {
+            BoardRequest::Publish(signals) => {
                 let by = Principal::Agent(me.clone());
-                self.check_artifact_order(agent, &signal);
-                let published = self.board.publish(&by, &signal, now.1);
-                if published.is_ok() && self.nodes[agent].life == life {
-                    self.check_artifact(agent, &signal);
+                let mut results = Vec::new();
+                for signal in signals {
+                    self.check_artifact_order(agent, &signal);
+                    let published = self.board.publish(&by, &signal, now.1);
+                    let is_refused = published.is_err();
+                    if !is_refused && self.nodes[agent].life == life {
+                        self.check_artifact(agent, &signal);
+                    }
+                    results.push(published);
+                    if is_refused {
+                        break;
+                    }
                 }
-                published.map(AttemptResult::Published)
+                Ok(AttemptResult::Published(results))
             }
             BoardRequest::Claim(task, request) => {
                 self.board.claim(&me, &task, request, now).map(AttemptResult::Claim)
