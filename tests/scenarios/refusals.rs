@@ -294,7 +294,10 @@ async fn bad_input_gets_one_clear_answer_and_costs_nothing() {
 async fn a_body_that_is_no_object_and_an_unknown_parameter_are_refused() {
     let mesh = Process::up(TEAM).await;
     let signal = json!(["s-1", "acme.x", "me", null, null, null, {}, "2026-01-01T00:00:00Z"]);
-    for (path, listed) in [("board/signals", signal), ("board/claims/t-1", json!([60_000, "me"]))] {
+    let answer = call(Method::POST, &format!("{}/board/signals", mesh.url), Some(&json!([signal]))).await;
+    let [listed] = answer.body.as_array().unwrap().as_slice() else { panic!("{answer:?}") };
+    assert_eq!((answer.status, &listed["status"]), (200.try_into().unwrap(), &json!(400)), "{answer:?}");
+    for (path, listed) in [("board/signals", json!("x")), ("board/claims/t-1", json!([60_000, "me"]))] {
         let answer = call(Method::POST, &format!("{}/{path}", mesh.url), Some(&listed)).await;
         is(&answer, 400, "invalid_field");
         assert_eq!(refusal_text(&answer), "the body must be a JSON object", "{path}");

@@ -29,14 +29,14 @@ pub enum OfferTimer {
 pub struct Offer {
     signal: OutgoingSignal,
     /// How long the result is awaited.
-    patience: Duration,
+    result_within: Duration,
     has_ended: bool,
 }
 
 impl Offer {
     /// Offers the task of `signal`, and awaits its result for this long.
-    pub fn new(signal: OutgoingSignal, patience: Duration) -> Self {
-        Self { signal, patience, has_ended: false }
+    pub fn new(signal: OutgoingSignal, result_within: Duration) -> Self {
+        Self { signal, result_within, has_ended: false }
     }
 
     fn end(&mut self, state: TaskState, message: Option<String>) -> Outcome {
@@ -72,7 +72,7 @@ impl Pattern for Offer {
         }
         let ended = match &event.what {
             EventKind::Started => {
-                let when = TimerAt::Wall(event.wall.plus(self.patience));
+                let when = TimerAt::Wall(event.wall.plus(self.result_within));
                 return vec![
                     OfferEffect::SetTimer { timer: OfferTimer::GiveUp, when },
                     OfferEffect::Publish { signal: self.signal.clone() },

@@ -144,7 +144,7 @@ impl ContractNet {
             self.record.ignore(agent.to_string(), "bid", "the auction is closed", event.wall);
             return Vec::new();
         };
-        let Some(contender) = asked.get(agent) else {
+        let Some(peer) = asked.get(agent) else {
             self.record.ignore(agent.to_string(), "bid", "it was not asked", event.wall);
             return Vec::new();
         };
@@ -152,8 +152,8 @@ impl ContractNet {
         let offer = ScoredOffer {
             cost: bid.cost,
             eta,
-            capability_match: contender.support.min(claimed),
-            load: bid.load.map_or(contender.load, |share| share.get()),
+            capability_match: peer.support.min(claimed),
+            load: bid.load.map_or(peer.load, |share| share.get()),
         };
         let valid = bid.valid_for_ms.map_or(VALID, Duration::from_millis);
         answers.insert(agent.clone(), Some(ValidBid { offer: offer.clone(), valid_until: event.at + valid }));
@@ -217,7 +217,7 @@ impl ContractNet {
         let (asked, answers, closes) = (std::mem::take(asked), std::mem::take(answers), *closes);
         let bids: Vec<(AgentId, EligiblePeer, ValidBid)> = answers
             .into_iter()
-            .filter_map(|(agent, standing)| Some((agent.clone(), asked.get(&agent)?.clone(), standing?)))
+            .filter_map(|(agent, bid)| Some((agent.clone(), asked.get(&agent)?.clone(), bid?)))
             .collect();
         let task = self.ownership.spec.task_id.to_string();
         let ranked = score::rank(&self.auction, &task, bids);
@@ -229,7 +229,7 @@ impl ContractNet {
         if let Some(round) = self.record.rounds.last_mut() {
             round.candidates.sort_by_key(|candidate| candidate.rank.unwrap_or(usize::MAX));
         }
-        let next: Vec<_> = ranked.into_iter().map(|(agent, standing, _)| (agent, standing)).collect();
+        let next: Vec<_> = ranked.into_iter().map(|(agent, bid, _)| (agent, bid)).collect();
         let mut effects = vec![ContractNetEffect::ClearTimer { timer: ContractNetTimer::Bids }];
         if next.is_empty() {
             effects.extend(self.no_bid_left(closes, event));
@@ -247,8 +247,8 @@ impl ContractNet {
     ) -> Vec<ContractNetEffect> {
         let mut effects = Vec::new();
         while !next.is_empty() {
-            let (winner, standing) = next.remove(0);
-            if standing.valid_until < event.at {
+            let (winner, bid) = next.remove(0);
+            if bid.valid_until < event.at {
                 let why = "its offer stood no longer";
                 self.record.set(&winner, CandidateResult::Outbid, Some(why.to_owned()));
                 effects.push(self.reject(&winner, why));

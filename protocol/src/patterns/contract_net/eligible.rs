@@ -56,12 +56,12 @@ pub(super) fn choose(
         match rejected.unwrap_or_else(|| why_not(me, spec, capability, candidate)) {
             Ok(()) => {
                 let places = f64::from(candidate.max_parallel.max(1));
-                let contender = EligiblePeer {
+                let peer = EligiblePeer {
                     support: candidate.support,
                     track_record: candidate.track_record.clamp(0.0, 1.0),
                     load: (f64::from(candidate.running) / places).min(1.0),
                 };
-                eligible.push((&candidate.agent, contender));
+                eligible.push((&candidate.agent, peer));
             }
             Err((why, may_come)) => {
                 choice.may_come |= may_come;
@@ -71,14 +71,14 @@ pub(super) fn choose(
     }
     if eligible.len() > fanout {
         let task = spec.task_id.as_str();
-        eligible.sort_by_cached_key(|(agent, contender)| {
-            (order(-contender.support), order(contender.load), tie_break(task, agent))
+        eligible.sort_by_cached_key(|(agent, peer)| {
+            (order(-peer.support), order(peer.load), tie_break(task, agent))
         });
     }
-    for (place, (agent, contender)) in eligible.into_iter().enumerate() {
+    for (place, (agent, peer)) in eligible.into_iter().enumerate() {
         if place < fanout {
             choice.candidates.push(entry(agent, CandidateResult::NoAnswer, None));
-            choice.asked.insert(agent.clone(), contender);
+            choice.asked.insert(agent.clone(), peer);
         } else {
             choice.may_come = true;
             note(&mut choice, agent, CandidateResult::NotAsked, None);

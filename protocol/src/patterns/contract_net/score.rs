@@ -23,7 +23,7 @@ pub(super) fn rank(
     bids: Vec<(AgentId, EligiblePeer, ValidBid)>,
 ) -> Vec<(AgentId, ValidBid, BidScore)> {
     let range = |value: fn(&ScoredOffer) -> f64| {
-        let all = bids.iter().map(|(_, _, standing)| value(&standing.offer));
+        let all = bids.iter().map(|(_, _, bid)| value(&bid.offer));
         all.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
     };
     let cost_of = |offer: &ScoredOffer| offer.cost.get();
@@ -32,27 +32,27 @@ pub(super) fn rank(
     let (costs, etas) = (range(cost_of), range(eta_of));
     let mut scored: Vec<_> = bids
         .into_iter()
-        .map(|(agent, contender, standing)| {
+        .map(|(agent, peer, bid)| {
             let mut score = BidScore {
                 total: 0.0,
-                fit: standing.offer.capability_match,
-                track_record: contender.track_record,
-                eta: lowest_is_best(eta_of(&standing.offer), etas),
-                cost: lowest_is_best(cost_of(&standing.offer), costs),
-                load: 1.0 - standing.offer.load,
+                fit: bid.offer.capability_match,
+                track_record: peer.track_record,
+                eta: lowest_is_best(eta_of(&bid.offer), etas),
+                cost: lowest_is_best(cost_of(&bid.offer), costs),
+                load: 1.0 - bid.offer.load,
             };
             if auction.strategy == Strategy::Weighted {
                 // The bid's terms are weighted by the track record, so that a peer that never delivers can't win by good terms.
-                score.eta *= contender.track_record;
-                score.cost *= contender.track_record;
-                score.load *= contender.track_record;
+                score.eta *= peer.track_record;
+                score.cost *= peer.track_record;
+                score.load *= peer.track_record;
             }
             score.total = total(auction, &score);
-            (agent, standing, score)
+            (agent, bid, score)
         })
         .collect();
-    scored.sort_by_cached_key(|(agent, standing, score)| {
-        (order(-score.total), order(standing.offer.load), tie_break(task, agent))
+    scored.sort_by_cached_key(|(agent, bid, score)| {
+        (order(-score.total), order(bid.offer.load), tie_break(task, agent))
     });
     scored
 }

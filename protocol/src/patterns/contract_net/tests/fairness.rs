@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 
 fn bid(agent: &str, record: f64, cost: f64, eta: u64, load: f64) -> (AgentId, EligiblePeer, ValidBid) {
     let offer = ScoredOffer { cost: Cost::new(cost).unwrap(), eta: Eta(eta), capability_match: 1.0, load };
-    let contender = EligiblePeer { support: 1.0, track_record: record, load: 0.0 };
-    (agent_id(agent), contender, ValidBid { offer, valid_until: NodeTime(1) })
+    let peer = EligiblePeer { support: 1.0, track_record: record, load: 0.0 };
+    (agent_id(agent), peer, ValidBid { offer, valid_until: NodeTime(1) })
 }
 
 #[test]
