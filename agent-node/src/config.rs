@@ -22,7 +22,10 @@ pub use schema::schema;
 use crate::brain::{
     Brain, BrainError, a2a::A2aBrainConfig, echo::EchoBrain, exec::ExecBrain, scripted::ScriptedBrain,
 };
-use crate::telemetry::capture::{of_command, of_variable};
+use crate::{
+    telemetry::capture::{of_command, of_variable},
+    text_file,
+};
 use protocol::{
     a2a::agent_policy::AgentPolicy,
     card::{BidTerms, Card, Skill},
@@ -109,7 +112,7 @@ impl Team {
     pub fn load(paths: &[PathBuf], preset: TimingPreset) -> Result<Self, ConfigErrors> {
         let mut loader = loader::TeamLoader::with_preset(preset);
         for path in paths {
-            match std::fs::read_to_string(path) {
+            match text_file::read(path) {
                 Ok(text) => {
                     let base = path.parent().filter(|dir| !dir.as_os_str().is_empty());
                     loader.add(&path.display().to_string(), &text, base, &variables::from_process);

@@ -60,10 +60,29 @@ fn ask_prints_what_was_said_where_nothing_was_made() {
 fn ask_writes_artifacts_below_the_directory_only() {
     let (url, dir) = (stub::start(), tempfile::tempdir().unwrap());
     let out = dir.path().join("out");
-    let output = mesh(&url, &["ask", "x", "--task-id", "escaping", "--out", out.to_str().unwrap()]);
+    let ask = |more: &[&str]| {
+        let args = ["ask", "x", "--task-id", "escaping", "--out", out.to_str().unwrap()];
+        mesh(&url, &[&args, more].concat())
+    };
+    let text = |path: &str| std::fs::read_to_string(out.join(path)).unwrap();
+    let output = ask(&[]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    assert_eq!(std::fs::read_to_string(out.join("evil.txt")).unwrap(), "gotcha");
-    assert!(!dir.path().join("evil.txt").exists());
+    let written = ["evil.txt", "1-evil.txt", "_git/config", "link/a.txt"];
+    assert_eq!(written.map(text), ["gotcha", "again", "run", "linked"]);
+    assert!(!dir.path().join("evil.txt").exists() && !out.join(".git").exists());
+
+    std::fs::write(out.join("evil.txt"), "mine").unwrap();
+    let output = ask(&[]);
+    assert!(code(&output) == 1 && stderr(&output).contains("--force"), "{}", stderr(&output));
+    assert_eq!(text("evil.txt"), "mine");
+    assert_eq!(code(&ask(&["--force"])), 0);
+    assert_eq!(text("evil.txt"), "gotcha");
+
+    std::fs::remove_dir_all(out.join("link")).unwrap();
+    std::os::unix::fs::symlink(dir.path(), out.join("link")).unwrap();
+    let output = ask(&["--force"]);
+    assert!(code(&output) == 1 && stderr(&output).contains("is a link"), "{}", stderr(&output));
+    assert!(!dir.path().join("a.txt").exists());
 }
 
 #[test]

@@ -46,6 +46,14 @@ async fn put(agent: &Agent, content: impl Into<reqwest::Body>, media_type: &str)
 
 async fn fetched(agent: &Agent, digest: &str) -> (u16, String, Vec<u8>) {
     let response = client().get(format!("{}/a2a/artifacts/{digest}", agent.url)).send().await.unwrap();
+    if response.status() == 200 {
+        let header = |name: &str| response.headers()[name].to_str().unwrap();
+        assert_eq!(
+            (header("x-content-type-options"), header("content-disposition")),
+            ("nosniff", "attachment")
+        );
+        assert_eq!(header("content-security-policy"), "default-src 'none'; sandbox");
+    }
     let media_type = response.headers()["content-type"].to_str().unwrap().to_owned();
     (response.status().as_u16(), media_type, response.bytes().await.unwrap().to_vec())
 }

@@ -184,7 +184,7 @@ impl ScriptedBrain {
     /// Reads the script in the file `path`.
     pub fn read(path: &Path) -> Result<Self, BrainError> {
         let not_started = |what: String, source| BrainError::NotStarted { what, source };
-        let text = std::fs::read_to_string(path)
+        let text = crate::text_file::read(path)
             .map_err(|error| not_started(format!("{}: {error}", path.display()), Some(error)))?;
         Self::parse(&text).map_err(|problem| not_started(format!("{}: {problem}", path.display()), None))
     }

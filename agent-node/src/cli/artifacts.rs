@@ -7,7 +7,12 @@ use super::{
 use base64::Engine as _;
 use protocol::artifact::{Artifact, Part, PartContent};
 use serde_json::Value;
-use std::path::{Component, Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    fs::OpenOptions,
+    io::{ErrorKind, Write as _},
+    path::{Component, Path, PathBuf},
+};
 
 /// The artifacts of an A2A task; invalid ones are left out.
 pub(super) fn of_task(task: &Value) -> Vec<Artifact> {
@@ -28,50 +33,77 @@ pub(super) fn print(artifacts: &[Artifact]) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Writes the artifacts below `dir` and prints the paths.
-pub(super) fn write(artifacts: &[Artifact], dir: &Path) -> Result<(), CliError> {
+/// Writes the artifacts below `dir` and prints the paths. A file is replaced only if `replace` is set, and never through a link.
+pub(super) fn write(artifacts: &[Artifact], dir: &Path, replace: bool) -> Result<(), CliError> {
     let write_error = |path: &Path, error: std::io::Error| {
-        CliError::new(Exit::Failed, format!("{} cannot be written: {error}", path.display()))
+        let remedy = match error.kind() {
+            ErrorKind::AlreadyExists => "; --force replaces it",
+            _ => "",
+        };
+        CliError::new(Exit::Failed, format!("{} cannot be written: {error}{remedy}", path.display()))
     };
+    let mut written = BTreeSet::new();
     for artifact in artifacts {
         let name = artifact.name.as_deref().unwrap_or(&artifact.artifact_id);
-        for (at, part) in artifact.parts.iter().enumerate() {
-            let file_name = part.filename.as_deref().unwrap_or(name);
-            let path =
-                dir.join(safe_path(file_name, at, part.filename.is_none() && artifact.parts.len() > 1));
+        for part in &artifact.parts {
+            let relative = unused(safe_path(part.filename.as_deref().unwrap_or(name)), &written);
+            let path = dir.join(&relative);
+            refuse_links(dir, &relative)?;
             if let Some(parent) = path.parent() {
                 std::fs::create_dir_all(parent).map_err(|error| write_error(parent, error))?;
             }
-            std::fs::write(&path, content(part)).map_err(|error| write_error(&path, error))?;
+            let mut options = OpenOptions::new();
+            match replace {
+                true => options.write(true).create(true).truncate(true),
+                false => options.write(true).create_new(true),
+            };
+            let file = options.open(&path);
+            file.and_then(|mut file| file.write_all(&content(part)))
+                .map_err(|error| write_error(&path, error))?;
             output::line(&path.display().to_string())?;
+            written.insert(relative);
         }
     }
     Ok(())
 }
 
-/// `name` as a relative path without `..`; the index `at` distinguishes parts of one name.
-fn safe_path(name: &str, at: usize, is_one_of_many: bool) -> PathBuf {
+/// Refuses a path below `dir` of which a component is a link: it may lead out of the directory.
+fn refuse_links(dir: &Path, relative: &Path) -> Result<(), CliError> {
+    let mut path = dir.to_path_buf();
+    for component in relative.components() {
+        path.push(component);
+        if path.is_symlink() {
+            let message = format!("{} is a link: nothing is written through it", path.display());
+            return Err(CliError::new(Exit::Failed, message));
+        }
+    }
+    Ok(())
+}
+
+/// `path`, or with a number before its last component if it is already used.
+fn unused(path: PathBuf, written: &BTreeSet<PathBuf>) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let numbered = (1..).map(|number| path.with_file_name(format!("{number}-{name}")));
+    std::iter::once(path.clone()).chain(numbered).find(|path| !written.contains(path)).unwrap_or_default()
+}
+
+/// `name` as a relative path without `..`. No component begins with a dot: programs take such files as their settings.
+fn safe_path(name: &str) -> PathBuf {
     let sanitize = |text: &str| -> String {
+        let text = text.strip_prefix('.').map_or_else(|| text.to_owned(), |rest| format!("_{rest}"));
         text.chars()
             .map(|c| if c.is_control() || r#"\:*?"<>|"#.contains(c) { '_' } else { c })
             .take(120)
             .collect()
     };
-    let mut path: PathBuf = Path::new(name)
+    let path: PathBuf = Path::new(name)
         .components()
         .filter_map(|part| match part {
             Component::Normal(text) => Some(sanitize(&text.to_string_lossy())),
             Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
         })
         .collect();
-    if path.as_os_str().is_empty() {
-        path.push("artifact");
-    }
-    if is_one_of_many && at > 0 {
-        let stem = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        path.set_file_name(format!("{at}-{stem}"));
-    }
-    path
+    if path.as_os_str().is_empty() { "artifact".into() } else { path }
 }
 
 fn content(part: &Part) -> Vec<u8> {
@@ -97,9 +129,14 @@ mod tests {
             ("/etc/passwd", "etc/passwd"),
             ("..", "artifact"),
             ("a\0b:c", "a_b_c"),
+            (".git/config", "_git/config"),
+            ("a/.env", "a/_env"),
+            ("...", "_.."),
         ] {
-            assert_eq!(safe_path(name, 0, false), PathBuf::from(path), "{name}");
+            assert_eq!(safe_path(name), PathBuf::from(path), "{name}");
         }
-        assert_eq!(safe_path("x/a.txt", 1, true), PathBuf::from("x/1-a.txt"));
+        let written = ["x/a.txt", "x/1-a.txt"].map(PathBuf::from).into();
+        assert_eq!(unused("x/a.txt".into(), &written), PathBuf::from("x/2-a.txt"));
+        assert_eq!(unused("a.txt".into(), &written), PathBuf::from("a.txt"));
     }
 }

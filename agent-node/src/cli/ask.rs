@@ -9,6 +9,7 @@ use super::{
     output,
     watch::{TaskWatch, text_of},
 };
+use crate::text_file;
 use blackboard::http_client::redact_url;
 use clap::Args;
 use protocol::{
@@ -56,6 +57,9 @@ pub(super) struct AskArgs {
     /// Write the artifacts into this directory instead of printing them.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// With --out: replace files that exist.
+    #[arg(long, requires = "out")]
+    force: bool,
     /// Return as soon as the task is accepted, printing its id.
     #[arg(long)]
     no_wait: bool,
@@ -150,7 +154,7 @@ pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliErro
             if is_json {
                 output::json(&done)?;
             }
-            artifacts::write(&found, dir)?;
+            artifacts::write(&found, dir, ask.force)?;
         }
         (None, _) if ask.plan => {}
         (None, true) => output::json(&done)?,
@@ -203,7 +207,7 @@ fn input(text: &str) -> Result<Value, CliError> {
     match text.strip_prefix('@') {
         Some(path) => {
             let text =
-                std::fs::read_to_string(path).map_err(|error| usage(format!("--input: {path}: {error}")))?;
+                text_file::read(path.as_ref()).map_err(|error| usage(format!("--input: {path}: {error}")))?;
             Ok(serde_json::from_str(&text).unwrap_or(Value::String(text)))
         }
         None => serde_json::from_str(text)

@@ -88,7 +88,10 @@ fn final_status(id: &str) -> Value {
 
 fn artifact(id: &str) -> Value {
     match id {
-        "escaping" => json!({ "artifactId": "e", "name": "../evil.txt", "parts": [{ "text": "gotcha" }] }),
+        "escaping" => json!({ "artifactId": "e", "name": "../evil.txt", "parts": [
+            { "text": "gotcha" }, { "text": "again" }, { "text": "run", "filename": ".git/config" },
+            { "text": "linked", "filename": "link/a.txt" },
+        ] }),
         _ => json!({ "artifactId": "main.rs", "name": "main.rs", "parts": [{ "text": "fn main() {}\n" }] }),
     }
 }

@@ -47,7 +47,10 @@ pub async fn get(
                 let media_type = named.unwrap_or_else(|| "application/octet-stream".to_owned());
                 return Ok(HttpResponse::Ok()
                     .content_type(media_type)
+                    // It may be a page with scripts; a browser must not run it as a part of the API's origin.
                     .insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
+                    .insert_header((header::CONTENT_DISPOSITION, "attachment"))
+                    .insert_header((header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"))
                     .body(stored.content));
             }
             Err(problem) if problem.reason == Reason::ArtifactNotFound => {}
