@@ -3,9 +3,9 @@
 pub mod follower;
 mod outcome;
 
-pub use engine::tasks::find;
+pub use engine::tasks::find as row;
 use engine::{
-    content,
+    chunks, content,
     records::{Step, TaskRow, keys, lists::TaskFilter},
 };
 pub use outcome::conversation_outcome;
@@ -13,6 +13,7 @@ pub use outcome::conversation_outcome;
 use blackboard::store::{Error, ListedKey, Record, Revision, Store};
 use protocol::{
     a2a::event::{ArtifactUpdate, StatusUpdate, StreamResponse},
+    artifact::ArtifactChunk,
     ids::{AgentId, ConversationId, TaskId},
     patterns::{Effect, Update},
     principal::Principal,
@@ -20,6 +21,28 @@ use protocol::{
     time::WallTime,
 };
 use serde_json::Value;
+
+/// The task with this id that `by` may see, with its artifacts.
+pub fn find(
+    store: &dyn Store,
+    me: &AgentId,
+    task: &TaskId,
+    by: &Principal,
+) -> Result<Option<TaskRow>, Error> {
+    row(store, me, task, by)?.map(|row| with_artifacts(store, me, row, Revision::MAX)).transpose()
+}
+
+/// `row` with the artifacts as of revision `up_to`.
+pub fn with_artifacts(
+    store: &dyn Store,
+    me: &AgentId,
+    mut row: TaskRow,
+    up_to: Revision,
+) -> Result<TaskRow, Error> {
+    let produced = chunks::artifacts_of(store, me, &row, up_to)?;
+    row.task.artifacts.extend(produced);
+    Ok(row)
+}
 
 /// The task `task`, if `by` may see it, and the revision of its journal that it reflects: it includes everything up to that
 /// revision and nothing after it.
@@ -29,16 +52,17 @@ pub fn snapshot(
     task: &TaskId,
     by: &Principal,
 ) -> Result<Option<(TaskRow, Revision)>, Error> {
-    let Some(mut row) = find(store, me, task, by)? else { return Ok(None) };
+    let Some(mut found) = row(store, me, task, by)? else { return Ok(None) };
     loop {
-        let journal = keys::journal(me, &row.task.conversation);
+        let journal = keys::journal(me, &found.task.conversation);
         let head = || store.latest(&journal).map(|record| record.map_or(0, |record| record.revision));
         let before = head()?;
-        let Some(reread) = find(store, me, task, by)? else { return Ok(None) };
-        let is_unchanged = reread.task.conversation == row.task.conversation && head()? == before;
-        row = reread;
+        let Some(reread) = row(store, me, task, by)? else { return Ok(None) };
+        let is_unchanged = reread.task.conversation == found.task.conversation && head()? == before;
+        found = reread;
         if is_unchanged {
-            return Ok(Some((row, before)));
+            // A chunk is written before the journal's record of its step, in the same batch.
+            return Ok(Some((with_artifacts(store, me, found, before)?, before)));
         }
     }
 }
@@ -46,17 +70,27 @@ pub fn snapshot(
 /// The newest `limit` tasks that `by` may see, newest status first.
 pub fn list(store: &dyn Store, me: &AgentId, by: &Principal, limit: usize) -> Result<Vec<Task>, Error> {
     let keys = store.list(&TaskFilter::default().of_principal(me, by), limit)?;
-    let mut tasks = listed(store, me, keys)?;
+    let mut tasks = listed(store, me, keys, true)?;
     tasks.retain(|task| task.is_visible_to(by));
     Ok(tasks)
 }
 
-/// The tasks at `keys`; one that was deleted meanwhile is left out.
-pub fn listed(store: &dyn Store, me: &AgentId, keys: Vec<ListedKey>) -> Result<Vec<Task>, Error> {
+/// The tasks at `keys`, on demand with their artifacts; one that was deleted meanwhile is left out.
+pub fn listed(
+    store: &dyn Store,
+    me: &AgentId,
+    keys: Vec<ListedKey>,
+    includes_artifacts: bool,
+) -> Result<Vec<Task>, Error> {
     let mut tasks = Vec::with_capacity(keys.len());
     for ListedKey { key, .. } in keys {
         if let Some(record) = store.latest(&key)? {
-            tasks.push(content::decode::<TaskRow>(me, store, &record.value)?.task);
+            let row: TaskRow = content::decode(me, store, &record.value)?;
+            let row = match includes_artifacts {
+                true => with_artifacts(store, me, row, Revision::MAX)?,
+                false => row,
+            };
+            tasks.push(row.task);
         }
     }
     Ok(tasks)
@@ -64,11 +98,9 @@ pub fn listed(store: &dyn Store, me: &AgentId, keys: Vec<ListedKey>) -> Result<V
 
 /// The award record of a task, from the state of its open conversation or as saved at its end.
 pub fn award(store: &dyn Store, me: &AgentId, conversation: &ConversationId) -> Result<Option<Value>, Error> {
-    if let Some(record) = store.latest(&keys::state(me, conversation))? {
-        let state: engine::records::ConversationState = content::decode(me, store, &record.value)?;
-        if let Some(award) = state.pattern.award() {
-            return Ok(serde_json::to_value(award).ok());
-        }
+    let state = engine::states::read(store, me, conversation)?;
+    if let Some(award) = state.as_ref().and_then(|state| state.pattern.award()) {
+        return Ok(serde_json::to_value(award).ok());
     }
     match store.latest(&keys::award(me, conversation))? {
         Some(record) => content::decode(me, store, &record.value).map(Some),
@@ -96,7 +128,7 @@ pub fn events_in(
     let step: Step = content::decode(me, store, &line.value)?;
     let at = step.events.last().map_or(task.created_at, |event| event.wall);
     let events = step.effects.into_iter().filter_map(|effect| match effect {
-        Effect::Update(update) => Some((update_event(task, update, at), false)),
+        Effect::Update(update) => Some((update_event(task, update, at)?, false)),
         Effect::Finish(outcome) if outcome.is_message => {
             let task = Task { status: outcome.status, ..task.clone() };
             Some((StreamResponse::Message(Box::new(task.answer_a2a())), true))
@@ -131,19 +163,21 @@ pub fn final_event(task: &Task) -> StreamResponse {
     status_update(task, &task.status, task.changed_at)
 }
 
-fn update_event(task: &Task, update: Update, at: WallTime) -> StreamResponse {
+/// The event of an update; a stream does not tell that earlier chunks no longer count.
+fn update_event(task: &Task, update: Update, at: WallTime) -> Option<StreamResponse> {
     match update {
-        Update::Status(status) => status_update(task, &status, at),
-        Update::Artifact { artifact, append, last_chunk } => {
-            StreamResponse::ArtifactUpdate(Box::new(ArtifactUpdate {
+        Update::Status(status) => Some(status_update(task, &status, at)),
+        Update::Artifact { chunk: ArtifactChunk { artifact, append, last_chunk }, .. } => {
+            Some(StreamResponse::ArtifactUpdate(Box::new(ArtifactUpdate {
                 task_id: task.spec.task_id.to_string(),
                 context_id: task.context_id().to_owned(),
                 artifact,
                 append,
                 last_chunk,
                 metadata: Default::default(),
-            }))
+            })))
         }
+        Update::Restart { .. } => None,
     }
 }
 

@@ -4,6 +4,11 @@ use crate::ids::Digest;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
+use sha2::{
+    Digest as _, Sha256,
+    digest::common::hazmat::{SerializableState, SerializedState},
+};
+use std::borrow::Cow;
 
 /// One result of a task: named, in one or more parts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,35 +63,23 @@ impl Artifact {
         })
     }
 
-    /// Its content as bytes, with their media type: its texts or its raw parts, one after the other, or its one JSON value.
-    /// Of any other mixture of parts it is their JSON.
+    /// Its content as bytes, with their media type: those of its parts, one after the other ([`Part::bytes`]).
     pub fn content(&self) -> (Vec<u8>, String) {
-        let joined = |bytes: fn(&PartContent) -> Option<Vec<u8>>| {
-            let parts: Option<Vec<_>> = self.parts.iter().map(|part| bytes(&part.content)).collect();
-            parts.map(|parts| parts.concat())
-        };
-        let named = |default: &str| {
-            let named = self.parts.iter().find_map(|part| part.media_type.clone());
-            named.unwrap_or_else(|| default.to_owned())
-        };
-        if let Some(text) = joined(|part| match part {
-            PartContent::Text(text) => Some(text.clone().into_bytes()),
-            PartContent::Data(_) | PartContent::Raw(_) | PartContent::Url(_) => None,
-        }) {
-            return (text, named("text/plain"));
+        let (mut bytes, mut growing) = (Vec::new(), ContentType::default());
+        for part in &self.parts {
+            bytes.extend_from_slice(&part.bytes());
+            growing.add(part);
         }
-        if let Some(raw) = joined(|part| match part {
-            PartContent::Raw(raw) => STANDARD.decode(raw).ok(),
-            PartContent::Text(_) | PartContent::Data(_) | PartContent::Url(_) => None,
-        }) {
-            return (raw, named("application/octet-stream"));
-        }
-        match self.parts.as_slice() {
-            [Part { content: PartContent::Data(data), .. }] => {
-                (data.to_string().into_bytes(), named("application/json"))
-            }
-            parts => (serde_json::to_vec(parts).unwrap_or_default(), "application/json".to_owned()),
-        }
+        (bytes, growing.media_type())
+    }
+
+    /// The bytes of its content.
+    pub fn weight(&self) -> usize {
+        let weights = self.parts.iter().map(|part| match &part.content {
+            PartContent::Text(text) | PartContent::Raw(text) | PartContent::Url(text) => text.len(),
+            PartContent::Data(data) => data.to_string().len(),
+        });
+        weights.sum()
     }
 
     /// The bytes it takes in a message.
@@ -117,6 +110,19 @@ impl Part {
     /// A part with nothing but content.
     pub fn new(content: PartContent) -> Self {
         Self { content, media_type: None, filename: None, metadata: Map::new() }
+    }
+
+    /// Its content as bytes: text, decoded base64, or JSON. Of a URL it is the JSON of the part.
+    pub fn bytes(&self) -> Cow<'_, [u8]> {
+        match &self.content {
+            PartContent::Text(text) => text.as_bytes().into(),
+            PartContent::Url(_) => serde_json::to_vec(self).unwrap_or_default().into(),
+            PartContent::Raw(raw) => match STANDARD.decode(raw) {
+                Ok(bytes) => bytes.into(),
+                Err(_) => raw.as_bytes().into(),
+            },
+            PartContent::Data(data) => data.to_string().into_bytes().into(),
+        }
     }
 }
 
@@ -168,6 +174,141 @@ pub enum PartContent {
     Raw(String),
     /// The URL of the content.
     Url(String),
+}
+
+/// The media type of content that grows by parts.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ContentType {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kind: Option<ContentKind>,
+    /// That of the first part that names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    named: Option<String>,
+}
+
+/// What the parts of an artifact are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum ContentKind {
+    Texts,
+    Raw,
+    /// One JSON value.
+    Json,
+    /// One URL.
+    Link,
+    Mixed,
+}
+
+impl ContentType {
+    fn add(&mut self, part: &Part) {
+        let kind = match (self.kind, &part.content) {
+            (None | Some(ContentKind::Texts), PartContent::Text(_)) => ContentKind::Texts,
+            (None | Some(ContentKind::Raw), PartContent::Raw(_)) => ContentKind::Raw,
+            (None, PartContent::Data(_)) => ContentKind::Json,
+            (None, PartContent::Url(_)) => ContentKind::Link,
+            _ => ContentKind::Mixed,
+        };
+        self.kind = Some(kind);
+        self.named = self.named.take().or_else(|| part.media_type.clone());
+    }
+
+    /// The type that a part names, or else that of the kind. No part names the type of a mixture or of a link.
+    fn media_type(&self) -> String {
+        let named = |default: &str| self.named.clone().unwrap_or_else(|| default.to_owned());
+        match self.kind {
+            None | Some(ContentKind::Texts) => named("text/plain"),
+            Some(ContentKind::Raw) => named("application/octet-stream"),
+            Some(ContentKind::Json) => named("application/json"),
+            Some(ContentKind::Link) => "application/json".to_owned(),
+            Some(ContentKind::Mixed) => "application/octet-stream".to_owned(),
+        }
+    }
+}
+
+/// The description of an artifact that grows by parts: what [`Artifact::content`] returns of the whole.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GrowingContent {
+    #[serde(flatten)]
+    media_type: ContentType,
+    #[serde(flatten)]
+    digest: GrowingDigest,
+}
+
+impl GrowingContent {
+    /// Adds a part at the end.
+    pub fn add(&mut self, part: &Part) {
+        self.media_type.add(part);
+        self.digest.add(&part.bytes());
+    }
+
+    /// The media type so far.
+    pub fn media_type(&self) -> String {
+        self.media_type.media_type()
+    }
+
+    /// The digest so far, and the number of bytes.
+    pub fn digest(&self) -> (Digest, u64) {
+        self.digest.digest()
+    }
+}
+
+/// The SHA-256 of content that grows. It is stored as the state of the hash and the number of bytes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct GrowingDigest {
+    #[serde(rename = "sha256", default, skip_serializing_if = "String::is_empty")]
+    state: String,
+    bytes: u64,
+}
+
+impl GrowingDigest {
+    fn hash(&self) -> Sha256 {
+        let state = STANDARD.decode(&self.state).ok();
+        let state = state.and_then(|state| SerializedState::<Sha256>::try_from(state.as_slice()).ok());
+        state.and_then(|state| Sha256::deserialize(&state).ok()).unwrap_or_default()
+    }
+
+    /// Adds bytes at the end.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.state = STANDARD.encode(self.hash().chain_update(bytes).serialize());
+        self.bytes += bytes.len() as u64;
+    }
+
+    /// The digest so far, and the number of bytes.
+    pub fn digest(&self) -> (Digest, u64) {
+        (Digest::from(<[u8; 32]>::from(self.hash().finalize())), self.bytes)
+    }
+}
+
+/// An artifact of a task, or a piece of one (A2A §4.2.2).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ArtifactChunk {
+    /// The artifact, or the parts to add to it.
+    pub artifact: Artifact,
+    /// Whether the parts are added to the artifact of the same id.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub append: bool,
+    /// Whether no piece follows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub last_chunk: bool,
+}
+
+impl ArtifactChunk {
+    /// A whole artifact in one piece.
+    pub fn whole(artifact: Artifact) -> Self {
+        Self { artifact, append: false, last_chunk: true }
+    }
+}
+
+/// The artifacts that `chunks` make.
+pub fn assemble(chunks: impl IntoIterator<Item = ArtifactChunk>) -> Vec<Artifact> {
+    let mut artifacts = Vec::new();
+    for ArtifactChunk { artifact, append, .. } in chunks {
+        merge(&mut artifacts, artifact, append);
+    }
+    artifacts
 }
 
 /// Adds a chunk to a task's artifacts: `append` joins the parts to the artifact of the same id, else it replaces
@@ -235,6 +376,50 @@ impl From<AnyRef> for ArtifactRef {
                 Err(_) => Self { name: Some(text), sha256: None, media_type: None, extra: Map::new() },
             },
             AnyRef::Full { name, sha256, media_type, extra } => Self { name, sha256, media_type, extra },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_grows_with_the_content_and_survives_storage() {
+        let text = "abc".repeat(100);
+        for size in [1, 7, 64, 65, 300] {
+            let mut growing = GrowingDigest::default();
+            for piece in text.as_bytes().chunks(size) {
+                growing.add(piece);
+                let stored = serde_json::to_string(&growing).unwrap();
+                growing = serde_json::from_str(&stored).unwrap();
+            }
+            assert_eq!(growing.digest(), (Digest::of(text.as_bytes()), 300));
+        }
+        assert_eq!(GrowingDigest::default().digest(), (Digest::of(b""), 0));
+    }
+
+    #[test]
+    fn growing_content_is_described_like_the_whole() {
+        let part = |content| Part { media_type: Some("x/y".into()), ..Part::new(content) };
+        let text = || part(PartContent::Text("a".into()));
+        let raw = || Part::new(PartContent::Raw(STANDARD.encode([0, 255])));
+        let json = || Part::new(PartContent::Data(serde_json::json!({ "a": 1 })));
+        let url = || part(PartContent::Url("http://a.example".into()));
+        for (parts, media_type) in [
+            (vec![], "text/plain"),
+            (vec![text(), text()], "x/y"),
+            (vec![raw(), raw()], "application/octet-stream"),
+            (vec![json()], "application/json"),
+            (vec![json(), json()], "application/octet-stream"),
+            (vec![url()], "application/json"),
+            (vec![text(), raw(), url()], "application/octet-stream"),
+        ] {
+            let mut growing = GrowingContent::default();
+            parts.iter().for_each(|part| growing.add(part));
+            let (content, named) = Artifact { parts, ..Artifact::text("a", "", "") }.content();
+            assert_eq!((named.as_str(), growing.media_type().as_str()), (media_type, media_type));
+            assert_eq!(growing.digest(), (Digest::of(&content), content.len() as u64));
         }
     }
 }

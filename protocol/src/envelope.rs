@@ -159,11 +159,7 @@ impl Envelope {
 
     /// The agents that its work has passed through: an award carries them with its task.
     pub fn agents_on_path(&self) -> &[AgentId] {
-        match &self.payload {
-            Payload::Award(award) => &award.task.path,
-            #[expect(clippy::wildcard_enum_match_arm, reason = "every other message carries its path itself")]
-            _ => &self.path,
-        }
+        if let Payload::Award(award) = &self.payload { &award.task.path } else { &self.path }
     }
 
     /// The bytes for the wire.

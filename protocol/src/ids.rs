@@ -147,6 +147,12 @@ impl AgentId {
 #[serde(try_from = "String")]
 pub struct Digest([u8; 32]);
 
+impl From<[u8; 32]> for Digest {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
 impl Digest {
     /// The digest of `content`.
     pub fn of(content: &[u8]) -> Self {

@@ -2,7 +2,7 @@
 
 use crate::{
     a2a::message::Message,
-    artifact::{Artifact, ArtifactRef},
+    artifact::{self, Artifact, ArtifactChunk, ArtifactRef},
     bid::{Cost, Eta, Fraction},
     ids::{Capability, QuestionId, TaskId},
     principal::Principal,
@@ -159,6 +159,39 @@ impl Payload {
         }
     }
 
+    /// Adds chunks of artifacts: to an update as they are, to a request or response the artifacts that they make, if `only`
+    /// is empty or names them.
+    pub fn add_chunks(&mut self, chunks: Vec<ArtifactChunk>, only: &[String]) {
+        let assembled = |chunks| {
+            let mut artifacts = artifact::assemble(chunks);
+            artifacts.retain(|artifact| only.is_empty() || only.contains(&artifact.artifact_id));
+            artifacts
+        };
+        match self {
+            Self::TaskUpdate(p) => {
+                let mut chunks = chunks.into_iter();
+                if let Some(ArtifactChunk { artifact, append, last_chunk }) = chunks.next() {
+                    (p.artifact, p.append, p.last_chunk) = (Some(artifact), append, last_chunk);
+                }
+                p.chunks = chunks.collect();
+            }
+            Self::TaskResponse(p) => p.artifacts = assembled(chunks),
+            Self::TaskRequest(p) => drop(p.inline_artifacts.splice(..0, assembled(chunks))),
+            Self::HelpRequest(p) => drop(p.inline_artifacts.splice(..0, assembled(chunks))),
+            Self::HelpResponse(_)
+            | Self::Broadcast(_)
+            | Self::TaskCancel(_)
+            | Self::TaskAnswer(_)
+            | Self::Cfp(_)
+            | Self::Bid(_)
+            | Self::NoBid(_)
+            | Self::Award(_)
+            | Self::AwardAccept(_)
+            | Self::AwardDecline(_)
+            | Self::Reject(_) => {}
+        }
+    }
+
     /// The content as JSON, without its kind.
     pub fn to_json(&self) -> Value {
         serde_json::json!(PayloadContent(self))
@@ -270,6 +303,12 @@ payload! {
         /// Whether no piece follows.
         => #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         last_chunk: bool,
+        /// Results or pieces that follow `artifact`; between agents.
+        => #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        chunks: Vec<ArtifactChunk>,
+        /// Whether the pieces of all earlier updates no longer count; between agents.
+        => #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        restarts: bool,
     }
 }
 
@@ -285,9 +324,12 @@ payload! {
         /// The award it was done under.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         epoch: Option<Epoch>,
-        /// All results.
+        /// All results, unless `chunks` is given.
         => #[serde(default, skip_serializing_if = "Vec::is_empty")]
         artifacts: Vec<Artifact>,
+        /// The number of pieces in the updates, which hold all results; between agents.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        chunks: Option<u64>,
         /// For people: a summary, or the reason.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
@@ -324,6 +366,31 @@ payload! {
         /// The answer as an A2A client sent it, with all its parts.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<Box<Message>>,
+    }
+}
+
+impl TaskUpdate {
+    /// An update without news: a sign of life.
+    pub fn new(task_id: TaskId, seq: Seq, epoch: Option<Epoch>) -> Self {
+        Self {
+            task_id,
+            seq,
+            epoch,
+            status: None,
+            artifact: None,
+            append: false,
+            last_chunk: false,
+            chunks: Vec::new(),
+            restarts: false,
+            extra: Map::new(),
+        }
+    }
+
+    /// Its pieces, in order.
+    pub fn into_chunks(self) -> impl Iterator<Item = ArtifactChunk> {
+        let (append, last_chunk) = (self.append, self.last_chunk);
+        let first = self.artifact.map(|artifact| ArtifactChunk { artifact, append, last_chunk });
+        first.into_iter().chain(self.chunks)
     }
 }
 

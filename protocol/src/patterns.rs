@@ -5,6 +5,7 @@
 
 pub mod effect;
 pub mod ownership;
+mod progress;
 pub mod turn;
 
 pub mod broadcast;
@@ -17,7 +18,10 @@ pub mod open_task;
 pub mod reaction;
 pub mod redelivery;
 
-pub use effect::{Effect, Outcome, OutgoingMessage, OutgoingSignal, TimerAt, Update};
+pub use effect::{
+    ChunkRange, Effect, Outcome, OutgoingMessage, OutgoingSignal, ProducedArtifact, RecordedArtifacts,
+    TimerAt, Update,
+};
 
 use crate::{
     card::Card,

@@ -182,8 +182,8 @@ pub struct Task {
     pub changed_at: WallTime,
     /// When it was accepted.
     pub created_at: WallTime,
-    /// What has been produced so far.
-    #[serde(default)]
+    /// What has been produced so far. The stored row has none: the chunks are records of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
     /// The messages since it began: questions and answers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -103,7 +103,8 @@ async fn a_large_result_arrives_despite_kills() {
 
 #[tokio::test]
 async fn a_result_that_the_requester_cannot_take_fails_the_task_at_once() {
-    let small = "mesh: { limits: { maxArtifactBytes: 300000 }, auction: { rounds: 1, leaseMs: 20000, acceptMs: 10000 } }\n";
+    // No piece of the result fits into a message, and the whole is larger than an artifact.
+    let small = "mesh: { limits: { maxBodyBytes: 65536, maxArtifactBytes: 300000 }, auction: { rounds: 1, leaseMs: 20000, acceptMs: 10000 } }\n";
     let (cluster, manager, writer) = two_processes(small).await;
     open(&cluster);
     let task = manager.agent("manager-01").ask(write("t-1")).await;

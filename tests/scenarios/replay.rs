@@ -45,6 +45,7 @@ async fn a_journal_with_an_effect_that_no_event_caused_does_not_replay() {
         closes: Vec::new(),
         effects: step.effects,
         origin: None,
+        state: None,
     };
     let bytes = serde_json::to_vec(&forged).unwrap();
     let batch =

@@ -2,7 +2,7 @@
 //! results of tasks of which the board was told.
 
 use crate::{
-    content,
+    chunks, content,
     records::{TaskRow, keys},
 };
 use bytes::Bytes;
@@ -135,16 +135,17 @@ pub fn read(
         let tokens = record.key.tokens();
         let [_, _, _, task, owner] = tokens.as_slice() else { continue };
         let Some(row) = store.latest(&Key::new(&[me.as_str(), "task", task, owner]))? else { continue };
-        let TaskRow { task, .. } = content::decode(me, store, &row.value)?;
-        let is_visible = task.is_visible_to(by);
+        let row: TaskRow = content::decode(me, store, &row.value)?;
+        let is_visible = row.task.is_visible_to(by);
         if let Some(uploaded) = uploaded.clone().filter(|_| is_visible) {
             return upload(uploaded);
         }
-        let mut results = task.artifacts.iter().map(Artifact::content);
-        if record.value == SHARED
-            && (is_visible || signal::may_see(by))
-            && let Some((content, media_type)) = results.find(|(content, _)| Digest::of(content) == *digest)
-        {
+        if record.value != SHARED || !(is_visible || signal::may_see(by)) {
+            continue;
+        }
+        let results = chunks::artifacts_of(store, me, &row, Revision::MAX)?;
+        let mut results = results.iter().map(Artifact::content);
+        if let Some((content, media_type)) = results.find(|(content, _)| Digest::of(content) == *digest) {
             return Ok(StoredArtifact { content: content.into(), media_type: Some(media_type) });
         }
     }

@@ -1,18 +1,22 @@
 //! Texts over [`INLINE_CONTENT_BYTES`] are stored once, by digest, and records refer to them (DESIGN §4). Patterns do not
 //! see the difference.
 
-use crate::records::keys;
+use crate::records::{Step, keys};
 use bytes::Bytes;
 use protocol::{
+    artifact::ArtifactChunk,
     ids::{AgentId, Digest},
     limits::INLINE_CONTENT_BYTES,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
-use store_types::{Error, Snapshot, Write};
+use std::collections::{BTreeMap, BTreeSet};
+use store_types::{Error, Key, Snapshot, Write};
 
 const MARK: &str = "$content";
+
+/// The member of a mark that is the key of a chunk's record.
+const CHUNK: &str = "chunk";
 
 /// The first byte of a record that refers to content elsewhere; any other is plain JSON and begins with `{`.
 const REFERRING: u8 = b'@';
@@ -28,13 +32,34 @@ pub fn encode<T: Serialize>(
     writes: &mut Vec<Write>,
     kept: &mut BTreeSet<Digest>,
 ) -> Result<Bytes, Error> {
+    encode_with(me, record, &BTreeMap::new(), writes, kept)
+}
+
+/// Encodes a step. Artifacts whose JSON is in `chunks` are not repeated: the step refers to their records.
+pub(crate) fn encode_step(
+    me: &AgentId,
+    step: &Step,
+    chunks: &BTreeMap<String, Key>,
+    writes: &mut Vec<Write>,
+    kept: &mut BTreeSet<Digest>,
+) -> Result<Bytes, Error> {
+    encode_with(me, step, chunks, writes, kept)
+}
+
+fn encode_with<T: Serialize>(
+    me: &AgentId,
+    record: &T,
+    chunks: &BTreeMap<String, Key>,
+    writes: &mut Vec<Write>,
+    kept: &mut BTreeSet<Digest>,
+) -> Result<Bytes, Error> {
     let refused = |error: serde_json::Error| Error::Refused(format!("a record can't be written: {error}"));
     let bytes = serde_json::to_vec(record).map_err(refused)?;
     if bytes.len() <= INLINE_CONTENT_BYTES {
         return Ok(bytes.into());
     }
     let mut value: Value = serde_json::from_slice(&bytes).map_err(refused)?;
-    if !take_out(me, &mut value, writes, kept) {
+    if !take_out(me, &mut value, chunks, writes, kept) {
         return Ok(bytes.into());
     }
     let mut referring = vec![REFERRING];
@@ -43,7 +68,17 @@ pub fn encode<T: Serialize>(
 }
 
 /// Replaces large texts by references; returns whether there were any.
-fn take_out(me: &AgentId, value: &mut Value, writes: &mut Vec<Write>, kept: &mut BTreeSet<Digest>) -> bool {
+fn take_out(
+    me: &AgentId,
+    value: &mut Value,
+    chunks: &BTreeMap<String, Key>,
+    writes: &mut Vec<Write>,
+    kept: &mut BTreeSet<Digest>,
+) -> bool {
+    if let Some(key) = chunk_of(value, chunks) {
+        *value = json!({ MARK: { CHUNK: key.as_str() } });
+        return true;
+    }
     match value {
         Value::String(text) if text.len() > INLINE_CONTENT_BYTES => {
             let digest = Digest::of(text.as_bytes());
@@ -56,12 +91,12 @@ fn take_out(me: &AgentId, value: &mut Value, writes: &mut Vec<Write>, kept: &mut
         }
         Value::Array(items) => {
             let mut taken = false;
-            items.iter_mut().for_each(|item| taken |= take_out(me, item, writes, kept));
+            items.iter_mut().for_each(|item| taken |= take_out(me, item, chunks, writes, kept));
             taken
         }
         Value::Object(members) => {
             let mut taken = false;
-            members.values_mut().for_each(|member| taken |= take_out(me, member, writes, kept));
+            members.values_mut().for_each(|member| taken |= take_out(me, member, chunks, writes, kept));
             let looks_taken = members.len() == 1 && members.contains_key(MARK);
             if looks_taken {
                 *value = json!({ MARK: { "literally": value.take() } });
@@ -70,6 +105,14 @@ fn take_out(me: &AgentId, value: &mut Value, writes: &mut Vec<Write>, kept: &mut
         }
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
+}
+
+/// The key of the chunk whose artifact `value` is.
+fn chunk_of<'a>(value: &Value, chunks: &'a BTreeMap<String, Key>) -> Option<&'a Key> {
+    if chunks.is_empty() || !value.as_object()?.contains_key("artifactId") {
+        return None;
+    }
+    chunks.get(&value.to_string())
 }
 
 /// Calls `each` with the digest of all content that the record in `bytes` refers to; an unreadable record refers to none.
@@ -100,18 +143,21 @@ fn visit(value: &Value, each: &mut impl FnMut(Digest)) {
 /// Decodes the record in `bytes` without its content, for members that are always short.
 pub fn outline<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     let plain = bytes.strip_prefix(&[REFERRING]).unwrap_or(bytes);
-    serde_json::from_slice(plain).map_err(|error| Error::Refused(format!("a record can't be read: {error}")))
+    serde_json::from_slice(plain).map_err(damaged)
 }
 
 /// Decodes the record in `bytes` with its content.
 pub fn decode<T: DeserializeOwned>(me: &AgentId, store: &dyn Snapshot, bytes: &[u8]) -> Result<T, Error> {
-    let damaged = |error: serde_json::Error| Error::Refused(format!("a record can't be read: {error}"));
     let Some((&REFERRING, referring)) = bytes.split_first() else {
         return serde_json::from_slice(bytes).map_err(damaged);
     };
     let mut value: Value = serde_json::from_slice(referring).map_err(damaged)?;
     put_back(me, store, &mut value)?;
     serde_json::from_value(value).map_err(damaged)
+}
+
+fn damaged(error: serde_json::Error) -> Error {
+    Error::Refused(format!("a record can't be read: {error}"))
 }
 
 fn put_back(me: &AgentId, store: &dyn Snapshot, value: &mut Value) -> Result<(), Error> {
@@ -123,6 +169,15 @@ fn put_back(me: &AgentId, store: &dyn Snapshot, value: &mut Value) -> Result<(),
                     .latest(&key)?
                     .ok_or_else(|| Error::Refused(format!("the content {key} is missing")))?;
                 *value = Value::String(String::from_utf8_lossy(&record.value).into_owned());
+                Ok(())
+            }
+            Some(ContentMark::Chunk(key)) => {
+                *value = match store.latest(&key)? {
+                    Some(record) => decode::<ArtifactChunk>(me, store, &record.value)
+                        .and_then(|chunk| serde_json::to_value(chunk.artifact).map_err(damaged))?,
+                    // The task has been deleted.
+                    None => json!({ "artifactId": "deleted", "parts": [] }),
+                };
                 Ok(())
             }
             Some(ContentMark::Literally(literal)) => {
@@ -139,6 +194,7 @@ fn put_back(me: &AgentId, store: &dyn Snapshot, value: &mut Value) -> Result<(),
 
 enum ContentMark {
     Content(Digest),
+    Chunk(Key),
     Literally(Value),
 }
 
@@ -149,6 +205,9 @@ fn mark(members: &mut Map<String, Value>) -> Option<ContentMark> {
     let marked = members.get_mut(MARK)?;
     if let Some(text) = marked.as_str() {
         return Digest::parse(text).ok().map(ContentMark::Content);
+    }
+    if let Some(key) = marked.get(CHUNK).and_then(Value::as_str) {
+        return Some(ContentMark::Chunk(Key::stored(key)));
     }
     marked.get_mut("literally").map(|literal| ContentMark::Literally(literal.take()))
 }

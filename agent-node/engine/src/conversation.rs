@@ -12,13 +12,15 @@ pub(crate) use step::{AdvanceResult, DecidedStep, InstantBrain, StepContext, Ste
 
 use crate::{
     Ack, ReplyTo,
+    chunks::ChunkLog,
     faults::{self, PlantedFault},
-    records::{ConversationState, EffectKey, OpenEffect, SealedReceipt, TaskRow},
+    records::{EffectKey, OpenEffect, SealedReceipt, TaskRow},
+    states::{RecordedState, StateRow},
 };
 use origin::Origin;
 use parked::RecordedTask;
 use protocol::{
-    ids::{ConversationId, Digest, EffectId, ThreadId},
+    ids::{AgentId, ConversationId, Digest, EffectId, ThreadId},
     patterns::{AnyLabel, AnyPattern, Effect, Event, EventKind},
     signal::Cursor,
     task::TaskState,
@@ -121,7 +123,7 @@ pub(crate) struct Conversation {
     uncommitted: Vec<HandledEvent>,
     /// The uncommitted events that the agent produced itself; they are queued again if the commit fails.
     deferred: Vec<(EventKind, Option<EffectKey>)>,
-    recorded_state: Option<ConversationState>,
+    state_row: Option<StateRow>,
     stored_content: BTreeSet<Digest>,
     restarted: Vec<EffectKey>,
     recorded_task: Option<TaskRow>,
@@ -154,34 +156,32 @@ impl Conversation {
             first: 0,
             uncommitted: Vec::new(),
             deferred: Vec::new(),
-            recorded_state: None,
+            state_row: None,
             stored_content: BTreeSet::new(),
             restarted: Vec::new(),
             recorded_task: None,
         }
     }
 
-    /// The conversation as the store holds it: `first` and `head` are the revisions of its journal's first and last record,
-    /// `step` is the last recorded step.
+    /// The conversation as the store holds it. `first` is the revision of its journal's first record.
     pub(crate) fn restore(
         id: ConversationId,
-        state: ConversationState,
+        RecordedState { state, row, step, head }: RecordedState,
         task: Option<TaskRow>,
-        (first, head): (Revision, Revision),
-        step: u64,
+        first: Revision,
     ) -> Self {
         let ended =
             state.has_ended.then(|| task.as_ref().map_or(TaskState::Completed, |row| row.task.status.state));
         Self {
-            open: state.open.clone(),
-            labels: state.labels.clone(),
+            open: state.open,
+            labels: state.labels,
             traced_step: if ended.is_some() { step } else { 0 },
             ended,
             step,
             head,
             first,
             recorded_task: task.clone(),
-            recorded_state: Some(state.clone()),
+            state_row: Some(row),
             trace: state.trace,
             thread: state.thread,
             ..Self::open(id, state.pattern, task, None)
@@ -245,6 +245,14 @@ impl Conversation {
         self.queue.pop_front().map(|fenced| (fenced, why))
     }
 
+    /// Where the chunks of its artifacts are.
+    pub(crate) fn chunk_log(&self, me: &AgentId) -> ChunkLog {
+        match &self.task {
+            Some(row) => ChunkLog::of_task(me, row),
+            None => ChunkLog::of_conversation(me, &self.id),
+        }
+    }
+
     /// Why the pattern refuses a message: it is a report under an award that is not in force.
     fn why_fenced(&self, queued: &QueuedEvent) -> Option<String> {
         #[expect(clippy::wildcard_enum_match_arm, reason = "only messages are fenced")]
@@ -293,7 +301,6 @@ impl Conversation {
 mod tests {
     use super::*;
     use protocol::{
-        ids::AgentId,
         message::Payload,
         patterns::AnyTimer,
         time::{NodeTime, WallTime},
@@ -315,7 +322,8 @@ mod tests {
             conversation.is_committing = false;
             conversation.queue.push_back(QueuedEvent::from_inside(what, closes));
             let (at, wall, records) = (NodeTime(0), WallTime(0), &BTreeMap::new());
-            conversation.advance(StepContext { me: &me, at, wall, records, brain: None }, false)
+            let store = &store_types::MemoryState::default();
+            conversation.advance(StepContext { me: &me, at, wall, records, store, brain: None }, false)
         };
         assert!(matches!(next(EventKind::Started, None), AdvanceResult::Commit(_)));
         let label = AnyLabel::Delegation(protocol::patterns::delegation::DelegationLabel::Update);

@@ -95,6 +95,7 @@ impl Agent {
             path: Vec::new(),
             expires: Some(cfp.bid_by),
             payload,
+            recorded: None,
         };
         let (Ok(none), Ok(message_id)) = (ConversationId::parse("bid"), MessageId::parse(&cx.world.uuid()))
         else {

@@ -49,9 +49,12 @@ mod testing;
 pub mod faults;
 
 pub mod artifacts;
+pub mod chunks;
 pub mod content;
+pub mod object_change;
 pub mod records;
 pub mod replay;
+pub mod states;
 pub mod tasks;
 
 pub use agent::{Agent, EngineConfig};

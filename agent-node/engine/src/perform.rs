@@ -10,9 +10,11 @@ use crate::{
     timers::TimerPurpose,
 };
 use protocol::{
+    artifact,
     ids::{Address, AgentId, ConversationId, EffectId},
-    patterns::{AnyTimer, Effect, EventKind, TimerAt},
+    patterns::{AnyTimer, Effect, EventKind, OutgoingMessage, TimerAt, turn::Prompt},
     principal::Principal,
+    problem::Problem,
     task::OpenTaskKey,
     trace::{SpanName, TRACEPARENT},
 };
@@ -41,8 +43,11 @@ impl Agent {
         let at = conversation.open.get(&key).map_or_else(|| cx.wall(), |open| open.at);
         match effect {
             Effect::Send(message) => {
-                let thread = conversation.thread.clone();
-                let envelope = envelope::envelope(&self.me, id, thread, key, message, at);
+                let complete = envelope::complete(&self.me, conversation, key, message, at, cx.store);
+                let envelope = match complete {
+                    Ok(envelope) => envelope,
+                    Err(error) => return self.not_sent(id, key, message, Problem::from(error)),
+                };
                 let to = self.recipient(&message.to);
                 let best_effort = message.payload.kind().is_best_effort();
                 let trace = below(SpanName::Message(&envelope.message_id));
@@ -60,7 +65,20 @@ impl Agent {
                 let message = OutgoingEnvelope { label, to, envelope, best_effort, is_redelivery, trace };
                 self.send((id.clone(), key), message, cx);
             }
-            Effect::RunTurn { prompt, deadline, .. } => self.run_turn(id, key, prompt, *deadline, cx),
+            Effect::RunTurn { turn, prompt, deadline, produced } => {
+                let log = conversation.chunk_log(&self.me);
+                match log.read_all(cx.store, *produced) {
+                    Ok(chunks) => {
+                        let produced = artifact::assemble(chunks);
+                        let prompt = Prompt { produced, ..prompt.as_ref().clone() };
+                        self.run_turn(id, key, prompt, *deadline, cx);
+                    }
+                    Err(error) => {
+                        let reason = format!("what was produced so far can't be read: {error}");
+                        self.queue_event(id, Some(key), EventKind::TurnFailed { turn: *turn, reason });
+                    }
+                }
+            }
             Effect::Publish { signal } => {
                 let name = effect_id.to_string();
                 let trace = below(SpanName::Effect(&name));
@@ -105,6 +123,15 @@ impl Agent {
             | Effect::Assign { .. }
             | Effect::Finish(_) => {}
         }
+    }
+
+    /// The chunks of a message can't be read: it is given up.
+    fn not_sent(&mut self, id: &ConversationId, key: EffectKey, message: &OutgoingMessage, problem: Problem) {
+        tracing::warn!(agent = %self.me, conversation = %id, %problem, "message given up");
+        let (label, to) = (message.label.clone(), self.recipient(&message.to));
+        let reason = problem.reason.code().to_owned();
+        let what = EventKind::Undelivered { label, to, reason, message: problem.message };
+        self.queue_event(id, Some(key), what);
     }
 
     /// Sets a pattern's timer.

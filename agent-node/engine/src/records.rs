@@ -4,10 +4,10 @@ pub mod keys;
 pub mod lists;
 pub(crate) mod scan;
 
-use crate::origin::Origin;
+use crate::{object_change::ObjectChange, origin::Origin};
 use protocol::{
     ids::{AgentId, ConversationId, Digest, MessageId, TaskId, ThreadId},
-    patterns::{AnyPattern, Effect, Event},
+    patterns::{AnyPattern, ChunkRange, Effect, Event},
     principal::Principal,
     task::{Status, Task, TaskSpec, TaskState},
     time::{NodeTime, WallTime},
@@ -35,6 +35,9 @@ pub struct Step {
     /// The effects, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<Effect>,
+    /// What the state differs in from its row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<ObjectChange>,
 }
 
 /// The times of a step's events.
@@ -250,6 +253,9 @@ pub struct TaskRow {
     /// the board was told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<Digest>,
+    /// The chunks of its artifacts that count; all, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunks: Option<ChunkRange>,
     /// When it ended, on the node's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<NodeTime>,
@@ -272,6 +278,6 @@ impl TaskRow {
             is_message: false,
             spec,
         };
-        Self { task, asked, epoch: None, references: Vec::new(), ended_at: None }
+        Self { task, asked, epoch: None, references: Vec::new(), chunks: None, ended_at: None }
     }
 }

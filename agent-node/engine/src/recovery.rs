@@ -10,9 +10,10 @@ use crate::{
     conversation::{Conversation, InternalEvent},
     faults::{self, PlantedFault},
     records::{
-        ConversationState, EffectKey, OpenEffect, StateOutline, Step, TaskRow, keys, lists,
+        EffectKey, OpenEffect, StateOutline, Step, TaskRow, keys, lists,
         scan::{conversation_id, every_readable},
     },
+    states,
 };
 use protocol::{
     ids::{AgentId, ConversationId},
@@ -209,14 +210,13 @@ impl Agent {
         let last = cx.store.latest(&journal)?;
         let step = last.as_ref().and_then(|last| content::outline::<StepOutline>(&last.value).ok());
         let by = Principal::Agent(self.me.clone());
-        let outcome =
-            Outcome { status, artifacts: Vec::new(), fulfilments: Default::default(), is_message: false };
         let step = Step {
             step: step.map_or(1, |last| last.step + 1),
             origin: None,
             events: vec![Event { at, wall, what: EventKind::Cancelled { by, reason: why } }],
             closes: Vec::new(),
-            effects: vec![Effect::Finish(outcome)],
+            effects: vec![Effect::Finish(Outcome::new(status))],
+            state: None,
         };
         let bytes = content::encode(&self.me, &step, &mut batch.writes, &mut Default::default())?;
         batch.writes.push(Write::Append(journal.clone(), bytes));
@@ -232,13 +232,10 @@ impl Agent {
         id: &ConversationId,
         store: &dyn Snapshot,
     ) -> Result<Option<Conversation>, Error> {
-        let Some(record) = store.latest(&keys::state(&self.me, id))? else { return Ok(None) };
-        let Some(journal) = store.latest(&keys::journal(&self.me, id))? else { return Ok(None) };
+        let Some(recorded) = states::load(store, &self.me, id)? else { return Ok(None) };
         let oldest = store.read(&Filter::Exactly(keys::journal(&self.me, id)), 0, 1)?;
-        let first = oldest.first().map_or(journal.revision, |record| record.revision);
-        let state: ConversationState = content::decode(&self.me, store, &record.value)?;
-        let step: Step = content::decode(&self.me, store, &journal.value)?;
-        let task = match &state.task {
+        let first = oldest.first().map_or(recorded.head, |record| record.revision);
+        let task = match &recorded.state.task {
             Some((task, owner)) => match store.latest(&keys::task(&self.me, task, owner))? {
                 // The row may belong to the conversation of a later award.
                 Some(row) => Some(content::decode::<TaskRow>(&self.me, store, &row.value)?)
@@ -247,7 +244,7 @@ impl Agent {
             },
             None => None,
         };
-        Ok(Some(Conversation::restore(id.clone(), state, task, (first, journal.revision), step.step)))
+        Ok(Some(Conversation::restore(id.clone(), recorded, task, first)))
     }
 
     pub(crate) fn insert_conversation(&mut self, id: ConversationId, conversation: Conversation) {

@@ -78,7 +78,7 @@ mod tests {
             let event = Event { at: NodeTime(0), wall: WallTime(0), what };
             let effects = pattern.on(&event);
             let closes = if step > 1 { vec![(0, EffectKey(1, 0))] } else { Vec::new() };
-            Step { step, origin: origin.take(), events: vec![event], closes, effects }
+            Step { step, origin: origin.take(), events: vec![event], closes, effects, state: None }
         };
         (1..).zip(happened).map(step).collect()
     }

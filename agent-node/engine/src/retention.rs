@@ -19,7 +19,7 @@ use crate::{
     faults::{self, PlantedFault},
     records::{StepTimes, keys, lists, scan},
     retention::{
-        state::{JournalSweep, SweepCommit, SweepStage},
+        state::{JournalSweep, PAGE, SweepCommit, SweepStage},
         sweeper::{SweepTopic, Sweeper},
     },
 };
@@ -77,24 +77,27 @@ impl Agent {
         let until = Some(sweeper.until(sweeper.keep_ms(topic)).0);
         let due = ListQuery { until, ..ListQuery::oldest(lists::by_age(&self.me, topic.token())) };
         let page = cx.store.list(&due, self.retention.page)?;
-        if page.len() < self.retention.page {
+        let (mut batch, mut is_last) = (Batch::default(), page.len() < self.retention.page);
+        for listed in page {
+            // The rest is in the next page, which begins here.
+            if batch.writes.len() >= PAGE || !sweeper.delete(topic, listed.key, &mut batch)? {
+                is_last = false;
+                break;
+            }
+        }
+        if is_last {
             self.retention.stage = SweepStage::Topic { at: at + 1 };
         }
-        let mut writes = Vec::new();
-        for listed in page {
-            sweeper.delete(topic, listed.key, &mut writes)?;
-        }
-        if writes.is_empty() {
+        if batch.writes.is_empty() {
             cx.out.push(Output::Continue);
             return Ok(());
         }
-        let deleted = SweepCommit::Records { records: writes.len() as u64 };
-        self.commit_sweep(writes, deleted, cx);
+        let deleted = SweepCommit::Records { records: batch.writes.len() as u64 };
+        self.commit_sweep(batch, deleted, cx);
         Ok(())
     }
 
-    fn commit_sweep(&mut self, writes: Vec<Write>, part: SweepCommit, cx: &mut Context<'_>) {
-        let batch = Batch { writes, expectations: Vec::new() };
+    fn commit_sweep(&mut self, batch: Batch, part: SweepCommit, cx: &mut Context<'_>) {
         self.commit(Lane::Progress, batch, PendingCommit::Sweep(part), cx);
     }
 
@@ -158,6 +161,7 @@ impl Agent {
             return Ok(());
         }
         let trims = ended.iter().map(|id| Write::Trim(keys::journal(&self.me, id), before)).collect();
+        let trims = Batch { writes: trims, expectations: Vec::new() };
         self.commit_sweep(trims, SweepCommit::Journals(sweep), cx);
         Ok(())
     }

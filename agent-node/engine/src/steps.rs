@@ -95,10 +95,10 @@ impl Agent {
     fn decide(&mut self, id: &ConversationId, force: bool, cx: &mut Context<'_>) -> Option<Box<DecidedStep>> {
         self.refuse_fenced(id, cx);
         self.leave_row_to_later_claim(id);
-        let (at, wall) = (cx.world.now(), cx.wall());
+        let (me, at, wall, store) = (&self.me, cx.world.now(), cx.wall(), cx.store);
         let is_direct = self.config.is_direct;
         let brain = self.has_free_turn(id).then_some(InstantBrain { world: &*cx.world, is_direct });
-        let step_context = StepContext { me: &self.me, at, wall, records: &self.track_records, brain };
+        let step_context = StepContext { me, at, wall, records: &self.track_records, store, brain };
         match self.conversations.get_mut(id)?.advance(step_context, force) {
             AdvanceResult::Nothing => None,
             AdvanceResult::Deferred(waiters) => {

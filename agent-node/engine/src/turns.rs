@@ -20,7 +20,7 @@ impl Agent {
         &mut self,
         id: &ConversationId,
         effect: EffectKey,
-        prompt: &Prompt,
+        prompt: Prompt,
         deadline: Option<WallTime>,
         cx: &mut Context<'_>,
     ) {
@@ -32,7 +32,7 @@ impl Agent {
         let pattern = conversation.map(|conversation| &conversation.pattern);
         let turn = TurnStart {
             key: TurnKey { conversation: id.clone(), effect },
-            prompt: prompt.clone(),
+            prompt,
             deadline,
             trace,
             has_runner_up: pattern.is_some_and(AnyPattern::has_runner_up),

@@ -128,8 +128,8 @@ mod tests {
 
     async fn step(store: &SharedStore, me: &AgentId, effects: Vec<Effect>) -> Revision {
         let event = Event { at: NodeTime(0), wall: WallTime(0), what: EventKind::Started };
-        let step =
-            engine::records::Step { step: 1, origin: None, events: vec![event], closes: Vec::new(), effects };
+        let (events, closes) = (vec![event], Vec::new());
+        let step = engine::records::Step { step: 1, origin: None, events, closes, effects, state: None };
         let key = keys::journal(me, &row().task.conversation);
         let write = Write::Append(key, serde_json::to_vec(&step).unwrap().into());
         let batch = Batch { writes: vec![write], expectations: Vec::new() };
@@ -149,12 +149,7 @@ mod tests {
     #[actix::test]
     async fn a_task_whose_journal_is_trimmed_still_reports_its_end() {
         let (store, me) = (memory::new(), AgentId::parse("a").unwrap());
-        let outcome = Outcome {
-            status: row().task.status,
-            artifacts: Vec::new(),
-            fulfilments: Default::default(),
-            is_message: false,
-        };
+        let outcome = Outcome::new(row().task.status);
         let first = step(&store, &me, Vec::new()).await;
         let last = step(&store, &me, vec![Effect::Finish(outcome)]).await;
         let count = |text: String| text.matches("TASK_STATE_COMPLETED").count();

@@ -185,7 +185,7 @@ impl Handler<HasTold> for Pusher {
 
     fn handle(&mut self, _: HasTold, _: &mut Self::Context) -> bool {
         self.running.values().all(|underway| {
-            let row = tasks::find(self.store.as_ref(), &self.me, &underway.task, &underway.owner);
+            let row = tasks::row(self.store.as_ref(), &self.me, &underway.task, &underway.owner);
             // Of a task that is over there is an end to tell, even if its follower has not seen it yet.
             let is_over = row.is_ok_and(|row| row.is_some_and(|row| row.ended_at.is_some()));
             !is_over && !underway.is_telling.get()
@@ -272,7 +272,7 @@ struct Pushing {
 
 impl Pushing {
     async fn run(mut self) -> Result<(), Error> {
-        let found = tasks::find(self.store.as_ref(), &self.me, &self.webhook.task, &self.webhook.owner)?;
+        let found = tasks::row(self.store.as_ref(), &self.me, &self.webhook.task, &self.webhook.owner)?;
         let Some(row) = found else { return Ok(()) };
         let mut follow = self.follow(row)?;
         while !self.webhook.is_over {
@@ -337,6 +337,7 @@ impl Pushing {
             state: row.task.status.state,
             epoch: None,
             artifacts: row.task.artifacts,
+            chunks: None,
             message: row.task.status.message,
             extra: Default::default(),
         };

@@ -1,13 +1,15 @@
 //! The outcome of a message's conversation, for requests after its end.
 
+use super::row;
 use blackboard::store::{Error, Filter, Record, Revision, Store};
 use engine::{
-    content,
+    chunks, content,
     records::{Receipt, Step, keys},
 };
 use protocol::{
     ids::{AgentId, ConversationId},
     patterns::{Effect, Outcome},
+    principal::Principal,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -20,17 +22,28 @@ const RANGE_FACTOR: Revision = 4;
 const PAGE: usize = 64;
 
 /// The outcome of a message's conversation; null while it is open and after its journal has been deleted.
-pub fn conversation_outcome(store: &dyn Store, me: &AgentId, receipt: &Receipt) -> Result<Value, Error> {
+pub fn conversation_outcome(
+    store: &dyn Store,
+    me: &AgentId,
+    by: &Principal,
+    receipt: &Receipt,
+) -> Result<Value, Error> {
     let Some(conversation) = &receipt.conversation_id else { return Ok(Value::Null) };
     if is_open(store, me, conversation) {
         return Ok(Value::Null);
     }
-    Ok(last_outcome(store, me, conversation)?.map_or(Value::Null, |outcome| {
-        json!({
-            "state": outcome.status.state,
-            "message": outcome.status.message,
-            "artifacts": outcome.artifacts,
-        })
+    let Some(outcome) = last_outcome(store, me, conversation)? else { return Ok(Value::Null) };
+    let mut artifacts = outcome.artifacts;
+    if let Some(task) = receipt.task_id.as_ref().filter(|_| !outcome.chunks.is_empty())
+        && let Some(row) = row(store, me, task, by)?
+        && row.task.conversation == *conversation
+    {
+        artifacts = chunks::artifacts_of(store, me, &row, Revision::MAX)?;
+    }
+    Ok(json!({
+        "state": outcome.status.state,
+        "message": outcome.status.message,
+        "artifacts": artifacts,
     }))
 }
 
@@ -93,7 +106,6 @@ mod tests {
         ids::Digest,
         message::{self, MessageKind},
         patterns::{AnyPattern, Event, EventKind, broadcast::Broadcast},
-        principal::Principal,
         task::{Status, TaskState},
         time::{NodeTime, WallTime},
     };
@@ -154,17 +166,13 @@ mod tests {
     }
 
     fn finish(text: &str) -> Effect {
-        Effect::Finish(Outcome {
-            status: Status::new(TaskState::Completed, text),
-            artifacts: Vec::new(),
-            fulfilments: Default::default(),
-            is_message: false,
-        })
+        Effect::Finish(Outcome::new(Status::new(TaskState::Completed, text)))
     }
 
     fn line(step: u64, effects: Vec<Effect>) -> Write {
         let event = Event { at: NodeTime(0), wall: WallTime(0), what: EventKind::Started };
-        let step = Step { step, origin: None, events: vec![event], closes: Vec::new(), effects };
+        let (events, closes) = (vec![event], Vec::new());
+        let step = Step { step, origin: None, events, closes, effects, state: None };
         Write::Append(keys::journal(&me(), &conversation()), serde_json::to_vec(&step).unwrap().into())
     }
 
@@ -198,7 +206,7 @@ mod tests {
             extra: Default::default(),
         };
         let counting = CountingStore(store.clone(), AtomicUsize::new(0));
-        let answer = conversation_outcome(&counting, &me(), &receipt).unwrap();
+        let answer = conversation_outcome(&counting, &me(), &Principal::local_user(), &receipt).unwrap();
         (answer["message"].clone(), counting.1.into_inner())
     }
 

@@ -49,12 +49,7 @@ impl Broadcast {
             return Vec::new();
         }
         let status = Status::new(state, message);
-        vec![BroadcastEffect::Finish(Outcome {
-            status,
-            artifacts: Vec::new(),
-            fulfilments: Default::default(),
-            is_message: false,
-        })]
+        vec![BroadcastEffect::Finish(Outcome::new(status))]
     }
 }
 

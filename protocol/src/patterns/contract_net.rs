@@ -27,7 +27,7 @@ use super::{
 use crate::{
     envelope::Envelope,
     ids::{Address, AgentId},
-    message::{Epoch, MessageKind, Payload, Reject, Seq, TaskCancel, TaskUpdate},
+    message::{Epoch, MessageKind, Payload, Reject, Seq, TaskCancel, TaskResponse, TaskUpdate},
     principal::Principal,
     task::TaskState,
     time::{NodeTime, WallTime},
@@ -58,8 +58,10 @@ pub enum ContractNetLabel {
     Reject,
     /// The owner's answer, passed on to the winner.
     Answer,
-    /// A report to the requester.
+    /// A report to the requester, without chunks of artifacts.
     Update,
+    /// A report with chunks.
+    Chunks,
     /// The result to the requester.
     Response,
 }
@@ -161,6 +163,12 @@ struct ActiveAward {
     /// When the award is revoked: without acceptance, later without reports.
     patience_ends: NodeTime,
     applied: Seq,
+    /// The chunks in the applied updates.
+    #[serde(default)]
+    chunks: u64,
+    /// A response that counts more chunks than have arrived: it overtook a report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    result: Option<Box<TaskResponse>>,
     /// Updates that arrived before missing ones, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     early: Vec<TaskUpdate>,
@@ -436,6 +444,12 @@ impl Pattern for ContractNet {
             && self.ownership.has_ended()
         {
             return self.ownership.response_undelivered(reason, message);
+        }
+        if let EventKind::Delivered { label: ContractNetLabel::Chunks, .. } = &event.what {
+            return self.ownership.chunks_settled(true);
+        }
+        if let EventKind::Undelivered { label: ContractNetLabel::Chunks, .. } = &event.what {
+            return self.ownership.chunks_settled(false);
         }
         if self.ownership.has_ended() {
             return Vec::new();

@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     a2a::message::Message,
+    artifact::ArtifactChunk,
     ids::AgentId,
     message::{AwardAccept, AwardDecline, BUSY, MessageKind, Payload},
     principal::Principal,
@@ -70,7 +71,16 @@ pub struct Delegation {
     has_reported: bool,
     /// The outcome of awarded work, until the manager has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    unconfirmed: Option<Box<Outcome>>,
+    unconfirmed: Option<Box<UnconfirmedOutcome>>,
+}
+
+/// An outcome whose response, or a report before it, the manager may not have.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct UnconfirmedOutcome {
+    outcome: Outcome,
+    /// The responses whose delivery is not known yet. A second one follows if a report is given up.
+    responses: u32,
 }
 
 /// Why an award is declined.
@@ -190,7 +200,7 @@ impl Delegation {
         // Under an award the acceptance says the same.
         match self.ownership.is_awarded() {
             true => vec![DelegationEffect::Update(super::Update::Status(status))],
-            false => self.ownership.update(super::Update::Status(status)),
+            false => self.ownership.show_status(status),
         }
     }
 
@@ -215,13 +225,14 @@ impl Delegation {
             deadline: spec.deadline,
             accepted_modes: spec.accepted_modes.clone(),
         };
-        let produced = self.ownership.artifacts().to_vec();
         let first = || spec.contact.as_ref().map(|contact| Box::new(contact.message.clone()));
         let message = self.said.clone().or_else(first);
         let answers = self.pending.take_results();
         let epoch = self.ownership.epoch();
-        let prompt = Prompt { turn: self.turn, epoch, about, produced, answers, message };
-        DelegationEffect::RunTurn { turn: self.turn, prompt: Box::new(prompt), deadline: spec.deadline }
+        let prompt = Prompt { turn: self.turn, epoch, about, produced: Vec::new(), answers, message };
+        let produced = self.ownership.produced();
+        let (turn, prompt, deadline) = (self.turn, Box::new(prompt), spec.deadline);
+        DelegationEffect::RunTurn { turn, prompt, deadline, produced }
     }
 
     fn report(&mut self, updates: &[Progress]) -> Vec<DelegationEffect> {
@@ -233,8 +244,8 @@ impl Delegation {
                     effects.extend(self.ownership.status(TaskState::Working, message))
                 }
                 Progress::Artifact { artifact, append, last_chunk } => {
-                    let update = super::Update::Artifact { artifact, append, last_chunk };
-                    effects.extend(self.ownership.update(update));
+                    let chunk = ArtifactChunk { artifact, append, last_chunk };
+                    effects.extend(self.ownership.produce(chunk));
                 }
                 Progress::Signal { signal, subject, capability, mut refs } => {
                     refs.remove(ON_BEHALF_OF);
@@ -251,6 +262,7 @@ impl Delegation {
                 }
             }
         }
+        effects.extend(self.ownership.report_chunks(false));
         effects
     }
 
@@ -259,8 +271,7 @@ impl Delegation {
         match end {
             TurnEnd::Done { message } => {
                 let has_message = message.as_ref().is_some_and(|text| !text.trim().is_empty());
-                let has_artifact = self.ownership.artifacts().iter().any(|artifact| !artifact.is_empty());
-                if has_message || has_artifact {
+                if has_message || self.ownership.has_content() {
                     self.finish(TaskState::Completed, message.clone())
                 } else {
                     self.fail("done without a result: no artifact and no message".to_owned())
@@ -355,7 +366,7 @@ impl Delegation {
             && let Some(DelegationEffect::Finish(outcome)) =
                 effects.pop_if(|last| matches!(last, DelegationEffect::Finish(_)))
         {
-            self.unconfirmed = Some(Box::new(outcome));
+            self.unconfirmed = Some(Box::new(UnconfirmedOutcome { outcome, responses: 1 }));
         }
         effects
     }
@@ -370,37 +381,53 @@ impl Delegation {
         effects
     }
 
-    /// The effects of `event` while the manager's acknowledgement of the result is awaited.
+    /// The effects of `event` while the manager's acknowledgement of the result is awaited: of the response, and of the reports
+    /// with chunks, without which the response is incomplete.
     #[expect(clippy::wildcard_enum_match_arm, reason = "any other event changes nothing after the work")]
     fn confirm(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
-        let Some(mut outcome) = self.unconfirmed.take() else { return Vec::new() };
-        let (mut effects, mut is_confirmed) = (Vec::new(), true);
+        let Some(mut unconfirmed) = self.unconfirmed.take() else { return Vec::new() };
+        let UnconfirmedOutcome { outcome, responses } = unconfirmed.as_mut();
         let canceled = |outcome: &mut Outcome, why: String| {
             outcome.status = Status::new(TaskState::Canceled, why);
-            outcome.artifacts.clear();
+            (outcome.chunks, outcome.produced) = Default::default();
         };
+        let (mut effects, mut is_over) = (Vec::new(), false);
         match &event.what {
-            EventKind::Delivered { label: DelegationLabel::Response, .. } => {}
+            EventKind::Delivered { label: DelegationLabel::Response, .. } => {
+                *responses = responses.saturating_sub(1);
+            }
+            EventKind::Delivered { label: DelegationLabel::Chunks, .. } => {
+                effects = self.ownership.chunks_settled(true);
+            }
             EventKind::Undelivered { label, reason, message, .. }
                 if label.is_report() && *reason == Reason::Fenced.code() =>
             {
-                canceled(&mut outcome, format!("superseded: {message}"));
+                canceled(outcome, format!("superseded: {message}"));
+                is_over = true;
+            }
+            EventKind::Undelivered { label: DelegationLabel::Chunks, .. } => {
+                effects = self.ownership.chunks_settled(false);
+                *responses += u32::from(!effects.is_empty());
             }
             EventKind::Undelivered { label: DelegationLabel::Response, reason, message, .. } => {
                 effects = self.ownership.response_undelivered(reason, message);
+                is_over = true;
             }
-            EventKind::Cancelled { reason, .. } => canceled(&mut outcome, reason.clone()),
+            EventKind::Cancelled { reason, .. } => {
+                canceled(outcome, reason.clone());
+                is_over = true;
+            }
             EventKind::MessageReceived { by, envelope, .. } => {
-                match self.cancel_reason(by, &envelope.payload) {
-                    Some(reason) => canceled(&mut outcome, reason),
-                    None => is_confirmed = false,
+                if let Some(reason) = self.cancel_reason(by, &envelope.payload) {
+                    canceled(outcome, reason);
+                    is_over = true;
                 }
             }
-            _ => is_confirmed = false,
+            _ => {}
         }
-        match is_confirmed {
-            true => effects.push(DelegationEffect::Finish(*outcome)),
-            false => self.unconfirmed = Some(outcome),
+        match is_over || *responses == 0 && !self.ownership.has_reports_in_flight() {
+            true => effects.push(DelegationEffect::Finish(unconfirmed.outcome)),
+            false => self.unconfirmed = Some(unconfirmed),
         }
         effects
     }
@@ -431,7 +458,7 @@ impl Delegation {
         }
         let mut effects = self.stop(&why);
         effects.push(DelegationEffect::ClearTimer { timer: DelegationTimer::Deadline });
-        self.ownership.discard_artifacts();
+        effects.extend(self.ownership.discard_artifacts());
         let status = format!("{} could not do it: {why}", self.me);
         effects.extend(self.ownership.status(TaskState::Submitted, status));
         let (terms, ownership) = (self.auction_terms.clone(), self.ownership.clone());
@@ -485,7 +512,7 @@ impl Delegation {
         if let Payload::TaskUpdate(update) = payload {
             let Some(status) = self.pending.take_status(by, update) else { return Vec::new() };
             let mut effects = self.pending.show(&mut self.ownership);
-            effects.extend(self.ownership.update(super::Update::Status(status)));
+            effects.extend(self.ownership.show_status(status));
             return effects;
         }
         if !self.pending.take_answer(by, answers, payload) {
@@ -561,6 +588,14 @@ impl Pattern for Delegation {
             && self.ownership.has_ended()
         {
             return self.ownership.response_undelivered(reason, message);
+        }
+        if let EventKind::Delivered { label: DelegationLabel::Chunks, .. } = &event.what {
+            return self.ownership.chunks_settled(true);
+        }
+        if let EventKind::Undelivered { label: DelegationLabel::Chunks, reason, .. } = &event.what
+            && *reason != Reason::Fenced.code()
+        {
+            return self.ownership.chunks_settled(false);
         }
         if self.ownership.has_ended() {
             return Vec::new();

@@ -2,7 +2,7 @@
 
 use super::{AnyLabel, AnyTimer, turn::Prompt};
 use crate::{
-    artifact::Artifact,
+    artifact::{Artifact, ArtifactChunk},
     envelope::Envelope,
     ids::{Address, AgentId, Capability, ConversationId, Digest, MessageId, TaskId},
     message::{Epoch, Payload},
@@ -36,6 +36,9 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
         prompt: Box<Prompt>,
         /// When the turn must have ended, if before the node's own limit.
         deadline: Option<WallTime>,
+        /// What the prompt's `produced` holds when the turn starts.
+        #[serde(default, skip_serializing_if = "ChunkRange::is_default")]
+        produced: ChunkRange,
     },
     /// Stop the running turn of the brain; no event follows.
     StopTurn,
@@ -146,7 +149,9 @@ impl<L, T> Effect<L, T> {
         match self {
             Self::Send(message) => Effect::Send(message.map(label)),
             Self::Resend { label: old, envelope } => Effect::Resend { label: label(old), envelope },
-            Self::RunTurn { turn, prompt, deadline } => Effect::RunTurn { turn, prompt, deadline },
+            Self::RunTurn { turn, prompt, deadline, produced } => {
+                Effect::RunTurn { turn, prompt, deadline, produced }
+            }
             Self::StopTurn => Effect::StopTurn,
             Self::Publish { signal } => Effect::Publish { signal },
             Self::Claim { task, holder, lease } => Effect::Claim { task, holder, lease },
@@ -191,17 +196,67 @@ pub struct OutgoingMessage<L = AnyLabel> {
     /// The content.
     #[serde(flatten)]
     pub payload: Payload,
+    /// What is added to the content when it is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<RecordedArtifacts>,
+}
+
+/// Consecutive chunks of a task's artifacts, by their numbers. Their content is in the log of the task.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChunkRange {
+    /// The number of the first.
+    pub from: u64,
+    /// The number after the last.
+    pub to: u64,
+}
+
+impl ChunkRange {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether it has no chunk.
+    pub fn is_empty(&self) -> bool {
+        self.from >= self.to
+    }
+}
+
+/// A description of an artifact whose content is in the log of the task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProducedArtifact {
+    /// Unique within its task.
+    pub artifact_id: String,
+    /// The media type of its content ([`Artifact::content`]).
+    pub media_type: String,
+    /// The bytes of its content.
+    pub bytes: u64,
+    /// The digest of its content.
+    pub sha256: Digest,
+}
+
+/// Artifacts in the log of the task that go with a message. See [`Payload::add_chunks`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedArtifacts {
+    /// The chunks.
+    #[serde(flatten)]
+    pub chunks: ChunkRange,
+    /// The artifacts that are meant; all, if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub only: Vec<String>,
 }
 
 impl<L> OutgoingMessage<L> {
     /// A message to `to` that belongs to no conversation and answers nothing.
     pub fn new(label: L, to: Address, payload: Payload) -> Self {
-        Self { label, to, conversation: None, in_reply_to: None, path: Vec::new(), expires: None, payload }
+        let (conversation, in_reply_to, path, expires) = (None, None, Vec::new(), None);
+        Self { label, to, conversation, in_reply_to, path, expires, payload, recorded: None }
     }
 
     fn map<L2>(self, label: impl Fn(L) -> L2) -> OutgoingMessage<L2> {
-        let Self { label: old, to, conversation, in_reply_to, path, expires, payload } = self;
-        OutgoingMessage { label: label(old), to, conversation, in_reply_to, path, expires, payload }
+        let Self { label: old, to, conversation, in_reply_to, path, expires, payload, recorded } = self;
+        OutgoingMessage { label: label(old), to, conversation, in_reply_to, path, expires, payload, recorded }
     }
 }
 
@@ -285,12 +340,16 @@ pub enum Update {
     Status(Status),
     /// An artifact or a chunk of one.
     Artifact {
+        /// Counts the chunks of the conversation, from 0 without gaps.
+        number: u64,
         /// The artifact or chunk.
-        artifact: Artifact,
-        /// Whether it is appended to the artifact of the same id.
-        append: bool,
-        /// Whether it is the last chunk.
-        last_chunk: bool,
+        #[serde(flatten)]
+        chunk: ArtifactChunk,
+    },
+    /// The chunks so far no longer count.
+    Restart {
+        /// The number of the next chunk.
+        from: u64,
     },
 }
 
@@ -300,13 +359,27 @@ pub enum Update {
 pub struct Outcome {
     /// The terminal status of the task, or of a conversation without a task.
     pub status: Status,
-    /// All artifacts of the task.
+    /// All artifacts, if it is not about a task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
+    /// The chunks of the task's artifacts.
+    #[serde(default, skip_serializing_if = "ChunkRange::is_default")]
+    pub chunks: ChunkRange,
+    /// The task's first artifacts, if the board is told of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub produced: Vec<ProducedArtifact>,
     /// For each peer, whether it fulfilled each of its awards that ended. The engine adds them to the peer's track record.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fulfilments: BTreeMap<AgentId, Vec<bool>>,
     /// Whether the status message is the whole answer and no task was created.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_message: bool,
+}
+
+impl Outcome {
+    /// An end without artifacts.
+    pub fn new(status: Status) -> Self {
+        let (artifacts, chunks, produced) = (Vec::new(), ChunkRange::default(), Vec::new());
+        Self { status, artifacts, chunks, produced, fulfilments: BTreeMap::new(), is_message: false }
+    }
 }

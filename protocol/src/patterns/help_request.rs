@@ -121,7 +121,8 @@ impl HelpRequest {
                     answers: Vec::new(),
                     message: None,
                 };
-                vec![HelpRequestEffect::RunTurn { turn: 1, prompt: Box::new(prompt), deadline: None }]
+                let (prompt, produced) = (Box::new(prompt), Default::default());
+                vec![HelpRequestEffect::RunTurn { turn: 1, prompt, deadline: None, produced }]
             }
             HelpSide::Asking { capability, window, .. } => vec![
                 HelpRequestEffect::FindPeers {
@@ -223,12 +224,7 @@ impl HelpRequest {
         let mut effects = Vec::new();
         let response = HelpResponse { answer, declined, artifacts: artifacts.clone(), extra: Map::new() };
         effects.extend(self.respond(response));
-        effects.push(HelpRequestEffect::Finish(Outcome {
-            status,
-            artifacts,
-            fulfilments: BTreeMap::new(),
-            is_message: false,
-        }));
+        effects.push(HelpRequestEffect::Finish(Outcome { artifacts, ..Outcome::new(status) }));
         effects
     }
 

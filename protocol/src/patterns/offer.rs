@@ -3,8 +3,9 @@
 //! The task is one of the owner's from here on. The doer reports its end after the board has recorded it. A cancel ends the
 //! task here only: the board keeps the offer.
 
-use super::{EventKind, Outcome, OutgoingSignal, Pattern, TimerAt, Uninhabited, Update};
+use super::{ChunkRange, EventKind, Outcome, OutgoingSignal, Pattern, TimerAt, Uninhabited, Update};
 use crate::{
+    artifact::ArtifactChunk,
     ids::AgentId,
     message::{MessageKind, Payload, TaskResponse},
     task::{Status, TaskState},
@@ -41,8 +42,7 @@ impl Offer {
 
     fn end(&mut self, state: TaskState, message: Option<String>) -> Outcome {
         self.has_ended = true;
-        let status = Status { state, message };
-        Outcome { status, artifacts: Vec::new(), fulfilments: Default::default(), is_message: false }
+        Outcome::new(Status { state, message })
     }
 
     fn receive(&mut self, doer: &AgentId, response: &TaskResponse) -> Vec<OfferEffect> {
@@ -52,8 +52,13 @@ impl Offer {
         let message = response.message.clone().or_else(|| {
             (response.state != TaskState::Completed).then(|| format!("{doer}: {}", response.state.word()))
         });
-        let outcome = Outcome { artifacts: response.artifacts.clone(), ..self.end(response.state, message) };
-        vec![OfferEffect::Assign { doer: Some(doer.clone()) }, OfferEffect::Finish(outcome)]
+        let chunks = ChunkRange { from: 0, to: response.artifacts.len() as u64 };
+        let outcome = Outcome { chunks, ..self.end(response.state, message) };
+        let artifacts = (0..).zip(&response.artifacts).map(|(number, artifact)| {
+            OfferEffect::Update(Update::Artifact { number, chunk: ArtifactChunk::whole(artifact.clone()) })
+        });
+        let assign = OfferEffect::Assign { doer: Some(doer.clone()) };
+        [assign].into_iter().chain(artifacts).chain([OfferEffect::Finish(outcome)]).collect()
     }
 }
 

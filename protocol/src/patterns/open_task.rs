@@ -8,7 +8,7 @@
 //! board, too. If an agent offered it, the result goes to that agent.
 
 use super::{
-    EventKind, OpenTaskView, Outcome, OutgoingMessage, Pattern, TimerAt, WorkPhase,
+    EventKind, OpenTaskView, Outcome, OutgoingMessage, Pattern, RecordedArtifacts, TimerAt, WorkPhase,
     delegation::{self, Delegation, DelegationLabel, Timeouts},
     ownership::{TaskOwnership, produced},
 };
@@ -172,7 +172,7 @@ impl OpenTask {
             let is_done = outcome.status.state == TaskState::Completed;
             if is_done {
                 // The board announces the end itself, so the artifacts come before it.
-                effects.extend(produced(&self.spec, &outcome.artifacts));
+                effects.extend(produced(&self.spec, &outcome.produced));
             }
             effects.push(OpenTaskEffect::ClearTimer { timer: OpenTaskTimer::Renew });
             effects.push(OpenTaskEffect::CloseOpenTask { task: self.key(), epoch, is_done });
@@ -193,9 +193,8 @@ impl OpenTask {
 
     /// Releases the claim; the task ends here with `status` when the board has it back.
     fn release(&mut self, epoch: Epoch, status: Status) -> Vec<OpenTaskEffect> {
-        let outcome =
-            Outcome { status, artifacts: Vec::new(), fulfilments: Default::default(), is_message: false };
-        self.stage = OpenTaskStage::Closing { epoch, outcome: Box::new(outcome), is_released: true };
+        let outcome = Box::new(Outcome::new(status));
+        self.stage = OpenTaskStage::Closing { epoch, outcome, is_released: true };
         vec![OpenTaskEffect::ReleaseOpenTask { task: self.key(), epoch }]
     }
 
@@ -229,25 +228,23 @@ impl OpenTask {
             seq: 1,
             state: outcome.status.state,
             epoch: Some(epoch),
-            artifacts: outcome.artifacts.clone(),
+            artifacts: Vec::new(),
+            chunks: None,
             message: outcome.status.message.clone(),
             extra: Map::new(),
         };
+        let chunks = outcome.chunks;
+        let recorded = (!chunks.is_empty()).then(|| RecordedArtifacts { chunks, only: Vec::new() });
         let publisher = Address::Agent(self.owner.agent()?.clone());
         let report =
             OutgoingMessage::new(DelegationLabel::Response, publisher, Payload::TaskResponse(response));
-        Some(OpenTaskEffect::Send(OutgoingMessage { in_reply_to: Some(self.offer.clone()), ..report }))
+        let in_reply_to = Some(self.offer.clone());
+        Some(OpenTaskEffect::Send(OutgoingMessage { in_reply_to, recorded, ..report }))
     }
 
     fn end(&mut self, state: TaskState, message: String) -> Vec<OpenTaskEffect> {
         self.stage = OpenTaskStage::Over;
-        let status = Status::new(state, message);
-        vec![OpenTaskEffect::Finish(Outcome {
-            status,
-            artifacts: Vec::new(),
-            fulfilments: Default::default(),
-            is_message: false,
-        })]
+        vec![OpenTaskEffect::Finish(Outcome::new(Status::new(state, message)))]
     }
 }
 

@@ -1,9 +1,12 @@
 //! The duties of every agent that is accountable for a task: show its progress, report to the requester, end it once.
 
-use super::{Effect, Outcome, OutgoingMessage, OutgoingSignal, Update};
+use super::{
+    ChunkRange, Effect, Outcome, OutgoingMessage, OutgoingSignal, ProducedArtifact, RecordedArtifacts,
+    Update, joint, progress::ProducedChunks,
+};
 use crate::{
-    artifact::{self, Artifact},
-    ids::{Address, AgentId, ConversationId, Digest, MessageId},
+    artifact::{Artifact, ArtifactChunk},
+    ids::{Address, AgentId, Capability, ConversationId, MessageId},
     message::{Epoch, Payload, Seq, TaskResponse, TaskUpdate},
     problem::Reason,
     signal::{SHA256, SignalType},
@@ -32,8 +35,10 @@ pub struct Requester {
 /// The labels of a task's reports to its requester. A pattern that owns a task has a label for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportLabel {
-    /// A `task-update`.
+    /// A `task-update` without chunks.
     Update,
+    /// A `task-update` with chunks of artifacts.
+    Chunks,
     /// The `task-response`.
     Response,
 }
@@ -45,6 +50,7 @@ macro_rules! from_report_label {
             fn from(report: ReportLabel) -> Self {
                 match report {
                     ReportLabel::Update => Self::Update,
+                    ReportLabel::Chunks => Self::Chunks,
                     ReportLabel::Response => Self::Response,
                 }
             }
@@ -75,7 +81,13 @@ pub struct TaskOwnership {
     pub is_last: bool,
     seq: Seq,
     ended: Option<TaskState>,
-    artifacts: Vec<Artifact>,
+    produced: ProducedChunks,
+    /// The message of a response that was sent while a report was in flight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unconfirmed: Option<String>,
+    /// The record of a coordinated request, which is continued while its agents work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    record: Option<Box<Artifact>>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_excused_itself: bool,
 }
@@ -92,7 +104,9 @@ impl TaskOwnership {
             is_last: false,
             seq: 0,
             ended: None,
-            artifacts: Vec::new(),
+            produced: ProducedChunks::default(),
+            unconfirmed: None,
+            record: None,
             has_excused_itself: false,
         }
     }
@@ -118,64 +132,107 @@ impl TaskOwnership {
         self.claim.or_else(|| self.requester.as_ref()?.epoch)
     }
 
-    /// What has been produced.
-    pub fn artifacts(&self) -> &[Artifact] {
-        &self.artifacts
+    /// The chunks of what has been produced.
+    pub fn produced(&self) -> ChunkRange {
+        self.produced.range()
     }
 
-    /// Drops what a doer produced that did not finish.
-    pub fn discard_artifacts(&mut self) {
-        self.artifacts.clear();
+    /// Whether anything with content has been produced.
+    pub fn has_content(&self) -> bool {
+        self.produced.has_content()
     }
 
-    /// Shows `update` and reports it to the requester.
-    pub fn update<L: From<ReportLabel>, T>(&mut self, update: Update) -> Vec<Effect<L, T>> {
+    /// Whether the delivery of a report with chunks is not known yet.
+    pub(super) fn has_reports_in_flight(&self) -> bool {
+        self.produced.is_in_flight()
+    }
+
+    /// The record of a coordinated request, if there is one.
+    pub(super) fn record(&self) -> Option<&Artifact> {
+        self.record.as_deref()
+    }
+
+    /// Adds an artifact, or a piece of one. [`Self::report_chunks`] reports it to the requester.
+    pub fn produce<L, T>(&mut self, chunk: ArtifactChunk) -> Option<Effect<L, T>> {
+        if self.has_ended() {
+            return None;
+        }
+        let is_joint = |capability: &Capability| capability.as_str() == joint::CAPABILITY;
+        if chunk.artifact.artifact_id == joint::RECORD && self.spec.capability.as_ref().is_some_and(is_joint)
+        {
+            self.record = Some(Box::new(chunk.artifact.clone()));
+        }
+        let is_described = self.announces || self.claim.is_some();
+        let number = self.produced.add(&chunk, self.is_awarded(), is_described);
+        Some(Effect::Update(Update::Artifact { number, chunk }))
+    }
+
+    /// Reports chunks to the manager: one report if none is in flight, or with `all` whatever is not reported. Other
+    /// requesters get the artifacts with the response.
+    pub fn report_chunks<L: From<ReportLabel>, T>(&mut self, all: bool) -> Vec<Effect<L, T>> {
         if self.has_ended() {
             return Vec::new();
         }
-        if let Update::Artifact { artifact, append, .. } = &update {
-            artifact::merge(&mut self.artifacts, artifact.clone(), *append);
-        }
-        let report_to_requester = self.requester.clone().map(|requester| {
+        let Some(requester) = self.requester.clone() else { return Vec::new() };
+        let reports = self.produced.next_reports(all).into_iter().map(|chunks| {
             self.seq += 1;
-            let (status, artifact, append, last_chunk) = match update.clone() {
-                Update::Status(status) => (Some(status), None, false, false),
-                Update::Artifact { artifact, append, last_chunk } => {
-                    (None, Some(artifact), append, last_chunk)
-                }
-            };
-            let task_id = self.spec.task_id.clone();
-            let payload = TaskUpdate {
-                task_id,
-                seq: self.seq,
-                epoch: requester.epoch,
-                status,
-                artifact,
-                append,
-                last_chunk,
-                extra: Map::new(),
-            };
-            report(&requester, ReportLabel::Update, Payload::TaskUpdate(payload))
+            let update = TaskUpdate::new(self.spec.task_id.clone(), self.seq, requester.epoch);
+            let recorded = Some(RecordedArtifacts { chunks, only: Vec::new() });
+            let message = requester.reply(ReportLabel::Chunks.into(), Payload::TaskUpdate(update));
+            Effect::Send(OutgoingMessage { recorded, ..message })
         });
-        std::iter::once(Effect::Update(update)).chain(report_to_requester).collect()
+        reports.collect()
+    }
+
+    /// A report with chunks was delivered, or given up; the next one follows. If the task has ended and it was given up, the
+    /// manager waits for a response with everything, which follows once.
+    pub fn chunks_settled<L: From<ReportLabel>, T>(&mut self, is_delivered: bool) -> Vec<Effect<L, T>> {
+        let had_gap = self.produced.reported().is_none();
+        self.produced.settled(is_delivered);
+        if self.ended == Some(TaskState::Completed) && !is_delivered && !had_gap {
+            let message = self.unconfirmed.take();
+            return self.respond(TaskState::Completed, message).into_iter().collect();
+        }
+        self.report_chunks(false)
+    }
+
+    /// Discards what a doer produced that did not finish.
+    pub fn discard_artifacts<L: From<ReportLabel>, T>(&mut self) -> Vec<Effect<L, T>> {
+        let Some(from) = self.produced.discard() else { return Vec::new() };
+        self.record = None;
+        let report = self.is_awarded().then(|| self.report_update(|update| update.restarts = true));
+        std::iter::once(Effect::Update(Update::Restart { from })).chain(report.flatten()).collect()
+    }
+
+    /// Shows a status and reports it to the requester.
+    pub fn show_status<L: From<ReportLabel>, T>(&mut self, status: Status) -> Vec<Effect<L, T>> {
+        if self.has_ended() {
+            return Vec::new();
+        }
+        let mut effects = self.report_chunks(true);
+        let report = self.report_update(|update| update.status = Some(status.clone()));
+        effects.push(Effect::Update(Update::Status(status)));
+        effects.extend(report);
+        effects
     }
 
     /// Reports to the requester that the work continues, without progress.
     pub fn sign_of_life<L: From<ReportLabel>, T>(&mut self) -> Vec<Effect<L, T>> {
-        let Some(requester) = self.requester.clone().filter(|_| !self.has_ended()) else { return Vec::new() };
+        if self.has_ended() {
+            return Vec::new();
+        }
+        self.report_update(|_| {}).into_iter().collect()
+    }
+
+    fn report_update<L: From<ReportLabel>, T>(
+        &mut self,
+        complete: impl FnOnce(&mut TaskUpdate),
+    ) -> Option<Effect<L, T>> {
+        let requester = self.requester.clone()?;
         self.seq += 1;
-        let task_id = self.spec.task_id.clone();
-        let payload = TaskUpdate {
-            task_id,
-            seq: self.seq,
-            epoch: requester.epoch,
-            status: None,
-            artifact: None,
-            append: false,
-            last_chunk: false,
-            extra: Map::new(),
-        };
-        vec![report(&requester, ReportLabel::Update, Payload::TaskUpdate(payload))]
+        let mut update = TaskUpdate::new(self.spec.task_id.clone(), self.seq, requester.epoch);
+        complete(&mut update);
+        Some(report(&requester, ReportLabel::Update, Payload::TaskUpdate(update)))
     }
 
     /// A change of state with a sentence about it.
@@ -184,7 +241,7 @@ impl TaskOwnership {
         state: TaskState,
         message: impl Into<String>,
     ) -> Vec<Effect<L, T>> {
-        self.update(Update::Status(Status::new(state, message)))
+        self.show_status(Status::new(state, message))
     }
 
     /// Ends the task: once.
@@ -197,33 +254,49 @@ impl TaskOwnership {
         if self.has_ended() {
             return Vec::new();
         }
+        let mut effects = self.report_chunks(true);
         self.ended = Some(state);
-        let artifacts = std::mem::take(&mut self.artifacts);
-        let mut effects = Vec::new();
-        if let Some(requester) = self.requester.clone() {
-            self.seq += 1;
-            let task_id = self.spec.task_id.clone();
-            let response = TaskResponse {
-                task_id,
-                seq: self.seq,
-                state,
-                epoch: requester.epoch,
-                artifacts: artifacts.clone(),
-                message: message.clone(),
-                extra: Map::new(),
-            };
-            effects.push(report(&requester, ReportLabel::Response, Payload::TaskResponse(response)));
+        let chunks = self.produced.range();
+        effects.extend(self.respond(state, message.clone()));
+        if self.produced.is_in_flight() && state == TaskState::Completed {
+            self.unconfirmed.clone_from(&message);
         }
         if self.announces {
-            effects.extend(self.announcements(state, &artifacts));
+            effects.extend(self.announcements(state));
         }
         effects.push(Effect::Finish(Outcome {
-            status: Status { state, message },
-            artifacts,
+            chunks,
+            produced: self.produced.described(),
             fulfilments,
-            is_message: false,
+            ..Outcome::new(Status { state, message })
         }));
         effects
+    }
+
+    /// The response to the requester. A manager that has got all chunks in reports gets their number, anyone else the artifacts.
+    fn respond<L: From<ReportLabel>, T>(
+        &mut self,
+        state: TaskState,
+        message: Option<String>,
+    ) -> Option<Effect<L, T>> {
+        let requester = self.requester.clone()?;
+        self.seq += 1;
+        let reported = self.produced.reported().filter(|_| self.is_awarded());
+        let response = TaskResponse {
+            task_id: self.spec.task_id.clone(),
+            seq: self.seq,
+            state,
+            epoch: requester.epoch,
+            artifacts: Vec::new(),
+            chunks: reported,
+            message,
+            extra: Map::new(),
+        };
+        let chunks = self.produced.range();
+        let is_whole = reported.is_none() && !chunks.is_empty();
+        let recorded = is_whole.then(|| RecordedArtifacts { chunks, only: Vec::new() });
+        let response = requester.reply(ReportLabel::Response.into(), Payload::TaskResponse(response));
+        Some(Effect::Send(OutgoingMessage { recorded, ..response }))
     }
 
     /// The response could not be delivered, for `reason`. If the requester is there but refused it, it is sent a failure
@@ -245,13 +318,14 @@ impl TaskOwnership {
             state: TaskState::Failed,
             epoch: requester.epoch,
             artifacts: Vec::new(),
+            chunks: None,
             message: Some(format!("the result could not be handed over: {message}")),
             extra: Map::new(),
         };
         vec![report(&requester, ReportLabel::Response, Payload::TaskResponse(response))]
     }
 
-    fn announcements<L, T>(&self, state: TaskState, artifacts: &[Artifact]) -> Vec<Effect<L, T>> {
+    fn announcements<L, T>(&self, state: TaskState) -> Vec<Effect<L, T>> {
         let kind = if state == TaskState::Completed {
             SignalType::task_complete()
         } else {
@@ -263,7 +337,7 @@ impl TaskOwnership {
         };
         ended.refs.insert("state".into(), json!(state));
         let is_done = state == TaskState::Completed;
-        let produced = if is_done { produced(&self.spec, artifacts) } else { Vec::new() };
+        let produced = if is_done { produced(&self.spec, &self.produced.described()) } else { Vec::new() };
         produced.into_iter().chain([Effect::Publish { signal: ended }]).collect()
     }
 }
@@ -304,18 +378,17 @@ pub(super) fn is_recipient_there(reason: &str) -> bool {
 }
 
 /// The signals about a finished task's results. Each names an artifact by its id and by the digest of its content.
-pub(super) fn produced<L, T>(spec: &TaskSpec, artifacts: &[Artifact]) -> Vec<Effect<L, T>> {
-    let produced = artifacts.iter().take(16).map(|artifact| {
-        let (content, media_type) = artifact.content();
+pub(super) fn produced<L, T>(spec: &TaskSpec, artifacts: &[ProducedArtifact]) -> Vec<Effect<L, T>> {
+    let produced = artifacts.iter().map(|artifact| {
         let id: String = artifact.artifact_id.chars().take(MAX_NAMED).collect();
-        let media_type: String = media_type.chars().take(MAX_NAMED).collect();
+        let media_type: String = artifact.media_type.chars().take(MAX_NAMED).collect();
         let mut produced = OutgoingSignal::about(SignalType::artifact_produced(), &spec.task_id);
         produced.capability.clone_from(&spec.capability);
         produced.refs = Map::from_iter([
             ("artifactId".to_owned(), json!(id)),
-            (SHA256.to_owned(), json!(Digest::of(&content))),
+            (SHA256.to_owned(), json!(artifact.sha256)),
             ("mediaType".to_owned(), json!(media_type)),
-            ("bytes".to_owned(), json!(content.len())),
+            ("bytes".to_owned(), json!(artifact.bytes)),
         ]);
         produced.subject = Some(id);
         Effect::Publish { signal: produced }

@@ -5,7 +5,7 @@
 //! without output is a success. Signals that follow from signals count their hops.
 
 use super::{
-    EventKind, Pattern,
+    EventKind, Pattern, Update,
     delegation::{Delegation, DelegationLabel, DelegationTimer, Timeouts},
     ownership::TaskOwnership,
     turn::{TurnEnd, TurnSubject},
@@ -70,9 +70,9 @@ impl Reaction {
     fn own(&self, effect: ReactionEffect) -> Option<ReactionEffect> {
         let about = &self.signal.signal;
         match effect {
-            ReactionEffect::RunTurn { turn, mut prompt, deadline } => {
+            ReactionEffect::RunTurn { turn, mut prompt, deadline, produced } => {
                 prompt.about = TurnSubject::Signal(self.signal.clone());
-                Some(ReactionEffect::RunTurn { turn, prompt, deadline })
+                Some(ReactionEffect::RunTurn { turn, prompt, deadline, produced })
             }
             ReactionEffect::Publish { mut signal } => {
                 if signal.kind == SignalType::task_available() {
@@ -94,11 +94,12 @@ impl Reaction {
                 }
                 Some(ReactionEffect::Send(message))
             }
-            ReactionEffect::Update(_)
+            ReactionEffect::Update(Update::Status(_) | Update::Restart { .. })
             | ReactionEffect::AskPerson { .. }
             | ReactionEffect::Assign { .. }
             | ReactionEffect::TrackTask { .. } => None,
             other @ (ReactionEffect::Resend { .. }
+            | ReactionEffect::Update(Update::Artifact { .. })
             | ReactionEffect::StopTurn
             | ReactionEffect::Claim { .. }
             | ReactionEffect::Release { .. }

@@ -41,12 +41,7 @@ impl Redelivery {
         if std::mem::replace(&mut self.settled, true) {
             return Vec::new();
         }
-        vec![RedeliveryEffect::Finish(Outcome {
-            status: Status::new(state, message),
-            artifacts: Vec::new(),
-            fulfilments: Default::default(),
-            is_message: false,
-        })]
+        vec![RedeliveryEffect::Finish(Outcome::new(Status::new(state, message)))]
     }
 }
 

@@ -8,7 +8,7 @@ use crate::random::Hash;
 use conversation::accepted_award;
 use engine::{
     content,
-    records::{ConversationState, Step, TaskRow, Tombstone, keys},
+    records::{Step, TaskRow, Tombstone},
     replay,
 };
 use protocol::{
@@ -20,7 +20,7 @@ use protocol::{
     time::WallTime,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use store_types::{Batch, MemoryState, Snapshot, Write};
+use store_types::{Batch, MemoryState, Write};
 
 /// A task as its last durable row shows it.
 #[derive(Debug, Clone)]
@@ -284,7 +284,6 @@ pub(crate) fn is_open(
     id: &ConversationId,
     is_effect: impl Fn(&engine::records::EffectKey, &Effect) -> bool,
 ) -> bool {
-    let record = store.latest(&keys::state(me, id)).ok().flatten();
-    let state = record.and_then(|record| content::decode::<ConversationState>(me, store, &record.value).ok());
+    let state = engine::states::read(store, me, id).ok().flatten();
     state.is_some_and(|state| state.open.iter().any(|(key, open)| is_effect(key, &open.effect)))
 }

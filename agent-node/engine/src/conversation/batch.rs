@@ -5,6 +5,7 @@ use crate::{
     content,
     conversation::{Conversation, DecidedStep, HandledEvent},
     records::{ConversationState, Step, keys, lists},
+    states::{self, StateRecord, StateRow},
 };
 use bytes::Bytes;
 use protocol::{
@@ -14,8 +15,9 @@ use protocol::{
 use store_types::{Error, Expectation, Write};
 
 impl Conversation {
-    /// Adds the writes and the expectation of step number `step` to `decided.batch`. The row and the state are written only
-    /// if they have changed; the state is deleted when the pattern has ended and no effect is open.
+    /// Adds the writes and the expectation of step number `step` to `decided.batch`. The row of the task is written only if it
+    /// has changed, that of the state if it has changed much; the latter is deleted when the pattern has ended and no effect
+    /// is open.
     pub(crate) fn record(
         &mut self,
         me: &AgentId,
@@ -50,15 +52,23 @@ impl Conversation {
             }
             self.recorded_task.clone_from(&self.task);
         }
+        let mut change = None;
         if self.ended.is_some() && self.open.is_empty() {
-            if self.recorded_state.take().is_some() {
+            if self.state_row.take().is_some() {
                 writes.push(Write::Delete(keys::state(me, &self.id)));
             }
-        } else if !self.is_state_recorded() {
-            let state = self.state();
-            let bytes = content::encode(me, &state, writes, &mut self.stored_content)?;
-            writes.push(Write::Put(keys::state(me, &self.id), bytes));
-            self.recorded_state = Some(state);
+        } else {
+            let members = states::members(&self.state())?;
+            let how = self.state_row.as_ref().map_or(Ok(StateRecord::InRow), |row| row.record(&members))?;
+            match how {
+                StateRecord::Unchanged => {}
+                StateRecord::InStep(changed) => change = Some(changed),
+                StateRecord::InRow => {
+                    let row = content::encode(me, &members, writes, &mut self.stored_content)?;
+                    self.state_row = Some(StateRow { members, bytes: row.len() });
+                    writes.push(Write::Put(keys::state(me, &self.id), row));
+                }
+            }
         }
         let journal = keys::journal(me, &self.id);
         decided.batch.expectations.push(match self.head {
@@ -70,8 +80,8 @@ impl Conversation {
             events.push(event);
             closes.extend(effect.map(|effect| (event_index, effect)));
         }
-        let step = Step { step, origin: self.origin.take(), events, closes, effects };
-        let bytes = content::encode(me, &step, writes, &mut self.stored_content)?;
+        let step = Step { step, origin: self.origin.take(), events, closes, effects, state: change };
+        let bytes = content::encode_step(me, &step, &decided.chunks.0, writes, &mut self.stored_content)?;
         writes.push(Write::Append(journal, bytes));
         Ok(())
     }
@@ -87,22 +97,5 @@ impl Conversation {
             thread: self.thread.clone(),
             has_ended: self.ended.is_some(),
         }
-    }
-
-    /// Whether the recorded state equals [`Self::state`], compared without a copy of the state.
-    fn is_state_recorded(&self) -> bool {
-        self.recorded_state.as_ref().is_some_and(
-            |ConversationState { rules, pattern, open, labels, task, trace, thread, has_ended }| {
-                let current_task = self.task.as_ref().map(|row| (&row.task.spec.task_id, &row.task.owner));
-                *rules == AnyPattern::RULES
-                    && *pattern == self.pattern
-                    && *open == self.open
-                    && *labels == self.labels
-                    && task.as_ref().map(|(id, owner)| (id, owner)) == current_task
-                    && *trace == self.trace
-                    && *thread == self.thread
-                    && *has_ended == self.ended.is_some()
-            },
-        )
     }
 }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use protocol::{
     ids::AgentId,
     message::Payload,
-    patterns::{Effect, Outcome, OutgoingSignal, Update},
+    patterns::{ChunkRange, Effect, Outcome, OutgoingSignal, Update},
     principal::Principal,
     problem::Reason,
     task::TaskState,
@@ -84,7 +84,7 @@ impl Conversation {
                 );
             }
             Effect::AskPerson { .. } => {}
-            Effect::Update(update) => self.show(update, wall),
+            Effect::Update(update) => self.show(me, update, wall, decided)?,
             Effect::Assign { doer } => {
                 if let Some(row) = &mut self.task {
                     row.task.doer.clone_from(doer);
@@ -125,17 +125,26 @@ impl Conversation {
         decided.dropped.extend(dropped);
     }
 
-    pub(crate) fn show(&mut self, update: &Update, wall: WallTime) {
-        let Some(row) = &mut self.task else { return };
+    fn show(
+        &mut self,
+        me: &AgentId,
+        update: &Update,
+        wall: WallTime,
+        decided: &mut DecidedStep,
+    ) -> Result<(), Error> {
+        if let Update::Artifact { number, chunk } = update {
+            return decided.chunks.record(&self.chunk_log(me), *number, chunk, &mut decided.batch.writes);
+        }
+        let Some(row) = &mut self.task else { return Ok(()) };
         match update {
             Update::Status(status) => {
                 row.task.status = status.clone();
                 row.task.changed_at = wall;
             }
-            Update::Artifact { artifact, append, .. } => {
-                protocol::artifact::merge(&mut row.task.artifacts, artifact.clone(), *append);
-            }
+            Update::Restart { from } => row.chunks = Some(ChunkRange { from: *from, to: u64::MAX }),
+            Update::Artifact { .. } => {}
         }
+        Ok(())
     }
 
     fn finish(
@@ -162,7 +171,7 @@ impl Conversation {
         self.labels.clear();
         if let Some(row) = &mut self.task {
             row.task.status = outcome.status.clone();
-            row.task.artifacts.clone_from(&outcome.artifacts);
+            row.chunks = Some(outcome.chunks);
             row.task.changed_at = wall;
             row.task.is_message = outcome.is_message;
             row.ended_at = Some(at);
@@ -192,19 +201,26 @@ impl Conversation {
     /// Writes an undelivered message to the dead letters.
     pub(crate) fn move_to_dead_letters(
         &self,
-        me: &AgentId,
+        StepContext { me, wall, store, .. }: StepContext<'_>,
         open: &OpenEffect,
         key: EffectKey,
         (reason, message): (&str, &str),
-        wall: WallTime,
         writes: &mut Vec<Write>,
     ) -> Result<(), Error> {
         // Nobody can use a report under an award that is not in force.
         if reason == Reason::Fenced.code() {
             return Ok(());
         }
-        let again = self.pattern.dead_letter().cloned();
-        let letter = again.or_else(|| envelope::of(me, self, key, open));
+        let letter = match self.pattern.dead_letter() {
+            Some(again) => Some(again.clone()),
+            None => match envelope::of(me, self, key, open, store) {
+                Err(Error::Refused(why)) => {
+                    tracing::warn!(agent = %me, conversation = %self.id, why, "no dead letter");
+                    None
+                }
+                letter => letter?,
+            },
+        };
         let Some(letter) = letter else { return Ok(()) };
         let dead = DeadLetter {
             message_id: letter.message_id.clone(),

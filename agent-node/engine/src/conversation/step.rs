@@ -2,6 +2,7 @@
 
 use crate::{
     Ack, ReplyTo, World, catch_panic,
+    chunks::StepChunks,
     conversation::{Conversation, HandledEvent, QueuedEvent},
     records::{EffectKey, SealedReceipt},
     subscription::cursor_write,
@@ -14,7 +15,7 @@ use protocol::{
     time::{NodeTime, WallTime},
 };
 use std::collections::BTreeMap;
-use store_types::{Batch, Error, Key};
+use store_types::{Batch, Error, Key, Snapshot};
 
 /// A decided step on its way to the store.
 #[derive(Default)]
@@ -37,6 +38,8 @@ pub(crate) struct DecidedStep {
     pub cursor: Option<Cursor>,
     /// The track records that changed.
     pub track_records: Vec<(AgentId, TrackRecord)>,
+    /// The chunks of artifacts in it.
+    pub chunks: StepChunks,
     /// Effects that the step dropped; their timers and turns are stopped.
     pub dropped: Vec<EffectKey>,
 }
@@ -80,10 +83,11 @@ pub(crate) struct InstantBrain<'a> {
 }
 
 impl InstantBrain<'_> {
-    /// The end of the turn, if it takes no time and its deadline has not passed.
+    /// The end of the turn, if it takes no time and its deadline has not passed. What was produced before is read after the
+    /// commit, so such a turn is run then.
     fn answer(self, effect: &Effect, wall: WallTime) -> Option<EventKind> {
-        let Effect::RunTurn { prompt, deadline, .. } = effect else { return None };
-        if deadline.is_some_and(|deadline| deadline <= wall) {
+        let Effect::RunTurn { prompt, deadline, produced, .. } = effect else { return None };
+        if !produced.is_empty() || deadline.is_some_and(|deadline| deadline <= wall) {
             return None;
         }
         let (updates, end) = self.world.answer_at_once(prompt)?;
@@ -102,6 +106,8 @@ pub(crate) struct StepContext<'a> {
     pub wall: WallTime,
     /// The peers' track records.
     pub records: &'a BTreeMap<AgentId, TrackRecord>,
+    /// The store.
+    pub store: &'a dyn Snapshot,
     /// The brain, if it has a turn free.
     pub brain: Option<InstantBrain<'a>>,
 }
@@ -182,14 +188,7 @@ impl Conversation {
             && let Some(closed) = self.open.remove(&effect)
             && let EventKind::Undelivered { reason, message, .. } = &queued.what
         {
-            self.move_to_dead_letters(
-                me,
-                &closed,
-                effect,
-                (reason, message),
-                wall,
-                &mut decided.batch.writes,
-            )?;
+            self.move_to_dead_letters(now, &closed, effect, (reason, message), &mut decided.batch.writes)?;
         }
         if let Some(cursor) = queued.cursor {
             decided.batch.writes.push(cursor_write(me, &cursor)?);

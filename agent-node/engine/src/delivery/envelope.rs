@@ -1,4 +1,5 @@
-//! The envelope of an outgoing message. It is built from the effect only, so a repeat after a crash has the same bytes.
+//! The envelope of an outgoing message. It is built from the effect and the chunks that the effect names, so a repeat after
+//! a crash has the same bytes.
 
 use crate::{
     conversation::Conversation,
@@ -11,6 +12,7 @@ use protocol::{
     time::WallTime,
 };
 use serde_json::Map;
+use store_types::{Error, Snapshot};
 
 /// The message an open effect sends, if it sends one.
 #[expect(clippy::wildcard_enum_match_arm, reason = "only these send messages")]
@@ -19,14 +21,31 @@ pub(crate) fn of(
     conversation: &Conversation,
     key: EffectKey,
     open: &OpenEffect,
-) -> Option<Envelope> {
+    store: &dyn Snapshot,
+) -> Result<Option<Envelope>, Error> {
     match &open.effect {
-        Effect::Send(message) => {
-            Some(envelope(me, &conversation.id, conversation.thread.clone(), key, message, open.at))
-        }
-        Effect::Resend { envelope, .. } => Some(envelope.as_ref().clone()),
-        _ => None,
+        Effect::Send(message) => complete(me, conversation, key, message, open.at, store).map(Some),
+        Effect::Resend { envelope, .. } => Ok(Some(envelope.as_ref().clone())),
+        _ => Ok(None),
     }
+}
+
+/// The envelope of a message of `conversation` that was decided at `at`, with the chunks of artifacts that it names. It fails
+/// if one of them is missing.
+pub(crate) fn complete(
+    me: &AgentId,
+    conversation: &Conversation,
+    key: EffectKey,
+    message: &OutgoingMessage,
+    at: WallTime,
+    store: &dyn Snapshot,
+) -> Result<Envelope, Error> {
+    let mut envelope = envelope(me, &conversation.id, conversation.thread.clone(), key, message, at);
+    if let Some(recorded) = &message.recorded {
+        let chunks = conversation.chunk_log(me).read_all(store, recorded.chunks)?;
+        envelope.payload.add_chunks(chunks, &recorded.only);
+    }
+    Ok(envelope)
 }
 
 /// The envelope of a message decided at `at`. The message id is the effect id.

@@ -94,13 +94,28 @@ pub fn content(me: &AgentId, digest: &Digest) -> Key {
     Key::new(&[me.as_str(), "content", &digest.to_string()])
 }
 
+/// The chunks of a task's artifacts (state), of all awards.
+pub fn chunks(me: &AgentId, task: &TaskId, owner: &Principal) -> Key {
+    Key::new(&[me.as_str(), "chunk", task.as_str(), &owner.to_string()])
+}
+
+/// The chunks of a task's artifacts under one award. A chunk's key has its number as a further token.
+pub fn chunks_under(me: &AgentId, task: &TaskId, owner: &Principal, epoch: u64) -> Key {
+    Key::new(&[me.as_str(), "chunk", task.as_str(), &owner.to_string(), &epoch.to_string()])
+}
+
+/// The chunks of a conversation without a task (state).
+pub fn chunks_without_task(me: &AgentId, conversation: &ConversationId) -> Key {
+    Key::new(&[me.as_str(), "chunk", conversation.as_str()])
+}
+
 /// The row of an uploaded artifact: its readers (state).
 pub fn artifact(me: &AgentId, digest: &Digest) -> Key {
     Key::new(&[me.as_str(), "artifact", &digest.to_string()])
 }
 
 /// The topics whose records may refer to content by digest.
-pub const REFERRING: &[&str] = &["journal", "state", "task", "award", "record", "dead", "cursor"];
+pub const REFERRING: &[&str] = &["journal", "state", "task", "chunk", "award", "record", "dead", "cursor"];
 
 /// The use of an uploaded artifact as input of a task (state).
 pub fn reader(me: &AgentId, artifact: &Digest, task: &TaskId, owner: &Principal) -> Key {

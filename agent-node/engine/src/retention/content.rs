@@ -7,6 +7,9 @@
 //! written after it. The exception is a conversation that has written the content before: its journal refers to the
 //! content, and is not trimmed past the revision up to which the round has read ([`ContentSearch::allows_trim`]).
 //!
+//! The store may show commits that have not settled in one step and not in the next. References are read from views only
+//! that are at least as new as those of the list.
+//!
 //! A round may last for several sweeps. Its progress is only in memory: a restart begins with the oldest content again.
 
 use crate::{
@@ -68,6 +71,7 @@ impl Agent {
         }
         let page = cx.store.keys(&keys::all(&self.me, "content"), search.cursor, limit)?;
         let is_last = page.len() < limit;
+        search.listed_until = search.listed_until.max(cx.store.head());
         for (revision, key) in page {
             search.cursor = revision;
             let digest = key.tokens().get(2).and_then(|text| Digest::parse(text).ok());
@@ -77,7 +81,8 @@ impl Agent {
             search.cursor = 0;
         }
         if is_last || search.unreferred.len() >= MAX_LISTED {
-            search.stage = ContentSearchStage::Reading { topic: JOURNAL, after: 0, until: cx.store.head() };
+            let until = std::mem::take(&mut search.listed_until);
+            search.stage = ContentSearchStage::Reading { topic: JOURNAL, after: 0, until };
         }
         Ok(())
     }
@@ -90,6 +95,9 @@ impl Agent {
         until: Revision,
         cx: &Context<'_>,
     ) -> Result<(), Error> {
+        if cx.store.head() < until {
+            return Ok(());
+        }
         let limit = self.retention.page;
         let search = &mut self.retention.search;
         let Some(name) = keys::REFERRING.get(topic).filter(|_| !search.unreferred.is_empty()) else {

@@ -124,6 +124,8 @@ pub(crate) struct ContentSearch {
     pub(crate) pages: usize,
     /// Contents up to this revision have been checked.
     pub(crate) cursor: Revision,
+    /// The newest revision that was visible when a page of the current list was read.
+    pub(crate) listed_until: Revision,
     /// Contents without a known reference, with their revisions.
     pub(crate) unreferred: BTreeMap<Digest, Revision>,
     /// Whether records were deleted since the oldest content was listed.

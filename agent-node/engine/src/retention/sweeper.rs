@@ -3,11 +3,11 @@
 use crate::{
     content,
     faults::{self, PlantedFault},
-    records::{TaskRow, keys},
+    records::{ReactionReceipt, TaskRow, keys},
     retention::state::PAGE,
 };
 use protocol::{ids::AgentId, limits::Limits, time::WallTime};
-use store_types::{Error, Key, Snapshot, Write};
+use store_types::{Batch, Error, Expectation, Filter, Key, Snapshot, Write};
 
 /// A topic whose records are deleted by age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,21 +61,50 @@ impl Sweeper<'_> {
         }
     }
 
-    /// Adds the deletion of a record, and of the records that belong to it.
-    pub(crate) fn delete(&self, topic: SweepTopic, key: Key, writes: &mut Vec<Write>) -> Result<(), Error> {
-        if topic == SweepTopic::Task
-            && let Some(record) = self.store.latest(&key)?
-        {
-            let me = self.me;
-            let row: TaskRow = content::decode(me, self.store, &record.value)?;
-            writes.push(Write::Delete(keys::award(me, &row.task.conversation)));
-            let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
-            let delete_reader = |digest| Write::Delete(keys::reader(me, digest, task, owner));
-            writes.extend(row.references.iter().map(delete_reader));
-            let webhooks = self.store.keys(&keys::webhooks(me, task, owner), 0, PAGE)?;
-            writes.extend(webhooks.into_iter().map(|(_, key)| Write::Delete(key)));
+    /// Adds the deletion of a record, and of the records that belong to it. The chunks of its artifacts are deleted before
+    /// the record, a page at a time. Returns whether the record itself is in the batch.
+    pub(crate) fn delete(&self, topic: SweepTopic, key: Key, batch: &mut Batch) -> Result<bool, Error> {
+        let is_whole = match topic {
+            SweepTopic::Receipt | SweepTopic::Tombstone | SweepTopic::DeadLetter => true,
+            SweepTopic::Reaction => self.delete_parts_of_reaction(&key, batch)?,
+            SweepTopic::Task => self.delete_parts_of_task(&key, batch)?,
+        };
+        if is_whole {
+            batch.writes.push(Write::Delete(key));
         }
-        writes.push(Write::Delete(key));
-        Ok(())
+        Ok(is_whole)
+    }
+
+    fn delete_parts_of_reaction(&self, key: &Key, batch: &mut Batch) -> Result<bool, Error> {
+        let Some(record) = self.store.latest(key)? else { return Ok(true) };
+        let receipt: ReactionReceipt = content::decode(self.me, self.store, &record.value)?;
+        self.delete_chunks(keys::chunks_without_task(self.me, &receipt.conversation_id), batch)
+    }
+
+    fn delete_parts_of_task(&self, key: &Key, batch: &mut Batch) -> Result<bool, Error> {
+        let Some(record) = self.store.latest(key)? else { return Ok(true) };
+        let me = self.me;
+        let row: TaskRow = content::decode(me, self.store, &record.value)?;
+        // A new award of the same task, which the store does not show yet, has chunks of its own.
+        batch.expectations.push(Expectation::At(key.clone(), record.revision));
+        let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
+        if !self.delete_chunks(keys::chunks(me, task, owner), batch)? {
+            return Ok(false);
+        }
+        let writes = &mut batch.writes;
+        writes.push(Write::Delete(keys::award(me, &row.task.conversation)));
+        let delete_reader = |digest| Write::Delete(keys::reader(me, digest, task, owner));
+        writes.extend(row.references.iter().map(delete_reader));
+        let webhooks = self.store.keys(&keys::webhooks(me, task, owner), 0, PAGE)?;
+        writes.extend(webhooks.into_iter().map(|(_, key)| Write::Delete(key)));
+        Ok(true)
+    }
+
+    /// Adds the deletion of a page of the chunks below `prefix`. Returns whether these are the last ones.
+    fn delete_chunks(&self, prefix: Key, batch: &mut Batch) -> Result<bool, Error> {
+        let page = self.store.keys(&Filter::Below(prefix), 0, PAGE)?;
+        let is_last = page.len() < PAGE;
+        batch.writes.extend(page.into_iter().map(|(_, key)| Write::Delete(key)));
+        Ok(is_last)
     }
 }

@@ -1,6 +1,9 @@
 //! What a sweep deletes and keeps.
 
-use super::{state::PAGE, *};
+use super::{
+    state::{ContentSearchStage, PAGE},
+    *,
+};
 use crate::{
     Input,
     agent::Agent,
@@ -106,7 +109,8 @@ fn conversation(name: &str) -> ConversationId {
 
 fn line(name: &str, what: EventKind, hours: i64, kept: &mut BTreeSet<Digest>) -> Vec<Write> {
     let event = Event { at: NodeTime(0), wall: WallTime(hours * HOUR), what };
-    let step = Step { step: 1, origin: None, events: vec![event], closes: Vec::new(), effects: Vec::new() };
+    let (events, closes, effects) = (vec![event], Vec::new(), Vec::new());
+    let step = Step { step: 1, origin: None, events, closes, effects, state: None };
     let mut writes = Vec::new();
     let bytes = large_content::encode(&me(), &step, &mut writes, kept).unwrap();
     writes.push(Write::Append(keys::journal(&me(), &conversation(name)), bytes));
@@ -248,6 +252,40 @@ fn content_is_deleted_with_the_last_record_that_refers_to_it() {
             assert_eq!(sweeping.contents(), these(left), "{hours} {page}");
         }
     }
+}
+
+#[test]
+fn references_are_not_read_from_a_view_older_than_the_list() {
+    let mut sweeping = Sweeping::new(Limits::default(), PAGE);
+    let older = sweeping.store.clone();
+    sweeping.commit(journal_about("c1", "a", 0, &mut BTreeSet::new()));
+    sweeping.handle(Input::Sweep);
+    while !matches!(sweeping.agent.retention.search.stage, ContentSearchStage::Reading { .. }) {
+        assert!(sweeping.step());
+    }
+    let newer = std::mem::replace(&mut sweeping.store, older);
+    for _ in 0..2 * keys::REFERRING.len() {
+        if sweeping.agent.retention.search.stage != ContentSearchStage::Deleting {
+            sweeping.step();
+        }
+    }
+    sweeping.store = newer;
+    while sweeping.step() {}
+    assert_eq!(sweeping.contents(), these(&["a"]));
+}
+
+#[test]
+fn a_task_that_begins_again_during_the_sweep_is_kept() {
+    let mut sweeping = Sweeping::new(Limits::default(), PAGE);
+    sweeping.commit(task("t1", "a", &mut BTreeSet::new()));
+    sweeping.world.wall = WallTime(24 * 15 * HOUR);
+    sweeping.handle(Input::Sweep);
+    while !matches!(sweeping.outputs.front(), Some(Output::Commit(..))) {
+        assert!(sweeping.step());
+    }
+    sweeping.commit(task("t1", "b", &mut BTreeSet::new()));
+    while sweeping.step() {}
+    assert_eq!(sweeping.left("task"), 1);
 }
 
 #[test]

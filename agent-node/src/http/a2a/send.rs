@@ -50,7 +50,7 @@ pub(super) async fn send(call: &A2aCall, request: SendMessage) -> Result<SendMes
     } else if is_new && call.local.facade.get().policy.direct {
         wait_for_first_output(call, &task).await?;
     }
-    answer(call, &row(call, &task)?, configuration.history_length)
+    answer(call, &snapshot(call, &task)?.0, configuration.history_length)
 }
 
 fn answer(call: &A2aCall, row: &TaskRow, history: Option<usize>) -> Result<SendMessageResponse, A2aError> {
@@ -339,7 +339,7 @@ async fn wait_for_first_output(call: &A2aCall, task: &TaskId) -> Result<(), A2aE
 }
 
 fn row(call: &A2aCall, task: &TaskId) -> Result<TaskRow, A2aError> {
-    let found = tasks::find(call.local.store.as_ref(), &call.local.id, task, &call.by);
+    let found = tasks::row(call.local.store.as_ref(), &call.local.id, task, &call.by);
     found.map_err(|error| store(&error))?.ok_or_else(|| task_not_found(task.as_str()))
 }
 

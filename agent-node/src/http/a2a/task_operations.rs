@@ -95,6 +95,7 @@ pub(super) async fn list(call: &A2aCall, request: ListTasks) -> Result<TaskPage,
         ..filter.of_tenant(&call.local.id, &call.by, call.tenant.as_deref())
     };
     let local = call.local.clone();
+    let includes_artifacts = request.include_artifacts;
     let listed = actix_web::web::block(move || {
         let store = local.store.as_ref();
         let mut keys = store.list(&query, size + 1)?;
@@ -107,7 +108,8 @@ pub(super) async fn list(call: &A2aCall, request: ListTasks) -> Result<TaskPage,
         };
         let last = keys.last().filter(|_| has_more);
         let next = last.map(|last| PageToken { position: last.position, total }.encode());
-        Ok::<_, Error>((tasks::listed(store, &local.id, keys)?, next.unwrap_or_default(), total))
+        let listed = tasks::listed(store, &local.id, keys, includes_artifacts)?;
+        Ok::<_, Error>((listed, next.unwrap_or_default(), total))
     });
     let (mut tasks, next, total) = listed.await.map_err(unavailable)?.map_err(|error| store(&error))?;
     // The store's lists and contexts have numbers made from their names.
@@ -115,7 +117,7 @@ pub(super) async fn list(call: &A2aCall, request: ListTasks) -> Result<TaskPage,
     tasks.retain(|task| call.may_see(task) && is_of_context(task));
     let tasks = tasks.into_iter().map(|task| {
         let mut task = task.to_a2a().with_history(request.history_length);
-        if !request.include_artifacts {
+        if !includes_artifacts {
             task.artifacts.clear();
         }
         task

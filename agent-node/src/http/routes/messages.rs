@@ -25,7 +25,7 @@ use actix_web::{
 };
 use blackboard::{
     refusal::Refusal,
-    store::{Filter, Key},
+    store::{Filter, Key, Revision},
 };
 use bytes::Bytes;
 use protocol::{
@@ -183,7 +183,7 @@ async fn wait_for_task(
 ) -> Result<HttpResponse, Problem> {
     let failed = Problem::from;
     let Some(task) = &ack.task_id else { return Ok(acknowledged(ack, warnings)) };
-    let read = || tasks::find(local.store.as_ref(), &local.id, task, by).map_err(failed);
+    let read = || tasks::row(local.store.as_ref(), &local.id, task, by).map_err(failed);
     let is_settled = |row: &TaskRow| row.ended_at.is_some() || row.task.status.state.is_interrupted();
     let filter = Filter::Below(Key::new(&[local.id.as_str(), "task", task.as_str()]));
     let mut changes = local.store.watch(filter, local.store.head()).map_err(failed)?;
@@ -195,8 +195,10 @@ async fn wait_for_task(
             }
         }
     };
-    let answer = |row: &TaskRow, mut answer: actix_web::HttpResponseBuilder| {
-        answer.json(TaskAnswer { task: row.task.to_a2a(), warnings })
+    let answer = |row: TaskRow, mut answer: actix_web::HttpResponseBuilder| {
+        let row =
+            tasks::with_artifacts(local.store.as_ref(), &local.id, row, Revision::MAX).map_err(failed)?;
+        Ok(answer.json(TaskAnswer { task: row.task.to_a2a(), warnings }))
     };
     let settled = tokio::select! {
         biased;
@@ -207,10 +209,10 @@ async fn wait_for_task(
     match settled {
         Some(row) => {
             let response = if row.ended_at.is_some() { HttpResponse::Ok() } else { HttpResponse::Accepted() };
-            Ok(answer(&row, response))
+            answer(row, response)
         }
         None => match read()? {
-            Some(row) => Ok(answer(&row, HttpResponse::Accepted())),
+            Some(row) => answer(row, HttpResponse::Accepted()),
             None => Ok(acknowledged(ack, warnings)),
         },
     }

@@ -10,10 +10,11 @@ use crate::{
     tasks,
 };
 use actix_web::{HttpRequest, HttpResponse, web};
-use blackboard::refusal::Refusal;
+use blackboard::{refusal::Refusal, store::Revision};
 use engine::PeerLocation;
 use engine::records::TaskRow;
 use protocol::{
+    a2a::task::A2aTask,
     ids::{AgentId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
@@ -42,7 +43,7 @@ pub(super) fn find<'a>(
     let own = node.agent_of_port(request).map(|local| &local.id);
     let mut best: Option<(&HostedAgent, TaskRow)> = None;
     for local in node.agents_in_lookup_order(request) {
-        let found = tasks::find(local.store.as_ref(), &local.id, task, by).map_err(Problem::from)?;
+        let found = tasks::row(local.store.as_ref(), &local.id, task, by).map_err(Problem::from)?;
         let Some(row) = found else { continue };
         if own == Some(&local.id) {
             return Ok((local, row));
@@ -53,6 +54,12 @@ pub(super) fn find<'a>(
         }
     }
     best.ok_or_else(|| Problem::new(Reason::TaskNotFound, format!("no task {task} of yours")))
+}
+
+/// A task of `local` as it is shown.
+fn shown(local: &HostedAgent, row: TaskRow) -> Result<A2aTask, Problem> {
+    let row = tasks::with_artifacts(local.store.as_ref(), &local.id, row, Revision::MAX);
+    Ok(row.map_err(Problem::from)?.task.to_a2a())
 }
 
 /// Lists the tasks of the port's agent that the caller may see, the latest status first.
@@ -86,8 +93,8 @@ pub async fn get(
     by: web::ReqData<Principal>,
     path: web::Path<String>,
 ) -> Result<HttpResponse, Refusal> {
-    let (_, row) = find(&request, &node, &id(&path)?, &by)?;
-    Ok(HttpResponse::Ok().json(row.task.to_a2a()))
+    let (local, row) = find(&request, &node, &id(&path)?, &by)?;
+    Ok(HttpResponse::Ok().json(shown(local, row)?))
 }
 
 /// Streams a task's events, from the first one or after `Last-Event-ID`, to the terminal one.
@@ -131,7 +138,7 @@ pub async fn award(
         return Err(Problem::new(Reason::TaskNotFound, message).into());
     };
     if let Some(awarding) = node.agents.get(owner) {
-        let row = tasks::find(awarding.store.as_ref(), owner, &task, &by).map_err(Problem::from)?;
+        let row = tasks::row(awarding.store.as_ref(), owner, &task, &by).map_err(Problem::from)?;
         if let Some(award) = row.map(|row| award_of(awarding, &row)).transpose()?.flatten() {
             return Ok(answer(awarding, award));
         }
@@ -167,8 +174,8 @@ pub async fn cancel(
     let (local, _) = find(&request, &node, &task, &by)?;
     let cancel = CancelTaskRequest { task: task.clone(), by: by.clone().into_inner(), reason };
     local.actor.send(cancel).await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))??;
-    let (_, row) = find(&request, &node, &task, &by)?;
-    Ok(HttpResponse::Ok().json(row.task.to_a2a()))
+    let (local, row) = find(&request, &node, &task, &by)?;
+    Ok(HttpResponse::Ok().json(shown(local, row)?))
 }
 
 /// Answers a task's question.
@@ -185,8 +192,8 @@ pub async fn answer(
     let (local, _) = find(&request, &node, &task, &by)?;
     let answer = AnswerTaskRequest { task: task.clone(), by: by.clone().into_inner(), text, message: None };
     local.actor.send(answer).await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))??;
-    let (_, row) = find(&request, &node, &task, &by)?;
-    Ok(HttpResponse::Ok().json(row.task.to_a2a()))
+    let (local, row) = find(&request, &node, &task, &by)?;
+    Ok(HttpResponse::Ok().json(shown(local, row)?))
 }
 
 /// A text member of a JSON body; `None` if it is absent or the body is empty.

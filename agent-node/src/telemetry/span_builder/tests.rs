@@ -40,17 +40,22 @@ fn step(step: u64, at: i64, events: Vec<(EventKind, Option<EffectKey>)>, effects
         .map(|(what, closes)| (Event { at: NodeTime(0), wall: WallTime(at), what }, closes))
         .unzip();
     let closes = closes.into_iter().enumerate().filter_map(|(at, key)| Some((at, key?))).collect();
-    Step { step, origin: None, events, closes, effects }
+    Step { step, origin: None, events, closes, effects, state: None }
 }
 
 fn think(turn: u32) -> Effect {
     let prompt = json!({ "turn": turn, "task": { "taskId": "t-1", "description": "paint it" } });
-    Effect::RunTurn { turn, prompt: Box::new(serde_json::from_value(prompt).unwrap()), deadline: None }
+    Effect::RunTurn {
+        turn,
+        prompt: Box::new(serde_json::from_value(prompt).unwrap()),
+        deadline: None,
+        produced: Default::default(),
+    }
 }
 
 fn finish(state: TaskState) -> Effect {
     let status = Status { state, message: Some("because of a public-word".to_owned()) };
-    Effect::Finish(Outcome { status, artifacts: Vec::new(), fulfilments: BTreeMap::new(), is_message: false })
+    Effect::Finish(Outcome::new(status))
 }
 
 /// The steps of a conversation that runs two turns and fails in the second.

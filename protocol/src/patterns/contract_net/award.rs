@@ -6,10 +6,10 @@ use super::{
 };
 use crate::{
     a2a::message::Message,
-    artifact::Artifact,
+    artifact::{Artifact, ArtifactChunk},
     ids::AgentId,
     message::{self, AwardDecline, BUSY, Epoch, Payload, TaskAnswer, TaskResponse, TaskUpdate},
-    patterns::{OutgoingSignal, Update},
+    patterns::OutgoingSignal,
     problem::Reason,
     signal::SignalType,
     task::TaskState,
@@ -64,6 +64,8 @@ impl ContractNet {
             next,
             patience_ends,
             applied: 0,
+            chunks: 0,
+            result: None,
             early: Vec::new(),
         });
         vec![send_award, wake]
@@ -274,8 +276,8 @@ impl ContractNet {
         let left_queue = self.leave_queue();
         self.place_search.note_failure(award.winner == self.me);
         self.fulfilments.entry(award.winner.clone()).or_default().push(false);
-        self.ownership.discard_artifacts();
-        let mut effects = self.revoke(&award.winner, award.epoch, &format!("superseded: {why}"));
+        let mut effects = self.ownership.discard_artifacts();
+        effects.extend(self.revoke(&award.winner, award.epoch, &format!("superseded: {why}")));
         effects.extend(left_queue);
         effects.extend(self.ownership.status(TaskState::Working, why.clone()));
         self.last_failure = Some(why);
@@ -305,19 +307,28 @@ impl ContractNet {
         let run = (first_seq..).zip(&award.early).take_while(|(seq, early)| *seq == early.seq).count();
         let in_turn: Vec<_> = award.early.drain(..run).collect();
         award.applied = in_turn.last().map_or(award.applied, |last| last.seq);
+        let has_news =
+            |update: &TaskUpdate| update.status.is_some() || update.artifact.is_some() || update.restarts;
+        let chunks = |update: &TaskUpdate| usize::from(update.artifact.is_some()) + update.chunks.len();
+        award.chunks += in_turn.iter().map(chunks).sum::<usize>() as u64;
         let mut effects: Vec<_> =
             if was_accepted { self.renew(event).into_iter().collect() } else { self.accepted(event) };
-        if in_turn.iter().all(|update| update.status.is_none() && update.artifact.is_none()) {
+        if !in_turn.iter().any(has_news) {
             effects.extend(self.ownership.sign_of_life());
         }
         for update in in_turn {
-            if let Some(status) = update.status.filter(|status| !status.state.is_terminal()) {
-                effects.extend(self.ownership.update(Update::Status(status)));
+            let status = update.status.clone().filter(|status| !status.state.is_terminal());
+            effects.extend(status.into_iter().flat_map(|status| self.ownership.show_status(status)));
+            if update.restarts {
+                effects.extend(self.ownership.discard_artifacts());
             }
-            if let Some(artifact) = update.artifact {
-                let (append, last_chunk) = (update.append, update.last_chunk);
-                effects.extend(self.ownership.update(Update::Artifact { artifact, append, last_chunk }));
-            }
+            effects.extend(update.into_chunks().filter_map(|chunk| self.ownership.produce(chunk)));
+        }
+        effects.extend(self.ownership.report_chunks(false));
+        let AuctionStage::Awarded(award) = &mut self.stage else { return effects };
+        let chunks = award.chunks;
+        if let Some(response) = award.result.take_if(|response| response.chunks <= Some(chunks)) {
+            effects.extend(self.receive_response(agent, &response, event));
         }
         effects
     }
@@ -334,8 +345,26 @@ impl ContractNet {
             return Vec::new();
         }
         let has_message = response.message.as_ref().is_some_and(|text| !text.trim().is_empty());
-        let mut results = response.artifacts.iter().chain(self.ownership.artifacts());
-        let has_result = has_message || results.any(|artifact| !artifact.is_empty());
+        let has_artifact = response.artifacts.iter().any(|artifact| !artifact.is_empty());
+        let has_result = has_message || has_artifact || self.ownership.has_content();
+        if let AuctionStage::Awarded(award) = &mut self.stage
+            && let Some(sent) = response.chunks.filter(|sent| *sent != award.chunks)
+            && response.state == TaskState::Completed
+        {
+            let received = award.chunks;
+            if sent > received {
+                // A report is still under way. If it is lost, a response with everything follows, or else the lease ends.
+                award.result = Some(Box::new(response.clone()));
+                return if award.is_accepted {
+                    self.renew(event).into_iter().collect()
+                } else {
+                    self.accepted(event)
+                };
+            }
+            let why = format!("{received} pieces of the result arrived, and it counts {sent}");
+            self.record.ignore(agent.to_string(), "task-response", &why, event.wall);
+            return Vec::new();
+        }
         if response.state != TaskState::Completed || !has_result {
             let silent = || match response.state == TaskState::Completed {
                 true => "done without a result".to_owned(),
@@ -368,13 +397,15 @@ impl ContractNet {
         effects
     }
 
-    /// Shows the results that no update has shown; the response holds all of them.
+    /// Takes the results in a response: all there are, so they replace those in updates.
     fn take_results(&mut self, results: &[Artifact]) -> Vec<ContractNetEffect> {
-        let shown = self.ownership.artifacts().to_vec();
-        let is_new = |artifact: &&Artifact| !shown.contains(artifact);
-        let new: Vec<_> = results.iter().filter(is_new).cloned().collect();
-        let update = |artifact| Update::Artifact { artifact, append: false, last_chunk: true };
-        new.into_iter().flat_map(|artifact| self.ownership.update(update(artifact))).collect()
+        if results.is_empty() {
+            return Vec::new();
+        }
+        let mut effects = self.ownership.discard_artifacts();
+        let whole = results.iter().cloned().map(ArtifactChunk::whole);
+        effects.extend(whole.filter_map(|chunk| self.ownership.produce(chunk)));
+        effects
     }
 
     /// Passes the owner's answer on to the winner, which asked.

@@ -18,8 +18,10 @@ pub enum DelegationLabel {
     Accept,
     /// The decline of the award.
     Decline,
-    /// A report to the requester.
+    /// A report to the requester, without chunks of artifacts.
     Update,
+    /// A report with chunks.
+    Chunks,
     /// The result to the requester.
     Response,
     /// A request to another agent.
@@ -37,7 +39,7 @@ from_report_label!(DelegationLabel);
 impl DelegationLabel {
     /// Whether it is a report under the award.
     pub(super) fn is_report(self) -> bool {
-        matches!(self, Self::Accept | Self::Update | Self::Response)
+        matches!(self, Self::Accept | Self::Update | Self::Chunks | Self::Response)
     }
 }
 

@@ -5,11 +5,11 @@ use super::labels::{
 };
 use crate::{
     a2a::message::Message,
-    artifact::Artifact,
+    artifact::{Artifact, ArtifactChunk},
     ids::{Address, AgentId, Digest, TaskId},
     message::{HelpRequest, Payload, TaskAnswer, TaskCancel, TaskRequest, TaskUpdate},
     patterns::{
-        OutgoingMessage, OutgoingSignal, TimerAt, Update,
+        OutgoingMessage, OutgoingSignal, RecordedArtifacts, TimerAt,
         joint::{self, so_far, so_far::JointStanding},
         ownership::TaskOwnership,
         turn::{Progress, RequestResult},
@@ -106,8 +106,11 @@ impl PendingRequests {
         let (mut questions, mut asks_for_credential) = (Vec::new(), false);
         for (index, ask) in (0..).zip(std::mem::take(&mut self.noted)) {
             let key = RequestKey(turn, index);
-            let mut send_request = |to: Address, payload, wait: Duration| {
+            let mut send_request = |to: Address, payload, artifacts: Vec<String>, wait: Duration| {
+                let chunks = ownership.produced();
+                let has_chosen = !artifacts.is_empty() && !chunks.is_empty();
                 effects.push(DelegationEffect::Send(OutgoingMessage {
+                    recorded: has_chosen.then_some(RecordedArtifacts { chunks, only: artifacts }),
                     path: ownership.spec.path.clone(),
                     expires: Some(event.wall.plus(wait)),
                     ..OutgoingMessage::new(DelegationLabel::Request(key), to, payload)
@@ -132,6 +135,7 @@ impl PendingRequests {
                     send_request(
                         Address::Capability(capability),
                         Payload::HelpRequest(request),
+                        artifacts,
                         timeouts.help,
                     );
                     effects.push(DelegationEffect::Publish { signal: needed });
@@ -160,7 +164,7 @@ impl PendingRequests {
                         parent_task_id: Some(ownership.spec.task_id.clone()),
                         extra: Map::new(),
                     };
-                    send_request(to, Payload::TaskRequest(request), wait);
+                    send_request(to, Payload::TaskRequest(request), artifacts, wait);
                     (id, RequestKind::Delegate { task, to: doer, question: None, auth: false })
                 }
                 Progress::Question { id, text, auth } => {
@@ -249,9 +253,13 @@ impl PendingRequests {
             return Vec::new();
         }
         let Ok(terms) = joint::Terms::read(spec.input.as_ref()) else { return Vec::new() };
-        let shown = so_far::shown(ownership.artifacts(), &terms, &self.states());
-        let update = |artifact| Update::Artifact { artifact, append: false, last_chunk: true };
-        shown.into_iter().flat_map(|artifact| ownership.update(update(artifact))).collect()
+        let shown = so_far::shown(ownership.record(), &terms, &self.states());
+        let mut effects: Vec<_> = shown
+            .into_iter()
+            .filter_map(|artifact| ownership.produce(ArtifactChunk::whole(artifact)))
+            .collect();
+        effects.extend(ownership.report_chunks(false));
+        effects
     }
 
     /// The status of all requests to other agents.
@@ -345,9 +353,9 @@ fn answer_to(task_id: TaskId, to: AgentId, text: &str, message: Option<&Message>
     DelegationEffect::Send(OutgoingMessage::new(DelegationLabel::Answer, Address::Agent(to), answer))
 }
 
-/// The artifacts that a brain refers to: those produced so far, or else those of the task.
+/// The artifacts of the task that a brain refers to. Those that it has produced are added when the message is sent.
 fn chosen(ownership: &TaskOwnership, names: &[String]) -> Vec<Artifact> {
-    let all = ownership.artifacts().iter().chain(&ownership.spec.artifacts);
+    let all = ownership.spec.artifacts.iter();
     let named = |artifact: &&Artifact| names.contains(&artifact.artifact_id);
     all.filter(named).cloned().collect()
 }

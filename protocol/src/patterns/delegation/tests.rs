@@ -4,7 +4,7 @@ use crate::{
     envelope::Envelope,
     ids::{Address, Capability, MessageId, TaskId},
     message::{self, Epoch},
-    patterns::{OutgoingMessage, Update, ownership::Requester},
+    patterns::{ChunkRange, OutgoingMessage, Update, ownership::Requester},
     principal::Principal,
     task::{Status, TaskSpec},
     time::{NodeTime, WallTime},
@@ -163,8 +163,10 @@ fn a_task_done_at_once_ends_with_its_artifacts_and_tells_the_asker() {
     let update = Progress::Artifact { artifact, append: false, last_chunk: true };
     let effects = doer.on(&event(2, thought(1, vec![update], done("built"))));
     assert_eq!(finishes(&effects), [TaskState::Completed]);
-    let kinds: Vec<_> = sent_messages(&effects).iter().map(|message| message.payload.kind().wire()).collect();
-    assert_eq!(kinds, ["task-update", "task-response"]);
+    let sent = sent_messages(&effects);
+    let kinds: Vec<_> = sent.iter().map(|message| message.payload.kind().wire()).collect();
+    assert_eq!(kinds, ["task-response"], "who delegates gets the artifacts with the response");
+    assert_eq!(sent[0].recorded.as_ref().unwrap().chunks, ChunkRange { from: 0, to: 1 });
 }
 
 #[test]
@@ -218,6 +220,7 @@ fn only_whoever_was_asked_can_answer_for_a_delegated_task() {
             state,
             epoch: None,
             artifacts,
+            chunks: None,
             message: None,
             extra: Map::new(),
         })
@@ -307,6 +310,51 @@ fn awarded_work_ends_when_its_manager_has_the_result() {
     let cancel = Payload::parse(MessageKind::TaskCancel, cancel.as_object().unwrap().clone()).unwrap();
     let status = last_status(&doer.on(&event(3, received("manager", None, cancel)))).unwrap();
     assert_eq!(status, Status::new(TaskState::Canceled, "superseded: too slow"));
+}
+
+/// Awarded work with one artifact that has ended; its response and its report are on the way.
+fn doer_with_report_on_the_way() -> Delegation {
+    let mut doer = doer(Some(7));
+    doer.on(&event(1, EventKind::Started));
+    let artifact = Artifact::text("a", "text/plain", "x");
+    let updates = vec![Progress::Artifact { artifact, append: false, last_chunk: true }];
+    let effects = doer.on(&event(2, thought(1, updates, done("ok"))));
+    let labels: Vec<_> = sent_messages(&effects).iter().map(|message| message.label).collect();
+    assert_eq!(labels, [DelegationLabel::Chunks, DelegationLabel::Response]);
+    doer
+}
+
+fn delivered(label: DelegationLabel) -> DelegationEvent {
+    event(3, EventKind::Delivered { label, by: id("manager") })
+}
+
+#[test]
+fn awarded_work_ends_when_its_manager_has_the_reports_too() {
+    let mut doer = doer_with_report_on_the_way();
+    let mut overtaken = doer.clone();
+    assert_eq!(finishes(&overtaken.on(&delivered(DelegationLabel::Response))), []);
+    assert!(overtaken.is_closing());
+    let effects = overtaken.on(&delivered(DelegationLabel::Chunks));
+    assert_eq!((finishes(&effects), overtaken.is_closing()), (vec![TaskState::Completed], false));
+
+    assert_eq!(finishes(&doer.on(&delivered(DelegationLabel::Chunks))), []);
+    assert_eq!(finishes(&doer.on(&delivered(DelegationLabel::Response))), [TaskState::Completed]);
+}
+
+#[test]
+fn awarded_work_whose_report_is_lost_ends_when_its_manager_has_the_whole_result() {
+    let mut doer = doer_with_report_on_the_way();
+    let mut fenced = doer.clone();
+    assert_eq!(finishes(&fenced.on(&refused(DelegationLabel::Chunks))), [TaskState::Canceled]);
+
+    doer.on(&delivered(DelegationLabel::Response));
+    let (to, reason, message) = (id("manager"), "refused".to_owned(), "no".to_owned());
+    let lost = EventKind::Undelivered { label: DelegationLabel::Chunks, to, reason, message };
+    let effects = doer.on(&event(4, lost));
+    let [response] = sent_messages(&effects)[..] else { panic!("{effects:?}") };
+    assert_eq!(response.recorded.as_ref().unwrap().chunks, ChunkRange { from: 0, to: 1 });
+    assert_eq!((finishes(&effects), doer.is_closing()), (vec![], true));
+    assert_eq!(finishes(&doer.on(&delivered(DelegationLabel::Response))), [TaskState::Completed]);
 }
 
 #[test]
@@ -443,13 +491,19 @@ fn chunks_of_one_artifact_are_shown_in_order() {
         append,
         last_chunk: false,
     };
-    doer.on(&event(
-        2,
-        EventKind::TurnProgress { turn: 1, updates: vec![chunk("one ", false), chunk("two", true)] },
-    ));
+    let updates = vec![chunk("one ", false), chunk("two", true)];
+    let shown = doer.on(&event(2, EventKind::TurnProgress { turn: 1, updates }));
+    let numbers = shown.iter().filter_map(|effect| {
+        if let DelegationEffect::Update(Update::Artifact { number, chunk }) = effect {
+            Some((*number, chunk.artifact.as_text()))
+        } else {
+            None
+        }
+    });
+    assert_eq!(numbers.collect::<Vec<_>>(), [(0, "one ".to_owned()), (1, "two".to_owned())]);
     let effects = doer.on(&event(3, thought(1, Vec::new(), done("ok"))));
     let Some(DelegationEffect::Finish(outcome)) = effects.last() else { panic!("it ends") };
-    assert_eq!(outcome.artifacts[0].as_text(), "one two");
+    assert_eq!(outcome.chunks, ChunkRange { from: 0, to: 2 });
     assert!(!effects.iter().any(|effect| matches!(
         effect,
         DelegationEffect::Update(Update::Status(Status { state: TaskState::Failed, .. }))

@@ -33,7 +33,10 @@ pub enum JointStanding {
 
 /// The record among what was produced.
 pub fn kept(produced: &[Artifact]) -> Option<JointRecord> {
-    let artifact = produced.iter().rev().find(|artifact| artifact.artifact_id == RECORD)?;
+    read(produced.iter().rev().find(|artifact| artifact.artifact_id == RECORD)?)
+}
+
+fn read(artifact: &Artifact) -> Option<JointRecord> {
     artifact.parts.iter().find_map(|part| match &part.content {
         PartContent::Data(data) => serde_json::from_value(data.clone()).ok(),
         PartContent::Text(_) | PartContent::Raw(_) | PartContent::Url(_) => None,
@@ -46,9 +49,9 @@ pub fn artifact(name: &str, data: Value) -> Artifact {
     Artifact { parts: vec![part], ..Artifact::text(name, "application/json", "") }
 }
 
-/// The output so far and the record, as artifacts that replace those there are; none before there is a record.
-pub fn shown(produced: &[Artifact], terms: &Terms, standings: &[JointStanding]) -> Vec<Artifact> {
-    let Some(mut record) = kept(produced) else { return Vec::new() };
+/// The output so far and the next record, as artifacts that replace those there are; none before there is a record.
+pub fn shown(record: Option<&Artifact>, terms: &Terms, standings: &[JointStanding]) -> Vec<Artifact> {
+    let Some(mut record) = record.and_then(read) else { return Vec::new() };
     for standing in standings {
         match standing {
             JointStanding::Answered(_) => {}
@@ -113,8 +116,8 @@ mod tests {
             task_id: None,
         };
         let standings = [asks(), JointStanding::Answered(reply.clone())];
-        let first = shown(&begun(), &Terms::default(), &standings);
-        let again = shown(&first, &Terms::default(), &standings);
+        let first = shown(begun().last(), &Terms::default(), &standings);
+        let again = shown(first.last(), &Terms::default(), &standings);
         for artifacts in [&first, &again] {
             let PartContent::Data(output) = &artifacts[0].parts[0].content else { panic!("no data") };
             assert_eq!(output["status"], "input_required");
@@ -131,11 +134,11 @@ mod tests {
 
     #[test]
     fn an_answered_question_is_asked_no_longer() {
-        let asked = shown(&begun(), &Terms::default(), &[asks()]);
+        let asked = shown(begun().last(), &Terms::default(), &[asks()]);
         let working = JointStanding::Working { id: "a".to_owned() };
-        let record = kept(&shown(&asked, &Terms::default(), &[working])).unwrap();
+        let record = kept(&shown(asked.last(), &Terms::default(), &[working])).unwrap();
         assert!(record.questions.is_empty() && record.pending_user_questions.is_empty());
         assert_eq!(record.task_statuses["a"], "working");
-        assert!(shown(&[], &Terms::default(), &[asks()]).is_empty(), "there is no record yet");
+        assert!(shown(None, &Terms::default(), &[asks()]).is_empty(), "there is no record yet");
     }
 }

@@ -2,7 +2,10 @@ use super::*;
 use crate::{
     artifact::Artifact,
     ids::{Digest, TaskId},
-    patterns::turn::{Progress, TurnEnd},
+    patterns::{
+        ChunkRange,
+        turn::{Progress, TurnEnd},
+    },
     signal::SignalType,
     time::{NodeTime, WallTime},
 };
@@ -109,8 +112,10 @@ fn it_is_claimed_done_and_ended_on_the_board_before_it_counts() {
         ("planner", "s-1")
     );
     let Payload::TaskResponse(response) = &report.payload else { panic!("{report:?}") };
-    assert_eq!((response.state, response.artifacts.len()), (TaskState::Completed, 1));
-    assert_eq!((outcome.status.state, outcome.artifacts.len()), (TaskState::Completed, 1));
+    assert_eq!(response.state, TaskState::Completed);
+    let chunks = ChunkRange { from: 0, to: 1 };
+    assert_eq!(report.recorded, Some(RecordedArtifacts { chunks, only: Vec::new() }));
+    assert_eq!((outcome.status.state, outcome.chunks), (TaskState::Completed, chunks));
 }
 
 #[test]
@@ -149,7 +154,7 @@ fn a_lost_lease_stops_the_brain_and_the_task_is_superseded() {
     late.on(&event(done(1)));
     let effects = late.on(&event(EventKind::ClaimExpired { epoch: 7 }));
     let [OpenTaskEffect::Finish(outcome)] = effects.as_slice() else { panic!("{effects:?}") };
-    assert_eq!((outcome.status.state, outcome.artifacts.len()), (TaskState::Canceled, 0));
+    assert_eq!((outcome.status.state, outcome.chunks), (TaskState::Canceled, ChunkRange::default()));
     assert!(outcome.status.message.as_ref().unwrap().starts_with("superseded: "), "{outcome:?}");
 }
 

@@ -147,7 +147,7 @@ proptest! {
         for what in whats {
             let effects = reaction.on(&event(what));
             prop_assert!(!has_ended || effects.is_empty());
-            let shows = effects.iter().any(|e| matches!(e, ReactionEffect::Update(_) | ReactionEffect::AskPerson { .. }));
+            let shows = effects.iter().any(|e| matches!(e, ReactionEffect::Update(Update::Status(_)) | ReactionEffect::AskPerson { .. }));
             prop_assert!(!shows);
             has_ended |= ended(&effects).is_some();
             let stored = serde_json::to_string(&reaction).unwrap();

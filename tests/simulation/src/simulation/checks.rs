@@ -2,11 +2,12 @@
 
 use super::{
     Simulation,
+    node::Node,
     replies::{PendingReply, ReplyTarget},
 };
 use blackboard::claims::ClaimState;
 use engine::{
-    Ack, AttemptId, artifacts, content,
+    Ack, AttemptId, artifacts, chunks, content,
     records::{TaskRow, keys},
 };
 use protocol::{
@@ -18,7 +19,7 @@ use protocol::{
     task::{OpenTaskKey, TaskState},
 };
 use std::time::Duration;
-use store_types::{Batch, Snapshot, Write};
+use store_types::{Batch, Key, Snapshot, Write};
 
 /// The second token of a written key.
 fn topic(write: &Write) -> Option<String> {
@@ -171,6 +172,38 @@ impl Simulation {
         self.failures.extend(failures);
     }
 
+    /// Every chunk of an ended task is recorded, and its streams have no gaps.
+    pub(super) fn check_chunks(&mut self, agent: usize, batch: &Batch) {
+        let Node { id: me, store, .. } = &self.nodes[agent];
+        let store = &store.settled;
+        let mut failures = Vec::new();
+        for write in &batch.writes {
+            let (key, Some(value), Some("task")) = (write.key(), write.value(), topic(write).as_deref())
+            else {
+                continue;
+            };
+            let row = content::decode::<TaskRow>(me, store, value).ok().filter(|row| row.ended_at.is_some());
+            let Some(row) = row else { continue };
+            let (spec, epoch) = (&row.task.spec, row.epoch.unwrap_or_default());
+            let log = keys::chunks_under(me, &spec.task_id, &row.task.owner, epoch);
+            let range = row.chunks.unwrap_or_default();
+            let is_missing = |number: &u64| {
+                let chunk = Key::stored(format!("{log}.{number}"));
+                !store.latest(&chunk).is_ok_and(|record| record.is_some())
+            };
+            if let Some(missing) = (range.from..range.to).find(is_missing) {
+                failures.push(format!("{me}: {key} has ended without chunk {missing} of {range:?}"));
+            }
+            for stream in chunks::artifacts_of(store, me, &row, u64::MAX).unwrap_or_default() {
+                let pieces = (0..stream.parts.len()).map(|number| format!("[{number}]")).collect::<String>();
+                if stream.artifact_id == "stream" && stream.as_text() != pieces {
+                    failures.push(format!("{me}: {key} has ended with the stream {}", stream.as_text()));
+                }
+            }
+        }
+        self.failures.extend(failures);
+    }
+
     /// What an agent acknowledges is durable.
     pub(super) fn check_ack(&mut self, agent: usize, pending: &PendingReply, ack: &Ack) {
         let node = &self.nodes[agent];
@@ -274,6 +307,7 @@ impl Simulation {
                 "tombstone",
                 "dead",
                 "task",
+                "chunk",
                 "award",
                 "content",
                 "journal",

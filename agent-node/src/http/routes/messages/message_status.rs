@@ -82,7 +82,7 @@ fn recorded(
         found.extend(newest(local, &filter)?.into_iter().map(|record| (local, record)));
     }
     let Some(((local, record), others)) = found.split_first() else { return Ok(None) };
-    let mut answer = full_status(local, record, message)?;
+    let mut answer = full_status(local, record, by, message)?;
     let others = others.iter().take(MAX_OTHERS).map(|(local, record)| summary(local, record));
     let others: Vec<Value> = others.collect::<Result<_, _>>()?;
     if !others.is_empty() {
@@ -110,10 +110,15 @@ fn newest(local: &HostedAgent, filter: &Filter) -> Result<VecDeque<Record>, Prob
 }
 
 /// The full status of one message.
-fn full_status(local: &HostedAgent, record: &Record, message: &MessageId) -> Result<Value, Problem> {
+fn full_status(
+    local: &HostedAgent,
+    record: &Record,
+    by: &Principal,
+    message: &MessageId,
+) -> Result<Value, Problem> {
     let receipt = parse_receipt(record)?;
-    let outcome =
-        tasks::conversation_outcome(local.store.as_ref(), &local.id, &receipt).map_err(Problem::from)?;
+    let outcome = tasks::conversation_outcome(local.store.as_ref(), &local.id, by, &receipt);
+    let outcome = outcome.map_err(Problem::from)?;
     Ok(json!({
         "messageId": message,
         "accepted": true,

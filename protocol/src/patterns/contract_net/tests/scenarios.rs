@@ -2,10 +2,11 @@
 
 use super::fixture::*;
 use crate::{
+    artifact,
     ids::AgentId,
     message::{BUSY, Payload},
     patterns::{
-        Pattern,
+        ChunkRange, Pattern, Update,
         contract_net::{
             Auction, ContractNetEffect, ContractNetLabel, ContractNetTimer, Strategy, record::CandidateResult,
         },
@@ -167,6 +168,18 @@ fn ignored_messages_stay_bounded() {
     assert!(serde_json::to_string(&fixture.contract_net.record).unwrap().len() < 16_384);
 }
 
+/// The text of the artifact that a manager has shown.
+fn shown(fixture: &ManagerFixture) -> String {
+    let chunks = fixture.effects.iter().filter_map(|effect| {
+        if let ContractNetEffect::Update(Update::Artifact { chunk, .. }) = effect {
+            Some(chunk.clone())
+        } else {
+            None
+        }
+    });
+    artifact::assemble(chunks)[0].as_text()
+}
+
 #[test]
 fn losers_are_rejected_when_the_winner_accepts_and_the_result_ends_the_task() {
     let mut fixture = ManagerFixture::with_open_round(Auction::default(), &["b-1", "b-2"]);
@@ -179,7 +192,7 @@ fn losers_are_rejected_when_the_winner_accepts_and_the_result_ends_the_task() {
     fixture.deliver(task_completed(&winner, epoch, "done"));
     assert_eq!(fixture.end_state(), Some(TaskState::Completed));
     let outcome = fixture.outcome().unwrap();
-    assert_eq!(outcome.artifacts[0].as_text(), "done");
+    assert_eq!((outcome.chunks, shown(&fixture)), (ChunkRange { from: 0, to: 1 }, "done".to_owned()));
     assert_eq!(outcome.fulfilments[&AgentId::parse("b-1").unwrap()], [true]);
     assert!(fixture.deliver(task_completed(&winner, epoch, "again")).is_empty());
 }
@@ -333,7 +346,7 @@ fn chunks_are_shown_in_order_however_they_come() {
         fixture.deliver(chunk(&winner, epoch, seq, &format!("{seq},")));
     }
     let expected: String = (1..=90).map(|seq| format!("{seq},")).collect();
-    assert_eq!(fixture.contract_net.ownership.artifacts()[0].as_text(), expected);
+    assert_eq!(shown(&fixture), expected);
 }
 
 #[test]
@@ -345,7 +358,50 @@ fn what_a_winner_produced_before_it_says_busy_is_discarded() {
     let busy = json!({ "taskId": TASK, "epoch": epoch, "reason": BUSY });
     let effects = fixture.deliver(message_received(&winner, "award-decline", busy));
     assert_eq!(awards(&effects).len(), 1, "the next bid follows");
-    assert!(fixture.contract_net.ownership.artifacts().is_empty());
+    assert!(fixture.contract_net.ownership.produced().is_empty());
+}
+
+/// A response that counts the pieces of the result instead of holding them.
+fn counting(from: &str, epoch: u64, chunks: u64) -> EventKind {
+    let payload = json!({ "taskId": TASK, "seq": 9, "epoch": epoch, "state": "TASK_STATE_COMPLETED", "chunks": chunks });
+    message_received(from, "task-response", payload)
+}
+
+#[test]
+fn a_response_that_overtakes_reports_is_kept_until_they_arrive() {
+    let mut fixture = ManagerFixture::with_open_round(Auction::default(), &["b-1", "b-2"]);
+    let (winner, epoch) = awarded(&mut fixture);
+    fixture.deliver(accept(&winner, epoch));
+    fixture.deliver(chunk(&winner, epoch, 1, "a"));
+    fixture.deliver(counting(&winner, epoch, 3));
+    fixture.deliver(chunk(&winner, epoch, 3, "c"));
+    assert_eq!(fixture.end_state(), None, "the second report is missing");
+    fixture.deliver(chunk(&winner, epoch, 2, "b"));
+    assert_eq!(fixture.end_state(), Some(TaskState::Completed));
+    assert_eq!(shown(&fixture), "abc");
+    assert_eq!(fixture.outcome().unwrap().chunks, ChunkRange { from: 0, to: 3 });
+}
+
+#[test]
+fn a_response_that_overtakes_everything_shows_the_acceptance() {
+    let mut fixture = ManagerFixture::with_open_round(Auction::default(), &["b-1", "b-2"]);
+    let (winner, epoch) = awarded(&mut fixture);
+    let effects = fixture.deliver(counting(&winner, epoch, 1));
+    assert_eq!((recipients_of(&effects, "reject"), fixture.end_state()), (vec!["b-2".to_owned()], None));
+    fixture.deliver(chunk(&winner, epoch, 1, "a"));
+    assert_eq!((fixture.end_state(), shown(&fixture)), (Some(TaskState::Completed), "a".to_owned()));
+}
+
+#[test]
+fn a_whole_response_replaces_a_kept_one() {
+    let mut fixture = ManagerFixture::with_open_round(Auction::default(), &["b-1", "b-2"]);
+    let (winner, epoch) = awarded(&mut fixture);
+    fixture.deliver(accept(&winner, epoch));
+    fixture.deliver(chunk(&winner, epoch, 1, "lost half, "));
+    fixture.deliver(counting(&winner, epoch, 2));
+    fixture.deliver(task_completed(&winner, epoch, "everything"));
+    assert_eq!((fixture.end_state(), shown(&fixture)), (Some(TaskState::Completed), "everything".to_owned()));
+    assert_eq!(fixture.outcome().unwrap().chunks, ChunkRange { from: 1, to: 2 });
 }
 
 #[test]

@@ -1,0 +1,126 @@
+//! The log of a task's artifacts: one record for each chunk, written once, in the step that shows the chunk. All other
+//! records refer to it: journals by the record's key, effects and the task's row by the numbers of chunks.
+//!
+//! Chunks are numbered from 0 without gaps in each conversation. A new award of a task has an epoch of its own, and with it
+//! a log of its own. The records are deleted before the row of the task ([`crate::retention`]).
+
+use crate::{
+    content,
+    records::{TaskRow, keys},
+};
+use protocol::{
+    artifact::{self, Artifact, ArtifactChunk},
+    ids::{AgentId, ConversationId},
+    patterns::ChunkRange,
+};
+use std::collections::BTreeMap;
+use store_types::{Error, Key, Revision, Snapshot, Write};
+
+/// Where the chunks of one conversation are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChunkLog {
+    me: AgentId,
+    prefix: Key,
+}
+
+impl ChunkLog {
+    /// The log of the conversation that does the task in `row`.
+    pub fn of_task(me: &AgentId, row: &TaskRow) -> Self {
+        let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
+        let prefix = keys::chunks_under(me, task, owner, row.epoch.unwrap_or_default());
+        Self { me: me.clone(), prefix }
+    }
+
+    /// The log of a conversation without a task.
+    pub(crate) fn of_conversation(me: &AgentId, id: &ConversationId) -> Self {
+        Self { me: me.clone(), prefix: keys::chunks_without_task(me, id) }
+    }
+
+    /// The key of a chunk.
+    pub(crate) fn key(&self, number: u64) -> Key {
+        Key::stored(format!("{}.{number}", self.prefix))
+    }
+
+    /// The artifacts that the chunks in `range` make. Chunks from the first one on that is missing, or newer than `up_to`, are
+    /// left out.
+    pub fn artifacts(
+        &self,
+        store: &dyn Snapshot,
+        range: ChunkRange,
+        up_to: Revision,
+    ) -> Result<Vec<Artifact>, Error> {
+        Ok(artifact::assemble(self.read(store, range, up_to)?))
+    }
+
+    fn read(
+        &self,
+        store: &dyn Snapshot,
+        range: ChunkRange,
+        up_to: Revision,
+    ) -> Result<Vec<ArtifactChunk>, Error> {
+        let mut chunks = Vec::new();
+        for number in range.from..range.to {
+            let Some(record) = store.latest(&self.key(number))?.filter(|record| record.revision <= up_to)
+            else {
+                break;
+            };
+            chunks.push(content::decode(&self.me, store, &record.value)?);
+        }
+        Ok(chunks)
+    }
+
+    /// The chunks in `range`, which an effect names. They are recorded in or before the step of the effect, so a missing one
+    /// is an error: they have been deleted, or the row of the task belongs to a later award or claim.
+    pub(crate) fn read_all(
+        &self,
+        store: &dyn Snapshot,
+        range: ChunkRange,
+    ) -> Result<Vec<ArtifactChunk>, Error> {
+        let chunks = self.read(store, range, Revision::MAX)?;
+        let (found, named) = (chunks.len() as u64, range.to.saturating_sub(range.from));
+        if found < named {
+            let missing = self.key(range.from + found);
+            return Err(Error::Refused(format!("the chunk {missing} of an artifact is missing")));
+        }
+        Ok(chunks)
+    }
+}
+
+/// The artifacts of the task in `row`, as of the chunks up to the revision `up_to`.
+pub fn artifacts_of(
+    store: &dyn Snapshot,
+    me: &AgentId,
+    row: &TaskRow,
+    up_to: Revision,
+) -> Result<Vec<Artifact>, Error> {
+    let all = ChunkRange { from: 0, to: u64::MAX };
+    ChunkLog::of_task(me, row).artifacts(store, row.chunks.unwrap_or(all), up_to)
+}
+
+/// The chunks of one step: the JSON of each artifact, and the key of its record.
+#[derive(Debug, Default)]
+pub(crate) struct StepChunks(pub(crate) BTreeMap<String, Key>);
+
+impl StepChunks {
+    /// Adds the record of a chunk to `writes`.
+    pub(crate) fn record(
+        &mut self,
+        log: &ChunkLog,
+        number: u64,
+        chunk: &ArtifactChunk,
+        writes: &mut Vec<Write>,
+    ) -> Result<(), Error> {
+        let key = log.key(number);
+        // Its content is written with it even if another record of the conversation has the same: the journal, which is
+        // trimmed earlier, does not refer to it.
+        let bytes = content::encode(&log.me, chunk, writes, &mut Default::default())?;
+        writes.push(Write::Put(key.clone(), bytes));
+        let refused =
+            |error: serde_json::Error| Error::Refused(format!("an artifact can't be written: {error}"));
+        self.0.insert(serde_json::to_value(&chunk.artifact).map_err(refused)?.to_string(), key);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
