@@ -266,7 +266,7 @@ payload! {
         /// The deadline.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         deadline: Option<WallTime>,
-        /// Media types the asker can use.
+        /// Media types the requester can use.
         => #[serde(default, skip_serializing_if = "Vec::is_empty")]
         accepted_modes: Vec<String>,
         /// The URL for the answer; an agent's must be its registered endpoint.
@@ -275,7 +275,7 @@ payload! {
         /// The principal who asked first; believed from agents only.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         on_behalf_of: Option<Principal>,
-        /// The asker's own task that this one is a part of; believed from agents only.
+        /// The requester's own task that this one is a part of; believed from agents only.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         parent_task_id: Option<TaskId>,
     }
@@ -313,7 +313,7 @@ payload! {
 }
 
 payload! {
-    /// Ends a task towards its asker.
+    /// Ends a task towards its requester.
     TaskResponse {
         /// The task.
         task_id: TaskId,
@@ -394,6 +394,13 @@ impl TaskUpdate {
     }
 }
 
+impl TaskCancel {
+    /// Its reason, in words.
+    pub fn words(&self) -> String {
+        self.reason.clone().unwrap_or_else(|| "cancelled by its requester".to_owned())
+    }
+}
+
 impl TaskAnswer {
     /// A text answer to the open question.
     pub fn text(task_id: TaskId, epoch: Option<Epoch>, text: &str, message: Option<&Message>) -> Self {
@@ -408,7 +415,7 @@ impl TaskAnswer {
 }
 
 payload! {
-    /// Asks a peer for its view; the asker does not wait.
+    /// Asks a peer for its view; the requester does not wait.
     HelpRequest {
         /// What it is about.
         question: String,

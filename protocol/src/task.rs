@@ -112,13 +112,13 @@ pub struct TaskSpec {
     /// The deadline. It only gets earlier along the path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<WallTime>,
-    /// Media types the asker can use; empty means any.
+    /// Media types the requester can use; empty means any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accepted_modes: Vec<String>,
     /// The agents on its path, oldest first, each authenticated by the next.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<AgentId>,
-    /// The asker's own task that this one is a part of.
+    /// The requester's own task that this one is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<TaskId>,
     /// The principal at the root of the request. It may see everything that is done for it.

@@ -34,7 +34,7 @@ async fn with_a_dead_letter() -> (Process, Value) {
     let mesh = Process::up_beside(TEAM, &[("script.yaml", SCRIPT)]).await;
     Peer::join(&mesh, "peer-01", "dig").await.leave(&mesh).await;
     let task = mesh.agent("asker-01").ask(json!({ "description": "dig" })).await;
-    assert_eq!(state(&task), "completed", "the asker is told, and goes on: {task:#}");
+    assert_eq!(state(&task), "completed", "the requester gets the reason and goes on: {task:#}");
     let letters = letters(&mesh).await;
     assert_eq!(letters.len(), 1, "{letters:#?}");
     (mesh, letters[0].clone())

@@ -161,7 +161,7 @@ struct ActiveAward {
     is_accepted: bool,
     next: Vec<(AgentId, ValidBid)>,
     /// When the award is revoked: without acceptance, later without reports.
-    patience_ends: NodeTime,
+    revoked_at: NodeTime,
     applied: Seq,
     /// The chunks in the applied updates.
     #[serde(default)]
@@ -290,8 +290,7 @@ impl ContractNet {
                 self.pass_on_answer(&answer.words(), answer.message.as_deref())
             }
             Payload::TaskCancel(cancel) if self.ownership.is_requested_by(agent, cancel.epoch) => {
-                let reason = cancel.reason.clone().unwrap_or_else(|| "the asker cancelled it".to_owned());
-                self.call_off(TaskState::Canceled, reason)
+                self.call_off(TaskState::Canceled, cancel.words())
             }
             Payload::TaskAnswer(_) | Payload::TaskCancel(_) => {
                 self.ignore(agent, envelope, "it is not the requester's, or names another award", event)
@@ -469,7 +468,7 @@ impl Pattern for ContractNet {
             EventKind::TimerFired { timer } => match timer {
                 ContractNetTimer::Bids => self.window_ends(event),
                 ContractNetTimer::Round => self.pause_ends(event),
-                ContractNetTimer::Accept | ContractNetTimer::Lease => self.patience_ends(event),
+                ContractNetTimer::Accept | ContractNetTimer::Lease => self.award_expires(event),
                 ContractNetTimer::Deadline => {
                     let waited =
                         if self.place_search.is_queued { " while it waited for a bidder" } else { "" };

@@ -8,16 +8,18 @@
 //! Work that was sent to the agent itself is like an award to itself: if its brain fails for a technical reason, the same
 //! conversation goes on as an auction among other agents.
 
+mod award_answer;
+mod confirmation;
 mod labels;
+mod own_failure;
 mod pending_requests;
 
 pub use labels::{DelegationLabel, DelegationTimer, RequestKey, Timeouts};
 
 use super::{
-    AuctionView, EventKind, Outcome, OutgoingSignal, Pattern, TimerAt, WorkPhase,
+    AuctionView, EventKind, OutgoingSignal, Pattern, TimerAt, WorkPhase,
     broadcast::ON_BEHALF_OF,
     contract_net::{Auction, ContractNet, record::AwardRecord},
-    joint,
     ownership::TaskOwnership,
     turn,
 };
@@ -25,12 +27,14 @@ use crate::{
     a2a::message::Message,
     artifact::ArtifactChunk,
     ids::AgentId,
-    message::{AwardAccept, AwardDecline, BUSY, MessageKind, Payload},
+    message::{AwardAccept, MessageKind, Payload},
     principal::Principal,
     problem::Reason,
     signal::{PARENT_TASK, SignalType},
     task::{Status, TaskState},
 };
+use award_answer::AwardRefusal;
+use confirmation::UnconfirmedOutcome;
 use labels::{DelegationEffect, DelegationEvent};
 use pending_requests::PendingRequests;
 use serde::{Deserialize, Serialize};
@@ -74,31 +78,6 @@ pub struct Delegation {
     unconfirmed: Option<Box<UnconfirmedOutcome>>,
 }
 
-/// An outcome whose response, or a report before it, the manager may not have.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct UnconfirmedOutcome {
-    outcome: Outcome,
-    /// The responses whose delivery is not known yet. A second one follows if a report is given up.
-    responses: u32,
-}
-
-/// Why an award is declined.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct AwardRefusal {
-    reason: String,
-    /// When a place is expected to be free, if none is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    free_in_ms: Option<u64>,
-}
-
-impl AwardRefusal {
-    fn of(reason: String) -> Self {
-        Self { reason, free_in_ms: None }
-    }
-}
-
 impl Delegation {
     /// `me` does it. `lease` is the award's, if it is done under one.
     pub fn new(me: AgentId, ownership: TaskOwnership, lease: Option<Duration>, timeouts: Timeouts) -> Self {
@@ -121,46 +100,11 @@ impl Delegation {
         }
     }
 
-    /// `me` declines the award, with a reason.
-    pub fn declining(me: AgentId, ownership: TaskOwnership, why: String) -> Self {
-        let declines = Some(AwardRefusal::of(why));
-        Self { declines, ..Self::new(me, ownership, None, Timeouts::default()) }
-    }
-
-    /// `me` declines the award because it has no free place; one is expected in `free_in`.
-    pub fn busy(me: AgentId, ownership: TaskOwnership, free_in: Duration) -> Self {
-        let free_in_ms = u64::try_from(free_in.as_millis()).ok();
-        let declines = Some(AwardRefusal { reason: BUSY.to_owned(), free_in_ms });
-        Self { declines, ..Self::new(me, ownership, None, Timeouts::default()) }
-    }
-
     /// The first turn waits for a free slot.
     #[must_use]
     pub fn queued(mut self, is_queued: bool) -> Self {
         self.is_queued = is_queued;
         self
-    }
-
-    /// An auction on these terms follows if its own brain fails.
-    #[must_use]
-    pub fn with_auction(mut self, terms: Auction) -> Self {
-        (self.may_auction, self.auction_terms) = (true, terms);
-        self
-    }
-
-    fn decline(&mut self, refusal: AwardRefusal) -> Vec<DelegationEffect> {
-        let AwardRefusal { reason: why, free_in_ms } = refusal;
-        let task_id = self.ownership.spec.task_id.clone();
-        let decline = self.ownership.requester.clone().map(|requester| {
-            let epoch = requester.epoch.unwrap_or_default();
-            let (reason, extra) = (why.clone(), Default::default());
-            let decline = AwardDecline { task_id, epoch, reason, free_in_ms, extra };
-            DelegationEffect::Send(requester.reply(DelegationLabel::Decline, Payload::AwardDecline(decline)))
-        });
-        self.ownership.requester = None;
-        self.ownership.announces = false;
-        let ended = self.ownership.finish(TaskState::Rejected, Some(why), BTreeMap::new());
-        decline.into_iter().chain(ended).collect()
     }
 
     fn start(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
@@ -189,14 +133,14 @@ impl Delegation {
         }
         effects.extend(match self.is_queued {
             true => self.ownership.status(TaskState::Submitted, format!("queued: {} is busy", self.me)),
-            false => self.is_at_it(),
+            false => self.works_on_it(),
         });
         effects.push(self.think());
         effects
     }
 
-    fn is_at_it(&mut self) -> Vec<DelegationEffect> {
-        let status = Status::new(TaskState::Working, format!("{} is at it", self.me));
+    fn works_on_it(&mut self) -> Vec<DelegationEffect> {
+        let status = Status::new(TaskState::Working, format!("{} is working on it", self.me));
         // Under an award the acceptance says the same.
         match self.ownership.is_awarded() {
             true => vec![DelegationEffect::Update(super::Update::Status(status))],
@@ -371,118 +315,10 @@ impl Delegation {
         effects
     }
 
-    /// The manager has fenced a report: the award has lapsed.
-    fn superseded(&mut self, why: &str) -> Vec<DelegationEffect> {
-        let mut effects = self.stop(why);
-        self.ownership.requester = None;
-        self.ownership.announces = false;
-        let why = format!("superseded: {why}");
-        effects.extend(self.ownership.finish(TaskState::Canceled, Some(why), BTreeMap::new()));
-        effects
-    }
-
-    /// The effects of `event` while the manager's acknowledgement of the result is awaited: of the response, and of the reports
-    /// with chunks, without which the response is incomplete.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "any other event changes nothing after the work")]
-    fn confirm(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
-        let Some(mut unconfirmed) = self.unconfirmed.take() else { return Vec::new() };
-        let UnconfirmedOutcome { outcome, responses } = unconfirmed.as_mut();
-        let canceled = |outcome: &mut Outcome, why: String| {
-            outcome.status = Status::new(TaskState::Canceled, why);
-            (outcome.chunks, outcome.produced) = Default::default();
-        };
-        let (mut effects, mut is_over) = (Vec::new(), false);
-        match &event.what {
-            EventKind::Delivered { label: DelegationLabel::Response, .. } => {
-                *responses = responses.saturating_sub(1);
-            }
-            EventKind::Delivered { label: DelegationLabel::Chunks, .. } => {
-                effects = self.ownership.chunks_settled(true);
-            }
-            EventKind::Undelivered { label, reason, message, .. }
-                if label.is_report() && *reason == Reason::Fenced.code() =>
-            {
-                canceled(outcome, format!("superseded: {message}"));
-                is_over = true;
-            }
-            EventKind::Undelivered { label: DelegationLabel::Chunks, .. } => {
-                effects = self.ownership.chunks_settled(false);
-                *responses += u32::from(!effects.is_empty());
-            }
-            EventKind::Undelivered { label: DelegationLabel::Response, reason, message, .. } => {
-                effects = self.ownership.response_undelivered(reason, message);
-                is_over = true;
-            }
-            EventKind::Cancelled { reason, .. } => {
-                canceled(outcome, reason.clone());
-                is_over = true;
-            }
-            EventKind::MessageReceived { by, envelope, .. } => {
-                if let Some(reason) = self.cancel_reason(by, &envelope.payload) {
-                    canceled(outcome, reason);
-                    is_over = true;
-                }
-            }
-            _ => {}
-        }
-        match is_over || *responses == 0 && !self.ownership.has_reports_in_flight() {
-            true => effects.push(DelegationEffect::Finish(unconfirmed.outcome)),
-            false => self.unconfirmed = Some(unconfirmed),
-        }
-        effects
-    }
-
     /// The reason of the requester's cancel, if `payload` is one.
     fn cancel_reason(&self, by: &Principal, payload: &Payload) -> Option<String> {
         let Payload::TaskCancel(cancel) = payload else { return None };
-        let is_requester = self.ownership.is_requested_by(by.agent()?, cancel.epoch);
-        let reason = || cancel.reason.clone().unwrap_or_else(|| "the asker cancelled it".to_owned());
-        is_requester.then(reason)
-    }
-
-    /// Declines an award, so that the runner-up does it. Work without a runner-up waits for the restart.
-    fn hand_back(&mut self, why: &str) -> Vec<DelegationEffect> {
-        if !self.ownership.is_awarded() {
-            return Vec::new();
-        }
-        let mut effects = self.stop(why);
-        effects.extend(self.decline(AwardRefusal::of(why.to_owned())));
-        effects
-    }
-
-    /// The brain failed for a technical reason. Other agents may do work that is the agent's own.
-    fn brain_failed(&mut self, why: String, event: &DelegationEvent) -> Vec<DelegationEffect> {
-        let capability = self.ownership.spec.capability.as_ref();
-        if !self.may_auction || capability.is_none_or(|capability| capability.as_str() == joint::CAPABILITY) {
-            return self.fail(why);
-        }
-        let mut effects = self.stop(&why);
-        effects.push(DelegationEffect::ClearTimer { timer: DelegationTimer::Deadline });
-        effects.extend(self.ownership.discard_artifacts());
-        let status = format!("{} could not do it: {why}", self.me);
-        effects.extend(self.ownership.status(TaskState::Submitted, status));
-        let (terms, ownership) = (self.auction_terms.clone(), self.ownership.clone());
-        let auction = ContractNet::after_own_failure(self.me.clone(), ownership, terms, why, event.wall);
-        self.auction = Some(Box::new(auction));
-        let started = DelegationEvent { what: EventKind::Started, ..event.clone() };
-        effects.extend(self.run_auction(&started).unwrap_or_default());
-        effects
-    }
-
-    /// The effects of the auction on `event`; `None` if there is no auction.
-    fn run_auction(&mut self, event: &DelegationEvent) -> Option<Vec<DelegationEffect>> {
-        let auction = self.auction.as_mut()?;
-        let label = |label: &DelegationLabel| {
-            if let DelegationLabel::Auction(label) = label { Some(*label) } else { None }
-        };
-        let timer = |timer: &DelegationTimer| {
-            if let DelegationTimer::Auction(timer) = timer { Some(*timer) } else { None }
-        };
-        let event = event.try_map(label, timer);
-        let effects = event.map(|event| auction.on(&event)).unwrap_or_default();
-        let effect =
-            |effect: super::Effect<_, _>| effect.map(DelegationLabel::Auction, DelegationTimer::Auction);
-        Some(effects.into_iter().map(effect).collect())
+        self.ownership.is_requested_by(by.agent()?, cancel.epoch).then(|| cancel.words())
     }
 
     /// Stops the running turn and withdraws open requests.
@@ -602,7 +438,7 @@ impl Pattern for Delegation {
         }
         match &event.what {
             EventKind::Started if self.turn == 0 => self.start(event),
-            EventKind::TurnStarted { turn: 1 } if std::mem::take(&mut self.is_queued) => self.is_at_it(),
+            EventKind::TurnStarted { turn: 1 } if std::mem::take(&mut self.is_queued) => self.works_on_it(),
             EventKind::TurnProgress { turn, updates } if *turn == self.turn && self.is_thinking => {
                 self.report(updates)
             }

@@ -93,7 +93,7 @@ pub struct TaskOwnership {
 }
 
 impl TaskOwnership {
-    /// The ownership of `spec`, requested by `asker`.
+    /// The ownership of `spec` for `requester`; for the user, if it is absent.
     pub fn new(spec: TaskSpec, requester: Option<Requester>) -> Self {
         let announces = requester.as_ref().is_none_or(|requester| requester.epoch.is_none());
         Self {

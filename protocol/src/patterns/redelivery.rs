@@ -25,16 +25,16 @@ pub enum RedeliveryLabel {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Redelivery {
-    letter: Box<Envelope>,
+    dead_letter: Box<Envelope>,
     #[serde(default)]
     is_renewed: bool,
     settled: bool,
 }
 
 impl Redelivery {
-    /// Sends `letter` again.
-    pub fn new(letter: Envelope) -> Self {
-        Self { letter: Box::new(letter), is_renewed: false, settled: false }
+    /// Sends `dead_letter` again.
+    pub fn new(dead_letter: Envelope) -> Self {
+        Self { dead_letter: Box::new(dead_letter), is_renewed: false, settled: false }
     }
 
     fn settle(&mut self, state: TaskState, message: String) -> Vec<RedeliveryEffect> {
@@ -54,13 +54,13 @@ impl Pattern for Redelivery {
     const RECEIVES: &'static [MessageKind] = &[];
 
     fn dead_letter(&self) -> Option<&Envelope> {
-        Some(&self.letter)
+        Some(&self.dead_letter)
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "any other event is foreign here and changes nothing")]
     fn on(&mut self, event: &RedeliveryEvent) -> Vec<RedeliveryEffect> {
         match &event.what {
-            EventKind::Started => vec![resend(self.letter.clone())],
+            EventKind::Started => vec![resend(self.dead_letter.clone())],
             EventKind::Delivered { by, .. } => {
                 self.settle(TaskState::Completed, format!("delivered to {by}"))
             }
@@ -69,7 +69,7 @@ impl Pattern for Redelivery {
             {
                 self.is_renewed = true;
                 let renewed =
-                    Envelope { timestamp: Some(event.wall), expires_at: None, ..(*self.letter).clone() };
+                    Envelope { timestamp: Some(event.wall), expires_at: None, ..(*self.dead_letter).clone() };
                 vec![resend(Box::new(renewed))]
             }
             EventKind::Undelivered { message, .. } => self.settle(TaskState::Failed, message.clone()),
@@ -94,10 +94,10 @@ mod tests {
 
     #[test]
     fn a_cancelled_redelivery_ends_and_does_not_send_again() {
-        let letter = serde_json::json!({
+        let dead_letter = serde_json::json!({
             "messageId": "m-1", "fromAgentId": "a", "toAgentId": "b", "type": "task-cancel", "payload": { "taskId": "t-1" }
         });
-        let mut redelivery = Redelivery::new(serde_json::from_value(letter).unwrap());
+        let mut redelivery = Redelivery::new(serde_json::from_value(dead_letter).unwrap());
         let mut on = |what| redelivery.on(&RedeliveryEvent { at: NodeTime(0), wall: WallTime(0), what });
         assert_eq!(on(EventKind::Started).len(), 1);
         let by = Principal::local_user();

@@ -57,7 +57,7 @@ pub enum TurnSubject {
         /// The deadline.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deadline: Option<WallTime>,
-        /// Media types the asker can use; empty means any.
+        /// Media types the requester can use; empty means any.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         accepted_modes: Vec<String>,
     },

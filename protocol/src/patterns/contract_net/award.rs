@@ -55,14 +55,14 @@ impl ContractNet {
         if let ContractNetEffect::Send(message) = &mut send_award {
             message.expires = Some(event.wall.plus(self.auction.accept()));
         }
-        let patience_ends = event.at + self.auction.accept();
-        let wake = wake(ContractNetTimer::Accept, patience_ends);
+        let revoked_at = event.at + self.auction.accept();
+        let wake = wake(ContractNetTimer::Accept, revoked_at);
         self.stage = AuctionStage::Awarded(ActiveAward {
             winner,
             epoch,
             is_accepted: false,
             next,
-            patience_ends,
+            revoked_at,
             applied: 0,
             chunks: 0,
             result: None,
@@ -179,7 +179,7 @@ impl ContractNet {
     fn renew(&mut self, event: &ContractNetEvent) -> Option<ContractNetEffect> {
         let until = event.at + self.auction.lease();
         let AuctionStage::Awarded(award) = &mut self.stage else { return None };
-        award.patience_ends = until;
+        award.revoked_at = until;
         Some(wake(ContractNetTimer::Lease, until))
     }
 
@@ -216,11 +216,11 @@ impl ContractNet {
     }
 
     /// The winner has not accepted in time, or was silent for a lease.
-    pub(super) fn patience_ends(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
+    pub(super) fn award_expires(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
         let AuctionStage::Awarded(award) = &self.stage else { return Vec::new() };
-        if event.at < award.patience_ends {
+        if event.at < award.revoked_at {
             let timer = if award.is_accepted { ContractNetTimer::Lease } else { ContractNetTimer::Accept };
-            return vec![wake(timer, award.patience_ends)];
+            return vec![wake(timer, award.revoked_at)];
         }
         let winner = &award.winner;
         let (fate, why) = if award.is_accepted {

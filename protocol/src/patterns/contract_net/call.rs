@@ -3,8 +3,8 @@
 use super::{
     AuctionStage, ContractNet, ContractNetEffect, ContractNetEvent, ContractNetLabel, ContractNetTimer,
     auction::Strategy,
-    eligible::{self, EligiblePeer, ON_PATH},
-    record::{BiddingRound, CandidateRecord, CandidateResult, ScoredOffer, clip},
+    eligible::{self, EligiblePeer},
+    record::{BiddingRound, CandidateResult, ScoredOffer, clip},
     score::{self, ValidBid},
 };
 use crate::{
@@ -102,21 +102,18 @@ impl ContractNet {
             self.record.rounds.last().map(|round| round.candidates.as_slice()).unwrap_or_default();
         let reasons: Vec<_> = candidates
             .iter()
-            .take(8)
+            .take(MAX_NAMED)
             .map(|candidate| {
                 format!("{}: {}", candidate.agent, candidate.why.as_deref().unwrap_or("not asked"))
             })
             .collect();
-        let is_on_path = |candidate: &&CandidateRecord| candidate.why.as_deref() == Some(ON_PATH);
-        let on_path: Vec<_> =
-            candidates.iter().filter(is_on_path).map(|candidate| &candidate.agent).collect();
-        let mut why = match on_path.is_empty() {
-            true => format!("no bids: nobody who can be asked has the capability {capability}"),
-            false => format!("no bids: who has the capability {capability} is on the path of this task"),
+        let why = match reasons.is_empty() {
+            true => format!("no bids: no known agent has the capability {capability}"),
+            false => {
+                let reasons = reasons.join("; ");
+                format!("no bids: no agent can be asked for {capability} ({reasons})")
+            }
         };
-        if !reasons.is_empty() {
-            why = format!("{why} ({})", reasons.join("; "));
-        }
         if !may_come || self.round >= self.auction.rounds {
             return match self.last_failure.take() {
                 Some(last) => self.unassigned("unassigned: ".to_owned(), format!("{last}; then {why}")),
@@ -315,7 +312,7 @@ impl ContractNet {
     }
 }
 
-/// Sets a timer again that fired too early, because of an earlier setting.
+/// Sets `timer` to `at`.
 pub(super) fn wake(timer: ContractNetTimer, at: NodeTime) -> ContractNetEffect {
     ContractNetEffect::SetTimer { timer, when: TimerAt::Node(at) }
 }

@@ -10,9 +10,6 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The reason of a peer that is not asked because the task came through it.
-pub(super) const ON_PATH: &str = "it is on the path";
-
 /// A called peer, as the manager stores it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -119,7 +116,7 @@ fn why_not(
     } else if candidate.agent == *me {
         Err(("it is the manager itself".to_owned(), false))
     } else if spec.path.contains(&candidate.agent) {
-        Err((ON_PATH.to_owned(), false))
+        Err(("it is on the path of this task".to_owned(), false))
     } else if !have_common(&candidate.output_modes, modes) {
         Err((format!("it does not answer in {}", modes.join(", ")), false))
     } else if !candidate.is_alive {

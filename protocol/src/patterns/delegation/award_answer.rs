@@ -1,0 +1,66 @@
+//! The answer to an award that is not accepted, or is given back.
+
+use super::{Delegation, DelegationLabel, TaskOwnership, Timeouts, labels::DelegationEffect};
+use crate::{
+    ids::AgentId,
+    message::{AwardDecline, BUSY, Payload},
+    task::TaskState,
+};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, time::Duration};
+
+/// Why an award is declined.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct AwardRefusal {
+    reason: String,
+    /// When a place is expected to be free, if none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    free_in_ms: Option<u64>,
+}
+
+impl AwardRefusal {
+    pub(super) fn of(reason: String) -> Self {
+        Self { reason, free_in_ms: None }
+    }
+}
+
+impl Delegation {
+    /// `me` declines the award, with a reason.
+    pub fn declining(me: AgentId, ownership: TaskOwnership, why: String) -> Self {
+        let declines = Some(AwardRefusal::of(why));
+        Self { declines, ..Self::new(me, ownership, None, Timeouts::default()) }
+    }
+
+    /// `me` declines the award because it has no free place; one is expected in `free_in`.
+    pub fn busy(me: AgentId, ownership: TaskOwnership, free_in: Duration) -> Self {
+        let free_in_ms = u64::try_from(free_in.as_millis()).ok();
+        let declines = Some(AwardRefusal { reason: BUSY.to_owned(), free_in_ms });
+        Self { declines, ..Self::new(me, ownership, None, Timeouts::default()) }
+    }
+
+    pub(super) fn decline(&mut self, refusal: AwardRefusal) -> Vec<DelegationEffect> {
+        let AwardRefusal { reason: why, free_in_ms } = refusal;
+        let task_id = self.ownership.spec.task_id.clone();
+        let decline = self.ownership.requester.clone().map(|requester| {
+            let epoch = requester.epoch.unwrap_or_default();
+            let (reason, extra) = (why.clone(), Default::default());
+            let decline = AwardDecline { task_id, epoch, reason, free_in_ms, extra };
+            DelegationEffect::Send(requester.reply(DelegationLabel::Decline, Payload::AwardDecline(decline)))
+        });
+        self.ownership.requester = None;
+        self.ownership.announces = false;
+        let ended = self.ownership.finish(TaskState::Rejected, Some(why), BTreeMap::new());
+        decline.into_iter().chain(ended).collect()
+    }
+
+    /// Declines an award that was accepted, so that its manager awards the task to another agent.
+    pub(super) fn hand_back(&mut self, why: &str) -> Vec<DelegationEffect> {
+        if !self.ownership.is_awarded() {
+            return Vec::new();
+        }
+        let mut effects = self.stop(why);
+        effects.extend(self.decline(AwardRefusal::of(why.to_owned())));
+        effects
+    }
+}

@@ -1,0 +1,85 @@
+//! The end of awarded work: its manager has the result, or has given the task to another agent.
+
+use super::{
+    Delegation, DelegationLabel,
+    labels::{DelegationEffect, DelegationEvent},
+};
+use crate::{
+    patterns::{EventKind, Outcome},
+    problem::Reason,
+    task::{Status, TaskState},
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// An outcome whose response, or a report before it, the manager may not have.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct UnconfirmedOutcome {
+    pub(super) outcome: Outcome,
+    /// The responses whose delivery is not known yet. A second one follows if a report is given up.
+    pub(super) responses: u32,
+}
+
+impl Delegation {
+    /// The manager has fenced a report: the award has lapsed.
+    pub(super) fn superseded(&mut self, why: &str) -> Vec<DelegationEffect> {
+        let mut effects = self.stop(why);
+        self.ownership.requester = None;
+        self.ownership.announces = false;
+        let why = format!("superseded: {why}");
+        effects.extend(self.ownership.finish(TaskState::Canceled, Some(why), BTreeMap::new()));
+        effects
+    }
+
+    /// The effects of `event` while the manager's acknowledgement of the result is awaited: of the response, and of the reports
+    /// with chunks, without which the response is incomplete.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "any other event changes nothing after the work")]
+    pub(super) fn confirm(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
+        let Some(mut unconfirmed) = self.unconfirmed.take() else { return Vec::new() };
+        let UnconfirmedOutcome { outcome, responses } = unconfirmed.as_mut();
+        let canceled = |outcome: &mut Outcome, why: String| {
+            outcome.status = Status::new(TaskState::Canceled, why);
+            (outcome.chunks, outcome.produced) = Default::default();
+        };
+        let (mut effects, mut is_over) = (Vec::new(), false);
+        match &event.what {
+            EventKind::Delivered { label: DelegationLabel::Response, .. } => {
+                *responses = responses.saturating_sub(1);
+            }
+            EventKind::Delivered { label: DelegationLabel::Chunks, .. } => {
+                effects = self.ownership.chunks_settled(true);
+            }
+            EventKind::Undelivered { label, reason, message, .. }
+                if label.is_report() && *reason == Reason::Fenced.code() =>
+            {
+                canceled(outcome, format!("superseded: {message}"));
+                is_over = true;
+            }
+            EventKind::Undelivered { label: DelegationLabel::Chunks, .. } => {
+                effects = self.ownership.chunks_settled(false);
+                *responses += u32::from(!effects.is_empty());
+            }
+            EventKind::Undelivered { label: DelegationLabel::Response, reason, message, .. } => {
+                effects = self.ownership.response_undelivered(reason, message);
+                is_over = true;
+            }
+            EventKind::Cancelled { reason, .. } => {
+                canceled(outcome, reason.clone());
+                is_over = true;
+            }
+            EventKind::MessageReceived { by, envelope, .. } => {
+                if let Some(reason) = self.cancel_reason(by, &envelope.payload) {
+                    canceled(outcome, reason);
+                    is_over = true;
+                }
+            }
+            _ => {}
+        }
+        match is_over || *responses == 0 && !self.ownership.has_reports_in_flight() {
+            true => effects.push(DelegationEffect::Finish(unconfirmed.outcome)),
+            false => self.unconfirmed = Some(unconfirmed),
+        }
+        effects
+    }
+}
