@@ -2,10 +2,11 @@
 
 use super::crash::{at_work, build, builder, fates, open_gate};
 use crate::harness::{
-    Process, artifact, client,
+    Process, artifact, call, client,
     cluster::{Cluster, started_turns},
     directory, eventually, file, get, state,
 };
+use reqwest::Method;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -66,6 +67,30 @@ async fn an_own_task_waits_for_the_restart_and_a_drain_is_no_crash() {
     open_gate(cluster.dir.path());
     let task = node.agent("builder-01").task_in("t-1", &["completed", "failed"]).await;
     assert_eq!(state(&task), "completed", "{task:#}");
+}
+
+#[tokio::test]
+async fn a_question_to_a_person_does_not_delay_the_exit_and_is_answered_after_the_restart() {
+    let cluster = Cluster::start().await;
+    let script = "turns:
+  - { when: { turn: 1 }, say: [{ type: question, id: q, text: 'which colour?' }] }
+  - { end: { done: painted } }
+";
+    let script = file(cluster.dir.path(), "script.yaml", script);
+    let yaml =
+        format!("agents: [{{ agent: painter-01, open: true, brain: {{ scripted: {} }} }}]", script.display());
+    let mut node = cluster.node_with("one", &yaml, &["--grace", "10m"]).await;
+    node.agent("painter-01").send(json!({ "taskId": "t-1", "description": "paint it" })).await;
+    node.agent("painter-01").task_in("t-1", &["input_required"]).await;
+    node.signal("TERM");
+    // Within the deadline of a test, which is far shorter than the grace.
+    assert_eq!(node.ended().await, 0, "{}", node.log());
+    node.revive().await;
+    let painter = node.agent("painter-01");
+    assert_eq!(state(&painter.task_in("t-1", &["input_required"]).await), "input_required");
+    let answer = format!("{}/a2a/tasks/t-1/answer", painter.url);
+    assert_eq!(call(Method::POST, &answer, Some(&json!({ "text": "red" }))).await.status, 200);
+    painter.task_in("t-1", &["completed"]).await;
 }
 
 #[tokio::test]
