@@ -36,10 +36,8 @@ pub(super) fn print(artifacts: &[Artifact]) -> Result<(), CliError> {
 /// Writes the artifacts below `dir` and prints the paths. A file is replaced only if `replace` is set, and never through a link.
 pub(super) fn write(artifacts: &[Artifact], dir: &Path, replace: bool) -> Result<(), CliError> {
     let write_error = |path: &Path, error: std::io::Error| {
-        let remedy = match error.kind() {
-            ErrorKind::AlreadyExists => "; --force replaces it",
-            _ => "",
-        };
+        let exists = error.kind() == ErrorKind::AlreadyExists;
+        let remedy = if exists { "; --force replaces it" } else { "" };
         CliError::new(Exit::Failed, format!("{} cannot be written: {error}{remedy}", path.display()))
     };
     let mut written = BTreeSet::new();
