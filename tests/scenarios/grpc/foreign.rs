@@ -94,7 +94,7 @@ async fn a_question_over_grpc_goes_to_the_owner_and_a_cancel_arrives() {
         || async { theirs(&abroad).await.into_iter().find(|task| state(task) == wire::TaskState::Working) };
     let begun = eventually("its work", working).await;
     eventually("its name to be known", async || {
-        desk.task(&id).await.to_string().contains("is working on it").then_some(())
+        desk.task(&id).await.to_string().contains("at it").then_some(())
     })
     .await;
     let cancel = format!("{}/a2a/tasks/{id}/cancel", desk.url);
