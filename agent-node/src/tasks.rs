@@ -57,6 +57,10 @@ pub fn snapshot(
         let journal = keys::journal(me, &found.task.conversation);
         let head = || store.latest(&journal).map(|record| record.map_or(0, |record| record.revision));
         let before = head()?;
+        // No later step of its conversation changes the row of an ended task.
+        if found.ended_at.is_some() {
+            return Ok(Some((with_artifacts(store, me, found, before)?, before)));
+        }
         let Some(reread) = row(store, me, task, by)? else { return Ok(None) };
         let is_unchanged = reread.task.conversation == found.task.conversation && head()? == before;
         found = reread;

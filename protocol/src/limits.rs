@@ -115,6 +115,9 @@ impl Limits {
     }
 }
 
-/// Content above this many bytes is stored once, by digest, and records refer to it. DESIGN §4 allows up to 16 KiB; an
-/// artifact passes through so many records that a smaller bound pays from 1 KiB on.
+/// Content above this many bytes is stored once, by digest, and records refer to it. DESIGN §4 allows up to 16 KiB; a request
+/// is in so many records that a smaller bound pays from 1 KiB on.
 pub const INLINE_CONTENT_BYTES: usize = 1024;
+
+/// The same bound for the chunks of artifacts, which are recorded once.
+pub const INLINE_CHUNK_BYTES: usize = 16 * 1024;

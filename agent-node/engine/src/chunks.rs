@@ -97,7 +97,10 @@ pub fn artifacts_of(
     ChunkLog::of_task(me, row).artifacts(store, row.chunks.unwrap_or(all), up_to)
 }
 
-/// The chunks of one step: the JSON of each artifact, and the key of its record.
+/// An artifact of at most this size is repeated in the journal: a reference to it would be hardly shorter.
+const REFERENCE_BYTES: usize = 256;
+
+/// The large artifacts of one step: the JSON of each artifact, and the key of its record.
 #[derive(Debug, Default)]
 pub(crate) struct StepChunks(pub(crate) BTreeMap<String, Key>);
 
@@ -111,13 +114,14 @@ impl StepChunks {
         writes: &mut Vec<Write>,
     ) -> Result<(), Error> {
         let key = log.key(number);
-        // Its content is written with it even if another record of the conversation has the same: the journal, which is
-        // trimmed earlier, does not refer to it.
-        let bytes = content::encode(&log.me, chunk, writes, &mut Default::default())?;
+        let bytes = content::encode_chunk(&log.me, chunk, writes)?;
         writes.push(Write::Put(key.clone(), bytes));
         let refused =
             |error: serde_json::Error| Error::Refused(format!("an artifact can't be written: {error}"));
-        self.0.insert(serde_json::to_value(&chunk.artifact).map_err(refused)?.to_string(), key);
+        let json = serde_json::to_value(&chunk.artifact).map_err(refused)?.to_string();
+        if json.len() > REFERENCE_BYTES {
+            self.0.insert(json, key);
+        }
         Ok(())
     }
 }

@@ -1,12 +1,12 @@
-//! Texts over [`INLINE_CONTENT_BYTES`] are stored once, by digest, and records refer to them (DESIGN §4). Patterns do not
-//! see the difference.
+//! Large texts are stored once, by digest, and records refer to them (DESIGN §4): those over [`INLINE_CONTENT_BYTES`], and of
+//! chunks those over [`INLINE_CHUNK_BYTES`]. Patterns do not see the difference.
 
 use crate::records::{Step, keys};
 use bytes::Bytes;
 use protocol::{
     artifact::ArtifactChunk,
     ids::{AgentId, Digest},
-    limits::INLINE_CONTENT_BYTES,
+    limits::{INLINE_CHUNK_BYTES, INLINE_CONTENT_BYTES},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
@@ -32,7 +32,8 @@ pub fn encode<T: Serialize>(
     writes: &mut Vec<Write>,
     kept: &mut BTreeSet<Digest>,
 ) -> Result<Bytes, Error> {
-    encode_with(me, record, &BTreeMap::new(), writes, kept)
+    let json = serde_json::to_vec(record).map_err(refused)?;
+    encode_json(me, json, &BTreeMap::new(), writes, kept)
 }
 
 /// Encodes a step. Artifacts whose JSON is in `chunks` are not repeated: the step refers to their records.
@@ -43,23 +44,44 @@ pub(crate) fn encode_step(
     writes: &mut Vec<Write>,
     kept: &mut BTreeSet<Digest>,
 ) -> Result<Bytes, Error> {
-    encode_with(me, step, chunks, writes, kept)
+    encode_json(me, serde_json::to_vec(step).map_err(refused)?, chunks, writes, kept)
 }
 
-fn encode_with<T: Serialize>(
+/// Encodes the record with this JSON.
+pub(crate) fn encode_json(
     me: &AgentId,
-    record: &T,
+    bytes: Vec<u8>,
     chunks: &BTreeMap<String, Key>,
     writes: &mut Vec<Write>,
     kept: &mut BTreeSet<Digest>,
 ) -> Result<Bytes, Error> {
-    let refused = |error: serde_json::Error| Error::Refused(format!("a record can't be written: {error}"));
-    let bytes = serde_json::to_vec(record).map_err(refused)?;
-    if bytes.len() <= INLINE_CONTENT_BYTES {
+    encode_over(me, bytes, INLINE_CONTENT_BYTES, chunks, writes, kept)
+}
+
+/// Encodes a chunk. Its content is written with it even if the conversation has written the same before: the journal, which
+/// is trimmed earlier, does not refer to it.
+pub(crate) fn encode_chunk(
+    me: &AgentId,
+    chunk: &ArtifactChunk,
+    writes: &mut Vec<Write>,
+) -> Result<Bytes, Error> {
+    let json = serde_json::to_vec(chunk).map_err(refused)?;
+    encode_over(me, json, INLINE_CHUNK_BYTES, &BTreeMap::new(), writes, &mut BTreeSet::new())
+}
+
+fn encode_over(
+    me: &AgentId,
+    bytes: Vec<u8>,
+    limit: usize,
+    chunks: &BTreeMap<String, Key>,
+    writes: &mut Vec<Write>,
+    kept: &mut BTreeSet<Digest>,
+) -> Result<Bytes, Error> {
+    if chunks.is_empty() && !may_hold_long_text(&bytes, limit) {
         return Ok(bytes.into());
     }
     let mut value: Value = serde_json::from_slice(&bytes).map_err(refused)?;
-    if !take_out(me, &mut value, chunks, writes, kept) {
+    if !take_out(me, &mut value, limit, chunks, writes, kept) {
         return Ok(bytes.into());
     }
     let mut referring = vec![REFERRING];
@@ -67,10 +89,31 @@ fn encode_with<T: Serialize>(
     Ok(referring.into())
 }
 
+fn refused(error: serde_json::Error) -> Error {
+    Error::Refused(format!("a record can't be written: {error}"))
+}
+
+/// Whether two quotation marks are so far apart in `json` that there may be a large text between them. It spares most
+/// records a second parse.
+fn may_hold_long_text(json: &[u8], limit: usize) -> bool {
+    let is_quote = |at: usize| {
+        json[at] == b'"' && json[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0
+    };
+    let mut from = 0;
+    while from + limit < json.len() {
+        let Some(quote) = (from..=from + limit).rev().find(|at| is_quote(*at)) else {
+            return true;
+        };
+        from = quote + 1;
+    }
+    false
+}
+
 /// Replaces large texts by references; returns whether there were any.
 fn take_out(
     me: &AgentId,
     value: &mut Value,
+    limit: usize,
     chunks: &BTreeMap<String, Key>,
     writes: &mut Vec<Write>,
     kept: &mut BTreeSet<Digest>,
@@ -80,7 +123,7 @@ fn take_out(
         return true;
     }
     match value {
-        Value::String(text) if text.len() > INLINE_CONTENT_BYTES => {
+        Value::String(text) if text.len() > limit => {
             let digest = Digest::of(text.as_bytes());
             let content = Bytes::from(std::mem::take(text).into_bytes());
             if kept.insert(digest) {
@@ -91,12 +134,14 @@ fn take_out(
         }
         Value::Array(items) => {
             let mut taken = false;
-            items.iter_mut().for_each(|item| taken |= take_out(me, item, chunks, writes, kept));
+            items.iter_mut().for_each(|item| taken |= take_out(me, item, limit, chunks, writes, kept));
             taken
         }
         Value::Object(members) => {
             let mut taken = false;
-            members.values_mut().for_each(|member| taken |= take_out(me, member, chunks, writes, kept));
+            members
+                .values_mut()
+                .for_each(|member| taken |= take_out(me, member, limit, chunks, writes, kept));
             let looks_taken = members.len() == 1 && members.contains_key(MARK);
             if looks_taken {
                 *value = json!({ MARK: { "literally": value.take() } });

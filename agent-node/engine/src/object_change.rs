@@ -46,7 +46,8 @@ impl ObjectChange {
         Ok(())
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
         self.set.is_empty() && self.removed.is_empty() && self.changed.is_empty()
     }
 }

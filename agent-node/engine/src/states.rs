@@ -1,6 +1,6 @@
 //! The recorded state of an open conversation: a row, and what has changed since the row was written.
 //!
-//! A step that changes little of a large state records the difference to the row in its line of the journal, so that its
+//! A small state is written whole. A step that changes little of a large state records the difference to the row in its line of the journal, so that its
 //! cost does not depend on the size of the state. The difference is always to the row: the row and the last line are the
 //! whole state.
 
@@ -10,19 +10,18 @@ use crate::{
     records::{ConversationState, Step, keys},
 };
 use protocol::ids::{AgentId, ConversationId};
-use serde::Deserialize;
 use serde_json::{Map, Value};
 use store_types::{Error, Revision, Snapshot};
 
 /// Members whose change is always written to the row: they are read from it alone.
 const IN_ROW: [&str; 3] = ["rules", "task", "hasEnded"];
 
-/// The row of a state, as it was written.
+/// A state of at most this size is always written whole: that costs less than to find the difference.
+const SMALL_STATE_BYTES: usize = 1024;
+
+/// The row of a state, as it was written: the JSON of the state, before large texts were taken out of it.
 #[derive(Debug, Clone)]
-pub(crate) struct StateRow {
-    pub(crate) members: Map<String, Value>,
-    pub(crate) bytes: usize,
-}
+pub(crate) struct StateRow(Vec<u8>);
 
 /// How a step records a state.
 pub(crate) enum StateRecord {
@@ -35,24 +34,34 @@ pub(crate) enum StateRecord {
 }
 
 impl StateRow {
-    /// How a state with these `members` is recorded: in the step if the difference is less than half of the row.
-    pub(crate) fn record(&self, members: &Map<String, Value>) -> Result<StateRecord, Error> {
-        if IN_ROW.iter().any(|name| members.get(*name) != self.members.get(*name)) {
-            return Ok(StateRecord::InRow);
-        }
-        let change = ObjectChange::between(&self.members, members);
-        if change.is_empty() {
+    /// The row of a state.
+    pub(crate) fn of(state: &ConversationState) -> Result<Self, Error> {
+        serde_json::to_vec(state).map(Self).map_err(unwritten)
+    }
+
+    /// Its JSON.
+    pub(crate) fn json(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// How a state whose row would be `new` is recorded: in the step if it is large and differs from this row by less than
+    /// half.
+    pub(crate) fn record(&self, new: &Self) -> Result<StateRecord, Error> {
+        if self.0 == new.0 {
             return Ok(StateRecord::Unchanged);
         }
+        if new.0.len() <= SMALL_STATE_BYTES {
+            return Ok(StateRecord::InRow);
+        }
+        let members = |row: &Self| serde_json::from_slice::<Map<String, Value>>(&row.0).map_err(unwritten);
+        let (before, after) = (members(self)?, members(new)?);
+        if IN_ROW.iter().any(|name| after.get(*name) != before.get(*name)) {
+            return Ok(StateRecord::InRow);
+        }
+        let change = ObjectChange::between(&before, &after);
         let size = serde_json::to_vec(&change).map_err(unwritten)?.len();
-        Ok(if 2 * size < self.bytes { StateRecord::InStep(change) } else { StateRecord::InRow })
+        Ok(if 2 * size < self.0.len() { StateRecord::InStep(change) } else { StateRecord::InRow })
     }
-}
-
-/// The members of a state's JSON.
-pub(crate) fn members(state: &ConversationState) -> Result<Map<String, Value>, Error> {
-    let value = serde_json::to_value(state).map_err(unwritten)?;
-    Map::deserialize(value).map_err(unwritten)
 }
 
 fn unwritten(error: serde_json::Error) -> Error {
@@ -94,7 +103,7 @@ pub(crate) fn load(
         }
         let step: Step = content::decode(me, store, &journal.value)?;
         let mut members: Map<String, Value> = content::decode(me, store, &record.value)?;
-        let row = StateRow { members: members.clone(), bytes: record.value.len() };
+        let row = StateRow(serde_json::to_vec(&members).map_err(unwritten)?);
         let unreadable = |error| Error::Refused(format!("{key} can't be read: {error}"));
         if let Some(change) = step.state {
             change.apply(&mut members).map_err(unreadable)?;

@@ -5,13 +5,14 @@ use crate::{
     content,
     conversation::{Conversation, DecidedStep, HandledEvent},
     records::{ConversationState, Step, keys, lists},
-    states::{self, StateRecord, StateRow},
+    states::{StateRecord, StateRow},
 };
 use bytes::Bytes;
 use protocol::{
     ids::AgentId,
     patterns::{AnyPattern, Effect},
 };
+use std::collections::BTreeMap;
 use store_types::{Error, Expectation, Write};
 
 impl Conversation {
@@ -58,14 +59,16 @@ impl Conversation {
                 writes.push(Write::Delete(keys::state(me, &self.id)));
             }
         } else {
-            let members = states::members(&self.state())?;
-            let how = self.state_row.as_ref().map_or(Ok(StateRecord::InRow), |row| row.record(&members))?;
+            let new = StateRow::of(&self.state())?;
+            let how = self.state_row.as_ref().map_or(Ok(StateRecord::InRow), |row| row.record(&new))?;
             match how {
                 StateRecord::Unchanged => {}
                 StateRecord::InStep(changed) => change = Some(changed),
                 StateRecord::InRow => {
-                    let row = content::encode(me, &members, writes, &mut self.stored_content)?;
-                    self.state_row = Some(StateRow { members, bytes: row.len() });
+                    let json = new.json().to_vec();
+                    let row =
+                        content::encode_json(me, json, &BTreeMap::new(), writes, &mut self.stored_content)?;
+                    self.state_row = Some(new);
                     writes.push(Write::Put(keys::state(me, &self.id), row));
                 }
             }

@@ -10,7 +10,7 @@ use crate::{
     inbox::TakeMessage,
     tasks::{self, follower::TaskFollower},
 };
-use blackboard::store::Filter;
+use blackboard::store::{Filter, Revision};
 use engine::{
     IncomingMessage,
     records::{TaskRow, keys},
@@ -46,7 +46,11 @@ pub(super) async fn send(call: &A2aCall, request: SendMessage) -> Result<SendMes
     let AcceptedMessage { task, is_new } = accept(call, request).await?;
     call.release_permit();
     if !configuration.return_immediately {
-        wait_for(call, &task, |row| row.ended_at.is_some() || row.task.status.state.is_interrupted()).await?;
+        let is_due = |row: &TaskRow| row.ended_at.is_some() || row.task.status.state.is_interrupted();
+        let row = wait_for(call, &task, is_due).await?;
+        if row.ended_at.is_some() {
+            return answer(call, &with_artifacts(call, row)?, configuration.history_length);
+        }
     } else if is_new && call.local.facade.get().policy.direct {
         wait_for_first_output(call, &task).await?;
     }
@@ -292,22 +296,26 @@ fn referenced_artifacts(call: &A2aCall, message: &Message) -> Result<Vec<Artifac
     Ok(artifacts)
 }
 
-/// Waits until `is_reached` is true for the task. Fails when the node drains.
+/// Waits until `is_reached` is true for the task, and returns its row without artifacts. Fails when the node drains.
 pub(super) async fn wait_for(
     call: &A2aCall,
     task: &TaskId,
     is_reached: impl Fn(&TaskRow) -> bool,
-) -> Result<(), A2aError> {
-    let current = row(call, task)?;
+) -> Result<TaskRow, A2aError> {
+    let mut current = row(call, task)?;
     if is_reached(&current) {
-        return Ok(());
+        return Ok(current);
     }
     let filter = Filter::Exactly(keys::task(&call.local.id, task, &current.task.owner));
     let mut changes =
         call.local.store.watch(filter, call.local.store.head()).map_err(|error| store(&error))?;
     let drained = call.drained();
     tokio::pin!(drained);
-    while !is_reached(&row(call, task)?) {
+    loop {
+        current = row(call, task)?;
+        if is_reached(&current) {
+            return Ok(current);
+        }
         tokio::select! {
             biased;
             change = changes.next() => drop(change.map_err(|error| store(&error))?),
@@ -317,7 +325,6 @@ pub(super) async fn wait_for(
             }
         }
     }
-    Ok(())
 }
 
 /// Waits for the brain's first output: an event of a step after the one that began the task, or the end.
@@ -341,6 +348,12 @@ async fn wait_for_first_output(call: &A2aCall, task: &TaskId) -> Result<(), A2aE
 fn row(call: &A2aCall, task: &TaskId) -> Result<TaskRow, A2aError> {
     let found = tasks::row(call.local.store.as_ref(), &call.local.id, task, &call.by);
     found.map_err(|error| store(&error))?.ok_or_else(|| task_not_found(task.as_str()))
+}
+
+/// `row` of an ended task, with its artifacts.
+fn with_artifacts(call: &A2aCall, row: TaskRow) -> Result<TaskRow, A2aError> {
+    tasks::with_artifacts(call.local.store.as_ref(), &call.local.id, row, Revision::MAX)
+        .map_err(|error| store(&error))
 }
 
 pub(super) fn snapshot(call: &A2aCall, task: &TaskId) -> Result<(TaskRow, u64), A2aError> {

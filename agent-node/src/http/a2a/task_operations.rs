@@ -62,7 +62,7 @@ pub(super) async fn cancel(call: &A2aCall, request: CancelTask) -> Result<A2aTas
     // The task may end later: an award in progress is revoked only when it is committed.
     let ended = wait_for(call, &row.task.spec.task_id, |row| row.ended_at.is_some());
     match tokio::time::timeout(call.ack(), ended).await {
-        Ok(ended) => ended?,
+        Ok(ended) => drop(ended?),
         Err(_) => tracing::debug!(task = %row.task.spec.task_id, "canceled, and not ended yet"),
     }
     a2a_task(call, &find(call, &request.id)?.0, None)
