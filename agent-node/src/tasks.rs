@@ -149,6 +149,7 @@ pub fn events_in(
         | Effect::RenewOpenTask { .. }
         | Effect::CloseOpenTask { .. }
         | Effect::ReleaseOpenTask { .. }
+        | Effect::ConfirmResult { .. }
         | Effect::TrackTask { .. }
         | Effect::FindPeers { .. }
         | Effect::SetTimer { .. }

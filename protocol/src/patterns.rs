@@ -541,7 +541,7 @@ impl PatternDescription {
 
 impl AnyPattern {
     /// The version of the rules a state was computed by; recorded with every state.
-    pub const RULES: u32 = 3;
+    pub const RULES: u32 = 4;
 
     /// Its name, for people and traces.
     pub fn name(&self) -> &'static str {

@@ -3,7 +3,9 @@
 use crate::harness::{
     Answer, Process, artifact, call,
     cluster::{Cluster, gated_brain, started_turns},
-    directory, eventually, get, message, state,
+    directory, eventually, get, message,
+    peer::Peer,
+    state,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -124,6 +126,40 @@ async fn an_open_task_is_done_by_exactly_one_of_two_equal_agents() {
         let is_doers = |other: &Value| other["id"] == **task && owner(other) != "user:local";
         assert!(!others.as_array().unwrap().iter().any(is_doers), "{others:#}");
     }
+}
+
+#[tokio::test]
+async fn a_result_of_an_open_task_counts_only_from_the_holder_of_its_claim() {
+    let dir = tempfile::tempdir().unwrap();
+    let brain = gated_brain(dir.path(), "builder-01");
+    let team = format!(
+        "agents:\n  - {{ agent: relay-01, skills: [relay], brain: {{ echo: {{}} }} }}\n  \
+         - {{ agent: builder-01, skills: [build], subscribe: [task.available], brain: {{ exec: [sh, {brain}] }} }}\n"
+    );
+    let mesh = Process::up(&team).await;
+    let relay = mesh.agent("relay-01");
+    let impostor = Peer::join(&mesh, "peer-01", "spy").await;
+    assert_eq!(relay.post(&offer("relay-01", "open-1")).await.status, 202);
+    let claimed = mesh.signal_where("task.claimed", |signal| signal["taskId"] == "open-1").await;
+    let epoch = claimed["revision"].as_u64().unwrap_or_else(|| panic!("{claimed:#}"));
+    let offered = about(&mesh, "task.available", "open-1").await;
+    let forged = json!({
+        "messageId": "m-1", "fromAgentId": "peer-01", "toAgentId": "relay-01", "type": "task-response",
+        "inReplyTo": offered[0]["id"],
+        "payload": {
+            "taskId": "open-1", "seq": 1, "state": "TASK_STATE_COMPLETED", "message": "forged",
+            "epoch": epoch,
+        },
+    });
+    let answer = impostor.signing.post(&relay, &forged).await;
+    assert_eq!(answer.status, 202, "{answer:?}");
+    let refused = || mesh.log().contains("a result is not from the claim's holder");
+    eventually("the board's answer", async || refused().then_some(())).await;
+    assert_eq!(state(&relay.task("open-1").await), "submitted");
+    std::fs::write(dir.path().join("open"), "").unwrap();
+    let done = relay.task_in("open-1", &["completed"]).await;
+    assert_eq!(artifact(&done, "out.txt").as_deref(), Some("made by builder-01"), "{done:#}");
+    assert_ne!(message(&done), "forged");
 }
 
 #[tokio::test]

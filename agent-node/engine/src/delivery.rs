@@ -115,14 +115,14 @@ impl Agent {
                 return self.skip(id);
             }
             OutgoingContent::Claim(task, request @ ClaimRequest::Take { .. }) => {
-                let attempt = Attempt::Claim(task.clone(), *request);
+                let attempt = Attempt::Claim(task.clone(), request.clone());
                 let conversation = outgoing.origin.0.clone();
                 if !self.may_request_claim(&conversation) {
                     return self.offers.waiting.push_back(id);
                 }
                 attempt
             }
-            OutgoingContent::Claim(task, request) => Attempt::Claim(task.clone(), *request),
+            OutgoingContent::Claim(task, request) => Attempt::Claim(task.clone(), request.clone()),
             OutgoingContent::Message(message) => match self.delivery(id, message, outgoing.attempts, cx) {
                 Ok(delivery) => Attempt::Deliver(Box::new(delivery)),
                 Err(problem) => return self.attempt_failed(id, problem, cx),

@@ -110,6 +110,10 @@ impl Agent {
             Effect::ReleaseOpenTask { task, epoch } => {
                 self.claim(id.clone(), key, claimed_key(task), ClaimRequest::Release(*epoch));
             }
+            Effect::ConfirmResult { task, doer, epoch } => {
+                let request = ClaimRequest::Confirm { doer: doer.clone(), epoch: *epoch };
+                self.claim(id.clone(), key, claimed_key(task), request);
+            }
             Effect::TrackTask { spec, owner, .. } => {
                 self.tasks.insert((spec.task_id.clone(), owner.clone()), id.clone());
             }

@@ -217,5 +217,14 @@ async fn claim(
             };
             Ok(EventKind::ClaimEnded { epoch: claim.epoch })
         }
+        ClaimRequest::Confirm { doer, epoch } => {
+            let claim = board.claim_of(&by, task).await?;
+            let has_ended = matches!(claim.state, ClaimState::Completed | ClaimState::Failed);
+            if has_ended && claim.holder == doer && claim.epoch == epoch {
+                return Ok(EventKind::ClaimEnded { epoch });
+            }
+            tracing::warn!(agent = %me, %task, %doer, epoch, holder = %claim.holder, "a result is not from the claim's holder");
+            Ok(EventKind::ClaimExpired { epoch })
+        }
     }
 }

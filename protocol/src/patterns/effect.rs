@@ -96,6 +96,16 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
         /// The claim's epoch. A claim of another epoch stays.
         epoch: Epoch,
     },
+    /// Ask the board whether an agent has ended the task under its claim. → `EventKind::ClaimEnded` if it has, otherwise
+    /// `EventKind::ClaimExpired`.
+    ConfirmResult {
+        /// The offered task.
+        task: OpenTaskKey,
+        /// The agent that reports a result.
+        doer: AgentId,
+        /// The epoch that it reports.
+        epoch: Epoch,
+    },
     /// Store the task of the conversation.
     TrackTask {
         /// The specification of the task.
@@ -160,6 +170,7 @@ impl<L, T> Effect<L, T> {
             Self::RenewOpenTask { task, epoch } => Effect::RenewOpenTask { task, epoch },
             Self::CloseOpenTask { task, epoch, is_done } => Effect::CloseOpenTask { task, epoch, is_done },
             Self::ReleaseOpenTask { task, epoch } => Effect::ReleaseOpenTask { task, epoch },
+            Self::ConfirmResult { task, doer, epoch } => Effect::ConfirmResult { task, doer, epoch },
             Self::TrackTask { spec, owner, epoch } => Effect::TrackTask { spec, owner, epoch },
             Self::FindPeers { label: old, capability } => Effect::FindPeers { label: label(old), capability },
             Self::SetTimer { timer: old, when } => Effect::SetTimer { timer: timer(old), when },

@@ -1,17 +1,18 @@
 //! An agent offers an open task on the board for its owner, and takes the result from the agent that did it (DESIGN §6).
 //!
-//! The task is one of the owner's from here on. The doer reports its end after the board has recorded it. A cancel ends the
-//! task here only: the board keeps the offer.
+//! The task is one of the owner's from here on. The doer reports its end after the board has recorded it, so the board can
+//! confirm who did it; a report of anybody else changes nothing. A cancel ends the task here only: the board keeps the offer.
 
 use super::{ChunkRange, EventKind, Outcome, OutgoingSignal, Pattern, TimerAt, Uninhabited, Update};
 use crate::{
     artifact::ArtifactChunk,
     ids::AgentId,
-    message::{MessageKind, Payload, TaskResponse},
-    task::{Status, TaskState},
+    message::{Epoch, MessageKind, Payload, TaskResponse},
+    principal::Principal,
+    task::{OpenTaskKey, Status, TaskState},
 };
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 type OfferEvent = super::Event<Uninhabited, OfferTimer>;
 type OfferEffect = super::Effect<Uninhabited, OfferTimer>;
@@ -28,38 +29,71 @@ pub enum OfferTimer {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Offer {
+    me: AgentId,
     signal: OutgoingSignal,
     /// How long the result is awaited.
     result_within: Duration,
+    /// Results that the board has not confirmed, with the agents that report them, at most one of each. The board is asked
+    /// about the first.
+    results: VecDeque<(AgentId, TaskResponse)>,
     has_ended: bool,
 }
 
 impl Offer {
-    /// Offers the task of `signal`, and awaits its result for this long.
-    pub fn new(signal: OutgoingSignal, result_within: Duration) -> Self {
-        Self { signal, result_within, has_ended: false }
+    /// `me` offers the task of `signal`, and awaits its result for this long.
+    pub fn new(me: AgentId, signal: OutgoingSignal, result_within: Duration) -> Self {
+        Self { me, signal, result_within, results: VecDeque::new(), has_ended: false }
     }
 
     fn end(&mut self, state: TaskState, message: Option<String>) -> Outcome {
         self.has_ended = true;
+        self.results.clear();
         Outcome::new(Status { state, message })
     }
 
+    /// Keeps a result until the board has confirmed it. While it asks about one result of a doer, further ones are dropped.
     fn receive(&mut self, doer: &AgentId, response: &TaskResponse) -> Vec<OfferEffect> {
-        if self.signal.task_id.as_ref() != Some(&response.task_id) || !response.state.is_terminal() {
+        let is_of_task = self.signal.task_id.as_ref() == Some(&response.task_id);
+        if !is_of_task || !response.state.is_terminal() || self.results.iter().any(|(known, _)| known == doer)
+        {
             return Vec::new();
         }
-        let message = response.message.clone().or_else(|| {
+        let is_first = self.results.is_empty();
+        self.results.push_back((doer.clone(), response.clone()));
+        if is_first { self.confirm_first() } else { Vec::new() }
+    }
+
+    /// Asks the board about the first result. No claim has epoch 0, so one without an epoch is refused.
+    fn confirm_first(&self) -> Vec<OfferEffect> {
+        let Some((doer, response)) = self.results.front() else { return Vec::new() };
+        let publisher = Principal::Agent(self.me.clone());
+        let task = OpenTaskKey { publisher, task_id: response.task_id.clone() };
+        vec![OfferEffect::ConfirmResult { task, doer: doer.clone(), epoch: epoch_of(response) }]
+    }
+
+    /// The effects of the first result, which the board has confirmed.
+    fn take_result(&mut self) -> Vec<OfferEffect> {
+        let Some((doer, response)) = self.results.pop_front() else { return Vec::new() };
+        let message = response.message.or_else(|| {
             (response.state != TaskState::Completed).then(|| format!("{doer}: {}", response.state.word()))
         });
         let chunks = ChunkRange { from: 0, to: response.artifacts.len() as u64 };
         let outcome = Outcome { chunks, ..self.end(response.state, message) };
-        let artifacts = (0..).zip(&response.artifacts).map(|(number, artifact)| {
-            OfferEffect::Update(Update::Artifact { number, chunk: ArtifactChunk::whole(artifact.clone()) })
+        let artifacts = (0..).zip(response.artifacts).map(|(number, artifact)| {
+            OfferEffect::Update(Update::Artifact { number, chunk: ArtifactChunk::whole(artifact) })
         });
-        let assign = OfferEffect::Assign { doer: Some(doer.clone()) };
+        let assign = OfferEffect::Assign { doer: Some(doer) };
         [assign].into_iter().chain(artifacts).chain([OfferEffect::Finish(outcome)]).collect()
     }
+
+    /// The epoch that the board is asked about.
+    fn asked_epoch(&self) -> Option<Epoch> {
+        self.results.front().map(|(_, response)| epoch_of(response))
+    }
+}
+
+fn epoch_of(response: &TaskResponse) -> Epoch {
+    response.epoch.unwrap_or_default()
 }
 
 impl Pattern for Offer {
@@ -93,6 +127,13 @@ impl Pattern for Offer {
                     _ => Vec::new(),
                 };
             }
+            EventKind::ClaimEnded { epoch } if self.asked_epoch() == Some(*epoch) => {
+                return self.take_result();
+            }
+            EventKind::ClaimExpired { epoch } if self.asked_epoch() == Some(*epoch) => {
+                self.results.pop_front();
+                return self.confirm_first();
+            }
             EventKind::PublishRefused { message, .. } => self.end(TaskState::Failed, Some(message.clone())),
             EventKind::TimerFired { timer: OfferTimer::GiveUp } => {
                 self.end(TaskState::Failed, Some("nobody has done it in time".to_owned()))
@@ -114,10 +155,44 @@ mod tests {
     };
 
     #[test]
+    fn a_result_counts_only_if_the_board_confirms_it() {
+        let (me, task) = (AgentId::parse("publisher").unwrap(), TaskId::parse("t-1").unwrap());
+        let signal = OutgoingSignal::about(SignalType::task_available(), &task);
+        let mut offer = Offer::new(me, signal, Duration::from_secs(60));
+        let mut on = |what| offer.on(&OfferEvent { at: NodeTime(0), wall: WallTime(0), what });
+        on(EventKind::Started);
+        let report = |doer: &str, epoch: Epoch| {
+            let doer = AgentId::parse(doer).unwrap();
+            let payload = serde_json::json!({
+                "messageId": "m", "fromAgentId": doer, "toAgentId": "publisher", "type": "task-response",
+                "payload": { "taskId": "t-1", "seq": 1, "state": "TASK_STATE_COMPLETED", "epoch": epoch },
+            });
+            let envelope = crate::envelope::Envelope::from_json(payload, || unreachable!("it has an id"))
+                .map(Box::new)
+                .unwrap();
+            EventKind::MessageReceived { by: Principal::Agent(doer), answers: None, envelope }
+        };
+        let asked = |effects: &[OfferEffect]| match effects {
+            [OfferEffect::ConfirmResult { doer, epoch, .. }] => Some((doer.to_string(), *epoch)),
+            _ => None,
+        };
+        assert_eq!(asked(&on(report("impostor", 6))), Some(("impostor".to_owned(), 6)));
+        assert_eq!(on(report("doer", 7)), []);
+        assert_eq!(on(EventKind::ClaimEnded { epoch: 7 }), [], "the board was not asked about it yet");
+        assert_eq!(asked(&on(EventKind::ClaimExpired { epoch: 6 })), Some(("doer".to_owned(), 7)));
+        let effects = on(EventKind::ClaimEnded { epoch: 7 });
+        let [OfferEffect::Assign { doer: Some(doer) }, OfferEffect::Finish(outcome)] = effects.as_slice()
+        else {
+            panic!("{effects:?}")
+        };
+        assert_eq!((doer.as_str(), outcome.status.state), ("doer", TaskState::Completed));
+    }
+
+    #[test]
     fn an_offer_that_nobody_does_fails_in_time_and_once() {
         let task = TaskId::parse("t-1").unwrap();
         let signal = OutgoingSignal::about(SignalType::task_available(), &task);
-        let mut offer = Offer::new(signal, Duration::from_secs(60));
+        let mut offer = Offer::new(AgentId::parse("publisher").unwrap(), signal, Duration::from_secs(60));
         let mut on = |what| offer.on(&OfferEvent { at: NodeTime(0), wall: WallTime(0), what });
         let effects = on(EventKind::Started);
         let [OfferEffect::SetTimer { when, .. }, OfferEffect::Publish { .. }] = effects.as_slice() else {

@@ -107,6 +107,7 @@ impl Reaction {
             | ReactionEffect::RenewOpenTask { .. }
             | ReactionEffect::ReleaseOpenTask { .. }
             | ReactionEffect::CloseOpenTask { .. }
+            | ReactionEffect::ConfirmResult { .. }
             | ReactionEffect::FindPeers { .. }
             | ReactionEffect::SetTimer { .. }
             | ReactionEffect::ClearTimer { .. }

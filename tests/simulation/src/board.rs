@@ -165,6 +165,17 @@ impl SimulatedBoard {
                 let standing = if is_done { ClaimState::Completed } else { ClaimState::Failed };
                 self.end(&by, task, epoch, standing, now.1)
             }
+            ClaimRequest::Confirm { doer, epoch } => {
+                let claim = claim_writes::find_claim(&self.store, task)?;
+                let is_confirmed = claim.is_some_and(|claim| {
+                    let has_ended = matches!(claim.row.state, ClaimState::Completed | ClaimState::Failed);
+                    has_ended && claim.row.holder == doer && claim.epoch() == epoch
+                });
+                Ok(match is_confirmed {
+                    true => EventKind::ClaimEnded { epoch },
+                    false => EventKind::ClaimExpired { epoch },
+                })
+            }
         }
     }
 

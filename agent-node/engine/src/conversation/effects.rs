@@ -46,6 +46,7 @@ impl Conversation {
             | Effect::FindPeers { .. }
             | Effect::RunTurn { .. }
             | Effect::ClaimOpenTask { .. }
+            | Effect::ConfirmResult { .. }
             | Effect::RenewOpenTask { .. } => is_open = true,
             Effect::CloseOpenTask { .. } | Effect::ReleaseOpenTask { .. } => {
                 is_open = true;
@@ -166,6 +167,7 @@ impl Conversation {
                     | Effect::ClaimOpenTask { .. }
                     | Effect::RenewOpenTask { .. }
                     | Effect::CloseOpenTask { .. }
+                    | Effect::ConfirmResult { .. }
             ) || matches!(effect, Effect::Publish { signal } if is_discarded(signal))
         });
         self.labels.clear();
@@ -249,6 +251,7 @@ fn is_performed(effect: &Effect) -> bool {
         | Effect::RenewOpenTask { .. }
         | Effect::CloseOpenTask { .. }
         | Effect::ReleaseOpenTask { .. }
+        | Effect::ConfirmResult { .. }
         | Effect::TrackTask { .. }
         | Effect::FindPeers { .. }
         | Effect::SetTimer { .. } => true,

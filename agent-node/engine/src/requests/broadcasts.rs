@@ -49,7 +49,7 @@ impl Agent {
             self.counts.duplicates += 1;
             return Ok(());
         }
-        let pattern = Offer::new(offer, self.config.limits.message_life()).into();
+        let pattern = Offer::new(self.me.clone(), offer, self.config.limits.message_life()).into();
         self.begin_for(message, pattern, Some((spec, asked, None)), reply, cx)
     }
 

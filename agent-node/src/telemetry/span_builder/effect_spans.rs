@@ -70,6 +70,7 @@ impl SpanBuilder<'_> {
                 .with(n::PEER_FROM, json!(self.me))
                 .with(n::PEER_TO, json!(holder)),
             Effect::ClaimOpenTask { task, .. }
+            | Effect::ConfirmResult { task, .. }
             | Effect::CloseOpenTask { task, .. }
             | Effect::ReleaseOpenTask { task, .. } => self
                 .span("claim", id, mine, SpanKind::Client, "claim".to_owned(), at)

@@ -95,11 +95,12 @@ impl Simulation {
         waiting.into_iter().for_each(|what| self.fail(what));
     }
 
-    /// A claim is changed after the step that decided it is durable.
+    /// A request about a claim is made after the step that decided it is durable.
     pub(super) fn check_claim(&mut self, agent: usize, task: &OpenTaskKey) {
         let node = &self.nodes[agent];
         let is_about_claim = |effect: &Effect| match effect {
             Effect::ClaimOpenTask { task: of, .. }
+            | Effect::ConfirmResult { task: of, .. }
             | Effect::RenewOpenTask { task: of, .. }
             | Effect::CloseOpenTask { task: of, .. }
             | Effect::ReleaseOpenTask { task: of, .. } => of.task_id == task.task_id,
@@ -108,7 +109,7 @@ impl Simulation {
         let conversations = self.observer.agent(&node.id).conversations.values();
         let mut steps = conversations.flat_map(|observed| &observed.steps);
         if !steps.any(|step| step.effects.iter().any(is_about_claim)) {
-            self.fail(format!("{}: the claim on {task} is changed before that is durable", node.id));
+            self.fail(format!("{}: the claim on {task} is asked for before that is durable", node.id));
         }
     }
 
