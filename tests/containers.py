@@ -221,7 +221,12 @@ def nothing_has_more_rights_than_it_needs_or_a_port_beyond_loopback(mesh):
     for container in mesh.containers():
         host, name = container["HostConfig"], container["Name"]
         check(host["ReadonlyRootfs"], f"{name} can't write its root")
-        check(host["CapDrop"] == ["ALL"] and host["Init"], f"{name} has no capabilities, and an init")
+        check(host["CapDrop"] == ["ALL"] and host["Init"], f"{name} has no capabilities but those it is given, and an init")
+        # What a node needs to run its brain as another user.
+        is_agents = service(container) not in ("secret", "registry", "blackboard")
+        given = {capability.removeprefix("CAP_") for capability in host["CapAdd"] or []}
+        needed = {"CHOWN", "DAC_OVERRIDE", "KILL", "SETGID", "SETUID"} if is_agents else set()
+        check(given == needed, f"{name} is given {given}")
         check("no-new-privileges:true" in host["SecurityOpt"], f"{name} gets no new privileges")
         for bindings in (host["PortBindings"] or {}).values():
             check(all(b["HostIp"].startswith("127.") for b in bindings), f"{name} is published at {bindings}")
@@ -245,6 +250,42 @@ def the_join_secret_is_random_private_and_written_once(mesh):
     mesh.do("up", "-d", "secret")
     eventually("the init service at its end", lambda: mesh.containers("secret")[0]["State"]["Status"] == "exited")
     check(join_secret(mesh)[2] == first, "another start leaves it as it is")
+
+
+def a_brain_finds_no_key_or_secret_of_the_mesh(mesh):
+    name, canary = f"{NAME}-spy", "canary-in-the-environment-of-the-node"
+    host = mesh.containers("planner")[0]["HostConfig"]
+    secret = next(m["Name"] for m in mesh.containers("planner")[0]["Mounts"] if m["Destination"] == "/secret")
+    rights = ["--user", mesh.containers("planner")[0]["Config"]["User"]]
+    rights += [word for given in host["CapAdd"] for word in ("--cap-add", given)]
+    rights += [word for taken in host["CapDrop"] for word in ("--cap-drop", taken)]
+    rights += [word for option in host["SecurityOpt"] for word in ("--security-opt", option)]
+    rights += [word for folder, options in host["Tmpfs"].items() for word in ("--tmpfs", f"{folder}:{options}")]
+    with tempfile.TemporaryDirectory(prefix=NAME) as folder:
+        folder = pathlib.Path(folder)
+        target = re.search(r"^host: (.*)$", run("rustc", "-vV").stdout, re.M).group(1)
+        static = ["--edition", "2024", "--target", target, "-C", "target-feature=+crt-static"]
+        run("rustc", *static, "-o", str(folder / "spy"), str(ROOT / "tests/containers/spy.rs"))
+        (folder / "spy.yaml").write_text('{ agent: spy-01, open: true, brain: { exec: [/agents/spy], user: "${BRAIN_USER:-}" } }\n')
+        folder.chmod(0o755)
+        mounts = ["-v", "/data", "-v", f"{folder}:/agents:ro", "-v", f"{secret}:/secret:ro"]
+        told = ["-e", "BRAIN_USER=65533", "-e", "MESH_JOIN=/secret/join", "-e", f"ALICE_KEY={canary}"]
+        run("docker", "run", "-d", "--name", name, "--init", "--read-only", *rights, *mounts, *told, IMAGE, "up", "/agents/spy.yaml")
+        try:
+            within = ["docker", "exec", name, "/mesh"]
+            eventually("the spy ready", lambda: run(*within, "health", "--itself", ok=None, within=30).returncode == 0)
+            task = json.loads(run(*within, "ask", "look around", "--json").stdout)
+            found = bytes.fromhex("".join(part["text"] for part in task["artifacts"][0]["parts"]))
+            check(b"HOME=/tmp/mesh-brain-spy-01" in found and b"# /agents/spy.yaml" in found, f"it reads what it may: {found[:2000]!r}")
+            token = run(*within, "token").stdout.strip().encode()
+            check(len(token) > 40 and token not in found, "it finds the person's token")
+            check(join_secret(mesh)[2].strip() not in found, "it finds the join secret")
+            check(canary.encode() not in found, "it reads the environment of its node")
+            files = re.findall(rb"\n# (\S+)\n", found)
+            kept = [file for file in files if re.match(rb"/secret/|/data/(keys|store|token|join)", file)]
+            check(not kept, f"it opens {kept}")
+        finally:
+            run("docker", "rm", "-f", "-v", name)
 
 
 def a_container_without_the_secret_gets_nowhere(mesh):
@@ -516,6 +557,7 @@ STEPS = [
     the_image_is_one_static_binary_that_needs_no_rights,
     nothing_has_more_rights_than_it_needs_or_a_port_beyond_loopback,
     the_join_secret_is_random_private_and_written_once,
+    a_brain_finds_no_key_or_secret_of_the_mesh,
     a_container_without_the_secret_gets_nowhere,
     a_task_given_to_an_agent_that_cannot_do_it_is_done_by_one_that_can,
     the_verbs_of_this_machine_reach_the_agents_at_their_published_ports,

@@ -11,6 +11,7 @@ mod scenarios {
     mod agent_address;
     mod artifacts;
     mod auction;
+    mod brains;
     mod capture;
     mod command_failures;
     mod config;
@@ -29,6 +30,8 @@ mod scenarios {
     mod large_results;
     mod messages;
     mod metrics;
+    mod person_token;
+    mod principals;
     mod readme;
     mod refusals;
     mod registry;

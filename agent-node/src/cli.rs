@@ -22,6 +22,7 @@ mod reset;
 mod settings_reference;
 mod shell_quote;
 mod tasks;
+mod token;
 mod trace;
 mod unknown_variables;
 mod validate;
@@ -30,7 +31,7 @@ mod watch;
 use crate::telemetry::{self, LogFormat};
 use clap::{Args, Parser, Subcommand};
 use exit::{CliError, Exit};
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 /// A mesh of agents: any agent takes a task, the contract net awards it, the blackboard tells.
 #[derive(Debug, Parser)]
@@ -59,6 +60,9 @@ struct CommonArgs {
         value_name = "URL"
     )]
     url: String,
+    /// The file of the person's token for a mesh on another machine; of a mesh on this machine `token` in ~/.mesh/default is used.
+    #[arg(long, global = true, env = "MESH_TOKEN_FILE", value_name = "FILE")]
+    token: Option<PathBuf>,
     /// Print JSON instead of tables; streams print one object a line.
     #[arg(long, global = true)]
     json: bool,
@@ -90,6 +94,8 @@ enum Verb {
     Reset(reset::ResetArgs),
     /// Make the secret that every process of a mesh shares.
     JoinSecret(join_secret::JoinSecretArgs),
+    /// Print the person's token, which every process of the mesh accepts in `Authorization: Bearer`.
+    Token(token::TokenArgs),
     /// Run one of the demo's brains: one JSON line in, JSON lines out.
     Brain(BrainArgs),
 }
@@ -155,6 +161,7 @@ pub fn main() -> ExitCode {
         Verb::Validate(validate) => validate::validate(&common, &validate),
         Verb::JoinSecret(args) => join_secret::join_secret(&args),
         Verb::Reset(reset) => reset::reset(&reset),
+        Verb::Token(args) => token::token(&args),
         Verb::Mesh(verb) => actix::System::new().block_on(run(&common, verb)),
     };
     match outcome {

@@ -20,7 +20,11 @@ pub use mesh::{MeshConfig, TimingPreset};
 pub use schema::schema;
 
 use crate::brain::{
-    Brain, BrainError, a2a::A2aBrainConfig, echo::EchoBrain, exec::ExecBrain, scripted::ScriptedBrain,
+    Brain, BrainError,
+    a2a::A2aBrainConfig,
+    echo::EchoBrain,
+    exec::{BrainRights, ExecBrain},
+    scripted::ScriptedBrain,
 };
 use crate::{
     telemetry::capture::{of_command, of_variable},
@@ -81,6 +85,8 @@ pub enum BrainConfig {
         env: BTreeMap<String, String>,
         /// Its working directory.
         dir: Option<PathBuf>,
+        /// The user of the operating system that it runs as; the node's own if `None`.
+        user: Option<String>,
     },
     /// Answers from a file.
     Scripted(PathBuf),
@@ -157,12 +163,17 @@ impl AgentDefinition {
 }
 
 impl BrainConfig {
-    /// Creates the brain. Fails for a foreign agent, which needs a node.
-    pub fn brain(&self) -> Result<Arc<dyn Brain>, BrainError> {
+    /// Creates the brain; `rights` are those of a command. Fails for a foreign agent, which needs a node.
+    pub fn brain(&self, rights: &BrainRights) -> Result<Arc<dyn Brain>, BrainError> {
         Ok(match self {
-            Self::Exec { command, env, dir } => {
-                Arc::new(ExecBrain { env: env.clone(), dir: dir.clone(), ..ExecBrain::new(command.clone()) })
-            }
+            Self::Exec { command, env, dir, user } => Arc::new(ExecBrain {
+                env: env.clone(),
+                dir: dir.clone().or_else(|| user.is_some().then(|| rights.home.clone())?),
+                home: rights.home.clone(),
+                user: rights.user.clone(),
+                access: rights.access.clone(),
+                ..ExecBrain::new(command.clone())
+            }),
             Self::Scripted(path) => Arc::new(ScriptedBrain::read(path)?),
             Self::Echo => Arc::new(EchoBrain),
             Self::Foreign(foreign) => {

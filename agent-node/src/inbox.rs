@@ -26,6 +26,11 @@ impl LocalAgents {
         self.0.insert(agent, inbox);
     }
 
+    /// Whether `label` is the name of an agent of this node, compared without case.
+    pub fn knows(&self, label: &AgentId) -> bool {
+        self.0.iter().any(|agent| agent.key().as_str().eq_ignore_ascii_case(label.as_str()))
+    }
+
     /// The inbox of `agent`, if it runs on this node.
     pub fn get(&self, agent: &AgentId) -> Option<Recipient<TakeMessages>> {
         self.0.get(agent).map(|inbox| inbox.clone())

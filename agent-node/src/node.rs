@@ -16,6 +16,7 @@ pub mod services;
 mod setup;
 mod shutdown;
 pub mod signing_keys;
+pub mod token_sync;
 mod unreachable_reports;
 
 pub use services::ServiceLocation;
@@ -23,7 +24,7 @@ pub use setup::{AgentSpec, NodeSetup};
 
 use crate::{
     agent::{AgentActor, AgentParts, AgentStatus, StartRetentionSweep},
-    brain::{PeerSummary, coordinator::Coordinator},
+    brain::{PeerSummary, coordinator::Coordinator, exec::access::BrainAccess},
     clock::NodeClock,
     http::{
         a2a::{self, facade::AgentFacade},
@@ -72,7 +73,7 @@ use registry::{
 use services::StartError;
 use std::{
     collections::BTreeMap,
-    net::{IpAddr, SocketAddr, TcpListener},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
     sync::Arc,
     time::Duration,
 };
@@ -175,7 +176,8 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     let registry_id = AgentId::parse("registry")?;
     let registry_actor = match setup.registry {
         Some(ServiceLocation::Local) => {
-            let publisher = BoardPublisher(board_for(&registry_id), Principal::Agent(registry_id.clone()));
+            let publisher =
+                BoardPublisher(board_for(&registry_id), Principal::of_signer(registry_id.clone()));
             let clocks =
                 Clocks { node: Arc::new(move || clock.node()), wall: Arc::new(move || clock.wall()) };
             let (config, store) = (setup.registry_config.clone(), owned("registry"));
@@ -194,6 +196,12 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
 
     let first_agent = setup.agents.first().map_or(&registry_id, |spec| &spec.id);
     service_locator.check_join_secret(registry_for(first_agent), board_for(first_agent)).await?;
+
+    let wires = (
+        signed(first_agent, Reason::RegistryUnavailable),
+        signed(&registry_id, Reason::BlackboardUnavailable),
+    );
+    token_sync::start(setup.registry.as_ref(), &service_locator, wires, &setup.tokens);
 
     let outside =
         OutboundClient::new(setup.outside.clone(), outbound_client::OutboundLimits::for_node(&setup.limits))
@@ -247,6 +255,9 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
             status: status.clone(),
             fatal: Arc::new(exit_on_store_failure),
         };
+        let access = BrainAccess::new(own_url(*address));
+        setup.tokens.add_brain(access.digest(), spec.id.clone());
+        drop(spec.access.set(access));
         let actor = arbiters.start(parts);
         spawn_sweep_timer(&actor, limits.sweep());
         if let Some(pending) = &spec.pending_card {
@@ -304,7 +315,8 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         .with_local_callers(setup.advertise.callers())
         .with_metrics_callers(setup.advertise.metrics_callers())
         .with_user_hosts(setup.advertise.user_names(setup.listen))
-        .with_callers(callers);
+        .with_callers(callers)
+        .with_tokens(setup.tokens.clone());
     let hosts = setup.advertise.names(setup.listen);
     let telemetry = Some(setup.telemetry.clone());
     let server_config = HttpServerConfig {
@@ -321,6 +333,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     let node = NodeState {
         by_port: listeners.iter().map(|(id, _, address)| (address.port(), id.clone())).collect(),
         streams,
+        tokens: setup.tokens.clone(),
         drain: drain.clone(),
         services: service_locator.clone(),
         was_ready: Default::default(),
@@ -364,10 +377,16 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
             config.configure(routes::agents).configure(a2a::routes);
         }
         if let Some(registry) = &registry_service {
-            config.app_data(web::Data::new(registry.clone())).configure(registry::http::routes);
+            config
+                .app_data(web::Data::new(registry.clone()))
+                .configure(registry::http::routes)
+                .configure(routes::registry_token);
         }
         if let Some(board) = &board_service {
-            config.app_data(web::Data::new(board.clone())).configure(blackboard::http::routes);
+            config
+                .app_data(web::Data::new(board.clone()))
+                .configure(blackboard::http::routes)
+                .configure(routes::board_token);
         }
     };
     let advertise = setup.advertise;
@@ -394,6 +413,16 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         telemetry,
         drain,
     })
+}
+
+/// The address at which a process of this machine reaches a listener.
+fn own_url(listener: SocketAddr) -> String {
+    let ip = match listener.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+    };
+    format!("http://{}", SocketAddr::new(ip, listener.port()))
 }
 
 fn listen(ip: IpAddr, port: u16) -> anyhow::Result<(TcpListener, SocketAddr)> {

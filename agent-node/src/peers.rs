@@ -1,6 +1,6 @@
 //! The cache of peers, filled from the registry, so that agents reach each other while the registry is unavailable.
 
-use dashmap::DashMap;
+use dashmap::{DashMap, DashSet};
 use engine::PeerLocation;
 use protocol::{
     card::Card,
@@ -46,6 +46,8 @@ pub struct UnreachableReport {
 #[derive(Default)]
 pub struct Peers {
     all: DashMap<AgentId, Peer>,
+    /// The names of all agents that are or were registered, in lower case.
+    names: DashSet<String>,
     by_capability: DashMap<Capability, BTreeSet<AgentId>>,
     is_synced: AtomicBool,
     changed: tokio::sync::Notify,
@@ -56,6 +58,7 @@ impl Peers {
     /// Stores what the registry reports about one peer.
     pub fn update(&self, peer: Peer) {
         let id = peer.card.agent_id.clone();
+        self.names.insert(id.as_str().to_ascii_lowercase());
         if let Some(old) = self.all.insert(id.clone(), peer.clone()) {
             for capability in capabilities(&old.card) {
                 if let Some(mut agents) = self.by_capability.get_mut(&capability) {
@@ -144,9 +147,9 @@ impl Peers {
         }
     }
 
-    /// Whether `agent` is or was registered; then no other sender may use its id.
-    pub fn knows(&self, agent: &AgentId) -> bool {
-        self.all.contains_key(agent)
+    /// Whether `label` is the name of an agent that is or was registered, compared without case. No user may use it.
+    pub fn knows(&self, label: &AgentId) -> bool {
+        self.names.contains(&label.as_str().to_ascii_lowercase())
     }
 
     /// The present agents with `capability`, by id. The track record is left at 0; the engine fills it in.

@@ -1,32 +1,47 @@
 //! Access rules of the board: who may publish which signal and hold which claim. Pure. The set of registered agents is an
 //! argument; the board reads it from [`crate::registered_agents`].
 
+use crate::claims::ClaimRow;
 use protocol::{
     ids::AgentId,
-    principal::Principal,
+    principal::{MeshService, Principal},
     problem::{Problem, Reason},
-    signal::Signal,
+    signal::{self, ON_BEHALF_OF, Signal},
+    task::OpenTaskKey,
 };
 
-/// The agent id under which the registry signs.
-pub const REGISTRY: &str = "registry";
 /// The sender of the board's own signals.
 pub const BOARD: &str = "blackboard";
 
 /// Checks that `by` may publish `signal`. An agent publishes only under its own id, a user under any label that is neither
-/// a service's nor a registered agent's. Only the registry publishes the registry's signal types.
+/// a service's name nor one that is or was an agent's. Only the registry publishes the registry's signal types, and only
+/// the mesh those of a task's or an artifact's life.
 pub fn may_publish(
     by: &Principal,
     signal: &Signal,
-    is_registered: impl Fn(&AgentId) -> bool,
+    is_agents_name: impl Fn(&AgentId) -> bool,
 ) -> Result<(), Problem> {
-    check_label(by, &signal.from, "from", is_registered)?;
+    check_label(by, &signal.from, "from", is_agents_name)?;
     if signal.is_boards_own() {
         let message = format!("id: {} begins as the board's own do", signal.id);
         return Err(Problem::new(Reason::InvalidField, message).with("field", "id"));
     }
-    if signal.kind.is_registrys() && by.agent().is_none_or(|id| id.as_str() != REGISTRY) {
+    let named =
+        [("root", signal.root.is_some()), ("refs.onBehalfOf", signal.refs.contains_key(ON_BEHALF_OF))];
+    if let Some((field, _)) = named.into_iter().find(|(_, is_named)| *is_named && !by.is_of_mesh()) {
+        let message =
+            format!("{field}: only an agent names for whom it publishes; yours are published for {by}");
+        return Err(Problem::new(Reason::Forbidden, message).with("field", field));
+    }
+    if signal.kind.is_registrys() && *by != Principal::Service(MeshService::Registry) {
         let message = format!("only the registry publishes {}, not {by}", signal.kind);
+        return Err(Problem::new(Reason::Forbidden, message).with("field", "type"));
+    }
+    if signal.kind.is_lifecycle() && !by.is_of_mesh() {
+        let message = format!(
+            "type: only the mesh publishes task.*, agent.* and artifact.*, offers (task.available) aside; {by} can't publish {}",
+            signal.kind
+        );
         return Err(Problem::new(Reason::Forbidden, message).with("field", "type"));
     }
     Ok(())
@@ -36,26 +51,48 @@ pub fn may_publish(
 pub fn may_hold(
     by: &Principal,
     holder: &AgentId,
-    is_registered: impl Fn(&AgentId) -> bool,
+    is_agents_name: impl Fn(&AgentId) -> bool,
 ) -> Result<(), Problem> {
-    check_label(by, holder, "holder", is_registered)
+    check_label(by, holder, "holder", is_agents_name)
+}
+
+/// Whether `by` may see the claim on a task: agents and services, which see the signals about it, too; the publisher of the
+/// task, the one for whom it was offered, and the one who claimed it.
+pub fn may_see_claim(
+    by: &Principal,
+    task: &OpenTaskKey,
+    offer: Option<&Signal>,
+    claim: Option<&ClaimRow>,
+) -> bool {
+    by.is_of_mesh()
+        || task.publisher == *by
+        || offer.and_then(Signal::acts_for).as_ref() == Some(by)
+        || claim.is_some_and(|claim| claim.by == *by)
+}
+
+/// Whether `by` may claim the task of `offer`: whoever may see the offer.
+pub fn may_claim(by: &Principal, offer: &Signal) -> bool {
+    signal::may_see(by, offer)
 }
 
 fn check_label(
     by: &Principal,
     label: &AgentId,
     field: &str,
-    is_registered: impl Fn(&AgentId) -> bool,
+    is_agents_name: impl Fn(&AgentId) -> bool,
 ) -> Result<(), Problem> {
     let message = match by {
         Principal::Agent(id) if id == label => return Ok(()),
-        Principal::User(_) if label.as_str() != REGISTRY && label.as_str() != BOARD => {
-            if !is_registered(label) {
-                return Ok(());
-            }
-            format!("{field}: {label} is a registered agent; what it says carries its signature")
+        Principal::Service(_) if by.id() == label.as_str() => return Ok(()),
+        Principal::User(_) => {
+            let whose = match label.is_reserved() {
+                true => "a service's name",
+                false if is_agents_name(label) => "an agent's name",
+                false => return Ok(()),
+            };
+            format!("{field}: {label} is {whose}; use a label of your own")
         }
-        Principal::Agent(_) | Principal::User(_) => {
+        Principal::Agent(_) | Principal::Service(_) | Principal::Brain(_) => {
             format!("{field} says {label}, the credential says {by}")
         }
     };
@@ -73,6 +110,8 @@ mod tests {
             id: "1".into(),
             kind: SignalType::parse(kind).unwrap(),
             from: AgentId::parse(from).unwrap(),
+            by: None,
+            root: None,
             subject: None,
             task_id: None,
             capability: None,
@@ -101,7 +140,9 @@ mod tests {
         assert_eq!(refusal_of(agent("b-1"), "task.claimed", "b-1"), None);
         assert_eq!(refusal_of(agent("b-1"), "task.claimed", "b-2"), Some(Reason::SenderNotProven));
         assert_eq!(refusal_of(agent("b-1"), "agent.joined", "b-1"), Some(Reason::Forbidden));
-        assert_eq!(refusal_of(agent("registry"), "agent.left", "registry"), None);
+        let registry = Principal::Service(MeshService::Registry);
+        assert_eq!(refusal_of(registry, "agent.left", "registry"), None);
+        assert_eq!(refusal_of(agent("registry"), "agent.left", "registry"), Some(Reason::Forbidden));
         assert_eq!(refusal_of(Principal::local_user(), "task.available", "anyone"), None);
         assert_eq!(
             refusal_of(Principal::local_user(), "task.available", "b-1"),

@@ -129,6 +129,7 @@ impl Board {
                     store: actor_store.clone(),
                     config: actor_config.clone(),
                     leases: claim_commits::load_leases(&actor_store, clock.node(), actor_config.grace())?,
+                    claiming: BTreeMap::new(),
                     clock: clock.clone(),
                     pending: Vec::new(),
                     in_flight: 0,
@@ -169,25 +170,28 @@ impl Board {
         outcomes.await.map_err(|_| unavailable("it stopped before the signals were written".to_owned()))
     }
 
-    /// Up to `limit` signals after `after`, oldest first. Without `after`, from the oldest signal that is kept.
+    /// Up to `limit` signals after `after` that `by` may see, oldest first. Without `after`, from the oldest signal that is
+    /// kept.
     pub async fn read(
         &self,
+        by: &Principal,
         selector: Selector,
         after: Option<Cursor>,
         limit: usize,
     ) -> Result<SignalPage, Problem> {
         signals::check_selector(&selector)?;
-        let (store, limit) = (self.store.clone(), limit.min(self.config.max_page));
-        feed::run_blocking(move || history::read_page(&store, &selector, after, limit)).await
+        let (store, by, limit) = (self.store.clone(), by.clone(), limit.min(self.config.max_page));
+        feed::run_blocking(move || history::read_page(&store, &by, &selector, after, limit)).await
     }
 
-    /// Subscribes to signals after `after`, or after the head if it is absent.
+    /// Subscribes `by` to the signals that it may see after `after`, or after the head if it is absent.
     pub(crate) fn subscribe(
         &self,
+        by: &Principal,
         selector: Selector,
         after: Option<Cursor>,
     ) -> Result<FeedSubscription, Problem> {
-        FeedSubscription::new(&self.instance.get()?.feed, selector, after)
+        FeedSubscription::new(&self.instance.get()?.feed, by.clone(), selector, after)
     }
 
     /// Ends every subscription, so that a draining server does not wait for its readers. Writes are still taken.
@@ -248,9 +252,9 @@ impl Board {
         self.change(by, task, ClaimChange::End { epoch, state: ClaimState::Failed }).await
     }
 
-    /// The claim on `task`.
-    pub async fn claim_of(&self, task: &OpenTaskKey) -> Result<ClaimView, Problem> {
-        self.ask(GetClaim(task.clone())).await
+    /// The claim on `task`, if `by` may see it.
+    pub async fn claim_of(&self, by: &Principal, task: &OpenTaskKey) -> Result<ClaimView, Problem> {
+        self.ask(GetClaim(by.clone(), task.clone())).await
     }
 
     /// The board's state and counters.
@@ -287,6 +291,8 @@ pub struct BlackboardActor {
     config: Arc<BoardConfig>,
     clock: BoardClock,
     leases: BTreeMap<OpenTaskKey, ActiveLease>,
+    /// Claims of each principal that are being written.
+    claiming: BTreeMap<Principal, usize>,
     /// Signals that wait for the next commit.
     pending: Vec<publish::PendingSignals>,
     in_flight: usize,
@@ -300,6 +306,8 @@ pub struct BlackboardActor {
 /// The lease of a held claim.
 #[derive(Debug, Clone)]
 pub(crate) struct ActiveLease {
+    /// The principal that claimed it.
+    by: Principal,
     lease: Lease,
     /// Whether its end is being written; it cannot be renewed then.
     is_ending: bool,

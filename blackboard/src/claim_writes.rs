@@ -2,6 +2,7 @@
 //! offered again only if an offer is stored, because the offer holds the task's description. Pure.
 
 use crate::{
+    access,
     claims::{self, ClaimState, ClaimSwap, Lease, StoredClaim},
     signals,
     store::{Batch, Expectation, Filter, Key, Revision, Snapshot, Write},
@@ -11,7 +12,7 @@ use protocol::{
     ids::AgentId,
     principal::Principal,
     problem::{Problem, Reason},
-    signal::{OFFER, Signal, SignalType},
+    signal::{CLAIMANT, OFFER, Signal, SignalType},
     task::OpenTaskKey,
     time::{NodeTime, WallTime},
 };
@@ -74,7 +75,7 @@ pub fn find_claim(
     }
 }
 
-/// Decides a claim of `task` by `holder`; refused if the task is claimed.
+/// Decides a claim of `task` by `holder`; refused if the task is claimed, or not offered to `by`.
 pub fn decide_take(
     store: &(impl Snapshot + ?Sized),
     by: &Principal,
@@ -84,17 +85,24 @@ pub fn decide_take(
     lease: Option<Lease>,
     (now, wall): (NodeTime, WallTime),
 ) -> Result<ClaimWrite, Problem> {
-    let claim = find_claim(store, task)?;
+    let (claim, offer) = (find_claim(store, task)?, find_offer(store, task)?);
+    let row = claim.as_ref().map(|claim| &claim.row);
+    if !access::may_see_claim(by, task, offer.as_ref(), row)
+        && !offer.as_ref().is_some_and(|offer| access::may_claim(by, offer))
+    {
+        return Err(claims::not_offered(task));
+    }
     let swap = claims::claim(claim.as_ref(), lease, by, holder, requested, (now, wall))?;
+    let offer = offer.ok_or_else(|| claims::not_offered(task))?;
     let mut refs = Map::new();
     refs.insert("leaseMs".into(), json!(swap.row.lease_ms));
+    refs.insert(CLAIMANT.into(), json!(by));
     if let Some(claim) = claim.filter(|claim| claim.row.state == ClaimState::Held) {
         refs.insert("expiredEpoch".into(), json!(claim.revision));
         refs.insert("formerHolder".into(), json!(claim.row.holder));
     }
-    let offer = find_offer(store, task)?;
     let kind = SignalType::task_claimed();
-    let signal = signals::claim_signal(kind, task, Some(holder), offer.as_ref(), swap.expected, refs, wall);
+    let signal = signals::claim_signal(kind, task, Some(holder), Some(&offer), swap.expected, refs, wall);
     Ok(ClaimWrite { swap, signal: Some(signal), obsolete_offer: None })
 }
 
@@ -127,6 +135,7 @@ pub fn decide_end(
         refs.extend(offer.iter().map(|offer| (OFFER.to_owned(), json!(offer.id))));
         refs.insert("reason".into(), json!("released"));
     }
+    refs.insert(CLAIMANT.into(), json!(swap.row.by));
     if is_done {
         swap.row.offer = offer.as_ref().map(signals::offer_digest);
     }

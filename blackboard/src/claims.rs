@@ -89,8 +89,10 @@ pub struct ClaimView {
     pub publisher: Principal,
     /// Its state.
     pub state: ClaimState,
-    /// The present or last holder.
+    /// The name of the present or last holder for itself.
     pub holder: AgentId,
+    /// The principal that holds or last held it.
+    pub by: Principal,
     /// The epoch under which the work is done.
     pub epoch: Revision,
     /// The revision of the last write.
@@ -142,6 +144,7 @@ impl StoredClaim {
             publisher: task.publisher.clone(),
             state: self.row.state,
             holder: self.row.holder.clone(),
+            by: self.row.by.clone(),
             epoch: self.epoch(),
             revision: self.revision,
             lease_ms: self.row.lease_ms,
@@ -243,6 +246,17 @@ fn check_holder<'a>(
         return Err(Problem::new(Reason::Forbidden, message));
     }
     Ok(claim)
+}
+
+/// The refusal for a task without a claim, and for one whose claim the caller may not see.
+pub fn not_claimed(task: &OpenTaskKey) -> Problem {
+    Problem::new(Reason::ClaimNotFound, format!("nobody has claimed {task}"))
+}
+
+/// The refusal of a claim on a task that is not offered, or whose offer the claimant may not see.
+pub fn not_offered(task: &OpenTaskKey) -> Problem {
+    let message = format!("no task {task} is offered; `publisher` names the principal that offered it");
+    Problem::new(Reason::ClaimNotFound, message)
 }
 
 /// The refusal of a claim on a claimed task.

@@ -84,7 +84,7 @@ impl Blackboard {
         limit: usize,
     ) -> Result<SignalPage, Problem> {
         match &self.0 {
-            BoardBackend::Local(board) => board.read(selector.clone(), after, limit).await,
+            BoardBackend::Local(board) => board.read(by, selector.clone(), after, limit).await,
             BoardBackend::Remote(remote) => remote.read(by, selector, after, limit).await,
         }
     }
@@ -98,7 +98,7 @@ impl Blackboard {
         after: Option<Cursor>,
     ) -> Result<SignalStream, Problem> {
         match &self.0 {
-            BoardBackend::Local(board) => Ok(local::signals(board, board.subscribe(selector, after)?)),
+            BoardBackend::Local(board) => Ok(local::signals(board, board.subscribe(by, selector, after)?)),
             BoardBackend::Remote(remote) => remote.subscribe(by, selector, after).await,
         }
     }
@@ -163,7 +163,7 @@ impl Blackboard {
     /// The claim on `task`; `claim_not_found` if there is none.
     pub async fn claim_of(&self, by: &Principal, task: &OpenTaskKey) -> Result<ClaimView, Problem> {
         match &self.0 {
-            BoardBackend::Local(board) => board.claim_of(task).await,
+            BoardBackend::Local(board) => board.claim_of(by, task).await,
             BoardBackend::Remote(remote) => remote.claim_of(by, task).await,
         }
     }

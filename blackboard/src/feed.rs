@@ -9,8 +9,9 @@ use crate::{
 };
 use bytes::Bytes;
 use protocol::{
+    principal::Principal,
     problem::{Problem, Reason},
-    signal::{BoardPosition, Cursor, Selector, SignalRecord},
+    signal::{self, BoardPosition, Cursor, Selector, SignalRecord},
 };
 use std::{
     collections::VecDeque,
@@ -194,6 +195,8 @@ async fn follow(feed: Weak<Feed>, mut watch: store::StoreWatch) {
 /// One subscriber's cursor in the feed.
 pub(crate) struct FeedSubscription {
     feed: Arc<Feed>,
+    /// Whose it is. Only signals that it may see are delivered.
+    reader: Principal,
     selector: Selector,
     filter: Filter,
     cursor: Revision,
@@ -210,8 +213,13 @@ impl Drop for FeedSubscription {
 const PAGE: usize = 64;
 
 impl FeedSubscription {
-    /// Subscribes to `selector` after revision `after`; without one, after the head.
-    pub(crate) fn new(feed: &Arc<Feed>, selector: Selector, after: Option<Cursor>) -> Result<Self, Problem> {
+    /// Subscribes `reader` to `selector` after revision `after`; without one, after the head.
+    pub(crate) fn new(
+        feed: &Arc<Feed>,
+        reader: Principal,
+        selector: Selector,
+        after: Option<Cursor>,
+    ) -> Result<Self, Problem> {
         signals::check_selector(&selector)?;
         let filter = signals::store_filter(&selector);
         let head = feed.head.subscribe();
@@ -223,7 +231,7 @@ impl FeedSubscription {
             let message = format!("the board has {} subscribers, its limit", feed.limits.subscribers);
             return Err(Problem::new(Reason::Overloaded, message).with("limit", feed.limits.subscribers));
         }
-        Ok(Self { feed: feed.clone(), selector, filter, cursor, head })
+        Ok(Self { feed: feed.clone(), reader, selector, filter, cursor, head })
     }
 
     /// Everything up to here has been delivered.
@@ -252,6 +260,10 @@ impl FeedSubscription {
         }
     }
 
+    fn is_wanted(&self, event: &FeedEvent) -> bool {
+        self.selector.admits(&event.posted.signal) && signal::may_see(&self.reader, &event.posted.signal)
+    }
+
     /// The next signals in memory; `None` if the cursor is below them.
     fn recent(&mut self, max_bytes: usize) -> Option<Vec<Arc<FeedEvent>>> {
         let recent = self.feed.recent.read().unwrap_or_else(PoisonError::into_inner);
@@ -262,7 +274,7 @@ impl FeedSubscription {
         let mut budget = ByteBudget::new(max_bytes);
         let mut found = Vec::new();
         for event in recent.events.range(start..) {
-            if self.selector.admits(&event.posted.signal) {
+            if self.is_wanted(event) {
                 if !budget.take(event) {
                     return Some(found);
                 }
@@ -288,8 +300,8 @@ impl FeedSubscription {
         let mut budget = ByteBudget::new(max_bytes);
         let mut found = Vec::new();
         for record in &records {
-            if let Some(event) = FeedEvent::of(record, &self.feed.generation)
-                .filter(|event| self.selector.admits(&event.posted.signal))
+            if let Some(event) =
+                FeedEvent::of(record, &self.feed.generation).filter(|event| self.is_wanted(event))
             {
                 if !budget.take(&event) {
                     return Ok(found);

@@ -82,10 +82,10 @@ async fn publish_several(board: &Board, by: &Principal, request: &HttpRequest, b
     Ok(HttpResponse::Ok().json(answers))
 }
 
-async fn read(board: BoardData, _by: CallerId, request: HttpRequest) -> BoardResult {
+async fn read(board: BoardData, by: CallerId, request: HttpRequest) -> BoardResult {
     let query = request::parse_query(request.query_string())?;
     let limit = query.limit.unwrap_or(100);
-    let page = board.read(query.selector, query.after, limit).await?;
+    let page = board.read(&by, query.selector, query.after, limit).await?;
     Ok(HttpResponse::Ok().json(page))
 }
 
@@ -104,10 +104,9 @@ struct EpochBody {
 async fn claim(board: BoardData, by: CallerId, request: HttpRequest, body: web::Bytes) -> BoardResult {
     let task = request::claimed_task(&request, &by)?;
     let ClaimBody { lease_ms, holder } = request::parse_body(&body)?;
-    let holder = match (holder, &*by) {
-        (Some(holder), _) => holder,
-        (None, Principal::Agent(id) | Principal::User(id)) => id.clone(),
-    };
+    let own_name =
+        || AgentId::parse(by.id()).map_err(|bad| Problem::new(Reason::InvalidField, bad.to_string()));
+    let holder = holder.map_or_else(own_name, Ok)?;
     let claim = board.claim(&by, &task, &holder, Duration::from_millis(lease_ms)).await?;
     Ok(HttpResponse::Ok().json(claim))
 }
@@ -133,7 +132,7 @@ async fn fail(board: BoardData, by: CallerId, request: HttpRequest, body: web::B
 }
 
 async fn get_claim(board: BoardData, by: CallerId, request: HttpRequest) -> BoardResult {
-    Ok(HttpResponse::Ok().json(board.claim_of(&request::claimed_task(&request, &by)?).await?))
+    Ok(HttpResponse::Ok().json(board.claim_of(&by, &request::claimed_task(&request, &by)?).await?))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::{
 use bytes::Bytes;
 use protocol::{
     ids::{AgentId, Digest, MessageId, TaskId},
-    principal::Principal,
+    principal::{MeshService, Principal},
     problem::{Problem, Reason},
     signal::{BOARD_ID_PREFIX, Cursor, PUBLISHER, SIGNAL_TYPES, Selector, Signal, SignalRecord, SignalType},
     task::OpenTaskKey,
@@ -119,7 +119,12 @@ pub fn check_selector(selector: &Selector) -> Result<(), Problem> {
     }
 }
 
-/// Validates `signal` and builds the batch that publishes it once. An offer names its publisher from here on. Another offer
+/// The digest by which a repeat of `signal` is recognised: of what its publisher says in it.
+fn repeat_digest(signal: &Signal) -> Result<Digest, Problem> {
+    Ok(Digest::of(&json(&Signal { by: None, root: None, ..signal.clone() })?))
+}
+
+/// Validates `signal` and builds the batch that publishes it once, as a signal of `by`. An offer names its publisher, too. Another offer
 /// of the same publisher under the same task id is refused.
 pub fn prepare_write(
     store: &(impl Snapshot + ?Sized),
@@ -131,20 +136,24 @@ pub fn prepare_write(
     if let Err(bad) = MessageId::parse(&signal.id) {
         return Err(Problem::new(Reason::InvalidField, format!("id: {bad}")).with("field", "id"));
     }
-    let mut text = Bytes::from(json(signal)?);
-    if text.len() > max_bytes {
-        let message = format!("the signal has {} bytes of JSON, the limit is {max_bytes}", text.len());
+    let mut signal = Signal { by: None, ..signal.clone() };
+    let bytes = json(&signal)?.len();
+    if bytes > max_bytes {
+        let message = format!("the signal has {bytes} bytes of JSON, the limit is {max_bytes}");
         return Err(Problem::new(Reason::PayloadTooLarge, message).with("limit", max_bytes));
     }
+    signal.by = Some(by.clone());
+    let offered = signal.task_id.clone().filter(|_| signal.kind == SignalType::task_available());
+    if offered.is_some() {
+        signal.refs.insert(PUBLISHER.to_owned(), json!(by));
+    }
+    let text = Bytes::from(json(&signal)?);
     let (mut writes, mut expectations) = (Vec::with_capacity(3), Vec::with_capacity(2));
-    if let (true, Some(task_id)) = (signal.kind == SignalType::task_available(), &signal.task_id) {
-        let mut offer = signal.clone();
-        offer.refs.insert(PUBLISHER.to_owned(), json!(by));
-        text = Bytes::from(json(&offer)?);
-        let task = OpenTaskKey { publisher: by.clone(), task_id: task_id.clone() };
+    if let Some(task_id) = offered {
+        let task = OpenTaskKey { publisher: by.clone(), task_id };
         let record = store.latest(&offer_key(&task))?;
         let claim = claim_writes::find_claim(store, &task)?;
-        check_same_offer(&offer, record.as_ref(), claim.as_ref())?;
+        check_same_offer(&signal, record.as_ref(), claim.as_ref())?;
         if claim.is_none_or(|claim| claim.row.offer.is_none()) {
             expectations.push(match record {
                 Some(record) => Expectation::At(record.key, record.revision),
@@ -153,7 +162,7 @@ pub fn prepare_write(
             writes.push(Write::Put(offer_key(&task), text.clone()));
         }
     }
-    let digest = Digest::of(&text);
+    let digest = repeat_digest(&signal)?;
     let dedup_key = Key::new(&[OWNER, DEDUP, &by.to_string(), signal.from.as_str(), &signal.id]);
     let log_key = log_key(&signal.kind);
     expectations.push(Expectation::Absent(dedup_key.clone()));
@@ -191,7 +200,10 @@ pub fn first_revision(
         Problem::new(Reason::Internal, format!("{dedup_key} holds no repeat row: {error}"))
     })?;
     let after = store.read(&Filter::Exactly(log_key), row.revision, 1)?;
-    let next = after.first().filter(|record| Digest::of(&record.value) == stored.digest);
+    let is_it = |record: &&Record| {
+        parse_record(record).and_then(|posted| repeat_digest(&posted.signal).ok()) == Some(stored.digest)
+    };
+    let next = after.first().filter(is_it);
     let revision = next.map_or(row.revision + 1, |record| record.revision);
     if stored.digest != digest {
         let message = "a signal with this id and other content is on the board";
@@ -214,12 +226,15 @@ pub(crate) fn claim_signal(
     now: WallTime,
 ) -> Signal {
     let OpenTaskKey { publisher, task_id } = task;
+    let root = offer.and_then(Signal::acts_for).unwrap_or_else(|| publisher.clone());
     refs.insert(PUBLISHER.to_owned(), json!(publisher));
     let board = || AgentId::parse(BOARD).unwrap_or_else(|_| unreachable!("the board's name is an id"));
     Signal {
         id: format!("{BOARD_ID_PREFIX}{kind}:{publisher}:{task_id}:{basis}"),
         kind,
         from: from.cloned().unwrap_or_else(board),
+        by: Some(Principal::Service(MeshService::Board)),
+        root: Some(root),
         subject: offer.and_then(|offer| offer.subject.clone()),
         task_id: Some(task_id.clone()),
         capability: offer.and_then(|offer| offer.capability.clone()),
@@ -231,7 +246,7 @@ pub(crate) fn claim_signal(
 /// The writes of one of the board's own signals: its dedup row and its record.
 pub(crate) fn board_signal_writes(signal: &Signal) -> Result<[Write; 2], Problem> {
     let text = Bytes::from(json(signal)?);
-    let row = DedupRow { digest: Digest::of(&text), at: signal.at };
+    let row = DedupRow { digest: repeat_digest(signal)?, at: signal.at };
     let key = Key::new(&[OWNER, DEDUP, BOARD, &signal.id]);
     Ok([Write::Put(key, Bytes::from(json(&row)?)), Write::Append(log_key(&signal.kind), text)])
 }

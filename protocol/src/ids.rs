@@ -136,9 +136,9 @@ id!(/** The sender's name for one message; an agent's is the id of the effect th
 pub const RESERVED: [&str; 4] = ["registry", "board", "blackboard", "mesh"];
 
 impl AgentId {
-    /// Whether it is a service's name and no agent's.
+    /// Whether it is a service's name, compared without case, and no agent's.
     pub fn is_reserved(&self) -> bool {
-        RESERVED.contains(&self.as_str())
+        RESERVED.iter().any(|name| name.eq_ignore_ascii_case(self.as_str()))
     }
 }
 

@@ -90,6 +90,11 @@ pub trait Pattern: Serialize + DeserializeOwned {
         None
     }
 
+    /// The principal on whose behalf it acts, if it is about no task of this agent.
+    fn acts_for(&self) -> Option<Principal> {
+        None
+    }
+
     /// The peer that holds the award in force, and the label of that award.
     fn awarded(&self) -> Option<(&AgentId, Self::Label)> {
         None
@@ -486,6 +491,11 @@ macro_rules! patterns {
             /// See [`Pattern::why_fenced`].
             pub fn why_fenced(&self, agent: &AgentId, payload: &Payload) -> Option<String> {
                 match self { $(Self::$name(pattern) => pattern.why_fenced(agent, payload),)* }
+            }
+
+            /// See [`Pattern::acts_for`].
+            pub fn acts_for(&self) -> Option<Principal> {
+                match self { $(Self::$name(pattern) => pattern.acts_for(),)* }
             }
 
             /// See [`Pattern::open_task`].

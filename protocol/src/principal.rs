@@ -12,6 +12,33 @@ pub enum Principal {
     Agent(AgentId),
     /// A user; `local` is the user on this machine.
     User(AgentId),
+    /// A service of the mesh, by its signature.
+    Service(MeshService),
+    /// The brain of an agent, by the token that its node gave it.
+    Brain(AgentId),
+}
+
+/// A service of the mesh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MeshService {
+    /// The registry.
+    Registry,
+    /// The board.
+    Board,
+}
+
+impl MeshService {
+    /// The service with this name.
+    fn parse(name: &str) -> Option<Self> {
+        [Self::Registry, Self::Board].into_iter().find(|service| service.name() == name)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Registry => "registry",
+            Self::Board => "board",
+        }
+    }
 }
 
 impl Principal {
@@ -20,20 +47,40 @@ impl Principal {
         Self::User(AgentId::parse("local").unwrap_or_else(|_| unreachable!("`local` is an id")))
     }
 
+    /// The principal that signs as `id`: a service under a service's name, else the agent.
+    pub fn of_signer(id: AgentId) -> Self {
+        match MeshService::parse(id.as_str()) {
+            Some(service) => Self::Service(service),
+            None => Self::Agent(id),
+        }
+    }
+
     /// Its text in two parts: what it is, and its id. Neither has anything that JSON would escape.
     pub fn parts(&self) -> [&str; 2] {
         match self {
             Self::Agent(id) => ["agent:", id.as_str()],
             Self::User(id) => ["user:", id.as_str()],
+            Self::Service(service) => ["service:", service.name()],
+            Self::Brain(id) => ["brain:", id.as_str()],
         }
+    }
+
+    /// Its id without what it is; a label only.
+    pub fn id(&self) -> &str {
+        self.parts()[1]
     }
 
     /// The agent, if it is one.
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
             Self::Agent(id) => Some(id),
-            Self::User(_) => None,
+            Self::User(_) | Self::Service(_) | Self::Brain(_) => None,
         }
+    }
+
+    /// Whether it is an agent or a service. The mesh believes them when they name another principal.
+    pub fn is_of_mesh(&self) -> bool {
+        matches!(self, Self::Agent(_) | Self::Service(_))
     }
 }
 
@@ -55,6 +102,11 @@ impl TryFrom<String> for Principal {
         match text.split_once(':') {
             Some(("agent", id)) => AgentId::parse(id).map(Self::Agent),
             Some(("user", id)) => AgentId::parse(id).map(Self::User),
+            Some(("brain", id)) => AgentId::parse(id).map(Self::Brain),
+            Some(("service", name)) => match MeshService::parse(name) {
+                Some(service) => Ok(Self::Service(service)),
+                None => AgentId::parse(&text).map(Self::User),
+            },
             _ => AgentId::parse(&text).map(Self::User),
         }
     }
@@ -63,5 +115,25 @@ impl TryFrom<String> for Principal {
 impl From<Principal> for String {
     fn from(principal: Principal) -> String {
         principal.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_principal_is_read_as_it_is_written() {
+        let parse = |text: &str| Principal::try_from(text.to_owned());
+        for text in ["agent:a-1", "user:local", "user:anna", "service:registry", "service:board", "brain:a-1"]
+        {
+            assert_eq!(parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(parse("anna"), parse("user:anna"), "a user by itself");
+        for bad in ["service:mesh", "service:", "brain:", "agent:../x", "group:a"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+        let signer = |id: &str| Principal::of_signer(AgentId::parse(id).unwrap()).to_string();
+        assert_eq!((signer("registry"), signer("a-1")), ("service:registry".into(), "agent:a-1".into()));
     }
 }

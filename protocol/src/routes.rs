@@ -22,6 +22,10 @@ pub const CLAIMS: &str = "/board/claims";
 pub const AGENTS: &str = "/registry/agents";
 /// Changes among the registered agents, live.
 pub const REGISTRY_WATCH: &str = "/registry/watch";
+/// The digest of the person's token at the registry, for agents and services.
+pub const REGISTRY_TOKEN: &str = "/registry/token";
+/// Where the registry tells the board the digest of the person's token.
+pub const BOARD_TOKEN: &str = "/board/token";
 /// The addresses of the registry and the board, as this process knows them.
 pub const SERVICES: &str = "/services";
 /// Whether the process lives.

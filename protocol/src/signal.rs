@@ -2,7 +2,7 @@
 
 use crate::{
     ids::{AgentId, Capability, Digest, TaskId},
-    principal::Principal,
+    principal::{MeshService, Principal},
     problem::{Problem, Reason},
     time::WallTime,
 };
@@ -60,6 +60,12 @@ impl SignalType {
         self.0.starts_with("task.") || self.0 == "artifact.produced"
     }
 
+    /// Whether it tells of the life of an agent, a task or an artifact. Only the mesh publishes these; offers aside.
+    pub fn is_lifecycle(&self) -> bool {
+        let is_of = |prefix| self.0.starts_with(prefix);
+        ["agent.", "task.", "artifact."].into_iter().any(is_of) && *self != Self::task_available()
+    }
+
     /// Whether only the registry publishes it.
     pub fn is_registrys(&self) -> bool {
         self.0 == "agent.joined" || self.0 == "agent.left"
@@ -111,6 +117,9 @@ impl From<SignalType> for String {
 }
 
 /// A signal as it is published. `id` makes a repeat recognisable; the board answers it with the first revision.
+///
+/// A signal of an earlier version has neither `by` nor `root`. It comes from nobody: no user but the local one sees it if it is
+/// about a task, and an agent reacts to it on its own behalf.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Signal {
@@ -119,8 +128,14 @@ pub struct Signal {
     /// What kind of thing happened.
     #[serde(rename = "type")]
     pub kind: SignalType,
-    /// The publisher.
+    /// The publisher's name for itself: a label.
     pub from: AgentId,
+    /// The principal that published it. The board sets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Principal>,
+    /// The principal at the root of the task that it is about. Only agents and services name it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<Principal>,
     /// What it is about: an agent, an artifact, anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
@@ -143,6 +158,9 @@ pub const PUBLISHER: &str = "publisher";
 /// The reference by which the board names the first offer, by its id, when it offers a task again.
 pub const OFFER: &str = "offer";
 
+/// The reference by which the board names the principal whose claim a signal is about.
+pub const CLAIMANT: &str = "claimant";
+
 /// The id of the first signal that offered the task that `signal` offers.
 pub fn first_offer(signal: &Signal) -> &str {
     let first = signal.refs.get(OFFER).and_then(Value::as_str).filter(|_| signal.is_boards_own());
@@ -163,15 +181,33 @@ pub const SHA256: &str = "sha256";
 /// The reference of an `artifact.produced` that is the agent which has the content.
 pub const OWNER: &str = "owner";
 
+/// The member of a signal's `refs` by which an agent names the principal that had it published.
+pub const ON_BEHALF_OF: &str = "onBehalfOf";
+
+/// The reference of an `agent.joined` that says how many tasks the agent does at once.
+pub const MAX_PARALLEL: &str = "maxParallel";
+
 /// The digest of the content that the references of an `artifact.produced` name.
 pub(crate) fn produced(kind: &SignalType, refs: &Map<String, Value>) -> Option<Digest> {
     let digest = refs.get(SHA256).filter(|_| *kind == SignalType::artifact_produced())?;
     Digest::parse(digest.as_str()?).ok()
 }
 
-/// Whether `principal` may see the signals of the board: the agents of the mesh and the local user may.
-pub fn may_see(principal: &Principal) -> bool {
-    principal.agent().is_some() || *principal == Principal::local_user()
+/// Whether `principal` may see `signal`: whoever sees all; a user, if it is about no task or about the user's own.
+pub fn may_see(principal: &Principal, signal: &Signal) -> bool {
+    let is = |other: Option<&Principal>| other == Some(principal);
+    let publisher = || publisher(signal).filter(|_| signal.is_offer() || signal.is_boards_own());
+    sees_all(principal)
+        || matches!(principal, Principal::User(_))
+            && (signal.task_id.is_none()
+                || is(signal.by.as_ref())
+                || is(signal.acts_for().as_ref())
+                || is(publisher().as_ref()))
+}
+
+/// Whether `principal` may see every signal of the board: the mesh and the local user may.
+pub fn sees_all(principal: &Principal) -> bool {
+    principal.is_of_mesh() || *principal == Principal::local_user()
 }
 
 /// The prefix of the ids of the board's own signals; reserved for the board.
@@ -181,6 +217,39 @@ impl Signal {
     /// The digest of the content that it refers to, if it is an `artifact.produced` with one.
     pub fn produced(&self) -> Option<Digest> {
         produced(&self.kind, &self.refs)
+    }
+
+    /// The principal on whose behalf an agent has published it, if it names one.
+    pub fn on_behalf_of(&self) -> Option<Principal> {
+        let named =
+            self.refs.get(ON_BEHALF_OF).filter(|_| self.by.as_ref().is_some_and(Principal::is_of_mesh));
+        Principal::try_from(named?.as_str()?.to_owned()).ok()
+    }
+
+    /// Whether `agent` caused it: it has published it, or the board tells of its claim. In a signal of an earlier version its
+    /// label decides.
+    pub fn is_caused_by(&self, agent: &AgentId) -> bool {
+        let claimant = || Principal::try_from(self.refs.get(CLAIMANT)?.as_str()?.to_owned()).ok();
+        match &self.by {
+            None => self.from == *agent,
+            Some(Principal::Service(MeshService::Board)) => {
+                claimant().is_some_and(|claimant| claimant.agent() == Some(agent))
+            }
+            Some(by) => by.agent() == Some(agent),
+        }
+    }
+
+    /// The principal for whom whoever reacts to it acts: the one that an agent names, else the publisher. `None` if it
+    /// is of an earlier version.
+    pub fn acts_for(&self) -> Option<Principal> {
+        let by = self.by.as_ref()?;
+        let root = self.root.clone().filter(|_| by.is_of_mesh());
+        root.or_else(|| self.on_behalf_of()).or_else(|| Some(by.clone()))
+    }
+
+    /// Whether it offers an open task.
+    pub fn is_offer(&self) -> bool {
+        self.kind == SignalType::task_available() && self.task_id.is_some()
     }
 
     /// Whether the board made it.
@@ -352,6 +421,51 @@ mod tests {
             assert_eq!(serde_json::to_string(&cursor).unwrap(), json);
             assert_eq!(serde_json::from_str::<Cursor>(json).unwrap(), cursor);
         }
+    }
+
+    #[test]
+    fn a_signal_of_an_earlier_version_comes_from_nobody() {
+        let old = |more: Value| {
+            let mut signal = serde_json::json!({
+                "id": "1", "type": "help.needed", "from": "planner-01", "taskId": "t-1", "at": "2026-01-01T00:00:00Z",
+            });
+            signal.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            serde_json::from_value::<Signal>(signal).unwrap()
+        };
+        let user = |name: &str| Principal::User(AgentId::parse(name).unwrap());
+        let labelled =
+            old(serde_json::json!({ "refs": { ON_BEHALF_OF: "user:anna", PUBLISHER: "user:anna" } }));
+        assert_eq!((&labelled.by, labelled.acts_for(), labelled.on_behalf_of()), (&None, None, None));
+        assert!(!may_see(&user("anna"), &labelled), "a label gives no right");
+        assert!(may_see(&Principal::local_user(), &labelled));
+        let offer = old(serde_json::json!({ "type": "task.available", "refs": { PUBLISHER: "user:anna" } }));
+        assert!(may_see(&user("anna"), &offer), "the board has always named the publisher of an offer");
+        assert!(!may_see(&user("bert"), &offer));
+        let text = serde_json::to_string(&offer).unwrap();
+        assert!(!text.contains("\"by\"") && !text.contains("\"root\""), "it is written as it was: {text}");
+    }
+
+    #[test]
+    fn whoever_acts_on_a_signal_acts_for_the_principal_that_an_agent_names_or_for_the_publisher() {
+        let signal = |by: &str, root: Option<&str>, on_behalf_of: Option<&str>| {
+            let principal = |text: &str| Principal::try_from(text.to_owned()).unwrap();
+            let mut signal: Signal = serde_json::from_value(serde_json::json!({
+                "id": "1", "type": "help.needed", "from": "x", "at": "2026-01-01T00:00:00Z",
+            }))
+            .unwrap();
+            (signal.by, signal.root) = (Some(principal(by)), root.map(principal));
+            signal.refs.extend(on_behalf_of.map(|named| (ON_BEHALF_OF.to_owned(), named.into())));
+            signal.acts_for().unwrap().to_string()
+        };
+        assert_eq!(signal("agent:a", Some("user:anna"), Some("user:bert")), "user:anna");
+        assert_eq!(signal("agent:a", None, Some("user:bert")), "user:bert");
+        assert_eq!(signal("agent:a", None, None), "agent:a");
+        assert_eq!(
+            signal("user:eve", Some("user:anna"), Some("user:bert")),
+            "user:eve",
+            "a user acts for itself"
+        );
+        assert_eq!(signal("brain:a", Some("user:anna"), None), "brain:a");
     }
 
     #[test]

@@ -3,7 +3,10 @@
 //! The ids of our spans follow from the ids in the journal ([`SpanName`]), so that a span has the same id when it is
 //! built after a crash.
 
-use crate::ids::{AgentId, ConversationId, Digest, MessageId};
+use crate::{
+    ids::{AgentId, ConversationId, Digest, MessageId},
+    signal::Signal,
+};
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
@@ -145,9 +148,11 @@ pub fn trace_begun_by(agent: &AgentId, conversation: &ConversationId) -> u128 {
     begun(digest("trace", agent.as_str(), conversation.as_str()))
 }
 
-/// The id of a trace that begins with a signal: the same for all agents that react to it.
-pub fn trace_begun_by_signal(from: &AgentId, id: &str) -> u128 {
-    begun(digest("signal", from.as_str(), id))
+/// The id of a trace that begins with a signal: the same for all agents that react to it. Signals of two principals never
+/// begin the same trace.
+pub fn trace_begun_by_signal(signal: &Signal) -> u128 {
+    let by = signal.by.as_ref().map(|by| format!("{by}\n")).unwrap_or_default();
+    begun(digest("signal", &format!("{by}{}", signal.from), &signal.id))
 }
 
 fn begun(digest: Digest) -> u128 {

@@ -90,7 +90,7 @@ pub fn may_speak_for(principal: &Principal, id: &AgentId, taken: bool) -> Result
             let message = format!("only {id} itself may register as {id}; you have proven to be {agent}");
             Err(Problem::new(Reason::SenderNotProven, message))
         }
-        Principal::User(_) => {
+        Principal::User(_) | Principal::Service(_) | Principal::Brain(_) => {
             Err(Problem::new(Reason::Forbidden, "agents register themselves; a user may only read"))
         }
     }

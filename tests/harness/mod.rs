@@ -126,6 +126,19 @@ impl Process {
         Self::run(dir.path().join("data"), args, Some(dir)).await
     }
 
+    /// The same as the user with this uid; only root may.
+    pub async fn up_as(uid: u32, environment: &[(&str, &str)], yaml: &str) -> Self {
+        use std::os::unix::{fs::chown, process::CommandExt as _};
+        let dir = directory();
+        let (team, data) = (file(dir.path(), "team.yaml", yaml), dir.path().join("data"));
+        std::fs::create_dir(&data).unwrap();
+        [dir.path(), &data].iter().for_each(|dir| chown(dir, Some(uid), Some(uid)).unwrap());
+        let mut command = Command::new(program());
+        command.args(["up", "--port", "0", "--profile", "fast", "--data"]).arg(&data).arg(&team);
+        command.envs(environment.iter().copied()).uid(uid).gid(uid);
+        Self::spawn(command, data, Vec::new(), Some(dir)).await
+    }
+
     /// The same with more files beside the team file.
     pub async fn up_beside(yaml: &str, files: &[(&str, &str)]) -> Self {
         let dir = directory();
@@ -360,6 +373,11 @@ pub fn refusal(answer: &Answer) -> (u16, String) {
     assert_eq!(error["details"][0]["reason"], code.to_uppercase(), "{answer:?}");
     assert!(!error["message"].as_str().unwrap().is_empty(), "{answer:?}");
     (answer.status, code.to_owned())
+}
+
+/// The same for a response.
+pub async fn refusal_of_status(response: reqwest::Response) -> (u16, String) {
+    refusal(&read_answer(response).await)
 }
 
 /// The message of a refusal.

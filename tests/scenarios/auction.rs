@@ -278,6 +278,11 @@ agents:
 async fn exactly_one_of_many_simultaneous_claims_wins() {
     let mesh = Process::up(&team("", &[])).await;
     let url = format!("{}/board/claims/open-1", mesh.url);
+    let early = call(Method::POST, &url, Some(&json!({ "leaseMs": 60_000 }))).await;
+    assert_eq!((early.status, &early.body["reasonCode"]), (404, &json!("claim_not_found")), "{early:?}");
+    let offer = json!({ "type": "task.available", "taskId": "open-1", "subject": "dig" });
+    let offered = call(Method::POST, &format!("{}/board/signals", mesh.url), Some(&offer)).await;
+    assert_eq!(offered.status, 201, "{offered:?}");
     let client = client();
     let claims = (0..32).map(|n| {
         let claim = json!({ "holder": format!("holder-{n}"), "leaseMs": 60_000 });

@@ -17,7 +17,7 @@ agents:
   - agent: watcher-01
     description: Says what it has seen
     skills: [{ id: watch }]
-    subscribe: ["artifact.*"]
+    subscribe: ["acme.made"]
     brain:
       exec:
         - sh
@@ -37,7 +37,7 @@ async fn publish(mesh: &Process, signal: Value) -> Answer {
 async fn produced(mesh: &Process, names: std::ops::Range<usize>) {
     for name in names {
         let subject = format!("a-{name}");
-        publish(mesh, json!({ "type": "artifact.produced", "from": "me", "subject": subject })).await;
+        publish(mesh, json!({ "type": "acme.made", "from": "me", "subject": subject })).await;
     }
 }
 
@@ -309,7 +309,7 @@ mesh: {{ limits: {{ maxOpenConversations: 2 }} }}
 agents:
   - agent: watcher-01
     skills: [watch]
-    subscribe: ['artifact.*']
+    subscribe: ['acme.made']
     bid: {{ maxParallel: 8 }}
     brain: {{ exec: [/bin/sh, '{script}'] }}
 "
@@ -322,6 +322,34 @@ agents:
     assert_eq!((&state["conversations"], started()), (&json!({ "reaction": 2 }), 2), "{state:#}");
     std::fs::write(dir.path().join("open"), "").unwrap();
     eventually("all five", async || (started() == 5).then_some(())).await;
+}
+
+#[tokio::test]
+async fn an_agent_does_not_react_to_what_the_board_tells_of_its_own_claims() {
+    let mesh = Process::up(
+        "
+agents:
+  - { agent: builder-01, skills: [build], subscribe: ['task.*', 'acme.last'], brain: { echo: {} } }
+  - { agent: watcher-01, skills: [watch], subscribe: ['task.*', 'acme.last'], brain: { echo: {} } }
+",
+    )
+    .await;
+    let reactions =
+        async |agent: &str| mesh.agent(agent).state().await["counts"]["reactions"].as_u64().unwrap();
+    for agent in ["builder-01", "watcher-01"] {
+        eventually("a place on the board", async || mesh.agent(agent).state().await["followed"].as_u64())
+            .await;
+    }
+    let offer =
+        json!({ "type": "task.available", "taskId": "open-1", "capability": "build", "subject": "dig" });
+    publish(&mesh, offer).await;
+    mesh.signal_where("task.complete", |signal| signal["taskId"] == "open-1").await;
+    publish(&mesh, json!({ "type": "acme.last" })).await;
+    // The claim and its end, and the last signal; it has not the capability of the offer.
+    eventually("three reactions", async || (reactions("watcher-01").await == 3).then_some(())).await;
+    // The offer and the last signal.
+    eventually("two reactions", async || (reactions("builder-01").await >= 2).then_some(())).await;
+    assert_eq!(reactions("builder-01").await, 2);
 }
 
 #[tokio::test]

@@ -86,7 +86,8 @@ impl Agent {
         }
     }
 
-    /// An agent's id as sender needs that agent's signature. A user may use any name that is no agent's id.
+    /// An agent's id as sender needs that agent's signature. A user may use any label but a name that is or was an agent's, or
+    /// a service's.
     fn check_sender(&self, message: &IncomingMessage, cx: &Context<'_>) -> Result<(), Problem> {
         let from = &message.envelope.from_agent_id;
         match &message.by {
@@ -95,11 +96,21 @@ impl Agent {
                 Reason::SenderNotProven,
                 format!("fromAgentId is {from}, the signature is {id}'s"),
             )),
-            Principal::User(_) if *from == self.me || cx.world.directory().knows(from) => Err(Problem::new(
-                Reason::SenderNotProven,
-                format!("{from} is a registered agent; its messages carry its signature"),
-            )),
-            Principal::User(_) => Ok(()),
+            Principal::Service(_) | Principal::Brain(_) => {
+                Err(Problem::new(Reason::Forbidden, format!("{} sends no messages", message.by)))
+            }
+            // The node itself has chosen the label of an A2A request.
+            Principal::User(_) if message.contact.is_some() => Ok(()),
+            Principal::User(_) => {
+                let is_own = || self.me.as_str().eq_ignore_ascii_case(from.as_str());
+                let whose = match from.is_reserved() {
+                    true => "a service's name",
+                    false if is_own() || cx.world.directory().knows(from) => "an agent's name",
+                    false => return Ok(()),
+                };
+                let message = format!("fromAgentId: {from} is {whose}; use a label of your own");
+                Err(Problem::new(Reason::SenderNotProven, message).with("field", "fromAgentId"))
+            }
         }
     }
 

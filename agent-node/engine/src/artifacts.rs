@@ -140,7 +140,7 @@ pub fn read(
         if let Some(uploaded) = uploaded.clone().filter(|_| is_visible) {
             return upload(uploaded);
         }
-        if record.value != SHARED || !(is_visible || signal::may_see(by)) {
+        if record.value != SHARED || !(is_visible || signal::sees_all(by)) {
             continue;
         }
         let results = chunks::artifacts_of(store, me, &row, Revision::MAX)?;

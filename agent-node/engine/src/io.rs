@@ -338,7 +338,7 @@ pub trait PeerDirectory {
     /// The skills of all live peers, without tags.
     fn skills(&self) -> BTreeSet<Capability>;
 
-    /// Whether `agent` is or was registered. Only that agent may send messages under its name.
+    /// Whether `agent` is the name of an agent that is or was registered, compared without case. No user may use it.
     fn knows(&self, agent: &AgentId) -> bool;
 
     /// Where `agent` can be reached.

@@ -8,11 +8,10 @@ use crate::{
     problems::internal,
 };
 use protocol::{
-    ids::{AgentId, ConversationId, MessageId, TaskId},
+    ids::{ConversationId, MessageId, TaskId},
     message::Epoch,
     patterns::{
         AnyPattern, EventKind,
-        broadcast::on_behalf_of,
         open_task::{self, OpenTask},
     },
     principal::Principal,
@@ -86,7 +85,7 @@ impl Agent {
             tracing::warn!(agent = %self.me, signal = %signal.id, "an offer without a publisher");
             return Ok(None);
         };
-        let root = on_behalf_of(signal).unwrap_or_else(|| owner.clone());
+        let root = signal.acts_for().unwrap_or_else(|| owner.clone());
         let Some(spec) = open_task::offered(signal, root) else {
             tracing::warn!(agent = %self.me, signal = %signal.id, "an offer without a task id or a description");
             return Ok(None);
@@ -177,10 +176,7 @@ impl Agent {
     }
 }
 
-/// The name of the first publisher of a signal. When the board offers a task again, the signal names its principal.
-pub(crate) fn publisher_name(signal: &Signal) -> AgentId {
-    match publisher(signal).filter(|_| signal.is_boards_own()) {
-        Some(Principal::Agent(id) | Principal::User(id)) => id,
-        None => signal.from.clone(),
-    }
+/// The first publisher of a signal. When the board offers a task again, the signal names the publisher of the task.
+pub(crate) fn first_publisher(signal: &Signal) -> Option<Principal> {
+    publisher(signal).filter(|_| signal.is_boards_own()).or_else(|| signal.by.clone())
 }

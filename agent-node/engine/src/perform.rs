@@ -83,6 +83,9 @@ impl Agent {
                 let name = effect_id.to_string();
                 let trace = below(SpanName::Effect(&name));
                 let mut signal = signal.clone().signed(name, self.me.clone(), at);
+                let of_task = conversation.task.as_ref().map(|row| row.task.spec.root.clone());
+                let root = of_task.or_else(|| conversation.pattern.acts_for());
+                signal.root = root.filter(|root| root.agent() != Some(&self.me));
                 // Reactions continue in the same trace.
                 if let Some(trace) = &trace {
                     signal.refs.entry(TRACEPARENT).or_insert_with(|| trace.to_string().into());

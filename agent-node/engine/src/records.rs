@@ -168,8 +168,9 @@ pub struct SealedReceipt {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReactionReceipt {
-    /// The first publisher.
-    pub from: AgentId,
+    /// The first publisher, who may see the reaction. A receipt of an earlier version has none: only this agent sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Principal>,
     /// The conversation that it opened.
     pub conversation_id: ConversationId,
     /// When it was written.

@@ -70,7 +70,7 @@ impl Agent {
             Payload::Broadcast(broadcast) => {
                 let asked = Digest::of(&serde_json::to_vec(&broadcast).map_err(internal)?);
                 let broadcast = Broadcast::new(broadcast, &message.by);
-                self.check_announcement(&broadcast, cx)?;
+                self.check_announcement(&broadcast, &message.by, cx)?;
                 match self.offered_task(&broadcast, &message.by, cx)? {
                     Some((offer, spec)) => self.take_offer(message, offer, spec, asked, reply, cx),
                     None => self.begin_for(message, broadcast.into(), None, reply, cx),
@@ -150,7 +150,9 @@ impl Agent {
             root: root.clone(),
             contact: message.contact.clone(),
         };
-        let ownership = TaskOwnership::new(spec.clone(), requester(&message, None));
+        let shared =
+            TaskSpec { task_id: self.id_among_agents(&spec.task_id, &message.by, cx)?, ..spec.clone() };
+        let ownership = TaskOwnership::new(shared, requester(&message, None));
         let pattern = match managed {
             None => Delegation::new(self.me.clone(), ownership, None, self.config.timeouts)
                 .queued(!self.has_free_place())

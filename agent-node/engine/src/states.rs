@@ -1,8 +1,8 @@
 //! The recorded state of an open conversation: a row, and what has changed since the row was written.
 //!
-//! A small state is written whole. A step that changes little of a large state records the difference to the row in its line of the journal, so that its
-//! cost does not depend on the size of the state. The difference is always to the row: the row and the last line are the
-//! whole state.
+//! A small state is written whole. A step that changes little of a large state records the difference to the row in its line
+//! of the journal, so that its cost does not depend on the size of the state. The difference is always to the row: the row
+//! and the last line are the whole state.
 
 use crate::{
     content,
@@ -16,8 +16,9 @@ use store_types::{Error, Revision, Snapshot};
 /// Members whose change is always written to the row: they are read from it alone.
 const IN_ROW: [&str; 3] = ["rules", "task", "hasEnded"];
 
-/// A state of at most this size is always written whole: that costs less than to find the difference.
-const SMALL_STATE_BYTES: usize = 1024;
+/// A state of at most this size is always written whole: that costs less processor than to find the difference. The state of
+/// a contract net among ten bidders is smaller than this.
+const SMALL_STATE_BYTES: usize = 8192;
 
 /// The row of a state, as it was written: the JSON of the state, before large texts were taken out of it.
 #[derive(Debug, Clone)]

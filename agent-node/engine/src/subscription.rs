@@ -16,7 +16,7 @@ use crate::{
     conversation::{Conversation, QueuedEvent, origin::OpeningSignal},
     delivery::backoff::pause,
     faults::{self, PlantedFault},
-    open_tasks::publisher_name,
+    open_tasks::first_publisher,
     problems::internal,
     records::{ReactionReceipt, keys},
     requests::ConversationTrigger,
@@ -26,7 +26,6 @@ use protocol::{
     ids::{AgentId, ConversationId, MessageId},
     patterns::{
         AnyPattern, EventKind,
-        broadcast::on_behalf_of,
         reaction::{self, Reaction},
     },
     problem::{Problem, Reason},
@@ -208,8 +207,12 @@ impl Agent {
         let signal = &posted.signal;
         let trigger = ConversationTrigger {
             trace: signal.refs.get(TRACEPARENT).and_then(|text| TraceContext::parse(text.as_str()?)),
-            begins: Some(trace_begun_by_signal(&signal.from, &signal.id)),
-            signal: Some(OpeningSignal { id: signal.id.clone(), from: publisher_name(signal) }),
+            begins: Some(trace_begun_by_signal(signal)),
+            signal: Some(OpeningSignal {
+                id: signal.id.clone(),
+                from: signal.from.clone(),
+                by: first_publisher(signal),
+            }),
             task: signal.task_id.clone(),
             capability: signal.capability.clone(),
             ..ConversationTrigger::default()
@@ -230,8 +233,8 @@ impl Agent {
     /// Whether to react: the signal is not this agent's own (a relayed broadcast is not), asks for a capability of this
     /// agent, and does not follow from `max_hops` reactions.
     fn is_relevant(&self, signal: &Signal) -> bool {
-        let is_relayed = on_behalf_of(signal).is_some_and(|by| by.agent() != Some(&self.me));
-        let is_own = signal.from == self.me && !is_relayed;
+        let is_relayed = signal.on_behalf_of().is_some_and(|by| by.agent() != Some(&self.me));
+        let is_own = signal.is_caused_by(&self.me) && !is_relayed;
         let asks = signal.kind == SignalType::task_available() || signal.kind == SignalType::help_needed();
         let can = |capability| self.config.card.support(capability) > 0.0;
         let is_within = !asks || signal.capability.as_ref().is_none_or(can);
@@ -255,8 +258,8 @@ impl Agent {
         ack.conversation_id = Some(id.clone());
         let origin = self.origin(&id, &pattern, None, trigger, cx);
         let receipt = origin.signal.as_ref().map(|signal| {
-            let (from, conversation_id, at) = (signal.from.clone(), id.clone(), cx.wall());
-            ReactionReceipt { from, conversation_id, at }.sealed(&self.me, &origin)
+            let (by, conversation_id, at) = (signal.by.clone(), id.clone(), cx.wall());
+            ReactionReceipt { by, conversation_id, at }.sealed(&self.me, &origin)
         });
         let receipt = receipt.transpose().map_err(internal)?;
         let mut conversation = Conversation::open(id.clone(), pattern, None, Some(origin));

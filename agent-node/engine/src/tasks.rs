@@ -23,12 +23,21 @@ pub fn find(
     if let Some(record) = store.latest(&keys::task(me, task, by))? {
         return content::decode(me, store, &record.value).map(Some);
     }
-    let filter = Filter::One(Key::new(&[me.as_str(), "task", task.as_str()]));
-    for record in store.read(&filter, 0, MAX_SAME_ID)?.into_iter().rev() {
+    for record in store.read(&same_id(me, task), 0, MAX_SAME_ID)?.into_iter().rev() {
         let row: TaskRow = content::decode(me, store, &record.value)?;
         if row.task.is_visible_to(by) {
             return Ok(Some(row));
         }
     }
     Ok(None)
+}
+
+/// The owners of the tasks with this id, at most [`MAX_SAME_ID`].
+pub(crate) fn owners(store: &dyn Snapshot, me: &AgentId, task: &TaskId) -> Result<Vec<Principal>, Error> {
+    let keys = store.keys(&same_id(me, task), 0, MAX_SAME_ID)?;
+    Ok(keys.into_iter().filter_map(|(_, key)| Principal::try_from(key.tokens().pop()?).ok()).collect())
+}
+
+fn same_id(me: &AgentId, task: &TaskId) -> Filter {
+    Filter::One(Key::new(&[me.as_str(), "task", task.as_str()]))
 }

@@ -196,7 +196,7 @@ async fn claim(
             Ok(claim) => Ok(EventKind::Claimed { holder: claim.holder, epoch: claim.epoch }),
             Err(problem) if problem.reason == Reason::AlreadyClaimed => {
                 let claim = board.claim_of(&by, task).await?;
-                Ok(match claim.state == ClaimState::Held && claim.holder == *me {
+                Ok(match claim.state == ClaimState::Held && claim.by == by {
                     true => EventKind::Claimed { holder: claim.holder, epoch: claim.epoch },
                     false => EventKind::ClaimLost { holder: Some(claim.holder) },
                 })
@@ -220,7 +220,7 @@ async fn claim(
         ClaimRequest::Confirm { doer, epoch } => {
             let claim = board.claim_of(&by, task).await?;
             let has_ended = matches!(claim.state, ClaimState::Completed | ClaimState::Failed);
-            if has_ended && claim.holder == doer && claim.epoch == epoch {
+            if has_ended && claim.by == Principal::Agent(doer.clone()) && claim.epoch == epoch {
                 return Ok(EventKind::ClaimEnded { epoch });
             }
             tracing::warn!(agent = %me, %task, %doer, epoch, holder = %claim.holder, "a result is not from the claim's holder");

@@ -57,7 +57,7 @@ impl PeerDirectory for Transports {
     }
 
     fn knows(&self, agent: &AgentId) -> bool {
-        self.locals.get(agent).is_some() || self.peers.knows(agent)
+        self.peers.knows(agent) || self.locals.knows(agent)
     }
 
     fn locate(&self, agent: &AgentId) -> PeerLocation {

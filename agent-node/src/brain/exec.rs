@@ -1,9 +1,14 @@
 //! A command as a brain: it reads one line of JSON, writes JSON lines ([`super::json_lines`]) and exits.
 
+pub mod access;
+pub mod os_user;
+pub mod private_dir;
 mod process;
 mod stdio;
 
 use super::{Brain, BrainError, TurnFuture, TurnRequest, json_lines::BrainLine};
+use access::BrainAccessCell;
+use os_user::OsUser;
 use process::BrainProcess;
 use protocol::patterns::turn::{Progress, TurnEnd, TurnSubject};
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
@@ -14,8 +19,19 @@ use tokio::{
     time::Instant,
 };
 
+/// What a command may do on its machine, and its access to the mesh.
+#[derive(Debug, Clone, Default)]
+pub struct BrainRights {
+    /// Its private directory ([`private_dir::prepare`]).
+    pub home: Option<PathBuf>,
+    /// The user of the operating system that it runs as; that of this process if `None`.
+    pub user: Option<OsUser>,
+    /// Its access to the mesh, as soon as the node listens.
+    pub access: BrainAccessCell,
+}
+
 /// Runs a command for each turn.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct ExecBrain {
     /// The program and its arguments. The program `mesh` means the executable in the field `mesh`.
     pub command: Vec<String>,
@@ -23,8 +39,15 @@ pub struct ExecBrain {
     pub mesh: Option<PathBuf>,
     /// The working directory; that of this process if `None`. A relative program such as `./build.sh` is relative to it.
     pub dir: Option<PathBuf>,
-    /// The environment. The command gets this, the node's `PATH`, `HOME` and `LANG`, and the `TRACEPARENT` of the turn.
+    /// The environment. The command gets this, the node's `PATH` and `LANG`, the `TRACEPARENT` of the turn, and the variables
+    /// of [`access::BrainAccess`].
     pub env: BTreeMap<String, String>,
+    /// What it gets as `HOME` and `TMPDIR`.
+    pub home: Option<PathBuf>,
+    /// The user of the operating system that it runs as; that of this process if `None`.
+    pub user: Option<OsUser>,
+    /// Its access to the mesh.
+    pub access: BrainAccessCell,
     /// The longest line of output, bytes.
     pub max_line_bytes: usize,
     /// The largest output of a turn, bytes.
@@ -41,6 +64,9 @@ impl ExecBrain {
             mesh: None,
             dir: None,
             env: BTreeMap::new(),
+            home: None,
+            user: None,
+            access: BrainAccessCell::default(),
             max_line_bytes: 1 << 20,
             max_output_bytes: 16 << 20,
             linger: Duration::from_secs(2),

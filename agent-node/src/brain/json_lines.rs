@@ -159,11 +159,14 @@ pub fn unknown_members(line: &[u8]) -> Vec<String> {
 /// The most unknown members that are named.
 const MAX_NAMED: usize = 3;
 
-/// Refuses signals that only the registry may publish, and raw parts that are no base64.
+/// Refuses signals that only the mesh may publish, and raw parts that are no base64.
 fn validate(progress: Progress) -> Result<Progress, String> {
     match &progress {
         Progress::Signal { signal, .. } if signal.is_registrys() => {
             Err(format!("\"signal\": only the registry publishes {signal}"))
+        }
+        Progress::Signal { signal, .. } if signal.is_lifecycle() => {
+            Err(format!("\"signal\": only the mesh publishes {signal}, as it happens"))
         }
         Progress::Artifact { artifact, .. } => {
             for part in &artifact.parts {

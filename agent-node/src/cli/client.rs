@@ -3,13 +3,14 @@
 use super::{
     CommonArgs,
     exit::{CliError, Exit},
+    token,
 };
 use crate::{
     http::routes::health::Readiness,
     node::services::{HERE, ServiceAddresses},
 };
 use actix_web::http::StatusCode;
-use blackboard::http_client::{ClientRequest, HttpClient, HttpClientLimits, redact_url};
+use blackboard::http_client::{ClientRequest, HttpClient, HttpClientLimits, has_credentials, redact_url};
 use bytes::Bytes;
 use eventsource_stream::Eventsource;
 use futures_util::{Stream, StreamExt};
@@ -18,7 +19,13 @@ use registry::entry::AgentEntry;
 use reqwest::Url;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 /// The recipient named in requests; servers check it for signed requests only.
 const RECIPIENT: &str = "mesh";
@@ -27,8 +34,18 @@ const RECIPIENT: &str = "mesh";
 #[derive(Clone)]
 pub(super) struct MeshClient {
     wire: HttpClient,
+    token: Option<PersonToken>,
     /// The base URL of the registry and the board.
     pub(super) url: String,
+}
+
+/// The person's token.
+#[derive(Clone)]
+struct PersonToken {
+    text: String,
+    /// Whether it is that of `~/.mesh/default`. It is shown on this machine only, and only to a mesh that it is of.
+    is_default: bool,
+    accepted_by: Arc<Mutex<BTreeMap<String, bool>>>,
 }
 
 /// One event of a stream.
@@ -51,21 +68,48 @@ impl MeshClient {
         let url = base(&common.url)?;
         let wire = HttpClient::new(None, HttpClientLimits::default())
             .map_err(|problem| CliError::of(&problem, &url))?;
-        Ok(Self { wire, url })
+        let token = |text, is_default| PersonToken { text, is_default, accepted_by: Arc::default() };
+        let token = match &common.token {
+            Some(file) => Some(token(token::read(file)?, false)),
+            None => token::of_default_mesh().map(|text| token(text, true)),
+        };
+        Ok(Self { wire, token, url })
+    }
+
+    /// `call` with the person's token, if the process at `base` is to see it.
+    async fn authorized<'a>(&self, call: ClientRequest<'a>, base: &str) -> ClientRequest<'a> {
+        // A name and a password in the URL are a credential for a proxy in between, in the same header.
+        let Some(token) = self.token.as_ref().filter(|_| !has_credentials(base)) else { return call };
+        let value = format!("Bearer {}", token.text);
+        if !token.is_default || is_on_this_machine(base) && self.is_accepted(token, &value, base).await {
+            return call.header("authorization", value);
+        }
+        call
+    }
+
+    /// Whether the process at `base` is of the mesh of the default token. It is asked once.
+    async fn is_accepted(&self, token: &PersonToken, value: &str, base: &str) -> bool {
+        let known = token.accepted_by.lock().unwrap_or_else(PoisonError::into_inner).get(base).copied();
+        if let Some(known) = known {
+            return known;
+        }
+        let url = format!("{base}{}", routes::HEALTH);
+        let probe = ClientRequest::get(&url, RECIPIENT).within(PROBE).header("authorization", value);
+        let is_accepted = self.wire.bytes(probe).await.is_ok();
+        token.accepted_by.lock().unwrap_or_else(PoisonError::into_inner).insert(base.to_owned(), is_accepted);
+        is_accepted
     }
 
     pub(super) async fn get<T: DeserializeOwned>(&self, base: &str, path: &str) -> Result<T, CliError> {
         let url = format!("{base}{path}");
-        self.wire
-            .json(ClientRequest::get(&url, RECIPIENT))
-            .await
-            .map_err(|problem| CliError::of(&problem, base))
+        let call = self.authorized(ClientRequest::get(&url, RECIPIENT), base).await;
+        self.wire.json(call).await.map_err(|problem| CliError::of(&problem, base))
     }
 
     /// The `/readyz` body of the process at `base`, ready or not, within `timeout`.
     pub(super) async fn readiness(&self, base: &str, timeout: Duration) -> Result<Readiness, CliError> {
         let url = format!("{base}{}", routes::READY);
-        let call = ClientRequest::get(&url, RECIPIENT).within(timeout);
+        let call = self.authorized(ClientRequest::get(&url, RECIPIENT).within(timeout), base).await;
         let readiness = self.wire.json_also(call, StatusCode::SERVICE_UNAVAILABLE).await;
         readiness.map_err(|problem| CliError::of(&problem, base))
     }
@@ -73,14 +117,15 @@ impl MeshClient {
     /// The live agents, within `timeout`.
     pub(super) async fn agents_within(&self, timeout: Duration) -> Result<Vec<AgentEntry>, CliError> {
         let url = format!("{}{}", self.url, routes::AGENTS);
-        let found: Result<AgentListBody, _> =
-            self.wire.json(ClientRequest::get(&url, RECIPIENT).within(timeout)).await;
+        let call = self.authorized(ClientRequest::get(&url, RECIPIENT).within(timeout), &self.url).await;
+        let found: Result<AgentListBody, _> = self.wire.json(call).await;
         found.map(|found| found.agents).map_err(|problem| CliError::of(&problem, &self.url))
     }
 
     pub(super) async fn post(&self, base: &str, path: &str, body: &Value) -> Result<Value, CliError> {
         let url = format!("{base}{path}");
         let call = ClientRequest::post(&url, RECIPIENT, Bytes::from(body.to_string()));
+        let call = self.authorized(call, base).await;
         self.wire.json(call).await.map_err(|problem| CliError::of(&problem, base))
     }
 
@@ -92,7 +137,7 @@ impl MeshClient {
         after: Option<&str>,
     ) -> Result<ClientEventStream, CliError> {
         let (url, base) = (format!("{base}{path}"), base.to_owned());
-        let mut call = ClientRequest::get(&url, RECIPIENT);
+        let mut call = self.authorized(ClientRequest::get(&url, RECIPIENT), &base).await;
         if let Some(id) = after {
             call = call.header("last-event-id", id);
         }
@@ -166,6 +211,16 @@ impl MeshClient {
             Some(_) | None => failure,
         })
     }
+}
+
+/// How long a process may take to say whether it accepts the default token.
+const PROBE: Duration = Duration::from_secs(2);
+
+/// Whether `base` names loopback.
+fn is_on_this_machine(base: &str) -> bool {
+    let host = Url::parse(base).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
+    let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
 }
 
 /// Parses a base URL; removes trailing slashes.

@@ -10,7 +10,7 @@ use crate::telemetry::{TelemetrySettingsError, capture::CaptureLevel};
 use crate::{
     config::{ConfigErrors, Team, TimingPreset},
     node::{
-        ServiceLocation,
+        ServiceLocation, data_dir,
         process::{ProcessConfig, run},
         services::StartError,
     },
@@ -217,6 +217,7 @@ pub(super) fn serve(
             is_replica,
             grace: process.grace.duration(),
             kill_timeout: process.stop_grace.map(|timeout| timeout.duration()),
+            token: common.join(data_dir::TOKEN),
             join: process.join.unwrap_or_else(|| common.join("join")),
             is_in_memory: process.store == "memory",
             team,
@@ -250,11 +251,12 @@ fn exit_of(error: &anyhow::Error) -> Exit {
     if let Some(start_error) = error.downcast_ref::<StartError>() {
         return match start_error {
             StartError::Port { .. } => Exit::Port,
-            StartError::NotARegistry { .. } => Exit::Config,
+            StartError::NotARegistry { .. } | StartError::BrainRights { .. } => Exit::Config,
             StartError::BadAgentKey { .. }
             | StartError::JoinSecretNotMade { .. }
             | StartError::ServiceStore { .. } => Exit::Store,
             StartError::JoinSecretRequired { .. }
+            | StartError::BadToken { .. }
             | StartError::BadJoinSecret { .. }
             | StartError::JoinSecretRefused { .. } => Exit::Secret,
         };

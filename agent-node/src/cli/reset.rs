@@ -119,7 +119,7 @@ fn is_replica(name: &str) -> bool {
 }
 
 fn is_ours(name: &str) -> bool {
-    name.starts_with("store.sqlite") || ["join", "lock", "run.json", "run.json.new"].contains(&name)
+    name.starts_with("store.sqlite") || ["join", "token", "lock", "run.json", "run.json.new"].contains(&name)
 }
 
 #[cfg(test)]
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn only_the_meshs_own_files_are_deleted() {
-        assert!(["join", "store.sqlite", "store.sqlite-wal", "lock"].into_iter().all(is_ours));
+        assert!(["join", "token", "store.sqlite", "store.sqlite-wal", "lock"].into_iter().all(is_ours));
         assert!(!["thesis.txt", "mesh", ".ssh"].into_iter().any(is_ours));
     }
 

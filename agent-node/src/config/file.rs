@@ -7,10 +7,16 @@ use protocol::{
     ids::{AgentId, Capability},
     patterns::contract_net::Strategy,
 };
-use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
-use serde_json::Value;
-use std::collections::BTreeMap;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{
+        DeserializeSeed, Error as _, IntoDeserializer as _, MapAccess, Unexpected, Visitor,
+        value::MapAccessDeserializer,
+    },
+};
+use serde_json::{Value, json};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 /// A team.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -41,11 +47,11 @@ pub(super) struct AgentFile {
     #[serde(default)]
     pub(super) skills: Vec<SkillFile>,
     /// Who thinks.
-    pub(super) brain: BrainFile,
-    /// The environment of an `exec` brain, which inherits nothing but PATH, HOME and LANG.
+    pub(super) brain: AgentBrainFile,
+    /// The environment of an `exec` brain, which inherits nothing but PATH and LANG. Its HOME and TMPDIR are a directory of its own.
     #[serde(default)]
     pub(super) env: BTreeMap<String, YamlText>,
-    /// Where an `exec` brain runs, relative to this file; beside this file if absent.
+    /// Where an `exec` brain runs, relative to this file; if absent beside this file, and with `user` in its own directory.
     pub(super) cwd: Option<String>,
     /// What its bids are made of.
     #[serde(default)]
@@ -62,6 +68,92 @@ pub(super) struct AgentFile {
     /// The port it listens at; the next free one if absent.
     #[schemars(range(min = 1))]
     pub(super) port: Option<u16>,
+}
+
+/// Who thinks for an agent, and the user of the operating system under which a command runs.
+#[derive(Debug)]
+pub(super) struct AgentBrainFile {
+    pub(super) kind: BrainFile,
+    pub(super) user: Option<YamlText>,
+}
+
+/// The member beside the kind of a brain.
+const USER: &str = "user";
+
+impl JsonSchema for AgentBrainFile {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        BrainFile::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = BrainFile::json_schema(generator);
+        let kinds = schema.get_mut("oneOf").and_then(Value::as_array_mut).into_iter().flatten();
+        for kind in kinds.filter(|kind| kind["properties"]["exec"].is_object()) {
+            kind["properties"][USER] = json!({
+                "type": "string",
+                "description": "The user of the operating system under which an `exec` brain runs, by name or as UID:GID; the node must run as root. The node's own if absent or empty.",
+            });
+        }
+        schema
+    }
+}
+
+impl<'de> Deserialize<'de> for AgentBrainFile {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(BrainVisitor)
+    }
+}
+
+struct BrainVisitor;
+
+impl<'de> Visitor<'de> for BrainVisitor {
+    type Value = AgentBrainFile;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("map with a single key")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<AgentBrainFile, E> {
+        let kind = BrainFile::deserialize(text.into_deserializer())?;
+        Ok(AgentBrainFile { kind, user: None })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<AgentBrainFile, A::Error> {
+        let mut kinds = WithoutUser { members, user: None };
+        let kind = BrainFile::deserialize(MapAccessDeserializer::new(&mut kinds))?;
+        if kinds.next_key::<String>()?.is_some() {
+            return Err(A::Error::invalid_type(Unexpected::Map, &self));
+        }
+        Ok(AgentBrainFile { kind, user: kinds.user })
+    }
+}
+
+/// The members of a brain without `user`.
+struct WithoutUser<A> {
+    members: A,
+    user: Option<YamlText>,
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for WithoutUser<A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
+        while let Some(key) = self.members.next_key::<String>()? {
+            if key != USER {
+                return seed.deserialize(key.into_deserializer()).map(Some);
+            }
+            self.user = Some(self.members.next_value()?);
+        }
+        Ok(None)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
+        self.members.next_value_seed(seed)
+    }
 }
 
 /// Who thinks for an agent; exactly one of these.

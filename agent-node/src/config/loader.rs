@@ -287,7 +287,11 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
         }
         None => location.base.map(Path::to_owned),
     };
-    match &agent.brain {
+    let user = agent.brain.user.as_ref().map(|user| user.0.clone()).filter(|user| !user.is_empty());
+    if user.is_some() && !matches!(agent.brain.kind, BrainFile::Exec(_)) {
+        return Err(location.fault("brain.user", "is for an exec brain; this one runs no command"));
+    }
+    match &agent.brain.kind {
         BrainFile::Echo(_) => Ok(BrainConfig::Echo),
         BrainFile::A2a(foreign) => {
             if !foreign.card.starts_with("https://") && !foreign.card.starts_with("http://") {
@@ -314,7 +318,7 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
                 return Err(missing("brain.scripted", &path));
             }
             let script = BrainConfig::Scripted(path);
-            script.brain().map_err(|error| {
+            script.brain(&Default::default()).map_err(|error| {
                 let what = match &error {
                     BrainError::NotStarted { what, .. } => what.clone(),
                     BrainError::Died { .. }
@@ -326,7 +330,7 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
             Ok(script)
         }
         BrainFile::Exec(command) => {
-            let command: Vec<_> = command.iter().map(|word| word.0.clone()).collect();
+            let mut command: Vec<_> = command.iter().map(|word| word.0.clone()).collect();
             match command.first().map(String::as_str) {
                 None | Some("") => return Err(location.fault("brain.exec", "names no command")),
                 Some(program) if program.contains('/') => {
@@ -342,7 +346,17 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
                 Some(_) => {}
             }
             let env = agent.env.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();
-            Ok(BrainConfig::Exec { command, env, dir })
+            if user.is_none() || agent.cwd.is_some() {
+                return Ok(BrainConfig::Exec { command, env, dir, user });
+            }
+            // It runs in its own directory, and its program is still beside this file.
+            if let (Some(program), Some(base)) = (command.first_mut(), location.base)
+                && program.contains('/')
+            {
+                let path = base.join(&*program);
+                *program = std::path::absolute(&path).unwrap_or(path).display().to_string();
+            }
+            Ok(BrainConfig::Exec { command, env, dir: None, user })
         }
     }
 }

@@ -36,12 +36,17 @@ fn a_type_error_is_reported_in_terms_of_yaml() {
     for (agent, what) in [
         (
             "brain: echo",
-            "agents[0].brain.echo: must be one kind with its settings, such as `echo: {}`, got a kind alone",
+            "agents[0].brain: must be one kind with its settings, such as `echo: {}`, got a kind alone",
         ),
         (
             "brain: {echo: {}, exec: {command: [x]}}",
             "agents[0].brain: must be one kind with its settings, such as `echo: {}`",
         ),
+        (
+            "brain: {echo: {}, user: nobody}",
+            "agents[0].brain.user: is for an exec brain; this one runs no command",
+        ),
+        ("brain: {exec: [x], user: [y]}", "agents[0].brain.user: expected text, got a list"),
         (
             "port: 99999, brain: {echo: {}}",
             "agents[0].port: must be a whole number from 0 to 65535, got integer 99999",

@@ -16,6 +16,7 @@ mod rate_limit;
 mod response;
 mod server_config;
 mod stream_limit;
+pub mod tokens;
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ pub use local_callers::{LocalCaller, LocalCallers};
 pub use server_config::HttpServerConfig;
 pub use stream_limit::StreamLimit;
 pub(crate) use stream_limit::StreamPermit;
+pub use tokens::IssuedTokens;
 
 use crate::http::server::connection::ConnectionState;
 use actix_web::{
@@ -218,7 +220,7 @@ impl EdgeState {
     fn check_rate(&self, sender: &Principal, local: &Principal) -> Result<(), Problem> {
         match sender {
             Principal::User(id) if sender != local => self.rates.take(id, Instant::now()),
-            Principal::User(_) | Principal::Agent(_) => Ok(()),
+            Principal::User(_) | Principal::Agent(_) | Principal::Service(_) | Principal::Brain(_) => Ok(()),
         }
     }
 }

@@ -1,6 +1,11 @@
 //! The state that request handlers share: the node's agents, peers, services, limits and checks.
 
-use super::{a2a::facade::AgentFacade, drain::DrainSignal, edge::StreamLimit, server::ListenerAddress};
+use super::{
+    a2a::facade::AgentFacade,
+    drain::DrainSignal,
+    edge::{IssuedTokens, StreamLimit},
+    server::ListenerAddress,
+};
 use crate::{
     agent::{AgentActor, AgentStatus},
     clock::NodeClock,
@@ -93,6 +98,8 @@ pub struct NodeState {
     pub limits: Arc<Limits>,
     /// The open streams of each principal.
     pub streams: Arc<StreamLimit>,
+    /// The tokens that it accepts.
+    pub tokens: IssuedTokens,
     /// Whether it drains.
     pub drain: DrainSignal,
     /// Where the registry and the board are.

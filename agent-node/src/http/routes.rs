@@ -7,6 +7,7 @@ pub mod hooks;
 pub mod keys;
 pub mod messages;
 pub mod metrics;
+pub mod person_token;
 pub mod tasks;
 pub mod traces;
 
@@ -62,6 +63,18 @@ pub fn agents(config: &mut web::ServiceConfig) {
         .service(resource(&format!("{}/{{id}}", routes::HOOKS), [(Method::POST, web::to(hooks::post))]))
         .service(resource(routes::JWKS, [(Method::GET, web::to(keys::jwks))]))
         .service(resource(routes::CARD, [(Method::GET, web::to(health::card))]));
+}
+
+/// The route of a registry that tells the digest of the person's token.
+pub fn registry_token(config: &mut web::ServiceConfig) {
+    use actix_web::http::Method;
+    config.service(resource(routes::REGISTRY_TOKEN, [(Method::GET, web::to(person_token::get))]));
+}
+
+/// The route of a board that is told the digest of the person's token.
+pub fn board_token(config: &mut web::ServiceConfig) {
+    use actix_web::http::Method;
+    config.service(resource(routes::BOARD_TOKEN, [(Method::PUT, web::to(person_token::put))]));
 }
 
 /// The routes of every process.

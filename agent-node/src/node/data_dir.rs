@@ -1,6 +1,7 @@
 //! The data directory of a mesh, and the join secret in it.
 
 use super::services::StartError;
+use crate::http::edge::tokens::{PERSON_PREFIX, random_token};
 use blackboard::store::embedded::OpenError;
 use protocol::signature::Secret;
 use std::{
@@ -26,13 +27,7 @@ pub fn read_or_create_secret(file: &Path) -> Result<Secret, StartError> {
             .map_err(|source| StartError::JoinSecretNotMade { file: file.to_owned(), source })?;
     }
     let text = fs::read_to_string(file).map_err(|error| no_secret(format!("can't be read: {error}")))?;
-    let mode = fs::metadata(file).map_or(0, |metadata| metadata.permissions().mode() & 0o777);
-    if mode & 0o077 != 0 {
-        let file = file.display();
-        tracing::warn!(
-            "others can read the join secret {file} (mode {mode:o}): chmod 600 keeps it to its owner"
-        );
-    }
+    warn_if_shared("join secret", file);
     Secret::new(text.trim().as_bytes()).map_err(|error| no_secret(error.to_string()))
 }
 
@@ -45,9 +40,38 @@ pub fn read_shared_secret(file: &Path, listen: IpAddr) -> Result<Secret, StartEr
     }
 }
 
-/// Creates the file atomically, so that processes that start together all read the secret of the first.
+/// The name of the file of the person's token.
+pub const TOKEN: &str = "token";
+
+/// Reads the person's token in `file`; creates the file with mode 0600 if it is missing (DESIGN §13).
+pub fn read_or_create_token(file: &Path) -> Result<String, StartError> {
+    let bad = |why: String| StartError::BadToken { file: file.to_owned(), why };
+    if !file.exists() {
+        create_private(file, &random_token(PERSON_PREFIX))
+            .map_err(|error| bad(format!("can't be made: {error}")))?;
+    }
+    let token = fs::read_to_string(file).map_err(|error| bad(format!("can't be read: {error}")))?;
+    warn_if_shared("token", file);
+    match token.trim().strip_prefix(PERSON_PREFIX).is_some_and(|random| random.len() >= 32) {
+        true => Ok(token.trim().to_owned()),
+        false => Err(bad("holds no token of a mesh; remove it, and the next start makes one".to_owned())),
+    }
+}
+
+fn warn_if_shared(what: &str, file: &Path) {
+    let mode = fs::metadata(file).map_or(0, |metadata| metadata.permissions().mode() & 0o777);
+    if mode & 0o077 != 0 {
+        let file = file.display();
+        tracing::warn!("others can read the {what} {file} (mode {mode:o}): chmod 600 keeps it to its owner");
+    }
+}
+
 fn create_secret(file: &Path) -> std::io::Result<()> {
-    let random = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
+    create_private(file, &random_token(""))
+}
+
+/// Creates the file atomically, so that processes that start together all read the secret of the first.
+fn create_private(file: &Path, random: &str) -> std::io::Result<()> {
     let draft = file.with_extension(format!("{}.new", std::process::id()));
     let written = (|| {
         let mut draft_file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;

@@ -15,8 +15,10 @@ use crate::{
     brain::{
         Brain,
         a2a::{A2aBrain, A2aBrainConfig},
+        exec::{BrainRights, access::BrainAccessCell, os_user::OsUser, private_dir},
     },
     config::{AgentDefinition, BrainConfig, Team},
+    http::edge::IssuedTokens,
     outbox::{
         a2a::callbacks::CallbackRegistry,
         outbound_client::{OutboundClient, OutboundLimits},
@@ -34,7 +36,12 @@ use blackboard::store::{
     embedded::{self, OpenError, StoreGauge},
     memory,
 };
-use protocol::{a2a::agent_policy::AgentPolicy, signature::Secret};
+use protocol::{
+    a2a::agent_policy::AgentPolicy,
+    ids::{AgentId, Digest},
+    signature::Secret,
+};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use serde_json::json;
 use std::{
     future::Future,
@@ -66,6 +73,8 @@ pub struct ProcessConfig {
     pub kill_timeout: Option<Duration>,
     /// The file of the join secret.
     pub join: PathBuf,
+    /// The file of the person's token, which the registry makes.
+    pub token: PathBuf,
     /// Whether the store is in memory only.
     pub is_in_memory: bool,
     /// The agents and the mesh's settings.
@@ -80,6 +89,7 @@ pub struct ProcessConfig {
 
 /// Runs the process until SIGTERM or SIGINT, then drains it; a second signal ends it at once.
 pub async fn run(mut config: ProcessConfig) -> anyhow::Result<()> {
+    hide_from_own_user();
     let _replica_lock = if config.is_replica { Some(replica::claim(&mut config)?) } else { None };
     let (data, grace) = (config.data.clone(), config.grace);
     if let Some(kill_timeout) = config.kill_timeout
@@ -127,6 +137,16 @@ pub async fn run(mut config: ProcessConfig) -> anyhow::Result<()> {
     outcome
 }
 
+/// Makes this process's memory and environment unreadable for other processes of its user, such as brains (prctl(2)).
+fn hide_from_own_user() {
+    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        print_line(
+            Level::WARN,
+            &format!("mesh: brains of the same user can read this process's memory: {error}"),
+        );
+    }
+}
+
 fn join_secret(config: &ProcessConfig) -> anyhow::Result<Secret> {
     if !config.listen.is_loopback() {
         return Ok(data_dir::read_shared_secret(&config.join, config.listen)?);
@@ -152,6 +172,10 @@ async fn open(
     gauge: Option<StoreGauge>,
 ) -> anyhow::Result<RunningNode> {
     let hooks = CallbackRegistry::default();
+    let tokens = IssuedTokens::default();
+    if config.registry == Some(ServiceLocation::Local) {
+        tokens.set_person(Digest::of(data_dir::read_or_create_token(&config.token)?.as_bytes()));
+    }
     let agents = agent_specs(&config, &store, &hooks).await?;
     let keys = (!config.is_in_memory).then(|| config.data.join("keys"));
     let telemetry = telemetry(&config, &config.join)?;
@@ -176,6 +200,7 @@ async fn open(
         keyring: mesh.keyring,
         telemetry,
         callers: mesh.callers,
+        tokens,
         grpc: mesh.grpc_port,
         gauge,
     })
@@ -244,6 +269,7 @@ async fn agent_specs(
     for agent in &config.team.agents {
         let what = || format!("the brain of {}", agent.id);
         let (mut a2a, mut pending_card) = (agent.a2a.clone(), None);
+        let access = BrainAccessCell::default();
         let (brain, description, skills): (Arc<dyn Brain>, _, _) = match &agent.brain {
             BrainConfig::Foreign(config) => {
                 let foreign = foreign_agents.set_up(agent, config).await.with_context(what)?;
@@ -254,7 +280,9 @@ async fn agent_specs(
                 (Arc::new(foreign.brain), foreign.description, foreign.skills)
             }
             own @ (BrainConfig::Exec { .. } | BrainConfig::Scripted(_) | BrainConfig::Echo) => {
-                (own.brain().with_context(what)?, agent.description.clone(), agent.skills.clone())
+                let rights =
+                    BrainRights { access: access.clone(), ..brain_rights(own, &agent.id, &config.data)? };
+                (own.brain(&rights).with_context(what)?, agent.description.clone(), agent.skills.clone())
             }
         };
         agents.push(AgentSpec {
@@ -268,9 +296,19 @@ async fn agent_specs(
             brain,
             port: agent.port,
             pending_card,
+            access,
         });
     }
     Ok(agents)
+}
+
+/// The rights of the brain `config` of `agent`, whose node has its data in `data`.
+fn brain_rights(config: &BrainConfig, agent: &AgentId, data: &Path) -> Result<BrainRights, StartError> {
+    let BrainConfig::Exec { user, .. } = config else { return Ok(BrainRights::default()) };
+    let refused = |why| StartError::BrainRights { agent: agent.clone(), why };
+    let user = user.as_deref().map(OsUser::find).transpose().map_err(refused)?;
+    let home = private_dir::prepare(agent, data, user.as_ref()).map_err(refused)?;
+    Ok(BrainRights { home: Some(home), user, ..BrainRights::default() })
 }
 
 /// Replaces default media types by those of the card.

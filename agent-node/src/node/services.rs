@@ -49,6 +49,14 @@ pub enum StartError {
         /// The fault.
         why: String,
     },
+    /// The file of the person's token is invalid, can't be read or can't be written.
+    #[error("the person's token {}: {why}", file.display())]
+    BadToken {
+        /// The file.
+        file: PathBuf,
+        /// The fault.
+        why: String,
+    },
     /// The file of the join secret can't be written.
     #[error("the join secret {} can't be made", file.display())]
     JoinSecretNotMade {
@@ -72,6 +80,14 @@ pub enum StartError {
         agent: AgentId,
         /// The file.
         file: PathBuf,
+        /// The fault.
+        why: String,
+    },
+    /// A brain can't run with the rights that its configuration asks for.
+    #[error("the brain of {agent}: {why}")]
+    BrainRights {
+        /// The agent.
+        agent: AgentId,
         /// The fault.
         why: String,
     },
@@ -148,6 +164,14 @@ impl ServiceLocator {
             ServiceLocation::FromRegistry => None,
         };
         ServiceAddresses { registry: self.registry.as_ref().and_then(address), board: address(&self.board) }
+    }
+
+    /// The base URL of a board in another process, if it is configured here.
+    pub(super) fn board_url(&self) -> Option<&str> {
+        match &self.board {
+            ServiceLocation::Remote(url) => Some(url),
+            ServiceLocation::Local | ServiceLocation::FromRegistry => None,
+        }
     }
 
     /// The board's base URL, or a lookup of it at the registry.

@@ -1,7 +1,11 @@
 //! Everything [`super::start`] needs.
 
 use super::{advertise::AdvertiseConfig, card_retry, services::ServiceLocation, signing_keys};
-use crate::{brain::Brain, http::edge::Caller, telemetry::Telemetry};
+use crate::{
+    brain::{Brain, exec::access::BrainAccessCell},
+    http::edge::{Caller, IssuedTokens},
+    telemetry::Telemetry,
+};
 use blackboard::{board::BoardConfig, store::SharedStore};
 use protocol::{
     a2a::agent_policy::AgentPolicy,
@@ -35,6 +39,8 @@ pub struct AgentSpec {
     pub brain: Arc<dyn Brain>,
     /// Its port, if it has one of its own.
     pub port: Option<u16>,
+    /// Its brain's access to the mesh, which the node sets when it listens.
+    pub access: BrainAccessCell,
     /// Set if its foreign agent's card is still missing, so that its skills are unknown.
     pub pending_card: Option<card_retry::PendingCard>,
 }
@@ -82,6 +88,8 @@ pub struct NodeSetup {
     pub telemetry: Telemetry,
     /// Callers with credentials.
     pub callers: Vec<Caller>,
+    /// The tokens that the process accepts: its brains', and the person's once it is known.
+    pub tokens: IssuedTokens,
     /// The gRPC port, if its agents take A2A over gRPC; 0 takes any free port.
     pub grpc: Option<u16>,
 }

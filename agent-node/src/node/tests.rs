@@ -43,6 +43,7 @@ fn agent_spec(id: &str, skill: &str, cost: f64, eta: u64) -> AgentSpec {
         brain: Arc::new(EchoBrain),
         port: None,
         pending_card: None,
+        access: Default::default(),
     }
 }
 
@@ -68,6 +69,7 @@ fn setup(agents: Vec<AgentSpec>) -> NodeSetup {
         telemetry: Default::default(),
         grpc: None,
         callers: Vec::new(),
+        tokens: Default::default(),
         gauge: None,
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn load_leases(
             if let (Some(task), Some(claim)) = (task, claim) {
                 let until = now + claim.remaining(None, now) + grace;
                 let lease = Lease { epoch: claim.revision, until };
-                leases.insert(task, ActiveLease { lease, is_ending: false });
+                leases.insert(task, ActiveLease { by: claim.row.by, lease, is_ending: false });
             }
         }
     }

@@ -18,6 +18,9 @@ pub struct BoardConfig {
     pub max_in_flight: usize,
     /// Subscriptions that may be open at once; the next is answered 503.
     pub max_subscribers: usize,
+    /// Claims that one principal may hold at once, or as many as the agent does tasks at once if that is more; the next is
+    /// answered 429.
+    pub max_claims_per_principal: usize,
     /// Signals in one page of history.
     pub max_page: usize,
     /// The shortest lease granted.
@@ -50,6 +53,7 @@ impl Default for BoardConfig {
             max_signal_bytes: 16 * 1024,
             max_in_flight: 1_024,
             max_subscribers: 15_000,
+            max_claims_per_principal: 32,
             max_page: 1_000,
             min_lease_ms: 10,
             max_lease_ms: 3_600_000,

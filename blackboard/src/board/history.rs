@@ -9,17 +9,19 @@ use crate::{
     store::{self, Batch, Expectation, Filter, Lane, Record, Revision, SharedStore, Write},
 };
 use protocol::{
+    principal::Principal,
     problem::Problem,
-    signal::{Cursor, Selector, Signal},
+    signal::{self, Cursor, Selector, Signal},
     time::WallTime,
 };
 use std::time::Duration;
 
 const PAGE: usize = 256;
 
-/// Up to `limit` signals after `after`, or from the oldest. Blocks for each page of the store.
+/// Up to `limit` signals after `after`, or from the oldest, that `by` may see. Blocks for each page of the store.
 pub(super) fn read_page(
     store: &SharedStore,
+    by: &Principal,
     selector: &Selector,
     after: Option<Cursor>,
     limit: usize,
@@ -36,7 +38,8 @@ pub(super) fn read_page(
         let records = store.read(&filter, next, PAGE)?;
         for record in &records {
             next = record.revision;
-            signals.extend(signals::parse_record(record).filter(|posted| selector.admits(&posted.signal)));
+            let is_wanted = |signal: &Signal| selector.admits(signal) && signal::may_see(by, signal);
+            signals.extend(signals::parse_record(record).filter(|posted| is_wanted(&posted.signal)));
             if signals.len() == limit {
                 break;
             }

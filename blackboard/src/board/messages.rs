@@ -36,7 +36,7 @@ pub(super) enum ClaimChange {
 /// Asks for a claim.
 #[derive(Message)]
 #[rtype(result = "Result<ClaimView, Problem>")]
-pub(super) struct GetClaim(pub OpenTaskKey);
+pub(super) struct GetClaim(pub Principal, pub OpenTaskKey);
 
 /// Asks for the board's state.
 #[derive(Message)]
@@ -62,10 +62,7 @@ impl Handler<PublishSignals> for BlackboardActor {
             drop(done.send(refusal.map(Err).into_iter().collect()));
             return;
         }
-        let lane = match by {
-            Principal::Agent(_) => store::Lane::Progress,
-            Principal::User(_) => store::Lane::Admission,
-        };
+        let lane = if by.is_of_mesh() { store::Lane::Progress } else { store::Lane::Admission };
         if self.pending.is_empty() {
             // Runs after the handlers of all messages that have arrived.
             ctx.spawn(fut::ready(()).into_actor(self).map(|(), actor, ctx| actor.commit_pending(ctx)));
@@ -76,13 +73,13 @@ impl Handler<PublishSignals> for BlackboardActor {
 
 impl BlackboardActor {
     fn check(&mut self, by: &Principal, signal: &Signal) -> Result<SignalWrite, Problem> {
-        let is_registered = |id: &AgentId| registered_agents::is_registered(self.store.as_ref(), id);
-        access::may_publish(by, signal, is_registered)?;
+        let is_agents_name = |label: &AgentId| registered_agents::is_agents_name(self.store.as_ref(), label);
+        access::may_publish(by, signal, is_agents_name)?;
         let (store, now) = (self.store.as_ref(), self.clock.wall());
         let mut write = signals::prepare_write(store, by, signal, now, self.config.max_signal_bytes)?;
         // The signal's own record stays last.
-        let change = registered_agents::membership_write(self.store.as_ref(), signal)?;
-        write.batch.writes.splice(0..0, change);
+        let changes = registered_agents::membership_writes(self.store.as_ref(), signal)?;
+        write.batch.writes.splice(0..0, changes);
         self.admit()?;
         Ok(write)
     }
@@ -116,6 +113,11 @@ impl Handler<ChangeClaim> for BlackboardActor {
 
     fn handle(&mut self, message: ChangeClaim, _: &mut Self::Context) -> Self::Result {
         let ChangeClaim { by, task, change } = message;
+        if !matches!(change, ClaimChange::Take { .. })
+            && let Err(problem) = self.check_participant(&by, &task)
+        {
+            return Box::pin(fut::ready(Err(problem)));
+        }
         match change {
             ClaimChange::Take { holder, lease } => self.take(by, task, holder, lease),
             ClaimChange::Renew { epoch } => Box::pin(fut::ready(self.renew(&by, &task, epoch))),
@@ -127,10 +129,11 @@ impl Handler<ChangeClaim> for BlackboardActor {
 impl Handler<GetClaim> for BlackboardActor {
     type Result = Result<ClaimView, Problem>;
 
-    fn handle(&mut self, GetClaim(task): GetClaim, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, GetClaim(by, task): GetClaim, _: &mut Self::Context) -> Self::Result {
+        self.check_participant(&by, &task)?;
         match claim_writes::find_claim(self.store.as_ref(), &task)? {
             Some(claim) => Ok(claim.claim(&task, self.lease(&task), self.clock.node())),
-            None => Err(Problem::new(Reason::ClaimNotFound, format!("nobody has claimed {task}"))),
+            None => Err(claims::not_claimed(&task)),
         }
     }
 }
@@ -154,6 +157,37 @@ impl Handler<GetBoardSnapshot> for BlackboardActor {
 }
 
 impl BlackboardActor {
+    /// Refuses whoever may not see the claim on `task`, as if there were none.
+    fn check_participant(&self, by: &Principal, task: &OpenTaskKey) -> Result<(), Problem> {
+        let offer = claim_writes::find_offer(self.store.as_ref(), task)?;
+        let claim = claim_writes::find_claim(self.store.as_ref(), task)?;
+        match access::may_see_claim(by, task, offer.as_ref(), claim.as_ref().map(|claim| &claim.row)) {
+            true => Ok(()),
+            false => Err(claims::not_claimed(task)),
+        }
+    }
+
+    /// Refuses one more claim of `by` at its limit: `maxClaimsPerPrincipal`, or as many as the agent does tasks at once.
+    fn check_claim_limit(&self, by: &Principal, task: &OpenTaskKey) -> Result<(), Problem> {
+        let now = self.clock.node();
+        if self.leases.get(task).is_some_and(|held| held.lease.until > now) {
+            // It is refused as claimed already.
+            return Ok(());
+        }
+        let own = by.agent().map_or(0, |id| registered_agents::max_parallel(self.store.as_ref(), id));
+        let limit = self.config.max_claims_per_principal.max(own);
+        let held = self.leases.iter().filter(|(held, lease)| lease.by == *by && *held != task).count();
+        let requested = self.claiming.get(by).copied().unwrap_or_default();
+        if held + requested < limit {
+            return Ok(());
+        }
+        let message = format!(
+            "{by} holds {held} claims, the limit is {limit}: complete or release one first (maxClaimsPerPrincipal, or the \
+             agent's maxParallel if that is more)"
+        );
+        Err(Problem::new(Reason::RateLimited, message).with("limit", limit))
+    }
+
     fn take(
         &mut self,
         by: Principal,
@@ -163,8 +197,8 @@ impl BlackboardActor {
     ) -> ResponseActFuture<Self, Result<ClaimView, Problem>> {
         let (min, max) = (self.config.min_lease_ms, self.config.max_lease_ms);
         let in_range = lease >= Duration::from_millis(min) && lease <= Duration::from_millis(max);
-        let is_registered = |id: &AgentId| registered_agents::is_registered(self.store.as_ref(), id);
-        let ready = access::may_hold(&by, &holder, is_registered)
+        let is_agents_name = |label: &AgentId| registered_agents::is_agents_name(self.store.as_ref(), label);
+        let ready = access::may_hold(&by, &holder, is_agents_name)
             .and_then(|()| match in_range {
                 true => Ok(()),
                 false => Err(Problem::new(
@@ -173,18 +207,31 @@ impl BlackboardActor {
                 )
                 .with("field", "leaseMs")),
             })
+            .and_then(|()| self.check_claim_limit(&by, &task))
             .and_then(|()| self.admit());
         if let Err(problem) = ready {
             return Box::pin(fut::ready(Err(problem)));
         }
+        *self.claiming.entry(by.clone()).or_default() += 1;
         let now = (self.clock.node(), self.clock.wall());
         // The former holder can't renew while its claim is being given to another.
         let former = self.leases.get_mut(&task).filter(|held| !held.is_ending && held.lease.until <= now.0);
         let ends_former = former.map(|held| held.is_ending = true).is_some();
-        let commit =
-            claim_commits::take(self.store.clone(), by, task.clone(), holder, lease, self.lease(&task), now);
+        let commit = claim_commits::take(
+            self.store.clone(),
+            by.clone(),
+            task.clone(),
+            holder,
+            lease,
+            self.lease(&task),
+            now,
+        );
         Box::pin(commit.into_actor(self).map(move |outcome, actor, _| {
             actor.in_flight -= 1;
+            if let Some(requested) = actor.claiming.get_mut(&by) {
+                *requested -= 1;
+            }
+            actor.claiming.retain(|_, requested| *requested > 0);
             let claim = outcome.inspect_err(|problem| {
                 actor.count_refusal(problem);
                 if let Some(held) = actor.leases.get_mut(&task).filter(|_| ends_former) {
@@ -196,7 +243,7 @@ impl BlackboardActor {
             let now = actor.clock.node();
             let granted = Lease { epoch: claim.revision, until: now + lease + actor.config.grace() };
             if actor.lease(&task).is_none_or(|known| known.epoch < granted.epoch) {
-                actor.leases.insert(task.clone(), ActiveLease { lease: granted, is_ending: false });
+                actor.leases.insert(task.clone(), ActiveLease { by, lease: granted, is_ending: false });
             }
             Ok(claim.claim(&task, Some(granted), now))
         }))
@@ -208,12 +255,12 @@ impl BlackboardActor {
         let renewed = claims::renew(claim.as_ref(), by, epoch).and_then(|lease| match &claim {
             Some(claim) if !is_ending => Ok((claim, lease)),
             Some(claim) => Err(claims::fenced(claim, epoch)),
-            None => Err(Problem::new(Reason::ClaimNotFound, format!("nobody has claimed {task}"))),
+            None => Err(claims::not_claimed(task)),
         });
         let (claim, lease) = renewed.inspect_err(|problem| self.count_refusal(problem))?;
         let now = self.clock.node();
         let lease = Lease { epoch, until: now + lease + self.config.grace() };
-        self.leases.insert(task.clone(), ActiveLease { lease, is_ending: false });
+        self.leases.insert(task.clone(), ActiveLease { by: by.clone(), lease, is_ending: false });
         Ok(claim.claim(task, Some(lease), now))
     }
 
@@ -245,7 +292,7 @@ impl BlackboardActor {
             let now = self.clock.node();
             let until = now + claim.remaining(None, now) + self.config.grace();
             let lease = Lease { epoch: claim.revision, until };
-            self.leases.insert(task.clone(), ActiveLease { lease, is_ending: false });
+            self.leases.insert(task.clone(), ActiveLease { by: claim.row.by, lease, is_ending: false });
         }
     }
 

@@ -19,6 +19,16 @@ fn open_task(id: &str) -> OpenTaskKey {
     OpenTaskKey { publisher: agent("planner"), task_id: TaskId::parse(id).unwrap() }
 }
 
+/// Publishes an offer of `task` by its publisher.
+async fn offer(board: &Board, task: &OpenTaskKey) {
+    let from = task.publisher.id();
+    let offer = Signal {
+        task_id: Some(task.task_id.clone()),
+        ..signal(&format!("offer-{}", task.task_id), "task.available", from)
+    };
+    board.publish(&task.publisher, offer).await.unwrap();
+}
+
 fn agent(id: &str) -> Principal {
     Principal::Agent(AgentId::parse(id).unwrap())
 }
@@ -37,7 +47,7 @@ async fn a_signal_published_twice_is_written_once() {
     assert_eq!(board.publish(&by, signal("b", "task.failed", "b-1")).await, Ok(first));
     let refused = board.publish(&by, signal("b", "help.needed", "b-1")).await.unwrap_err();
     assert_eq!(refused.reason, Reason::MessageIdReused);
-    let page = board.read(Selector::default(), None, 100).await.unwrap();
+    let page = board.read(&Principal::local_user(), Selector::default(), None, 100).await.unwrap();
     assert_eq!(page.signals.len(), 3);
     assert!(page.signals.iter().any(|posted| posted.revision == first && posted.signal.id == "b"));
     let counts = board.snapshot().await.unwrap().counts;
@@ -53,7 +63,7 @@ async fn concurrent_signals_share_commits_and_a_repeat_is_written_once() {
     let at_once = ids.map(|id| board.publish(&by, signal(id, "task.failed", "b-1")));
     let revisions: Vec<_> = join_all(at_once).await.into_iter().map(Result::unwrap).collect();
     assert_eq!((revisions[2], revisions[4]), (known, revisions[0]));
-    let page = board.read(Selector::default(), None, 100).await.unwrap();
+    let page = board.read(&Principal::local_user(), Selector::default(), None, 100).await.unwrap();
     let on_board: Vec<_> =
         page.signals.iter().map(|posted| (posted.signal.id.as_str(), posted.revision)).collect();
     let first = [
@@ -89,7 +99,7 @@ async fn signals_of_one_request_are_published_in_order_up_to_the_first_that_is_r
     let twice = board.publish_all(&by, vec![of("h", "b-1"), of("h", "b-1")]).await.unwrap();
     let [Ok(h), Ok(h_again)] = twice[..] else { panic!("{twice:?}") };
     assert_eq!(h, h_again, "one signal twice in a request");
-    let page = board.read(Selector::default(), None, 100).await.unwrap();
+    let page = board.read(&Principal::local_user(), Selector::default(), None, 100).await.unwrap();
     let ids: Vec<_> =
         page.signals.iter().map(|record| (record.signal.id.as_str(), record.revision)).collect();
     assert_eq!(ids, [("known", known), ("a", a), ("b", b), ("c", c), ("d", *d), ("h", h)]);
@@ -126,13 +136,16 @@ fn a_group_holds_plain_signals_of_one_lane_without_repeats() {
 #[actix::test]
 async fn a_user_cannot_publish_or_claim_as_a_registered_agent() {
     let board = board();
-    let (user, registry, agent_id) =
-        (Principal::local_user(), agent(access::REGISTRY), AgentId::parse("b-1").unwrap());
+    let (user, registry, agent_id) = (
+        Principal::local_user(),
+        Principal::Service(protocol::principal::MeshService::Registry),
+        AgentId::parse("b-1").unwrap(),
+    );
     let task = open_task("t-1");
     let notice = |kind: &str, incarnation: u64| Signal {
         subject: Some("b-1".to_owned()),
         refs: [("incarnation".to_owned(), incarnation.into())].into_iter().collect(),
-        ..signal(&format!("{kind}:{incarnation}"), kind, access::REGISTRY)
+        ..signal(&format!("{kind}:{incarnation}"), kind, "registry")
     };
     let publish = |id: &'static str| board.publish(&user, signal(id, "acme.note.left", "b-1"));
     publish("before").await.unwrap();
@@ -144,9 +157,60 @@ async fn a_user_cannot_publish_or_claim_as_a_registered_agent() {
     let refused = board.claim(&user, &task, &agent_id, lease).await.unwrap_err();
     assert_eq!(refused.reason, Reason::SenderNotProven, "{refused:?}");
     board.publish(&agent("b-1"), signal("own", "acme.note.left", "b-1")).await.unwrap();
+    offer(&board, &task).await;
     board.claim(&agent("b-1"), &task, &agent_id, lease).await.unwrap();
     board.publish(&registry, notice("agent.left", 2)).await.unwrap();
-    publish("after").await.unwrap();
+    for (id, label) in
+        [("after", "b-1"), ("in another case", "B-1"), ("a service", "Registry"), ("board", "board")]
+    {
+        let refused = board.publish(&user, signal("after", "acme.note.left", label)).await.unwrap_err();
+        assert_eq!(refused.reason, Reason::SenderNotProven, "{id}: {refused:?}");
+    }
+    board.publish(&user, signal("other", "acme.note.left", "b-11")).await.expect("a label of its own");
+}
+
+#[actix::test]
+async fn a_user_publishes_no_signal_of_the_life_of_a_task_an_agent_or_an_artifact() {
+    let board = board();
+    for kind in protocol::signal::SIGNAL_TYPES {
+        let outcome = board.publish(&Principal::local_user(), signal(kind, kind, "me")).await;
+        let is_users = ["task.available", "help.needed"].contains(&kind);
+        assert_eq!(outcome.as_ref().is_ok(), is_users, "{kind}: {outcome:?}");
+        assert!(is_users || outcome.unwrap_err().reason == Reason::Forbidden, "{kind}");
+    }
+}
+
+#[actix::test]
+async fn a_user_sees_signals_of_its_own_tasks_and_those_without_a_task() {
+    let board = board();
+    let user = |name: &str| Principal::User(AgentId::parse(name).unwrap());
+    let of_task = |id: &str, kind: &str, from: &str| Signal {
+        task_id: Some(TaskId::parse(id).unwrap()),
+        ..signal(id, kind, from)
+    };
+    board.publish(&user("bert"), of_task("berts-offer", "task.available", "me")).await.unwrap();
+    board.publish(&user("anna"), of_task("annas-offer", "task.available", "me")).await.unwrap();
+    board.publish(&user("bert"), signal("news", "acme.news", "me")).await.unwrap();
+    let for_anna = Signal { root: Some(user("anna")), ..of_task("annas-task", "task.complete", "b-1") };
+    board.publish(&agent("b-1"), for_anna).await.unwrap();
+    board.publish(&agent("b-1"), of_task("b-1s-task", "task.complete", "b-1")).await.unwrap();
+    let seen = async |by: &Principal| {
+        let mut live = board.subscribe(by, Selector::default(), Some(0.into())).unwrap();
+        let mut ids: Vec<_> = Vec::new();
+        while live.cursor().revision < board.snapshot().await.unwrap().head {
+            let next = tokio::time::timeout(Duration::from_millis(200), live.next(1 << 20)).await;
+            let Ok(events) = next else { break };
+            ids.extend(events.unwrap().iter().map(|event| event.posted.signal.id.clone()));
+        }
+        let page = board.read(by, Selector::default(), None, 100).await.unwrap();
+        let read: Vec<_> = page.signals.into_iter().map(|posted| posted.signal.id).collect();
+        assert_eq!(ids, read, "live and in history");
+        read
+    };
+    assert_eq!(seen(&user("anna")).await, ["annas-offer", "news", "annas-task"]);
+    assert_eq!(seen(&user("bert")).await, ["berts-offer", "news"]);
+    assert_eq!(seen(&agent("b-2")).await.len(), 5);
+    assert_eq!(seen(&Principal::local_user()).await.len(), 5);
 }
 
 #[actix::test]
@@ -202,7 +266,7 @@ async fn early_and_late_subscribers_get_exactly_the_signals_they_selected() {
             let signal = Signal { capability: capability.cloned(), ..signal(&id, kind, from) };
             let by_another = board.publish(&agent("b-2"), signal.clone()).await.unwrap_err();
             assert_eq!(by_another.reason, Reason::SenderNotProven);
-            board.publish(&agent(from), signal).await.unwrap();
+            board.publish(&Principal::of_signer(AgentId::parse(from).unwrap()), signal).await.unwrap();
         }
     }
     let mut late = handle.subscribe(&by, capable, Some(0.into())).await.unwrap();
@@ -212,9 +276,12 @@ async fn early_and_late_subscribers_get_exactly_the_signals_they_selected() {
         }
     }
     let of_tasks = Selector { types: vec!["task.*".into()], ..Selector::default() };
-    let page = board.read(of_tasks, None, 100).await.unwrap();
+    let page = board.read(&Principal::local_user(), of_tasks, None, 100).await.unwrap();
     assert_eq!(page.signals.len(), 8);
-    let rest_of = board.read(Selector::default(), Some(page.signals[5].revision.into()), 100).await.unwrap();
+    let rest_of = board
+        .read(&Principal::local_user(), Selector::default(), Some(page.signals[5].revision.into()), 100)
+        .await
+        .unwrap();
     assert!(rest_of.signals.iter().all(|posted| posted.revision > page.signals[5].revision));
 }
 
@@ -228,13 +295,23 @@ async fn old_signals_are_removed_and_a_cursor_below_the_floor_is_refused() {
     now.store(1_000, Ordering::SeqCst);
     let new = board.publish(&by, signal("new", "help.needed", "b-1")).await.unwrap();
     history::remove_expired(store, WallTime(1_500), Duration::from_millis(700)).await.unwrap();
-    let kept = board.read(Selector::default(), None, 10).await.unwrap();
+    let kept = board.read(&Principal::local_user(), Selector::default(), None, 10).await.unwrap();
     assert_eq!(kept.signals.iter().map(|posted| posted.revision).collect::<Vec<_>>(), [new]);
-    let trimmed = board.read(Selector::default(), Some(0.into()), 10).await.unwrap_err();
+    let trimmed =
+        board.read(&Principal::local_user(), Selector::default(), Some(0.into()), 10).await.unwrap_err();
     assert_eq!((trimmed.reason, trimmed.metadata), (Reason::Trimmed, vec![("floor", old.to_string())]));
-    let subscribed = board.subscribe(Selector::default(), Some(0.into())).map(drop).unwrap_err();
+    let subscribed =
+        board.subscribe(&agent("b-1"), Selector::default(), Some(0.into())).map(drop).unwrap_err();
     assert_eq!(subscribed.reason, Reason::Trimmed);
-    assert_eq!(board.read(Selector::default(), Some(old.into()), 10).await.unwrap().signals.len(), 1);
+    assert_eq!(
+        board
+            .read(&Principal::local_user(), Selector::default(), Some(old.into()), 10)
+            .await
+            .unwrap()
+            .signals
+            .len(),
+        1
+    );
 }
 
 #[actix::test]
@@ -249,17 +326,31 @@ async fn the_oldest_signals_are_trimmed_to_the_size_limit_and_repeats_are_still_
         revisions.push(board.publish(&by, wordy).await.unwrap());
     }
     history::trim_to_size(store.clone(), 1 << 20).await.unwrap();
-    assert_eq!(board.read(Selector::default(), None, 100).await.unwrap().signals.len(), 50, "all fit");
+    assert_eq!(
+        board.read(&Principal::local_user(), Selector::default(), None, 100).await.unwrap().signals.len(),
+        50,
+        "all fit"
+    );
     history::trim_to_size(store.clone(), 10_000).await.unwrap();
-    let kept = board.read(Selector::default(), None, 100).await.unwrap().signals;
+    let kept = board.read(&Principal::local_user(), Selector::default(), None, 100).await.unwrap().signals;
     let bytes: usize = kept.iter().map(|posted| serde_json::to_vec(&posted.signal).unwrap().len()).sum();
     assert!(kept.len() > 5 && bytes <= 10_000, "{} signals of {bytes} bytes", kept.len());
     assert_eq!(kept.last().unwrap().revision, revisions[49], "the newest stay");
     let wordy = Signal { subject: Some("x".repeat(500)), ..signal("s-0", "help.needed", "b-1") };
     let again = board.publish(&by, wordy).await.unwrap();
     assert!(again <= revisions[0] + 1, "a repeat of a removed signal is no new signal: {again}");
-    assert_eq!(board.read(Selector::default(), None, 100).await.unwrap().signals.len(), kept.len());
-    assert_eq!(board.read(Selector::default(), Some(1.into()), 1).await.unwrap_err().reason, Reason::Trimmed);
+    assert_eq!(
+        board.read(&Principal::local_user(), Selector::default(), None, 100).await.unwrap().signals.len(),
+        kept.len()
+    );
+    assert_eq!(
+        board
+            .read(&Principal::local_user(), Selector::default(), Some(1.into()), 1)
+            .await
+            .unwrap_err()
+            .reason,
+        Reason::Trimmed
+    );
 }
 
 #[actix::test]
@@ -282,7 +373,7 @@ async fn on_disk_a_repeat_after_a_restart_is_answered_with_the_first_revision() 
     })
     .await;
     assert_eq!(board.publish(&by, offer).await, Ok(first));
-    assert_eq!(board.claim_of(&task).await.unwrap().epoch, claim.epoch);
+    assert_eq!(board.claim_of(&agent("b-1"), &task).await.unwrap().epoch, claim.epoch);
     assert_eq!(board.complete(&by, &task, claim.epoch).await.unwrap().state, ClaimState::Completed);
 }
 
@@ -360,8 +451,9 @@ async fn a_board_that_panics_restarts_its_readers_resume_and_its_claims_are_kept
     let first = publish_until_accepted(&board, "a").await;
     let task = open_task("t-1");
     let holder = AgentId::parse("b-1").unwrap();
+    offer(&board, &task).await;
     board.claim(&agent("b-1"), &task, &holder, Duration::from_secs(5)).await.unwrap();
-    let mut reader = board.subscribe(Selector::default(), Some(0.into())).unwrap();
+    let mut reader = board.subscribe(&agent("b-1"), Selector::default(), Some(0.into())).unwrap();
     while reader.cursor().revision < first {
         reader.next(1 << 20).await.unwrap();
     }
@@ -379,13 +471,13 @@ async fn a_board_that_panics_restarts_its_readers_resume_and_its_claims_are_kept
         }
     });
     assert_eq!(cut.await.reason, Reason::BlackboardUnavailable);
-    let mut again = board.subscribe(Selector::default(), Some(first.into())).unwrap();
+    let mut again = board.subscribe(&agent("b-1"), Selector::default(), Some(first.into())).unwrap();
     let mut seen = Vec::new();
     while again.cursor().revision < second {
         seen.extend(again.next(1 << 20).await.unwrap().iter().map(|event| event.posted.signal.id.clone()));
     }
     assert!(seen.contains(&"b".to_owned()), "nothing was missed: {seen:?}");
-    assert_eq!(board.claim_of(&task).await.unwrap().holder, holder);
+    assert_eq!(board.claim_of(&agent("b-1"), &task).await.unwrap().holder, holder);
 
     panics.store(100, Ordering::SeqCst);
     let down = within("it stays down", async {

@@ -45,13 +45,12 @@ pub(super) fn attach_trace(signal: &mut Signal, headers: &HeaderMap) {
 }
 
 fn fill_defaults(members: &mut Map<String, Value>, by: &Principal) {
-    let (Principal::Agent(caller) | Principal::User(caller)) = by;
     let now = || {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         WallTime(i64::try_from(since.as_millis()).unwrap_or(i64::MAX)).to_string()
     };
     members.entry("id").or_insert_with(|| uuid::Uuid::now_v7().to_string().into());
-    members.entry("from").or_insert_with(|| caller.to_string().into());
+    members.entry("from").or_insert_with(|| by.id().into());
     members.entry("at").or_insert_with(|| now().into());
 }
 

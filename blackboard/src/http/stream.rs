@@ -13,7 +13,7 @@ const LAST_EVENT_ID: &str = "last-event-id";
 
 pub(super) async fn follow(
     board: BoardData,
-    _by: CallerId,
+    by: CallerId,
     http: HttpRequest,
 ) -> Result<HttpResponse, Refusal> {
     let query = request::parse_query(http.query_string())?;
@@ -21,7 +21,7 @@ pub(super) async fn follow(
         None => query.after,
         Some(id) => Some(request::parse_cursor("Last-Event-ID", id.to_str().unwrap_or_default())?),
     };
-    let subscription = board.subscribe(query.selector, after)?;
+    let subscription = board.subscribe(&by, query.selector, after)?;
     let config = board.config();
     let mut heartbeat = interval_at(Instant::now() + config.heartbeat(), config.heartbeat());
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -143,7 +143,7 @@ async fn several_signals_share_a_request_up_to_the_first_that_is_refused() {
     let answers = client.publish_all(&by, large.to_vec()).await.unwrap();
     assert_eq!(answers.len(), 4, "64 KiB in one request: {answers:?}");
     assert_eq!(client.publish_all(&by, large[4..].to_vec()).await.unwrap().len(), 1);
-    let page = board.read(Selector::default(), None, 100).await.unwrap();
+    let page = board.read(&Principal::local_user(), Selector::default(), None, 100).await.unwrap();
     let ids: Vec<_> = page.signals.iter().map(|record| record.signal.id.as_str()).collect();
     assert_eq!(ids, ["a", "b", "c", "e-1", "e-2", "e-3", "e-4", "e-5"]);
     handle.stop(false).await;

@@ -6,6 +6,8 @@ pub(crate) fn signal(id: &str, kind: &str, from: &str) -> Signal {
         id: id.into(),
         kind: SignalType::parse(kind).unwrap(),
         from: AgentId::parse(from).unwrap(),
+        by: None,
+        root: None,
         subject: None,
         task_id: None,
         capability: None,

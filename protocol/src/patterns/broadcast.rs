@@ -4,7 +4,7 @@ use super::{EventKind, Outcome, OutgoingSignal, Pattern, Uninhabited};
 use crate::{
     message::{self, MessageKind},
     principal::Principal,
-    signal::Signal,
+    signal::ON_BEHALF_OF,
     task::{Status, TaskState},
 };
 use serde::{Deserialize, Serialize};
@@ -12,14 +12,6 @@ use serde_json::json;
 
 type BroadcastEvent = super::Event<Uninhabited, Uninhabited>;
 type BroadcastEffect = super::Effect<Uninhabited, Uninhabited>;
-
-/// The member of a signal's `refs` that names the principal who had it published.
-pub const ON_BEHALF_OF: &str = "onBehalfOf";
-
-/// The principal on whose behalf `signal` was published, if its publisher names one.
-pub fn on_behalf_of(signal: &Signal) -> Option<Principal> {
-    Principal::try_from(signal.refs.get(ON_BEHALF_OF)?.as_str()?.to_owned()).ok()
-}
 
 /// The publication of one broadcast.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

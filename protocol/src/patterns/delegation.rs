@@ -18,7 +18,6 @@ pub use labels::{DelegationLabel, DelegationTimer, RequestKey, Timeouts};
 
 use super::{
     AuctionView, EventKind, OutgoingSignal, Pattern, TimerAt, WorkPhase,
-    broadcast::ON_BEHALF_OF,
     contract_net::{Auction, ContractNet, record::AwardRecord},
     ownership::TaskOwnership,
     turn,
@@ -30,7 +29,7 @@ use crate::{
     message::{AwardAccept, MessageKind, Payload},
     principal::Principal,
     problem::Reason,
-    signal::{PARENT_TASK, SignalType},
+    signal::{ON_BEHALF_OF, PARENT_TASK, SignalType},
     task::{Status, TaskState},
 };
 use award_answer::AwardRefusal;

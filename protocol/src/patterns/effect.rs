@@ -324,6 +324,8 @@ impl OutgoingSignal {
             id,
             kind: self.kind,
             from,
+            by: None,
+            root: None,
             subject: self.subject,
             task_id,
             capability: self.capability,

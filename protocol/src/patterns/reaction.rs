@@ -41,7 +41,7 @@ pub struct Reaction {
 }
 
 impl Reaction {
-    /// `me` reacts to `signal`.
+    /// `me` reacts to `signal`, on behalf of the principal that it comes from.
     pub fn new(me: AgentId, signal: SignalRecord, timeouts: Timeouts) -> Self {
         let spec = TaskSpec {
             task_id: name(&signal.signal),
@@ -53,7 +53,7 @@ impl Reaction {
             accepted_modes: Vec::new(),
             path: Vec::new(),
             parent: None,
-            root: Principal::Agent(me.clone()),
+            root: signal.signal.acts_for().unwrap_or_else(|| Principal::Agent(me.clone())),
             contact: None,
         };
         let mut ownership = TaskOwnership::new(spec, None);
@@ -118,7 +118,8 @@ impl Reaction {
 
 /// The id of the inner delegation's task, derived from `signal`. No visible task has it.
 fn name(signal: &Signal) -> TaskId {
-    let digest = Digest::of(format!("{}|{}", signal.from, signal.id).as_bytes()).to_string();
+    let by = signal.by.as_ref().map(|by| format!("{by}|")).unwrap_or_default();
+    let digest = Digest::of(format!("{by}{}|{}", signal.from, signal.id).as_bytes()).to_string();
     TaskId::parse(&format!("signal-{}", &digest[..20]))
         .unwrap_or_else(|_| unreachable!("hexadecimal digits make an id"))
 }
@@ -130,6 +131,10 @@ impl Pattern for Reaction {
     const NAME: &'static str = "reaction";
     const OPENED_BY: &'static [MessageKind] = &[];
     const RECEIVES: &'static [MessageKind] = Delegation::RECEIVES;
+
+    fn acts_for(&self) -> Option<Principal> {
+        self.signal.signal.acts_for()
+    }
 
     fn on(&mut self, event: &ReactionEvent) -> Vec<ReactionEffect> {
         let mut event = event.clone();

@@ -77,6 +77,8 @@ pub enum MembershipEvent {
         incarnation: u64,
         /// Its base URL.
         endpoint: String,
+        /// How many tasks it does at once.
+        max_parallel: u32,
     },
     /// An agent left.
     Left {
@@ -97,8 +99,12 @@ impl MembershipEvent {
     }
 
     pub(super) fn joined(row: &AgentRow) -> Self {
-        let (id, endpoint) = (row.card.agent_id.clone(), row.card.endpoint.clone());
-        Self::Joined { id, incarnation: row.incarnation, endpoint }
+        Self::Joined {
+            id: row.card.agent_id.clone(),
+            incarnation: row.incarnation,
+            endpoint: row.card.endpoint.clone(),
+            max_parallel: row.card.terms.max_parallel,
+        }
     }
 
     pub(super) fn left(row: &AgentRow, reason: Departure) -> Self {

@@ -4,7 +4,7 @@ use crate::directory::{AgentRow, DirectoryChange, MembershipEvent};
 use blackboard::store::{Batch, Error, Filter, Key, Lane, Record, SharedStore, Write};
 use protocol::{
     ids::AgentId,
-    signal::{Signal, SignalType},
+    signal::{MAX_PARALLEL, Signal, SignalType},
     time::WallTime,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -110,7 +110,8 @@ pub(super) async fn delete_signal(store: &SharedStore, signal: &Signal) -> Resul
 fn signal(event: &MembershipEvent, at: WallTime) -> Result<Signal, Error> {
     let mut refs = Map::new();
     let (kind, id, incarnation) = match event {
-        MembershipEvent::Joined { id, incarnation, endpoint } => {
+        MembershipEvent::Joined { id, incarnation, endpoint, max_parallel } => {
+            refs.insert(MAX_PARALLEL.into(), Value::from(*max_parallel));
             refs.insert("endpoint".into(), Value::from(endpoint.as_str()));
             (SignalType::agent_joined(), id, *incarnation)
         }
@@ -122,5 +123,16 @@ fn signal(event: &MembershipEvent, at: WallTime) -> Result<Signal, Error> {
     refs.insert("incarnation".into(), Value::from(incarnation));
     let from = AgentId::parse(OWNER).map_err(|error| Error::Refused(error.to_string()))?;
     let (name, subject) = (format!("{kind}:{id}:{incarnation}"), Some(id.to_string()));
-    Ok(Signal { id: name, kind, from, subject, task_id: None, capability: None, refs, at })
+    Ok(Signal {
+        id: name,
+        kind,
+        from,
+        by: None,
+        root: None,
+        subject,
+        task_id: None,
+        capability: None,
+        refs,
+        at,
+    })
 }

@@ -85,6 +85,7 @@ pub(crate) fn setup(
         telemetry: Default::default(),
         grpc: None,
         callers: Vec::new(),
+        tokens: Default::default(),
         gauge: None,
     })
 }
@@ -102,6 +103,7 @@ pub(crate) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<AgentSpec>
         brain,
         port: None,
         pending_card: None,
+        access: Default::default(),
     })
 }
 

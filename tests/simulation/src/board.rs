@@ -146,7 +146,7 @@ impl SimulatedBoard {
                     let stands = claim_writes::find_claim(&self.store, task)?;
                     let own = stands
                         .as_ref()
-                        .filter(|stands| stands.row.state == ClaimState::Held && stands.row.holder == *me);
+                        .filter(|stands| stands.row.state == ClaimState::Held && stands.row.by == by);
                     Ok(match own {
                         Some(own) => EventKind::Claimed { holder: me.clone(), epoch: own.epoch() },
                         None => EventKind::ClaimLost { holder: stands.map(|stands| stands.row.holder) },
@@ -169,7 +169,7 @@ impl SimulatedBoard {
                 let claim = claim_writes::find_claim(&self.store, task)?;
                 let is_confirmed = claim.is_some_and(|claim| {
                     let has_ended = matches!(claim.row.state, ClaimState::Completed | ClaimState::Failed);
-                    has_ended && claim.row.holder == doer && claim.epoch() == epoch
+                    has_ended && claim.row.by == Principal::Agent(doer.clone()) && claim.epoch() == epoch
                 });
                 Ok(match is_confirmed {
                     true => EventKind::ClaimEnded { epoch },

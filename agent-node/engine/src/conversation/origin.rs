@@ -58,8 +58,11 @@ pub struct OpeningMessage {
 pub struct OpeningSignal {
     /// Its id.
     pub id: String,
-    /// The first publisher.
+    /// The publisher's name for itself: a label.
     pub from: AgentId,
+    /// The first publisher; `None` in a record of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Principal>,
 }
 
 impl OpeningMessage {

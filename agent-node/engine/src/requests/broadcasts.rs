@@ -49,21 +49,38 @@ impl Agent {
             self.counts.duplicates += 1;
             return Ok(());
         }
+        let mut offer = offer;
+        offer.task_id = Some(self.id_among_agents(&spec.task_id, &message.by, cx)?);
         let pattern = Offer::new(self.me.clone(), offer, self.config.limits.message_life()).into();
         self.begin_for(message, pattern, Some((spec, asked, None)), reply, cx)
     }
 
     /// Refuses a broadcast whose signal this node's limits do not allow. A board in another process may have a lower limit
     /// and refuses it itself.
-    pub(crate) fn check_announcement(&self, broadcast: &Broadcast, cx: &Context<'_>) -> Result<(), Problem> {
+    pub(crate) fn check_announcement(
+        &self,
+        broadcast: &Broadcast,
+        by: &Principal,
+        cx: &Context<'_>,
+    ) -> Result<(), Problem> {
         let signal = broadcast.announcement();
-        if signal.kind.is_registrys() {
-            let message = format!("payload.signal: only the registry publishes {}", signal.kind);
+        let why = if signal.kind.is_registrys() {
+            Some("only the registry publishes")
+        } else if signal.kind.is_lifecycle() && !by.is_of_mesh() {
+            Some(
+                "only the mesh publishes task.*, agent.* and artifact.*, offers (task.available) aside, so not",
+            )
+        } else {
+            None
+        };
+        if let Some(why) = why {
+            let message = format!("payload.signal: {why} {}", signal.kind);
             return Err(Problem::new(Reason::Forbidden, message).with("field", "payload.signal"));
         }
         let conversation = ConversationId::parse(SOME_CONVERSATION).map_err(internal)?;
         let id = EffectId { agent: self.me.clone(), conversation, step: 1, index: 0 };
         let mut signal = signal.clone().signed(id.to_string(), self.me.clone(), cx.wall());
+        signal.root = Some(by.clone()).filter(|_| signal.kind == SignalType::task_available());
         let trace = TraceContext { trace_id: 1, span_id: 1, sampled: true, state: None };
         signal.refs.entry(TRACEPARENT).or_insert_with(|| trace.to_string().into());
         let (bytes, most) =

@@ -13,7 +13,7 @@ use crate::{
 };
 use protocol::{
     envelope::Envelope,
-    ids::{ConversationId, Digest, TaskId},
+    ids::{AgentId, ConversationId, Digest, TaskId},
     message::Payload,
     principal::Principal,
     problem::{Problem, Reason},
@@ -21,6 +21,28 @@ use protocol::{
 use store_types::{Batch, Key, Lane, Write};
 
 impl Agent {
+    /// The id of a task of `owner` in messages to agents and on the board: its own, unless another user has a task of the same
+    /// id here. Both are tasks of this agent there.
+    pub(crate) fn id_among_agents(
+        &self,
+        task: &TaskId,
+        owner: &Principal,
+        cx: &Context<'_>,
+    ) -> Result<TaskId, Problem> {
+        let is_other_user = |other: &Principal| other != owner && !other.is_of_mesh();
+        if owner.is_of_mesh() {
+            return Ok(task.clone());
+        }
+        let first = Principal::Agent(AgentId::parse("0").map_err(internal)?);
+        let open = self.tasks.range((task.clone(), first)..).map(|((id, owner), _)| (id, owner));
+        let is_open = open.take_while(|(id, _)| *id == task).any(|(_, owner)| is_other_user(owner));
+        if !is_open && !tasks::owners(cx.store, &self.me, task)?.iter().any(is_other_user) {
+            return Ok(task.clone());
+        }
+        let digest = Digest::of(format!("{owner}|{task}").as_bytes()).to_string();
+        TaskId::parse(&format!("task-{}", &digest[..20])).map_err(internal)
+    }
+
     /// Answers a request whose task id is known: the same request is a duplicate, another one is refused. Returns whether it
     /// was answered.
     pub(crate) fn answer_if_known_task(

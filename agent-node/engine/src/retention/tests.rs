@@ -216,7 +216,7 @@ fn reaction_receipts_are_deleted_with_the_journals_and_tombstones_after_the_dedu
         for (name, hours) in [("c1", 0), ("c2", 20)] {
             let id = conversation(name);
             let at = WallTime(hours * HOUR);
-            let reaction = ReactionReceipt { from: me(), conversation_id: id.clone(), at };
+            let reaction = ReactionReceipt { by: None, conversation_id: id.clone(), at };
             let tombstone = serde_json::to_vec(&Tombstone { epoch: 1, at }).unwrap();
             let task = TaskId::parse(name).unwrap();
             let put = |key: Key, bytes: Vec<u8>| {

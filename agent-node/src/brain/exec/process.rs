@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus, process::Stdio};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
-const INHERITED: [&str; 3] = ["PATH", "HOME", "LANG"];
+const INHERITED: [&str; 2] = ["PATH", "LANG"];
 
 pub(super) struct BrainProcess {
     process: tokio::process::Child,
@@ -15,7 +15,8 @@ pub(super) struct BrainProcess {
 
 impl BrainProcess {
     /// Starts the command for a turn. The trace goes into the variables that OpenTelemetry defines, so that spans of the brain
-    /// are children of the turn's span. The task and its epoch are in variables, too.
+    /// are children of the turn's span. The task, its epoch and the brain's access to the mesh are in variables, too. No secret of
+    /// the mesh is.
     pub(super) fn start(exec: &ExecBrain, turn: &TurnRequest) -> Result<Self, BrainError> {
         let (program, args) = exec
             .command
@@ -23,7 +24,8 @@ impl BrainProcess {
             .ok_or_else(|| BrainError::NotStarted { what: "the command is empty".into(), source: None })?;
         let failed = |source: io::Error| {
             let at = exec.dir.as_ref().map(|dir| format!(" in {}", dir.display())).unwrap_or_default();
-            BrainError::NotStarted { what: format!("{program}{at}: {source}"), source: Some(source) }
+            let as_user = exec.user.as_ref().map(|user| format!(" as {}", user.name)).unwrap_or_default();
+            BrainError::NotStarted { what: format!("{program}{at}{as_user}: {source}"), source: Some(source) }
         };
         let mut command = match program.as_str() {
             "mesh" => match &exec.mesh {
@@ -39,6 +41,8 @@ impl BrainProcess {
         };
         command.args(args).env_clear();
         command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        command.envs(exec.home.iter().flat_map(|home| [("HOME", home), ("TMPDIR", home)]));
+        command.envs(exec.access.get().into_iter().flat_map(|access| access.variables()));
         if let TurnSubject::Task { task_id, .. } = &turn.prompt.about {
             command.env("MESH_TASK_ID", task_id.as_str());
             command.envs(turn.prompt.epoch.map(|epoch| ("MESH_EPOCH", epoch.to_string())));
@@ -50,6 +54,10 @@ impl BrainProcess {
         command.envs(&exec.env);
         if let Some(dir) = &exec.dir {
             command.current_dir(dir);
+        }
+        if let Some(user) = &exec.user {
+            // The standard library drops the supplementary groups of root, too.
+            command.uid(user.uid).gid(user.gid);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);

@@ -5,6 +5,7 @@ use super::{
     identity::{PresentedCredentials, credential_required},
     origin,
     stream_limit::StreamPermit,
+    tokens,
 };
 use bytes::Bytes;
 use futures_util::Stream;
@@ -75,7 +76,9 @@ impl Edge {
             hosts: &[credentials.authority],
         };
         let found = self.config().auth.user(&presented, local)?;
-        found.ok_or_else(credential_required)
+        let found = found.ok_or_else(credential_required)?;
+        tokens::check_reach(&found, "POST", "gRPC")?;
+        Ok(found)
     }
 
     /// A permit for one more stream of `reader`, or 429.

@@ -1,6 +1,11 @@
 //! Authenticates the sender of a request: the agent that signed it, a user with a credential, or the user of this machine.
 
-use super::{callers::Callers, local_callers::LocalCallers, origin};
+use super::{
+    callers::Callers,
+    local_callers::LocalCallers,
+    origin,
+    tokens::{self, IssuedTokens},
+};
 use crate::http::headers;
 use actix_web::{
     dev::ServiceRequest,
@@ -32,6 +37,7 @@ pub struct Auth {
     metrics_callers: LocalCallers,
     hosts: Arc<[String]>,
     callers: Callers,
+    tokens: IssuedTokens,
     serves: Arc<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
@@ -44,6 +50,7 @@ impl Auth {
             metrics_callers: LocalCallers::default(),
             hosts: Arc::default(),
             callers: Callers::default(),
+            tokens: IssuedTokens::default(),
             serves: Arc::new(serves),
         }
     }
@@ -56,6 +63,7 @@ impl Auth {
             metrics_callers: LocalCallers::default(),
             hosts: Arc::default(),
             callers: Callers::default(),
+            tokens: IssuedTokens::default(),
             serves: Arc::new(|_| false),
         }
     }
@@ -78,13 +86,16 @@ impl Auth {
         Self { hosts: hosts.into(), ..self }
     }
 
-    /// The user that these credentials prove; without a credential `local`, if the call comes from this machine and
+    /// The user, or the brain of this node, that these credentials prove; without a credential `local`, if the call comes from this machine and
     /// addresses no agent's host name.
     pub(super) fn user(
         &self,
         presented: &PresentedCredentials<'_>,
         local: &Principal,
     ) -> Result<Option<Principal>, Problem> {
+        if let Some(principal) = self.tokens.principal(presented.authorization)? {
+            return Ok(Some(principal));
+        }
         if let Some(user) = self.callers.authenticate(presented.key, presented.authorization)? {
             return Ok(Some(user));
         }
@@ -93,6 +104,12 @@ impl Auth {
         }
         presented.hosts.iter().try_for_each(|host| origin::check_user_host(host, &self.hosts))?;
         Ok(Some(local.clone()))
+    }
+
+    /// Accepts the tokens that the mesh has made.
+    #[must_use]
+    pub fn with_tokens(self, tokens: IssuedTokens) -> Self {
+        Self { tokens, ..self }
     }
 
     /// Accepts the credentials of these users.
@@ -163,6 +180,7 @@ pub(super) fn authenticate(
             found => found?,
         };
         let found = found.or_else(|| is_public.then(|| user.clone())).ok_or_else(credential_required)?;
+        tokens::check_reach(&found, request.method().as_str(), request.path())?;
         return Ok(AuthenticatedSender { principal: found, digest: None });
     }
     let Some(verifier) = &auth.verifier else {
@@ -191,7 +209,7 @@ pub(super) fn authenticate(
     if !(auth.serves)(&recipient) {
         return Err(unauthenticated("signed for a recipient that is not here"));
     }
-    Ok(AuthenticatedSender { principal: Principal::Agent(agent), digest: Some(digest) })
+    Ok(AuthenticatedSender { principal: Principal::of_signer(agent), digest: Some(digest) })
 }
 
 /// A header's value; several lines are joined (RFC 9421 §2.1). Fails if it is not ASCII.

@@ -10,6 +10,14 @@ use protocol::{
 };
 use serde_json::json;
 
+/// Whose content it is: a brain's is its agent's.
+fn owner(by: &Principal) -> Principal {
+    match by {
+        Principal::Brain(agent) => Principal::Agent(agent.clone()),
+        Principal::Agent(_) | Principal::User(_) | Principal::Service(_) => by.clone(),
+    }
+}
+
 /// Stores the body at the port's agent; answers with its digest.
 pub async fn put(
     request: HttpRequest,
@@ -25,7 +33,7 @@ pub async fn put(
         request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let bytes = body.len();
     let now = node.clock.wall();
-    let digest = artifacts::put(local.store.as_ref(), &local.id, &by, now, media_type, body)
+    let digest = artifacts::put(local.store.as_ref(), &local.id, &owner(&by), now, media_type, body)
         .await
         .map_err(Problem::from)?;
     Ok(HttpResponse::Created().json(json!({ "sha256": digest, "bytes": bytes })))
@@ -41,7 +49,7 @@ pub async fn get(
     let digest =
         Digest::parse(&path).map_err(|error| Problem::new(Reason::InvalidField, error.to_string()))?;
     for local in node.agents_in_lookup_order(&request) {
-        match artifacts::read(local.store.as_ref(), &local.id, &digest, &by) {
+        match artifacts::read(local.store.as_ref(), &local.id, &digest, &owner(&by)) {
             Ok(stored) => {
                 let named = stored.media_type.filter(|named| header::HeaderValue::from_str(named).is_ok());
                 let media_type = named.unwrap_or_else(|| "application/octet-stream".to_owned());

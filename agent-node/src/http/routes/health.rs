@@ -6,7 +6,9 @@ use blackboard::refusal::Refusal;
 use futures_util::future::join_all;
 use protocol::{
     a2a::limits::declared,
+    principal::Principal,
     problem::{Problem, Reason},
+    signal::sees_all,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -101,8 +103,16 @@ pub async fn ready(node: web::Data<NodeState>) -> HttpResponse {
     if body.ready { HttpResponse::Ok().json(body) } else { HttpResponse::ServiceUnavailable().json(body) }
 }
 
-/// Returns a snapshot of every actor, and the limits.
-pub async fn state(node: web::Data<NodeState>) -> HttpResponse {
+/// Returns the limits; to the user of this machine and to the mesh a snapshot of every actor, too. It names the conversations and
+/// readers of all principals, so no other user sees it.
+pub async fn state(node: web::Data<NodeState>, by: web::ReqData<Principal>) -> HttpResponse {
+    if !sees_all(&by) {
+        return HttpResponse::Ok().json(json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "limits": node.limits.as_ref(),
+            "a2aLimits": declared(&node.limits),
+        }));
+    }
     let mut agents = Map::new();
     for (id, local) in &node.agents {
         let snapshot = match tokio::time::timeout(node.ack(), local.actor.send(GetAgentSnapshot)).await {

@@ -12,15 +12,20 @@ fn outcome<T: std::fmt::Debug>(result: Result<T, protocol::problem::Problem>) ->
     }
 }
 
+/// An offer of the task `t-1`.
+fn offer(id: &str, text: &str) -> Signal {
+    Signal { task_id: Some(own_task("t-1").task_id), ..signal(id, "task.available", text) }
+}
+
 /// Makes every kind of call to `board` and returns the outcomes, without remaining times.
 async fn call_outcomes(board: &Blackboard) -> Vec<String> {
     let by = Principal::local_user();
     let (task, holder) = (own_task("t-1"), AgentId::parse("b-1").unwrap());
     let lease = Duration::from_secs(60);
     let mut outcomes = vec![
-        outcome(board.publish(&by, signal("a", "task.available", "1")).await),
-        outcome(board.publish(&by, signal("a", "task.available", "1")).await),
-        outcome(board.publish(&by, signal("a", "task.available", "2")).await),
+        outcome(board.publish(&by, offer("a", "1")).await),
+        outcome(board.publish(&by, offer("a", "1")).await),
+        outcome(board.publish(&by, offer("a", "2")).await),
         outcome(board.publish(&by, signal("b", "agent.joined", "2")).await),
         outcome(board.publish(&by, signal("no id", "help.needed", "2")).await),
         outcome(board.publish(&by, signal("c", "help.needed", &"x".repeat(16 * 1024))).await),
@@ -85,6 +90,7 @@ async fn of_64_concurrent_claims_over_http_exactly_one_wins() {
     let TestServer { at, handle, .. } = test_server();
     let (board, by) = (remote(at), Principal::local_user());
     let (task, holder) = (own_task("t-1"), AgentId::parse("b-1").unwrap());
+    board.publish(&by, offer("a", "1")).await.unwrap();
     let outcomes = join_all((0..64).map(|_| board.claim(&by, &task, &holder, Duration::from_secs(9)))).await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
     assert!(outcomes.iter().flatten_err().all(|problem| problem.reason == Reason::AlreadyClaimed));

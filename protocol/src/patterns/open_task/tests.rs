@@ -23,6 +23,8 @@ fn offer() -> Signal {
         id: "s-1".into(),
         kind: SignalType::task_available(),
         from: id("planner"),
+        by: None,
+        root: None,
         subject: None,
         task_id: Some(TaskId::parse("t-1").unwrap()),
         capability: None,

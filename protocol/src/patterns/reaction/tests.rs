@@ -16,6 +16,8 @@ fn posted() -> SignalRecord {
         id: "s-1".into(),
         kind: SignalType::artifact_produced(),
         from: AgentId::parse("builder").unwrap(),
+        by: None,
+        root: None,
         subject: Some("a.rs".into()),
         task_id: Some(TaskId::parse("t-1").unwrap()),
         capability: None,
@@ -27,6 +29,17 @@ fn posted() -> SignalRecord {
 
 fn reaction() -> Reaction {
     Reaction::new(AgentId::parse("watcher").unwrap(), posted(), Timeouts::default())
+}
+
+#[test]
+fn a_reaction_to_a_signal_of_an_earlier_version_acts_for_the_agent() {
+    let root = |reaction: &Reaction| {
+        serde_json::to_value(reaction).unwrap().to_string().contains("\"root\":\"agent:watcher\"")
+    };
+    assert!(root(&reaction()));
+    let mut signed = posted();
+    signed.signal.by = Some(Principal::Agent(AgentId::parse("builder").unwrap()));
+    assert!(!root(&Reaction::new(AgentId::parse("watcher").unwrap(), signed, Timeouts::default())));
 }
 
 fn event(what: What) -> ReactionEvent {

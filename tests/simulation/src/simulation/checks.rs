@@ -13,7 +13,7 @@ use engine::{
 use protocol::{
     ids::{AgentId, Digest, EffectId},
     limits::Limits,
-    patterns::{AnyLabel, Effect, EventKind, broadcast, delegation::DelegationLabel, reaction},
+    patterns::{AnyLabel, Effect, EventKind, delegation::DelegationLabel, reaction},
     principal::Principal,
     signal::{Cursor, Signal, SignalType, publisher},
     task::{OpenTaskKey, TaskState},
@@ -371,7 +371,7 @@ impl Simulation {
             for record in &questions {
                 let signal = &record.signal;
                 let can_answer = |capability| node.config.card.support(capability) > 0.0;
-                let is_relayed = broadcast::on_behalf_of(signal).is_some();
+                let is_relayed = signal.on_behalf_of().is_some();
                 let concerns = record.revision > first
                     && (signal.from != node.id || is_relayed)
                     && signal.capability.as_ref().is_none_or(can_answer)

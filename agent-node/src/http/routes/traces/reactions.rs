@@ -194,16 +194,15 @@ async fn here(
 ) -> Result<TracePart, Problem> {
     let mut part = TracePart::default();
     for under in under {
-        for conversation in conversations_opened_by(node, local, trace, *under, by)? {
+        for conversation in conversations_opened_by(local, trace, *under, by)? {
             part.add(collect(node, local, conversation, depth).await?);
         }
     }
     Ok(part)
 }
 
-/// The conversations of `local` that signals of `by` opened. A publisher's name that is no agent's id is a user's label.
+/// The conversations of `local` that signals of `by` opened.
 fn conversations_opened_by(
-    node: &NodeState,
     local: &HostedAgent,
     trace: u128,
     under: Option<u64>,
@@ -211,16 +210,11 @@ fn conversations_opened_by(
 ) -> Result<Vec<ConversationId>, Problem> {
     let receipts =
         local.store.read(&keys::reactions(&local.id, trace, under), 0, MAX_SIGNALS).map_err(Problem::from)?;
-    let is_agent = |from: &AgentId| node.agents.contains_key(from) || node.peers.knows(from);
     let mut conversations = Vec::new();
     for record in receipts {
         let receipt: ReactionReceipt = serde_json::from_slice(&record.value)
             .map_err(|error| Problem::new(Reason::Internal, format!("a record can't be read: {error}")))?;
-        let is_publisher = match by {
-            Principal::Agent(agent) => *agent == receipt.from,
-            Principal::User(_) => *by == Principal::local_user() && !is_agent(&receipt.from),
-        };
-        if is_publisher {
+        if receipt.by.as_ref() == Some(by) {
             conversations.push(receipt.conversation_id);
         }
     }

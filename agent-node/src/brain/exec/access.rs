@@ -1,0 +1,46 @@
+//! A brain's access to the mesh: a token that is good at its own node only.
+
+use crate::http::edge::tokens::{BRAIN_PREFIX, random_token};
+use protocol::ids::Digest;
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+/// The address of its node, and a token for it. A new one is made at each start of the node.
+#[derive(Clone)]
+pub struct BrainAccess {
+    url: String,
+    token: String,
+}
+
+/// The access of one agent's brain, set when the node listens.
+pub type BrainAccessCell = Arc<OnceLock<BrainAccess>>;
+
+/// The variable with the address of the brain's node.
+pub const NODE_URL: &str = "MESH_NODE_URL";
+/// The variable with the brain's token.
+pub const BRAIN_TOKEN: &str = "MESH_BRAIN_TOKEN";
+
+impl BrainAccess {
+    /// A new token for the node at `url`.
+    pub fn new(url: String) -> Self {
+        Self { url, token: random_token(BRAIN_PREFIX) }
+    }
+
+    /// The digest of the token, by which the node recognises it.
+    pub fn digest(&self) -> Digest {
+        Digest::of(self.token.as_bytes())
+    }
+
+    /// The variables in which the brain finds it.
+    pub(super) fn variables(&self) -> [(&'static str, &str); 2] {
+        [(NODE_URL, &self.url), (BRAIN_TOKEN, &self.token)]
+    }
+}
+
+impl fmt::Debug for BrainAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BrainAccess").field("url", &self.url).finish_non_exhaustive()
+    }
+}
