@@ -28,6 +28,8 @@ mod scenarios {
     mod health;
     mod http;
     mod large_results;
+    mod llm;
+    mod llm_tools;
     mod messages;
     mod metrics;
     mod person_token;

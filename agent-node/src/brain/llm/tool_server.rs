@@ -64,7 +64,7 @@ const START: Duration = Duration::from_secs(60);
 
 /// Why a server can't be used.
 #[derive(Debug, thiserror::Error)]
-#[error("the tool server {server}: {message}")]
+#[error("the tool server {server} {message}")]
 pub(super) struct ToolServerError {
     server: String,
     message: String,
@@ -206,7 +206,12 @@ impl ToolServer {
                     let (Ok(name), Ok(mut value)) =
                         (HeaderName::try_from(name), HeaderValue::try_from(value.expose()))
                     else {
-                        return Err(self.error(format!("the header {name:?} is none of HTTP"), false));
+                        return Err(self.error(
+                            format!(
+                                "can't get the header {name:?}: its name or value is not allowed in HTTP"
+                            ),
+                            false,
+                        ));
                     };
                     value.set_sensitive(true);
                     custom.insert(name, value);
