@@ -11,6 +11,7 @@ mod loader;
 mod mesh;
 mod schema;
 mod text;
+mod tokens;
 mod type_names;
 mod unknown_keys;
 mod variables;
@@ -21,7 +22,7 @@ pub use mesh::{MeshConfig, TimingPreset};
 pub use schema::schema;
 
 use crate::brain::{
-    Brain, BrainError,
+    AgentBounds, Brain, BrainError,
     a2a::A2aBrainConfig,
     echo::EchoBrain,
     exec::{BrainRights, ExecBrain},
@@ -58,6 +59,8 @@ pub struct Team {
 pub struct AgentDefinition {
     /// Its id.
     pub id: AgentId,
+    /// How long its brain may think, and what its work on one task may use.
+    pub bounds: AgentBounds,
     /// One sentence for people.
     pub description: String,
     /// Its skills.

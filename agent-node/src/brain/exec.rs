@@ -6,7 +6,7 @@ pub mod private_dir;
 mod process;
 mod stdio;
 
-use super::{Brain, BrainError, TurnFuture, TurnRequest, json_lines::BrainLine};
+use super::{Brain, BrainError, TurnFuture, TurnHandle, TurnRequest, json_lines::BrainLine};
 use access::BrainAccessCell;
 use os_user::OsUser;
 use process::BrainProcess;
@@ -15,7 +15,6 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use stdio::{StderrTail, StdoutParser};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    sync::mpsc,
     time::Instant,
 };
 
@@ -75,9 +74,9 @@ impl ExecBrain {
 }
 
 impl Brain for ExecBrain {
-    fn think(&self, request: TurnRequest, report: mpsc::Sender<Progress>) -> TurnFuture {
+    fn think(&self, request: TurnRequest, turn: TurnHandle) -> TurnFuture {
         let exec = self.clone();
-        Box::pin(async move { exec.run(&request, &report).await })
+        Box::pin(async move { exec.run(&request, &turn).await })
     }
 
     fn name(&self) -> &'static str {
@@ -86,11 +85,7 @@ impl Brain for ExecBrain {
 }
 
 impl ExecBrain {
-    async fn run(
-        &self,
-        request: &TurnRequest,
-        report: &mpsc::Sender<Progress>,
-    ) -> Result<TurnEnd, BrainError> {
+    async fn run(&self, request: &TurnRequest, report: &TurnHandle) -> Result<TurnEnd, BrainError> {
         let not_serializable =
             |error: serde_json::Error| BrainError::NotStarted { what: error.to_string(), source: None };
         let mut question = serde_json::to_vec(request).map_err(not_serializable)?;
@@ -167,12 +162,7 @@ struct ExecTurnState {
 }
 
 impl ExecTurnState {
-    async fn apply(
-        &mut self,
-        number: u64,
-        line: BrainLine,
-        report: &mpsc::Sender<Progress>,
-    ) -> Result<(), BrainError> {
+    async fn apply(&mut self, number: u64, line: BrainLine, report: &TurnHandle) -> Result<(), BrainError> {
         if self.end.is_some() {
             let problem = "comes after the end of the turn".to_owned();
             return Err(BrainError::InvalidLine { line: number, problem });
@@ -183,7 +173,7 @@ impl ExecTurnState {
                 self.is_waiting |= super::json_lines::expects_answer(&progress);
                 self.has_artifact |= matches!(progress, Progress::Artifact { .. });
                 // The end of the turn counts even if the receiver is closed.
-                let _ = report.send(progress).await;
+                report.send(progress).await;
             }
         }
         Ok(())

@@ -34,13 +34,17 @@ impl BrainLine {
             Self::End(TurnEnd::Failed { reason }) => json!({ "type": "failed", "reason": reason }),
             Self::End(TurnEnd::Rejected { reason }) => json!({ "type": "rejected", "reason": reason }),
             Self::End(TurnEnd::Message { text }) => json!({ "type": "message", "text": text }),
+            Self::End(TurnEnd::Pause { after_ms, reason }) => {
+                json!({ "type": "pause", "afterMs": after_ms, "reason": reason })
+            }
             Self::End(TurnEnd::Waiting) => return None,
         };
         Some(value.to_string())
     }
 }
 
-const TYPES: &str = "status, artifact, signal, help, delegate, question, done, message, failed, rejected";
+const TYPES: &str = "status, artifact, signal, help, delegate, question, checkpoint, usage, log, done, message, failed, \
+                     rejected, pause";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", tag = "type")]
@@ -56,6 +60,11 @@ enum EndLine {
         reason: String,
     },
     Rejected {
+        reason: String,
+    },
+    #[serde(rename_all = "camelCase")]
+    Pause {
+        after_ms: u64,
         reason: String,
     },
 }
@@ -130,21 +139,21 @@ pub fn from_value(value: Value) -> Result<BrainLine, String> {
     let kind = kind.ok_or_else(|| format!("is no object with a \"type\" ({TYPES})"))?;
     let wrong = |error: serde_json::Error| format!("{kind:?}: {error}");
     match kind.as_str() {
-        "done" | "message" | "failed" | "rejected" => {
+        "done" | "message" | "failed" | "rejected" | "pause" => {
             Ok(BrainLine::End(match serde_json::from_value(value).map_err(wrong)? {
                 EndLine::Done { message } => TurnEnd::Done { message },
                 EndLine::Message { text } => TurnEnd::Message { text },
                 EndLine::Failed { reason } => TurnEnd::Failed { reason },
                 EndLine::Rejected { reason } => TurnEnd::Rejected { reason },
+                EndLine::Pause { after_ms, reason } => TurnEnd::Pause { after_ms, reason },
             }))
         }
         "artifact" if value.get("artifact").is_none() => {
             let short: ShortArtifact = serde_json::from_value(value).map_err(wrong)?;
             short.into_progress().and_then(validate).map(BrainLine::Progress)
         }
-        "status" | "artifact" | "signal" | "help" | "delegate" | "question" => {
-            validate(serde_json::from_value(value).map_err(wrong)?).map(BrainLine::Progress)
-        }
+        "status" | "artifact" | "signal" | "help" | "delegate" | "question" | "checkpoint" | "usage"
+        | "log" => validate(serde_json::from_value(value).map_err(wrong)?).map(BrainLine::Progress),
         _ => Err(format!("unknown type {:?}; known are {TYPES}", beginning(kind.as_bytes()))),
     }
 }
@@ -176,19 +185,27 @@ fn validate(progress: Progress) -> Result<Progress, String> {
             }
             Ok(progress)
         }
+        Progress::Question(question) => question.validate().map(|()| progress),
         Progress::Signal { .. }
         | Progress::Status { .. }
         | Progress::Help { .. }
         | Progress::Delegate { .. }
-        | Progress::Question { .. } => Ok(progress),
+        | Progress::Checkpoint(_)
+        | Progress::Usage(_)
+        | Progress::Log { .. } => Ok(progress),
     }
 }
 
 /// Whether a report expects an answer in a later turn.
 pub fn expects_answer(progress: &Progress) -> bool {
     match progress {
-        Progress::Help { .. } | Progress::Delegate { .. } | Progress::Question { .. } => true,
-        Progress::Status { .. } | Progress::Artifact { .. } | Progress::Signal { .. } => false,
+        Progress::Help { .. } | Progress::Delegate { .. } | Progress::Question(_) => true,
+        Progress::Status { .. }
+        | Progress::Artifact { .. }
+        | Progress::Signal { .. }
+        | Progress::Checkpoint(_)
+        | Progress::Usage(_)
+        | Progress::Log { .. } => false,
     }
 }
 

@@ -48,7 +48,7 @@ impl Offer {
     fn end(&mut self, state: TaskState, message: Option<String>) -> Outcome {
         self.has_ended = true;
         self.results.clear();
-        Outcome::new(Status { state, message })
+        Outcome::new(Status { message, ..Status::of(state) })
     }
 
     /// Keeps a result until the board has confirmed it. While it asks about one result of a doer, further ones are dropped.

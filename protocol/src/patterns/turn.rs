@@ -5,8 +5,11 @@ use crate::{
     artifact::Artifact,
     ids::{Address, AgentId, Capability, TaskId},
     message::Epoch,
+    question::{Decision, Question},
     signal::{SignalRecord, SignalType},
+    task::PastTask,
     time::WallTime,
+    usage::{ModelUsage, RemainingBudget, Usage},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -26,12 +29,47 @@ pub struct Prompt {
     /// What this brain produced in earlier turns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub produced: Vec<Artifact>,
-    /// The results of the requests of the previous turn, in the order of the requests.
+    /// The results of all requests of earlier turns of the task, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<RequestResult>,
-    /// The owner's newest message as an A2A client sent it, with all its parts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<Box<Message>>,
+    /// The owner's messages that no earlier turn was given, as an A2A client sent them, with all their parts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<Message>,
+    /// Earlier tasks of the same A2A context, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<PastTask>,
+    /// The checkpoints that count, of this turn and of earlier ones, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints: Vec<Value>,
+    /// What the task has used so far.
+    #[serde(default, skip_serializing_if = "Usage::is_none")]
+    pub used: Usage,
+    /// What is left of its bounds.
+    #[serde(default, skip_serializing_if = "RemainingBudget::is_default")]
+    pub remaining: RemainingBudget,
+}
+
+impl Prompt {
+    /// The prompt of turn number `turn` with nothing but its subject.
+    pub fn new(turn: u32, about: TurnSubject) -> Self {
+        Self {
+            turn,
+            epoch: None,
+            about,
+            produced: Vec::new(),
+            answers: Vec::new(),
+            messages: Vec::new(),
+            history: Vec::new(),
+            checkpoints: Vec::new(),
+            used: Usage::default(),
+            remaining: RemainingBudget::default(),
+        }
+    }
+
+    /// The answers that no earlier turn was given.
+    pub fn new_answers(&self) -> impl Iterator<Item = &RequestResult> {
+        self.answers.iter().filter(|answer| answer.for_turn == self.turn)
+    }
 }
 
 /// What a turn is about.
@@ -78,7 +116,7 @@ pub enum TurnSubject {
 }
 
 /// The result of a request of the brain.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestResult {
     /// The id the brain gave it.
@@ -96,7 +134,30 @@ pub struct RequestResult {
     /// The id of the delegated task at its doer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
+    /// The person's decision, if the answer is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
+    /// The values of a form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<Map<String, Value>>,
+    /// The first turn that is given it.
+    #[serde(default)]
+    pub for_turn: u32,
 }
+
+/// A note of a brain to itself. Once it is recorded, every later turn of the task is given it, also after a crash.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Checkpoint {
+    /// What is noted.
+    pub data: Value,
+    /// Whether it makes all earlier ones obsolete.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replace: bool,
+}
+
+/// The most bytes of all checkpoints of a task that count, as JSON; a turn with more fails.
+pub const MAX_CHECKPOINT_BYTES: usize = 8 << 20;
 
 /// What a brain reports while it thinks. `help`, `delegate` and `question` are taken up when the turn ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -167,15 +228,15 @@ pub enum Progress {
         artifacts: Vec<String>,
     },
     /// A question to the task's owner. The next turn gets the answer.
-    #[serde(rename_all = "camelCase")]
-    Question {
-        /// The brain's name for it.
-        id: String,
-        /// What is asked.
-        text: String,
-        /// Whether it asks for a credential. The answer never contains it; the owner only says that it is provided.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        auth: bool,
+    Question(Question),
+    /// A note to itself.
+    Checkpoint(Checkpoint),
+    /// What one call of a model has used.
+    Usage(ModelUsage),
+    /// A line for the node's log.
+    Log {
+        /// The line.
+        message: String,
     },
 }
 
@@ -206,4 +267,12 @@ pub enum TurnEnd {
     },
     /// It waits for the results of its requests.
     Waiting,
+    /// It goes on later with the same checkpoints. Until then it takes no place.
+    #[serde(rename_all = "camelCase")]
+    Pause {
+        /// After which time, milliseconds.
+        after_ms: u64,
+        /// Why.
+        reason: String,
+    },
 }

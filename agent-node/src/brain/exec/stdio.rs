@@ -77,7 +77,8 @@ impl StdoutParser {
             | TurnEnd::Failed { .. }
             | TurnEnd::Rejected { .. }
             | TurnEnd::Message { .. }
-            | TurnEnd::Waiting => end,
+            | TurnEnd::Waiting
+            | TurnEnd::Pause { .. } => end,
         }
     }
 

@@ -136,11 +136,11 @@ fn is_running(pid: &str) -> bool {
 #[tokio::test]
 async fn a_dropped_turn_kills_the_whole_process_group() {
     let brain = sh(r#"sleep 1000 & echo "{\"type\":\"status\",\"message\":\"$$ $!\"}"; wait; sleep 1000"#);
-    let (report, mut reports) = mpsc::channel(8);
+    let (report, mut reports) = TurnHandle::new(Default::default(), 8);
     let mut thinking = brain.think(first_turn("x"), report);
     let message = tokio::select! {
         end = &mut thinking => panic!("ended: {end:?}"),
-        report = reports.recv() => match report {
+        report = reports.recv() => match report.map(|report| report.progress) {
             Some(Progress::Status { message }) => message,
             other => panic!("{other:?}"),
         },
