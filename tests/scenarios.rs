@@ -29,6 +29,7 @@ mod scenarios {
     mod http;
     mod large_results;
     mod llm;
+    mod llm_durable;
     mod llm_tools;
     mod messages;
     mod metrics;

@@ -24,6 +24,8 @@ pub enum StubAnswer {
     Calls(&'static str, Vec<(String, String)>),
     /// Refuses with this status, these headers and this error: type, code, message.
     Refuses(u16, Vec<(&'static str, String)>, [&'static str; 3]),
+    /// Says this, a piece at a time with a pause before each.
+    Slowly(Duration, String),
     /// Begins to answer and breaks off.
     BreaksOff,
     /// Answers nothing but pings until the caller goes away.
@@ -214,6 +216,16 @@ fn answer(state: &web::Data<StubState>, request: StubRequest) -> HttpResponse {
                 true => json!({ "type": "error", "error": { "type": kind, "message": message }, "request_id": "req_1" }),
                 false => json!({ "error": { "message": message, "type": kind, "param": null, "code": code } }),
             });
+        }
+        StubAnswer::Slowly(pause, text) => {
+            let chunks = stream::iter(events(&text, &[])).then(move |chunk| {
+                let _ = &open;
+                async move {
+                    actix_web::rt::time::sleep(pause).await;
+                    Ok::<_, std::io::Error>(chunk)
+                }
+            });
+            return HttpResponse::Ok().content_type("text/event-stream").streaming(chunks);
         }
         StubAnswer::BreaksOff => {
             let mut begun: Vec<_> = events("This will never be whole.", &[]).into_iter().map(Ok).collect();

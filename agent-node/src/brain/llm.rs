@@ -18,21 +18,31 @@ mod tool_list;
 pub mod tool_server;
 mod transcript;
 
-use super::{Brain, BrainError, TurnFuture, TurnRequest, exec::BrainRights};
-use agent_loop::{AgentLoop, LoopAction, LoopEnd, LoopEvent, LoopLimits, LoopStart, LoopSubject};
+use super::{Brain, BrainError, TurnFuture, TurnHandle, TurnRequest, exec::BrainRights};
+use agent_loop::{AgentLoop, LoopAction, LoopBudget, LoopEnd, LoopEvent, LoopLimits, LoopStart, LoopSubject};
 use futures_util::{Stream, StreamExt, future::join_all, stream, stream::SelectAll};
 use http_model::HttpModel;
 use model::ModelClient;
 use output::OutputSchema;
 use protocol::{
+    bid::Cost,
     ids::Capability,
-    patterns::turn::{Progress, TurnEnd, TurnSubject},
+    patterns::turn::{Checkpoint, Progress, TurnEnd, TurnSubject},
+    question::{Question, QuestionKind},
+    usage::ModelUsage,
 };
 use provider::ModelConfig;
-use std::{collections::BTreeMap, pin::Pin, sync::Arc};
-use tokio::sync::mpsc;
+use serde::Deserialize;
+use serde_json::json;
+use std::{
+    collections::BTreeMap,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tool_list::tools_of;
 use tool_server::{ToolServer, ToolServerConfig};
+use transcript::TranscriptRecord;
 
 /// A brain with a model, as the configuration describes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,6 +71,13 @@ pub struct LlmBrain {
     servers: Arc<[ToolServer]>,
 }
 
+/// The longest time without a report, unless the agent's bounds say otherwise.
+const IDLE: Duration = Duration::from_secs(120);
+/// After this time what has arrived of an answer is reported, however little it is.
+const QUIET: Duration = Duration::from_secs(1);
+/// How long an agent waits for a tool server that can't be reached.
+const SERVER_PAUSE: Duration = Duration::from_secs(10);
+
 type LoopEvents = SelectAll<Pin<Box<dyn Stream<Item = LoopEvent> + Send>>>;
 
 impl LlmBrain {
@@ -81,31 +98,47 @@ impl LlmBrain {
         Ok(Self { models: models.collect(), servers: servers.collect(), config: Arc::new(config) })
     }
 
-    async fn turn(
-        &self,
-        request: TurnRequest,
-        report: mpsc::Sender<Progress>,
-    ) -> Result<TurnEnd, BrainError> {
+    async fn turn(&self, request: TurnRequest, turn: TurnHandle) -> Result<TurnEnd, BrainError> {
+        let records = match records(&request) {
+            Ok(records) => records,
+            Err(reason) => return Ok(TurnEnd::Failed { reason }),
+        };
         let offered = join_all(self.servers.iter().map(ToolServer::tools)).await;
         let mut servers = Vec::new();
         for (server, offered) in self.servers.iter().zip(offered) {
             match offered {
                 Ok(tools) => servers.push((server.config.clone(), tools)),
+                Err(error) if error.is_transient => return Ok(pause(SERVER_PAUSE, error.to_string())),
                 Err(error) => return Ok(TurnEnd::Failed { reason: error.to_string() }),
             }
         }
-        let (mut state, mut actions) = AgentLoop::begin(self.start(&request, &servers));
+        let (mut state, mut actions) = AgentLoop::begin(self.start(&request, records, &servers));
         let mut events = LoopEvents::new();
+        // An answer that comes slowly is reported well before `idle`. A call of a tool has a timeout of its own.
+        let idle = request.prompt.remaining.idle_ms.map_or(IDLE, Duration::from_millis);
+        let mut reported = Instant::now();
         loop {
             for action in actions {
-                if let Some(end) = self.perform(action, &mut events, &report).await {
+                reported = Instant::now();
+                if let Some(end) = self.perform(action, &mut events, &turn).await {
                     return Ok(end);
                 }
             }
-            let Some(event) = events.next().await else {
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = tokio::time::sleep(idle / 3), if state.runs_tools() => {
+                    turn.log("waits for a tool").await;
+                    actions = Vec::new();
+                    continue;
+                }
+            };
+            let Some(event) = event else {
                 return Err(BrainError::NoResult { stderr: String::new() });
             };
-            actions = state.on(event);
+            actions = state.on(event, &turn.remaining());
+            if actions.is_empty() && reported.elapsed() > (idle / 3).min(QUIET) {
+                actions = state.on(LoopEvent::Quiet, &turn.remaining());
+            }
         }
     }
 
@@ -113,6 +146,7 @@ impl LlmBrain {
     fn start(
         &self,
         request: &TurnRequest,
+        records: Vec<TranscriptRecord>,
         servers: &[(ToolServerConfig, Vec<rmcp::model::Tool>)],
     ) -> LoopStart {
         let (subject, capability, artifacts) = match &request.prompt.about {
@@ -144,7 +178,9 @@ impl LlmBrain {
             output,
             answers: request.prompt.answers.clone(),
             artifacts: mesh_tools::texts(known),
-            records: Vec::new(),
+            records,
+            messages: prompts::new_messages(request),
+            budget: LoopBudget { used: request.prompt.used, left: request.prompt.remaining },
         }
     }
 
@@ -153,23 +189,47 @@ impl LlmBrain {
         &self,
         action: LoopAction,
         events: &mut LoopEvents,
-        report: &mpsc::Sender<Progress>,
+        turn: &TurnHandle,
     ) -> Option<TurnEnd> {
         match action {
-            LoopAction::Record(_) => {}
-            LoopAction::Report(progress) => drop(report.send(progress).await),
-            LoopAction::Approve { id, text, .. } => {
-                drop(report.send(Progress::Question { id, text, auth: false }).await);
-            }
-            LoopAction::Usage { .. } => {}
-            LoopAction::AskModel { model, request } => {
-                if let Some(model) = self.models.get(model) {
-                    let deltas = model.ask(request).map(|delta| match delta {
-                        Ok(delta) => LoopEvent::Delta(delta),
-                        Err(error) => LoopEvent::Failed(error),
-                    });
-                    events.push(deltas.boxed());
+            LoopAction::Record(record) => {
+                let replace = matches!(record, TranscriptRecord::Compacted { .. });
+                let data = serde_json::to_value(record).unwrap_or_default();
+                if let Err(stopped) = turn.checkpoint(Checkpoint { data, replace }).await {
+                    return Some(TurnEnd::Failed { reason: stopped.to_string() });
                 }
+            }
+            LoopAction::Report(progress) => turn.send(progress).await,
+            LoopAction::Approve { id, text, call } => {
+                let call = json!({ "name": call.name, "arguments": call.arguments });
+                let question = Question {
+                    id,
+                    kind: QuestionKind::Approval,
+                    text,
+                    schema: None,
+                    options: Vec::new(),
+                    call: Some(call),
+                    expires_at: None,
+                    on_timeout: None,
+                };
+                turn.send(Progress::Question(question)).await;
+            }
+            LoopAction::Usage { model, usage } => {
+                let ModelConfig { model, price, .. } = &self.config.models[model];
+                let usage = ModelUsage {
+                    model: model.clone(),
+                    input_tokens: usage.input,
+                    output_tokens: usage.output,
+                    cost: price.and_then(|price| Cost::new(price.cost(usage))),
+                };
+                turn.usage(usage).await;
+            }
+            LoopAction::AskModel { model, request } => {
+                let deltas = self.models[model].ask(request).map(|delta| match delta {
+                    Ok(delta) => LoopEvent::Delta(delta),
+                    Err(error) => LoopEvent::Failed(error),
+                });
+                events.push(deltas.boxed());
             }
             LoopAction::CallTool { server, name, call } => {
                 let this = self.clone();
@@ -180,16 +240,28 @@ impl LlmBrain {
                 events.push(stream::once(called).boxed());
             }
             LoopAction::End(LoopEnd::Turn(end)) => return Some(end),
-            LoopAction::End(LoopEnd::Pause { reason, .. }) => return Some(TurnEnd::Failed { reason }),
+            LoopAction::End(LoopEnd::Pause { after, reason }) => return Some(pause(after, reason)),
         }
         None
     }
 }
 
+fn pause(after: Duration, reason: String) -> TurnEnd {
+    TurnEnd::Pause { after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX), reason }
+}
+
+/// The records of this turn before it was interrupted, and of earlier ones.
+fn records(request: &TurnRequest) -> Result<Vec<TranscriptRecord>, String> {
+    let records = request.prompt.checkpoints.iter().map(TranscriptRecord::deserialize);
+    records.collect::<Result<_, _>>().map_err(|error| {
+        format!("the task was begun by another version, whose records can't be read: {error}; send it again")
+    })
+}
+
 impl Brain for LlmBrain {
-    fn think(&self, request: TurnRequest, report: mpsc::Sender<Progress>) -> TurnFuture {
+    fn think(&self, request: TurnRequest, turn: TurnHandle) -> TurnFuture {
         let this = self.clone();
-        Box::pin(async move { this.turn(request, report).await })
+        Box::pin(async move { this.turn(request, turn).await })
     }
 
     fn name(&self) -> &'static str {

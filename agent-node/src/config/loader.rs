@@ -317,9 +317,15 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
             }
             let env = agent.env.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();
             let description = &agent.description.0;
+            let bounds = &agent.bounds;
             let agent = LlmSurroundings { description, env, dir, base: location.base, outputs };
             let config = llm.config(agent);
             let config = config.map_err(|(key, what)| location.fault(&format!("brain.llm.{key}"), what))?;
+            let unpriced = config.models.iter().find(|model| model.price.is_none());
+            if let (Some(_), Some(model)) = (&bounds.cost, unpriced) {
+                let what = format!("needs the `price` of every model; {} has none", model.model);
+                return Err(location.fault("bounds.cost", what));
+            }
             Ok(BrainConfig::Llm(Box::new(config)))
         }
         BrainFile::A2a(foreign) => {

@@ -5,7 +5,8 @@
 use super::{
     mesh_tools::{MeshOutcome, MeshTool},
     model::{
-        ModelAnswer, ModelDelta, ModelError, ModelErrorKind, ModelRequest, StopReason, ToolCall, ToolSpec,
+        ModelAnswer, ModelDelta, ModelError, ModelErrorKind, ModelMessage, ModelRequest, StopReason,
+        TokenUsage, ToolCall, ToolSpec,
     },
     output::OutputSchema,
     prompts,
@@ -15,6 +16,8 @@ use super::{
 use protocol::{
     artifact::Artifact,
     patterns::turn::{Progress, RequestResult, TurnEnd},
+    question::Decision,
+    usage::{RemainingBudget, Usage},
 };
 use serde_json::Value;
 use std::{
@@ -77,6 +80,8 @@ pub(super) enum LoopToolKind {
 pub(super) enum LoopEvent {
     /// The model said something.
     Delta(ModelDelta),
+    /// Nothing was reported for a while, although the model is answering.
+    Quiet,
     /// The model gave no answer.
     Failed(ModelError),
     /// A call has ended.
@@ -117,8 +122,8 @@ pub(super) enum LoopAction {
     Usage {
         /// The position of the model.
         model: usize,
-        /// Of the request and of the answer; `None` if the provider did not say.
-        usage: Option<super::model::TokenUsage>,
+        /// Of the request and of the answer; estimated if the provider did not say.
+        usage: TokenUsage,
     },
     /// Ask a model.
     AskModel {
@@ -170,6 +175,16 @@ pub(super) struct LoopStart {
     pub(super) artifacts: BTreeMap<String, String>,
     /// The records of earlier turns, and of this one before it was interrupted.
     pub(super) records: Vec<TranscriptRecord>,
+    /// What the user has said since the last turn: id and text.
+    pub(super) messages: Vec<(String, String)>,
+    pub(super) budget: LoopBudget,
+}
+
+/// What the task had used when the turn began, and what it could still use.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct LoopBudget {
+    pub(super) used: Usage,
+    pub(super) left: RemainingBudget,
 }
 
 /// The state of a turn.
@@ -189,6 +204,9 @@ pub(super) struct AgentLoop {
     asking: Option<usize>,
     failures: Vec<ModelError>,
     stream: TextStream,
+    /// As the turn began.
+    budget: LoopBudget,
+    left: RemainingBudget,
 }
 
 /// The id and the name of the artifact with the answer.
@@ -229,28 +247,47 @@ impl AgentLoop {
             asking: None,
             failures: Vec::new(),
             stream: TextStream::default(),
+            budget: start.budget,
+            left: start.budget.left,
         };
         let mut actions = Vec::new();
+        for (id, text) in start.messages {
+            if !state.transcript.notes.contains(&id) {
+                state.record(TranscriptRecord::Noted { id, text }, &mut actions);
+            }
+        }
         state.advance(&mut actions);
         (state, actions)
     }
 
-    /// Takes an event. Returns what to do; after [`LoopAction::End`] there is nothing more.
-    pub(super) fn on(&mut self, event: LoopEvent) -> Vec<LoopAction> {
+    /// Takes an event; `left` is what is left of the task's budget. Returns what to do; after [`LoopAction::End`] there is
+    /// nothing more.
+    pub(super) fn on(&mut self, event: LoopEvent, left: &RemainingBudget) -> Vec<LoopAction> {
+        self.left = *left;
         let mut actions = Vec::new();
         match event {
             LoopEvent::Delta(ModelDelta::Text(text)) => {
-                let shown = self.is_text_shown().then(|| self.stream.push(&text));
-                actions.extend(shown.flatten().map(LoopAction::Report));
+                let report = if self.is_text_shown() {
+                    self.stream.push(&text)
+                } else {
+                    self.stream.hidden(text.len())
+                };
+                actions.extend(report.map(LoopAction::Report));
             }
             LoopEvent::Delta(ModelDelta::Hidden(bytes)) => {
                 actions.extend(self.stream.hidden(bytes).map(LoopAction::Report));
             }
             LoopEvent::Delta(ModelDelta::Answer(answer)) => self.answered(answer, &mut actions),
+            LoopEvent::Quiet => actions.extend(self.stream.flush().map(LoopAction::Report)),
             LoopEvent::Failed(error) => self.failed(error, &mut actions),
             LoopEvent::Called { call, outcome } => self.called(&call, outcome, &mut actions),
         }
         actions
+    }
+
+    /// Whether a call of a tool is under way.
+    pub(super) fn runs_tools(&self) -> bool {
+        !self.running.is_empty()
     }
 
     /// Whether the text of an answer goes to the artifact as it arrives. JSON is shown when it is valid.
@@ -317,7 +354,8 @@ impl AgentLoop {
             let Some(answer) = self.answers.get(&id) else {
                 return asks.push(LoopAction::Approve { id, text, call: call.clone() });
             };
-            if !answer.ok {
+            // Words decide nothing.
+            if answer.decision != Some(Decision::Approve) {
                 let note = if starts == 0 { prompts::denied } else { prompts::not_repeated };
                 let result = ToolResult::error(note(&answer.text));
                 return self.finish(call, result, actions);
@@ -413,15 +451,29 @@ impl AgentLoop {
             let target = (tokens.saturating_mul(TOKEN) / 2).saturating_sub(self.fixed_bytes());
             self.compact(target, actions);
         }
+        let mut messages = self.transcript.messages(&self.first);
+        messages.extend(self.budget_note().map(ModelMessage::User));
         let request = ModelRequest {
             system: self.system.clone(),
-            messages: self.transcript.messages(&self.first),
+            messages,
             tools: self.tools.values().map(|tool| tool.spec.clone()).collect(),
             output_schema: self.output.as_ref().map(|output| output.schema().clone()),
         };
         self.asking = Some(model);
         self.stream.begin();
         actions.push(LoopAction::AskModel { model, request: Arc::new(request) });
+    }
+
+    /// What the model is told when less than a fifth of a budget is left.
+    fn budget_note(&self) -> Option<String> {
+        let LoopBudget { used, left } = &self.budget;
+        let tokens = left.tokens.zip(self.left.tokens);
+        let tokens =
+            tokens.filter(|(begin, now)| now.saturating_mul(5) < begin.saturating_add(used.tokens()));
+        let cost = left.cost.zip(self.left.cost).map(|(begin, now)| (begin.get(), now.get()));
+        let cost = cost.filter(|(begin, now)| now * 5.0 < begin + used.cost.get());
+        let tokens = tokens.map(|(_, now)| format!("{now} tokens"));
+        tokens.or(cost.map(|(_, now)| format!("a cost of {now:.4}"))).map(|left| prompts::budget(&left))
     }
 
     /// The bytes of every request that compaction can't change.
@@ -485,6 +537,11 @@ impl AgentLoop {
         let number = self.transcript.answers() + 1;
         let before = self.transcript.refused_in_a_row();
         let ModelAnswer { text, calls, stop, usage } = answer;
+        // A budget must hold for a provider that does not count, too.
+        let usage = usage.unwrap_or_else(|| {
+            let tokens = |bytes: usize| u64::try_from(bytes / TOKEN).unwrap_or(u64::MAX);
+            TokenUsage { input: tokens(self.context_bytes()), output: tokens(text.len()) }
+        });
         actions.push(LoopAction::Usage { model, usage });
         let mut notes = Vec::new();
         let mut is_refused = false;

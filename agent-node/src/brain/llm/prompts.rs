@@ -2,7 +2,7 @@
 
 use crate::brain::TurnRequest;
 use protocol::{
-    artifact::{Artifact, PartContent},
+    artifact::{Artifact, Part, PartContent},
     ids::{Capability, Digest},
     patterns::turn::TurnSubject,
 };
@@ -68,6 +68,9 @@ pub(super) fn subject(request: &TurnRequest) -> String {
             if !accepted_modes.is_empty() {
                 content["acceptedMediaTypes"] = json!(accepted_modes);
             }
+            if !request.prompt.history.is_empty() {
+                content["earlierTasks"] = json!(request.prompt.history);
+            }
             let peers = request.peers.iter().filter(|peer| !peer.skills.is_empty()).take(MAX_PEERS);
             let peers = peers.map(|peer| {
                 let skills: Vec<_> = peer.skills.iter().map(|skill| skill.id.as_str()).collect();
@@ -84,6 +87,18 @@ pub(super) fn subject(request: &TurnRequest) -> String {
         }
         TurnSubject::Signal(signal) => with(SIGNAL, None, json!(signal), &[]),
     }
+}
+
+/// What the user has said since the last turn, fenced: id and text. What an answer already says is left out.
+pub(super) fn new_messages(request: &TurnRequest) -> Vec<(String, String)> {
+    let prompt = &request.prompt;
+    // The first turn is about the first message.
+    let new = prompt.messages.iter().filter(|_| prompt.turn > 1).filter_map(|message| {
+        let text: String = message.parts.iter().map(readable_part).collect();
+        let is_answer = prompt.new_answers().any(|answer| answer.text == text);
+        (!is_answer).then(|| (message.message_id.clone(), note("message", &[("content", &fenced(&text))])))
+    });
+    new.collect()
 }
 
 /// Text of others between marks that it can't contain: they hold its digest.
@@ -105,25 +120,29 @@ fn push_artifact(text: &mut String, artifact: &Artifact) {
 
 /// An artifact as text: its texts, its data as JSON, and what else it has by name.
 pub(super) fn readable(artifact: &Artifact) -> String {
-    let part = |part: &protocol::artifact::Part| match &part.content {
+    artifact.parts.iter().map(readable_part).collect()
+}
+
+fn readable_part(part: &Part) -> String {
+    match &part.content {
         PartContent::Text(text) => text.clone(),
         PartContent::Data(data) => format!("{data:#}"),
         PartContent::Url(url) => format!("[a file at {url}]"),
         PartContent::Raw(bytes) => {
-            format!(
-                "[{} bytes of {}]",
-                bytes.len() / 4 * 3,
-                part.media_type.as_deref().unwrap_or("binary data")
-            )
+            let kind = part.media_type.as_deref().unwrap_or("binary data");
+            format!("[{} bytes of {kind}]", bytes.len() / 4 * 3)
         }
-    };
-    artifact.parts.iter().map(part).collect()
+    }
 }
 
 /// The longest beginning of `text` of at most `bytes` that ends between two characters.
 pub(super) fn beginning(text: &str, bytes: usize) -> &str {
     let end = (0..=bytes.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     &text[..end]
+}
+
+pub(super) fn budget(left: &str) -> String {
+    note("budget", &[("left", left)])
 }
 
 pub(super) fn empty_answer() -> String {
@@ -232,6 +251,7 @@ mod tests {
             denied("VALUE"),
             not_repeated("VALUE"),
             interrupted("VALUE"),
+            budget("VALUE"),
         ] {
             assert!(text.len() > 30 && !text.contains('{') && !text.contains('#'), "{text}");
         }

@@ -29,12 +29,21 @@ impl TextStream {
         (self.pending.len() >= PIECE).then(|| self.piece(false))
     }
 
+    /// What has not been sent, or a sign of life.
+    pub(super) fn flush(&mut self) -> Option<Progress> {
+        if !self.pending.is_empty() {
+            return Some(self.piece(false));
+        }
+        let is_working = std::mem::take(&mut self.hidden) > 0;
+        is_working.then(working)
+    }
+
     /// The model works on what is not shown; a sign of life if it is much.
     pub(super) fn hidden(&mut self, bytes: usize) -> Option<Progress> {
         self.hidden += bytes;
         (self.hidden >= HIDDEN).then(|| {
             self.hidden = 0;
-            Progress::Status { message: "the model is working".to_owned() }
+            working()
         })
     }
 
@@ -54,6 +63,10 @@ impl TextStream {
         self.sent.push_str(&std::mem::take(&mut self.pending));
         Progress::Artifact { artifact, append, last_chunk }
     }
+}
+
+fn working() -> Progress {
+    Progress::Status { message: "the model is working".to_owned() }
 }
 
 #[cfg(test)]

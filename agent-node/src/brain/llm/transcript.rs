@@ -6,6 +6,7 @@ use super::{
     prompts,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// One record of a transcript, as a checkpoint holds it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,7 +31,10 @@ pub(super) enum TranscriptRecord {
         result: ToolResult,
     },
     /// The user says something more.
+    #[serde(rename_all = "camelCase")]
     Noted {
+        /// The id of the message.
+        id: String,
         /// What the model reads.
         text: String,
     },
@@ -60,6 +64,9 @@ pub(super) struct Transcript {
     /// How often in a row no model could be reached.
     #[serde(default)]
     pub(super) pauses: u32,
+    /// The ids of the user's messages that are in it.
+    #[serde(default)]
+    pub(super) notes: BTreeSet<String>,
 }
 
 /// One answer of the model and what follows from it.
@@ -136,10 +143,13 @@ impl Transcript {
                     call.result = Some(result);
                 }
             }
-            TranscriptRecord::Noted { text } => match self.rounds.last_mut() {
-                Some(round) => round.notes.push(text),
-                None => self.opening.push(text),
-            },
+            TranscriptRecord::Noted { id, text } => {
+                self.notes.insert(id);
+                match self.rounds.last_mut() {
+                    Some(round) => round.notes.push(text),
+                    None => self.opening.push(text),
+                }
+            }
             TranscriptRecord::Paused => self.pauses += 1,
             TranscriptRecord::Compacted { transcript, .. } => *self = transcript,
         }
@@ -291,7 +301,7 @@ pub(super) mod tests {
             }),
             id.clone().prop_map(|call| TranscriptRecord::Started { call }),
             id.prop_map(|call| TranscriptRecord::Finished { call, result: ToolResult::text("r") }),
-            Just(TranscriptRecord::Noted { text: "n".into() }),
+            Just(TranscriptRecord::Noted { id: "m".into(), text: "n".into() }),
             Just(TranscriptRecord::Paused),
         ];
         proptest::collection::vec(one, 0..12)
