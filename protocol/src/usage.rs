@@ -99,6 +99,11 @@ pub enum BudgetVerdict {
 }
 
 impl TaskBounds {
+    /// Whether nothing is limited.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// The verdict on a change of the usage.
     pub fn judge(&self, before: &Usage, after: &Usage) -> BudgetVerdict {
         let budgets = [

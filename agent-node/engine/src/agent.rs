@@ -145,8 +145,8 @@ impl Agent {
             Input::HoldSteps => self.holds_steps = true,
             Input::ReleaseSteps => self.holds_steps = false,
             Input::Cancel { task, by, reason, reply } => self.cancel(&task, by, reason, reply, &mut cx),
-            Input::Answer { task, by, question, answer, message, reply } => {
-                let said = OwnerAnswer { question, answer, message };
+            Input::Answer { task, by, question, answer, message, is_persons, reply } => {
+                let said = OwnerAnswer { question, answer, message, is_persons };
                 self.answer(&task, by, said, reply, &mut cx);
             }
             Input::Redrive { message, reply } => self.redrive(&message, reply, &mut cx),

@@ -196,6 +196,7 @@ impl Agent {
                 question,
                 answer: Answer::from_json(&answer.answer).map_err(invalid)?,
                 message,
+                is_persons: false,
             };
             answered = Some(said.event(&answer.task_id, by.clone(), conversation)?);
         }

@@ -122,6 +122,8 @@ pub enum Input {
         answer: Answer,
         /// The answer as an A2A message; it is accepted without an open question, too.
         message: Option<Box<Message>>,
+        /// Whether the owner is proven to be a person, who may approve: by the person's token, or as a configured caller.
+        is_persons: bool,
         /// The caller.
         reply: ReplyTo,
     },

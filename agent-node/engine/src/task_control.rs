@@ -18,7 +18,7 @@ use protocol::{
     patterns::{EventKind, redelivery::Redelivery},
     principal::Principal,
     problem::{Problem, Reason},
-    question::Answer,
+    question::{Answer, Decision},
 };
 
 /// The answer of a task's owner, or a message without one.
@@ -27,6 +27,8 @@ pub(crate) struct OwnerAnswer {
     pub(crate) question: Option<QuestionId>,
     pub(crate) answer: Answer,
     pub(crate) message: Option<Box<Message>>,
+    /// Whether it is proven to be the person's, who may approve.
+    pub(crate) is_persons: bool,
 }
 
 impl OwnerAnswer {
@@ -37,7 +39,7 @@ impl OwnerAnswer {
         by: Principal,
         conversation: &Conversation,
     ) -> Result<EventKind, Problem> {
-        let Self { question, answer, message } = self;
+        let Self { question, answer, message, is_persons } = self;
         let open = conversation.task.as_ref().map(|row| row.task.status.questions.as_slice());
         let open = open.unwrap_or_default();
         let not_awaiting = |why: String| Problem::new(Reason::NotAwaitingAnswer, why);
@@ -67,6 +69,14 @@ impl OwnerAnswer {
         let mut question = None;
         if let Some(asked) = asked {
             asked.check(&answer).map_err(|why| Problem::new(Reason::InvalidField, why))?;
+            if answer.decision() == Some(Decision::Approve) && !is_persons {
+                let why = format!(
+                    "question {} is an approval: it needs the person's token (`mesh token`) or the credential of a caller, at \
+                     POST /a2a/tasks/{task}/answer",
+                    asked.id
+                );
+                return Err(Problem::new(Reason::Forbidden, why));
+            }
             question = QuestionId::parse(&asked.id).ok();
             let is_same = |queued: &QueuedEvent| matches!(&queued.what, EventKind::Answered { question: other, .. } if *other == question);
             if conversation.queue.iter().any(is_same) {

@@ -128,3 +128,6 @@ pub(crate) fn end_of_turn(
         Err(reason) => EventKind::TurnFailed { turn, reason },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,6 +42,8 @@ pub struct AnswerTaskRequest {
     pub answer: Answer,
     /// The message of an A2A client. It is also accepted if the task has no question.
     pub message: Option<Box<protocol::a2a::message::Message>>,
+    /// Whether the sender is proven to be a person, who may approve.
+    pub is_persons: bool,
 }
 
 /// Resends a dead letter.
@@ -175,8 +177,9 @@ impl Handler<AnswerTaskRequest> for AgentActor {
     type Result = AckFuture;
 
     fn handle(&mut self, request: AnswerTaskRequest, ctx: &mut Context<Self>) -> AckFuture {
-        let AnswerTaskRequest { task, by, question, answer, message } = request;
-        self.feed_request(|reply| Input::Answer { task, by, question, answer, message, reply }, ctx)
+        let AnswerTaskRequest { task, by, question, answer, message, is_persons } = request;
+        let answer = |reply| Input::Answer { task, by, question, answer, message, is_persons, reply };
+        self.feed_request(answer, ctx)
     }
 }
 

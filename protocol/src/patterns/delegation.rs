@@ -73,7 +73,7 @@ pub struct Delegation {
     /// The auction, after its own brain has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     auction: Option<Box<ContractNet>>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "TurnLog::is_empty")]
     log: TurnLog,
     #[serde(default, skip_serializing_if = "Pauses::is_none")]
     pauses: Pauses,

@@ -62,7 +62,7 @@ pub struct HelpRequest {
     settled: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_excused_itself: bool,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "TurnLog::is_empty")]
     log: TurnLog,
     #[serde(default, skip_serializing_if = "Usage::is_none")]
     usage: Usage,

@@ -57,6 +57,11 @@ pub(super) struct TurnLog {
 }
 
 impl TurnLog {
+    /// Whether nothing was recorded.
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Records an answer.
     pub(super) fn answer<L, T>(&mut self, answer: RequestResult) -> Effect<L, T> {
         self.answers += 1;

@@ -173,6 +173,7 @@ async fn continue_task(
         question: None,
         answer: Answer::Text(text),
         message: Some(Box::new(message)),
+        is_persons: false,
     };
     match call.local.actor.send(answer).await.map_err(unavailable)? {
         Ok(_) => Ok(accepted),

@@ -1,6 +1,6 @@
 //! `/a2a/tasks`: tasks for curl and the CLI. A task is an A2A `Task`, a stream has A2A `StreamResponse`s.
 
-use super::id;
+use super::{id, person_token};
 use crate::{
     agent::{AnswerTaskRequest, CancelTaskRequest},
     http::{
@@ -229,8 +229,14 @@ pub async fn answer(
     let body: AnswerBody = serde_json::from_value(body).map_err(invalid)?;
     let (question, answer) = body.answer()?;
     let (local, _) = find(&request, &node, &task, &by)?;
-    let (by_owner, message) = (by.clone().into_inner(), None);
-    let answer = AnswerTaskRequest { task: task.clone(), by: by_owner, question, answer, message };
+    let answer = AnswerTaskRequest {
+        task: task.clone(),
+        by: by.clone().into_inner(),
+        question,
+        answer,
+        message: None,
+        is_persons: person_token::is_persons(&request, &node, &by),
+    };
     local.actor.send(answer).await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))??;
     let (local, row) = find(&request, &node, &task, &by)?;
     Ok(HttpResponse::Ok().json(shown(local, row)?))

@@ -75,7 +75,7 @@ pub struct WorkLimits {
     /// For the result of a delegated task.
     pub delegate: Duration,
     /// What the work on one task may use.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "TaskBounds::is_default")]
     pub bounds: TaskBounds,
 }
 

@@ -1,3 +1,5 @@
+mod turns;
+
 use super::*;
 use crate::{
     artifact::Artifact,
@@ -412,6 +414,7 @@ fn any_event() -> impl Strategy<Value = What> {
         2 => key.clone().prop_map(DelegationTimer::Request),
         1 => Just(DelegationTimer::Renew),
         1 => Just(DelegationTimer::Deadline),
+        2 => Just(DelegationTimer::Resume),
     ];
     let label = prop_oneof![
         2 => key.clone().prop_map(DelegationLabel::Request),
@@ -424,6 +427,7 @@ fn any_event() -> impl Strategy<Value = What> {
             Just(delegate("d")),
             Just(Progress::Question(Question::text("q", "which?"))),
             Just(Progress::Status { message: "on it".into() }),
+            Just(Progress::Checkpoint(turn::Checkpoint { data: "so far".into(), replace: false })),
             Just(Progress::Artifact {
                 artifact: Artifact::text("a", "text/plain", "x"),
                 append: true,
@@ -436,7 +440,8 @@ fn any_event() -> impl Strategy<Value = What> {
         Just(TurnEnd::Waiting),
         Just(done("ok")),
         Just(TurnEnd::Done { message: None }),
-        Just(TurnEnd::Failed { reason: "no".into() })
+        Just(TurnEnd::Failed { reason: "no".into() }),
+        Just(TurnEnd::Pause { after_ms: 50, reason: "429".into() })
     ];
     prop_oneof![
         Just(EventKind::Started),

@@ -185,7 +185,7 @@ impl Simulation {
         let Node { id: me, store, .. } = &self.nodes[agent];
         let row = tasks::find(&store.settled, me, &task, &by).ok().flatten();
         let question = row.and_then(|row| QuestionId::parse(&row.task.status.questions.first()?.id).ok());
-        self.handle(agent, Input::Answer { task, by, question, answer, message, reply });
+        self.handle(agent, Input::Answer { task, by, question, answer, message, is_persons: false, reply });
     }
 
     /// Users cancel the tasks that wait for an answer, but for one, which they leave open for a while.
