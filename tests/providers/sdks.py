@@ -16,6 +16,15 @@ def check(name, found, expected):
     print(f"ok: {name}")
 
 
+def check_broken(name, ask):
+    try:
+        ask("break off")
+    except Exception as error:  # the SDKs pass on errors of their HTTP clients
+        print(f"ok: {name} broken stream: {type(error).__name__}")
+    else:
+        raise AssertionError(f"{name}: a broken stream went unnoticed")
+
+
 def openai_sdk():
     client = openai.OpenAI(base_url=base, api_key="key", max_retries=0)
     tools = [{"type": "function", "function": {"name": "clock", "description": "d", "parameters": TOOL}}]
@@ -57,12 +66,7 @@ def openai_sdk():
                 check("openai retry-after", error.response.headers["retry-after"], "7")
             if status == 400:
                 check("openai context", error.code, "context_length_exceeded")
-    try:
-        ask("break off")
-        raise AssertionError("a broken stream went unnoticed")
-    except (openai.APIError, Exception) as error:
-        assert not isinstance(error, AssertionError), error
-        print("ok: openai broken stream")
+    check_broken("openai", ask)
 
 
 def anthropic_sdk():
@@ -104,12 +108,7 @@ def anthropic_sdk():
             check(f"anthropic {status}", error.status_code, status)
             if status == 429:
                 check("anthropic retry-after", error.response.headers["retry-after"], "7")
-    try:
-        ask("break off")
-        raise AssertionError("a broken stream went unnoticed")
-    except Exception as error:
-        assert not isinstance(error, AssertionError), error
-        print("ok: anthropic broken stream")
+    check_broken("anthropic", ask)
 
 
 def ollama_endpoint():

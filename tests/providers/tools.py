@@ -53,7 +53,7 @@ def eventually(what, look):
 
 port = free_port()
 adder = subprocess.Popen(
-    [sys.executable, scratch / "adder.py", "http"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    [sys.executable, scratch / "adder.py", "http"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
 )
 adder.stdin.write(f"{port}\n")
 adder.stdin.flush()
@@ -101,7 +101,7 @@ try:
             "fromAgentId": "me",
             "toAgentId": agent,
             "type": "task-request",
-            "payload": {"description": text},
+            "payload": {"description": text, "capability": name},
         }
         request = urllib.request.Request(
             f"{run['agents'][agent]}/a2a/messages",

@@ -116,34 +116,6 @@ async fn a_canceled_task_closes_its_request_at_the_provider() {
     }
 }
 
-#[tokio::test]
-async fn a_conversation_that_the_provider_finds_too_long_is_compacted() {
-    let long = "x".repeat(9_000);
-    let stub = ModelStub::start(move |request| {
-        let bytes: usize = request.results.iter().map(String::len).sum();
-        if bytes > 20_000 {
-            let error =
-                ["invalid_request_error", "context_length_exceeded", "maximum context length is 5000 tokens"];
-            return StubAnswer::Refuses(400, Vec::new(), error);
-        }
-        match request.body["messages"].as_array().map_or(0, Vec::len) {
-            12.. => says("enough"),
-            _ => calls(&[("read_artifact", json!({ "artifact": "long.txt" }))]),
-        }
-    });
-    let node = Process::up(&team(&model(&stub, "openai"))).await;
-    let artifact_in = json!({ "artifactId": "long.txt", "parts": [{ "text": long }] });
-    let task = node
-        .agent("thinker-01")
-        .ask(json!({ "description": "read it again and again", "artifacts": [artifact_in] }))
-        .await;
-    assert_eq!(artifact(&task, "answer").as_deref(), Some("enough"), "{task:#}");
-    let removed = |request: &&crate::harness::model_stub::StubRequest| {
-        request.results.iter().chain(&request.user).any(|text| text.contains("removed because"))
-    };
-    assert!(stub.requests().iter().filter(removed).count() > 0);
-}
-
 #[test]
 fn faults_of_the_configuration_are_named() {
     let dir = crate::harness::directory();
@@ -165,10 +137,41 @@ fn faults_of_the_configuration_are_named() {
         let (code, _, errors) = mesh(&["validate", &file.to_string_lossy()], &environment);
         assert!(code != 0 && errors.contains(expected), "{llm}: {errors}");
     }
+    let file = crate::harness::file(
+        dir.path(),
+        "team.yaml",
+        &format!("{}    bounds: {{ cost: 1 }}\n", team("model: ollama/qwen3")),
+    );
+    let (code, _, errors) = mesh(&["validate", &file.to_string_lossy()], &[]);
+    assert!(code != 0 && errors.contains("bounds.cost: needs the `price` of every model"), "{errors}");
     let bad = team("model: ollama/qwen3").replace("type: object", "type: nothing");
     let file = crate::harness::file(dir.path(), "team.yaml", &bad);
     let (code, _, errors) = mesh(&["validate", &file.to_string_lossy()], &[]);
     assert!(code != 0 && errors.contains("skills[1].outputSchema"), "{errors}");
+}
+
+#[test]
+fn the_agents_of_the_documentation_are_valid() {
+    const PAGE: &str = include_str!("../../docs/models-and-tools.md");
+    let dir = crate::harness::directory();
+    crate::harness::file(dir.path(), "researcher.md", "Read before you answer.");
+    let keys = [("ANTHROPIC_API_KEY", "a-key"), ("OPENAI_API_KEY", "a-key"), ("TOOLS_TOKEN", "a-token")];
+    let blocks: Vec<_> =
+        PAGE.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(blocks.len() >= 5);
+    for block in blocks {
+        let indented: String = block.lines().map(|line| format!("    {line}\n")).collect();
+        let yaml = match block.split_once(':').map(|(first, _)| first) {
+            Some("agent") => block.to_owned(),
+            Some("brain") => format!("agent: a\n{block}"),
+            Some("skills") => format!("agent: a\nbrain: {{ llm: {{ model: ollama/x }} }}\n{block}"),
+            Some("tools") => format!("agent: a\nbrain:\n  llm:\n    model: ollama/x\n{indented}"),
+            other => panic!("{other:?}"),
+        };
+        let file = crate::harness::file(dir.path(), "agent.yaml", &yaml);
+        let (code, _, errors) = mesh(&["validate", &file.to_string_lossy()], &keys);
+        assert_eq!(code, 0, "{yaml}{errors}");
+    }
 }
 
 /// The task of an agent's prompt, or the text of a message that an SDK sent.

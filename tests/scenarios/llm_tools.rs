@@ -150,6 +150,28 @@ async fn the_mesh_is_a_tool_box_delegation_help_and_a_question_to_a_person() {
 }
 
 #[tokio::test]
+async fn a_conversation_that_the_provider_finds_too_long_is_compacted() {
+    let tools = McpStub::start(json!([tool("log", json!({}))]), |_, _| McpAnswer::Text("x".repeat(9_000)));
+    let stub = ModelStub::start(|request| {
+        if request.results.iter().map(String::len).sum::<usize>() > 20_000 {
+            let error =
+                ["invalid_request_error", "context_length_exceeded", "maximum context length is 5000 tokens"];
+            return StubAnswer::Refuses(400, Vec::new(), error);
+        }
+        let is_compacted = |text: &String| text.contains("removed because the conversation became too long");
+        match request.results.iter().chain(&request.user).any(is_compacted) {
+            true => says("enough"),
+            false => calls(&[("log", json!({}))]),
+        }
+    });
+    let node =
+        Process::up(&team(&format!("{}, tools: [{{ mcp: '{}' }}]", model(&stub, "openai"), tools.url))).await;
+    let task = node.agent("thinker-01").ask(json!({ "description": "read it all" })).await;
+    assert_eq!(artifact(&task, "answer").as_deref(), Some("enough"), "{task:#}");
+    assert_eq!(tools.calls().len(), 3);
+}
+
+#[tokio::test]
 async fn a_tool_server_that_is_missing_fails_the_task_with_its_name() {
     let stub = ModelStub::in_order(vec![StubAnswer::Says("never".to_owned())]);
     let node =
