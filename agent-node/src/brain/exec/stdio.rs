@@ -2,7 +2,6 @@
 
 use super::BrainError;
 use crate::brain::json_lines::{self, BrainLine};
-use protocol::patterns::turn::TurnEnd;
 
 /// Splits standard output into lines and parses them.
 pub(super) struct StdoutParser {
@@ -11,13 +10,11 @@ pub(super) struct StdoutParser {
     total: usize,
     max_line: usize,
     max_total: usize,
-    /// The unknown members of a `done` line without a message.
-    unknown_members: Vec<String>,
 }
 
 impl StdoutParser {
     pub(super) fn new(max_line: usize, max_total: usize) -> Self {
-        Self { line: Vec::new(), number: 1, total: 0, max_line, max_total, unknown_members: Vec::new() }
+        Self { line: Vec::new(), number: 1, total: 0, max_line, max_total }
     }
 
     /// Adds output. Returns the lines that `chunk` completes, with their numbers.
@@ -52,43 +49,13 @@ impl StdoutParser {
             b"" => None,
             bytes => Some((number, json_lines::parse(bytes).map_err(|problem| self.invalid_line(problem))?)),
         };
-        if let Some((_, BrainLine::End(TurnEnd::Done { message }))) = &line
-            && is_blank(message.as_deref())
-        {
-            self.unknown_members = json_lines::unknown_members(&bytes);
-        }
         self.number += 1;
         Ok(line)
-    }
-
-    /// The end of a turn without an artifact. A `done` with unknown members instead of a message becomes a failure that names
-    /// them.
-    pub(super) fn with_hint(&self, end: TurnEnd) -> TurnEnd {
-        match &end {
-            TurnEnd::Done { message } if is_blank(message.as_deref()) && !self.unknown_members.is_empty() => {
-                let unknown = self.unknown_members.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
-                let reason = format!(
-                    "done without a result: no artifact and no message; unknown in its `done`: {} (it may have `message`)",
-                    unknown.join(", ")
-                );
-                TurnEnd::Failed { reason }
-            }
-            TurnEnd::Done { .. }
-            | TurnEnd::Failed { .. }
-            | TurnEnd::Rejected { .. }
-            | TurnEnd::Message { .. }
-            | TurnEnd::Waiting
-            | TurnEnd::Pause { .. } => end,
-        }
     }
 
     fn invalid_line(&self, problem: String) -> BrainError {
         BrainError::InvalidLine { line: self.number, problem }
     }
-}
-
-fn is_blank(message: Option<&str>) -> bool {
-    message.is_none_or(|text| text.trim().is_empty())
 }
 
 const MAX_TAIL_BYTES: usize = 2 * 1024;
