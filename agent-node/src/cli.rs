@@ -148,7 +148,7 @@ pub fn main() -> ExitCode {
     };
     let is_server =
         matches!(verb, Verb::Up(_) | Verb::Node(_) | Verb::Join(_) | Verb::Registry(_) | Verb::Blackboard(_));
-    let default_log = if is_server { "warn" } else { "error" };
+    let default_log = if is_server { "warn,brain=info" } else { "error" };
     if let Err(problem) = telemetry::start(common.log.as_deref(), default_log, common.log_format) {
         let exit = if common.log.is_some() { Exit::Usage } else { Exit::Config };
         return CliError::new(exit, problem).report();

@@ -31,17 +31,23 @@ async fn answer(agent: &Agent, task: &str, body: Value) -> crate::harness::Answe
     call(Method::POST, &format!("{}/a2a/tasks/{task}/answer", agent.url), Some(&body)).await
 }
 
-/// Notes each call that it makes in a file, and takes a checkpoint after each. Before the third it waits for the gate.
-const LOOP: &str = r#"read -r line
+/// Notes each call that it makes in a file, and takes a checkpoint after each. Before the third it waits for the gate, or ends
+/// with its node.
+const LOOP: &str = r#"read -r line; echo begun >> "$CALLS.turns"
 case "$line" in *'"checkpoints":'*) done=$(printf '%s' "$line" | sed 's/.*"checkpoints":\[\([^]]*\)\].*/\1/' | tr ',' '\n' | grep -c .) ;; *) done=0 ;; esac
 for n in 1 2 3 4; do
   [ "$n" -le "$done" ] && continue
-  [ "$n" = 3 ] && while [ ! -e "$GATE" ]; do sleep 0.05; done
+  [ "$n" = 3 ] && while [ ! -e "$GATE" ]; do kill -0 $PPID || exit 1; sleep 0.05; done
   echo "call $n" >> "$CALLS"
   printf '{"type":"checkpoint","data":%s}\n{"type":"status","message":"noted %s"}\n' "$n" "$n"
 done
 printf '{"type":"done","message":"after %s calls"}\n' "$n"
 "#;
+
+/// How many turns have begun.
+fn solo_turns(calls: &std::path::Path) -> usize {
+    std::fs::read_to_string(calls.with_extension("turns")).unwrap_or_default().lines().count()
+}
 
 #[tokio::test]
 async fn a_killed_turn_goes_on_after_its_last_checkpoint_and_repeats_no_call() {
@@ -62,8 +68,10 @@ async fn a_killed_turn_goes_on_after_its_last_checkpoint_and_repeats_no_call() {
     eventually("two checkpoints", async || (message(&solo.task("t-1").await) == "noted 2").then_some(()))
         .await;
     mesh.kill();
-    std::fs::write(&gate, "").unwrap();
     let mesh = mesh.restart().await;
+    let begun = async || (solo_turns(&calls) == 2).then_some(());
+    eventually("the turn begun again", begun).await;
+    std::fs::write(&gate, "").unwrap();
     let task = mesh.agent("solo-01").task_in("t-1", &["completed", "failed"]).await;
     assert_eq!((state(&task).as_str(), message(&task).as_str()), ("completed", "after 4 calls"), "{task:#}");
     assert_eq!(lines(), "call 1\ncall 2\ncall 3\ncall 4\n");
@@ -244,7 +252,7 @@ agents:
 }
 
 /// Says the results of its requests back.
-const SAYS_ANSWERS: &str = r#"read -r line
+const SAYS_ANSWERS: &str = r#"read -r line; echo "a turn begins" >&2
 case "$line" in
   *'"turn":1,'*) printf '{"type":"question","id":"a","text":"first?"}\n' ;;
   *'"turn":2,'*) printf '{"type":"question","id":"b","text":"may I?","kind":"approval","expiresAt":"2026-01-01T00:00:00Z"}\n' ;;
@@ -266,6 +274,8 @@ async fn every_turn_is_given_all_answers_and_a_late_approval_is_denied() {
     solo.task_in("t-1", &["input_required"]).await;
     assert_eq!(answer(&solo, "t-1", json!({ "text": "one" })).await.status, 200);
     let task = solo.task_in("t-1", &["completed", "failed"]).await;
+    let says = |line: &str| line.contains("a turn begins") && line.contains("solo-01");
+    assert_eq!(mesh.log().lines().filter(|line| says(line)).count(), 3, "{}", mesh.log());
     use base64::Engine as _;
     let line = artifact(&task, "line").unwrap_or_else(|| panic!("{task:#}"));
     let line = base64::engine::general_purpose::STANDARD.decode(line).unwrap();

@@ -12,7 +12,7 @@ use os_user::OsUser;
 use process::BrainProcess;
 use protocol::patterns::turn::TurnEnd;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
-use stdio::{StderrTail, StdoutParser};
+use stdio::{StderrLines, StderrTail, StdoutParser};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     time::Instant,
@@ -94,7 +94,10 @@ impl ExecBrain {
         let mut child = BrainProcess::start(self, request)?;
         let (mut stdin, mut stdout, mut stderr) = (child.stdin(), child.stdout(), child.stderr());
         let mut output = StdoutParser::new(self.max_line_bytes, self.max_output_bytes);
-        let mut stderr_tail = StderrTail::default();
+        let (mut stderr_tail, mut stderr_lines) = (StderrTail::default(), StderrLines::default());
+        let log = |said: String| {
+            tracing::info!(target: "brain", agent = %request.agent, turn = request.key, said, "the brain writes to its standard error");
+        };
         let mut state = ExecTurnState::default();
         let (mut chunk, mut error_chunk) = (vec![0; 16 * 1024], vec![0; 2 * 1024]);
         let mut written = 0;
@@ -122,8 +125,14 @@ impl ExecBrain {
                 }
                 read = async { stderr.as_mut()?.read(&mut error_chunk).await.ok() }, if stderr.is_some() => {
                     match read {
-                        None | Some(0) => stderr = None,
-                        Some(n) => stderr_tail.push(&error_chunk[..n]),
+                        None | Some(0) => {
+                            stderr = None;
+                            stderr_lines.complete().into_iter().for_each(log);
+                        }
+                        Some(n) => {
+                            stderr_tail.push(&error_chunk[..n]);
+                            stderr_lines.push(&error_chunk[..n]).into_iter().for_each(log);
+                        }
                     }
                 }
                 ended = child.wait(), if status.is_none() => status = Some(ended),

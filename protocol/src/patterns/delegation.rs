@@ -434,6 +434,7 @@ impl Delegation {
     /// Stops the running turn and withdraws open requests.
     fn stop(&mut self, why: &str) -> Vec<DelegationEffect> {
         let stopped = std::mem::take(&mut self.is_thinking).then_some(DelegationEffect::StopTurn);
+        self.ownership.questions.clear();
         stopped.into_iter().chain(self.pending.withdraw(why)).collect()
     }
 
