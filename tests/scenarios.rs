@@ -51,4 +51,5 @@ mod scenarios {
     mod trace_delivery;
     mod trace_tree;
     mod traces;
+    mod turns;
 }

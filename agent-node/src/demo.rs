@@ -153,7 +153,8 @@ fn question(request: &TurnRequest, text: String) -> BrainLine {
 fn delegate(request: &TurnRequest, id: String, capability: Capability, description: String) -> BrainLine {
     let artifacts = artifacts(request).iter().map(|artifact| artifact.artifact_id.clone()).collect();
     let to = Address::Capability(capability);
-    BrainLine::Progress(Progress::Delegate { id, to, capability: None, description, input: None, artifacts })
+    let (capability, input, wait) = (None, None, true);
+    BrainLine::Progress(Progress::Delegate { id, to, capability, description, input, artifacts, wait })
 }
 
 /// Returns the result of a delegated task as the result of this task.

@@ -74,6 +74,18 @@ pub struct Question {
     /// What happens then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_timeout: Option<OnTimeout>,
+    /// Whether the turn that asks ends with it.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub wait: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 /// A person's decision.
@@ -172,6 +184,7 @@ impl Question {
             call: None,
             expires_at: None,
             on_timeout: None,
+            wait: true,
         }
     }
 

@@ -18,7 +18,7 @@ use protocol::{
     patterns::{EventKind, redelivery::Redelivery},
     principal::Principal,
     problem::{Problem, Reason},
-    question::{Answer, Decision},
+    question::{Answer, Decision, Question, QuestionKind},
 };
 
 /// The answer of a task's owner, or a message without one.
@@ -52,7 +52,11 @@ impl OwnerAnswer {
                 Some(asked.ok_or_else(|| not_awaiting(why()).with("questions", ids()))?)
             }
             None => {
-                let mut takes_text = open.iter().filter(|question| question.takes_plain_text());
+                // An A2A client can't name a question.
+                let is_choice =
+                    |question: &Question| question.kind == QuestionKind::Choice && message.is_some();
+                let mut takes_text =
+                    open.iter().filter(|question| question.takes_plain_text() || is_choice(question));
                 let only = takes_text.next().filter(|_| takes_text.next().is_none());
                 let why = || {
                     format!(

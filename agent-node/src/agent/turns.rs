@@ -218,6 +218,6 @@ impl BrainLog {
         let Self { agent, turn, task } = self;
         let task = task.as_ref().map(TaskId::as_str);
         let said = &message[..message.floor_char_boundary(MAX_LOGGED)];
-        tracing::info!(%agent, task, turn, said, "the brain logs");
+        tracing::info!(target: "brain", %agent, task, turn, said, "the brain logs");
     }
 }

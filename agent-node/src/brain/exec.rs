@@ -10,9 +10,9 @@ use super::{Brain, BrainError, TurnFuture, TurnHandle, TurnRequest, json_lines::
 use access::BrainAccessCell;
 use os_user::OsUser;
 use process::BrainProcess;
-use protocol::patterns::turn::{Progress, TurnEnd, TurnSubject};
+use protocol::patterns::turn::TurnEnd;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
-use stdio::{StderrTail, StdoutParser};
+use stdio::{StderrLines, StderrTail, StdoutParser};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     time::Instant,
@@ -94,10 +94,11 @@ impl ExecBrain {
         let mut child = BrainProcess::start(self, request)?;
         let (mut stdin, mut stdout, mut stderr) = (child.stdin(), child.stdout(), child.stderr());
         let mut output = StdoutParser::new(self.max_line_bytes, self.max_output_bytes);
-        let mut stderr_tail = StderrTail::default();
-        let is_task = matches!(request.prompt.about, TurnSubject::Task { .. });
-        let mut state =
-            ExecTurnState { has_artifact: !request.prompt.produced.is_empty(), ..ExecTurnState::default() };
+        let (mut stderr_tail, mut stderr_lines) = (StderrTail::default(), StderrLines::default());
+        let log = |said: String| {
+            tracing::info!(target: "brain", agent = %request.agent, turn = request.key, said, "the brain writes to its standard error");
+        };
+        let mut state = ExecTurnState::default();
         let (mut chunk, mut error_chunk) = (vec![0; 16 * 1024], vec![0; 2 * 1024]);
         let mut written = 0;
         let mut status = None;
@@ -124,8 +125,14 @@ impl ExecBrain {
                 }
                 read = async { stderr.as_mut()?.read(&mut error_chunk).await.ok() }, if stderr.is_some() => {
                     match read {
-                        None | Some(0) => stderr = None,
-                        Some(n) => stderr_tail.push(&error_chunk[..n]),
+                        None | Some(0) => {
+                            stderr = None;
+                            stderr_lines.complete().into_iter().for_each(log);
+                        }
+                        Some(n) => {
+                            stderr_tail.push(&error_chunk[..n]);
+                            stderr_lines.push(&error_chunk[..n]).into_iter().for_each(log);
+                        }
                     }
                 }
                 ended = child.wait(), if status.is_none() => status = Some(ended),
@@ -142,8 +149,6 @@ impl ExecBrain {
             return Err(BrainError::Died { how, stderr: stderr_tail.text() });
         }
         match state.end {
-            // The pattern fails a task without a result; the hint at unknown members is known only here.
-            Some(end) if is_task && !state.has_artifact && !state.is_waiting => Ok(output.with_hint(end)),
             Some(end) => Ok(end),
             None if state.is_waiting => Ok(TurnEnd::Waiting),
             None => Err(BrainError::NoResult { stderr: stderr_tail.text() }),
@@ -157,8 +162,6 @@ struct ExecTurnState {
     end: Option<TurnEnd>,
     /// Whether a report expects an answer.
     is_waiting: bool,
-    /// Whether this turn or an earlier one has produced an artifact.
-    has_artifact: bool,
 }
 
 impl ExecTurnState {
@@ -171,7 +174,6 @@ impl ExecTurnState {
             BrainLine::End(end) => self.end = Some(end),
             BrainLine::Progress(progress) => {
                 self.is_waiting |= super::json_lines::expects_answer(&progress);
-                self.has_artifact |= matches!(progress, Progress::Artifact { .. });
                 // The end of the turn counts even if the receiver is closed.
                 report.send(progress).await;
             }

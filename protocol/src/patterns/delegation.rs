@@ -41,7 +41,7 @@ use award_answer::AwardRefusal;
 use confirmation::UnconfirmedOutcome;
 use labels::{DelegationEffect, DelegationEvent};
 use pause::Pauses;
-use pending_requests::{Expiry, PendingRequests};
+use pending_requests::{Expiry, PendingRequests, RequestSender};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::{collections::BTreeMap, time::Duration};
@@ -171,6 +171,7 @@ impl Delegation {
     /// Begins the next turn.
     fn think(&mut self) -> Vec<DelegationEffect> {
         self.turn += 1;
+        self.pending.begin_turn();
         let mut effects = self.record_answers();
         let input = self.log.begin_turn();
         effects.push(self.run_turn(input));
@@ -205,7 +206,7 @@ impl Delegation {
         DelegationEffect::RunTurn { turn, prompt, deadline, produced, input }
     }
 
-    fn report(&mut self, updates: &[Progress]) -> Vec<DelegationEffect> {
+    fn report(&mut self, updates: &[Progress], event: &DelegationEvent) -> Vec<DelegationEffect> {
         let mut effects = Vec::new();
         self.has_reported |= !updates.is_empty();
         for update in updates {
@@ -227,8 +228,15 @@ impl Delegation {
                     let signal = OutgoingSignal { kind: signal, subject, task_id, capability, refs };
                     effects.push(DelegationEffect::Publish { signal });
                 }
+                Progress::Question(question) if question.validate().is_err() => {
+                    let why = question.validate().err().unwrap_or_default();
+                    effects.extend(self.fail(format!("question {}: {why}", question.id)));
+                }
                 ask @ (Progress::Help { .. } | Progress::Delegate { .. } | Progress::Question(_)) => {
-                    self.pending.note(ask);
+                    match ask.waits() {
+                        Some(false) => effects.extend(self.ask_at_once(ask, event)),
+                        _ => self.pending.note(ask),
+                    }
                 }
                 Progress::Checkpoint(checkpoint) => match self.log.checkpoint(&checkpoint) {
                     Ok(record) => effects.push(record),
@@ -243,6 +251,29 @@ impl Delegation {
         }
         effects.extend(self.ownership.report_chunks(false));
         effects
+    }
+
+    /// Sends a request while the turn goes on.
+    fn ask_at_once(&mut self, ask: Progress, event: &DelegationEvent) -> Vec<DelegationEffect> {
+        if self.pending.is_too_much() {
+            return self.fail(self.asked_too_much());
+        }
+        let sender = RequestSender {
+            ownership: &self.ownership,
+            me: &self.me,
+            turn: self.turn,
+            limits: &self.work_limits,
+            event,
+        };
+        let mut effects = self.pending.send_one(ask, sender);
+        if effects.iter().any(|effect| matches!(effect, DelegationEffect::AskPerson { .. })) {
+            effects.extend(self.show_questions());
+        }
+        effects
+    }
+
+    fn asked_too_much(&self) -> String {
+        format!("asked more than {} things in one turn", pending_requests::MAX_ASKS)
     }
 
     fn end_turn(&mut self, end: &TurnEnd, event: &DelegationEvent) -> Vec<DelegationEffect> {
@@ -267,19 +298,27 @@ impl Delegation {
             TurnEnd::Waiting if self.turn >= self.max_turns() => {
                 self.fail(format!("asked for more than {} turns", self.max_turns()))
             }
-            TurnEnd::Waiting if self.pending.is_too_much() => {
-                self.fail(format!("asked more than {} things in one turn", pending_requests::MAX_ASKS))
-            }
+            TurnEnd::Waiting if self.pending.is_too_much() => self.fail(self.asked_too_much()),
             TurnEnd::Waiting => {
-                let mut asks =
-                    self.pending.send(&self.ownership, &self.me, self.turn, &self.work_limits, event);
+                let sender = RequestSender {
+                    ownership: &self.ownership,
+                    me: &self.me,
+                    turn: self.turn,
+                    limits: &self.work_limits,
+                    event,
+                };
+                let mut asks = self.pending.send(sender);
                 if self.pending.waits_for_person() {
                     asks.extend(self.show_questions());
                 }
                 if self.pending.is_waiting() {
                     return asks;
                 }
-                self.fail("the turn ended without a result and without a question".to_owned())
+                asks.extend(match self.pending.has_results() {
+                    true => self.go_on(),
+                    false => self.fail("the turn ended without a result and without a question".to_owned()),
+                });
+                asks
             }
         }
     }
@@ -352,7 +391,7 @@ impl Delegation {
     }
 
     /// Ends all questions without an answer, because there is no person.
-    pub(super) fn refuse_questions(&mut self, why: &str, _event: &DelegationEvent) -> Vec<DelegationEffect> {
+    pub(super) fn refuse_questions(&mut self, why: &str) -> Vec<DelegationEffect> {
         if self.pending.refuse_questions(why) { self.after_answer() } else { Vec::new() }
     }
 
@@ -395,6 +434,7 @@ impl Delegation {
     /// Stops the running turn and withdraws open requests.
     fn stop(&mut self, why: &str) -> Vec<DelegationEffect> {
         let stopped = std::mem::take(&mut self.is_thinking).then_some(DelegationEffect::StopTurn);
+        self.ownership.questions.clear();
         stopped.into_iter().chain(self.pending.withdraw(why)).collect()
     }
 
@@ -529,10 +569,10 @@ impl Pattern for Delegation {
             EventKind::Started if self.turn == 0 => self.start(event),
             EventKind::TurnStarted { turn: 1 } if std::mem::take(&mut self.is_queued) => self.works_on_it(),
             EventKind::TurnProgress { turn, updates } if *turn == self.turn && self.is_thinking => {
-                self.report(updates)
+                self.report(updates, event)
             }
             EventKind::TurnEnded { turn, updates, end } if *turn == self.turn && self.is_thinking => {
-                let mut effects = self.report(updates);
+                let mut effects = self.report(updates, event);
                 effects.extend(self.end_turn(end, event));
                 effects
             }

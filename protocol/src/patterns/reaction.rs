@@ -155,10 +155,10 @@ impl Pattern for Reaction {
             };
             *end = TurnEnd::Done { message: said.or_else(|| Some("nothing to say".to_owned())) };
         }
-        let has_asked = matches!(&event.what, EventKind::TurnEnded { end: TurnEnd::Waiting, .. });
+        let may_ask = matches!(&event.what, EventKind::TurnEnded { .. } | EventKind::TurnProgress { .. });
         let mut effects = self.work(&event);
-        if has_asked {
-            let unanswered = self.work.refuse_questions("nobody can be asked: a signal has no owner", &event);
+        if may_ask {
+            let unanswered = self.work.refuse_questions("nobody can be asked: a signal has no owner");
             effects.extend(unanswered.into_iter().filter_map(|effect| self.own(effect)));
         }
         effects

@@ -159,7 +159,8 @@ pub struct Checkpoint {
 /// The most bytes of all checkpoints of a task that count, as JSON; a turn with more fails.
 pub const MAX_CHECKPOINT_BYTES: usize = 8 << 20;
 
-/// What a brain reports while it thinks. `help`, `delegate` and `question` are taken up when the turn ends.
+/// What a brain reports while it thinks. `help`, `delegate` and `question` are taken up when the turn ends, unless they say
+/// `wait: false`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "type")]
 pub enum Progress {
@@ -195,20 +196,23 @@ pub enum Progress {
         #[serde(default)]
         refs: Map<String, Value>,
     },
-    /// A question to peers with a capability. The next turn gets the answer.
+    /// A question to a peer, or to peers with a capability. A later turn gets the answer.
     #[serde(rename_all = "camelCase")]
     Help {
         /// The brain's name for it.
         id: String,
-        /// Whose view is wanted.
-        capability: Capability,
+        /// Whose view is wanted: `capability:<name>`, or an agent id.
+        to: Address,
         /// What is asked.
         question: String,
         /// Ids of artifacts produced so far, or given with the task, that it is about.
         #[serde(default)]
         artifacts: Vec<String>,
+        /// Whether the turn ends with it. Otherwise it is sent at once, and the turn goes on.
+        #[serde(default = "yes", skip_serializing_if = "is_true")]
+        wait: bool,
     },
-    /// A task for another agent: `capability:<name>`, or an agent id. The next turn gets the result.
+    /// A task for another agent: `capability:<name>`, or an agent id. A later turn gets the result.
     #[serde(rename_all = "camelCase")]
     Delegate {
         /// The brain's name for it.
@@ -226,8 +230,11 @@ pub enum Progress {
         /// Ids of artifacts that go with it.
         #[serde(default)]
         artifacts: Vec<String>,
+        /// Whether the turn ends with it. Otherwise it is sent at once, and the turn goes on.
+        #[serde(default = "yes", skip_serializing_if = "is_true")]
+        wait: bool,
     },
-    /// A question to the task's owner. The next turn gets the answer.
+    /// A question to the task's owner. A later turn gets the answer.
     Question(Question),
     /// A note to itself.
     Checkpoint(Checkpoint),
@@ -238,6 +245,31 @@ pub enum Progress {
         /// The line.
         message: String,
     },
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_true(value: &bool) -> bool {
+    *value
+}
+
+impl Progress {
+    /// Whether the result of this request comes with a later turn, and if so, whether the turn ends with it.
+    pub fn waits(&self) -> Option<bool> {
+        match self {
+            Self::Help { wait, .. } | Self::Delegate { wait, .. } => Some(*wait),
+            Self::Question(question) => Some(question.wait),
+            Self::Status { .. }
+            | Self::Artifact { .. }
+            | Self::Signal { .. }
+            | Self::Checkpoint(_)
+            | Self::Usage(_)
+            | Self::Log { .. } => None,
+        }
+    }
 }
 
 /// How a turn ended.
@@ -265,7 +297,7 @@ pub enum TurnEnd {
         /// The answer.
         text: String,
     },
-    /// It waits for the results of its requests.
+    /// It waits for the results of its requests: of all that end a turn, or else for the first of the others.
     Waiting,
     /// It goes on later with the same checkpoints. Until then it takes no place.
     #[serde(rename_all = "camelCase")]

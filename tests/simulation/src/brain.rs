@@ -41,9 +41,10 @@ pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) ->
             70..80 if is_signal => {
                 let help = Progress::Help {
                     id: "h".into(),
-                    capability: capability("advise"),
+                    to: Address::Capability(capability("advise")),
                     question: format!("what of {about}?"),
                     artifacts: Vec::new(),
+                    wait: true,
                 };
                 vec![
                     (first, BrainAction::Report(vec![help])),
@@ -82,9 +83,10 @@ pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) ->
         65..75 => {
             let help = Progress::Help {
                 id: "h".into(),
-                capability: capability("advise"),
+                to: Address::Capability(capability("advise")),
                 question: format!("how is {about} done?"),
                 artifacts: Vec::new(),
+                wait: true,
             };
             vec![(first, BrainAction::Report(vec![help])), (1, BrainAction::End(Ok(TurnEnd::Waiting)))]
         }
@@ -100,6 +102,7 @@ pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) ->
                     description: format!("part {n} of {about}"),
                     input: None,
                     artifacts: Vec::new(),
+                    wait: n > 0,
                 }
             };
             let asks = (0..count).map(|n| delegate(&mut random, n)).collect();

@@ -26,12 +26,19 @@ use std::time::Duration;
 /// The most requests of one turn; a turn with more fails.
 pub(super) const MAX_ASKS: usize = 32;
 
+/// The most open requests of a task.
+const MAX_OPEN: usize = 128;
+
 /// The requests of a turn, in order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PendingRequests {
+    /// Those that are sent when the turn ends.
     noted: Vec<Progress>,
     open: Vec<PendingRequest>,
+    /// How many the turn has sent.
+    #[serde(default)]
+    sent: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,6 +47,9 @@ struct PendingRequest {
     id: String,
     key: RequestKey,
     kind: RequestKind,
+    /// Whether the turn ended with it.
+    #[serde(default)]
+    waits: bool,
     reply: Option<RequestResult>,
 }
 
@@ -56,6 +66,16 @@ enum RequestKind {
         questions: Vec<Question>,
     },
     Question(Box<Question>),
+}
+
+/// The task and turn whose requests are sent.
+#[derive(Clone, Copy)]
+pub(super) struct RequestSender<'a> {
+    pub(super) ownership: &'a TaskOwnership,
+    pub(super) me: &'a AgentId,
+    pub(super) turn: u32,
+    pub(super) limits: &'a WorkLimits,
+    pub(super) event: &'a DelegationEvent,
 }
 
 /// What follows when the time for a request is over.
@@ -78,14 +98,22 @@ impl PendingRequests {
         }
     }
 
-    /// Whether the turn has too many requests.
+    /// Whether the turn has too many requests, those included that were sent before.
     pub(super) fn is_too_much(&self) -> bool {
-        self.noted.len() > MAX_ASKS
+        let sent = usize::try_from(self.sent).unwrap_or(usize::MAX);
+        self.noted.len().saturating_add(sent) > MAX_ASKS || self.open.len() > MAX_OPEN
     }
 
-    /// Whether a request is open.
+    /// Whether the next turn must wait: for the results of all requests that ended a turn, or else for the first of the others.
     pub(super) fn is_waiting(&self) -> bool {
-        self.open.iter().any(|ask| ask.reply.is_none())
+        let is_open = |ask: &&PendingRequest| ask.reply.is_none();
+        self.open.iter().filter(is_open).any(|ask| ask.waits)
+            || !self.open.is_empty() && self.open.iter().all(|ask| ask.reply.is_none())
+    }
+
+    /// Whether results have come that no turn was given.
+    pub(super) fn has_results(&self) -> bool {
+        self.open.iter().any(|ask| ask.reply.is_some())
     }
 
     /// Whether requests wait for the end of the turn.
@@ -114,105 +142,113 @@ impl PendingRequests {
         })
     }
 
-    /// Takes the results, for the next turn.
+    /// Takes the results, for the next turn. The open requests stay.
     pub(super) fn take_results(&mut self) -> Vec<RequestResult> {
         self.noted.clear();
-        std::mem::take(&mut self.open).into_iter().filter_map(|ask| ask.reply).collect()
+        let (done, open) = std::mem::take(&mut self.open).into_iter().partition(|ask| ask.reply.is_some());
+        self.open = open;
+        let done: Vec<PendingRequest> = done;
+        done.into_iter().filter_map(|ask| ask.reply).collect()
+    }
+
+    /// A new turn begins: its requests are numbered from 0.
+    pub(super) fn begin_turn(&mut self) {
+        self.sent = 0;
     }
 
     /// Sends the noted requests.
-    pub(super) fn send(
-        &mut self,
-        ownership: &TaskOwnership,
-        me: &AgentId,
-        turn: u32,
-        work_limits: &WorkLimits,
-        event: &DelegationEvent,
-    ) -> Vec<DelegationEffect> {
-        self.open.clear();
+    pub(super) fn send(&mut self, sender: RequestSender<'_>) -> Vec<DelegationEffect> {
+        let noted = std::mem::take(&mut self.noted);
+        noted.into_iter().flat_map(|ask| self.send_one(ask, sender)).collect()
+    }
+
+    /// Sends one request.
+    pub(super) fn send_one(&mut self, ask: Progress, sender: RequestSender<'_>) -> Vec<DelegationEffect> {
+        let RequestSender { ownership, me, turn, limits: work_limits, event } = sender;
         let mut effects = Vec::new();
-        for (index, ask) in (0..).zip(std::mem::take(&mut self.noted)) {
-            let key = RequestKey(turn, index);
-            let mut send_request = |to: Address, payload, artifacts: Vec<String>, wait: Duration| {
-                let chunks = ownership.produced();
-                let has_chosen = !artifacts.is_empty() && !chunks.is_empty();
-                effects.push(DelegationEffect::Send(OutgoingMessage {
-                    recorded: has_chosen.then_some(RecordedArtifacts { chunks, only: artifacts }),
-                    path: ownership.spec.path.clone(),
-                    expires: Some(event.wall.plus(wait)),
-                    ..OutgoingMessage::new(DelegationLabel::Request(key), to, payload)
+        let key = RequestKey(turn, self.sent);
+        self.sent += 1;
+        let waits = ask.waits().unwrap_or_default();
+        let mut send_request = |to: Address, payload, artifacts: Vec<String>, wait: Duration| {
+            let chunks = ownership.produced();
+            let has_chosen = !artifacts.is_empty() && !chunks.is_empty();
+            effects.push(DelegationEffect::Send(OutgoingMessage {
+                recorded: has_chosen.then_some(RecordedArtifacts { chunks, only: artifacts }),
+                path: ownership.spec.path.clone(),
+                expires: Some(event.wall.plus(wait)),
+                ..OutgoingMessage::new(DelegationLabel::Request(key), to, payload)
+            }));
+            let when = TimerAt::Node(event.at + wait);
+            effects.push(DelegationEffect::SetTimer { timer: DelegationTimer::Request(key), when });
+        };
+        let (id, kind) = match ask {
+            Progress::Help { id, to, question, artifacts, .. } => {
+                let capability = match &to {
+                    Address::Capability(capability) => Some(capability.clone()),
+                    Address::Agent(_) => None,
+                };
+                let mut needed = OutgoingSignal::about(SignalType::help_needed(), &ownership.spec.task_id);
+                needed.capability.clone_from(&capability);
+                let is_published = capability.is_some();
+                let request = HelpRequest {
+                    question,
+                    capability,
+                    artifacts: Vec::new(),
+                    inline_artifacts: chosen(ownership, &artifacts),
+                    task_id: Some(ownership.spec.task_id.clone()),
+                    on_behalf_of: Some(ownership.spec.root.clone()),
+                    extra: Map::new(),
+                };
+                send_request(to, Payload::HelpRequest(request), artifacts, work_limits.help);
+                // A question to one agent is not for others.
+                effects.extend(is_published.then_some(DelegationEffect::Publish { signal: needed }));
+                (id, RequestKind::Help)
+            }
+            Progress::Delegate { id, to, capability, description, input, artifacts, .. } => {
+                let task = child_id(ownership, me, key);
+                let wait = ownership.spec.deadline.map_or(work_limits.delegate, |deadline| {
+                    event.wall.until(deadline).min(work_limits.delegate)
+                });
+                let (doer, capability) = match &to {
+                    Address::Agent(agent) => (agent.clone(), capability),
+                    Address::Capability(capability) => (me.clone(), Some(capability.clone())),
+                };
+                let request = TaskRequest {
+                    description,
+                    task_id: Some(task.clone()),
+                    capability,
+                    input,
+                    artifacts: Vec::new(),
+                    inline_artifacts: chosen(ownership, &artifacts),
+                    deadline: Some(event.wall.plus(wait)),
+                    accepted_modes: Vec::new(),
+                    reply_to: None,
+                    on_behalf_of: Some(ownership.spec.root.clone()),
+                    parent_task_id: Some(ownership.spec.task_id.clone()),
+                    extra: Map::new(),
+                };
+                send_request(to, Payload::TaskRequest(request), artifacts, wait);
+                (id, RequestKind::Delegate { task, to: doer, questions: Vec::new() })
+            }
+            Progress::Question(asked) => {
+                let id = asked.id.clone();
+                let question =
+                    Box::new(Question { id: question_id(ownership, me, key, &id), wait: true, ..asked });
+                effects.push(DelegationEffect::AskPerson { question: question.clone() });
+                effects.extend(question.expires_at.map(|at| DelegationEffect::SetTimer {
+                    timer: DelegationTimer::Request(key),
+                    when: TimerAt::Wall(at),
                 }));
-                let when = TimerAt::Node(event.at + wait);
-                effects.push(DelegationEffect::SetTimer { timer: DelegationTimer::Request(key), when });
-            };
-            let (id, kind) = match ask {
-                Progress::Help { id, capability, question, artifacts } => {
-                    let mut needed =
-                        OutgoingSignal::about(SignalType::help_needed(), &ownership.spec.task_id);
-                    needed.capability = Some(capability.clone());
-                    let request = HelpRequest {
-                        question,
-                        capability: Some(capability.clone()),
-                        artifacts: Vec::new(),
-                        inline_artifacts: chosen(ownership, &artifacts),
-                        task_id: Some(ownership.spec.task_id.clone()),
-                        on_behalf_of: Some(ownership.spec.root.clone()),
-                        extra: Map::new(),
-                    };
-                    send_request(
-                        Address::Capability(capability),
-                        Payload::HelpRequest(request),
-                        artifacts,
-                        work_limits.help,
-                    );
-                    effects.push(DelegationEffect::Publish { signal: needed });
-                    (id, RequestKind::Help)
-                }
-                Progress::Delegate { id, to, capability, description, input, artifacts } => {
-                    let task = child_id(ownership, me, key);
-                    let wait = ownership.spec.deadline.map_or(work_limits.delegate, |deadline| {
-                        event.wall.until(deadline).min(work_limits.delegate)
-                    });
-                    let (doer, capability) = match &to {
-                        Address::Agent(agent) => (agent.clone(), capability),
-                        Address::Capability(capability) => (me.clone(), Some(capability.clone())),
-                    };
-                    let request = TaskRequest {
-                        description,
-                        task_id: Some(task.clone()),
-                        capability,
-                        input,
-                        artifacts: Vec::new(),
-                        inline_artifacts: chosen(ownership, &artifacts),
-                        deadline: Some(event.wall.plus(wait)),
-                        accepted_modes: Vec::new(),
-                        reply_to: None,
-                        on_behalf_of: Some(ownership.spec.root.clone()),
-                        parent_task_id: Some(ownership.spec.task_id.clone()),
-                        extra: Map::new(),
-                    };
-                    send_request(to, Payload::TaskRequest(request), artifacts, wait);
-                    (id, RequestKind::Delegate { task, to: doer, questions: Vec::new() })
-                }
-                Progress::Question(asked) => {
-                    let id = asked.id.clone();
-                    let question = Box::new(Question { id: question_id(ownership, me, key, &id), ..asked });
-                    effects.push(DelegationEffect::AskPerson { question: question.clone() });
-                    effects.extend(question.expires_at.map(|at| DelegationEffect::SetTimer {
-                        timer: DelegationTimer::Request(key),
-                        when: TimerAt::Wall(at),
-                    }));
-                    (id, RequestKind::Question(question))
-                }
-                Progress::Status { .. }
-                | Progress::Artifact { .. }
-                | Progress::Signal { .. }
-                | Progress::Checkpoint(_)
-                | Progress::Usage(_)
-                | Progress::Log { .. } => continue,
-            };
-            self.open.push(PendingRequest { id, key, kind, reply: None });
-        }
+                (id, RequestKind::Question(question))
+            }
+            Progress::Status { .. }
+            | Progress::Artifact { .. }
+            | Progress::Signal { .. }
+            | Progress::Checkpoint(_)
+            | Progress::Usage(_)
+            | Progress::Log { .. } => return effects,
+        };
+        self.open.push(PendingRequest { id, key, kind, waits, reply: None });
         effects
     }
 

@@ -81,9 +81,10 @@ fn help(id: &str) -> Progress {
     let capability = Capability::parse("code-review").unwrap();
     Progress::Help {
         id: id.into(),
-        capability,
+        to: Address::Capability(capability),
         question: "is it good?".into(),
         artifacts: vec!["a.rs".into()],
+        wait: true,
     }
 }
 
@@ -96,6 +97,7 @@ fn delegate(id: &str) -> Progress {
         description: "do it".into(),
         input: None,
         artifacts: Vec::new(),
+        wait: true,
     }
 }
 

@@ -63,9 +63,10 @@ fn question() -> Progress {
 fn help() -> Progress {
     Progress::Help {
         id: "h".into(),
-        capability: Capability::parse("code-review").unwrap(),
+        to: Address::Capability(Capability::parse("code-review").unwrap()),
         question: "is it good?".into(),
         artifacts: Vec::new(),
+        wait: true,
     }
 }
 

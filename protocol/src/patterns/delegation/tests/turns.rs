@@ -242,3 +242,49 @@ fn the_question_of_a_child_is_shown_and_its_answer_goes_to_the_child() {
     );
     assert_eq!(status(&effects).questions, []);
 }
+
+fn without_waiting(id: &str) -> Progress {
+    let Progress::Help { id, to, question, artifacts, .. } = help(id) else { unreachable!() };
+    Progress::Help { id, to, question, artifacts, wait: false }
+}
+
+#[test]
+fn a_request_without_waiting_is_sent_at_once_and_its_answer_comes_with_a_later_turn() {
+    let mut doer = doer_of(spec());
+    let effects = doer.on(&progress(without_waiting("h1")));
+    assert_eq!(sent_messages(&effects)[0].label, DelegationLabel::Request(FIRST));
+    doer.on(&progress(without_waiting("h2")));
+    assert!(
+        doer.on(&event(3, received("reviewer", Some(FIRST), help_response("one")))).is_empty(),
+        "it thinks"
+    );
+    let effects = doer.on(&event(4, thought(1, Vec::new(), TurnEnd::Waiting)));
+    assert_eq!(begins_turn(&effects).map(|(turn, _)| turn), Some(2), "an answer is there");
+    assert_eq!(answers(&effects)[0].text, "one");
+    let effects = doer.on(&event(5, thought(2, vec![help("h3")], TurnEnd::Waiting)));
+    assert_eq!(sent_messages(&effects)[0].label, DelegationLabel::Request(RequestKey(2, 0)));
+    assert_eq!(
+        begins_turn(&doer.on(&event(6, received("reviewer", Some(SECOND), help_response("two"))))),
+        None
+    );
+    let third = RequestKey(2, 0);
+    let effects = doer.on(&event(7, received("reviewer", Some(third), help_response("three"))));
+    let texts: Vec<_> = answers(&effects).iter().map(|answer| &*answer.text).collect();
+    assert_eq!((begins_turn(&effects).map(|(turn, _)| turn), texts), (Some(3), vec!["two", "three"]));
+}
+
+#[test]
+fn the_end_of_a_task_withdraws_what_it_did_not_wait_for() {
+    let mut doer = doer_of(spec());
+    let Progress::Delegate { id, to, capability, description, input, artifacts, .. } = delegate("d") else {
+        unreachable!()
+    };
+    let ask = Progress::Delegate { id, to, capability, description, input, artifacts, wait: false };
+    doer.on(&progress(ask));
+    let shown =
+        doer.on(&progress(Progress::Question(Question { wait: false, ..Question::text("q", "which?") })));
+    assert_eq!((status(&shown).state, status(&shown).questions.len()), (TaskState::Working, 1));
+    let effects = doer.on(&event(4, thought(1, Vec::new(), done("enough"))));
+    let withdrawn = sent_messages(&effects).iter().any(|message| message.label == DelegationLabel::Withdraw);
+    assert!(withdrawn && finishes(&effects) == [TaskState::Completed], "{effects:?}");
+}
