@@ -143,9 +143,9 @@ async fn messages(state: web::Data<StubState>, head: HttpRequest, body: web::Jso
     let blocks =
         body["messages"].as_array().into_iter().flatten().filter(|message| message["role"] == "user");
     let blocks: Vec<_> = blocks
-        .flat_map(|message| match &message["content"] {
-            Value::String(text) => vec![json!({ "type": "text", "text": text })],
-            content => content.as_array().cloned().unwrap_or_default(),
+        .flat_map(|message| match message["content"].as_str() {
+            Some(text) => vec![json!({ "type": "text", "text": text })],
+            None => message["content"].as_array().cloned().unwrap_or_default(),
         })
         .collect();
     let of = |kind: &str, member: &str| {

@@ -3,7 +3,7 @@
 
 use crate::harness::{
     Process, artifact, eventually, mesh, message,
-    model_stub::{ModelStub, StubAnswer, calls, says},
+    model_stub::{ModelStub, StubAnswer, says},
     state,
 };
 use serde_json::{Value, json};

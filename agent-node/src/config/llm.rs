@@ -93,9 +93,10 @@ struct FallbackMembers {
 
 impl<'de> Deserialize<'de> for FallbackFile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
-            Value::String(name) => Ok(Self::Name(name)),
-            other => serde_json::from_value(other).map(Self::Full).map_err(D::Error::custom),
+        let value = Value::deserialize(deserializer)?;
+        match value.as_str() {
+            Some(name) => Ok(Self::Name(name.to_owned())),
+            None => serde_json::from_value(value).map(Self::Full).map_err(D::Error::custom),
         }
     }
 }
@@ -136,9 +137,10 @@ enum McpFile {
 
 impl<'de> Deserialize<'de> for McpFile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
-            Value::String(url) => Ok(Self::Url(url)),
-            other => serde_json::from_value(other).map(Self::Command).map_err(D::Error::custom),
+        let value = Value::deserialize(deserializer)?;
+        match value.as_str() {
+            Some(url) => Ok(Self::Url(url.to_owned())),
+            None => serde_json::from_value(value).map(Self::Command).map_err(D::Error::custom),
         }
     }
 }
