@@ -90,10 +90,8 @@ async fn a_model_that_obeys_a_hostile_result_gets_no_more_rights() {
         1 => calls(&[
             ("delete_all", json!({})),
             ("publish_signal", json!({ "signal": "task.complete", "refs": { "taskId": "t" } })),
-            (
-                "publish_signal",
-                json!({ "signal": "acme.note.made", "publisher": "somebody", "fromAgentId": "somebody" }),
-            ),
+            ("publish_signal", json!({ "signal": "acme.note.made", "publisher": "somebody" })),
+            ("publish_signal", json!({ "signal": "acme.note.made" })),
             ("approve", json!({ "call": "c2_0", "decision": "approve" })),
         ]),
         _ => says(&request.results.join("\n")),
@@ -102,15 +100,18 @@ async fn a_model_that_obeys_a_hostile_result_gets_no_more_rights() {
     let node = Process::up(&team(&format!("{}, {server}", model(&stub, "openai")))).await;
     let task = node.agent("thinker-01").ask(json!({ "description": "read it" })).await;
     let text = artifact(&task, "answer").unwrap_or_else(|| panic!("{task:#}"));
-    for part in ["no tool delete_all", "only the mesh publishes task.complete", "no tool approve"] {
+    for part in [
+        "no tool delete_all",
+        "only the mesh publishes task.complete",
+        "no argument \"publisher\"",
+        "no tool approve",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert_eq!(tools.calls().len(), 1, "the forbidden tool was never called");
+    // A signal that it may publish bears its own id.
     let signal = node.signal_where("acme.note.made", |_| true).await;
-    assert!(
-        !signal.to_string().contains("somebody") && signal.to_string().contains("thinker-01"),
-        "{signal:#}"
-    );
+    assert!(signal.to_string().contains("thinker-01"), "{signal:#}");
     assert!(stub.requests()[0].tools.iter().all(|name| name != "delete_all"));
 }
 
@@ -119,7 +120,7 @@ async fn the_mesh_is_a_tool_box_delegation_help_and_a_question_to_a_person() {
     let stub = ModelStub::start(|request| match request.results.len() {
         0 => calls(&[
             ("delegate", json!({ "to": "capability:shout", "description": "hello" })),
-            ("ask_help", json!({ "capability": "shout", "question": "are you there?" })),
+            ("ask_help", json!({ "to": "capability:shout", "question": "are you there?" })),
         ]),
         2 => calls(&[("ask_person", json!({ "question": "Red or blue?" }))]),
         _ => says(&request.results.join("\n")),

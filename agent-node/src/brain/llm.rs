@@ -202,16 +202,8 @@ impl LlmBrain {
             LoopAction::Report(progress) => turn.send(progress).await,
             LoopAction::Approve { id, text, call } => {
                 let call = json!({ "name": call.name, "arguments": call.arguments });
-                let question = Question {
-                    id,
-                    kind: QuestionKind::Approval,
-                    text,
-                    schema: None,
-                    options: Vec::new(),
-                    call: Some(call),
-                    expires_at: None,
-                    on_timeout: None,
-                };
+                let kind = QuestionKind::Approval;
+                let question = Question { kind, call: Some(call), ..Question::text(id, text) };
                 turn.send(Progress::Question(question)).await;
             }
             LoopAction::Usage { model, usage } => {

@@ -88,9 +88,13 @@ impl MeshTool {
                 vec!["to", "description"],
             ),
             Self::AskHelp => (
-                "Asks agents with a capability for their view and waits for the answer.",
-                json!({ "capability": text("Whose view you want."), "question": text("The question."), "artifacts": artifacts }),
-                vec!["capability", "question"],
+                "Asks another agent, or agents with a capability, for their view and waits for the answer.",
+                json!({
+                    "to": text("capability:NAME for agents with that capability, or an agent's id."),
+                    "question": text("The question."),
+                    "artifacts": artifacts,
+                }),
+                vec!["to", "question"],
             ),
             Self::AskPerson => (
                 "Asks the person who gave the task and waits for the answer, which can take days. Use it only if you can't go on without it.",
@@ -121,6 +125,13 @@ impl MeshTool {
 
     /// What follows from `call`. A request keeps the id of the call.
     pub(super) fn run(self, call: &ToolCall, artifacts: &BTreeMap<String, String>) -> MeshOutcome {
+        let schema = self.spec().schema;
+        if let Some(unknown) = call.arguments.keys().find(|name| schema["properties"].get(name).is_none()) {
+            return MeshOutcome::Result(ToolResult::error(format!(
+                "{} has no argument {unknown:?}",
+                self.name()
+            )));
+        }
         let line = |kind: &str, renamed: &[(&str, &str)]| {
             let mut members = call.arguments.clone();
             for (from, to) in renamed {
@@ -203,7 +214,7 @@ mod tests {
     fn requests_have_the_id_of_their_call() {
         for (tool, arguments) in [
             (MeshTool::Delegate, json!({ "to": "capability:plan", "description": "d", "input": { "a": 1 } })),
-            (MeshTool::AskHelp, json!({ "capability": "review", "question": "ok?" })),
+            (MeshTool::AskHelp, json!({ "to": "capability:review", "question": "ok?" })),
             (MeshTool::AskPerson, json!({ "question": "which?" })),
         ] {
             let MeshOutcome::Ask(progress) = run(tool, arguments) else { panic!("{}", tool.name()) };
@@ -218,6 +229,7 @@ mod tests {
             (MeshTool::Delegate, json!({ "to": "capability:plan" }), "missing field `description`"),
             (MeshTool::PublishSignal, json!({ "signal": "task.complete" }), "only the mesh publishes"),
             (MeshTool::PublishSignal, json!({ "signal": "agent.left" }), "only the registry publishes"),
+            (MeshTool::AskPerson, json!({ "question": "q", "kind": "approval" }), "no argument \"kind\""),
             (MeshTool::ReadArtifact, json!({ "artifact": "b" }), "no artifact \"b\"; there are: a"),
             (MeshTool::ReadArtifact, json!({ "artifact": "a", "offset": 1 }), "within a character"),
         ] {

@@ -75,17 +75,7 @@ fn answer(id: &str, ok: bool, text: &str) -> RequestResult {
 }
 
 fn words(id: &str, ok: bool, text: &str) -> RequestResult {
-    RequestResult {
-        id: id.into(),
-        ok,
-        from: None,
-        text: text.into(),
-        artifacts: Vec::new(),
-        task_id: None,
-        decision: None,
-        values: None,
-        for_turn: 1,
-    }
+    RequestResult { id: id.into(), ok, text: text.into(), ..RequestResult::default() }
 }
 
 fn end(actions: &[LoopAction]) -> Option<&LoopEnd> {
@@ -234,7 +224,7 @@ fn a_call_that_a_crash_interrupted_is_repeated_only_if_that_is_safe() {
 #[test]
 fn requests_to_others_wait_for_answers_and_their_text_is_data() {
     let (mut state, _) = AgentLoop::begin(start());
-    let help = r#"{"capability":"review","question":"ok?"}"#;
+    let help = r#"{"to":"capability:review","question":"ok?"}"#;
     let actions =
         state.take(says("", &[("ask_help", help), ("publish_signal", r#"{"signal":"acme.build.done"}"#)]));
     assert!(matches!(end(&actions), Some(LoopEnd::Turn(TurnEnd::Waiting))), "{actions:#?}");
