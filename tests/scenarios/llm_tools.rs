@@ -151,6 +151,38 @@ async fn the_mesh_is_a_tool_box_delegation_help_and_a_question_to_a_person() {
 }
 
 #[tokio::test]
+async fn an_agent_with_a_model_answers_peers_and_reacts_to_signals() {
+    let stub = ModelStub::start(|request| {
+        let is_helper = request.system.contains("You are helper-01");
+        match (is_helper, request.results.len(), request.user[0].contains("Another agent asks")) {
+            (true, 0, true) => calls(&[("read_artifact", json!({ "artifact": "none" }))]),
+            (true, _, true) => says("I would wait."),
+            (true, ..) => says(""),
+            (false, 0, _) => calls(&[
+                ("ask_help", json!({ "to": "helper-01", "question": "now or later?" })),
+                ("publish_signal", json!({ "signal": "acme.note.made", "subject": "a note" })),
+            ]),
+            (false, ..) => says(&request.results[0]),
+        }
+    });
+    let yaml = format!(
+        "{}\n  - agent: helper-01\n    skills: [advise]\n    subscribe: ['acme.*']\n    brain: {{ llm: {{ {} }} }}\n",
+        team(&model(&stub, "openai")).trim_end(),
+        model(&stub, "anthropic")
+    );
+    let node = Process::up(&yaml).await;
+    let task = node.agent("thinker-01").ask(json!({ "description": "ask the helper" })).await;
+    let text = artifact(&task, "answer").unwrap_or_else(|| panic!("{task:#}"));
+    assert!(text.contains("I would wait."), "{text}");
+    eventually("the signal is heard", async || {
+        let requests = stub.requests();
+        let is_heard = |text: &String| text.contains("A signal has arrived") && text.contains("a note");
+        requests.iter().any(|request| request.user.iter().any(is_heard)).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_conversation_that_the_provider_finds_too_long_is_compacted() {
     let tools = McpStub::start(json!([tool("log", json!({}))]), |_, _| McpAnswer::Text("x".repeat(9_000)));
     let stub = ModelStub::start(|request| {

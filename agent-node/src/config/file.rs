@@ -263,6 +263,14 @@ pub(super) struct SkillMembers {
 }
 
 impl SkillFile {
+    /// Further capabilities it counts as.
+    pub(super) fn tags(&self) -> &[Capability] {
+        match self {
+            Self::Name(_) => &[],
+            Self::Full(members) => &members.tags,
+        }
+    }
+
     /// The JSON Schema of its results.
     pub(super) fn output_schema(&self) -> Option<&Value> {
         match self {

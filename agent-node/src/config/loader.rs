@@ -313,6 +313,9 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
                 let Some(schema) = skill.output_schema() else { continue };
                 let schema = OutputSchema::new(schema.clone())
                     .map_err(|what| location.fault(&format!("skills[{at}].outputSchema"), what))?;
+                for tag in skill.tags() {
+                    outputs.entry(tag.clone()).or_insert_with(|| schema.clone());
+                }
                 outputs.insert(skill.id().clone(), schema);
             }
             let env = agent.env.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();

@@ -9,7 +9,7 @@ use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::{
     RoleClient, ServiceError,
     model::{CallToolRequestParams, ClientConfig, Implementation, ProtocolVersion, Tool},
-    service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, RunningService},
+    service::{ClientLifecycleMode, ClientServiceExt, RunningService},
     transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig},
 };
 use serde_json::{Map, Value};
@@ -196,9 +196,16 @@ impl ToolServer {
                     let is_transient = error.kind() != std::io::ErrorKind::NotFound;
                     self.error(format!("can't be started: {error}"), is_transient)
                 })?;
-                let service = client.serve_with_lifecycle((stdout, stdin), lifecycle).await;
-                let service = service.map_err(|error| self.refused(&error, process.last_words()))?;
-                Ok(Connection { service, _process: Some(process) })
+                match client.serve_with_lifecycle((stdout, stdin), lifecycle).await {
+                    Ok(service) => Ok(Connection { service, _process: Some(process) }),
+                    Err(error) => {
+                        let last_words = process.last_words().await;
+                        Err(self.error(
+                            format!("does not speak MCP: {error}; its last words: {last_words}"),
+                            false,
+                        ))
+                    }
+                }
             }
             ToolServerTransport::Http { url, headers } => {
                 let mut custom = HashMap::new();
@@ -220,16 +227,13 @@ impl ToolServer {
                     StreamableHttpClientTransportConfig::with_uri(url.as_str()).custom_headers(custom);
                 let transport = StreamableHttpClientTransport::with_client(self.http.clone(), config);
                 let service = client.serve_with_lifecycle(transport, lifecycle).await;
-                let service = service.map_err(|error| self.refused(&error, String::new()))?;
+                let service = service.map_err(|error| {
+                    let is_transient = !error.is_authorization_required();
+                    self.error(format!("does not speak MCP: {error}"), is_transient)
+                })?;
                 Ok(Connection { service, _process: None })
             }
         }
-    }
-
-    fn refused(&self, error: &ClientInitializeError, last_words: String) -> ToolServerError {
-        let stderr =
-            if last_words.is_empty() { String::new() } else { format!("; its last words: {last_words}") };
-        self.error(format!("does not speak MCP: {error}{stderr}"), !error.is_authorization_required())
     }
 }
 
@@ -276,6 +280,7 @@ pub(super) mod tests {
         let command = ["sh", "-c", "echo no such module >&2; exit 3"].map(str::to_owned).to_vec();
         config.transport = ToolServerTransport::Stdio { command, env: BTreeMap::new(), dir: None };
         let error = ToolServer::new(config, None, HttpModel::client().unwrap()).tools().await.unwrap_err();
-        assert!(error.to_string().contains("does not speak MCP"), "{error}");
+        assert!(error.to_string().contains("does not speak MCP") && !error.is_transient, "{error}");
+        assert!(error.to_string().ends_with("its last words: no such module"), "{error}");
     }
 }

@@ -7,13 +7,17 @@ use std::{
     path::Path,
     process::Stdio,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, BufReader},
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
+    task::JoinHandle,
 };
 
 const INHERITED: [&str; 2] = ["PATH", "LANG"];
+/// How long a server that does not speak MCP may take to say why.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The longest line of standard error that is logged, bytes.
 const MAX_LINE: u64 = 4 << 10;
 
@@ -23,6 +27,7 @@ pub(super) struct ServerProcess {
     _child: Child,
     group: Option<Pid>,
     last_line: Arc<Mutex<String>>,
+    logging: Option<JoinHandle<()>>,
 }
 
 /// Where it speaks.
@@ -62,18 +67,21 @@ impl ServerProcess {
         started.process_group(0).kill_on_drop(true);
         let mut child = started.spawn()?;
         let last_line = Arc::new(Mutex::new(String::new()));
-        if let Some(stderr) = child.stderr.take() {
-            tokio::spawn(log_lines(program.clone(), stderr, last_line.clone()));
-        }
+        let stderr = child.stderr.take();
+        let logging =
+            stderr.map(|stderr| tokio::spawn(log_lines(program.clone(), stderr, last_line.clone())));
         let (Some(stdout), Some(stdin)) = (child.stdout.take(), child.stdin.take()) else {
             return Err(io::Error::other("it has no standard input and output"));
         };
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        Ok((Self { _child: child, group, last_line }, ServerStdio { stdout, stdin }))
+        Ok((Self { _child: child, group, last_line, logging }, ServerStdio { stdout, stdin }))
     }
 
-    /// The newest line of its standard error.
-    pub(super) fn last_words(&self) -> String {
+    /// The last line of its standard error, as far as it comes soon.
+    pub(super) async fn last_words(mut self) -> String {
+        if let Some(logging) = self.logging.take() {
+            let _ = tokio::time::timeout(LAST_WORDS, logging).await;
+        }
         self.last_line.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
