@@ -30,6 +30,7 @@ mod scenarios {
     mod large_results;
     mod messages;
     mod metrics;
+    mod outbound_calls;
     mod person_token;
     mod principals;
     mod readme;
@@ -39,6 +40,7 @@ mod scenarios {
     mod replay;
     mod replicas;
     mod restart;
+    mod route_table;
     mod separate_processes;
     mod shutdown;
     mod signals;

@@ -6,6 +6,7 @@ pub mod edge;
 pub mod events;
 mod headers;
 pub mod node_state;
+pub mod openapi;
 pub mod prefer;
 pub mod routes;
 pub mod server;

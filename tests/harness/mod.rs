@@ -67,7 +67,7 @@ impl Process {
     }
 
     /// `args` may begin with environment variables, `NAME=value`.
-    async fn run(data: PathBuf, args: Vec<String>, dir: Option<TempDir>) -> Self {
+    pub(crate) async fn run(data: PathBuf, args: Vec<String>, dir: Option<TempDir>) -> Self {
         let mut command = Command::new(program());
         let is_variable =
             |arg: &&String| arg.split_once('=').is_some_and(|(name, _)| name.to_uppercase() == name);

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use tonic::{Code, Request, Response, Status, body::Body, metadata::AsciiMetadataKey};
 
 mod foreign;
+mod principals;
 mod refusals;
 mod streams;
 mod tls;

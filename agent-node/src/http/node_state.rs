@@ -33,7 +33,7 @@ use std::{
     collections::BTreeMap,
     future::Future,
     pin::Pin,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, OnceLock, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -106,6 +106,8 @@ pub struct NodeState {
     pub services: Arc<ServiceLocator>,
     /// The callbacks that foreign agents may call.
     pub hooks: CallbackRegistry,
+    /// The OpenAPI document of its routes.
+    pub openapi: OnceLock<Value>,
     /// Its clock.
     pub clock: NodeClock,
     /// The checks of `/readyz`.

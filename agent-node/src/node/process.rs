@@ -176,7 +176,11 @@ async fn open(
     if config.registry == Some(ServiceLocation::Local) {
         tokens.set_person(Digest::of(data_dir::read_or_create_token(&config.token)?.as_bytes()));
     }
-    let agents = agent_specs(&config, &store, &hooks).await?;
+    let outside = OutboundClient::new(
+        config.team.mesh.outside.clone(),
+        OutboundLimits::for_node(&config.team.mesh.limits),
+    )?;
+    let agents = agent_specs(&config, &store, &hooks, &outside).await?;
     let keys = (!config.is_in_memory).then(|| config.data.join("keys"));
     let telemetry = telemetry(&config, &config.join)?;
     let (mesh, join) = (config.team.mesh, config.join);
@@ -194,7 +198,7 @@ async fn open(
         timeouts: Default::default(),
         registry_config: mesh.registry,
         board_config: mesh.board,
-        outside: mesh.outside,
+        outside,
         keys: super::signing_keys::SigningKeys(keys),
         hooks,
         keyring: mesh.keyring,
@@ -256,15 +260,17 @@ async fn agent_specs(
     config: &ProcessConfig,
     store: &SharedStore,
     hooks: &CallbackRegistry,
+    outside: &OutboundClient,
 ) -> anyhow::Result<Vec<AgentSpec>> {
-    let outside = OutboundClient::new(
-        config.team.mesh.outside.clone(),
-        OutboundLimits::for_node(&config.team.mesh.limits),
-    )?;
     let card_dir = (!config.is_in_memory).then(|| config.data.join("cards"));
     let keyring = config.team.mesh.keyring.clone();
-    let foreign_agents =
-        Arc::new(ForeignAgents { outside, store: store.clone(), hooks: hooks.clone(), keyring, card_dir });
+    let foreign_agents = Arc::new(ForeignAgents {
+        outside: outside.clone(),
+        store: store.clone(),
+        hooks: hooks.clone(),
+        keyring,
+        card_dir,
+    });
     let mut agents = Vec::new();
     for agent in &config.team.agents {
         let what = || format!("the brain of {}", agent.id);

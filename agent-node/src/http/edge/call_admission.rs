@@ -22,6 +22,8 @@ pub(crate) struct CallCredentials<'a> {
     pub(crate) has_origin: bool,
     /// Whether it has the signature headers of the mesh.
     pub(crate) is_signed: bool,
+    /// Whether it has the header of calls that leave a mesh.
+    pub(crate) is_outbound: bool,
     pub(crate) key: Option<&'a str>,
     pub(crate) authorization: Option<&'a str>,
     pub(crate) from: IpAddr,
@@ -73,6 +75,7 @@ impl Edge {
             key: credentials.key,
             authorization: credentials.authorization,
             from: Some(credentials.from),
+            is_outbound: credentials.is_outbound,
             hosts: &[credentials.authority],
         };
         let found = self.config().auth.user(&presented, local)?;

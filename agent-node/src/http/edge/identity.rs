@@ -94,13 +94,19 @@ impl Auth {
         local: &Principal,
     ) -> Result<Option<Principal>, Problem> {
         if let Some(principal) = self.tokens.principal(presented.authorization)? {
-            return Ok(Some(principal));
+            return match presented.is_outbound && principal == *local {
+                true => Err(outbound_is_not_local(Reason::Forbidden)),
+                false => Ok(Some(principal)),
+            };
         }
         if let Some(user) = self.callers.authenticate(presented.key, presented.authorization)? {
             return Ok(Some(user));
         }
         if !presented.from.is_some_and(|from| self.local.contains(from)) {
             return Ok(None);
+        }
+        if presented.is_outbound {
+            return Err(outbound_is_not_local(Reason::Unauthenticated));
         }
         presented.hosts.iter().try_for_each(|host| origin::check_user_host(host, &self.hosts))?;
         Ok(Some(local.clone()))
@@ -125,6 +131,8 @@ pub(super) struct PresentedCredentials<'a> {
     pub(super) authorization: Option<&'a str>,
     /// The peer's address. `None` excludes the local user.
     pub(super) from: Option<IpAddr>,
+    /// Whether a mesh's client for the outside makes the call, for instance to a webhook that a caller named.
+    pub(super) is_outbound: bool,
     pub(super) hosts: &'a [&'a str],
 }
 
@@ -161,8 +169,11 @@ pub(super) fn authenticate(
     if input.is_none() && signature.is_none() {
         let text = |name: &HeaderName| request.headers().get(name)?.to_str().ok();
         let from = request.peer_addr().map(|peer| peer.ip());
+        let is_outbound = request.headers().contains_key(&headers::OUTBOUND);
         let is_metrics_caller = || {
-            request.path() == routes::METRICS && from.is_some_and(|from| auth.metrics_callers.contains(from))
+            !is_outbound
+                && request.path() == routes::METRICS
+                && from.is_some_and(|from| auth.metrics_callers.contains(from))
         };
         let is_well_known = request.method().is_safe() && request.path().starts_with(WELL_KNOWN);
         let is_public =
@@ -172,6 +183,7 @@ pub(super) fn authenticate(
             key: text(&headers::API_KEY),
             authorization: text(&AUTHORIZATION),
             from: from.filter(|_| !is_public),
+            is_outbound,
             hosts: &hosts,
         };
         let found = match auth.user(&presented, user) {
@@ -226,6 +238,13 @@ fn field<'a>(request: &'a ServiceRequest, name: &HeaderName) -> Result<Option<Co
         value = Cow::Owned(format!("{value}, {}", text(line)?));
     }
     Ok(Some(value))
+}
+
+/// The refusal of a call that would be the local user's, but comes from a mesh's client for the outside.
+fn outbound_is_not_local(reason: Reason) -> Problem {
+    let message = "a webhook, a callback or a call to a foreign agent (Mesh-Outbound) is never the local user's: give the \
+                   calling mesh a credential of `mesh: { callers: [\u{2026}] }`";
+    Problem::new(reason, message)
 }
 
 /// The refusal of a request without a credential from another machine.
