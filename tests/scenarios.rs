@@ -15,6 +15,7 @@ mod scenarios {
     mod capture;
     mod command_failures;
     mod config;
+    mod connections;
     mod coordinator;
     mod coordinator_questions;
     mod crash;

@@ -1,6 +1,7 @@
 //! The HTTP interface of a node: the edge, which checks every request, and the routes behind it.
 
 pub mod a2a;
+pub mod connections;
 pub mod drain;
 pub mod edge;
 pub mod events;

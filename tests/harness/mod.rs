@@ -77,6 +77,14 @@ impl Process {
         Self::spawn(command, data, args, dir).await
     }
 
+    /// The same with a limit of open files.
+    pub async fn run_with_files(files: &str, data: PathBuf, args: Vec<String>, dir: Option<TempDir>) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -n {files} && exec \"$0\" \"$@\"")]).arg(program());
+        command.args(&args).arg("--data").arg(&data);
+        Self::spawn(command, data, args, dir).await
+    }
+
     async fn spawn(mut command: Command, data: PathBuf, args: Vec<String>, dir: Option<TempDir>) -> Self {
         std::fs::create_dir_all(&data).unwrap();
         drop(std::fs::remove_file(data.join("run.json")));

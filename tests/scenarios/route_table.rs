@@ -16,6 +16,7 @@ agents:
   - { agent: brain-01, skills: [tell], brain: { exec: [sh, tell.sh] } }
 mesh:
   grpcPort: 0
+  outside: { allow: [192.0.2.0/24] }
   limits: { maxFailedAuthPerSecond: 0 }
   callers: [{ user: alice, apiKey: alices-own-key-0001 }]
 ";
@@ -133,18 +134,17 @@ impl Setup {
 
     /// `url` as the caller reaches it; `None` if this machine has no address that is not loopback.
     pub(super) fn url_for(&self, caller: Caller, url: &str) -> Option<String> {
-        match caller {
-            Caller::Elsewhere => Some(url.replace("127.0.0.1", self.own_address.as_ref()?)),
-            _ => Some(url.to_owned()),
+        if caller == Caller::Elsewhere {
+            return Some(url.replace("127.0.0.1", self.own_address.as_ref()?));
         }
+        Some(url.to_owned())
     }
 
     fn signs(&self, caller: Caller) -> Option<SignedClient> {
-        match caller {
-            Caller::Agent => Some(self.peer.signing.clone()),
-            Caller::Service => Some(self.mesh.client_as("registry")),
-            _ => None,
+        if caller == Caller::Agent {
+            return Some(self.peer.signing.clone());
         }
+        (caller == Caller::Service).then(|| self.mesh.client_as("registry"))
     }
 
     /// The request of a route, with what the local user has in place of its parameters.
@@ -264,7 +264,66 @@ pub(super) fn compare(rows: &[(String, &str, String)]) {
 }
 
 /// The columns are [`CALLERS`]; `a` is allowed, `1` is 401, `3` is 403, `4` is 404. A row that ends something is the last of it.
-const ROUTES: &[(&str, &str, &str)] = &[];
+const ROUTES: &[(&str, &str, &str)] = &[
+    ("GET", "/.well-known/agent-card.json", "aaaaaaaaaa"),
+    ("GET", "/.well-known/ai-catalog.json", "aaaaaaaaaa"),
+    ("GET", "/.well-known/jwks.json", "aaaaaaaaaa"),
+    ("GET", "/a2a/artifacts/{sha256}", "44a44a1111"),
+    ("GET", "/a2a/card", "aaaaaa1111"),
+    ("GET", "/a2a/conversations/{id}/trace", "44a43a1111"),
+    ("GET", "/a2a/dead-letters", "33a33a1111"),
+    ("GET", "/a2a/dead-letters/{id}", "3343341111"),
+    ("GET", "/a2a/messages/{id}", "44a43a1111"),
+    ("GET", "/a2a/messages/{id}/trace", "44a43a1111"),
+    ("GET", "/a2a/tasks", "aaaa3a1111"),
+    ("GET", "/a2a/tasks/{id}", "44a43a1111"),
+    ("GET", "/a2a/tasks/{id}/award", "4444341111"),
+    ("GET", "/a2a/tasks/{id}/events", "44a43a1111"),
+    ("GET", "/a2a/tasks/{id}/trace", "44a43a1111"),
+    ("GET", "/a2a/traces/{trace}/reactions", "aaaa3a1111"),
+    ("GET", "/a2a/v1/extendedAgentCard", "aa1a311111"),
+    ("GET", "/a2a/v1/tasks", "aaaa3a1111"),
+    ("GET", "/a2a/v1/tasks/{id}", "44a43a1111"),
+    ("GET", "/a2a/v1/tasks/{id}:subscribe", "44a43a1111"),
+    ("GET", "/board/signals", "aaaa3a1111"),
+    ("GET", "/board/signals/stream", "aaaa3a1111"),
+    ("GET", "/healthz", "aaaaaa1111"),
+    ("GET", "/metrics", "aaaa3a1111"),
+    ("GET", "/openapi.json", "aaaa3a1111"),
+    ("GET", "/readyz", "aaaaaa1111"),
+    ("GET", "/registry/agents", "aaaa3a1111"),
+    ("GET", "/registry/agents/{id}", "aaaa3a1111"),
+    ("GET", "/registry/token", "aa33331111"),
+    ("GET", "/registry/watch", "aaaa3a1111"),
+    ("GET", "/services", "aaaa3a1111"),
+    ("GET", "/state", "aaaa3a1111"),
+    ("POST", "/a2a/dead-letters/{id}/redrive", "3343341111"),
+    ("POST", "/a2a/hooks/{id}", "4444344444"),
+    ("POST", "/a2a/messages", "a3aa3a1111"),
+    ("POST", "/a2a/rpc", "aaaa3a1111"),
+    ("POST", "/a2a/tasks/{id}/answer", "44a43a1111"),
+    ("POST", "/a2a/v1/message:send", "33aa3a1111"),
+    ("POST", "/a2a/v1/message:stream", "33aa3a1111"),
+    ("POST", "/board/claims/{task}", "aaa43a1111"),
+    ("POST", "/board/claims/{task}/complete", "aaa43a1111"),
+    ("POST", "/board/claims/{task}/fail", "aaa43a1111"),
+    ("POST", "/board/claims/{task}/release", "aaa43a1111"),
+    ("POST", "/board/claims/{task}/renew", "aaa43a1111"),
+    ("POST", "/board/signals", "aaaa3a1111"),
+    ("POST", "/registry/agents", "a333331111"),
+    ("POST", "/registry/agents/{id}/suspicion", "a333331111"),
+    ("PUT", "/a2a/artifacts", "aaaaaa1111"),
+    ("PUT", "/board/token", "3a33311111"),
+    ("PUT", "/registry/agents/{id}/heartbeat", "a333311111"),
+    ("GET", "/board/claims/{task}", "4444341111"),
+    ("POST", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs", "44a43a1111"),
+    ("GET", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs", "44a43a1111"),
+    ("GET", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs/{id}", "4444341111"),
+    ("POST", "/a2a/tasks/{id}/cancel", "44a43a1111"),
+    ("POST", "/a2a/v1/tasks/{id}:cancel", "44a43a1111"),
+    ("DELETE", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs/{id}", "44a43a1111"),
+    ("DELETE", "/registry/agents/{id}", "a333331111"),
+];
 
 #[tokio::test]
 async fn every_route_answers_every_principal_as_the_table_says() {
@@ -303,7 +362,19 @@ async fn every_route_answers_every_principal_as_the_table_says() {
 }
 
 /// The same for the operations of JSON-RPC.
-const OPERATIONS: &[(&str, &str)] = &[];
+const OPERATIONS: &[(&str, &str)] = &[
+    ("SendMessage", "33aa3a1111"),
+    ("SendStreamingMessage", "33aa3a1111"),
+    ("GetTask", "44a43a1111"),
+    ("ListTasks", "aaaa3a1111"),
+    ("CancelTask", "44a43a1111"),
+    ("SubscribeToTask", "44a43a1111"),
+    ("CreateTaskPushNotificationConfig", "44a43a1111"),
+    ("GetTaskPushNotificationConfig", "4444341111"),
+    ("ListTaskPushNotificationConfigs", "44a43a1111"),
+    ("DeleteTaskPushNotificationConfig", "44a43a1111"),
+    ("GetExtendedAgentCard", "aa1a311111"),
+];
 
 #[tokio::test]
 async fn every_operation_over_json_rpc_answers_every_principal_as_the_table_says() {

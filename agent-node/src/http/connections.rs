@@ -126,7 +126,13 @@ impl Connections {
     /// No connection, with these limits. Addresses in `local` are those of the user of this machine.
     pub fn new(limits: ConnectionLimits, local: LocalCallers) -> Self {
         let open = Mutex::default();
-        Self(Arc::new(Shared { limits, local, open, refused: AtomicU64::new(0), closed_idle: AtomicU64::new(0) }))
+        Self(Arc::new(Shared {
+            limits,
+            local,
+            open,
+            refused: AtomicU64::new(0),
+            closed_idle: AtomicU64::new(0),
+        }))
     }
 
     /// Admits a new connection from `peer`; `None` if it has to be closed.
@@ -141,7 +147,8 @@ impl Connections {
         let is_refused = of_address(&open) >= limits.max_per_address
             && !shared.evict_idle(&mut open, |idle| idle.address == address);
         if !is_refused && open.without_credential >= limits.max_without_credential {
-            shared.evict_idle(&mut open, |_| true);
+            // One of the reserve may be about to prove a credential.
+            shared.evict_idle(&mut open, |idle| !idle.is_in_reserve.load(Relaxed));
         }
         if is_refused || open.by_id.len() >= limits.max && !shared.evict_idle(&mut open, |_| true) {
             shared.refused.fetch_add(1, Relaxed);
@@ -305,7 +312,8 @@ impl Drop for ServedRequest {
 mod tests {
     use super::*;
 
-    const LIMITS: ConnectionLimits = ConnectionLimits { max: 8, max_without_credential: 6, max_per_address: 3 };
+    const LIMITS: ConnectionLimits =
+        ConnectionLimits { max: 8, max_without_credential: 6, max_per_address: 3 };
 
     fn connections() -> Connections {
         Connections::new(LIMITS, LocalCallers::default())
@@ -322,7 +330,10 @@ mod tests {
     #[test]
     fn the_limits_follow_from_the_limit_of_open_files() {
         let of = ConnectionLimits::of_open_files;
-        assert_eq!(of(Some(1024)), ConnectionLimits { max: 768, max_without_credential: 576, max_per_address: 192 });
+        assert_eq!(
+            of(Some(1024)),
+            ConnectionLimits { max: 768, max_without_credential: 576, max_per_address: 192 }
+        );
         assert_eq!(of(Some(65_536)).max_per_address, 256);
         assert_eq!((of(None).max, of(Some(1 << 30)).max), (20_000, 20_000));
     }
@@ -364,10 +375,15 @@ mod tests {
         let connections = connections();
         let kept: Vec<_> = (1..=6).map(|last| connections.admit(from(last)).unwrap()).collect();
         let busy: Vec<_> = kept.iter().map(|guard| guard.connection.begin_request()).collect();
-        let (one, other) = (connections.admit(from(7)).unwrap(), connections.admit(IpAddr::from([127, 0, 0, 1])).unwrap());
+        let (one, other) =
+            (connections.admit(from(7)).unwrap(), connections.admit(IpAddr::from([127, 0, 0, 1])).unwrap());
         assert_eq!(one.note_caller(true), Ok(()));
         let refused = other.note_caller(false).unwrap_err();
-        assert_eq!((refused.reason, refused.message.contains('6')), (Reason::Overloaded, true), "{refused:?}");
+        assert_eq!(
+            (refused.reason, refused.message.contains('6')),
+            (Reason::Overloaded, true),
+            "{refused:?}"
+        );
         let (_one_busy, _other_busy) = (one.connection.begin_request(), other.connection.begin_request());
         assert!(connections.admit(from(8)).is_none(), "all are busy");
         drop(busy);
@@ -378,7 +394,8 @@ mod tests {
     #[test]
     fn the_user_of_this_machine_has_no_limit_per_address() {
         let connections = connections();
-        let local: Vec<_> = (0..6).map(|_| connections.admit(IpAddr::from([127, 0, 0, 1])).unwrap()).collect();
+        let local: Vec<_> =
+            (0..6).map(|_| connections.admit(IpAddr::from([127, 0, 0, 1])).unwrap()).collect();
         assert!(local.iter().all(|guard| !is_evicted(guard)));
         let _seventh = connections.admit(IpAddr::from([127, 0, 0, 1])).unwrap();
         assert!(is_evicted(&local[0]), "but the one for all without a credential");

@@ -2,6 +2,7 @@
 
 use super::{
     a2a::facade::AgentFacade,
+    connections::Connections,
     drain::DrainSignal,
     edge::{IssuedTokens, StreamLimit},
     server::ListenerAddress,
@@ -96,6 +97,8 @@ pub struct NodeState {
     pub local_services: LocalServices,
     /// Limits of requests.
     pub limits: Arc<Limits>,
+    /// The open connections.
+    pub connections: Connections,
     /// The open streams of each principal.
     pub streams: Arc<StreamLimit>,
     /// The tokens that it accepts.

@@ -5,7 +5,19 @@ use crate::scenarios::route_table::{CALLERS, Caller, Setup, compare, set_up};
 use protocol::a2a::request::A2aOperation;
 
 /// The columns are [`CALLERS`].
-const METHODS: &[(&str, &str)] = &[];
+const METHODS: &[(&str, &str)] = &[
+    ("SendMessage", "11aa3a1111"),
+    ("SendStreamingMessage", "11aa3a1111"),
+    ("GetTask", "11a43a1111"),
+    ("ListTasks", "11aa3a1111"),
+    ("CancelTask", "11a43a1111"),
+    ("SubscribeToTask", "11a43a1111"),
+    ("CreateTaskPushNotificationConfig", "11a43a1111"),
+    ("GetTaskPushNotificationConfig", "1144341111"),
+    ("ListTaskPushNotificationConfigs", "11a43a1111"),
+    ("DeleteTaskPushNotificationConfig", "11a43a1111"),
+    ("GetExtendedAgentCard", "111a311111"),
+];
 
 #[tokio::test]
 async fn every_method_answers_every_principal_as_the_table_says() {

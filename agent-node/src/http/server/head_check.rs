@@ -99,7 +99,8 @@ impl HeadCheck {
                 self.read_field();
             }
             Part::ChunkSize => {
-                let size = self.line.split(|byte| matches!(byte, b';' | b'\r' | b' ')).next().unwrap_or_default();
+                let size =
+                    self.line.split(|byte| matches!(byte, b';' | b'\r' | b' ')).next().unwrap_or_default();
                 let size = std::str::from_utf8(size).ok().and_then(|size| u64::from_str_radix(size, 16).ok());
                 // What is no size is refused by actix.
                 self.part = match size {
