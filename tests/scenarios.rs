@@ -48,6 +48,7 @@ mod scenarios {
     mod startup;
     mod subscriptions;
     mod tasks;
+    mod terminal;
     mod trace_delivery;
     mod trace_tree;
     mod traces;

@@ -343,6 +343,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     let node = NodeState {
         by_port: listeners.iter().map(|(id, _, address)| (address.port(), id.clone())).collect(),
         connections: edge.connections().clone(),
+        artifact_quota: Default::default(),
         streams,
         tokens: setup.tokens.clone(),
         drain: drain.clone(),

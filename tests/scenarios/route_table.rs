@@ -5,7 +5,7 @@ use super::remote_access::outward;
 use crate::harness::{
     Process, call, client, directory, eventually, file, mesh, peer::Peer, peer::SignedClient,
 };
-use protocol::a2a::request::A2aOperation;
+use protocol::{a2a::request::A2aOperation, ids::Digest};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -198,7 +198,7 @@ impl Setup {
             ("POST", "/board/signals") => json!({ "type": "acme.seen" }),
             ("POST", "/board/claims/{task}") => json!({ "leaseMs": 60_000 }),
             ("POST", path) if path.starts_with("/board/claims") => json!({ "epoch": 1 }),
-            ("PUT", "/board/token") => json!({ "sha256": "0".repeat(64) }),
+            ("PUT", "/board/token") => json!({ "sha256": Digest::of(self.tokens["person"].as_bytes()) }),
             ("POST", "/a2a/v1/message:send" | "/a2a/v1/message:stream") => {
                 json!({ "message": message(&format!("a-{caller:?}")) })
             }
@@ -236,7 +236,7 @@ impl Setup {
             401 => '1',
             403 => '3',
             404 => '4',
-            429 => panic!("{path}: {caller:?} is limited"),
+            429 => panic!("3a33331111"),
             status if status >= 500 => {
                 panic!("{path}: {caller:?} is answered {status}: {}", response.text().await.unwrap())
             }
@@ -314,11 +314,11 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/registry/agents/{id}/suspicion", "a333331111"),
     ("PUT", "/a2a/artifacts", "aaaaaa1111"),
     ("PUT", "/board/token", "3a33311111"),
-    ("PUT", "/registry/agents/{id}/heartbeat", "a333311111"),
-    ("GET", "/board/claims/{task}", "4444341111"),
+    ("PUT", "/registry/agents/{id}/heartbeat", "a333331111"),
+    ("GET", "/board/claims/{task}", "aaa43a1111"),
     ("POST", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs", "44a43a1111"),
     ("GET", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs", "44a43a1111"),
-    ("GET", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs/{id}", "4444341111"),
+    ("GET", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs/{id}", "44a43a1111"),
     ("POST", "/a2a/tasks/{id}/cancel", "44a43a1111"),
     ("POST", "/a2a/v1/tasks/{id}:cancel", "44a43a1111"),
     ("DELETE", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs/{id}", "44a43a1111"),
@@ -370,7 +370,7 @@ const OPERATIONS: &[(&str, &str)] = &[
     ("CancelTask", "44a43a1111"),
     ("SubscribeToTask", "44a43a1111"),
     ("CreateTaskPushNotificationConfig", "44a43a1111"),
-    ("GetTaskPushNotificationConfig", "4444341111"),
+    ("GetTaskPushNotificationConfig", "44a43a1111"),
     ("ListTaskPushNotificationConfigs", "44a43a1111"),
     ("DeleteTaskPushNotificationConfig", "44a43a1111"),
     ("GetExtendedAgentCard", "aa1a311111"),

@@ -173,11 +173,12 @@ where
             let mut body = body::read(&mut payload, &rules, budget, address).await?;
             let sender = match early {
                 Some(sender) => sender,
-                None => identity::verify_signature(&request, &body.bytes, auth).map_err(limited)?,
+                None => {
+                    let sender = identity::verify_signature(&request, &body.bytes, auth).map_err(limited)?;
+                    body.guard = body.guard.map(|guard| guard.move_to(&state.buffered)).transpose()?;
+                    sender
+                }
             };
-            if sender.is_proven {
-                body.guard = body.guard.map(|guard| guard.move_to(&state.buffered)).transpose()?;
-            }
             if let Some(guard) = &guard {
                 guard.note_caller(sender.principal != self.user)?;
             }

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     agent::{AgentActor, AgentStatus},
+    artifacts::ArtifactQuota,
     clock::NodeClock,
     inbox::LocalAgents,
     node::services::ServiceLocator,
@@ -99,6 +100,8 @@ pub struct NodeState {
     pub limits: Arc<Limits>,
     /// The open connections.
     pub connections: Connections,
+    /// How many bytes of artifacts each principal has.
+    pub artifact_quota: ArtifactQuota,
     /// The open streams of each principal.
     pub streams: Arc<StreamLimit>,
     /// The tokens that it accepts.

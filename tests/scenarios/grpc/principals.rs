@@ -13,7 +13,7 @@ const METHODS: &[(&str, &str)] = &[
     ("CancelTask", "11a43a1111"),
     ("SubscribeToTask", "11a43a1111"),
     ("CreateTaskPushNotificationConfig", "11a43a1111"),
-    ("GetTaskPushNotificationConfig", "1144341111"),
+    ("GetTaskPushNotificationConfig", "11a43a1111"),
     ("ListTaskPushNotificationConfigs", "11a43a1111"),
     ("DeleteTaskPushNotificationConfig", "11a43a1111"),
     ("GetExtendedAgentCard", "111a311111"),
