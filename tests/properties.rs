@@ -30,6 +30,9 @@ fn corpus(name: &str) -> Vec<Vec<u8>> {
     files.iter().map(|file| std::fs::read(file).unwrap()).collect()
 }
 
+/// Where a piece begins and ends, and what replaces it.
+type Change = (prop::sample::Index, prop::sample::Index, Vec<u8>);
+
 /// Calls `check` with every file of the corpus and with changes of them: pieces replaced, repeated, cut or followed by others.
 fn on_changes(name: &str, check: impl Fn(&[u8])) {
     let seeds = corpus(name);
@@ -48,9 +51,8 @@ fn on_changes(name: &str, check: impl Fn(&[u8])) {
     ]);
     let change = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), pieces);
     let changes = (prop::sample::select(seeds), prop::collection::vec(change, 1..4));
-    let run = |(mut bytes, changes): (Vec<u8>, Vec<_>)| {
+    let run = |(mut bytes, changes): (Vec<u8>, Vec<Change>)| {
         for (from, to, piece) in &changes {
-            let (from, to): (&prop::sample::Index, &prop::sample::Index) = (from, to);
             let (one, other) = (from.index(bytes.len() + 1), to.index(bytes.len() + 1));
             bytes.splice(one.min(other)..one.max(other).min(one.min(other) + 8), piece.iter().copied());
         }

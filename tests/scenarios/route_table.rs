@@ -313,7 +313,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/registry/agents", "a333331111"),
     ("POST", "/registry/agents/{id}/suspicion", "a333331111"),
     ("PUT", "/a2a/artifacts", "aaaaaa1111"),
-    ("PUT", "/board/token", "3a33311111"),
+    ("PUT", "/board/token", "3a33331111"),
     ("PUT", "/registry/agents/{id}/heartbeat", "a333331111"),
     ("GET", "/board/claims/{task}", "aaa43a1111"),
     ("POST", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs", "44a43a1111"),
@@ -354,6 +354,8 @@ async fn every_route_answers_every_principal_as_the_table_says() {
         rows.push((format!("{method} {path}"), expected, seen));
     }
     compare(&rows);
+    let catalog = call(Method::GET, &format!("{}/.well-known/ai-catalog.json", setup.mesh.url), None).await;
+    assert_eq!(catalog.headers["content-type"], "application/ai-catalog+json");
     let front = setup.mesh.agent("front-01");
     eventually("the node is well", async || {
         (call(Method::GET, &format!("{}/readyz", front.url), None).await.status == 200).then_some(())
