@@ -78,7 +78,10 @@ pub(crate) fn setup(
         timeouts: Timeouts::default(),
         registry_config: RegistryConfig::default(),
         board_config: BoardConfig::default(),
-        outside: Default::default(),
+        outside: agent_node::outbox::outbound_client::OutboundClient::new(
+            Default::default(),
+            Default::default(),
+        )?,
         keys: Default::default(),
         hooks: Default::default(),
         keyring: Default::default(),
