@@ -15,6 +15,7 @@ mod scenarios {
     mod capture;
     mod command_failures;
     mod config;
+    mod connections;
     mod coordinator;
     mod coordinator_questions;
     mod crash;
@@ -33,6 +34,7 @@ mod scenarios {
     mod llm_tools;
     mod messages;
     mod metrics;
+    mod outbound_calls;
     mod person_token;
     mod principals;
     mod readme;
@@ -42,12 +44,14 @@ mod scenarios {
     mod replay;
     mod replicas;
     mod restart;
+    mod route_table;
     mod separate_processes;
     mod shutdown;
     mod signals;
     mod startup;
     mod subscriptions;
     mod tasks;
+    mod terminal;
     mod trace_delivery;
     mod trace_tree;
     mod traces;

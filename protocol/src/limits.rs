@@ -13,6 +13,8 @@ pub struct Limits {
     pub max_signal_bytes: usize,
     /// An artifact put by reference, bytes.
     pub max_artifact_bytes: usize,
+    /// Artifacts of one principal at one agent, bytes; the next is answered 429. 0 is no limit.
+    pub max_artifact_bytes_per_principal: u64,
     /// Nesting of arrays and objects.
     pub max_depth: usize,
     /// Agents a task may pass through.
@@ -65,6 +67,7 @@ impl Default for Limits {
             max_body_bytes: 256 * 1024,
             max_signal_bytes: 16 * 1024,
             max_artifact_bytes: 8 * 1024 * 1024,
+            max_artifact_bytes_per_principal: 1 << 30,
             max_depth: 32,
             max_hops: 16,
             max_open_conversations: 10_000,

@@ -50,3 +50,5 @@ pub const HOOKS: &str = "/a2a/hooks";
 pub const JWKS: &str = "/.well-known/jwks.json";
 /// The cards of all registered agents.
 pub const AI_CATALOG: &str = "/.well-known/ai-catalog.json";
+/// The OpenAPI document of a process.
+pub const OPENAPI: &str = "/openapi.json";

@@ -86,6 +86,7 @@ pub fn process(config: &mut web::ServiceConfig) {
         .service(resource(routes::HEALTH, [(Method::GET, web::to(health::health))]))
         .service(resource(routes::READY, [(Method::GET, web::to(health::ready))]))
         .service(resource(routes::SERVICES, [(Method::GET, web::to(health::services))]))
+        .service(resource(routes::OPENAPI, [(Method::GET, web::to(super::openapi::get))]))
         .service(resource(routes::METRICS, [(Method::GET, web::to(metrics::metrics))]))
         .service(resource(routes::STATE, [(Method::GET, web::to(health::state))]));
 }

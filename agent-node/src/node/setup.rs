@@ -4,6 +4,7 @@ use super::{advertise::AdvertiseConfig, card_retry, services::ServiceLocation, s
 use crate::{
     brain::{AgentBounds, Brain, exec::access::BrainAccessCell},
     http::edge::{Caller, IssuedTokens},
+    outbox::outbound_client::OutboundClient,
     telemetry::Telemetry,
 };
 use blackboard::{board::BoardConfig, store::SharedStore};
@@ -76,8 +77,8 @@ pub struct NodeSetup {
     pub registry_config: RegistryConfig,
     /// The board's timing and limits.
     pub board_config: BoardConfig,
-    /// Which addresses outside of the mesh may be called.
-    pub outside: protocol::address_policy::AddressPolicy,
+    /// The client for calls that leave the mesh.
+    pub outside: OutboundClient,
     /// Keys with which agents sign their cards.
     pub keys: signing_keys::SigningKeys,
     /// Measures the store, if it is on disk.

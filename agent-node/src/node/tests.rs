@@ -63,7 +63,8 @@ fn setup(agents: Vec<AgentSpec>) -> NodeSetup {
         work_limits: WorkLimits::default(),
         registry_config: RegistryConfig::default(),
         board_config: BoardConfig::default(),
-        outside: Default::default(),
+        outside: crate::outbox::outbound_client::OutboundClient::new(Default::default(), Default::default())
+            .unwrap(),
         keys: Default::default(),
         hooks: Default::default(),
         keyring: Default::default(),

@@ -80,7 +80,10 @@ pub(crate) fn setup(
         work_limits: WorkLimits::default(),
         registry_config: RegistryConfig::default(),
         board_config: BoardConfig::default(),
-        outside: Default::default(),
+        outside: agent_node::outbox::outbound_client::OutboundClient::new(
+            Default::default(),
+            Default::default(),
+        )?,
         keys: Default::default(),
         hooks: Default::default(),
         keyring: Default::default(),
