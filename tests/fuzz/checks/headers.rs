@@ -11,7 +11,7 @@ use protocol::{
 };
 
 /// Panics if that does not hold.
-pub fn check((one, two, three): (&str, &str, &str)) {
+pub(crate) fn check((one, two, three): (&str, &str, &str)) {
     if let Some(context) = TraceContext::parse(one) {
         assert_eq!(
             TraceContext::parse(&context.to_string()).map(|again| again.trace()),
