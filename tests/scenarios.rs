@@ -52,4 +52,5 @@ mod scenarios {
     mod trace_delivery;
     mod trace_tree;
     mod traces;
+    mod turns;
 }

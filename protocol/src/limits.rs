@@ -39,8 +39,6 @@ pub struct Limits {
     pub body_ms: u64,
     /// How long `Prefer: wait` may hold an answer.
     pub max_wait_ms: u64,
-    /// How long one turn of a brain may take.
-    pub think_ms: u64,
     /// How long an undelivered message lives.
     pub message_life_ms: u64,
     /// How long a message id is remembered; longer than a message lives.
@@ -82,7 +80,6 @@ impl Default for Limits {
             head_ms: 5 * SECOND,
             body_ms: 30 * SECOND,
             max_wait_ms: 300 * SECOND,
-            think_ms: 120 * SECOND,
             message_life_ms: 24 * HOUR,
             dedup_ms: 25 * HOUR,
             keep_tasks_ms: 14 * 24 * HOUR,
@@ -100,11 +97,6 @@ impl Limits {
     /// How long the sender of a message waits for its acknowledgement.
     pub fn ack(&self) -> Duration {
         Duration::from_millis(self.ack_ms)
-    }
-
-    /// How long one turn of a brain may take.
-    pub fn think(&self) -> Duration {
-        Duration::from_millis(self.think_ms)
     }
 
     /// How often an agent lets go of what is old.

@@ -273,6 +273,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/a2a/conversations/{id}/trace", "44a43a1111"),
     ("GET", "/a2a/dead-letters", "33a33a1111"),
     ("GET", "/a2a/dead-letters/{id}", "3343341111"),
+    ("GET", "/a2a/inbox", "aaaa3a1111"),
     ("GET", "/a2a/messages/{id}", "44a43a1111"),
     ("GET", "/a2a/messages/{id}/trace", "44a43a1111"),
     ("GET", "/a2a/tasks", "aaaa3a1111"),

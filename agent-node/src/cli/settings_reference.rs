@@ -13,7 +13,11 @@ pub(super) const SERVERS: [&str; 5] = ["up", "node", "join", "registry", "blackb
 /// Variables of the environment and of standards: name, default, effect.
 pub(super) const STANDARD: [(&str, &str, &str); 32] = [
     ("HOME", "", "where `~/.mesh` lies"),
-    ("RUST_LOG", "warn", "which logs a process shows, if `--log` does not say"),
+    (
+        "RUST_LOG",
+        "warn,brain=info",
+        "which logs a process shows, if `--log` does not say; `brain` is what brains log and write to standard error",
+    ),
     ("NO_COLOR", "", "no colours, if it is set to anything"),
     (
         "OTEL_EXPORTER_OTLP_ENDPOINT",

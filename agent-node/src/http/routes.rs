@@ -4,6 +4,7 @@ pub mod artifacts;
 pub mod dead_letters;
 pub mod health;
 pub mod hooks;
+pub mod inbox;
 pub mod keys;
 pub mod messages;
 pub mod metrics;
@@ -30,6 +31,7 @@ pub fn agents(config: &mut web::ServiceConfig) {
     let dead_letters = routes::DEAD_LETTERS;
     config
         .service(resource(&format!("{}/{{id}}", routes::MESSAGES), [(Method::GET, web::to(messages::get))]))
+        .service(resource(routes::INBOX, [(Method::GET, web::to(inbox::list))]))
         .service(resource(tasks, [(Method::GET, web::to(tasks::list))]))
         .service(resource(&format!("{tasks}/{{id}}"), [(Method::GET, web::to(tasks::get))]))
         .service(resource(&format!("{tasks}/{{id}}/events"), [(Method::GET, web::to(tasks::events))]))

@@ -196,7 +196,7 @@ async fn open(
         secret,
         limits: mesh.limits,
         auction: mesh.auction,
-        timeouts: Default::default(),
+        work_limits: Default::default(),
         registry_config: mesh.registry,
         board_config: mesh.board,
         outside,
@@ -294,6 +294,7 @@ async fn agent_specs(
         };
         agents.push(AgentSpec {
             id: agent.id.clone(),
+            bounds: agent.bounds,
             description,
             skills,
             open: agent.open,

@@ -339,6 +339,7 @@ impl Pushing {
             artifacts: row.task.artifacts,
             chunks: None,
             message: row.task.status.message,
+            usage: row.task.usage,
             extra: Default::default(),
         };
         let refused =

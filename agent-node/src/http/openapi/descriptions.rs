@@ -98,8 +98,12 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
             .takes(json!({ "type": "object", "properties": { "reason": { "type": "string" } } }))
             .answers(200, &["id", "status"])
             .answers(202, &[]),
-        ("POST", "/a2a/tasks/{id}/answer") => of("Answers the question of a task.")
-            .takes(json!({ "type": "object", "properties": { "text": { "type": "string" }, "questionId": { "type": "string" } } }))
+        ("GET", "/a2a/inbox") => of("Lists the questions that wait for the caller.").answers(200, &["items"]),
+        ("POST", "/a2a/tasks/{id}/answer") => of("Answers a question of a task.")
+            .takes(json!({ "type": "object", "properties": {
+                "text": { "type": "string" }, "questionId": { "type": "string" }, "values": { "type": "object" },
+                "decision": { "enum": ["approve", "deny"] }, "reason": { "type": "string" },
+            } }))
             .answers(200, &["id", "status"])
             .answers(202, &[]),
         ("PUT", "/a2a/artifacts") => Description {
