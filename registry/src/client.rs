@@ -10,12 +10,19 @@ pub use watch::RegistryWatch;
 use crate::{
     entry::{AgentEntry, AgentQuery, Heartbeat, LeaseGrant},
     registrar::{
-        Deregister, FindAgents, GetAgent, RecordHeartbeat, Register, ReportSuspicion, SupervisedRegistry,
+        ChangeKey, Deregister, FindAgents, GetAgent, RecordHeartbeat, Register, ReportSuspicion,
+        SupervisedRegistry,
     },
     registration_request::RegistrationRequest,
 };
 use blackboard::http_client::HttpClient;
-use protocol::{card::Card, ids::AgentId, principal::Principal, problem::Problem};
+use protocol::{
+    card::Card,
+    identity::{KeyCertificate, KeyChange},
+    ids::AgentId,
+    principal::Principal,
+    problem::Problem,
+};
 use remote::RemoteRegistry;
 use std::sync::Arc;
 
@@ -97,6 +104,17 @@ impl Registry {
                 registry.ask(Deregister { by, id: id.clone(), incarnation, is_drained }).await?
             }
             RegistryBackend::Remote(remote) => remote.deregister(id, incarnation, is_drained).await,
+        }
+    }
+
+    /// Replaces the key of the agent `id`, as its old key says. Returns the certificate of the new one; a repeat gets the same.
+    pub async fn change_key(&self, id: &AgentId, change: KeyChange) -> Result<KeyCertificate, Problem> {
+        let by = Principal::Agent(id.clone());
+        match &self.0 {
+            RegistryBackend::Local(registry) => {
+                registry.ask(ChangeKey { by, id: id.clone(), change }).await?
+            }
+            RegistryBackend::Remote(remote) => remote.change_key(id, &change).await,
         }
     }
 

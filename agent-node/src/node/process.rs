@@ -177,7 +177,8 @@ async fn open(
         tokens.set_person(Digest::of(data_dir::read_or_create_token(&config.token)?.as_bytes()));
     }
     let agents = agent_specs(&config, &store, &hooks).await?;
-    let keys = (!config.is_in_memory).then(|| config.data.join("keys"));
+    // Also without a store on disk: others have pinned them.
+    let keys = Some(config.data.join("keys"));
     let telemetry = telemetry(&config, &config.join)?;
     let (mesh, join) = (config.team.mesh, config.join);
     start(NodeSetup {

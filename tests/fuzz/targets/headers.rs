@@ -6,7 +6,8 @@ use protocol::{
     a2a::route,
     bid::Eta,
     ids::{Digest, EffectId},
-    signature::{SignedParts, PresentedSignature, Secret, Verifier},
+    problem::{Problem, Reason},
+    signature::{SignedParts, PresentedSignature, Secret, verify_request},
     time::WallTime,
     trace::TraceContext,
 };
@@ -30,6 +31,9 @@ fuzz_target!(|texts: (&str, &str, &str)| {
     };
     let presented =
         PresentedSignature { content_digest: Some(one), signature_input: Some(two), signature: Some(three) };
-    let verdict = Verifier::new(secret, None).verify(&parts, &presented, 1_000);
+    let verdict = verify_request(&parts, &presented, 1_000, |claim| match claim.is_signed_by(&secret) {
+        true => Ok(()),
+        false => Err(Problem::new(Reason::Unauthenticated, "forged")),
+    });
     assert!(verdict.is_err(), "a forged signature was accepted");
 });

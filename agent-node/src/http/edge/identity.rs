@@ -14,12 +14,13 @@ use actix_web::{
         header::{AUTHORIZATION, HeaderName},
     },
 };
+use blackboard::key_ring::KeyRing;
 use protocol::{
     ids::Digest,
     principal::Principal,
     problem::{Problem, Reason},
     routes,
-    signature::{PresentedSignature, SignedParts, Verifier},
+    signature::{PresentedSignature, SignedParts, verify_request},
 };
 use std::{
     borrow::Cow,
@@ -32,39 +33,37 @@ use std::{
 /// How requests are authenticated, and which recipients may be addressed here.
 #[derive(Clone)]
 pub struct Auth {
-    verifier: Option<Verifier>,
+    keys: Option<KeyRing>,
     local: LocalCallers,
     metrics_callers: LocalCallers,
     hosts: Arc<[String]>,
     callers: Callers,
     tokens: IssuedTokens,
-    serves: Arc<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
 impl Auth {
-    /// Accepts signatures that `verifier` verifies, if `serves` is true for their recipient: an agent, `registry`, `board`.
-    pub fn new(verifier: Verifier, serves: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+    /// Accepts signatures under the key that an agent or service of this process shares with the signer, and under the join
+    /// secret at [`routes::JOIN`].
+    pub fn new(keys: KeyRing) -> Self {
         Self {
-            verifier: Some(verifier),
+            keys: Some(keys),
             local: LocalCallers::default(),
             metrics_callers: LocalCallers::default(),
             hosts: Arc::default(),
             callers: Callers::default(),
             tokens: IssuedTokens::default(),
-            serves: Arc::new(serves),
         }
     }
 
     /// Refuses every signature. Every other request is the local user's.
     pub fn users_only() -> Self {
         Self {
-            verifier: None,
+            keys: None,
             local: LocalCallers::default(),
             metrics_callers: LocalCallers::default(),
             hosts: Arc::default(),
             callers: Callers::default(),
             tokens: IssuedTokens::default(),
-            serves: Arc::new(|_| false),
         }
     }
 
@@ -130,7 +129,7 @@ pub(super) struct PresentedCredentials<'a> {
 
 impl fmt::Debug for Auth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Auth").field("verifier", &self.verifier).finish_non_exhaustive()
+        f.debug_struct("Auth").field("keys", &self.keys).finish_non_exhaustive()
     }
 }
 
@@ -158,6 +157,9 @@ pub(super) fn authenticate(
 ) -> Result<AuthenticatedSender, Problem> {
     let input = field(request, &headers::SIGNATURE_INPUT)?;
     let signature = field(request, &headers::SIGNATURE)?;
+    if input.is_none() && signature.is_none() && request.path() == routes::JOIN {
+        return Err(unauthenticated("keys are told under the join secret"));
+    }
     if input.is_none() && signature.is_none() {
         let text = |name: &HeaderName| request.headers().get(name)?.to_str().ok();
         let from = request.peer_addr().map(|peer| peer.ip());
@@ -183,8 +185,8 @@ pub(super) fn authenticate(
         tokens::check_reach(&found, request.method().as_str(), request.path())?;
         return Ok(AuthenticatedSender { principal: found, digest: None });
     }
-    let Some(verifier) = &auth.verifier else {
-        return Err(unauthenticated("this node has no secret to check a signature with"));
+    let Some(keys) = &auth.keys else {
+        return Err(unauthenticated("this node has no key to check a signature with"));
     };
     let content_digest = field(request, &headers::CONTENT_DIGEST)?;
     let message_id = field(request, &headers::MESSAGE_ID)?;
@@ -205,10 +207,15 @@ pub(super) fn authenticate(
         signature: signature.as_deref(),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let agent = verifier.verify(&parts, &presented, now)?;
-    if !(auth.serves)(&recipient) {
-        return Err(unauthenticated("signed for a recipient that is not here"));
+    if request.path() == routes::JOIN {
+        // It proves the join secret, and nobody's name: the route takes what the keys in the body prove.
+        verify_request(&parts, &presented, now, |claim| match claim.is_signed_by(keys.join_secret()) {
+            true => Ok(()),
+            false => Err(unauthenticated("it is not signed with the join secret of this mesh")),
+        })?;
+        return Ok(AuthenticatedSender { principal: user.clone(), digest: Some(digest) });
     }
+    let agent = keys.verify_request(&parts, &presented, now)?;
     Ok(AuthenticatedSender { principal: Principal::of_signer(agent), digest: Some(digest) })
 }
 

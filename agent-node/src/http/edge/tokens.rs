@@ -45,14 +45,16 @@ impl IssuedTokens {
         self.brains.write().unwrap_or_else(PoisonError::into_inner).insert(digest, agent);
     }
 
+    /// Whether the value of `Authorization` holds the person's token.
+    pub fn is_person(&self, authorization: Option<&str>) -> bool {
+        let token = authorization.and_then(bearer_token);
+        token.is_some_and(|token| self.person() == Some(Digest::of(token.as_bytes())))
+    }
+
     /// The principal that the value of `Authorization` proves; `None` if it holds no token of a mesh. Fails for a token that is
     /// not accepted here.
     pub(super) fn principal(&self, authorization: Option<&str>) -> Result<Option<Principal>, Problem> {
-        let token = authorization.and_then(|value| {
-            let (scheme, token) = value.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-        });
-        let Some(token) = token else { return Ok(None) };
+        let Some(token) = authorization.and_then(bearer_token) else { return Ok(None) };
         let digest = || Digest::of(token.as_bytes());
         let (found, why) = if token.starts_with(PERSON_PREFIX) {
             let is_known = self.person() == Some(digest());
@@ -71,6 +73,11 @@ impl IssuedTokens {
         };
         found.map(Some).ok_or_else(|| Problem::new(Reason::Unauthenticated, why))
     }
+}
+
+fn bearer_token(authorization: &str) -> Option<&str> {
+    let (scheme, token) = authorization.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 /// Refuses what a brain may not reach with its token (DESIGN §13): it reads the health and the cards of its node, and content by
