@@ -117,15 +117,23 @@ impl KeyRing {
         Some(pinned)
     }
 
+    fn registry(&self) -> Result<Arc<PublicIdentity>, Problem> {
+        self.identity(MeshService::Registry.name()).ok_or_else(|| {
+            let message = "the key of the registry is not known yet; it is, once the registry has called or been called";
+            Problem::new(Reason::RegistryUnavailable, message)
+        })
+    }
+
     /// Learns the key of a certificate. Fails, and keeps what is known, if the registry did not make it, or if it is of a key
     /// that another one has replaced.
     pub fn learn(&self, certificate: &KeyCertificate) -> Result<(), Problem> {
         let claimed = certificate.claimed();
-        let (id, number) = (claimed.id().as_str(), certificate.number());
-        if let Some(own) = self.0.own.get(id) {
+        if let Some(own) = self.0.own.get(claimed.id().as_str()).map(|own| own.clone()) {
+            certificate.verify(self.registry()?.as_ref())?;
             own.set_certificate(certificate);
             return Ok(());
         }
+        let (id, number) = (claimed.id().as_str(), certificate.number());
         if self.0.revoked.get(id).is_some_and(|revoked| *revoked >= number) {
             let message = format!("the key {} of {id} was reset: it needs a new certificate", claimed.fingerprint());
             return Err(Problem::new(Reason::KeyMismatch, message));
@@ -142,10 +150,7 @@ impl KeyRing {
                 return Err(Problem::new(Reason::KeyMismatch, message));
             }
         }
-        let registry = self.identity(MeshService::Registry.name()).ok_or_else(|| {
-            let message = "the key of the registry is not known yet; it is, once the registry has called or been called";
-            Problem::new(Reason::RegistryUnavailable, message)
-        })?;
+        let registry = self.registry()?;
         let identity = Arc::new(certificate.verify(&registry)?.clone());
         self.set_known(identity, number);
         Ok(())

@@ -57,6 +57,16 @@ impl Cluster {
         environment.chain(strings(&args)).chain(strings(&more)).collect()
     }
 
+    /// Gives a node that is to be started the keys of another one: it may then run the same agents.
+    pub fn copy_keys(&self, from: &str, to: &str) {
+        let (from, to) = (self.path(from).join("keys"), self.path(to).join("keys"));
+        std::fs::create_dir_all(&to).unwrap();
+        for entry in std::fs::read_dir(from).unwrap() {
+            let file = entry.unwrap();
+            std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        }
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

@@ -279,7 +279,7 @@ pub(crate) fn client() -> Client {
     blackboard::http_client::tls::client().no_proxy().timeout(DEADLINE).build().unwrap()
 }
 
-async fn read_answer(response: reqwest::Response) -> Answer {
+pub(crate) async fn read_answer(response: reqwest::Response) -> Answer {
     let status = response.status().as_u16();
     let headers = response.headers().clone();
     let text = response.text().await.unwrap();

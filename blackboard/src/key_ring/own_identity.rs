@@ -42,7 +42,7 @@ impl OwnIdentity {
     /// Takes the certificate, if it is of this key.
     pub(super) fn set_certificate(&self, certificate: &KeyCertificate) {
         let mut current = self.certificate.write().unwrap_or_else(PoisonError::into_inner);
-        let is_later = current.as_ref().is_none_or(|current| current.number() < certificate.number());
+        let is_later = current.as_ref().is_none_or(|current| current.number() <= certificate.number());
         if certificate.claimed().is_same(self.key.public()) && is_later {
             *current = Some(certificate.clone());
         }
