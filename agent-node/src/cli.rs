@@ -8,6 +8,7 @@ mod award;
 mod board;
 mod client;
 mod dlq;
+mod doctor;
 mod endpoints;
 mod health;
 mod interrupt;
@@ -126,6 +127,8 @@ enum ClientVerb {
     Keys(keys::KeysArgs),
     /// Say what works and what is broken.
     Health(health::HealthArgs),
+    /// Say what does not match in a mesh, and the remedy: keys, join secret, clocks, endpoints, versions.
+    Doctor(doctor::DoctorArgs),
 }
 
 #[derive(Debug, Args)]
@@ -185,5 +188,6 @@ async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
         ClientVerb::Dlq(dlq) => dlq::dlq(common, dlq).await,
         ClientVerb::Keys(args) => keys::keys(common, args).await,
         ClientVerb::Health(health) => health::health(common, health).await,
+        ClientVerb::Doctor(args) => doctor::doctor(common, args).await,
     }
 }

@@ -264,7 +264,7 @@ impl KeyRing {
                 ),
                 false => format!("no key of {signer} is known here; POST {} tells it", routes::JOIN),
             };
-            return Err(unauthenticated(message));
+            return Err(unauthenticated(message).with(UNKNOWN_KEY, true));
         };
         let is_good = |peer: &Arc<PublicIdentity>| own.has_made(peer, claim, now);
         let previous = || {
@@ -277,6 +277,13 @@ impl KeyRing {
             false => Err(unauthenticated("the signature is not right")),
         }
     }
+}
+
+const UNKNOWN_KEY: &str = "unknownKey";
+
+/// Whether a request was refused only because no key of its signer is known. It guesses nothing.
+pub fn is_unknown_key(problem: &Problem) -> bool {
+    problem.metadata.iter().any(|(key, _)| *key == UNKNOWN_KEY)
 }
 
 fn unauthenticated(message: impl Into<String>) -> Problem {

@@ -52,7 +52,13 @@ impl Thief {
         keys.set_own(Self::key(id));
         keys.set_pinned(test_identity(to.data, to.id).public().clone(), 1);
         let me = AgentId::parse(id).unwrap();
-        send(to, method, path, body, |parts| keys.sign_request(&me, parts, now()).unwrap().into_pairs()).await
+        // A caller that proves nothing is slowed down (429).
+        eventually("an answer that is no 429", async || {
+            let sign = |parts: &SignedParts<'_>| keys.sign_request(&me, parts, now()).unwrap().into_pairs();
+            let answer = send(to, method.clone(), path, body, sign).await;
+            (answer.status != 429).then_some(answer)
+        })
+        .await
     }
 
     /// The answer to an exchange of keys, which only the join secret signs.
@@ -214,6 +220,41 @@ async fn an_agent_with_the_join_secret_acts_as_nobody_but_itself() {
     assert_eq!(crate::harness::state(&done), "completed", "the mesh works: {done:#}");
 }
 
+#[tokio::test]
+async fn the_doctor_names_what_does_not_match_with_its_remedy() {
+    let cluster = Cluster::start().await;
+    let node = cluster.node("node", TEAM).await;
+    cluster.wait_for_agents(&["builder-01", "planner-01"]).await;
+    let (registry, join) = (&cluster.registry.url, cluster.path("join").to_string_lossy().into_owned());
+    let doctor = |data: &Path, join: &str| {
+        mesh(&["doctor", "--json", "--url", registry, "--data", &data.to_string_lossy(), "--join", join], &[])
+    };
+    let (code, out, errors) = doctor(&node.data, &join);
+    assert_eq!((code, errors.as_str()), (0, ""), "{out}");
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["ok"], true);
+    for subject in ["builder-01", "planner-01", "registry", "join secret"] {
+        assert!(out.contains(subject), "{subject}: {out}");
+    }
+    // Another key, another secret, and a pin of another registry.
+    let dir = crate::harness::directory();
+    let keys = dir.path().join("keys");
+    std::fs::create_dir(&keys).unwrap();
+    crate::harness::file(&keys, "builder-01.ed25519", &"x".repeat(32));
+    crate::harness::file(&keys, "registry.pinned", &json!(Thief::key("registry").public().as_ref()).to_string());
+    let other = crate::harness::file(dir.path(), "join", &"x".repeat(64)).to_string_lossy().into_owned();
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let file = keys.join("builder-01.ed25519");
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let (code, out, errors) = doctor(dir.path(), &other);
+    assert!(code == 1 && errors.contains("3 of"), "{code} {errors} {out}");
+    for remedy in ["mesh keys reset builder-01", "mesh keys reset registry", "--join names the file"] {
+        assert!(out.contains(remedy), "{remedy}: {out}");
+    }
+}
+
 /// Runs `mesh keys` with the person's token of the mesh.
 fn keys(registry: &Process, words: &[&str]) -> (i32, String, String) {
     let token = registry.data.join("token").to_string_lossy().into_owned();
@@ -224,7 +265,7 @@ fn keys(registry: &Process, words: &[&str]) -> (i32, String, String) {
 /// A planner that gives its task to a builder, which works until the test opens its gate.
 async fn task_under_way(cluster: &Cluster) -> (Process, Process, String) {
     let brain = gated_brain(cluster.dir.path(), "builder-01");
-    let builder = format!("agents: [{{ agent: builder-01, skills: [build], brain: {{ exec: ['{brain}'] }} }}]");
+    let builder = format!("agents: [{{ agent: builder-01, skills: [build], brain: {{ exec: [sh, '{brain}'] }} }}]");
     let builder = cluster.node("builder", &builder).await;
     let planner = cluster.node("planner", "agents: [{ agent: planner-01, skills: [plan], brain: { echo: {} } }]").await;
     cluster.wait_for_agents(&["builder-01", "planner-01"]).await;
@@ -299,12 +340,12 @@ async fn a_rotation_that_a_crash_interrupts_is_finished_at_the_next_start() {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(keys_dir.join("builder-01.ed25519"), std::fs::Permissions::from_mode(0o600)).unwrap();
     node.revive().await;
-    let done = eventually("it works again", async || {
-        let entry = get(&format!("{}/registry/agents/builder-01", cluster.registry.url)).await;
-        (entry["state"] == "alive" && entry["card"]["endpoint"] == node.agents["builder-01"]).then_some(())
-    });
-    done.await;
-    assert!(!keys_dir.join("builder-01.ed25519.next").exists());
+    eventually("the new key in use", async || {
+        (!keys_dir.join("builder-01.ed25519.next").exists()).then_some(())
+    })
+    .await;
+    let is_back = |entry: &Value| entry["card"]["endpoint"] == json!(node.agents["builder-01"]);
+    cluster.registry.entry_where("builder-01", is_back).await;
     let done = node.agent("planner-01").ask(json!({ "description": "x", "capability": "build" })).await;
     assert_eq!(crate::harness::state(&done), "completed");
 }

@@ -39,7 +39,7 @@ use actix_web::{
     dev::{Payload, Service, ServiceRequest, ServiceResponse, Transform},
     http::Method,
 };
-use blackboard::refusal::Refusal;
+use blackboard::{key_ring::is_unknown_key, refusal::Refusal};
 use bytes::Bytes;
 use error_format::ErrorFormat;
 use futures_util::{FutureExt, future::LocalBoxFuture};
@@ -151,8 +151,10 @@ where
             let body = body::read(&mut payload, &rules, &state.buffered).await?;
             let sender = identity::authenticate(&request, &body.bytes, &state.config.auth, &self.user);
             let address = || request.peer_addr().map(|peer| peer.ip());
-            let sender = sender
-                .map_err(|problem| state.failed_auth.limit_failure(address(), problem, Instant::now()))?;
+            let sender = sender.map_err(|problem| match is_unknown_key(&problem) {
+                true => problem,
+                false => state.failed_auth.limit_failure(address(), problem, Instant::now()),
+            })?;
             state.check_rate(&sender.principal, &self.user)?;
             let permit = state.in_flight.acquire()?;
             Ok((body, sender, permit))

@@ -3,7 +3,7 @@
 use super::signing_keys::SigningKeys;
 use crate::{agent::AgentStatus, shared_cell::SharedCell};
 use blackboard::key_ring::KeyRing;
-use protocol::{card::Card, ids::AgentId, problem::Reason};
+use protocol::{card::Card, identity::KeyCertificate, ids::AgentId, problem::Reason};
 use registry::{
     client::Registry,
     entry::{Heartbeat, LeaseGrant},
@@ -21,6 +21,11 @@ pub(super) struct OwnKeys {
 }
 
 impl OwnKeys {
+    fn is_own(&self, certificate: &KeyCertificate) -> bool {
+        let claimed = certificate.claimed();
+        self.keys.own(claimed.id().as_str()).is_some_and(|own| own.is_same(claimed))
+    }
+
     /// Takes the key that was to replace that of `agent` when the process ended. False if there is none.
     fn adopt_next(&self, agent: &AgentId) -> bool {
         let adopted = || -> anyhow::Result<bool> {
@@ -147,10 +152,14 @@ async fn run(
         if std::mem::take(&mut failures) > 0 {
             tracing::info!(agent = %card.agent_id, "registered at last");
         }
-        if let Some(certificate) = &grant.certificate
-            && let Err(problem) = keys.keys.learn(certificate)
-        {
-            tracing::warn!(agent = %card.agent_id, %problem, "its certificate is refused");
+        if let Some(certificate) = &grant.certificate {
+            // For a while the registry takes the key that a rotation has replaced, too.
+            if !keys.is_own(certificate) && keys.adopt_next(&card.agent_id) {
+                continue;
+            }
+            if let Err(problem) = keys.keys.learn(certificate) {
+                tracing::warn!(agent = %card.agent_id, %problem, "its certificate is refused");
+            }
         }
         if let Ok(mut slot) = incarnation.lock() {
             *slot = Some(grant.incarnation);
@@ -177,7 +186,9 @@ async fn send_heartbeats(
         };
         match registry.heartbeat(&card.agent_id, heartbeat).await {
             Ok(()) => {}
-            Err(problem) if problem.reason == Reason::AgentNotFound => return true,
+            Err(problem) if [Reason::AgentNotFound, Reason::KeyMismatch].contains(&problem.reason) => {
+                return true;
+            }
             Err(problem) if problem.reason == Reason::StaleIncarnation => {
                 tracing::error!(agent = %card.agent_id, "another process runs this agent now; this one takes nothing new");
                 status.drain();

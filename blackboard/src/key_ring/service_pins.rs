@@ -4,16 +4,23 @@ use protocol::{
     identity::PublicIdentity,
     problem::{Problem, Reason},
 };
-use std::{fs, io::Write as _, path::PathBuf, sync::Arc};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::{
+    fs,
+    io::Write as _,
+    os::unix::fs::OpenOptionsExt as _,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 pub(super) struct ServicePins {
     dir: Option<PathBuf>,
+    /// The last refusal, which is logged once.
+    refused: Mutex<Option<String>>,
 }
 
 impl ServicePins {
     pub(super) fn new(dir: Option<PathBuf>) -> Self {
-        Self { dir }
+        Self { dir, refused: Mutex::default() }
     }
 
     fn file(&self, id: &str) -> Option<PathBuf> {
@@ -41,6 +48,10 @@ impl ServicePins {
                          data; if that is meant, remove {} (`mesh keys reset {id}`)",
                         identity.fingerprint(), file.display()
                     );
+                    let logged = self.refused.lock().unwrap_or_else(PoisonError::into_inner).replace(message.clone());
+                    if logged.as_ref() != Some(&message) {
+                        tracing::error!("{message}");
+                    }
                     Err(Problem::new(Reason::KeyMismatch, message))
                 }
             };
