@@ -197,6 +197,13 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     let first_agent = setup.agents.first().map_or(&registry_id, |spec| &spec.id);
     service_locator.check_join_secret(registry_for(first_agent), board_for(first_agent)).await?;
 
+    let own_keys = OwnKeys { keys: keys.clone(), key_files: setup.keys.clone() };
+    let key_checks = setup.agents.iter().filter_map(|spec| {
+        let (own_keys, registry) = (&own_keys, registry_for(&spec.id)?);
+        Some(async move { own_keys.check(&spec.id, &registry).await })
+    });
+    futures_util::future::try_join_all(key_checks).await?;
+
     let wires = (
         signed(first_agent, Reason::RegistryUnavailable),
         signed(&registry_id, Reason::BlackboardUnavailable),
@@ -258,6 +265,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         let access = BrainAccess::new(own_url(*address));
         setup.tokens.add_brain(access.digest(), spec.id.clone());
         drop(spec.access.set(access));
+        keys.set_registering(&spec.id);
         let actor = arbiters.start(parts);
         spawn_sweep_timer(&actor, limits.sweep());
         if let Some(pending) = &spec.pending_card {
@@ -265,8 +273,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         }
         let registry = registry_for(&spec.id);
         let registration = registry.clone().map(|registry| {
-            let key_files = setup.keys.clone();
-            RegistrationTask::spawn(registry, card.clone(), status.clone(), OwnKeys { keys: keys.clone(), key_files })
+            RegistrationTask::spawn(registry, card.clone(), status.clone(), own_keys.clone())
         });
         let wake = registration.as_ref().map(RegistrationTask::wake_signal);
         registrations.extend(registration);

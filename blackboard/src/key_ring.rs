@@ -10,8 +10,8 @@ use dashmap::DashMap;
 use own_identity::OwnIdentity;
 use protocol::{
     a2a::card_signature::SigningKey,
-    ids::AgentId,
     identity::{IdentityKey, KeyCertificate, KeyChange, PublicIdentity},
+    ids::AgentId,
     principal::MeshService,
     problem::{Problem, Reason},
     routes,
@@ -41,6 +41,8 @@ pub struct KeyRing(Arc<RingState>);
 struct RingState {
     join: Secret,
     own: DashMap<String, Arc<OwnIdentity>>,
+    /// The own ids that register.
+    registering: DashMap<String, ()>,
     known: DashMap<String, KnownIdentity>,
     /// The number of the last certificate of each id whose key the registry has given up.
     revoked: DashMap<String, u64>,
@@ -62,8 +64,15 @@ impl KeyRing {
     /// files in `pins`, or for as long as the process lasts.
     pub fn new(join: Secret, pins: Option<PathBuf>) -> Self {
         let services = ServicePins::new(pins);
-        let (own, known, revoked) = (DashMap::new(), DashMap::new(), DashMap::new());
-        Self(Arc::new(RingState { join, own, known, revoked, admitted: Mutex::default(), services }))
+        Self(Arc::new(RingState {
+            join,
+            own: DashMap::new(),
+            registering: DashMap::new(),
+            known: DashMap::new(),
+            revoked: DashMap::new(),
+            admitted: Mutex::default(),
+            services,
+        }))
     }
 
     /// The join secret.
@@ -91,6 +100,20 @@ impl KeyRing {
     /// The certificate of the registry for the identity that this process has under `id`.
     pub fn own_certificate(&self, id: &str) -> Option<KeyCertificate> {
         self.0.own.get(id).and_then(|own| own.certificate())
+    }
+
+    /// The same; if the identity registers just now, it is waited for, for at most `timeout`.
+    pub(crate) async fn own_certificate_within(&self, id: &str, timeout: Duration) -> Option<KeyCertificate> {
+        let own = self.0.own.get(id).map(|own| own.clone())?;
+        match self.0.registering.contains_key(id) {
+            true => tokio::time::timeout(timeout, own.next_certificate()).await.ok().flatten(),
+            false => own.certificate(),
+        }
+    }
+
+    /// Says that the identity that this process has under `id` registers from now on.
+    pub fn set_registering(&self, id: &AgentId) {
+        self.0.registering.insert(id.to_string(), ());
     }
 
     /// The certificate that the registry of this process makes. `None` if the registry is in another process.
@@ -135,7 +158,8 @@ impl KeyRing {
         }
         let (id, number) = (claimed.id().as_str(), certificate.number());
         if self.0.revoked.get(id).is_some_and(|revoked| *revoked >= number) {
-            let message = format!("the key {} of {id} was reset: it needs a new certificate", claimed.fingerprint());
+            let message =
+                format!("the key {} of {id} was reset: it needs a new certificate", claimed.fingerprint());
             return Err(Problem::new(Reason::KeyMismatch, message));
         }
         if let Some(known) = self.0.known.get(id) {
@@ -145,7 +169,9 @@ impl KeyRing {
             if known.number > 0 && known.number >= number {
                 let message = format!(
                     "{id} shows the key {} (no. {number}), but {} (no. {}) is known: only a later certificate of the registry replaces it",
-                    claimed.fingerprint(), known.identity.fingerprint(), known.number
+                    claimed.fingerprint(),
+                    known.identity.fingerprint(),
+                    known.number
                 );
                 return Err(Problem::new(Reason::KeyMismatch, message));
             }
@@ -226,8 +252,10 @@ impl KeyRing {
     fn key_with(&self, me: &str, peer: &str, now: u64) -> Result<Secret, Problem> {
         let own = self.0.own.get(me).map(|own| own.clone());
         let own = own.ok_or_else(|| unauthenticated(format!("this process has no key of {me}")))?;
-        let identity = self.identity(peer).ok_or_else(|| unauthenticated(format!("no key of {peer} is known")))?;
-        own.key_of(&identity, now).ok_or_else(|| unauthenticated(format!("the key of {peer} agrees with nobody")))
+        let identity =
+            self.identity(peer).ok_or_else(|| unauthenticated(format!("no key of {peer} is known")))?;
+        own.key_of(&identity, now)
+            .ok_or_else(|| unauthenticated(format!("the key of {peer} agrees with nobody")))
     }
 
     /// The agent or service that signed `parts`. 401 if its key is not known here, if it is not the signature of that key, or

@@ -18,7 +18,7 @@ use crate::{
 use blackboard::http_client::HttpClient;
 use protocol::{
     card::Card,
-    identity::{KeyCertificate, KeyChange},
+    identity::{KeyCertificate, KeyChange, PublicIdentity},
     ids::AgentId,
     principal::Principal,
     problem::Problem,
@@ -45,6 +45,15 @@ impl Registry {
     /// The registry at `base` (`http://127.0.0.1:8000`). `wire` must sign as the agent that registers.
     pub fn remote(base: &str, wire: HttpClient) -> Self {
         Self(RegistryBackend::Remote(RemoteRegistry::new(base, wire)))
+    }
+
+    /// Fails with `key_mismatch` if another key than that of `identity` is pinned for its id.
+    pub async fn check_key(&self, identity: &Arc<PublicIdentity>) -> Result<(), Problem> {
+        match &self.0 {
+            RegistryBackend::Local(registry) => registry.admit_key(identity.clone()).await,
+            // Its client tells its key where it is not known.
+            RegistryBackend::Remote(remote) => remote.get(identity.id()).await.map(drop),
+        }
     }
 
     /// Registers the agent of `card`. `instance` is random for each start of its process. A repeat gets the first answer.

@@ -35,7 +35,10 @@ pub fn routes(cfg: &mut web::ServiceConfig) {
         ))
         .service(resource(&format!("{agents}/{{id}}/heartbeat"), [(Method::PUT, web::to(heartbeat))]))
         .service(resource(&format!("{agents}/{{id}}/suspicion"), [(Method::POST, web::to(suspect))]))
-        .service(resource(&format!("{}/{{id}}/change", routes::REGISTRY_KEYS), [(Method::POST, web::to(change_key))]))
+        .service(resource(
+            &format!("{}/{{id}}/change", routes::REGISTRY_KEYS),
+            [(Method::POST, web::to(change_key))],
+        ))
         .service(resource(routes::REGISTRY_WATCH, [(Method::GET, web::to(watch))]))
         .service(resource(routes::AI_CATALOG, [(Method::GET, web::to(catalog))]));
 }

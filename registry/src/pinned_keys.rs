@@ -2,8 +2,8 @@
 //! names of departed agents stay reserved for their keys.
 
 use protocol::{
-    ids::AgentId,
     identity::{KeyCertificate, KeyChange, PublicIdentity},
+    ids::AgentId,
     problem::{Problem, Reason},
     time::WallTime,
 };
@@ -65,7 +65,12 @@ impl PinnedKeys {
     }
 
     /// The record that replaces the key of `id` as its owner says. `None` if it is replaced already.
-    pub fn change(&self, id: &AgentId, change: &KeyChange, now: WallTime) -> Result<Option<PinnedKey>, Problem> {
+    pub fn change(
+        &self,
+        id: &AgentId,
+        change: &KeyChange,
+        now: WallTime,
+    ) -> Result<Option<PinnedKey>, Problem> {
         let pinned = self.identity(id).ok_or_else(|| no_key(id))?;
         if change.claimed().is_same(pinned) {
             return Ok(None);

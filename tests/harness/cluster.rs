@@ -101,6 +101,15 @@ impl Process {
         *self = Self::run(self.data.clone(), self.args.clone(), dir).await;
     }
 
+    /// Runs the program with the arguments of this process, which has ended, on the same data, and waits for its end: the exit
+    /// code and the errors.
+    pub fn run_to_end(&self) -> (i32, String) {
+        let data = self.data.to_string_lossy();
+        let args: Vec<_> = self.args.iter().map(String::as_str).chain(["--data", &data]).collect();
+        let (code, _, errors) = super::mesh(&args, &[]);
+        (code, errors)
+    }
+
     /// Waits for a registry entry of an agent that matches; returns it.
     pub async fn entry_where(
         &self,

@@ -16,17 +16,15 @@ use blackboard::{
 };
 use clap::Args;
 use futures_util::future::join_all;
-use protocol::{
-    identity::IdentityKey,
-    ids::AgentId,
-    problem::Reason,
-    routes,
-    signature::Secret,
-};
+use protocol::{identity::IdentityKey, ids::AgentId, problem::Reason, routes, signature::Secret};
 use registry::entry::AgentEntry;
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::{path::{Path, PathBuf}, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 /// A difference between two clocks that is worth a word; at [`MAX_SKEW`] signatures are refused.
 const NOTABLE_SKEW: Duration = Duration::from_secs(30);
@@ -71,7 +69,10 @@ pub(super) async fn doctor(common: &CommonArgs, args: DoctorArgs) -> Result<(), 
         Err(failure) if failure.exit == Exit::Unreachable => return Err(failure),
         Err(failure) => {
             let at = redact_url(&client.url);
-            let what = format!("{at} is no registry that knows keys ({}): --url names one, or it is to be updated", failure.message);
+            let what = format!(
+                "{at} is no registry that knows keys ({}): --url names one, or it is to be updated",
+                failure.message
+            );
             findings.push(Finding::wrong("registry", what));
         }
     }
@@ -100,7 +101,10 @@ fn report(common: &CommonArgs, findings: &[Finding]) -> Result<(), CliError> {
     }
     match wrong {
         0 => Ok(()),
-        _ => Err(CliError::new(Exit::Failed, format!("{wrong} of {} checks found something wrong", findings.len()))),
+        _ => Err(CliError::new(
+            Exit::Failed,
+            format!("{wrong} of {} checks found something wrong", findings.len()),
+        )),
     }
 }
 
@@ -110,7 +114,10 @@ async fn secret(url: &str, file: &Path) -> Finding {
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Finding::right(subject, format!("{} is not there: no process of the mesh starts from here", file.display()));
+            return Finding::right(
+                subject,
+                format!("{} is not there: no process of the mesh starts from here", file.display()),
+            );
         }
         Err(error) => return Finding::wrong(subject, format!("{} can't be read: {error}", file.display())),
     };
@@ -153,7 +160,10 @@ async fn process(client: &MeshClient, name: &str, base: &str) -> Vec<Finding> {
     match client.get::<Value>(base, routes::STATE).await {
         Ok(state) if state["version"] == own => findings.push(Finding::right(name, format!("version {own}"))),
         Ok(state) => {
-            let what = format!("version {}, this command is {own}: use one version in all processes", state["version"]);
+            let what = format!(
+                "version {}, this command is {own}: use one version in all processes",
+                state["version"]
+            );
             findings.push(Finding::wrong(name, what));
         }
         Err(failure) => findings.push(Finding::wrong(name, failure.message)),
@@ -165,10 +175,13 @@ fn clock(name: &str, skew: Duration) -> Finding {
     let seconds = skew.as_secs();
     let what = format!("its clock and this one are {seconds} s apart");
     match skew {
-        skew if skew >= MAX_SKEW => {
-            Finding::wrong(name, format!("{what}; signatures are good for {} s: set the clocks (NTP)", MAX_SKEW.as_secs()))
+        skew if skew >= MAX_SKEW => Finding::wrong(
+            name,
+            format!("{what}; signatures are good for {} s: set the clocks (NTP)", MAX_SKEW.as_secs()),
+        ),
+        skew if skew >= NOTABLE_SKEW => {
+            Finding::right(name, format!("{what}: signatures are good for {} s", MAX_SKEW.as_secs()))
         }
-        skew if skew >= NOTABLE_SKEW => Finding::right(name, format!("{what}: signatures are good for {} s", MAX_SKEW.as_secs())),
         _ => Finding::right(name, what),
     }
 }
@@ -186,11 +199,18 @@ async fn agent(client: &MeshClient, entry: &AgentEntry) -> Vec<Finding> {
             findings.extend(process(client, id.as_str(), endpoint).await);
         }
         Ok(card) => {
-            let what = format!("{} answers at its endpoint {}: --advertise names an address of its own", card.agent_id, redact_url(endpoint));
+            let what = format!(
+                "{} answers at its endpoint {}: --advertise names an address of its own",
+                card.agent_id,
+                redact_url(endpoint)
+            );
             findings.push(Finding::wrong(id.as_str(), what));
         }
         Err(failure) if failure.exit == Exit::Unreachable => {
-            let what = format!("{}; from here its endpoint can't be checked, if it is a container's name", failure.message);
+            let what = format!(
+                "{}; from here its endpoint can't be checked, if it is a container's name",
+                failure.message
+            );
             findings.push(Finding::wrong(id.as_str(), what));
         }
         Err(failure) => findings.push(Finding::wrong(id.as_str(), failure.message)),

@@ -10,7 +10,7 @@ use super::{
     reset::data_dirs,
 };
 use clap::{Args, Subcommand};
-use protocol::{ids::AgentId, identity::PublicIdentity, routes, time::WallTime};
+use protocol::{identity::PublicIdentity, ids::AgentId, routes, time::WallTime};
 use registry::pinned_keys::PinnedKey;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -65,7 +65,11 @@ pub(super) async fn keys(common: &CommonArgs, args: KeysArgs) -> Result<(), CliE
         KeysVerb::Reset { id, .. } => {
             let path = format!("{}/{}/reset", routes::REGISTRY_KEYS, encoded(id.as_str()));
             let answer = client.post(&client.url, &path, &json!({})).await?;
-            done(common, &answer, &format!("{id} has no key; the next process that registers under it pins its own"))
+            done(
+                common,
+                &answer,
+                &format!("{id} has no key; the next process that registers under it pins its own"),
+            )
         }
     }
 }
@@ -79,9 +83,10 @@ async fn ls(common: &CommonArgs, client: &MeshClient) -> Result<(), CliError> {
     if common.json {
         return output::json(&list);
     }
-    let registry = list.registry.iter().map(|registry| {
-        vec!["registry".into(), registry.fingerprint().into(), "".into()]
-    });
+    let registry = list
+        .registry
+        .iter()
+        .map(|registry| vec!["registry".into(), registry.fingerprint().into(), "".into()]);
     let rows = list.keys.iter().map(|pin| {
         let key = pin.identity.as_ref().map_or_else(|| "none: reset".to_owned(), PublicIdentity::fingerprint);
         let since = i64::try_from(pin.number).map_or_else(|_| String::new(), |at| WallTime(at).to_string());
@@ -111,7 +116,10 @@ fn reset_service(id: &AgentId, place: &DataDirArgs) -> Result<(), CliError> {
     match removed {
         0 => Err(CliError::new(
             Exit::Failed,
-            format!("no process in {} has pinned a key of the {name}; --data names its directory", dir.display()),
+            format!(
+                "no process in {} has pinned a key of the {name}; --data names its directory",
+                dir.display()
+            ),
         )),
         _ => Ok(()),
     }

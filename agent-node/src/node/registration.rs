@@ -1,6 +1,6 @@
 //! Keeps one agent registered: registers it, sends heartbeats, registers again when needed, deregisters at shutdown.
 
-use super::signing_keys::SigningKeys;
+use super::{services::StartError, signing_keys::SigningKeys};
 use crate::{agent::AgentStatus, shared_cell::SharedCell};
 use blackboard::key_ring::KeyRing;
 use protocol::{card::Card, identity::KeyCertificate, ids::AgentId, problem::Reason};
@@ -15,19 +15,35 @@ use std::{
 use tokio::sync::Notify;
 
 /// The keys of the process, and their files.
+#[derive(Clone)]
 pub(super) struct OwnKeys {
     pub(super) keys: KeyRing,
     pub(super) key_files: SigningKeys,
 }
 
 impl OwnKeys {
+    /// Fails if the registry has pinned another key for `agent`. A registry that can't be reached is no failure.
+    pub(super) async fn check(&self, agent: &AgentId, registry: &Registry) -> Result<(), StartError> {
+        loop {
+            let Some(identity) = self.keys.own(agent.as_str()) else { return Ok(()) };
+            match registry.check_key(&identity).await {
+                Err(problem) if problem.reason == Reason::KeyMismatch => {
+                    if !self.adopt_next(agent) {
+                        return Err(StartError::KeyRefused { message: problem.message });
+                    }
+                }
+                Ok(()) | Err(_) => return Ok(()),
+            }
+        }
+    }
+
     fn is_own(&self, certificate: &KeyCertificate) -> bool {
         let claimed = certificate.claimed();
         self.keys.own(claimed.id().as_str()).is_some_and(|own| own.is_same(claimed))
     }
 
     /// Takes the key that was to replace that of `agent` when the process ended. False if there is none.
-    fn adopt_next(&self, agent: &AgentId) -> bool {
+    pub(super) fn adopt_next(&self, agent: &AgentId) -> bool {
         let adopted = || -> anyhow::Result<bool> {
             if !self.key_files.has_next(agent) {
                 return Ok(false);
@@ -126,7 +142,9 @@ async fn run(
         card = newest;
         let grant = match registry.register(card.clone(), instance.clone()).await {
             Ok(grant) => grant,
-            Err(problem) if problem.reason == Reason::KeyMismatch && keys.adopt_next(&card.agent_id) => continue,
+            Err(problem) if problem.reason == Reason::KeyMismatch && keys.adopt_next(&card.agent_id) => {
+                continue;
+            }
             Err(problem) => {
                 if problem.reason == Reason::KeyMismatch {
                     status.set_waits_for(Some(problem.message.clone()));

@@ -82,7 +82,14 @@ async fn manager(secret: Secret, running: &RunningNode) -> HttpClient {
     let signer = Signer { keys: keys.clone(), me: me.clone() };
     let wire = HttpClient::new(Some(signer), HttpClientLimits::default()).unwrap();
     let registry = Registry::remote(&format!("http://{}", running.services.unwrap()), wire.clone());
-    let card = protocol::card::Card { agent_id: me, ..setup::card(&agent_spec("manager-01", "manage", 0.0, 1), "http://127.0.0.1:1".to_owned(), &Limits::default()) };
+    let card = protocol::card::Card {
+        agent_id: me,
+        ..setup::card(
+            &agent_spec("manager-01", "manage", 0.0, 1),
+            "http://127.0.0.1:1".to_owned(),
+            &Limits::default(),
+        )
+    };
     let grant = registry.register(Arc::new(card), "1".to_owned()).await.unwrap();
     keys.learn(&grant.certificate.unwrap()).unwrap();
     wire

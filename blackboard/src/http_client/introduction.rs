@@ -4,8 +4,8 @@
 use super::{ClientRequest, FOREIGN, HttpClient, Signer, now, parse_url, read};
 use bytes::Bytes;
 use protocol::{
-    ids::{AgentId, Digest},
     identity::Introduction,
+    ids::{AgentId, Digest},
     principal::{MeshService, Principal},
     problem::{Problem, Reason},
     routes,
@@ -13,7 +13,10 @@ use protocol::{
         CONTENT_DIGEST, PresentedSignature, SIGNATURE, SIGNATURE_INPUT, SignedResponse, verify_response,
     },
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+/// How long a first contact waits for the certificate of an agent that registers.
+const CERTIFICATE_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl HttpClient {
     /// Tells the recipient of `call` the key of `signer`, and learns its key.
@@ -22,8 +25,12 @@ impl HttpClient {
         let Some(identity) = keys.own(me.as_str()) else {
             return Err(Problem::new(Reason::Internal, format!("this process has no key of {me}")));
         };
-        let introduction =
-            Introduction { identity: identity.as_ref().clone(), certificate: keys.own_certificate(me.as_str()) };
+        // The registry needs none, and makes it.
+        let certificate = match call.recipient == MeshService::Registry.name() {
+            true => None,
+            false => keys.own_certificate_within(me.as_str(), CERTIFICATE_TIMEOUT).await,
+        };
+        let introduction = Introduction { identity: identity.as_ref().clone(), certificate };
         let body = serde_json::to_vec(&introduction)
             .map_err(|error| Problem::new(Reason::Internal, error.to_string()))?;
         let mut url = parse_url(call.url)?;
@@ -41,6 +48,10 @@ impl HttpClient {
                 call.recipient,
                 format!("{} is of an earlier version, which knows no keys: update it first", call.recipient),
             ),
+            // A peer may know a later key than this process; the registry decides.
+            Reason::KeyMismatch if call.recipient != MeshService::Registry.name() => {
+                self.mismatch(call.recipient, problem.message)
+            }
             _ => problem,
         })?;
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
@@ -68,16 +79,23 @@ impl HttpClient {
     fn learn(&self, signer: &Signer, recipient: &AgentId, told: Introduction) -> Result<(), Problem> {
         let Introduction { identity, certificate } = told;
         if identity.id() != recipient {
-            return Err(self.mismatch(recipient.as_str(), format!("{} answers for {recipient}", identity.id())));
+            return Err(
+                self.mismatch(recipient.as_str(), format!("{} answers for {recipient}", identity.id()))
+            );
         }
         let learnt = match (Principal::of_signer(recipient.clone()), certificate) {
             (Principal::Service(MeshService::Registry | MeshService::Board), _) => {
                 signer.keys.pin_service(&Arc::new(identity))
             }
-            (_, Some(certificate)) if certificate.claimed().is_same(&identity) => signer.keys.learn(&certificate),
+            (_, Some(certificate)) if certificate.claimed().is_same(&identity) => {
+                signer.keys.learn(&certificate)
+            }
             (_, _) => Err(Problem::new(
                 Reason::KeyMismatch,
-                format!("{recipient} shows the key {}, which the registry has not certified", identity.fingerprint()),
+                format!(
+                    "{recipient} shows the key {}, which the registry has not certified",
+                    identity.fingerprint()
+                ),
             )),
         };
         learnt.map_err(|problem| self.mismatch(recipient.as_str(), problem.message))

@@ -30,7 +30,10 @@ impl ServicePins {
     /// The pinned key of the service `id`, if there is one.
     pub(super) fn read(&self, id: &str) -> Option<Arc<PublicIdentity>> {
         let text = fs::read(self.file(id)?).ok()?;
-        serde_json::from_slice(&text).ok().filter(|read: &PublicIdentity| read.id().as_str() == id).map(Arc::new)
+        serde_json::from_slice(&text)
+            .ok()
+            .filter(|read: &PublicIdentity| read.id().as_str() == id)
+            .map(Arc::new)
     }
 
     /// Pins a key that has proven the join secret. Fails if another one is pinned.
@@ -42,13 +45,16 @@ impl ServicePins {
             return match pinned.as_ref().is_some_and(|pinned| pinned.is_same(identity)) {
                 true => Ok(()),
                 false => {
-                    let known = pinned.map_or_else(|| "a damaged one".to_owned(), |pinned| pinned.fingerprint());
+                    let known =
+                        pinned.map_or_else(|| "a damaged one".to_owned(), |pinned| pinned.fingerprint());
                     let message = format!(
                         "the {id} shows the key {}, pinned here is {known}: another process answers there, or the {id} has lost its \
                          data; if that is meant, remove {} (`mesh keys reset {id}`)",
-                        identity.fingerprint(), file.display()
+                        identity.fingerprint(),
+                        file.display()
                     );
-                    let logged = self.refused.lock().unwrap_or_else(PoisonError::into_inner).replace(message.clone());
+                    let logged =
+                        self.refused.lock().unwrap_or_else(PoisonError::into_inner).replace(message.clone());
                     if logged.as_ref() != Some(&message) {
                         tracing::error!("{message}");
                     }
@@ -57,15 +63,21 @@ impl ServicePins {
             };
         }
         let draft = file.with_extension(format!("{}.new", std::process::id()));
-        let text = serde_json::to_vec(identity).map_err(|error| Problem::new(Reason::Internal, error.to_string()))?;
+        let text = serde_json::to_vec(identity)
+            .map_err(|error| Problem::new(Reason::Internal, error.to_string()))?;
         let mut options = fs::OpenOptions::new();
-        let written = options.write(true).create(true).truncate(true).mode(0o600).open(&draft).and_then(|mut draft_file| {
-            draft_file.write_all(&text)?;
-            draft_file.sync_all()?;
-            fs::rename(&draft, &file)
-        });
+        let written = options.write(true).create(true).truncate(true).mode(0o600).open(&draft).and_then(
+            |mut draft_file| {
+                draft_file.write_all(&text)?;
+                draft_file.sync_all()?;
+                fs::rename(&draft, &file)
+            },
+        );
         written.map_err(|error| {
-            Problem::new(Reason::StoreUnavailable, format!("the key of the {id} can't be pinned in {}: {error}", file.display()))
+            Problem::new(
+                Reason::StoreUnavailable,
+                format!("the key of the {id} can't be pinned in {}: {error}", file.display()),
+            )
         })
     }
 }

@@ -35,7 +35,13 @@ fn parts<'a>(recipient: &'a str) -> SignedParts<'a> {
 const MIDNIGHT: u64 = 86_400 * 20_000;
 
 /// Whether `verifier` accepts, at `now`, what `signer` signed as `me` for `recipient` at `created`.
-fn accepts(verifier: &KeyRing, (signer, me): (&KeyRing, &str), recipient: &str, created: u64, now: u64) -> Result<AgentId, Problem> {
+fn accepts(
+    verifier: &KeyRing,
+    (signer, me): (&KeyRing, &str),
+    recipient: &str,
+    created: u64,
+    now: u64,
+) -> Result<AgentId, Problem> {
     let headers = signer.sign_request(&agent(me), &parts(recipient), created).unwrap();
     let presented = PresentedSignature {
         content_digest: Some(&headers.content_digest),
@@ -60,7 +66,10 @@ fn a_request_is_its_signers_and_nobody_elses() {
     let thief = ring(&[]);
     thief.set_own(keyed("a", 2));
     thief.set_pinned(identity("b").public().clone(), 1);
-    assert_eq!(accepts(&b, (&thief, "a"), "b", MIDNIGHT, MIDNIGHT).unwrap_err().reason, Reason::Unauthenticated);
+    assert_eq!(
+        accepts(&b, (&thief, "a"), "b", MIDNIGHT, MIDNIGHT).unwrap_err().reason,
+        Reason::Unauthenticated
+    );
     assert!(accepts(&b, (&b, "b"), "a", MIDNIGHT, MIDNIGHT).is_err(), "not for its own process");
     let unknown = ring(&["c"]);
     unknown.set_pinned(identity("b").public().clone(), 1);
@@ -71,7 +80,9 @@ fn a_request_is_its_signers_and_nobody_elses() {
 #[test]
 fn around_midnight_both_days_count_and_a_forged_time_is_stale() {
     let (a, b) = pair();
-    for (created, now) in [(MIDNIGHT - 1, MIDNIGHT + 200), (MIDNIGHT + 200, MIDNIGHT - 1), (MIDNIGHT, MIDNIGHT)] {
+    for (created, now) in
+        [(MIDNIGHT - 1, MIDNIGHT + 200), (MIDNIGHT + 200, MIDNIGHT - 1), (MIDNIGHT, MIDNIGHT)]
+    {
         assert!(accepts(&b, (&a, "a"), "b", created, now).is_ok(), "{created} {now}");
     }
     let late = accepts(&b, (&a, "a"), "b", MIDNIGHT - 1, MIDNIGHT + 300).unwrap_err();
@@ -142,7 +153,10 @@ fn the_key_of_a_service_is_pinned_at_the_first_contact() {
     let dir = tempfile::tempdir().unwrap();
     let keys = || KeyRing::new(Secret::new(&[7; 32]).unwrap(), Some(dir.path().to_owned()));
     keys().pin_service(identity("registry").public()).unwrap();
-    assert!(keys().identity("registry").unwrap().is_same(identity("registry").public()), "also after a restart");
+    assert!(
+        keys().identity("registry").unwrap().is_same(identity("registry").public()),
+        "also after a restart"
+    );
     let refused = keys().pin_service(keyed("registry", 2).public()).unwrap_err();
     assert_eq!(refused.reason, Reason::KeyMismatch);
     assert!(refused.message.contains("registry.pinned"), "{refused}");

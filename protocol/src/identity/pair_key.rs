@@ -22,8 +22,7 @@ impl PairSecret {
         if !shared.was_contributory() {
             return None;
         }
-        let derives =
-            hkdf::Salt::new(hkdf::HKDF_SHA256, b"agent-mesh pair key 1").extract(shared.as_bytes());
+        let derives = hkdf::Salt::new(hkdf::HKDF_SHA256, b"agent-mesh pair key 1").extract(shared.as_bytes());
         let mut parties = [own.public().as_ref(), peer]
             .map(|PublicIdentity { id, keys, .. }| format!("{id}\n{}\n{}\n", keys.ed25519, keys.x25519));
         parties.sort();

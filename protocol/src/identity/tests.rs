@@ -41,10 +41,8 @@ fn both_sides_have_the_same_key_and_nobody_else_has() {
 fn a_key_of_low_order_agrees_with_nobody() {
     let own = key("a", 1);
     let signing = SigningKey::from_seed(&[2; 32]);
-    let keys = IdentityKeys {
-        ed25519: Base64Bytes(signing.public().ed25519()),
-        x25519: Base64Bytes([0; 32]),
-    };
+    let keys =
+        IdentityKeys { ed25519: Base64Bytes(signing.public().ed25519()), x25519: Base64Bytes([0; 32]) };
     let signature = signature(&signing, &PublicIdentity::statement(&id("b"), &keys));
     let peer = PublicIdentity { id: id("b"), keys, signature };
     assert!(PairSecret::new(&own, &peer).is_none());
@@ -66,7 +64,9 @@ fn a_certificate_is_the_registrys_and_a_change_the_old_keys() {
 /// Every text in `json`, by pointer.
 fn texts(json: &Value, at: &str, found: &mut Vec<String>) {
     match json {
-        Value::Object(members) => members.iter().for_each(|(name, member)| texts(member, &format!("{at}/{name}"), found)),
+        Value::Object(members) => {
+            members.iter().for_each(|(name, member)| texts(member, &format!("{at}/{name}"), found))
+        }
         Value::String(_) | Value::Number(_) => found.push(at.to_owned()),
         Value::Null | Value::Bool(_) | Value::Array(_) => {}
     }

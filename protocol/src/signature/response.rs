@@ -1,8 +1,8 @@
 //! Signatures of responses (RFC 9421 §2.4): who answered, and to which message.
 
 use super::{
-    ALGORITHM, CONTENT_DIGEST, LABEL, MESSAGE_ID, PresentedSignature, Secret, SignatureBase,
-    SignatureClaim, SignatureHeaders, content_digest,
+    ALGORITHM, CONTENT_DIGEST, LABEL, MESSAGE_ID, PresentedSignature, Secret, SignatureBase, SignatureClaim,
+    SignatureHeaders, content_digest,
     verify::{WINDOW_S, parsed, unauthenticated},
 };
 use crate::{

@@ -67,8 +67,7 @@ pub fn verify_request(
         return Err(unauthenticated("a signed request has a Content-Digest"));
     };
     // All bytes at once: none of them is found early.
-    let holds_control =
-        |value: &str| value.bytes().fold(false, |any, byte| any | byte.is_ascii_control());
+    let holds_control = |value: &str| value.bytes().fold(false, |any, byte| any | byte.is_ascii_control());
     let components = [parts.method, parts.path_and_query, parts.recipient, digest];
     if components.into_iter().chain(parts.message_id).any(holds_control) {
         return Err(unauthenticated("a signed component holds a control character"));
@@ -78,8 +77,7 @@ pub fn verify_request(
     }
     let inputs: Dictionary = parsed(input, "Signature-Input")?;
     let signatures: Dictionary = parsed(signature, "Signature")?;
-    let mut verdict =
-        Err(unauthenticated("no signature is named in Signature-Input and Signature alike"));
+    let mut verdict = Err(unauthenticated("no signature is named in Signature-Input and Signature alike"));
     for (label, entry) in inputs.iter().take(MAX_LABELS) {
         let Some(ListEntry::Item(Item { bare_item, .. })) = signatures.get(label) else { continue };
         let Some(tag) = bare_item.as_byte_sequence() else { continue };

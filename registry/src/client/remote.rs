@@ -79,7 +79,11 @@ impl RemoteRegistry {
         self.wire.bytes(ClientRequest::new(Method::DELETE, &url, OWNER)).await.map(|_| ())
     }
 
-    pub(super) async fn change_key(&self, id: &AgentId, change: &KeyChange) -> Result<KeyCertificate, Problem> {
+    pub(super) async fn change_key(
+        &self,
+        id: &AgentId,
+        change: &KeyChange,
+    ) -> Result<KeyCertificate, Problem> {
         let url = format!("{}{}/{id}/change", self.base, routes::REGISTRY_KEYS);
         self.wire.json(ClientRequest::post(&url, OWNER, json(change)?)).await
     }

@@ -93,9 +93,10 @@ impl RegistrationService {
         let taken = self.directory.borrow().get(&id, self.now()).is_some();
         may_speak_for(&by, &id, taken)?;
         // The key that the request was proven by.
-        let identity = self.keys.identity(id.as_str()).ok_or_else(|| {
-            Problem::new(Reason::Unauthenticated, format!("no key of {id} is known here"))
-        })?;
+        let identity = self
+            .keys
+            .identity(id.as_str())
+            .ok_or_else(|| Problem::new(Reason::Unauthenticated, format!("no key of {id} is known here")))?;
         let lock = self.lock_changes()?;
         let (reply, mut receiver) = oneshot::channel();
         self.pending.borrow_mut().push_back(PendingRegistration { card, instance, identity, reply });
@@ -232,7 +233,11 @@ impl RegistrationService {
     }
 
     /// Replaces the key of `id`, as its old key says; a repeat gets the same certificate.
-    pub(super) async fn change_key(&self, id: &AgentId, change: &KeyChange) -> Result<KeyCertificate, Problem> {
+    pub(super) async fn change_key(
+        &self,
+        id: &AgentId,
+        change: &KeyChange,
+    ) -> Result<KeyCertificate, Problem> {
         let guard = self.lock_changes()?.await;
         let pin = self.pins.borrow().change(id, change, (self.clocks.wall)())?;
         if let Some(pin) = pin {

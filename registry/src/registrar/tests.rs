@@ -348,7 +348,8 @@ async fn leases_are_checked_on_a_timer() {
         wall: Arc::new(|| WallTime(0)),
     };
     let (store, board) = (blackboard::store::memory::new(), Arc::new(FakeBoard::default()));
-    let actor = RegistryActor::open(Config::default(), store, Arc::new(board.clone()), clocks, keys()).unwrap();
+    let actor =
+        RegistryActor::open(Config::default(), store, Arc::new(board.clone()), clocks, keys()).unwrap();
     let addr = actor.run();
     Registry::local(addr.clone()).register(card("a", &[]), "1".into()).await.unwrap();
     while board.ids().len() < 2 {
@@ -366,9 +367,15 @@ async fn a_key_is_pinned_with_the_row_of_its_agent_and_outlives_it() {
     rig.join("a", "1").await.unwrap();
     let certificate = rig.registry.get(&id).await.unwrap().unwrap().key.unwrap();
     assert!(certificate.verify(identity("registry", 1).public()).unwrap().is_same(identity("a", 1).public()));
-    let writes = rig.store.read(&blackboard::store::Filter::One(blackboard::store::Key::new(&[OWNER])), 0, 10).unwrap();
+    let writes = rig
+        .store
+        .read(&blackboard::store::Filter::One(blackboard::store::Key::new(&[OWNER])), 0, 10)
+        .unwrap();
     let keys: Vec<_> = writes.iter().map(|record| record.key.to_string()).collect();
-    assert!(keys.contains(&"registry.key.a".to_owned()) && keys.contains(&"registry.agent.a".to_owned()), "{keys:?}");
+    assert!(
+        keys.contains(&"registry.key.a".to_owned()) && keys.contains(&"registry.agent.a".to_owned()),
+        "{keys:?}"
+    );
 
     rig.registry.deregister(&id, 1).await.unwrap();
     rig.pass(3).await;

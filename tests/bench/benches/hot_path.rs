@@ -21,9 +21,7 @@ use protocol::{
     },
     principal::Principal,
     problem::{Problem, Reason},
-    signature::{
-        PresentedSignature, Secret, SignatureClaim, SignatureHeaders, SignedParts, verify_request,
-    },
+    signature::{PresentedSignature, Secret, SignatureClaim, SignatureHeaders, SignedParts, verify_request},
     task::TaskSpec,
     time::{NodeTime, WallTime},
 };
@@ -131,7 +129,8 @@ fn signature(criterion: &mut Criterion) {
         message_id: Some("update-000000001"),
         digest: Digest::of(body.as_bytes()),
     };
-    let (shared, pair) = (secret.sign_request(&me, &parts, 1_000), sender.sign_request(&me, &parts, 1_000).unwrap());
+    let (shared, pair) =
+        (secret.sign_request(&me, &parts, 1_000), sender.sign_request(&me, &parts, 1_000).unwrap());
     let presented = |signed: &'static SignatureHeaders| PresentedSignature {
         content_digest: Some(&signed.content_digest),
         signature_input: Some(&signed.signature_input),

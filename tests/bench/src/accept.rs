@@ -8,8 +8,8 @@ use crate::{
     nodes::{HOLDER, SECRET, SENDER, TaskNode},
     traffic::{self, Conversation, Sender},
 };
-use anyhow::{Context as _, ensure};
 use agent_node::node::signing_keys::SigningKeys;
+use anyhow::{Context as _, ensure};
 use blackboard::{http_client::Signer, key_ring::KeyRing};
 use protocol::{ids::AgentId, signature::Secret};
 use serde_json::Value;

@@ -33,17 +33,22 @@ fn of_file(file: &Path, list: &PinnedKeyList) -> Option<Finding> {
     let name = file.file_name()?.to_str()?;
     let at = file.display();
     if let Some(id) = name.strip_suffix(".ed25519.next") {
-        let what = format!("{at}: a rotation was not finished; `mesh keys rotate {id}` finishes it, or a restart of its process");
+        let what = format!(
+            "{at}: a rotation was not finished; `mesh keys rotate {id}` finishes it, or a restart of its process"
+        );
         return Some(Finding::wrong(id, what));
     }
     if name == "registry.pinned" {
         let pinned: Option<PublicIdentity> = serde_json::from_slice(&fs::read(file).ok()?).ok();
-        let is_same = pinned.is_some_and(|pinned| list.registry.as_ref().is_some_and(|own| own.is_same(&pinned)));
+        let is_same =
+            pinned.is_some_and(|pinned| list.registry.as_ref().is_some_and(|own| own.is_same(&pinned)));
         return Some(match is_same {
             true => Finding::right("registry", format!("{at} is its key")),
             false => Finding::wrong(
                 "registry",
-                format!("{at} is another key than the registry has: if it has lost its data, `mesh keys reset registry` removes it"),
+                format!(
+                    "{at} is another key than the registry has: if it has lost its data, `mesh keys reset registry` removes it"
+                ),
             ),
         });
     }

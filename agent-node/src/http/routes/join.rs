@@ -5,8 +5,8 @@ use crate::http::node_state::NodeState;
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::refusal::Refusal;
 use protocol::{
-    ids::{AgentId, Digest},
     identity::Introduction,
+    ids::{AgentId, Digest},
     json,
     principal::{MeshService, Principal},
     problem::{Problem, Reason},
@@ -29,8 +29,7 @@ pub async fn post(
     let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
     let recipient = header(RECIPIENT).unwrap_or_default();
     let recipient = AgentId::parse(recipient).map_err(|error| invalid(error.to_string()))?;
-    let message_id =
-        header(MESSAGE_ID).ok_or_else(|| invalid("Mesh-Message-Id: missing".to_owned()))?;
+    let message_id = header(MESSAGE_ID).ok_or_else(|| invalid("Mesh-Message-Id: missing".to_owned()))?;
     let Some(own) = node.keys.own(recipient.as_str()) else {
         return Err(Problem::new(Reason::Unauthenticated, format!("{recipient} is not here")).into());
     };
@@ -57,7 +56,9 @@ async fn take(node: &NodeState, recipient: &AgentId, introduction: Introduction)
     if let Some(own) = node.keys.own(id.as_str()) {
         return match own.is_same(&identity) {
             true => Ok(()),
-            false => Err(mismatch(format!("{id} is an agent or a service of this process, with another key"))),
+            false => {
+                Err(mismatch(format!("{id} is an agent or a service of this process, with another key")))
+            }
         };
     }
     let is_service = |id: &AgentId| match Principal::of_signer(id.clone()) {

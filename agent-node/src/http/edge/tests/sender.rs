@@ -54,7 +54,10 @@ fn a_bad_signature_is_never_the_local_user() {
     for (what, headers) in [
         ("another key", signed(&other_key, "/echo", "builder-01", b"{}", now())),
         ("an unknown sender", signed(&signer("planner-02"), "/echo", "builder-01", b"{}", now())),
-        ("a colleague in the same process", signed(&signer_with(identity("board", 2)), "/echo", "builder-01", b"{}", now())),
+        (
+            "a colleague in the same process",
+            signed(&signer_with(identity("board", 2)), "/echo", "builder-01", b"{}", now()),
+        ),
         ("another body", signed(&signer("planner-01"), "/echo", "builder-01", b"[]", now())),
         ("another sender", good.replace("keyid=\"planner-01\"", "keyid=\"planner-02\"")),
         ("another algorithm", good.replace("hmac-sha256", "none")),
@@ -85,7 +88,8 @@ fn the_join_secret_signs_nothing_but_the_exchange_of_keys() {
     };
     for id in ["planner-01", "planner-02", "board", "registry"] {
         let mut headers =
-            "content-type: application/json\r\nmesh-recipient: builder-01\r\nmesh-message-id: m-1\r\n".to_owned();
+            "content-type: application/json\r\nmesh-recipient: builder-01\r\nmesh-message-id: m-1\r\n"
+                .to_owned();
         for (name, value) in secret.sign_request(&AgentId::parse(id).unwrap(), &parts, now()).into_pairs() {
             headers += &format!("{name}: {value}\r\n");
         }
@@ -120,8 +124,7 @@ fn a_captured_request_is_refused_elsewhere_and_later() {
 fn without_a_secret_every_signature_is_refused() {
     let server = serve(HttpServerConfig { auth: Auth::users_only(), ..test_config() });
     assert!(format!("{:?}", Auth::users_only()).contains("Auth"));
-    let headers =
-        signed(&signer("planner-01"), "/echo", "builder-01", b"{}", now());
+    let headers = signed(&signer("planner-01"), "/echo", "builder-01", b"{}", now());
     assert_eq!(post(&server, &headers).refusal(), refused(401, "unauthenticated"));
     assert_eq!(server.post(b"{}").status, 200);
 }
