@@ -198,11 +198,11 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     service_locator.check_join_secret(registry_for(first_agent), board_for(first_agent)).await?;
 
     let own_keys = OwnKeys { keys: keys.clone(), key_files: setup.keys.clone() };
-    let key_checks = setup.agents.iter().filter_map(|spec| {
+    let introductions = setup.agents.iter().filter_map(|spec| {
         let (own_keys, registry) = (&own_keys, registry_for(&spec.id)?);
-        Some(async move { own_keys.check(&spec.id, &registry).await })
+        Some(async move { own_keys.introduce(&spec.id, &registry).await })
     });
-    futures_util::future::try_join_all(key_checks).await?;
+    futures_util::future::try_join_all(introductions).await?;
 
     let wires = (
         signed(first_agent, Reason::RegistryUnavailable),
@@ -265,7 +265,6 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         let access = BrainAccess::new(own_url(*address));
         setup.tokens.add_brain(access.digest(), spec.id.clone());
         drop(spec.access.set(access));
-        keys.set_registering(&spec.id);
         let actor = arbiters.start(parts);
         spawn_sweep_timer(&actor, limits.sweep());
         if let Some(pending) = &spec.pending_card {

@@ -22,17 +22,14 @@ use protocol::{
 };
 use service_pins::ServicePins;
 use std::{
-    collections::VecDeque,
     fmt,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 /// How long a key that was replaced is still good, for what is under way: as long as a signature is.
 const GRACE: Duration = Duration::from_secs(300);
-/// The most ids that are admitted and not pinned; the oldest makes room.
-const MAX_ADMITTED: usize = 1_024;
 
 /// The keys of a process. Cheap to clone; every clone shares them.
 #[derive(Clone)]
@@ -41,20 +38,16 @@ pub struct KeyRing(Arc<RingState>);
 struct RingState {
     join: Secret,
     own: DashMap<String, Arc<OwnIdentity>>,
-    /// The own ids that register.
-    registering: DashMap<String, ()>,
     known: DashMap<String, KnownIdentity>,
     /// The number of the last certificate of each id whose key the registry has given up.
     revoked: DashMap<String, u64>,
-    /// The ids that are admitted and not pinned, the oldest first.
-    admitted: Mutex<VecDeque<String>>,
     services: ServicePins,
 }
 
 /// The key of another agent or service.
 struct KnownIdentity {
     identity: Arc<PublicIdentity>,
-    /// The number of its certificate; 0 for one without.
+    /// The number of its certificate; 0 for a service, which has none.
     number: u64,
     previous: Option<(Arc<PublicIdentity>, Instant)>,
 }
@@ -67,10 +60,8 @@ impl KeyRing {
         Self(Arc::new(RingState {
             join,
             own: DashMap::new(),
-            registering: DashMap::new(),
             known: DashMap::new(),
             revoked: DashMap::new(),
-            admitted: Mutex::default(),
             services,
         }))
     }
@@ -100,20 +91,6 @@ impl KeyRing {
     /// The certificate of the registry for the identity that this process has under `id`.
     pub fn own_certificate(&self, id: &str) -> Option<KeyCertificate> {
         self.0.own.get(id).and_then(|own| own.certificate())
-    }
-
-    /// The same; if the identity registers just now, it is waited for, for at most `timeout`.
-    pub(crate) async fn own_certificate_within(&self, id: &str, timeout: Duration) -> Option<KeyCertificate> {
-        let own = self.0.own.get(id).map(|own| own.clone())?;
-        match self.0.registering.contains_key(id) {
-            true => tokio::time::timeout(timeout, own.next_certificate()).await.ok().flatten(),
-            false => own.certificate(),
-        }
-    }
-
-    /// Says that the identity that this process has under `id` registers from now on.
-    pub fn set_registering(&self, id: &AgentId) {
-        self.0.registering.insert(id.to_string(), ());
     }
 
     /// The certificate that the registry of this process makes. `None` if the registry is in another process.
@@ -187,21 +164,6 @@ impl KeyRing {
         self.set_known(identity, number);
     }
 
-    /// Takes the key of an agent that has proven the join secret to the registry of this process, until the registry pins one.
-    pub fn admit(&self, identity: Arc<PublicIdentity>) {
-        let id = identity.id().to_string();
-        self.set_known(identity, 0);
-        let mut admitted = self.0.admitted.lock().unwrap_or_else(PoisonError::into_inner);
-        if !admitted.contains(&id) {
-            admitted.push_back(id);
-        }
-        if admitted.len() > MAX_ADMITTED
-            && let Some(oldest) = admitted.pop_front()
-        {
-            self.0.known.remove_if(&oldest, |_, known| known.number == 0);
-        }
-    }
-
     /// Forgets the key of `id`, which the registry has given up: only a later certificate is accepted.
     pub fn revoke(&self, id: &str) {
         if let Some((id, known)) = self.0.known.remove(id) {
@@ -221,7 +183,7 @@ impl KeyRing {
         let before = self.0.known.get(&id);
         let previous = before.and_then(|known| match known.identity.is_same(&identity) {
             true => known.previous.clone(),
-            // The key of an agent that was only admitted proves nothing once another one is pinned.
+            // A service whose pin a person has removed is another one.
             false => (known.number > 0 && number > 0).then(|| (known.identity.clone(), Instant::now())),
         });
         self.0.known.insert(id, KnownIdentity { identity, number, previous });

@@ -72,9 +72,12 @@ pub struct PublicIdentity {
 pub struct Introduction {
     /// The keys of the one who speaks.
     pub identity: PublicIdentity,
-    /// Its certificate; the registry itself has none, nor has an agent that is not registered.
+    /// Its certificate; services have none, nor has an agent before its first contact with the registry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<KeyCertificate>,
+    /// In the registry's answer: the certificate of the caller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callers: Option<KeyCertificate>,
 }
 
 /// The two public keys of an identity.

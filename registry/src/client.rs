@@ -47,12 +47,13 @@ impl Registry {
         Self(RegistryBackend::Remote(RemoteRegistry::new(base, wire)))
     }
 
-    /// Fails with `key_mismatch` if another key than that of `identity` is pinned for its id.
-    pub async fn check_key(&self, identity: &Arc<PublicIdentity>) -> Result<(), Problem> {
+    /// Pins the key of an agent, and returns its certificate if the registry is in this process; else the client of this handle
+    /// has learnt it. Fails with `key_mismatch` if another key is pinned.
+    pub async fn admit_key(&self, identity: &Arc<PublicIdentity>) -> Result<Option<KeyCertificate>, Problem> {
         match &self.0 {
-            RegistryBackend::Local(registry) => registry.admit_key(identity.clone()).await,
-            // Its client tells its key where it is not known.
-            RegistryBackend::Remote(remote) => remote.get(identity.id()).await.map(drop),
+            RegistryBackend::Local(registry) => registry.admit_key(identity.clone()).await.map(Some),
+            // Its client tells its key where that is not known.
+            RegistryBackend::Remote(remote) => remote.get(identity.id()).await.map(|_| None),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The registry: a directory of agents with leases and incarnations, the actor that owns it, and a client.
 //!
 //! Invariants: an agent's incarnation never decreases, and a request with an older one changes nothing; a membership
-//! change shares its commit with its signal, and the key of a new id with its row; a heartbeat writes nothing to disk; mass expiry is throttled.
+//! change shares its commit with its signal; no id is registered before its key is pinned; a heartbeat writes nothing to disk; mass expiry is throttled.
 //!
 //! In reading order:
 

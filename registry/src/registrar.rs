@@ -103,9 +103,9 @@ impl SupervisedRegistry {
         self.actor()?.send(message).await.map_err(unavailable)
     }
 
-    /// Admits an agent that has proven the join secret: until its first registration its key counts as its own. Fails with
-    /// `key_mismatch` if another key is pinned.
-    pub async fn admit_key(&self, identity: Arc<PublicIdentity>) -> Result<(), Problem> {
+    /// Pins the key of an agent that has proven the join secret, and certifies it. Fails with `key_mismatch` if another key is
+    /// pinned.
+    pub async fn admit_key(&self, identity: Arc<PublicIdentity>) -> Result<KeyCertificate, Problem> {
         self.ask(AdmitKey(identity)).await?
     }
 
@@ -287,9 +287,10 @@ impl Handler<GetAgent> for RegistryActor {
 }
 
 impl Handler<AdmitKey> for RegistryActor {
-    type Result = Result<(), Problem>;
+    type Result = ResponseFuture<Result<KeyCertificate, Problem>>;
     fn handle(&mut self, AdmitKey(identity): AdmitKey, _: &mut Self::Context) -> Self::Result {
-        self.service.admit_key(identity)
+        let service = self.service.clone();
+        Box::pin(async move { service.admit_key(&identity).await })
     }
 }
 

@@ -203,7 +203,8 @@ async fn an_agent_with_the_join_secret_acts_as_nobody_but_itself() {
         for at in ["registry", "board", "builder-01"] {
             for certificate in [None, Some(certificate.clone()), Some(pinned.clone())] {
                 let identity = Thief::key(victim).public().as_ref().clone();
-                let answer = Thief::join(&target(at), &Introduction { identity, certificate }).await;
+                let answer =
+                    Thief::join(&target(at), &Introduction { identity, certificate, callers: None }).await;
                 assert!([409, 503].contains(&answer.status), "{victim} at {at}: {answer:?}");
             }
         }

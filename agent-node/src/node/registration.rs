@@ -22,17 +22,24 @@ pub(super) struct OwnKeys {
 }
 
 impl OwnKeys {
-    /// Fails if the registry has pinned another key for `agent`. A registry that can't be reached is no failure.
-    pub(super) async fn check(&self, agent: &AgentId, registry: &Registry) -> Result<(), StartError> {
+    /// Has the registry pin the key of `agent`. Fails if it has pinned another one. A registry that can't be reached is no
+    /// failure.
+    pub(super) async fn introduce(&self, agent: &AgentId, registry: &Registry) -> Result<(), StartError> {
         loop {
             let Some(identity) = self.keys.own(agent.as_str()) else { return Ok(()) };
-            match registry.check_key(&identity).await {
+            match registry.admit_key(&identity).await {
                 Err(problem) if problem.reason == Reason::KeyMismatch => {
                     if !self.adopt_next(agent) {
                         return Err(StartError::KeyRefused { message: problem.message });
                     }
                 }
-                Ok(()) | Err(_) => return Ok(()),
+                Ok(Some(certificate)) => {
+                    if let Err(problem) = self.keys.learn(&certificate) {
+                        tracing::warn!(%agent, %problem, "its certificate is refused");
+                    }
+                    return Ok(());
+                }
+                Ok(None) | Err(_) => return Ok(()),
             }
         }
     }

@@ -13,10 +13,7 @@ use protocol::{
         CONTENT_DIGEST, PresentedSignature, SIGNATURE, SIGNATURE_INPUT, SignedResponse, verify_response,
     },
 };
-use std::{sync::Arc, time::Duration};
-
-/// How long a first contact waits for the certificate of an agent that registers.
-const CERTIFICATE_TIMEOUT: Duration = Duration::from_secs(2);
+use std::sync::Arc;
 
 impl HttpClient {
     /// Tells the recipient of `call` the key of `signer`, and learns its key.
@@ -25,12 +22,8 @@ impl HttpClient {
         let Some(identity) = keys.own(me.as_str()) else {
             return Err(Problem::new(Reason::Internal, format!("this process has no key of {me}")));
         };
-        // The registry needs none, and makes it.
-        let certificate = match call.recipient == MeshService::Registry.name() {
-            true => None,
-            false => keys.own_certificate_within(me.as_str(), CERTIFICATE_TIMEOUT).await,
-        };
-        let introduction = Introduction { identity: identity.as_ref().clone(), certificate };
+        let certificate = keys.own_certificate(me.as_str());
+        let introduction = Introduction { identity: identity.as_ref().clone(), certificate, callers: None };
         let body = serde_json::to_vec(&introduction)
             .map_err(|error| Problem::new(Reason::Internal, error.to_string()))?;
         let mut url = parse_url(call.url)?;
@@ -77,7 +70,7 @@ impl HttpClient {
 
     /// Takes the key of `recipient`: that of a service is pinned, that of an agent is certified by the registry.
     fn learn(&self, signer: &Signer, recipient: &AgentId, told: Introduction) -> Result<(), Problem> {
-        let Introduction { identity, certificate } = told;
+        let Introduction { identity, certificate, callers } = told;
         if identity.id() != recipient {
             return Err(
                 self.mismatch(recipient.as_str(), format!("{} answers for {recipient}", identity.id()))
@@ -98,6 +91,7 @@ impl HttpClient {
                 ),
             )),
         };
+        let learnt = learnt.and_then(|()| callers.map_or(Ok(()), |callers| signer.keys.learn(&callers)));
         learnt.map_err(|problem| self.mismatch(recipient.as_str(), problem.message))
     }
 

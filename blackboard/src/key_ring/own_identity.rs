@@ -5,15 +5,14 @@ use protocol::{
     identity::{IdentityKey, KeyCertificate, PairSecret, PublicIdentity},
     signature::{Secret, SignatureClaim},
 };
-use std::sync::Arc;
-use tokio::sync::watch;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// The most shared keys kept; beyond that all are computed anew.
 const MAX_PAIRS: usize = 16_384;
 
 pub(super) struct OwnIdentity {
     key: IdentityKey,
-    certificate: watch::Sender<Option<KeyCertificate>>,
+    certificate: RwLock<Option<KeyCertificate>>,
     pairs: DashMap<String, SharedKey>,
     /// The identity that this one has replaced in this life of the process.
     previous: Option<Arc<OwnIdentity>>,
@@ -29,7 +28,7 @@ struct SharedKey {
 
 impl OwnIdentity {
     pub(super) fn new(key: IdentityKey, previous: Option<Arc<Self>>) -> Self {
-        Self { key, certificate: watch::Sender::new(None), pairs: DashMap::new(), previous }
+        Self { key, certificate: RwLock::default(), pairs: DashMap::new(), previous }
     }
 
     pub(super) fn secret(&self) -> &IdentityKey {
@@ -37,24 +36,16 @@ impl OwnIdentity {
     }
 
     pub(super) fn certificate(&self) -> Option<KeyCertificate> {
-        self.certificate.borrow().clone()
-    }
-
-    /// The certificate, as soon as there is one.
-    pub(super) async fn next_certificate(&self) -> Option<KeyCertificate> {
-        self.certificate.subscribe().wait_for(Option::is_some).await.ok()?.clone()
+        self.certificate.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Takes the certificate, if it is of this key.
     pub(super) fn set_certificate(&self, certificate: &KeyCertificate) {
-        self.certificate.send_if_modified(|current| {
-            let is_later = current.as_ref().is_none_or(|current| current.number() <= certificate.number());
-            let is_taken = certificate.claimed().is_same(self.key.public()) && is_later;
-            if is_taken {
-                *current = Some(certificate.clone());
-            }
-            is_taken
-        });
+        let mut current = self.certificate.write().unwrap_or_else(PoisonError::into_inner);
+        let is_later = current.as_ref().is_none_or(|current| current.number() <= certificate.number());
+        if certificate.claimed().is_same(self.key.public()) && is_later {
+            *current = Some(certificate.clone());
+        }
     }
 
     /// The key shared with `peer` at `now`. `None` if the peer's key agrees with nobody.

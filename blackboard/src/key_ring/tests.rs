@@ -135,20 +135,6 @@ fn after_a_rotation_what_is_under_way_is_accepted_and_after_a_reset_it_is_not() 
 }
 
 #[test]
-fn an_admitted_key_proves_nothing_once_another_one_is_pinned() {
-    let (registry, a) = (ring(&["registry"]), ring(&["a"]));
-    a.pin_service(identity("registry").public()).unwrap();
-    registry.admit(identity("a").public().clone());
-    assert!(accepts(&registry, (&a, "a"), "registry", MIDNIGHT, MIDNIGHT).is_ok());
-    registry.set_pinned(keyed("a", 2).public().clone(), 1);
-    assert!(accepts(&registry, (&a, "a"), "registry", MIDNIGHT, MIDNIGHT).is_err());
-    for number in 0..MAX_ADMITTED + 10 {
-        registry.admit(identity(&format!("x-{number}")).public().clone());
-    }
-    assert_eq!(registry.0.known.len(), MAX_ADMITTED + 1, "bounded, and what is pinned stays");
-}
-
-#[test]
 fn the_key_of_a_service_is_pinned_at_the_first_contact() {
     let dir = tempfile::tempdir().unwrap();
     let keys = || KeyRing::new(Secret::new(&[7; 32]).unwrap(), Some(dir.path().to_owned()));

@@ -66,9 +66,9 @@ pub struct Deregister {
     pub is_drained: bool,
 }
 
-/// Admits the key of an agent that has proven the join secret; refused if another key is pinned for its id.
+/// Pins the key of an agent that has proven the join secret; refused if another key is pinned for its id.
 #[derive(Message)]
-#[rtype(result = "Result<(), Problem>")]
+#[rtype(result = "Result<KeyCertificate, Problem>")]
 pub struct AdmitKey(pub Arc<PublicIdentity>);
 
 /// Replaces the key of an agent, as the old key says.

@@ -223,13 +223,23 @@ impl RegistrationService {
         self.pins.borrow_mut().apply(pin, certificate);
     }
 
-    /// Lets an agent that has proven the join secret register with this key.
-    pub(super) fn admit_key(&self, identity: Arc<PublicIdentity>) -> Result<(), Problem> {
-        self.pins.borrow().check(&identity)?;
+    /// Pins the key of an agent that has proven the join secret; a repeat gets the same certificate.
+    pub(super) async fn admit_key(&self, identity: &PublicIdentity) -> Result<KeyCertificate, Problem> {
+        self.pins.borrow().check(identity)?;
         if self.pins.borrow().identity(identity.id()).is_none() {
-            self.keys.admit(identity);
+            let guard = self.lock_changes()?.await;
+            let pin = self.pins.borrow().pin(identity, (self.clocks.wall)())?;
+            if let Some(pin) = pin {
+                let change = DirectoryChange { pinned: vec![pin], ..DirectoryChange::default() };
+                self.commit_change(&guard, Lane::Admission, change).await?;
+            }
         }
-        Ok(())
+        self.certificate(identity.id())
+    }
+
+    fn certificate(&self, id: &AgentId) -> Result<KeyCertificate, Problem> {
+        let certificate = self.pins.borrow().certificate(id);
+        certificate.ok_or_else(|| Problem::new(Reason::Internal, "this registry has no key to certify with"))
     }
 
     /// Replaces the key of `id`, as its old key says; a repeat gets the same certificate.
@@ -245,8 +255,7 @@ impl RegistrationService {
             let change = DirectoryChange { pinned: vec![pin], ..DirectoryChange::default() };
             self.commit_change(&guard, Lane::Progress, change).await?;
         }
-        let certificate = self.pins.borrow().certificate(id);
-        certificate.ok_or_else(|| Problem::new(Reason::Internal, "this registry has no key to certify with"))
+        self.certificate(id)
     }
 
     /// Gives up the key of `id`, as a person says.

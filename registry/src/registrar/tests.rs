@@ -83,13 +83,13 @@ pub(crate) fn identity(id: &str, byte: u8) -> IdentityKey {
     IdentityKey::new(AgentId::parse(id).unwrap(), Arc::new(SigningKey::from_seed(&[byte; 32])))
 }
 
-/// The keys of a registry that has admitted the agents of the tests.
+/// The keys of a registry that knows those of the agents of the tests.
 pub(crate) fn keys() -> KeyRing {
     let keys = KeyRing::new(Secret::new(&[7; 32]).unwrap(), None);
     keys.set_own(identity("registry", 1));
     let numbered = (0..1_000).map(|number| format!("a-{number}"));
     for id in ["a", "b", "c"].map(str::to_owned).into_iter().chain(numbered) {
-        keys.admit(identity(&id, 1).public().clone());
+        keys.set_pinned(identity(&id, 1).public().clone(), 0);
     }
     keys
 }
@@ -153,7 +153,7 @@ impl Rig {
     }
 
     pub(crate) async fn join(&self, id: &str, instance: &str) -> Result<u64, Problem> {
-        self.keys.admit(identity(id, 1).public().clone());
+        self.keys.set_pinned(identity(id, 1).public().clone(), 0);
         let registered = self.registry.register(card(id, &["x"]), instance.into()).await?;
         Ok(registered.incarnation)
     }

@@ -5,10 +5,9 @@ use crate::http::node_state::NodeState;
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::refusal::Refusal;
 use protocol::{
-    identity::Introduction,
+    identity::{Introduction, KeyCertificate},
     ids::{AgentId, Digest},
     json,
-    principal::{MeshService, Principal},
     problem::{Problem, Reason},
     signature::{MESSAGE_ID, RECIPIENT, SignedResponse},
 };
@@ -19,7 +18,7 @@ use std::{
 
 /// Takes the key of the caller, if the recipient may believe it, and answers with the recipient's.
 ///
-/// The registry takes any key for an id that it knows no key of. The board takes the registry's key at the first contact. Any
+/// The registry pins the key of an id that it knows no key of, and certifies it. The board takes the registry's key at the first contact. Any
 /// other key needs the registry's certificate.
 pub async fn post(
     request: HttpRequest,
@@ -36,9 +35,9 @@ pub async fn post(
     let introduction = json::parse(&body, json::MAX_DEPTH)?;
     let introduction: Introduction =
         serde_json::from_value(introduction).map_err(|error| invalid(error.to_string()))?;
-    take(&node, &recipient, introduction).await?;
+    let callers = take(&node, &recipient, introduction).await?;
     let certificate = node.keys.own_certificate(recipient.as_str());
-    let answer = Introduction { identity: own.as_ref().clone(), certificate };
+    let answer = Introduction { identity: own.as_ref().clone(), certificate, callers };
     let answer = serde_json::to_vec(&answer)
         .map_err(|error| Problem::new(Reason::Internal, format!("the keys can't be written: {error}")))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -50,36 +49,44 @@ pub async fn post(
     Ok(response.content_type("application/json").body(answer))
 }
 
-async fn take(node: &NodeState, recipient: &AgentId, introduction: Introduction) -> Result<(), Problem> {
-    let Introduction { identity, certificate } = introduction;
+/// Returns the certificate of the caller if the registry has made one.
+async fn take(
+    node: &NodeState,
+    recipient: &AgentId,
+    introduction: Introduction,
+) -> Result<Option<KeyCertificate>, Problem> {
+    let Introduction { identity, certificate, .. } = introduction;
     let (id, identity) = (identity.id().clone(), Arc::new(identity));
     if let Some(own) = node.keys.own(id.as_str()) {
         return match own.is_same(&identity) {
-            true => Ok(()),
+            true => Ok(node.keys.own_certificate(id.as_str())),
             false => {
                 Err(mismatch(format!("{id} is an agent or a service of this process, with another key")))
             }
         };
     }
-    let is_service = |id: &AgentId| match Principal::of_signer(id.clone()) {
-        Principal::Service(service) => Some(service),
-        Principal::Agent(_) | Principal::User(_) | Principal::Brain(_) => None,
-    };
-    match (is_service(recipient), is_service(&id)) {
-        (Some(MeshService::Board), Some(MeshService::Registry)) => node.keys.pin_service(&identity),
-        (_, Some(service)) => Err(mismatch(format!("the {} calls nobody here", service.name()))),
-        (Some(MeshService::Registry), None) => match &node.registry {
-            Some(registry) => registry.admit_key(identity).await,
-            None => Err(Problem::new(Reason::RegistryUnavailable, "the registry is not here")),
-        },
-        (Some(MeshService::Board) | None, None) => match certificate {
-            Some(certificate) if certificate.claimed().is_same(&identity) => node.keys.learn(&certificate),
-            Some(_) => Err(mismatch(format!("the certificate is not of the key of {id}"))),
-            None => {
-                let message = format!("{id} has no certificate yet: it gets one when it registers");
-                Err(Problem::new(Reason::RegistryUnavailable, message))
-            }
-        },
+    let (is_registry, is_board) = (recipient.as_str() == "registry", recipient.as_str() == "board");
+    if is_board && id.as_str() == "registry" {
+        node.keys.pin_service(&identity)?;
+        return Ok(None);
+    }
+    if id.is_reserved() {
+        return Err(mismatch(format!("{id} is a service's name, and no service calls here")));
+    }
+    if is_registry {
+        let registry = node.registry.as_ref();
+        let registry = registry.ok_or_else(|| Problem::new(Reason::RegistryUnavailable, "it is not here"))?;
+        return registry.admit_key(identity).await.map(Some);
+    }
+    match certificate {
+        Some(certificate) if certificate.claimed().is_same(&identity) => {
+            node.keys.learn(&certificate).map(|()| None)
+        }
+        Some(_) => Err(mismatch(format!("the certificate is not of the key of {id}"))),
+        None => {
+            let message = format!("{id} has no certificate yet: the registry makes it at its first contact");
+            Err(Problem::new(Reason::RegistryUnavailable, message))
+        }
     }
 }
 
