@@ -44,10 +44,12 @@ CALLERS = 64
 START, STOP, REST = 60, 60, 300
 
 BRAIN = """#!/bin/sh
-read -r line
+# A node that is killed leaves its brain without a request, or ends `date` before the shell.
+read -r line || exit 1
 task=${line#*'"taskId":"'}
 task=${task%%'"'*}
-echo "$(date +%s%N) $task" >> WORKS
+began=$(date +%s%N) || exit 1
+echo "$began $task" >> WORKS
 sleep 0.0$((${#line} % 10))
 echo '{"type":"artifact","name":"out.txt","text":"'"$task"'"}'
 echo '{"type":"done"}'

@@ -9,7 +9,7 @@ use crate::{
         ChangeKey, Deregister, FindAgents, GetAgent, RecordHeartbeat, Register, ReportSuspicion,
         SupervisedRegistry,
     },
-    registration_request::RegistrationRequest,
+    registration_request::{RegistrationRequest, may_speak_for},
 };
 use actix_web::{HttpRequest, HttpResponse, http::Method, web};
 use blackboard::{refusal::Refusal, resource::resource};
@@ -66,8 +66,9 @@ async fn change_key(
     id: web::Path<String>,
     body: web::Bytes,
 ) -> RegistryResponse {
-    let (id, change) = (agent(&id)?, read(&body)?);
-    Ok(HttpResponse::Ok().json(registry.ask(ChangeKey { by: by.into_inner(), id, change }).await??))
+    let (id, by) = (agent(&id)?, by.into_inner());
+    may_speak_for(&by, &id, true)?;
+    Ok(HttpResponse::Ok().json(registry.ask(ChangeKey { by, id, change: read(&body)? }).await??))
 }
 
 async fn suspect(

@@ -1,7 +1,16 @@
 //! The difference between two JSON objects, as JSON.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, value::RawValue};
+use std::collections::BTreeMap;
+
+/// The members of a JSON object, unparsed.
+pub(crate) type RawMembers<'a> = BTreeMap<&'a str, &'a RawValue>;
+
+/// The members of the object `json`; `None` if it is no object, or if a name has an escape.
+pub(crate) fn raw_members(json: &str) -> Option<RawMembers<'_>> {
+    serde_json::from_str(json).ok()
+}
 
 /// The difference between two JSON objects.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -18,21 +27,27 @@ pub struct ObjectChange {
 }
 
 impl ObjectChange {
-    /// The change from `old` to `new`.
-    pub(crate) fn between(old: &Map<String, Value>, new: &Map<String, Value>) -> Self {
+    /// The change from `old` to `new`. Values are compared as text: members in another order count as a change, which makes
+    /// the difference larger and no less right.
+    pub(crate) fn between(old: &RawMembers<'_>, new: &RawMembers<'_>) -> serde_json::Result<Self> {
         let mut change = Self::default();
-        change.removed.extend(old.keys().filter(|name| !new.contains_key(*name)).cloned());
+        change
+            .removed
+            .extend(old.keys().filter(|name| !new.contains_key(*name)).map(|name| (*name).to_owned()));
         for (name, value) in new {
-            match (old.get(name), value) {
-                (Some(before), value) if before == value => {}
-                (Some(Value::Object(before)), Value::Object(after)) => {
-                    let nested = serde_json::to_value(Self::between(before, after)).unwrap_or_default();
-                    change.changed.insert(name.clone(), nested);
+            let before = old.get(name).map(|before| before.get());
+            if before == Some(value.get()) {
+                continue;
+            }
+            match before.and_then(raw_members).zip(raw_members(value.get())) {
+                Some((before, after)) => {
+                    let nested = serde_json::to_value(Self::between(&before, &after)?)?;
+                    change.changed.insert((*name).to_owned(), nested);
                 }
-                (Some(_) | None, value) => drop(change.set.insert(name.clone(), value.clone())),
+                None => drop(change.set.insert((*name).to_owned(), serde_json::from_str(value.get())?)),
             }
         }
-        change
+        Ok(change)
     }
 
     pub(crate) fn apply(self, to: &mut Map<String, Value>) -> serde_json::Result<()> {
@@ -74,7 +89,9 @@ mod tests {
     proptest! {
         #[test]
         fn a_change_leads_from_the_old_to_the_new(old in object(), new in object()) {
-            let change = ObjectChange::between(&old, &new);
+            let [before, after] = [&old, &new].map(|object| serde_json::to_string(object).unwrap());
+            let (before, after) = (raw_members(&before).unwrap(), raw_members(&after).unwrap());
+            let change = ObjectChange::between(&before, &after).unwrap();
             prop_assert_eq!(change.is_empty(), old == new);
             let text = serde_json::to_string(&change).unwrap();
             let mut changed = old;

@@ -6,7 +6,7 @@
 
 use crate::{
     content,
-    object_change::ObjectChange,
+    object_change::{ObjectChange, RawMembers, raw_members},
     records::{ConversationState, Step, keys},
 };
 use protocol::ids::{AgentId, ConversationId};
@@ -16,13 +16,12 @@ use store_types::{Error, Revision, Snapshot};
 /// Members whose change is always written to the row: they are read from it alone.
 const IN_ROW: [&str; 3] = ["rules", "task", "hasEnded"];
 
-/// A state of at most this size is always written whole: that costs less processor than to find the difference. The state of
-/// a contract net among ten bidders is smaller than this.
-const SMALL_STATE_BYTES: usize = 8192;
+/// A state of at most this size is always written whole: its difference would be hardly smaller.
+const SMALL_STATE_BYTES: usize = 1024;
 
 /// The row of a state, as it was written: the JSON of the state, before large texts were taken out of it.
 #[derive(Debug, Clone)]
-pub(crate) struct StateRow(Vec<u8>);
+pub(crate) struct StateRow(String);
 
 /// How a step records a state.
 pub(crate) enum StateRecord {
@@ -37,11 +36,11 @@ pub(crate) enum StateRecord {
 impl StateRow {
     /// The row of a state.
     pub(crate) fn of(state: &ConversationState) -> Result<Self, Error> {
-        serde_json::to_vec(state).map(Self).map_err(unwritten)
+        serde_json::to_string(state).map(Self).map_err(unwritten)
     }
 
     /// Its JSON.
-    pub(crate) fn json(&self) -> &[u8] {
+    pub(crate) fn json(&self) -> &str {
         &self.0
     }
 
@@ -54,12 +53,14 @@ impl StateRow {
         if new.0.len() <= SMALL_STATE_BYTES {
             return Ok(StateRecord::InRow);
         }
-        let members = |row: &Self| serde_json::from_slice::<Map<String, Value>>(&row.0).map_err(unwritten);
-        let (before, after) = (members(self)?, members(new)?);
-        if IN_ROW.iter().any(|name| after.get(*name) != before.get(*name)) {
+        let (Some(before), Some(after)) = (raw_members(&self.0), raw_members(&new.0)) else {
+            return Ok(StateRecord::InRow);
+        };
+        let text = |members: &RawMembers<'_>, name| members.get(name).map(|value| value.get().to_owned());
+        if IN_ROW.iter().any(|name| text(&after, *name) != text(&before, *name)) {
             return Ok(StateRecord::InRow);
         }
-        let change = ObjectChange::between(&before, &after);
+        let change = ObjectChange::between(&before, &after).map_err(unwritten)?;
         let size = serde_json::to_vec(&change).map_err(unwritten)?.len();
         Ok(if 2 * size < self.0.len() { StateRecord::InStep(change) } else { StateRecord::InRow })
     }
@@ -104,7 +105,7 @@ pub(crate) fn load(
         }
         let step: Step = content::decode(me, store, &journal.value)?;
         let mut members: Map<String, Value> = content::decode(me, store, &record.value)?;
-        let row = StateRow(serde_json::to_vec(&members).map_err(unwritten)?);
+        let row = StateRow(serde_json::to_string(&members).map_err(unwritten)?);
         let unreadable = |error| Error::Refused(format!("{key} can't be read: {error}"));
         if let Some(change) = step.state {
             change.apply(&mut members).map_err(unreadable)?;

@@ -2,7 +2,13 @@
 
 pub(crate) mod queue;
 
-use crate::{TurnKey, TurnStart, agent::Agent, context::Context, records::EffectKey};
+use crate::{
+    Output, TurnKey, TurnStart,
+    agent::Agent,
+    context::Context,
+    faults::{self, PlantedFault},
+    records::EffectKey,
+};
 use protocol::{
     ids::{ConversationId, EffectId},
     patterns::{
@@ -51,8 +57,11 @@ impl Agent {
         }
     }
 
-    pub(crate) fn turn_progress(&mut self, key: &TurnKey, updates: Vec<Progress>) {
+    pub(crate) fn turn_progress(&mut self, key: &TurnKey, updates: Vec<Progress>, cx: &mut Context<'_>) {
         if let Some(turn) = self.turns.running.get(key).map(|running| running.turn) {
+            if faults::is_planted(PlantedFault::EarlyCheckpoint) {
+                cx.out.push(Output::CheckpointsRecorded(key.clone(), checkpoints(&updates)));
+            }
             self.queue_event(&key.conversation, None, EventKind::TurnProgress { turn, updates });
         }
     }
@@ -70,6 +79,26 @@ impl Agent {
         self.queue_event(&key.conversation, Some(key.effect), what);
     }
 
+    /// Tells the running turn of a conversation that the checkpoints in these events are durable.
+    pub(crate) fn acknowledge_checkpoints(
+        &self,
+        id: &ConversationId,
+        recorded: &[(EventKind, Option<EffectKey>)],
+        cx: &mut Context<'_>,
+    ) {
+        for (what, _) in recorded {
+            let EventKind::TurnProgress { turn, updates } = what else { continue };
+            let count = checkpoints(updates);
+            let mut running = self.turns.running.iter();
+            let running = running.find(|(key, running)| key.conversation == *id && running.turn == *turn);
+            if let Some((key, _)) =
+                running.filter(|_| count > 0 && !faults::is_planted(PlantedFault::EarlyCheckpoint))
+            {
+                cx.out.push(Output::CheckpointsRecorded(key.clone(), count));
+            }
+        }
+    }
+
     /// Whether a turn of a conversation that takes no time may be answered now: it has a place, and is before no turn that
     /// waits.
     pub(crate) fn has_free_turn(&self, id: &ConversationId) -> bool {
@@ -78,6 +107,10 @@ impl Agent {
             && self.turns.running.len() < self.turns.limit
             && self.taken_places().saturating_sub(own) < self.max_parallel()
     }
+}
+
+fn checkpoints(updates: &[Progress]) -> usize {
+    updates.iter().filter(|update| matches!(update, Progress::Checkpoint(_))).count()
 }
 
 /// The event of a turn's end. Only a `direct` agent answers with a message; elsewhere it is the result's text.
@@ -95,3 +128,6 @@ pub(crate) fn end_of_turn(
         Err(reason) => EventKind::TurnFailed { turn, reason },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -56,7 +56,14 @@ fn shapes(schema: &Value) -> Vec<&Value> {
     all
 }
 
+/// Keys of earlier versions, and what replaces each.
+const REPLACED: [(&str, &str); 1] =
+    [("thinkMs", "is replaced by the agent's own `bounds: { turn: 20m, idle: 2m }`")];
+
 fn suggestion<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> String {
+    if let Some((_, what)) = REPLACED.iter().find(|(replaced, _)| *replaced == key) {
+        return (*what).to_owned();
+    }
     let known: Vec<_> = known.collect();
     let closeness = |name: &str| strsim::jaro_winkler(&name.to_lowercase(), &key.to_lowercase());
     let nearest = known.iter().max_by(|a, b| closeness(a).total_cmp(&closeness(b)));

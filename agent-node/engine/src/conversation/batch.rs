@@ -65,7 +65,7 @@ impl Conversation {
                 StateRecord::Unchanged => {}
                 StateRecord::InStep(changed) => change = Some(changed),
                 StateRecord::InRow => {
-                    let json = new.json().to_vec();
+                    let json = new.json().as_bytes().to_vec();
                     let row =
                         content::encode_json(me, json, &BTreeMap::new(), writes, &mut self.stored_content)?;
                     self.state_row = Some(new);

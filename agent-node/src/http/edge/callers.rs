@@ -70,26 +70,18 @@ impl Callers {
         CallerSchemes { api_key: !self.by_key.is_empty(), bearer: !self.by_token.is_empty(), needed: false }
     }
 
-    /// The user of the API key `key` or of the bearer token in `authorization`; `None` without either. Fails for an unknown
-    /// credential.
-    pub(super) fn authenticate(
-        &self,
-        key: Option<&str>,
-        authorization: Option<&str>,
-    ) -> Result<Option<Principal>, Problem> {
-        if self.by_key.is_empty() && self.by_token.is_empty() {
-            return Ok(None);
-        }
-        let key = key.map(|key| (&self.by_key, key));
-        let token = authorization.and_then(|given| {
-            let (scheme, token) = given.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then_some((&self.by_token, token.trim()))
-        });
-        let Some((known, secret)) = key.or(token) else { return Ok(None) };
-        let found = known.get(&Digest::of(secret.as_bytes()));
-        found
-            .cloned()
-            .map(Some)
-            .ok_or_else(|| Problem::new(Reason::Unauthenticated, "the credential proves nobody"))
+    /// The user of an API key. Fails for an unknown one.
+    pub(super) fn of_key(&self, key: &str) -> Result<Principal, Problem> {
+        user_of(&self.by_key, key)
     }
+
+    /// The user of a bearer token. Fails for an unknown one.
+    pub(super) fn of_token(&self, token: &str) -> Result<Principal, Problem> {
+        user_of(&self.by_token, token)
+    }
+}
+
+fn user_of(known: &BTreeMap<Digest, Principal>, secret: &str) -> Result<Principal, Problem> {
+    let found = known.get(&Digest::of(secret.as_bytes()));
+    found.cloned().ok_or_else(|| Problem::new(Reason::Unauthenticated, "the credential proves nobody"))
 }

@@ -1,12 +1,13 @@
 //! The keys of agents: those that this node's agents sign their cards with (RFC 7517), those that the registry has pinned, and
 //! their replacement by a person (DESIGN §8).
 
+use super::person_token;
 use crate::{http::node_state::NodeState, node::key_rotation};
-use actix_web::{HttpRequest, HttpResponse, http::header::AUTHORIZATION, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::refusal::Refusal;
 use protocol::{
     ids::AgentId,
-    principal::MeshService,
+    principal::{MeshService, Principal},
     problem::{Problem, Reason},
 };
 use registry::{pinned_keys::PinnedKey, registrar::SupervisedRegistry};
@@ -33,9 +34,10 @@ pub async fn reset(
     request: HttpRequest,
     node: web::Data<NodeState>,
     registry: web::Data<SupervisedRegistry>,
+    by: web::ReqData<Principal>,
     id: web::Path<String>,
 ) -> Result<HttpResponse, Refusal> {
-    check_person(&request, &node)?;
+    check_person(&request, &node, &by)?;
     let id: AgentId = super::id(&id)?;
     registry.reset_key(id.clone()).await?;
     Ok(HttpResponse::Ok().json(json!({ "id": id })))
@@ -45,18 +47,19 @@ pub async fn reset(
 pub async fn rotate(
     request: HttpRequest,
     node: web::Data<NodeState>,
+    by: web::ReqData<Principal>,
     id: web::Path<String>,
 ) -> Result<HttpResponse, Refusal> {
-    check_person(&request, &node)?;
+    check_person(&request, &node, &by)?;
     let agent = node.agent(&super::id(&id)?)?;
     let identity = key_rotation::rotate(&node, agent).await?;
     Ok(HttpResponse::Ok().json(identity.as_ref()))
 }
 
 /// Fails if the request does not carry the person's token: without it, every command of this machine could make it.
-fn check_person(request: &HttpRequest, node: &NodeState) -> Result<(), Problem> {
-    let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    match node.tokens.is_person(authorization) {
+/// A configured caller is a person, too, but not the one whose mesh it is.
+fn check_person(request: &HttpRequest, node: &NodeState, by: &Principal) -> Result<(), Problem> {
+    match *by == Principal::local_user() && person_token::is_persons(request, node, by) {
         true => Ok(()),
         false => {
             let message = "it needs the person's token: --token FILE (MESH_TOKEN_FILE) names it, `mesh token` prints it";

@@ -1,5 +1,6 @@
 use super::harness::{
-    Reply, TestServer, TestSigner, identity, refused, serve, serve_on, signer, signer_with, test_config,
+    Reply, TestServer, TestSigner, identity, refused, serve, serve_on, server_keys, signer, signer_with,
+    test_config,
 };
 use crate::http::edge::{Auth, Caller, Callers, Credential, HttpServerConfig, LocalCallers};
 use protocol::{
@@ -98,6 +99,44 @@ fn the_join_secret_signs_nothing_but_the_exchange_of_keys() {
         let message = refusal.json()["error"]["message"].as_str().unwrap().to_owned();
         let is_explained = message.contains("of an earlier version, update it");
         assert_eq!(is_explained, id == "planner-02" || id == "registry", "{message}");
+    }
+}
+
+#[test]
+fn a_malformed_credential_is_never_the_local_user() {
+    let key = Caller {
+        user: AgentId::parse("alice").unwrap(),
+        credential: Credential::ApiKey("alices-own-key-0001".into()),
+    };
+    let auth = |callers: &[Caller]| Auth::new(server_keys()).with_callers(Callers::new(callers));
+    for callers in [&[][..], &[key]] {
+        let server = serve(HttpServerConfig {
+            auth: auth(callers),
+            limits: protocol::limits::Limits { max_failed_auth_per_second: 0, ..test_config().limits },
+            ..test_config()
+        });
+        for credential in [
+            "authorization: Bearer",
+            "authorization: Bearer ",
+            "authorization: bearer\tx",
+            "authorization: ",
+            "authorization: Basic YTpi",
+            "authorization: nonsense",
+            "authorization: Bearer nobodys-own-token-0001",
+            "authorization: Bearer \u{e4}",
+            "authorization: Bearer a\r\nauthorization: Bearer b",
+            "authorization: Bearer mesh-person-0",
+            "authorization: Bearer mesh-brain-0",
+            "x-api-key: ",
+            "x-api-key: nobodys-own-key-0001",
+            "x-api-key: \u{e4}",
+            "x-api-key: alices-own-key-0001\r\nx-api-key: alices-own-key-0001",
+            "x-api-key: alices-own-key-0001\r\nauthorization: Bearer nobodys-own-token-0001",
+        ] {
+            let headers = format!("content-type: application/json\r\n{credential}\r\n");
+            assert_eq!(post(&server, &headers).refusal(), refused(401, "unauthenticated"), "{credential:?}");
+        }
+        assert_eq!(server.post(b"{}").json()["who"], "user:local");
     }
 }
 
