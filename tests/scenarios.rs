@@ -28,6 +28,7 @@ mod scenarios {
     mod grpc;
     mod health;
     mod http;
+    mod identity;
     mod large_results;
     mod messages;
     mod metrics;

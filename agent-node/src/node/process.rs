@@ -182,7 +182,8 @@ async fn open(
         OutboundLimits::for_node(&config.team.mesh.limits),
     )?;
     let agents = agent_specs(&config, &store, &hooks, &outside).await?;
-    let keys = (!config.is_in_memory).then(|| config.data.join("keys"));
+    // Also without a store on disk: others have pinned them.
+    let keys = Some(config.data.join("keys"));
     let telemetry = telemetry(&config, &config.join)?;
     let (mesh, join) = (config.team.mesh, config.join);
     start(NodeSetup {
