@@ -18,7 +18,6 @@ mod yaml;
 
 pub use fault::{ConfigErrors, ConfigFault};
 pub use mesh::{MeshConfig, TimingPreset};
-pub(crate) use schema::of as schema_of;
 pub use schema::schema;
 
 use crate::brain::{
