@@ -30,6 +30,9 @@ mod scenarios {
     mod http;
     mod identity;
     mod large_results;
+    mod llm;
+    mod llm_durable;
+    mod llm_tools;
     mod messages;
     mod metrics;
     mod outbound_calls;

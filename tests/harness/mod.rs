@@ -9,6 +9,8 @@ pub mod bidder;
 pub mod cluster;
 pub mod collector;
 pub mod foreign;
+pub mod mcp_stub;
+pub mod model_stub;
 pub mod peer;
 pub mod ports;
 
