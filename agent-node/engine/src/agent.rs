@@ -151,7 +151,7 @@ impl Agent {
             Input::CommitSettled(id, result) => self.commit_settled(id, result, &mut cx),
             Input::Attempted(id, result) => self.attempted(id, result, &mut cx),
             Input::TimerFired(id) => self.timer_fired(id, &mut cx),
-            Input::TurnProgress(turn, updates) => self.turn_progress(&turn, updates),
+            Input::TurnProgress(turn, updates) => self.turn_progress(&turn, updates, &mut cx),
             Input::TurnEnded(turn, updates, end) => self.turn_ended(&turn, updates, end, &mut cx),
             Input::DirectorySynced => self.directory_synced(&mut cx),
             Input::BoardHead(head) => self.board_head(head, &mut cx),

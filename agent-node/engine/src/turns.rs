@@ -51,10 +51,16 @@ impl Agent {
         }
     }
 
-    pub(crate) fn turn_progress(&mut self, key: &TurnKey, updates: Vec<Progress>) {
-        if let Some(turn) = self.turns.running.get(key).map(|running| running.turn) {
+    /// Records what a turn reports. A signal that is too large stops and fails the turn.
+    pub(crate) fn turn_progress(&mut self, key: &TurnKey, updates: Vec<Progress>, cx: &mut Context<'_>) {
+        let Some(turn) = self.turns.running.get(key).map(|running| running.turn) else { return };
+        let Some(reason) = oversized_signal(&updates, self.config.limits.max_signal_bytes) else {
             self.queue_event(&key.conversation, None, EventKind::TurnProgress { turn, updates });
-        }
+            return;
+        };
+        self.turns.stop(key, cx);
+        self.start_turns(cx);
+        self.queue_event(&key.conversation, Some(key.effect), EventKind::TurnFailed { turn, reason });
     }
 
     pub(crate) fn turn_ended(
@@ -66,6 +72,7 @@ impl Agent {
     ) {
         let Some(turn) = self.turns.end(key, cx.world.now()) else { return };
         self.start_turns(cx);
+        let end = oversized_signal(&updates, self.config.limits.max_signal_bytes).map_or(end, Err);
         let what = end_of_turn(turn, updates, end, self.config.is_direct);
         self.queue_event(&key.conversation, Some(key.effect), what);
     }
@@ -78,6 +85,23 @@ impl Agent {
             && self.turns.running.len() < self.turns.limit
             && self.taken_places().saturating_sub(own) < self.max_parallel()
     }
+}
+
+/// The most bytes of JSON that the mesh adds to a signal of a brain: ids, the sender, the root, the time, the trace.
+const SIGNAL_FRAME: usize = 640;
+
+/// Why a turn with these updates fails: one is a signal that may have more than `most` bytes on the board.
+pub(crate) fn oversized_signal(updates: &[Progress], most: usize) -> Option<String> {
+    updates.iter().find_map(|update| {
+        let Progress::Signal { signal, .. } = update else { return None };
+        let bytes = serde_json::to_vec(update).map_or(usize::MAX, |json| json.len() + SIGNAL_FRAME);
+        (bytes > most).then(|| {
+            format!(
+                "the signal {signal} has {bytes} bytes of JSON with what the mesh adds, the limit is {most} (maxSignalBytes); \
+                 what is large goes by reference"
+            )
+        })
+    })
 }
 
 /// The event of a turn's end. Only a `direct` agent answers with a message; elsewhere it is the result's text.
@@ -93,5 +117,54 @@ pub(crate) fn end_of_turn(
         }
         Ok(end) => EventKind::TurnEnded { turn, updates, end },
         Err(reason) => EventKind::TurnFailed { turn, reason },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::{
+        ids::{AgentId, Capability, TaskId},
+        patterns::OutgoingSignal,
+        principal::Principal,
+        signal::{ON_BEHALF_OF, PARENT_TASK, SignalType},
+        trace::{TRACEPARENT, TraceContext},
+    };
+    use serde_json::json;
+
+    #[test]
+    fn a_signal_is_never_larger_on_the_board_than_assumed() {
+        let name = "n".repeat(64);
+        let (me, task) = (AgentId::parse(&name).unwrap(), TaskId::parse(&name).unwrap());
+        let conversation = ConversationId::parse("00000000-0000-0000-0000-000000000000").unwrap();
+        let id = EffectId { agent: me.clone(), conversation, step: u64::MAX, index: u32::MAX };
+        let trace = TraceContext { trace_id: u128::MAX, span_id: u64::MAX, sampled: true, state: None };
+        let own = json!({ "url": "x" });
+        let own = own.as_object().unwrap();
+        for kind in [SignalType::task_available(), SignalType::parse("acme.news").unwrap()] {
+            let capability = Some(Capability::parse(&name).unwrap());
+            let subject = Some("s".to_owned());
+            let update = Progress::Signal {
+                signal: kind.clone(),
+                subject: subject.clone(),
+                capability: capability.clone(),
+                refs: own.clone(),
+            };
+            let mut refs = own.clone();
+            refs.extend([
+                (PARENT_TASK.to_owned(), json!(task)),
+                (TRACEPARENT.to_owned(), json!(trace.to_string())),
+                ("hops".to_owned(), json!(u32::MAX)),
+            ]);
+            refs.remove(ON_BEHALF_OF);
+            let signal = OutgoingSignal { kind, subject, task_id: Some(task.clone()), capability, refs };
+            let mut signal = signal.signed(id.to_string(), me.clone(), WallTime(0));
+            signal.root = Some(Principal::Agent(me.clone()));
+            let (assumed, sent) = (
+                serde_json::to_vec(&update).unwrap().len() + SIGNAL_FRAME,
+                serde_json::to_vec(&signal).unwrap().len(),
+            );
+            assert!(sent <= assumed && assumed - sent < 150, "{sent} of {assumed}: {signal:?}");
+        }
     }
 }

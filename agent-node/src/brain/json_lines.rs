@@ -5,7 +5,11 @@ use protocol::{
     a2a::json::base64_of_any_kind,
     artifact::{Artifact, Part, PartContent},
     json::{MAX_DEPTH, parse as parse_json},
-    patterns::turn::{Progress, TurnEnd},
+    patterns::{
+        open_task,
+        turn::{Progress, TurnEnd},
+    },
+    signal::SignalType,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -159,7 +163,7 @@ pub fn unknown_members(line: &[u8]) -> Vec<String> {
 /// The most unknown members that are named.
 const MAX_NAMED: usize = 3;
 
-/// Refuses signals that only the mesh may publish, and raw parts that are no base64.
+/// Refuses signals that only the mesh may publish, offers that nobody can do, and raw parts that are no base64.
 fn validate(progress: Progress) -> Result<Progress, String> {
     match &progress {
         Progress::Signal { signal, .. } if signal.is_registrys() => {
@@ -167,6 +171,12 @@ fn validate(progress: Progress) -> Result<Progress, String> {
         }
         Progress::Signal { signal, .. } if signal.is_lifecycle() => {
             Err(format!("\"signal\": only the mesh publishes {signal}, as it happens"))
+        }
+        Progress::Signal { signal, subject, refs, .. }
+            if *signal == SignalType::task_available()
+                && open_task::description(refs, subject.as_deref()).is_none() =>
+        {
+            Err("\"subject\": an offer says what is to be done, here or in refs.description".to_owned())
         }
         Progress::Artifact { artifact, .. } => {
             for part in &artifact.parts {
@@ -229,6 +239,10 @@ mod tests {
             (r#"{"type":"artifact","name":"x","text":"a","txet":"b"}"#, "unknown field `txet`"),
             (r#"{"type":"artifact","name":"x","raw":"no base64!"}"#, "\"raw\": "),
             (r#"{"type":"signal","signal":"agent.left"}"#, "only the registry publishes agent.left"),
+            (
+                r#"{"type":"signal","signal":"task.available","capability":"dig"}"#,
+                "\"subject\": an offer says",
+            ),
             (r#"{"type":"signal","signal":"agent.gone"}"#, "\"agent.gone\" is no signal type"),
             (
                 r#"{"type":"delegate","id":"a","to":"capability:","description":"d"}"#,
