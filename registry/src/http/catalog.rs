@@ -5,8 +5,8 @@ use protocol::routes;
 use serde_json::{Value, json};
 
 /// The media type of the catalog itself.
-pub(super) const MEDIA_TYPE: &str = "request/ai-catalog+json";
-const CARD: &str = "request/a2a-agent-card+json";
+pub(super) const MEDIA_TYPE: &str = "application/ai-catalog+json";
+const CARD: &str = "application/a2a-agent-card+json";
 
 /// The catalog of `agents`.
 pub(super) fn document(agents: &[AgentEntry]) -> Value {

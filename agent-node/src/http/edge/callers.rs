@@ -70,6 +70,22 @@ impl Callers {
         CallerSchemes { api_key: !self.by_key.is_empty(), bearer: !self.by_token.is_empty(), needed: false }
     }
 
+    /// Why the API key, or else the bearer token, with this digest proves nobody.
+    fn refusal(&self, is_key: bool, digest: &Digest) -> &'static str {
+        match is_key {
+            true if self.by_token.contains_key(digest) => {
+                "X-API-Key holds a bearer token; send it in `Authorization: Bearer`"
+            }
+            true => "X-API-Key is the key of no caller; callers are configured in `mesh: { callers: … }`",
+            false if self.by_key.contains_key(digest) => {
+                "Authorization holds an API key; send it in `X-API-Key`"
+            }
+            false => {
+                "Authorization is the token of no caller (`mesh: { callers: … }`), and not the person's (`mesh token`)"
+            }
+        }
+    }
+
     /// The user of the API key `key` or of the bearer token in `authorization`; `None` without either. Fails for an unknown
     /// credential.
     pub(super) fn authenticate(
@@ -86,10 +102,40 @@ impl Callers {
             scheme.eq_ignore_ascii_case("bearer").then_some((&self.by_token, token.trim()))
         });
         let Some((known, secret)) = key.or(token) else { return Ok(None) };
-        let found = known.get(&Digest::of(secret.as_bytes()));
-        found
-            .cloned()
-            .map(Some)
-            .ok_or_else(|| Problem::new(Reason::Unauthenticated, "the credential proves nobody"))
+        let digest = Digest::of(secret.as_bytes());
+        match known.get(&digest) {
+            Some(user) => Ok(Some(user.clone())),
+            None => Err(Problem::new(Reason::Unauthenticated, self.refusal(key.is_some(), &digest))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_header_and_where_its_credentials_are_configured() {
+        let caller = |user: &str, credential| Caller { user: AgentId::parse(user).unwrap(), credential };
+        let callers = Callers::new(&[
+            caller("anna", Credential::ApiKey("annas-own-key-0001".into())),
+            caller("bob", Credential::Bearer("bobs-own-token-0001".into())),
+        ]);
+        let refused = |key: Option<&str>, bearer: Option<&str>| {
+            let authorization = bearer.map(|token| format!("Bearer {token}"));
+            let problem = callers.authenticate(key, authorization.as_deref()).unwrap_err();
+            assert_eq!(problem.reason, Reason::Unauthenticated);
+            problem.message
+        };
+        for (message, parts) in [
+            (refused(Some("x"), None), ["X-API-Key", "callers"]),
+            (refused(Some("bobs-own-token-0001"), None), ["X-API-Key", "Authorization: Bearer"]),
+            (refused(None, Some("x")), ["Authorization", "mesh token"]),
+            (refused(None, Some("annas-own-key-0001")), ["Authorization", "X-API-Key"]),
+        ] {
+            assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+        }
+        let anna = callers.authenticate(Some("annas-own-key-0001"), None).unwrap();
+        assert_eq!(anna, Some(Principal::User(AgentId::parse("anna").unwrap())));
     }
 }

@@ -230,7 +230,10 @@ fn field<'a>(request: &'a ServiceRequest, name: &HeaderName) -> Result<Option<Co
 
 /// The refusal of a request without a credential from another machine.
 pub(super) fn credential_required() -> Problem {
-    unauthenticated("from another machine, a credential is needed")
+    unauthenticated(
+        "from another machine, a credential is needed: `Authorization: Bearer` with the person's token (`mesh token`), or that \
+         of a caller (`mesh: { callers: … }`)",
+    )
 }
 
 fn unauthenticated(message: &str) -> Problem {
