@@ -135,11 +135,30 @@ def every_port_is_published_at_loopback_and_grpc_beside_each_agents():
             check(tuple(end + 1000 for end in ends[0]) == ends[1], f"{name}: {at}")
 
 
+def every_container_is_read_only_and_limited_and_its_image_has_an_exact_version():
+    collector = ("compose.yaml", "compose.collector.yaml")
+    for files in (("compose.yaml",), collector):
+        for name, text in services(compose("config", files=files, COMPOSE_PROFILES="jaeger").stdout).items():
+            image = re.search(r"^    image: (\S+)$", text, re.M).group(1)
+            check(re.search(r":v?\d+\.\d+\.\d+(@sha256:[0-9a-f]{64})?$", image), f"{name}: {image} has no exact version")
+            for wanted in (r"read_only: true", r"mem_limit: \S+", r"pids_limit: '?\d+", r"cap_drop:\n    (  )?- ALL", r"no-new-privileges:true"):
+                check(re.search(wanted, text), f"{name}: {wanted} is missing in {text}")
+    limited = services(compose("config", MESH_MEMORY="256m", MESH_PIDS="99").stdout)
+    told = (set_to_member(limited["builder"], "mem_limit"), set_to_member(limited["builder"], "pids_limit"))
+    check(told in (("256m", "99"), ("268435456", "99")), f"{told}")
+
+
+def set_to_member(service, name):
+    """A member of a service."""
+    return re.search(rf"^    {name}: (.*)$", service, re.M).group(1).strip("'\"")
+
+
 STEPS = [
     the_file_beside_it_is_read_and_the_shell_goes_before_it,
     whatever_the_program_reads_of_the_standard_reaches_its_containers,
     the_files_for_other_backends_are_laid_over_it,
     every_port_is_published_at_loopback_and_grpc_beside_each_agents,
+    every_container_is_read_only_and_limited_and_its_image_has_an_exact_version,
 ]
 
 

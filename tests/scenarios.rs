@@ -15,6 +15,7 @@ mod scenarios {
     mod capture;
     mod command_failures;
     mod config;
+    mod connections;
     mod coordinator;
     mod coordinator_questions;
     mod crash;
@@ -30,6 +31,7 @@ mod scenarios {
     mod large_results;
     mod messages;
     mod metrics;
+    mod outbound_calls;
     mod person_token;
     mod principals;
     mod readme;
@@ -39,13 +41,16 @@ mod scenarios {
     mod replay;
     mod replicas;
     mod restart;
+    mod route_table;
     mod separate_processes;
     mod shutdown;
     mod signals;
     mod startup;
     mod subscriptions;
     mod tasks;
+    mod terminal;
     mod trace_delivery;
     mod trace_tree;
     mod traces;
+    mod turns;
 }

@@ -19,7 +19,7 @@ pub use messages::{
 };
 
 use crate::{
-    brain::Brain,
+    brain::{AgentBounds, Brain},
     clock::NodeClock,
     outbox::{Transports, a2a::remote_task_store},
     telemetry::{Telemetry, cursor::SpanCursor},
@@ -31,7 +31,7 @@ use protocol::{
     card::Card,
     ids::{AgentId, ConversationId},
     limits::Limits,
-    patterns::{contract_net::Auction, delegation::Timeouts},
+    patterns::{contract_net::Auction, delegation::WorkLimits},
     problem::{Problem, Reason},
 };
 use std::{
@@ -42,6 +42,7 @@ use std::{
 };
 use supervision::Supervision;
 use tokio::{sync::oneshot, task::JoinHandle};
+use turns::RunningTurn;
 use world::NodeWorld;
 
 /// Everything that an agent's actor needs.
@@ -61,12 +62,14 @@ pub struct AgentParts {
     pub transports: Transports,
     /// Sizes, numbers and timeouts.
     pub limits: Arc<Limits>,
+    /// How long its brain may think, and what a task may use.
+    pub bounds: AgentBounds,
     /// The types of signals that it subscribes to, each exact or ending in `*`.
     pub subscribe: Vec<String>,
     /// How it awards work.
     pub auction: Auction,
     /// How long it waits for delegated work and answers.
-    pub timeouts: Timeouts,
+    pub work_limits: WorkLimits,
     /// Metrics and traces.
     pub telemetry: Telemetry,
     /// Whether its brain may answer with a message instead of a task.
@@ -90,7 +93,7 @@ pub struct AgentActor {
     last_reply: u64,
     timers: HashMap<TimerId, JoinHandle<()>>,
     attempts: HashMap<AttemptId, JoinHandle<()>>,
-    turns: HashMap<TurnKey, JoinHandle<()>>,
+    turns: HashMap<TurnKey, RunningTurn>,
     subscription: Option<JoinHandle<()>>,
     /// How often in a row each peer that holds an award has refused a connection.
     refusals: BTreeMap<AgentId, u32>,
@@ -141,7 +144,7 @@ impl AgentActor {
             limits: self.parts.limits.clone(),
             subscribe: self.parts.subscribe.clone(),
             auction: self.parts.auction.clone(),
-            timeouts: self.parts.timeouts,
+            work_limits: WorkLimits { bounds: self.parts.bounds.task, ..self.parts.work_limits },
             is_direct: self.parts.is_direct,
         };
         self.is_drained = false;
@@ -223,7 +226,12 @@ impl AgentActor {
             Output::StartTurn(turn) => self.start_turn(*turn, ctx),
             Output::StopTurn(turn) => {
                 if let Some(running) = self.turns.remove(&turn) {
-                    running.abort();
+                    running.stop();
+                }
+            }
+            Output::CheckpointsRecorded(turn, count) => {
+                if let Some(running) = self.turns.get(&turn) {
+                    running.acknowledge(count);
                 }
             }
             Output::SetTimer(id, after) => {

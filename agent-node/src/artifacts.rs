@@ -1,6 +1,9 @@
 //! Content-addressed artifacts in an agent's store.
 
+mod quota;
+
 pub use engine::artifacts::{StoredArtifact, read};
+pub use quota::ArtifactQuota;
 
 use blackboard::store::{Error, Lane, Store};
 use bytes::Bytes;

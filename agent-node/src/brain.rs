@@ -2,6 +2,7 @@
 //! holds all that it needs.
 
 pub mod json_lines;
+mod turn_handle;
 
 pub mod a2a;
 pub mod coordinator;
@@ -14,10 +15,12 @@ use protocol::{
     ids::{AgentId, ConversationId},
     patterns::turn::{Progress, Prompt, TurnEnd},
     trace::TraceContext,
+    usage::TaskBounds,
 };
 use serde::{Deserialize, Serialize};
 use std::{future::Future, pin::Pin, time::Duration};
-use tokio::sync::mpsc;
+
+pub use turn_handle::{TurnHandle, TurnReport, TurnStopped};
 
 /// A turn that has ended: its reports in order, and its end.
 pub type CompletedTurn = (Vec<Progress>, Result<TurnEnd, BrainError>);
@@ -30,11 +33,12 @@ pub type TurnFuture = Pin<Box<dyn Future<Output = Result<TurnEnd, BrainError>> +
 /// - A turn starts when its future is first polled, and stops when the future is dropped.
 /// - All reports are sent, in order, before the future is ready. A full channel slows the brain down; a closed one does not
 ///   stop it.
-/// - The caller enforces the deadline.
-/// - After a crash the same [`TurnRequest::key`] is sent again. A brain with effects outside the mesh detects a repeat by it.
+/// - The caller enforces the bounds of time and budget.
+/// - After a crash the same [`TurnRequest::key`] is sent again, with all checkpoints whose [`TurnHandle::checkpoint`] has
+///   returned. A brain with effects outside the mesh detects a repeat by it.
 pub trait Brain: Send + Sync {
     /// Runs one turn.
-    fn think(&self, request: TurnRequest, report: mpsc::Sender<Progress>) -> TurnFuture;
+    fn think(&self, request: TurnRequest, turn: TurnHandle) -> TurnFuture;
 
     /// The same turn, if its progress and end follow from the prompt alone: without I/O, without a pause, and the same
     /// whenever it is asked again. The agent records prompt and answer in one commit and does nothing else meanwhile. `None`
@@ -43,8 +47,8 @@ pub trait Brain: Send + Sync {
         None
     }
 
-    /// The longest that the turn of `request` may take, if this brain sets it; `None` means the node's `thinkMs`. A task's
-    /// earlier deadline takes precedence.
+    /// The longest that the turn of `request` may take, if this brain sets it; it may be silent as long. `None` means the agent's
+    /// bounds. A task's earlier deadline takes precedence.
     fn turn_timeout(&self, _request: &TurnRequest) -> Option<Duration> {
         None
     }
@@ -54,6 +58,24 @@ pub trait Brain: Send + Sync {
 
     /// The kind of brain: `exec`, `scripted`, …
     fn name(&self) -> &'static str;
+}
+
+/// How long a brain may think, and what its work on a task may use.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AgentBounds {
+    /// How long it may report nothing.
+    pub idle: Duration,
+    /// How long a turn may take.
+    pub turn: Duration,
+    /// What the work on one task may use.
+    pub task: TaskBounds,
+}
+
+impl Default for AgentBounds {
+    fn default() -> Self {
+        let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+        Self { idle: minutes(2), turn: minutes(20), task: TaskBounds::default() }
+    }
 }
 
 /// The input of a turn. On the wire it is one JSON object with the members of the prompt at the top level.
@@ -129,10 +151,10 @@ pub enum BrainError {
 }
 
 /// Sends the reports of a completed turn and returns its end.
-async fn report_all(turn: CompletedTurn, report: mpsc::Sender<Progress>) -> Result<TurnEnd, BrainError> {
-    let (updates, end) = turn;
+async fn report_all(completed: CompletedTurn, turn: TurnHandle) -> Result<TurnEnd, BrainError> {
+    let (updates, end) = completed;
     for update in updates {
-        let _ = report.send(update).await;
+        turn.send(update).await;
     }
     end
 }
@@ -151,10 +173,9 @@ pub(crate) mod tests {
         TurnRequest {
             agent: AgentId::parse("agent-01").unwrap(),
             key: "agent-01:c:1:0".into(),
-            prompt: Prompt {
-                epoch: None,
-                turn: 1,
-                about: TurnSubject::Task {
+            prompt: Prompt::new(
+                1,
+                TurnSubject::Task {
                     task_id: TaskId::parse("t-1").unwrap(),
                     description: description.into(),
                     capability: None,
@@ -163,10 +184,7 @@ pub(crate) mod tests {
                     deadline: None,
                     accepted_modes: Vec::new(),
                 },
-                produced: Vec::new(),
-                answers: Vec::new(),
-                message: None,
-            },
+            ),
             peers: Vec::new(),
             trace: None,
             has_runner_up: false,
@@ -175,12 +193,17 @@ pub(crate) mod tests {
 
     /// Runs a turn to its end.
     pub(crate) async fn turn(brain: &dyn Brain, request: TurnRequest) -> CompletedTurn {
-        let (report, mut receiver) = mpsc::channel(1024);
-        let end = brain.think(request, report).await;
+        let (handle, mut receiver) = TurnHandle::new(request.prompt.remaining, 1024);
         let mut reports = Vec::new();
-        while let Some(progress) = receiver.recv().await {
-            reports.push(progress);
-        }
+        let collect = async {
+            while let Some(TurnReport { progress, recorded }) = receiver.recv().await {
+                reports.push(progress);
+                if let Some(recorded) = recorded {
+                    let _ = recorded.send(());
+                }
+            }
+        };
+        let (end, ()) = tokio::join!(brain.think(request, handle), collect);
         (reports, end)
     }
 

@@ -17,6 +17,7 @@ mod listen_args;
 mod ls;
 mod output;
 mod parsing;
+mod people;
 mod processes;
 mod reset;
 mod settings_reference;
@@ -112,6 +113,10 @@ enum ClientVerb {
     Card(ls::CardArgs),
     /// List, show, watch, cancel or answer tasks.
     Tasks(tasks::TasksArgs),
+    /// List the questions that wait for you.
+    Inbox(people::InboxArgs),
+    /// Answer a question of a task: by a text, a decision, or the values of a form.
+    Answer(people::AnswerArgs),
     /// Follow the blackboard.
     #[command(subcommand)]
     Board(board::BoardVerb),
@@ -144,7 +149,7 @@ pub fn main() -> ExitCode {
     };
     let is_server =
         matches!(verb, Verb::Up(_) | Verb::Node(_) | Verb::Join(_) | Verb::Registry(_) | Verb::Blackboard(_));
-    let default_log = if is_server { "warn" } else { "error" };
+    let default_log = if is_server { "warn,brain=info" } else { "error" };
     if let Err(problem) = telemetry::start(common.log.as_deref(), default_log, common.log_format) {
         let exit = if common.log.is_some() { Exit::Usage } else { Exit::Config };
         return CliError::new(exit, problem).report();
@@ -177,6 +182,8 @@ async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
         ClientVerb::Ls(list) => ls::ls(common, list).await,
         ClientVerb::Card(card) => ls::card(common, card).await,
         ClientVerb::Tasks(tasks) => tasks::tasks(common, tasks).await,
+        ClientVerb::Inbox(inbox) => people::inbox(common, inbox).await,
+        ClientVerb::Answer(answer) => people::answer(common, answer).await,
         ClientVerb::Board(board::BoardVerb::Tail(tail)) => board::tail(common, tail).await,
         ClientVerb::Award(award::AwardVerb::Explain(explain)) => award::explain(common, explain).await,
         ClientVerb::Trace(trace) => trace::trace(common, trace).await,

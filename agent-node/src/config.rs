@@ -10,6 +10,7 @@ mod loader;
 mod mesh;
 mod schema;
 mod text;
+mod tokens;
 mod type_names;
 mod unknown_keys;
 mod variables;
@@ -17,10 +18,11 @@ mod yaml;
 
 pub use fault::{ConfigErrors, ConfigFault};
 pub use mesh::{MeshConfig, TimingPreset};
+pub(crate) use schema::of as schema_of;
 pub use schema::schema;
 
 use crate::brain::{
-    Brain, BrainError,
+    AgentBounds, Brain, BrainError,
     a2a::A2aBrainConfig,
     echo::EchoBrain,
     exec::{BrainRights, ExecBrain},
@@ -56,6 +58,8 @@ pub struct Team {
 pub struct AgentDefinition {
     /// Its id.
     pub id: AgentId,
+    /// How long its brain may think, and what its work on one task may use.
+    pub bounds: AgentBounds,
     /// One sentence for people.
     pub description: String,
     /// Its skills.

@@ -20,6 +20,7 @@ use protocol::{
     ids::{Address, Capability},
     json,
     patterns::turn::{Progress, RequestResult, TurnEnd, TurnSubject},
+    question::Question,
 };
 use std::{
     borrow::Cow,
@@ -38,7 +39,7 @@ const MAX_REQUEST_BYTES: u64 = 16 << 20;
 /// The prefix of the ids of questions for a request in the notation.
 const REQUEST: &str = "request-";
 
-/// The artifact with the plan in its notation. A later turn reads it, because a turn has only the newest answers.
+/// The artifact with the plan in its notation. A later turn reads it.
 const PLAN: &str = "plan.txt";
 
 /// The output of the brain `name` for `request`; `None` if there is no such brain.
@@ -145,14 +146,15 @@ fn artifact(artifact: Artifact) -> BrainLine {
 
 fn question(request: &TurnRequest, text: String) -> BrainLine {
     let id = format!("{REQUEST}{}", request.prompt.turn);
-    BrainLine::Progress(Progress::Question { id, text, auth: false })
+    BrainLine::Progress(Progress::Question(Question::text(id, text)))
 }
 
 /// A task for an agent with `capability`, with the artifacts of this request.
 fn delegate(request: &TurnRequest, id: String, capability: Capability, description: String) -> BrainLine {
     let artifacts = artifacts(request).iter().map(|artifact| artifact.artifact_id.clone()).collect();
     let to = Address::Capability(capability);
-    BrainLine::Progress(Progress::Delegate { id, to, capability: None, description, input: None, artifacts })
+    let (capability, input, wait) = (None, None, true);
+    BrainLine::Progress(Progress::Delegate { id, to, capability, description, input, artifacts, wait })
 }
 
 /// Returns the result of a delegated task as the result of this task.

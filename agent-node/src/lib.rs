@@ -21,6 +21,7 @@ mod journal;
 pub mod peers;
 pub mod shared_cell;
 pub mod tasks;
+mod terminal;
 mod text_file;
 
 pub mod config;

@@ -31,13 +31,12 @@ use crate::{
         drain::DrainSignal,
         edge::{Auth, Callers, Edge, HttpServerConfig},
         node_state::{HostedAgent, LocalServices, NodeState},
-        routes,
+        openapi, routes,
         server::server,
     },
     inbox::LocalAgents,
     outbox::{
         Transports,
-        outbound_client::{self, OutboundClient},
         webhooks::{Pusher, Seal},
     },
     peers::Peers,
@@ -53,6 +52,7 @@ use blackboard::{
     board::{Board, BoardClock, BoardConfig},
     client::{Backoff, Blackboard},
     http_client::{HttpClient, HttpClientLimits},
+    resource::registered,
     store::{SharedStore, owned_store::OwnedStore},
 };
 use card_retry::CardRetry;
@@ -203,9 +203,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     );
     token_sync::start(setup.registry.as_ref(), &service_locator, wires, &setup.tokens);
 
-    let outside =
-        OutboundClient::new(setup.outside.clone(), outbound_client::OutboundLimits::for_node(&setup.limits))
-            .map_err(|error| anyhow::anyhow!("the client for the outside can't start: {error}"))?;
+    let outside = &setup.outside;
     let peers = Arc::new(Peers::default());
     let locals = Arc::new(LocalAgents::default());
     let callers = Callers::new(&setup.callers);
@@ -247,9 +245,10 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
             clock,
             transports,
             limits: limits.clone(),
+            bounds: spec.bounds,
             subscribe: spec.subscribe.clone(),
             auction: setup.auction.clone(),
-            timeouts: setup.timeouts,
+            work_limits: setup.work_limits,
             telemetry: setup.telemetry.clone(),
             is_direct: spec.a2a.direct,
             status: status.clone(),
@@ -327,15 +326,30 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     };
     let (streams, drain) = (server_config.streams.clone(), server_config.drain.clone());
     let edge = Edge::new(server_config);
+    let own_addresses: Vec<_> = agents
+        .values()
+        .chain(services.iter().map(|(_, address)| address))
+        .chain(grpc.iter().map(|(_, address)| address))
+        .copied()
+        .collect();
+    outside.refuse_endpoints(endpoints_of_mesh(
+        &setup.advertise,
+        own_addresses,
+        peers.clone(),
+        service_locator.clone(),
+    ));
     if let Some((_, _, address)) = listeners.first() {
         setup.hooks.set_base_url(setup.advertise.endpoint(*address));
     }
     let node = NodeState {
         by_port: listeners.iter().map(|(id, _, address)| (address.port(), id.clone())).collect(),
+        connections: edge.connections().clone(),
+        artifact_quota: Default::default(),
         streams,
         tokens: setup.tokens.clone(),
         drain: drain.clone(),
         services: service_locator.clone(),
+        openapi: Default::default(),
         was_ready: Default::default(),
         checks: health_checks::checks(&setup, &board_for, &registry_for, &registry_id),
         agents: local,
@@ -353,6 +367,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     };
     let has_agents = !node.agents.is_empty();
     let data = web::Data::new(node);
+    let document_of = data.clone();
     let (grpc, grpc_server) = match (grpc, setup.agents.first()) {
         (Some((listener, address)), Some(first)) => {
             let server = grpc_port::GrpcServer::start(
@@ -389,6 +404,8 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
                 .configure(routes::board_token);
         }
     };
+    let served = openapi::all_routes(registered(configure.clone()));
+    drop(document_of.openapi.set(openapi::document(&served)));
     let advertise = setup.advertise;
     let services_address = services.as_ref().map(|(_, address)| *address);
     let sockets = services.into_iter().map(|(listener, _)| listener);
@@ -413,6 +430,22 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         telemetry,
         drain,
     })
+}
+
+/// Lists the endpoints of the mesh: those of this process, which listens at `own`, the services, and the registered agents.
+fn endpoints_of_mesh(
+    advertise: &AdvertiseConfig,
+    own: Vec<SocketAddr>,
+    peers: Arc<Peers>,
+    services: Arc<services::ServiceLocator>,
+) -> impl Fn() -> Vec<String> + Send + Sync + 'static {
+    let own: Vec<_> =
+        own.iter().flat_map(|address| [own_url(*address), advertise.endpoint(*address)]).collect();
+    move || {
+        let addresses = services.addresses();
+        let agents = peers.cards().into_iter().map(|card| card.endpoint.clone());
+        own.iter().cloned().chain(addresses.registry).chain(addresses.board).chain(agents).collect()
+    }
 }
 
 /// The address at which a process of this machine reaches a listener.

@@ -155,6 +155,7 @@ pub fn events_in(
         | Effect::SetTimer { .. }
         | Effect::ClearTimer { .. }
         | Effect::AskPerson { .. }
+        | Effect::Record { .. }
         | Effect::Assign { .. } => None,
     });
     Ok(events
@@ -182,7 +183,7 @@ fn update_event(task: &Task, update: Update, at: WallTime) -> Option<StreamRespo
                 metadata: Default::default(),
             })))
         }
-        Update::Restart { .. } => None,
+        Update::Restart { .. } | Update::Usage(_) => None,
     }
 }
 

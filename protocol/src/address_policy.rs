@@ -11,6 +11,9 @@ use std::{
     str::FromStr,
 };
 
+/// The header of every call that leaves the mesh. A call with it is never one of the local user, whatever its address.
+pub const OUTBOUND: &str = "mesh-outbound";
+
 /// A network such as `10.0.0.0/8`, or a single address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

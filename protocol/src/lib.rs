@@ -25,8 +25,10 @@ pub mod signature;
 pub mod artifact;
 pub mod bid;
 pub mod card;
+pub mod question;
 pub mod signal;
 pub mod task;
+pub mod usage;
 
 pub mod a2a;
 

@@ -13,6 +13,8 @@ pub struct Limits {
     pub max_signal_bytes: usize,
     /// An artifact put by reference, bytes.
     pub max_artifact_bytes: usize,
+    /// Artifacts of one principal at one agent, bytes; the next is answered 429. 0 is no limit.
+    pub max_artifact_bytes_per_principal: u64,
     /// Nesting of arrays and objects.
     pub max_depth: usize,
     /// Agents a task may pass through.
@@ -37,8 +39,6 @@ pub struct Limits {
     pub body_ms: u64,
     /// How long `Prefer: wait` may hold an answer.
     pub max_wait_ms: u64,
-    /// How long one turn of a brain may take.
-    pub think_ms: u64,
     /// How long an undelivered message lives.
     pub message_life_ms: u64,
     /// How long a message id is remembered; longer than a message lives.
@@ -67,6 +67,7 @@ impl Default for Limits {
             max_body_bytes: 256 * 1024,
             max_signal_bytes: 16 * 1024,
             max_artifact_bytes: 8 * 1024 * 1024,
+            max_artifact_bytes_per_principal: 1 << 30,
             max_depth: 32,
             max_hops: 16,
             max_open_conversations: 10_000,
@@ -79,7 +80,6 @@ impl Default for Limits {
             head_ms: 5 * SECOND,
             body_ms: 30 * SECOND,
             max_wait_ms: 300 * SECOND,
-            think_ms: 120 * SECOND,
             message_life_ms: 24 * HOUR,
             dedup_ms: 25 * HOUR,
             keep_tasks_ms: 14 * 24 * HOUR,
@@ -97,11 +97,6 @@ impl Limits {
     /// How long the sender of a message waits for its acknowledgement.
     pub fn ack(&self) -> Duration {
         Duration::from_millis(self.ack_ms)
-    }
-
-    /// How long one turn of a brain may take.
-    pub fn think(&self) -> Duration {
-        Duration::from_millis(self.think_ms)
     }
 
     /// How often an agent lets go of what is old.

@@ -7,9 +7,11 @@ use crate::{
     ids::{Capability, QuestionId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
+    question::Answer,
     signal::SignalType,
     task::{Status, TaskSpec, TaskState},
     time::WallTime,
+    usage::Usage,
 };
 use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -192,6 +194,16 @@ impl Payload {
         }
     }
 
+    /// What the work that it reports on has used.
+    pub fn usage(&self) -> Option<&Usage> {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "only results report it")]
+        match self {
+            Self::TaskResponse(p) => Some(&p.usage),
+            Self::HelpResponse(p) => Some(&p.usage),
+            _ => None,
+        }
+    }
+
     /// The content as JSON, without its kind.
     pub fn to_json(&self) -> Value {
         serde_json::json!(PayloadContent(self))
@@ -333,6 +345,9 @@ payload! {
         /// For people: a summary, or the reason.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
+        /// What it has used, that of other agents included; believed from agents only.
+        => #[serde(default, skip_serializing_if = "Usage::is_none")]
+        usage: Usage,
     }
 }
 
@@ -355,10 +370,10 @@ payload! {
     TaskAnswer {
         /// The task.
         task_id: TaskId,
-        /// The question; if absent, the open one.
+        /// The question; if absent, the only open one that takes a text.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         question_id: Option<QuestionId>,
-        /// The answer: text, or any other JSON.
+        /// The answer: a text, the values of a form, or `{decision: approve | deny, reason}`.
         answer: Value,
         /// The award of the agent that asked; under another one it changes nothing.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -402,15 +417,16 @@ impl TaskCancel {
 }
 
 impl TaskAnswer {
-    /// A text answer to the open question.
-    pub fn text(task_id: TaskId, epoch: Option<Epoch>, text: &str, message: Option<&Message>) -> Self {
-        let (answer, message) = (text.into(), message.cloned().map(Box::new));
-        Self { task_id, question_id: None, answer, epoch, message, extra: Map::new() }
-    }
-
-    /// The answer as text: a string itself, anything else as JSON.
-    pub fn words(&self) -> String {
-        self.answer.as_str().map_or_else(|| self.answer.to_string(), str::to_owned)
+    /// An answer to `question`, or to the only open one that takes a text.
+    pub fn new(
+        task_id: TaskId,
+        epoch: Option<Epoch>,
+        question: Option<&QuestionId>,
+        answer: &Answer,
+        message: Option<&Message>,
+    ) -> Self {
+        let (answer, message) = (answer.to_json(), message.cloned().map(Box::new));
+        Self { task_id, question_id: question.cloned(), answer, epoch, message, extra: Map::new() }
     }
 }
 
@@ -449,6 +465,9 @@ payload! {
         /// Artifacts of the answer.
         => #[serde(default, skip_serializing_if = "Vec::is_empty")]
         artifacts: Vec<Artifact>,
+        /// What it has used.
+        => #[serde(default, skip_serializing_if = "Usage::is_none")]
+        usage: Usage,
     }
 }
 

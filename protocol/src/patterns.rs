@@ -7,6 +7,7 @@ pub mod effect;
 pub mod ownership;
 mod progress;
 pub mod turn;
+pub mod turn_log;
 
 pub mod broadcast;
 pub mod contract_net;
@@ -26,11 +27,13 @@ pub use effect::{
 use crate::{
     card::Card,
     envelope::Envelope,
-    ids::{AgentId, Capability},
+    ids::{AgentId, Capability, QuestionId},
     message::{Epoch, MessageKind, Payload},
     principal::Principal,
+    question::Answer,
     task::TaskSpec,
     time::{NodeTime, WallTime},
+    usage::{RemainingBudget, Usage},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use turn::{Progress, TurnEnd};
@@ -104,6 +107,22 @@ pub trait Pattern: Serialize + DeserializeOwned {
     fn dead_letter(&self) -> Option<&Envelope> {
         None
     }
+
+    /// What its running turn is given that changes while the turn runs.
+    fn turn_progress(&self) -> RecordedTurnProgress {
+        RecordedTurnProgress::default()
+    }
+}
+
+/// What a turn that begins again after a crash is given of its own earlier progress, and what it may still use.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RecordedTurnProgress {
+    /// The checkpoints that count.
+    pub checkpoints: ChunkRange,
+    /// What the task has used.
+    pub used: Usage,
+    /// What is left of its bounds.
+    pub remaining: RemainingBudget,
 }
 
 /// How far the work of a conversation is.
@@ -115,6 +134,8 @@ pub enum WorkPhase {
     AwaitsAgents,
     /// It waits for a person's answer, which may never arrive.
     AwaitsPerson,
+    /// It goes on after a pause.
+    Paused,
 }
 
 /// An auction, for the queue of those that wait for a place.
@@ -283,12 +304,15 @@ pub enum EventKind<L = AnyLabel, T = AnyTimer> {
         /// The peers, as the directory knows them.
         candidates: Vec<Candidate>,
     },
-    /// The task's owner answered the open question.
+    /// The task's owner answered a question, or sent a message.
     Answered {
         /// Who.
         by: Principal,
+        /// The question; if absent, the only open one that takes a text.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        question: Option<QuestionId>,
         /// The answer.
-        text: String,
+        answer: Answer,
         /// The answer as an A2A client sent it, with all its parts.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<Box<crate::a2a::message::Message>>,
@@ -357,9 +381,12 @@ impl<L, T> Event<L, T> {
                 EventKind::PeersFound { label: map_label(label)?, candidates: candidates.clone() }
             }
             EventKind::CallDue { candidates } => EventKind::CallDue { candidates: candidates.clone() },
-            EventKind::Answered { by, text, message } => {
-                EventKind::Answered { by: by.clone(), text: text.clone(), message: message.clone() }
-            }
+            EventKind::Answered { by, question, answer, message } => EventKind::Answered {
+                by: by.clone(),
+                question: question.clone(),
+                answer: answer.clone(),
+                message: message.clone(),
+            },
             EventKind::Cancelled { by, reason } => {
                 EventKind::Cancelled { by: by.clone(), reason: reason.clone() }
             }
@@ -513,6 +540,11 @@ macro_rules! patterns {
                 }
             }
 
+            /// See [`Pattern::turn_progress`].
+            pub fn turn_progress(&self) -> RecordedTurnProgress {
+                match self { $(Self::$name(pattern) => pattern.turn_progress(),)* }
+            }
+
             /// See [`Pattern::dead_letter`].
             pub fn dead_letter(&self) -> Option<&Envelope> {
                 match self { $(Self::$name(pattern) => pattern.dead_letter(),)* }
@@ -551,7 +583,7 @@ impl PatternDescription {
 
 impl AnyPattern {
     /// The version of the rules a state was computed by; recorded with every state.
-    pub const RULES: u32 = 4;
+    pub const RULES: u32 = 5;
 
     /// Its name, for people and traces.
     pub fn name(&self) -> &'static str {

@@ -4,6 +4,8 @@
 pub const MESSAGES: &str = "/a2a/messages";
 /// Tasks, the house view: `{id}`, `{id}/events`, `{id}/award`, `{id}/trace`, `{id}/cancel`, `{id}/answer`.
 pub const TASKS: &str = "/a2a/tasks";
+/// The questions that wait for the caller.
+pub const INBOX: &str = "/a2a/inbox";
 /// Artifacts by digest.
 pub const ARTIFACTS: &str = "/a2a/artifacts";
 /// Messages that were given up: `{id}`, `{id}/redrive`.
@@ -48,3 +50,5 @@ pub const HOOKS: &str = "/a2a/hooks";
 pub const JWKS: &str = "/.well-known/jwks.json";
 /// The cards of all registered agents.
 pub const AI_CATALOG: &str = "/.well-known/ai-catalog.json";
+/// The OpenAPI document of a process.
+pub const OPENAPI: &str = "/openapi.json";

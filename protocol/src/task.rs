@@ -9,7 +9,9 @@ use crate::{
     artifact::Artifact,
     ids::{AgentId, Capability, ConversationId, TaskId},
     principal::Principal,
+    question::Question,
     time::WallTime,
+    usage::Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -126,6 +128,27 @@ pub struct TaskSpec {
     /// The A2A request, if an A2A client sent it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contact: Option<Box<A2aRequestContext>>,
+    /// Earlier tasks of the same A2A context, the oldest first, at most [`MAX_PAST_BYTES`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<PastTask>,
+}
+
+/// The most bytes of the history of a context, as JSON.
+pub const MAX_PAST_BYTES: usize = 16 * 1024;
+
+/// What a later task of the same A2A context is told of an earlier one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PastTask {
+    /// The task.
+    pub task_id: TaskId,
+    /// What was wanted.
+    pub description: String,
+    /// How it ended.
+    pub state: TaskState,
+    /// Its summary, or the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// The A2A request that began a task.
@@ -151,12 +174,20 @@ pub struct Status {
     /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The questions that wait for a person.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<Question>,
 }
 
 impl Status {
     /// The state with a message.
     pub fn new(state: TaskState, message: impl Into<String>) -> Self {
-        Self { state, message: Some(message.into()) }
+        Self { message: Some(message.into()), ..Self::of(state) }
+    }
+
+    /// The state alone.
+    pub fn of(state: TaskState) -> Self {
+        Self { state, message: None, questions: Vec::new() }
     }
 }
 
@@ -191,6 +222,9 @@ pub struct Task {
     /// Whether the agent answered with a message instead of a task (A2A §3.1.1).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_message: bool,
+    /// What it has used, that of other agents included.
+    #[serde(default, skip_serializing_if = "Usage::is_none")]
+    pub usage: Usage,
 }
 
 /// The most messages of one task that are kept, beside the one it began with; the oldest go first.
@@ -275,6 +309,8 @@ impl Task {
                 ("capability", self.spec.capability.as_ref().map(|capability| json!(capability))),
                 ("parentTaskId", self.spec.parent.as_ref().map(|parent| json!(parent))),
                 ("doer", self.doer.as_ref().map(|doer| json!(doer))),
+                ("usage", (!self.usage.is_none()).then(|| json!(self.usage))),
+                ("questions", (!self.status.questions.is_empty()).then(|| json!(self.status.questions))),
             ];
             members.extend(named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
         }

@@ -67,13 +67,21 @@ impl Process {
     }
 
     /// `args` may begin with environment variables, `NAME=value`.
-    async fn run(data: PathBuf, args: Vec<String>, dir: Option<TempDir>) -> Self {
+    pub(crate) async fn run(data: PathBuf, args: Vec<String>, dir: Option<TempDir>) -> Self {
         let mut command = Command::new(program());
         let is_variable =
             |arg: &&String| arg.split_once('=').is_some_and(|(name, _)| name.to_uppercase() == name);
         let variables: Vec<_> = args.iter().take_while(is_variable).collect();
         command.envs(variables.iter().filter_map(|variable| variable.split_once('=')));
         command.args(args.iter().skip(variables.len())).arg("--data").arg(&data);
+        Self::spawn(command, data, args, dir).await
+    }
+
+    /// The same with a limit of open files.
+    pub async fn run_with_files(files: &str, data: PathBuf, args: Vec<String>, dir: Option<TempDir>) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -n {files} && exec \"$0\" \"$@\"")]).arg(program());
+        command.args(&args).arg("--data").arg(&data);
         Self::spawn(command, data, args, dir).await
     }
 

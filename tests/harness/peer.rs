@@ -7,7 +7,7 @@ use protocol::{
     signature::{MESSAGE_ID, RECIPIENT, Secret, SignedParts, Signer},
     time::WallTime,
 };
-use reqwest::Method;
+use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -48,10 +48,32 @@ impl SignedClient {
         &self,
         created: u64,
         method: Method,
-        (base, target): (&str, &str),
+        to: (&str, &str),
         recipient: &str,
         body: Option<&Value>,
     ) -> Answer {
+        read_answer(self.request_at(created, method, to, recipient, body).send().await.unwrap()).await
+    }
+
+    /// The request of [`SignedClient::call`].
+    pub fn request(
+        &self,
+        method: Method,
+        to: (&str, &str),
+        recipient: &str,
+        body: Option<&Value>,
+    ) -> RequestBuilder {
+        self.request_at(now(), method, to, recipient, body)
+    }
+
+    fn request_at(
+        &self,
+        created: u64,
+        method: Method,
+        (base, target): (&str, &str),
+        recipient: &str,
+        body: Option<&Value>,
+    ) -> RequestBuilder {
         let text = body.map(Value::to_string).unwrap_or_default();
         let message_id = body.and_then(|body| body["messageId"].as_str());
         let digest = Digest::of(text.as_bytes());
@@ -68,7 +90,7 @@ impl SignedClient {
         if !text.is_empty() {
             request = request.header("content-type", "application/json").body(text);
         }
-        read_answer(request.send().await.unwrap()).await
+        request
     }
 
     /// Posts an envelope to an agent.

@@ -31,7 +31,7 @@ turns:
   - { when: { contains: refuse }, end: { rejected: not for me } }
   - { when: { messageId: last-word }, end: { done: so it is } }
   - { when: { contains: ask me }, say: [{ type: question, id: q, text: which? }] }
-  - { when: { contains: show a key }, say: [{ type: question, id: k, text: your key?, auth: true }] }
+  - { when: { contains: show a key }, say: [{ type: question, id: k, kind: credential, text: your key? }] }
   - { when: { contains: slowly }, say: [{ type: status, message: one }, { type: status, message: two }], delayMs: 300, end: { done: done } }
   - { say: [{ type: artifact, name: a.txt, text: made }], end: { done: done } }
 ";

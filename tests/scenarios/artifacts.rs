@@ -235,3 +235,28 @@ async fn only_the_principal_that_put_an_artifact_and_its_workers_can_read_it() {
         assert_eq!(who.get(&agent, &target).await.status, 404);
     }
 }
+
+#[tokio::test]
+async fn the_artifacts_of_a_principal_have_a_quota() {
+    let quota = "maxArtifactBytes: 1000000, maxArtifactBytesPerPrincipal: 2500";
+    let callers = "callers: [{ user: alice, apiKey: alices-own-key-0001 }], auction:";
+    let team = TEAM.replace("maxArtifactBytes: 1000000", quota).replace("auction:", callers);
+    let mesh = Process::up_beside(&team, FILES).await;
+    let manager = mesh.agent("manager-01");
+    for letter in ["a", "b"] {
+        assert_eq!(put(&manager, letter.repeat(1_000), "text/plain").await.status, 201);
+    }
+    let refused = put(&manager, "c".repeat(1_000), "text/plain").await;
+    assert_eq!(refusal(&refused), (429, "rate_limited".to_owned()));
+    let text = refusal_text(&refused);
+    assert!(text.contains("maxArtifactBytesPerPrincipal, 2500") && text.contains("user:local"), "{text}");
+    assert!(refused.headers.contains_key("retry-after"), "{refused:?}");
+    assert_eq!(put(&manager, "d".repeat(500), "text/plain").await.status, 201, "what fits is taken");
+    let hers =
+        client().put(format!("{}/a2a/artifacts", manager.url)).header("x-api-key", "alices-own-key-0001");
+    let hers = hers.body("e".repeat(1_000)).send().await.unwrap();
+    assert_eq!(hers.status(), 201, "another principal has its own");
+    let mesh = mesh.restart().await;
+    let again = put(&mesh.agent("manager-01"), "c".repeat(1_000), "text/plain").await;
+    assert_eq!(again.status, 429, "a restart does not forget what is kept");
+}

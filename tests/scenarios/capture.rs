@@ -46,7 +46,9 @@ async fn no_secret_reaches_a_trace_a_log_or_the_metrics_at_any_level() {
             ("prefer", "wait=25"),
             ("x-api-key", "canary-header-in"),
         ];
-        let answer = agent.post_raw(agent.request(payload).to_string(), &headers).await;
+        let refused = agent.post_raw(agent.request(payload.clone()).to_string(), &headers).await;
+        assert_eq!(refused.status, 401, "{refused:?}");
+        let answer = agent.post_raw(agent.request(payload).to_string(), &[("prefer", "wait=25")]).await;
         assert_eq!(state(&answer.body), "completed", "{:#}", answer.body);
         collector
             .spans_where("of both", |spans| {

@@ -41,7 +41,7 @@ async fn retry_after_of_a_foreign_agent_is_honoured() {
 async fn foreign_work_is_limited_by_its_bounds_and_not_by_the_think_time() {
     let foreign = weather("{}", ForeignBehavior::Works(30, "took its time")).await;
     let quick = |how: &str| {
-        team(&foreign, how).replace("mesh: { outside:", "mesh: { limits: { thinkMs: 300 }, outside:")
+        team(&foreign, how).replace("    brain:", "    bounds: { idle: 300, turn: 300 }\n    brain:")
     };
     let mesh = Process::up(&quick(", bounds: { pollMs: 50 }")).await;
     let task = mesh.agent("desk-01").ask(forecast_of("slowly")).await;

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tonic::{Code, Request, Response, Status, body::Body, metadata::AsciiMetadataKey};
 
+mod floods;
 mod foreign;
+mod principals;
 mod refusals;
 mod streams;
 mod tls;

@@ -24,7 +24,7 @@ turns:
   - { when: { contains: hang }, hang: true }
   - { when: { contains: crash }, crash: true }
   - { when: { contains: nothing }, end: { done: null } }
-  - { when: { contains: unlock, turn: 1 }, say: [{ type: question, id: q, text: 'which key?', auth: true }] }
+  - { when: { contains: unlock, turn: 1 }, say: [{ type: question, id: q, kind: credential, text: 'which key?' }] }
   - { when: { contains: give it away, turn: 1 }, say: [{ type: delegate, id: d, to: sleeper-01, description: sleep }] }
   - { when: { contains: have it painted, turn: 1 }, say: [{ type: delegate, id: d, to: asker-01, description: paint }] }
   - { when: { contains: find a painter, turn: 1 }, say: [{ type: delegate, id: d, to: 'capability:ask', description: paint }] }

@@ -11,6 +11,7 @@ use crate::{
     records::EffectKey,
     retention::state::Retention,
     subscription::state::{BoardSubscription, Offers},
+    task_control::OwnerAnswer,
     timers::{TimerPurpose, Timers},
     turns::queue::Turns,
 };
@@ -21,7 +22,7 @@ use protocol::{
     patterns::{
         EventKind, TimerAt, WorkPhase,
         contract_net::{Auction, track_record::TrackRecord},
-        delegation::Timeouts,
+        delegation::WorkLimits,
     },
     principal::Principal,
     problem::Reason,
@@ -45,7 +46,7 @@ pub struct EngineConfig {
     /// How it awards work to bidders.
     pub auction: Auction,
     /// How long it waits for the results of its requests.
-    pub timeouts: Timeouts,
+    pub work_limits: WorkLimits,
     /// Whether its brain may answer a request with a message instead of a task.
     pub is_direct: bool,
 }
@@ -144,8 +145,9 @@ impl Agent {
             Input::HoldSteps => self.holds_steps = true,
             Input::ReleaseSteps => self.holds_steps = false,
             Input::Cancel { task, by, reason, reply } => self.cancel(&task, by, reason, reply, &mut cx),
-            Input::Answer { task, by, text, message, reply } => {
-                self.answer(&task, by, text, message, reply, &mut cx);
+            Input::Answer { task, by, question, answer, message, is_persons, reply } => {
+                let said = OwnerAnswer { question, answer, message, is_persons };
+                self.answer(&task, by, said, reply, &mut cx);
             }
             Input::Redrive { message, reply } => self.redrive(&message, reply, &mut cx),
             Input::CommitSettled(id, result) => self.commit_settled(id, result, &mut cx),
@@ -226,9 +228,9 @@ impl Agent {
         self.count_work(|phase| phase == WorkPhase::Active)
     }
 
-    /// The number of tasks that go on without a person.
+    /// The number of tasks that go on without a person, and soon.
     pub fn unfinished(&self) -> u32 {
-        self.count_work(|phase| phase != WorkPhase::AwaitsPerson)
+        self.count_work(|phase| !matches!(phase, WorkPhase::AwaitsPerson | WorkPhase::Paused))
     }
 
     fn count_work(&self, is_counted: impl Fn(WorkPhase) -> bool) -> u32 {

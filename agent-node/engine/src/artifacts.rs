@@ -108,6 +108,22 @@ pub fn release(
     Ok(Some(Batch { writes: vec![Write::Put(key, row(&known)?)], expectations }))
 }
 
+/// How many bytes of artifacts `by` has uploaded, of those that are still kept.
+pub fn uploaded_bytes(store: &dyn Snapshot, me: &AgentId, by: &Principal) -> Result<u64, Error> {
+    let (mut bytes, mut after) = (0, 0);
+    loop {
+        let page = store.read(&keys::all(me, "artifact"), after, PAGE)?;
+        let Some(last) = page.last() else { return Ok(bytes) };
+        after = last.revision;
+        // A row that can't be read is that of no reader.
+        let rows = page.iter().filter_map(|record| serde_json::from_slice::<ArtifactRow>(&record.value).ok());
+        bytes += rows.filter(|known| known.readers.contains(by)).map(|known| known.bytes as u64).sum::<u64>();
+    }
+}
+
+/// Rows read at once.
+const PAGE: usize = 256;
+
 fn row(known: &ArtifactRow) -> Result<Bytes, Error> {
     serde_json::to_vec(known).map(Bytes::from).map_err(|error| Error::Refused(error.to_string()))
 }

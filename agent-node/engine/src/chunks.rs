@@ -1,5 +1,6 @@
-//! The log of a task's artifacts: one record for each chunk, written once, in the step that shows the chunk. All other
-//! records refer to it: journals by the record's key, effects and the task's row by the numbers of chunks.
+//! The log of a task's artifacts and turns: one record for each chunk, written once, in the step that shows the chunk, and one
+//! for each answer, message and checkpoint that turns are given. All other records refer to it: journals by the record's key,
+//! effects and the task's row by the numbers of records.
 //!
 //! Chunks are numbered from 0 without gaps in each conversation. A new award of a task has an epoch of its own, and with it
 //! a log of its own. The records are deleted before the row of the task ([`crate::retention`]).
@@ -11,7 +12,11 @@ use crate::{
 use protocol::{
     artifact::{self, Artifact, ArtifactChunk},
     ids::{AgentId, ConversationId},
-    patterns::ChunkRange,
+    patterns::{
+        ChunkRange, RecordedTurnProgress,
+        turn::Prompt,
+        turn_log::{TurnInput, TurnRecord},
+    },
 };
 use std::collections::BTreeMap;
 use store_types::{Error, Key, Revision, Snapshot, Write};
@@ -86,6 +91,80 @@ impl ChunkLog {
     }
 }
 
+/// The kinds of records of turns, as they stand in keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TurnRecordKind {
+    Answer,
+    Message,
+    Checkpoint,
+}
+
+impl TurnRecordKind {
+    /// The kind of a record.
+    pub(crate) fn of(record: &TurnRecord) -> Self {
+        match record {
+            TurnRecord::Answer(_) => Self::Answer,
+            TurnRecord::Message(_) => Self::Message,
+            TurnRecord::Checkpoint(_) => Self::Checkpoint,
+        }
+    }
+
+    fn token(self) -> &'static str {
+        match self {
+            Self::Answer => "answer",
+            Self::Message => "message",
+            Self::Checkpoint => CHECKPOINT,
+        }
+    }
+}
+
+/// The token in the keys of checkpoints.
+const CHECKPOINT: &str = "checkpoint";
+
+/// Whether `key` is that of a checkpoint.
+pub(crate) fn is_checkpoint(key: &Key) -> bool {
+    let tokens = key.tokens();
+    tokens.len() >= 2 && tokens[tokens.len() - 2] == CHECKPOINT
+}
+
+impl ChunkLog {
+    /// The key of a record of the turns.
+    fn record_key(&self, kind: TurnRecordKind, number: u64) -> Key {
+        Key::stored(format!("{}.{}.{number}", self.prefix, kind.token()))
+    }
+
+    /// Completes a prompt from the records of the log.
+    pub(crate) fn complete(
+        &self,
+        store: &dyn Snapshot,
+        prompt: &Prompt,
+        produced: ChunkRange,
+        input: TurnInput,
+        progress: RecordedTurnProgress,
+    ) -> Result<Prompt, Error> {
+        let mut prompt = Prompt { used: progress.used, remaining: progress.remaining, ..prompt.clone() };
+        prompt.produced = artifact::assemble(self.read_all(store, produced)?);
+        let answers = ChunkRange { from: 0, to: input.answers };
+        for (kind, range) in [
+            (TurnRecordKind::Answer, answers),
+            (TurnRecordKind::Message, input.messages),
+            (TurnRecordKind::Checkpoint, progress.checkpoints),
+        ] {
+            for number in range.from..range.to {
+                let key = self.record_key(kind, number);
+                let record = store.latest(&key)?;
+                let record = record.ok_or_else(|| Error::Refused(format!("the record {key} is missing")))?;
+                match content::decode(&self.me, store, &record.value)? {
+                    TurnRecord::Answer(answer) => prompt.answers.push(answer),
+                    TurnRecord::Message(message) => prompt.messages.push(*message),
+                    TurnRecord::Checkpoint(checkpoint) => prompt.checkpoints.push(checkpoint.data),
+                }
+            }
+        }
+        Ok(prompt)
+    }
+}
+
 /// The artifacts of the task in `row`, as of the chunks up to the revision `up_to`.
 pub fn artifacts_of(
     store: &dyn Snapshot,
@@ -100,7 +179,7 @@ pub fn artifacts_of(
 /// An artifact of at most this size is repeated in the journal: a reference to it would be hardly shorter.
 const REFERENCE_BYTES: usize = 256;
 
-/// The large artifacts of one step: the JSON of each artifact, and the key of its record.
+/// The large artifacts and checkpoints of one step: the JSON of each, and the key of its record.
 #[derive(Debug, Default)]
 pub(crate) struct StepChunks(pub(crate) BTreeMap<String, Key>);
 
@@ -119,10 +198,31 @@ impl StepChunks {
         let refused =
             |error: serde_json::Error| Error::Refused(format!("an artifact can't be written: {error}"));
         let json = serde_json::to_value(&chunk.artifact).map_err(refused)?.to_string();
+        self.refer(json, key);
+        Ok(())
+    }
+
+    /// Adds a record of the turns to `writes`.
+    pub(crate) fn record_of_turn(
+        &mut self,
+        log: &ChunkLog,
+        number: u64,
+        record: &TurnRecord,
+        writes: &mut Vec<Write>,
+    ) -> Result<(), Error> {
+        let key = log.record_key(TurnRecordKind::of(record), number);
+        let bytes = content::encode_chunk(&log.me, record, writes)?;
+        writes.push(Write::Put(key.clone(), bytes));
+        if let TurnRecord::Checkpoint(checkpoint) = record {
+            self.refer(checkpoint.data.to_string(), key);
+        }
+        Ok(())
+    }
+
+    fn refer(&mut self, json: String, key: Key) {
         if json.len() > REFERENCE_BYTES {
             self.0.insert(json, key);
         }
-        Ok(())
     }
 }
 

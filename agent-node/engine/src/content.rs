@@ -1,7 +1,10 @@
 //! Large texts are stored once, by digest, and records refer to them (DESIGN §4): those over [`INLINE_CONTENT_BYTES`], and of
 //! chunks those over [`INLINE_CHUNK_BYTES`]. Patterns do not see the difference.
 
-use crate::records::{Step, keys};
+use crate::{
+    chunks::is_checkpoint,
+    records::{Step, keys},
+};
 use bytes::Bytes;
 use protocol::{
     artifact::ArtifactChunk,
@@ -17,6 +20,9 @@ const MARK: &str = "$content";
 
 /// The member of a mark that is the key of a chunk's record.
 const CHUNK: &str = "chunk";
+
+/// The member of a checkpoint that its record holds.
+const DATA: &str = "data";
 
 /// The first byte of a record that refers to content elsewhere; any other is plain JSON and begins with `{`.
 const REFERRING: u8 = b'@';
@@ -36,7 +42,7 @@ pub fn encode<T: Serialize>(
     encode_json(me, json, &BTreeMap::new(), writes, kept)
 }
 
-/// Encodes a step. Artifacts whose JSON is in `chunks` are not repeated: the step refers to their records.
+/// Encodes a step. Artifacts and checkpoints whose JSON is in `chunks` are not repeated: the step refers to their records.
 pub(crate) fn encode_step(
     me: &AgentId,
     step: &Step,
@@ -58,11 +64,11 @@ pub(crate) fn encode_json(
     encode_over(me, bytes, INLINE_CONTENT_BYTES, chunks, writes, kept)
 }
 
-/// Encodes a chunk. Its content is written with it even if the conversation has written the same before: the journal, which
+/// Encodes a chunk or another record of a task's log. Its content is written with it even if the conversation has written the same before: the journal, which
 /// is trimmed earlier, does not refer to it.
 pub(crate) fn encode_chunk(
     me: &AgentId,
-    chunk: &ArtifactChunk,
+    chunk: &impl Serialize,
     writes: &mut Vec<Write>,
 ) -> Result<Bytes, Error> {
     let json = serde_json::to_vec(chunk).map_err(refused)?;
@@ -138,10 +144,12 @@ fn take_out(
             taken
         }
         Value::Object(members) => {
-            let mut taken = false;
+            let has_reference = take_out_data(members, chunks);
+            let mut taken = has_reference;
             members
-                .values_mut()
-                .for_each(|member| taken |= take_out(me, member, limit, chunks, writes, kept));
+                .iter_mut()
+                .filter(|(name, _)| !has_reference || *name != DATA)
+                .for_each(|(_, member)| taken |= take_out(me, member, limit, chunks, writes, kept));
             let looks_taken = members.len() == 1 && members.contains_key(MARK);
             if looks_taken {
                 *value = json!({ MARK: { "literally": value.take() } });
@@ -150,6 +158,14 @@ fn take_out(
         }
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
+}
+
+/// Replaces the data of a checkpoint by a reference to its record; returns whether it was one.
+fn take_out_data(members: &mut Map<String, Value>, chunks: &BTreeMap<String, Key>) -> bool {
+    let Some(data) = members.get_mut(DATA).filter(|_| !chunks.is_empty()) else { return false };
+    let Some(key) = chunks.get(&data.to_string()).filter(|key| is_checkpoint(key)) else { return false };
+    *data = json!({ MARK: { CHUNK: key.as_str() } });
+    true
 }
 
 /// The key of the chunk whose artifact `value` is.
@@ -218,6 +234,10 @@ fn put_back(me: &AgentId, store: &dyn Snapshot, value: &mut Value) -> Result<(),
             }
             Some(ContentMark::Chunk(key)) => {
                 *value = match store.latest(&key)? {
+                    Some(record) if is_checkpoint(&key) => decode::<Value>(me, store, &record.value)?
+                        .get_mut(DATA)
+                        .map_or(Value::Null, Value::take),
+                    None if is_checkpoint(&key) => Value::Null,
                     Some(record) => decode::<ArtifactChunk>(me, store, &record.value)
                         .and_then(|chunk| serde_json::to_value(chunk.artifact).map_err(damaged))?,
                     // The task has been deleted.

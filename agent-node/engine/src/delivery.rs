@@ -394,12 +394,18 @@ fn task_and_trace(message: &OutgoingEnvelope) -> (Option<String>, Option<String>
     (task, message.trace.as_ref().map(TraceContext::trace))
 }
 
-/// Whether a retry may succeed after a refusal with this reason (RELIABILITY §1.11).
+/// Whether a retry may succeed after a refusal with this reason (RELIABILITY §1.11). After a restart another process may
+/// listen at the recipient's old address; it knows neither the recipient nor, in another mesh, the sender's signature.
 pub fn may_succeed_later(reason: Reason) -> bool {
     if reason == Reason::MessageFailed {
         return false;
     }
-    let may_come_back =
-        [Reason::AgentNotFound, Reason::RegisteredElsewhere, Reason::AgentDeparted, Reason::StaleSignature];
+    let may_come_back = [
+        Reason::AgentNotFound,
+        Reason::RegisteredElsewhere,
+        Reason::AgentDeparted,
+        Reason::StaleSignature,
+        Reason::Unauthenticated,
+    ];
     may_come_back.contains(&reason) || matches!(reason.status(), 408 | 425 | 429 | 500..=599)
 }

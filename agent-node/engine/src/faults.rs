@@ -70,6 +70,8 @@ pub enum PlantedFault {
     HiddenSignals,
     /// The generation of the board is not compared.
     ForeignCursor,
+    /// A checkpoint is acknowledged before it is durable.
+    EarlyCheckpoint,
 }
 
 impl PlantedFault {
@@ -108,6 +110,7 @@ impl PlantedFault {
         Self::HiddenArtifact,
         Self::HiddenSignals,
         Self::ForeignCursor,
+        Self::EarlyCheckpoint,
     ];
 }
 

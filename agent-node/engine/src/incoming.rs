@@ -9,7 +9,7 @@ use crate::{
     faults::{self, PlantedFault},
     problems::{internal, not_found},
     records::{EffectKey, Receipt},
-    task_control::check_not_closing,
+    task_control::{OwnerAnswer, check_not_closing},
 };
 use protocol::{
     envelope::Envelope,
@@ -18,6 +18,7 @@ use protocol::{
     patterns::{EventKind, OutgoingMessage, contract_net::bidding},
     principal::Principal,
     problem::{Problem, Reason},
+    question::Answer,
     trace::TraceContext,
 };
 use serde_json::{Map, Value};
@@ -184,6 +185,21 @@ impl Agent {
         {
             check_not_closing(conversation, &cancel.task_id, Reason::TaskNotCancelable)?;
         }
+        let mut answered = None;
+        if let Payload::TaskAnswer(answer) = &envelope.payload
+            && is_owner_user
+        {
+            check_not_closing(conversation, &answer.task_id, Reason::NotAwaitingAnswer)?;
+            let invalid = |why| Problem::new(Reason::InvalidField, why).with("field", "payload.answer");
+            let (question, message) = (answer.question_id.clone(), answer.message.clone());
+            let said = OwnerAnswer {
+                question,
+                answer: Answer::from_json(&answer.answer).map_err(invalid)?,
+                message,
+                is_persons: false,
+            };
+            answered = Some(said.event(&answer.task_id, by.clone(), conversation)?);
+        }
         receipt.conversation_id = Some(id.clone());
         let effect = envelope.in_reply_to.as_ref().and_then(|id| EffectId::parse(id.as_str()));
         let answers = effect
@@ -204,10 +220,7 @@ impl Agent {
                 by,
                 reason: reason.clone().unwrap_or_else(|| "cancelled by its owner".to_owned()),
             },
-            Payload::TaskAnswer(answer) if is_owner_user => {
-                EventKind::Answered { by, text: answer.words(), message: answer.message.clone() }
-            }
-            _ => EventKind::MessageReceived { by, answers, envelope },
+            _ => answered.unwrap_or(EventKind::MessageReceived { by, answers, envelope }),
         };
         conversation.queue.push_back(QueuedEvent {
             receipt: Some(receipt),

@@ -5,7 +5,7 @@ use protocol::{
     a2a::message::Message,
     card::Card,
     envelope::Envelope,
-    ids::{AgentId, Capability, ConversationId, Digest, MessageId, TaskId},
+    ids::{AgentId, Capability, ConversationId, Digest, MessageId, QuestionId, TaskId},
     message::MessageKind,
     patterns::{
         Candidate, EventKind,
@@ -13,6 +13,7 @@ use protocol::{
     },
     principal::Principal,
     problem::{Problem, Reason},
+    question::Answer,
     signal::{Cursor, Selector, Signal, SignalRecord},
     task::{A2aRequestContext, OpenTaskKey, TaskState},
     time::{NodeTime, WallTime},
@@ -109,16 +110,20 @@ pub enum Input {
         /// The caller.
         reply: ReplyTo,
     },
-    /// A task's owner answers its open question. → [`Output::Reply`].
+    /// A task's owner answers a question. → [`Output::Reply`].
     Answer {
         /// Which task.
         task: TaskId,
         /// The owner.
         by: Principal,
+        /// The question; if absent, the only open one that takes a text.
+        question: Option<QuestionId>,
         /// The answer.
-        text: String,
+        answer: Answer,
         /// The answer as an A2A message; it is accepted without an open question, too.
         message: Option<Box<Message>>,
+        /// Whether the owner is proven to be a person, who may approve: by the person's token, or as a configured caller.
+        is_persons: bool,
         /// The caller.
         reply: ReplyTo,
     },
@@ -176,6 +181,8 @@ pub enum Output {
     StartTurn(Box<TurnStart>),
     /// Stop a turn; no input follows.
     StopTurn(TurnKey),
+    /// So many more checkpoints of a running turn are durable, in the order in which they were reported.
+    CheckpointsRecorded(TurnKey, usize),
     /// Set a timer. → [`Input::TimerFired`].
     SetTimer(TimerId, Duration),
     /// Clear a timer; no input follows.

@@ -105,7 +105,7 @@ impl Agent {
         }
         let lease = Duration::from_millis(self.config.auction.lease_ms);
         let offer = MessageId::parse(first_offer(signal)).map_err(internal)?;
-        let task = OpenTask::new(self.me.clone(), owner, offer, spec, lease, self.config.timeouts);
+        let task = OpenTask::new(self.me.clone(), owner, offer, spec, lease, self.config.work_limits);
         Ok(Some(task.into()))
     }
 

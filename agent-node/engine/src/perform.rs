@@ -10,9 +10,8 @@ use crate::{
     timers::TimerPurpose,
 };
 use protocol::{
-    artifact,
     ids::{Address, AgentId, ConversationId, EffectId},
-    patterns::{AnyTimer, Effect, EventKind, OutgoingMessage, TimerAt, turn::Prompt},
+    patterns::{AnyTimer, Effect, EventKind, OutgoingMessage, TimerAt},
     principal::Principal,
     problem::Problem,
     task::OpenTaskKey,
@@ -65,16 +64,13 @@ impl Agent {
                 let message = OutgoingEnvelope { label, to, envelope, best_effort, is_redelivery, trace };
                 self.send((id.clone(), key), message, cx);
             }
-            Effect::RunTurn { turn, prompt, deadline, produced } => {
+            Effect::RunTurn { turn, prompt, deadline, produced, input } => {
                 let log = conversation.chunk_log(&self.me);
-                match log.read_all(cx.store, *produced) {
-                    Ok(chunks) => {
-                        let produced = artifact::assemble(chunks);
-                        let prompt = Prompt { produced, ..prompt.as_ref().clone() };
-                        self.run_turn(id, key, prompt, *deadline, cx);
-                    }
+                let progress = conversation.pattern.turn_progress();
+                match log.complete(cx.store, prompt, *produced, *input, progress) {
+                    Ok(prompt) => self.run_turn(id, key, prompt, *deadline, cx),
                     Err(error) => {
-                        let reason = format!("what was produced so far can't be read: {error}");
+                        let reason = format!("what the turn is given can't be read: {error}");
                         self.queue_event(id, Some(key), EventKind::TurnFailed { turn: *turn, reason });
                     }
                 }
@@ -126,6 +122,7 @@ impl Agent {
             | Effect::Release { .. }
             | Effect::ClearTimer { .. }
             | Effect::AskPerson { .. }
+            | Effect::Record { .. }
             | Effect::Update(_)
             | Effect::Assign { .. }
             | Effect::Finish(_) => {}

@@ -12,6 +12,7 @@ use protocol::{
     task::{Status, Task, TaskSpec, TaskState},
     time::{NodeTime, WallTime},
     trace::TraceContext,
+    usage::Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -271,12 +272,13 @@ impl TaskRow {
             owner,
             participants: Vec::new(),
             doer: None,
-            status: Status { state: TaskState::Submitted, message: None },
+            status: Status::of(TaskState::Submitted),
             changed_at: at,
             created_at: at,
             artifacts: Vec::new(),
             history: Vec::new(),
             is_message: false,
+            usage: Usage::default(),
             spec,
         };
         Self { task, asked, epoch: None, references: Vec::new(), chunks: None, ended_at: None }

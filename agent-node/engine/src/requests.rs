@@ -1,6 +1,7 @@
 //! Messages that open a conversation: which pattern handles them.
 
 mod broadcasts;
+mod history;
 mod known_tasks;
 mod task_requests;
 
@@ -149,12 +150,16 @@ impl Agent {
             parent: request.parent_task_id.filter(|_| message.by.agent().is_some()),
             root: root.clone(),
             contact: message.contact.clone(),
+            history: Vec::new(),
         };
-        let shared =
-            TaskSpec { task_id: self.id_among_agents(&spec.task_id, &message.by, cx)?, ..spec.clone() };
+        let shared = TaskSpec {
+            task_id: self.id_among_agents(&spec.task_id, &message.by, cx)?,
+            history: self.past_tasks(&message, cx)?,
+            ..spec.clone()
+        };
         let ownership = TaskOwnership::new(shared, requester(&message, None));
         let pattern = match managed {
-            None => Delegation::new(self.me.clone(), ownership, None, self.config.timeouts)
+            None => Delegation::new(self.me.clone(), ownership, None, self.config.work_limits)
                 .queued(!self.has_free_place())
                 .with_auction(self.config.auction.clone())
                 .into(),
@@ -246,7 +251,7 @@ impl Agent {
             return self.begin_for(message, refusal.into(), None, reply, cx);
         }
         let lease = Some(Duration::from_millis(award.lease_ms));
-        let delegation = Delegation::new(self.me.clone(), ownership, lease, self.config.timeouts);
+        let delegation = Delegation::new(self.me.clone(), ownership, lease, self.config.work_limits);
         let asked = Digest::of(spec.description.as_bytes());
         self.check_room()?;
         let older = self.cancel_older_award(&owner)?;
@@ -284,7 +289,7 @@ impl Agent {
                     requester,
                     path,
                     capability,
-                    self.config.timeouts.help,
+                    self.config.work_limits.help,
                 )
             }
             None => HelpRequest::answering(self.me.clone(), request, requester),

@@ -208,6 +208,7 @@ impl Agent {
             }
         }
         self.observe_end(id, cx);
+        self.acknowledge_checkpoints(id, &inside, cx);
         self.track_records.extend(track_records);
         let joiners = self.joiners.remove(id).unwrap_or_default();
         // The next step is committed while this one is answered and performed.

@@ -219,7 +219,7 @@ impl Agent {
         };
         let pattern = match is_offer {
             true => self.pattern_for_offer(signal, cx)?,
-            false => Some(Reaction::new(self.me.clone(), posted.clone(), self.config.timeouts).into()),
+            false => Some(Reaction::new(self.me.clone(), posted.clone(), self.config.work_limits).into()),
         };
         let Some(pattern) = pattern else {
             self.pass_signal(posted.revision);

@@ -107,7 +107,7 @@ pub(crate) fn config(limits: Limits) -> EngineConfig {
         limits: Arc::new(limits),
         subscribe: Vec::new(),
         auction: Default::default(),
-        timeouts: Default::default(),
+        work_limits: Default::default(),
         is_direct: false,
     }
 }

@@ -2,7 +2,13 @@
 
 pub(crate) mod queue;
 
-use crate::{TurnKey, TurnStart, agent::Agent, context::Context, records::EffectKey};
+use crate::{
+    Output, TurnKey, TurnStart,
+    agent::Agent,
+    context::Context,
+    faults::{self, PlantedFault},
+    records::EffectKey,
+};
 use protocol::{
     ids::{ConversationId, EffectId},
     patterns::{
@@ -54,13 +60,16 @@ impl Agent {
     /// Records what a turn reports. A signal that is too large stops and fails the turn.
     pub(crate) fn turn_progress(&mut self, key: &TurnKey, updates: Vec<Progress>, cx: &mut Context<'_>) {
         let Some(turn) = self.turns.running.get(key).map(|running| running.turn) else { return };
-        let Some(reason) = oversized_signal(&updates, self.config.limits.max_signal_bytes) else {
+        if let Some(reason) = oversized_signal(&updates, self.config.limits.max_signal_bytes) {
+            self.turns.stop(key, cx);
+            self.start_turns(cx);
+            self.queue_event(&key.conversation, Some(key.effect), EventKind::TurnFailed { turn, reason });
+        } else {
+            if faults::is_planted(PlantedFault::EarlyCheckpoint) {
+                cx.out.push(Output::CheckpointsRecorded(key.clone(), checkpoints(&updates)));
+            }
             self.queue_event(&key.conversation, None, EventKind::TurnProgress { turn, updates });
-            return;
-        };
-        self.turns.stop(key, cx);
-        self.start_turns(cx);
-        self.queue_event(&key.conversation, Some(key.effect), EventKind::TurnFailed { turn, reason });
+        }
     }
 
     pub(crate) fn turn_ended(
@@ -77,6 +86,26 @@ impl Agent {
         self.queue_event(&key.conversation, Some(key.effect), what);
     }
 
+    /// Tells the running turn of a conversation that the checkpoints in these events are durable.
+    pub(crate) fn acknowledge_checkpoints(
+        &self,
+        id: &ConversationId,
+        recorded: &[(EventKind, Option<EffectKey>)],
+        cx: &mut Context<'_>,
+    ) {
+        for (what, _) in recorded {
+            let EventKind::TurnProgress { turn, updates } = what else { continue };
+            let count = checkpoints(updates);
+            let mut running = self.turns.running.iter();
+            let running = running.find(|(key, running)| key.conversation == *id && running.turn == *turn);
+            if let Some((key, _)) =
+                running.filter(|_| count > 0 && !faults::is_planted(PlantedFault::EarlyCheckpoint))
+            {
+                cx.out.push(Output::CheckpointsRecorded(key.clone(), count));
+            }
+        }
+    }
+
     /// Whether a turn of a conversation that takes no time may be answered now: it has a place, and is before no turn that
     /// waits.
     pub(crate) fn has_free_turn(&self, id: &ConversationId) -> bool {
@@ -85,6 +114,10 @@ impl Agent {
             && self.turns.running.len() < self.turns.limit
             && self.taken_places().saturating_sub(own) < self.max_parallel()
     }
+}
+
+fn checkpoints(updates: &[Progress]) -> usize {
+    updates.iter().filter(|update| matches!(update, Progress::Checkpoint(_))).count()
 }
 
 /// The most bytes of JSON that the mesh adds to a signal of a brain: ids, the sender, the root, the time, the trace.
@@ -121,50 +154,4 @@ pub(crate) fn end_of_turn(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use protocol::{
-        ids::{AgentId, Capability, TaskId},
-        patterns::OutgoingSignal,
-        principal::Principal,
-        signal::{ON_BEHALF_OF, PARENT_TASK, SignalType},
-        trace::{TRACEPARENT, TraceContext},
-    };
-    use serde_json::json;
-
-    #[test]
-    fn a_signal_is_never_larger_on_the_board_than_assumed() {
-        let name = "n".repeat(64);
-        let (me, task) = (AgentId::parse(&name).unwrap(), TaskId::parse(&name).unwrap());
-        let conversation = ConversationId::parse("00000000-0000-0000-0000-000000000000").unwrap();
-        let id = EffectId { agent: me.clone(), conversation, step: u64::MAX, index: u32::MAX };
-        let trace = TraceContext { trace_id: u128::MAX, span_id: u64::MAX, sampled: true, state: None };
-        let own = json!({ "url": "x" });
-        let own = own.as_object().unwrap();
-        for kind in [SignalType::task_available(), SignalType::parse("acme.news").unwrap()] {
-            let capability = Some(Capability::parse(&name).unwrap());
-            let subject = Some("s".to_owned());
-            let update = Progress::Signal {
-                signal: kind.clone(),
-                subject: subject.clone(),
-                capability: capability.clone(),
-                refs: own.clone(),
-            };
-            let mut refs = own.clone();
-            refs.extend([
-                (PARENT_TASK.to_owned(), json!(task)),
-                (TRACEPARENT.to_owned(), json!(trace.to_string())),
-                ("hops".to_owned(), json!(u32::MAX)),
-            ]);
-            refs.remove(ON_BEHALF_OF);
-            let signal = OutgoingSignal { kind, subject, task_id: Some(task.clone()), capability, refs };
-            let mut signal = signal.signed(id.to_string(), me.clone(), WallTime(0));
-            signal.root = Some(Principal::Agent(me.clone()));
-            let (assumed, sent) = (
-                serde_json::to_vec(&update).unwrap().len() + SIGNAL_FRAME,
-                serde_json::to_vec(&signal).unwrap().len(),
-            );
-            assert!(sent <= assumed && assumed - sent < 150, "{sent} of {assumed}: {signal:?}");
-        }
-    }
-}
+mod tests;

@@ -7,9 +7,10 @@ use engine::{Ack, AgentSnapshot, Input, ReplyTo};
 use futures_util::future::{join_all, ready};
 use protocol::{
     card::Card,
-    ids::{AgentId, MessageId, TaskId},
+    ids::{AgentId, MessageId, QuestionId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
+    question::Answer,
 };
 use serde::Serialize;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ pub struct CancelTaskRequest {
     pub reason: String,
 }
 
-/// Answers the question of a task.
+/// Answers a question of a task.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Ack, Problem>")]
 pub struct AnswerTaskRequest {
@@ -35,10 +36,14 @@ pub struct AnswerTaskRequest {
     pub task: TaskId,
     /// The sender of the answer.
     pub by: Principal,
+    /// The question; if absent, the only open one that takes a text.
+    pub question: Option<QuestionId>,
     /// The answer.
-    pub text: String,
+    pub answer: Answer,
     /// The message of an A2A client. It is also accepted if the task has no question.
     pub message: Option<Box<protocol::a2a::message::Message>>,
+    /// Whether the sender is proven to be a person, who may approve.
+    pub is_persons: bool,
 }
 
 /// Resends a dead letter.
@@ -172,8 +177,9 @@ impl Handler<AnswerTaskRequest> for AgentActor {
     type Result = AckFuture;
 
     fn handle(&mut self, request: AnswerTaskRequest, ctx: &mut Context<Self>) -> AckFuture {
-        let AnswerTaskRequest { task, by, text, message } = request;
-        self.feed_request(|reply| Input::Answer { task, by, text, message, reply }, ctx)
+        let AnswerTaskRequest { task, by, question, answer, message, is_persons } = request;
+        let answer = |reply| Input::Answer { task, by, question, answer, message, is_persons, reply };
+        self.feed_request(answer, ctx)
     }
 }
 

@@ -97,7 +97,7 @@ impl AgentActor {
         }
         self.timers.drain().for_each(|(_, timer)| timer.abort());
         self.attempts.drain().for_each(|(_, attempt)| attempt.abort());
-        self.turns.drain().for_each(|(_, turn)| turn.abort());
+        self.turns.drain().for_each(|(_, turn)| turn.stop());
         if let Some(subscription) = self.subscription.take() {
             subscription.abort();
         }

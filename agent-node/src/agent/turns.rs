@@ -1,29 +1,81 @@
 //! Runs turns of the brain and reports their updates and ends.
 
 use super::{AgentActor, AgentParts, LifeInput, send_input};
-use crate::brain::{Brain, PeerSummary, TurnRequest};
+use crate::brain::{Brain, PeerSummary, TurnHandle, TurnReport, TurnRequest};
 use actix::{AsyncContext, Context};
 use engine::{Input, InstantAnswer, TurnStart};
 use futures_util::FutureExt;
 use protocol::{
-    ids::{Capability, EffectId},
+    ids::{AgentId, Capability, EffectId, TaskId},
     patterns::{
         joint,
-        turn::{Prompt, TurnSubject},
+        turn::{Progress, Prompt, TurnSubject},
     },
 };
 use std::{
+    collections::VecDeque,
     panic::AssertUnwindSafe,
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::sync::mpsc;
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+};
 
 /// How long updates are gathered before they are recorded (DESIGN §5).
 const GATHER: Duration = Duration::from_millis(50);
 /// The most updates recorded at once.
 const MAX_UPDATES: usize = 64;
 const PANICKED: &str = "the brain panicked";
+/// The longest line of a brain in the node's log, bytes.
+const MAX_LOGGED: usize = 4_096;
+
+/// A turn that runs.
+pub(super) struct RunningTurn {
+    /// Its future.
+    running: JoinHandle<()>,
+    /// Told how many more of its checkpoints are durable.
+    recorded: mpsc::UnboundedSender<usize>,
+}
+
+impl RunningTurn {
+    pub(super) fn stop(&self) {
+        self.running.abort();
+    }
+
+    pub(super) fn acknowledge(&self, checkpoints: usize) {
+        let _ = self.recorded.send(checkpoints);
+    }
+}
+
+/// How long a turn may take, and how long its brain may be silent.
+struct TurnLimits {
+    turn: Duration,
+    idle: Duration,
+    deadline: Option<Duration>,
+}
+
+impl TurnLimits {
+    /// How long the turn may take in all.
+    fn whole(&self) -> Duration {
+        self.deadline.map_or(self.turn, |deadline| deadline.min(self.turn))
+    }
+
+    /// Why the turn took too long.
+    fn too_long(&self) -> String {
+        let (whole, turn) = (self.whole(), self.turn);
+        let why =
+            if whole < turn { "its deadline passed" } else { "a turn may take no longer (bounds: turn)" };
+        format!("{why}: the brain was cut after {} ms without an end", whole.as_millis())
+    }
+
+    /// Why the brain was silent for too long.
+    fn too_silent(&self) -> String {
+        let idle = self.idle.as_millis();
+        format!("the brain reported nothing for {idle} ms (bounds: idle), and was cut")
+    }
+}
 
 fn brain_for<'a>(parts: &'a AgentParts, prompt: &Prompt) -> &'a Arc<dyn Brain> {
     match &prompt.about {
@@ -66,37 +118,67 @@ impl AgentActor {
         let brain = brain_for(&self.parts, &prompt).clone();
         let peers = peers.collect();
         let (agent, effect) = (self.me.clone(), effect_id.to_string());
-        let request = TurnRequest { agent, key: effect, prompt, peers, trace, has_runner_up };
-        let clock = self.parts.clock;
-        let max = brain.turn_timeout(&request).unwrap_or_else(|| self.parts.limits.think());
-        let limit = deadline.map_or(max, |deadline| clock.wall().until(deadline).min(max));
+        let mut request = TurnRequest { agent, key: effect, prompt, peers, trace, has_runner_up };
+        let bounds = self.parts.bounds;
+        let own = brain.turn_timeout(&request);
+        let limits = TurnLimits {
+            turn: own.unwrap_or(bounds.turn),
+            idle: own.unwrap_or(bounds.idle),
+            deadline: deadline.map(|deadline| self.parts.clock.wall().until(deadline)),
+        };
+        request.prompt.remaining.turn_ms = u64::try_from(limits.whole().as_millis()).ok();
+        request.prompt.remaining.idle_ms = u64::try_from(limits.idle.as_millis()).ok();
+        let log = BrainLog::new(&request);
         let (agent, life, telemetry) = (ctx.address(), self.life, self.parts.telemetry.clone());
         let turn = key.clone();
-        let handle = actix::spawn(async move {
+        let (recorded, mut is_recorded) = mpsc::unbounded_channel::<usize>();
+        let running = actix::spawn(async move {
             let begun = Instant::now();
-            let (sender, mut receiver) = mpsc::channel(MAX_UPDATES);
+            let (handle, mut receiver) = TurnHandle::new(request.prompt.remaining, MAX_UPDATES);
             let turn_end =
-                async move { brain.think(request, sender).await.map_err(|error| error.to_string()) };
+                async move { brain.think(request, handle).await.map_err(|error| error.to_string()) };
             let mut turn_end = AssertUnwindSafe(turn_end).catch_unwind().boxed();
-            let timeout = tokio::time::sleep(limit);
+            let timeout = tokio::time::sleep(limits.whole());
             tokio::pin!(timeout);
+            let idle = tokio::time::sleep(limits.idle);
+            tokio::pin!(idle);
+            // The checkpoints that the brain waits for, in order; `None` for one that it does not wait for.
+            let mut checkpoints: VecDeque<Option<oneshot::Sender<()>>> = VecDeque::new();
             let mut updates = Vec::new();
             let gather = tokio::time::sleep(GATHER);
             tokio::pin!(gather);
             let end = loop {
                 tokio::select! {
                     biased;
-                    () = &mut timeout => break Err(timeout_message(limit, max)),
-                    Some(update) = receiver.recv() => {
+                    () = &mut timeout => break Err(limits.too_long()),
+                    Some(count) = is_recorded.recv() => {
+                        let recorded = checkpoints.drain(..count.min(checkpoints.len()));
+                        for waiting in recorded.flatten() {
+                            let _ = waiting.send(());
+                        }
+                        idle.as_mut().reset(tokio::time::Instant::now() + limits.idle);
+                        continue;
+                    }
+                    Some(TurnReport { progress, recorded }) = receiver.recv() => {
+                        idle.as_mut().reset(tokio::time::Instant::now() + limits.idle);
+                        if let Progress::Log { message } = &progress {
+                            log.write(message);
+                            continue;
+                        }
                         if updates.is_empty() {
                             gather.as_mut().reset(tokio::time::Instant::now() + GATHER);
                         }
-                        updates.push(update);
-                        if updates.len() < MAX_UPDATES {
+                        let is_checkpoint = matches!(progress, Progress::Checkpoint(_));
+                        if is_checkpoint {
+                            checkpoints.push_back(recorded);
+                        }
+                        updates.push(progress);
+                        if updates.len() < MAX_UPDATES && !is_checkpoint {
                             continue;
                         }
                     }
                     end = &mut turn_end => break end.unwrap_or_else(|_| Err(PANICKED.to_owned())),
+                    () = &mut idle, if checkpoints.is_empty() => break Err(limits.too_silent()),
                     () = &mut gather, if !updates.is_empty() => {}
                 }
                 let input = Input::TurnProgress(turn.clone(), std::mem::take(&mut updates));
@@ -104,17 +186,38 @@ impl AgentActor {
             };
             drop(turn_end);
             telemetry.meters().think.observe(begun.elapsed().as_secs_f64());
-            while let Ok(update) = receiver.try_recv() {
-                updates.push(update);
+            while let Ok(TurnReport { progress, .. }) = receiver.try_recv() {
+                match &progress {
+                    Progress::Log { message } => log.write(message),
+                    _ => updates.push(progress),
+                }
             }
             send_input(&agent, LifeInput { life, input: Input::TurnEnded(turn, updates, end) }).await;
         });
-        self.turns.insert(key, handle);
+        self.turns.insert(key, RunningTurn { running, recorded });
     }
 }
 
-/// Why a turn timed out: the deadline of its task, or the longest time for a turn.
-fn timeout_message(limit: Duration, max: Duration) -> String {
-    let why = if limit < max { "its deadline passed" } else { "a turn may take no longer" };
-    format!("{why}: the brain was cut after {} ms without an end", limit.as_millis())
+/// Writes lines of a brain to the node's log.
+struct BrainLog {
+    agent: AgentId,
+    turn: String,
+    task: Option<TaskId>,
+}
+
+impl BrainLog {
+    fn new(request: &TurnRequest) -> Self {
+        let task = match &request.prompt.about {
+            TurnSubject::Task { task_id, .. } => Some(task_id.clone()),
+            TurnSubject::Help { .. } | TurnSubject::Signal(_) => None,
+        };
+        Self { agent: request.agent.clone(), turn: request.key.clone(), task }
+    }
+
+    fn write(&self, message: &str) {
+        let Self { agent, turn, task } = self;
+        let task = task.as_ref().map(TaskId::as_str);
+        let said = &message[..message.floor_char_boundary(MAX_LOGGED)];
+        tracing::info!(target: "brain", %agent, task, turn, said, "the brain logs");
+    }
 }

@@ -3,7 +3,7 @@
 
 mod coalesce;
 
-use super::{Brain, TurnFuture, TurnRequest};
+use super::{Brain, TurnFuture, TurnHandle, TurnRequest};
 use crate::outbox::{
     a2a::{
         RemoteAgent,
@@ -28,6 +28,7 @@ use protocol::{
     card::{MAX_MODE, MAX_PER_SKILL, MAX_SKILLS, MAX_TEXT, Skill},
     ids::{Capability, ConversationId, EffectId},
     patterns::turn::{Progress, TurnEnd, TurnSubject},
+    question::Question,
 };
 use serde_json::json;
 use std::{
@@ -164,7 +165,7 @@ impl A2aBrain {
         Ok((remote, RemoteTask { message, accepted_modes: Vec::new(), mode, bounds, has_runner_up }))
     }
 
-    async fn turn(&self, request: TurnRequest, report: mpsc::Sender<Progress>) -> TurnEnd {
+    async fn turn(&self, request: TurnRequest, report: TurnHandle) -> TurnEnd {
         let (remote, task) = match self.prepare(&request).await {
             Ok(task) => task,
             Err(reason) => return TurnEnd::Failed { reason },
@@ -197,11 +198,11 @@ impl A2aBrain {
                 ..
             } => {
                 let text = text.unwrap_or_else(|| format!("{name} waits, and does not say for what"));
-                drop(
-                    report
-                        .send(Progress::Question { id, text, auth: how == RemoteTaskOutcome::AuthRequired })
-                        .await,
-                );
+                let question = match how {
+                    RemoteTaskOutcome::AuthRequired => Question::credential(id, text),
+                    _ => Question::text(id, text),
+                };
+                report.send(Progress::Question(question)).await;
                 TurnEnd::Waiting
             }
             RemoteTaskEnd { how, text, task_id, .. } => {
@@ -233,7 +234,7 @@ fn progress(event: RemoteTaskEvent, name: &str) -> Option<Progress> {
 
 /// The message of the turn: the task, or the answer to a question of an earlier turn.
 fn message(request: &TurnRequest) -> Result<Message, String> {
-    if let Some(reply) = request.prompt.answers.last() {
+    if let Some(reply) = request.prompt.new_answers().last() {
         let answer = Message::text(request.key.clone(), Role::User, reply.text.clone());
         return Ok(Message { task_id: Some(reply.id.clone()), ..answer });
     }
@@ -253,7 +254,7 @@ fn message(request: &TurnRequest) -> Result<Message, String> {
 }
 
 impl Brain for Arc<A2aBrain> {
-    fn think(&self, request: TurnRequest, report: mpsc::Sender<Progress>) -> TurnFuture {
+    fn think(&self, request: TurnRequest, report: TurnHandle) -> TurnFuture {
         let this = self.clone();
         Box::pin(async move { Ok(this.turn(request, report).await) })
     }

@@ -8,7 +8,7 @@
 mod discover;
 mod foreign_items;
 
-use super::{Brain, PeerSummary, TurnFuture, TurnRequest, a2a::OVERHEAD};
+use super::{Brain, PeerSummary, TurnFuture, TurnHandle, TurnRequest, a2a::OVERHEAD};
 use crate::outbox::{
     a2a::{
         RemoteAgent,
@@ -34,10 +34,10 @@ use protocol::{
         },
         turn::{Progress, TurnEnd, TurnSubject},
     },
+    question::Question,
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
-use tokio::sync::mpsc;
 
 /// The coordinator of one agent.
 #[derive(Clone)]
@@ -63,7 +63,7 @@ impl Coordinator {
         Self { outside, keyring, hooks, notes, me }
     }
 
-    async fn turn(&self, request: TurnRequest, report: mpsc::Sender<Progress>) -> TurnEnd {
+    async fn turn(&self, request: TurnRequest, report: TurnHandle) -> TurnEnd {
         let TurnSubject::Task { description, input, .. } = &request.prompt.about else {
             return TurnEnd::Failed { reason: "only tasks are coordinated".to_owned() };
         };
@@ -97,7 +97,7 @@ struct CoordinatorTurn<'a> {
     coordinator: &'a Coordinator,
     request: &'a TurnRequest,
     terms: Terms,
-    report: mpsc::Sender<Progress>,
+    report: TurnHandle,
     record: JointRecord,
     found: BTreeMap<String, DiscoveredAgent>,
 }
@@ -150,7 +150,7 @@ impl CoordinatorTurn<'_> {
         }
         self.keep().await;
         for delegate in delegates {
-            drop(self.report.send(delegate).await);
+            self.report.send(delegate).await;
         }
         TurnEnd::Waiting
     }
@@ -178,13 +178,14 @@ impl CoordinatorTurn<'_> {
             description: item.text.clone(),
             input,
             artifacts: Vec::new(),
+            wait: true,
         })
     }
 
     /// A later turn: peers have answered, or the user has.
     async fn go_on(&mut self) -> TurnEnd {
         let mut answered = BTreeMap::new();
-        for reply in &self.request.prompt.answers {
+        for reply in self.request.prompt.new_answers() {
             if let Some(alias) = reply.id.strip_prefix(QUESTION) {
                 answered.insert(alias.to_owned(), reply.text.clone());
             }
@@ -207,7 +208,8 @@ impl CoordinatorTurn<'_> {
         for (alias, text) in self.record.questions.clone() {
             let auth = self.record.task_statuses.get(&alias).is_some_and(|status| status == "auth-required");
             let id = format!("{QUESTION}{alias}");
-            drop(self.report.send(Progress::Question { id, text, auth }).await);
+            let question = if auth { Question::credential(id, text) } else { Question::text(id, text) };
+            self.report.send(Progress::Question(question)).await;
         }
         TurnEnd::Waiting
     }
@@ -233,7 +235,7 @@ impl CoordinatorTurn<'_> {
     async fn show(&mut self, name: &str, mut data: Value) {
         self.coordinator.keyring.mask(&mut data);
         let artifact = so_far::artifact(name, data);
-        drop(self.report.send(Progress::Artifact { artifact, append: false, last_chunk: true }).await);
+        self.report.send(Progress::Artifact { artifact, append: false, last_chunk: true }).await;
     }
 
     fn notes(&self) -> Option<ConversationRemoteTasks> {
@@ -243,7 +245,7 @@ impl CoordinatorTurn<'_> {
 }
 
 impl Brain for Coordinator {
-    fn think(&self, request: TurnRequest, report: mpsc::Sender<Progress>) -> TurnFuture {
+    fn think(&self, request: TurnRequest, report: TurnHandle) -> TurnFuture {
         let this = self.clone();
         Box::pin(async move { Ok(this.turn(request, report).await) })
     }

@@ -1,11 +1,10 @@
 //! A brain that returns its input, to try out a mesh.
 
-use super::{Brain, CompletedTurn, TurnFuture, TurnRequest, report_all};
+use super::{Brain, CompletedTurn, TurnFuture, TurnHandle, TurnRequest, report_all};
 use protocol::{
     artifact::{Artifact, Part, PartContent},
     patterns::turn::{Progress, Prompt, TurnEnd, TurnSubject},
 };
-use tokio::sync::mpsc;
 
 /// Returns the description or question, and the input of a task, as an artifact.
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,8 +27,8 @@ impl EchoBrain {
 }
 
 impl Brain for EchoBrain {
-    fn think(&self, request: TurnRequest, report: mpsc::Sender<Progress>) -> TurnFuture {
-        Box::pin(async move { report_all(Self::echo(&request.prompt), report).await })
+    fn think(&self, request: TurnRequest, turn: TurnHandle) -> TurnFuture {
+        Box::pin(async move { report_all(Self::echo(&request.prompt), turn).await })
     }
 
     fn answer_at_once(&self, prompt: &Prompt) -> Option<CompletedTurn> {

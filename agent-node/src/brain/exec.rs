@@ -6,16 +6,15 @@ pub mod private_dir;
 mod process;
 mod stdio;
 
-use super::{Brain, BrainError, TurnFuture, TurnRequest, json_lines::BrainLine};
+use super::{Brain, BrainError, TurnFuture, TurnHandle, TurnRequest, json_lines::BrainLine};
 use access::BrainAccessCell;
 use os_user::OsUser;
 use process::BrainProcess;
-use protocol::patterns::turn::{Progress, TurnEnd, TurnSubject};
+use protocol::patterns::turn::TurnEnd;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
-use stdio::{StderrTail, StdoutParser};
+use stdio::{StderrLines, StderrTail, StdoutParser};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    sync::mpsc,
     time::Instant,
 };
 
@@ -75,9 +74,9 @@ impl ExecBrain {
 }
 
 impl Brain for ExecBrain {
-    fn think(&self, request: TurnRequest, report: mpsc::Sender<Progress>) -> TurnFuture {
+    fn think(&self, request: TurnRequest, turn: TurnHandle) -> TurnFuture {
         let exec = self.clone();
-        Box::pin(async move { exec.run(&request, &report).await })
+        Box::pin(async move { exec.run(&request, &turn).await })
     }
 
     fn name(&self) -> &'static str {
@@ -86,11 +85,7 @@ impl Brain for ExecBrain {
 }
 
 impl ExecBrain {
-    async fn run(
-        &self,
-        request: &TurnRequest,
-        report: &mpsc::Sender<Progress>,
-    ) -> Result<TurnEnd, BrainError> {
+    async fn run(&self, request: &TurnRequest, report: &TurnHandle) -> Result<TurnEnd, BrainError> {
         let not_serializable =
             |error: serde_json::Error| BrainError::NotStarted { what: error.to_string(), source: None };
         let mut question = serde_json::to_vec(request).map_err(not_serializable)?;
@@ -99,10 +94,11 @@ impl ExecBrain {
         let mut child = BrainProcess::start(self, request)?;
         let (mut stdin, mut stdout, mut stderr) = (child.stdin(), child.stdout(), child.stderr());
         let mut output = StdoutParser::new(self.max_line_bytes, self.max_output_bytes);
-        let mut stderr_tail = StderrTail::default();
-        let is_task = matches!(request.prompt.about, TurnSubject::Task { .. });
-        let mut state =
-            ExecTurnState { has_artifact: !request.prompt.produced.is_empty(), ..ExecTurnState::default() };
+        let (mut stderr_tail, mut stderr_lines) = (StderrTail::default(), StderrLines::default());
+        let log = |said: String| {
+            tracing::info!(target: "brain", agent = %request.agent, turn = request.key, said, "the brain writes to its standard error");
+        };
+        let mut state = ExecTurnState::default();
         let (mut chunk, mut error_chunk) = (vec![0; 16 * 1024], vec![0; 2 * 1024]);
         let mut written = 0;
         let mut status = None;
@@ -129,8 +125,14 @@ impl ExecBrain {
                 }
                 read = async { stderr.as_mut()?.read(&mut error_chunk).await.ok() }, if stderr.is_some() => {
                     match read {
-                        None | Some(0) => stderr = None,
-                        Some(n) => stderr_tail.push(&error_chunk[..n]),
+                        None | Some(0) => {
+                            stderr = None;
+                            stderr_lines.complete().into_iter().for_each(log);
+                        }
+                        Some(n) => {
+                            stderr_tail.push(&error_chunk[..n]);
+                            stderr_lines.push(&error_chunk[..n]).into_iter().for_each(log);
+                        }
                     }
                 }
                 ended = child.wait(), if status.is_none() => status = Some(ended),
@@ -147,8 +149,6 @@ impl ExecBrain {
             return Err(BrainError::Died { how, stderr: stderr_tail.text() });
         }
         match state.end {
-            // The pattern fails a task without a result; the hint at unknown members is known only here.
-            Some(end) if is_task && !state.has_artifact && !state.is_waiting => Ok(output.with_hint(end)),
             Some(end) => Ok(end),
             None if state.is_waiting => Ok(TurnEnd::Waiting),
             None => Err(BrainError::NoResult { stderr: stderr_tail.text() }),
@@ -162,17 +162,10 @@ struct ExecTurnState {
     end: Option<TurnEnd>,
     /// Whether a report expects an answer.
     is_waiting: bool,
-    /// Whether this turn or an earlier one has produced an artifact.
-    has_artifact: bool,
 }
 
 impl ExecTurnState {
-    async fn apply(
-        &mut self,
-        number: u64,
-        line: BrainLine,
-        report: &mpsc::Sender<Progress>,
-    ) -> Result<(), BrainError> {
+    async fn apply(&mut self, number: u64, line: BrainLine, report: &TurnHandle) -> Result<(), BrainError> {
         if self.end.is_some() {
             let problem = "comes after the end of the turn".to_owned();
             return Err(BrainError::InvalidLine { line: number, problem });
@@ -181,9 +174,8 @@ impl ExecTurnState {
             BrainLine::End(end) => self.end = Some(end),
             BrainLine::Progress(progress) => {
                 self.is_waiting |= super::json_lines::expects_answer(&progress);
-                self.has_artifact |= matches!(progress, Progress::Artifact { .. });
                 // The end of the turn counts even if the receiver is closed.
-                let _ = report.send(progress).await;
+                report.send(progress).await;
             }
         }
         Ok(())

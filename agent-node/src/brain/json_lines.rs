@@ -1,18 +1,13 @@
-//! The output of a brain as JSON lines: reports ([`Progress`]), then one end: `{"type":"done"}`, `message`, `failed` or
-//! `rejected`.
+//! The output of a brain as JSON lines: reports ([`Progress`]), then one end.
 
+mod output_line;
+
+use output_line::OutputLine;
 use protocol::{
-    a2a::json::base64_of_any_kind,
-    artifact::{Artifact, Part, PartContent},
     json::{MAX_DEPTH, parse as parse_json},
-    patterns::{
-        open_task,
-        turn::{Progress, TurnEnd},
-    },
-    signal::SignalType,
+    patterns::turn::{Progress, TurnEnd},
 };
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// One line of a brain's output.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +22,7 @@ pub enum BrainLine {
 const MAX_LINE_DEPTH: usize = MAX_DEPTH - 4;
 
 impl BrainLine {
-    /// The line as JSON; `None` for [`TurnEnd::Waiting`], which has no line.
+    /// The line as JSON; `None` if it can't be written.
     pub fn to_json(&self) -> Option<String> {
         let value = match self {
             Self::Progress(progress) => serde_json::to_value(progress).ok()?,
@@ -38,88 +33,33 @@ impl BrainLine {
             Self::End(TurnEnd::Failed { reason }) => json!({ "type": "failed", "reason": reason }),
             Self::End(TurnEnd::Rejected { reason }) => json!({ "type": "rejected", "reason": reason }),
             Self::End(TurnEnd::Message { text }) => json!({ "type": "message", "text": text }),
-            Self::End(TurnEnd::Waiting) => return None,
+            Self::End(TurnEnd::Pause { after_ms, reason }) => {
+                json!({ "type": "pause", "afterMs": after_ms, "reason": reason })
+            }
+            Self::End(TurnEnd::Waiting) => json!({ "type": "wait" }),
         };
         Some(value.to_string())
     }
 }
 
-const TYPES: &str = "status, artifact, signal, help, delegate, question, done, message, failed, rejected";
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", tag = "type")]
-enum EndLine {
-    Done {
-        #[serde(default)]
-        message: Option<String>,
-    },
-    Message {
-        text: String,
-    },
-    Failed {
-        reason: String,
-    },
-    Rejected {
-        reason: String,
-    },
-}
-
-/// The short form of an artifact with one part.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct ShortArtifact {
-    #[serde(rename = "type")]
-    _type: Value,
-    name: String,
-    #[serde(default)]
-    artifact_id: Option<String>,
-    #[serde(default)]
-    description: Option<String>,
-    #[serde(default)]
-    media_type: Option<String>,
-    #[serde(default)]
-    text: Option<String>,
-    #[serde(default)]
-    data: Option<Value>,
-    #[serde(default)]
-    raw: Option<String>,
-    #[serde(default)]
-    url: Option<String>,
-    #[serde(default)]
-    filename: Option<String>,
-    #[serde(default)]
-    append: bool,
-    #[serde(default)]
-    last_chunk: bool,
-}
-
-impl ShortArtifact {
-    fn into_progress(self) -> Result<Progress, String> {
-        let contents = [
-            self.text.map(PartContent::Text),
-            self.data.map(PartContent::Data),
-            self.raw.map(PartContent::Raw),
-            self.url.map(PartContent::Url),
-        ];
-        let mut contents = contents.into_iter().flatten();
-        let (Some(content), None) = (contents.next(), contents.next()) else {
-            return Err(
-                "an artifact needs exactly one of text, data, raw, url; or the full form in \"artifact\""
-                    .into(),
-            );
-        };
-        let part = Part { media_type: self.media_type, filename: self.filename, ..Part::new(content) };
-        let artifact = Artifact {
-            artifact_id: self.artifact_id.unwrap_or_else(|| self.name.clone()),
-            name: Some(self.name),
-            description: self.description,
-            parts: vec![part],
-            metadata: Map::new(),
-            extensions: Vec::new(),
-        };
-        Ok(Progress::Artifact { artifact, append: self.append, last_chunk: self.last_chunk })
-    }
-}
+/// The types of lines.
+const TYPES: [&str; 15] = [
+    "status",
+    "artifact",
+    "signal",
+    "help",
+    "delegate",
+    "question",
+    "checkpoint",
+    "usage",
+    "log",
+    "done",
+    "message",
+    "failed",
+    "rejected",
+    "wait",
+    "pause",
+];
 
 /// Parses a line. The error says what is wrong with it.
 pub fn parse(line: &[u8]) -> Result<BrainLine, String> {
@@ -131,75 +71,24 @@ pub fn parse(line: &[u8]) -> Result<BrainLine, String> {
 /// Converts the JSON of a line. The error says what is wrong with it.
 pub fn from_value(value: Value) -> Result<BrainLine, String> {
     let kind = value.get("type").and_then(Value::as_str).map(str::to_owned);
-    let kind = kind.ok_or_else(|| format!("is no object with a \"type\" ({TYPES})"))?;
-    let wrong = |error: serde_json::Error| format!("{kind:?}: {error}");
-    match kind.as_str() {
-        "done" | "message" | "failed" | "rejected" => {
-            Ok(BrainLine::End(match serde_json::from_value(value).map_err(wrong)? {
-                EndLine::Done { message } => TurnEnd::Done { message },
-                EndLine::Message { text } => TurnEnd::Message { text },
-                EndLine::Failed { reason } => TurnEnd::Failed { reason },
-                EndLine::Rejected { reason } => TurnEnd::Rejected { reason },
-            }))
-        }
-        "artifact" if value.get("artifact").is_none() => {
-            let short: ShortArtifact = serde_json::from_value(value).map_err(wrong)?;
-            short.into_progress().and_then(validate).map(BrainLine::Progress)
-        }
-        "status" | "artifact" | "signal" | "help" | "delegate" | "question" => {
-            validate(serde_json::from_value(value).map_err(wrong)?).map(BrainLine::Progress)
-        }
-        _ => Err(format!("unknown type {:?}; known are {TYPES}", beginning(kind.as_bytes()))),
+    let kind = kind.ok_or_else(|| format!("is no object with a \"type\" ({})", TYPES.join(", ")))?;
+    if !TYPES.contains(&kind.as_str()) {
+        return Err(format!("unknown type {:?}; known are {}", beginning(kind.as_bytes()), TYPES.join(", ")));
     }
+    let line: OutputLine = serde_json::from_value(value).map_err(|error| format!("{kind:?}: {error}"))?;
+    BrainLine::try_from(line).map_err(|error| format!("{kind:?}: {error}"))
 }
 
-/// The unknown members of `line`, a `done` without a message: one of them may be meant as the message.
-pub fn unknown_members(line: &[u8]) -> Vec<String> {
-    let members: Map<String, Value> = serde_json::from_slice(line).unwrap_or_default();
-    let unknown = members.keys().filter(|name| !["type", "message"].contains(&name.as_str()));
-    unknown.take(MAX_NAMED).map(|name| beginning(name.as_bytes())).collect()
-}
-
-/// The most unknown members that are named.
-const MAX_NAMED: usize = 3;
-
-/// Refuses signals that only the mesh may publish, offers that nobody can do, and raw parts that are no base64.
-fn validate(progress: Progress) -> Result<Progress, String> {
-    match &progress {
-        Progress::Signal { signal, .. } if signal.is_registrys() => {
-            Err(format!("\"signal\": only the registry publishes {signal}"))
-        }
-        Progress::Signal { signal, .. } if signal.is_lifecycle() => {
-            Err(format!("\"signal\": only the mesh publishes {signal}, as it happens"))
-        }
-        Progress::Signal { signal, subject, refs, .. }
-            if *signal == SignalType::task_available()
-                && open_task::description(refs, subject.as_deref()).is_none() =>
-        {
-            Err("\"subject\": an offer says what is to be done, here or in refs.description".to_owned())
-        }
-        Progress::Artifact { artifact, .. } => {
-            for part in &artifact.parts {
-                if let PartContent::Raw(text) = &part.content {
-                    base64_of_any_kind(text.clone()).map_err(|invalid| format!("\"raw\": {invalid}"))?;
-                }
-            }
-            Ok(progress)
-        }
-        Progress::Signal { .. }
-        | Progress::Status { .. }
-        | Progress::Help { .. }
-        | Progress::Delegate { .. }
-        | Progress::Question { .. } => Ok(progress),
-    }
+/// The JSON Schema of a line of output (`mesh validate --brain-schema`, `deploy/config/brain.schema.json`).
+pub fn schema() -> Value {
+    let mut schema = crate::config::schema_of::<OutputLine>();
+    schema["title"] = json!("Agent Mesh: a line of a brain's output");
+    schema
 }
 
 /// Whether a report expects an answer in a later turn.
 pub fn expects_answer(progress: &Progress) -> bool {
-    match progress {
-        Progress::Help { .. } | Progress::Delegate { .. } | Progress::Question { .. } => true,
-        Progress::Status { .. } | Progress::Artifact { .. } | Progress::Signal { .. } => false,
-    }
+    progress.waits().is_some()
 }
 
 fn beginning(line: &[u8]) -> String {
@@ -210,6 +99,7 @@ fn beginning(line: &[u8]) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use protocol::artifact::Artifact;
 
     fn parsed(line: &str) -> Result<BrainLine, String> {
         parse(line.as_bytes())
@@ -237,6 +127,18 @@ mod tests {
             (r#"{"type":"failed"}"#, "missing field `reason`"),
             (r#"{"type":"artifact","name":"x"}"#, "exactly one of text"),
             (r#"{"type":"artifact","name":"x","text":"a","txet":"b"}"#, "unknown field `txet`"),
+            (
+                r#"{"type":"status","message":"x","mesage":"y"}"#,
+                "\"status\": unknown field `mesage`, expected `message`",
+            ),
+            (r#"{"type":"done","summary":"x"}"#, "\"done\": unknown field `summary`, expected `message`"),
+            (
+                r#"{"type":"question","id":"q","text":"?","auth":true}"#,
+                "unknown field `auth`, expected one of `id`, `kind`",
+            ),
+            (r#"{"type":"question","id":"q","text":"?","kind":"choice"}"#, "a choice needs \"options\""),
+            (r#"{"type":"help","id":"h","question":"?"}"#, "exactly one of \"capability\" and \"to\""),
+            (r#"{"type":"wait","for":"h"}"#, "unknown field `for`"),
             (r#"{"type":"artifact","name":"x","raw":"no base64!"}"#, "\"raw\": "),
             (r#"{"type":"signal","signal":"agent.left"}"#, "only the registry publishes agent.left"),
             (
@@ -261,12 +163,46 @@ mod tests {
             r#"{"type":"signal","signal":"help.needed"}"#,
             r#"{"type":"help","id":"h1","capability":"code-review","question":"ok?","artifacts":["a"]}"#,
             r#"{"type":"delegate","id":"d1","to":"capability:plan","description":"plan it","input":{"a":1}}"#,
+            r#"{"type":"help","id":"h2","to":"reviewer-01","question":"ok?","wait":false}"#,
             r#"{"type":"question","id":"q1","text":"which one?"}"#,
+            r#"{"type":"question","id":"q2","kind":"choice","text":"which?","options":["a","b"],"expiresAt":"2027-01-01T00:00:00Z","onTimeout":{"answer":"a"},"wait":false}"#,
+            r#"{"type":"checkpoint","data":[1,{"a":null}],"replace":true}"#,
+            r#"{"type":"usage","model":"m","inputTokens":1,"outputTokens":2,"cost":0.5}"#,
+            r#"{"type":"log","message":"hm"}"#,
+            r#"{"type":"wait"}"#,
+            r#"{"type":"pause","afterMs":5,"reason":"429"}"#,
         ] {
-            let Ok(BrainLine::Progress(progress)) = parsed(line) else { panic!("{line}") };
-            let again = serde_json::to_vec(&progress).unwrap();
-            assert_eq!(parse(&again), Ok(BrainLine::Progress(progress)));
+            let read = parsed(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+            let again = read.to_json().unwrap();
+            assert_eq!(parsed(&again), Ok(read));
         }
+    }
+
+    #[test]
+    fn the_committed_schema_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/config/brain.schema.json");
+        let committed = std::fs::read_to_string(path).unwrap_or_default();
+        let current = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
+        assert!(committed == current, "run: mesh validate --brain-schema > deploy/config/brain.schema.json");
+    }
+
+    #[test]
+    fn the_docs_have_a_valid_example_of_every_line_of_the_schema() {
+        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/agents.md");
+        let docs = std::fs::read_to_string(docs).unwrap();
+        let examples = docs.split('`').filter(|text| text.starts_with("{\"type\":"));
+        let mut shown = std::collections::BTreeSet::new();
+        for example in examples {
+            parsed(example).unwrap_or_else(|error| panic!("docs/agents.md: {example}: {error}"));
+            let line: Value = serde_json::from_str(example).unwrap();
+            shown.insert(line["type"].as_str().unwrap_or_default().to_owned());
+        }
+        let schema = schema();
+        let lines = schema["oneOf"].as_array().unwrap();
+        let types = lines.iter().map(|line| line["properties"]["type"]["const"].as_str().unwrap_or_default());
+        let types: std::collections::BTreeSet<_> = types.map(str::to_owned).collect();
+        assert_eq!(types, TYPES.map(str::to_owned).into());
+        assert_eq!(shown, types, "docs/agents.md has no example of some line");
     }
 
     proptest! {

@@ -17,13 +17,12 @@
 //! A2A client's newest message.
 
 use super::{
-    Brain, BrainError, CompletedTurn, TurnFuture, TurnRequest,
+    Brain, BrainError, CompletedTurn, TurnFuture, TurnHandle, TurnRequest,
     json_lines::{self, BrainLine},
 };
 use protocol::patterns::turn::{Progress, Prompt, TurnEnd, TurnSubject};
 use serde::Deserialize;
 use std::{path::Path, sync::Arc, time::Duration};
-use tokio::sync::mpsc;
 
 /// Runs the entry of a script that matches the turn.
 #[derive(Debug, Clone)]
@@ -47,6 +46,11 @@ enum ScriptedEnd {
     Failed(String),
     Rejected(String),
     Message(String),
+    #[serde(rename_all = "camelCase")]
+    Pause {
+        after_ms: u64,
+        reason: String,
+    },
     Hang,
     Crash,
     Waiting,
@@ -58,6 +62,7 @@ struct ScriptCondition {
     capability: Option<String>,
     contains: Option<String>,
     turn: Option<u32>,
+    checkpoints: Option<usize>,
     message_id: Option<String>,
 }
 
@@ -103,6 +108,9 @@ impl ScriptEntryConfig {
                 BrainLine::End(TurnEnd::Rejected { reason }) => ends.push(ScriptedEnd::Rejected(reason)),
                 BrainLine::End(TurnEnd::Message { text }) => ends.push(ScriptedEnd::Message(text)),
                 BrainLine::End(TurnEnd::Waiting) => ends.push(ScriptedEnd::Waiting),
+                BrainLine::End(TurnEnd::Pause { after_ms, reason }) => {
+                    ends.push(ScriptedEnd::Pause { after_ms, reason });
+                }
             }
         }
         if ends.len() > 1 {
@@ -127,6 +135,9 @@ impl ScriptedEnd {
             Self::Rejected(reason) => Ok(TurnEnd::Rejected { reason: reason.clone() }),
             Self::Message(text) => Ok(TurnEnd::Message { text: text.clone() }),
             Self::Waiting => Ok(TurnEnd::Waiting),
+            Self::Pause { after_ms, reason } => {
+                Ok(TurnEnd::Pause { after_ms: *after_ms, reason: reason.clone() })
+            }
             Self::Crash => Err(BrainError::Died { how: "the script says so".into(), stderr: String::new() }),
             Self::Hang => return None,
         })
@@ -151,8 +162,9 @@ impl ScriptCondition {
             TurnSubject::Help { question, capability, .. } => (question.as_str(), capability),
             TurnSubject::Signal(posted) => (posted.signal.kind.as_str(), &posted.signal.capability),
         };
-        let message = prompt.message.as_ref().map(|message| message.message_id.as_str());
+        let message = prompt.messages.last().map(|message| message.message_id.as_str());
         self.turn.is_none_or(|turn| turn == prompt.turn)
+            && self.checkpoints.is_none_or(|count| count == prompt.checkpoints.len())
             && self
                 .message_id
                 .as_ref()
@@ -191,13 +203,20 @@ impl ScriptedBrain {
 }
 
 impl Brain for ScriptedBrain {
-    fn think(&self, request: TurnRequest, report: mpsc::Sender<Progress>) -> TurnFuture {
+    fn think(&self, request: TurnRequest, turn: TurnHandle) -> TurnFuture {
         let brain = self.clone();
         Box::pin(async move {
             let Some(entry) = brain.entry(&request.prompt) else { return no_matching_entry() };
             for progress in &entry.say {
                 pause(entry.delay).await;
-                let _ = report.send(progress.clone()).await;
+                match progress {
+                    Progress::Checkpoint(checkpoint) => {
+                        if turn.checkpoint(checkpoint.clone()).await.is_err() {
+                            return std::future::pending().await;
+                        }
+                    }
+                    progress => turn.send(progress.clone()).await,
+                }
             }
             pause(entry.hold).await;
             match entry.end.result() {
@@ -208,9 +227,14 @@ impl Brain for ScriptedBrain {
     }
 
     fn answer_at_once(&self, prompt: &Prompt) -> Option<CompletedTurn> {
+        // Checkpoints are known only when the turn is run.
+        if self.turns.iter().any(|entry| entry.when.checkpoints.is_some()) {
+            return None;
+        }
         let Some(entry) = self.entry(prompt) else { return Some((Vec::new(), no_matching_entry())) };
         let pauses = !entry.hold.is_zero() || !entry.say.is_empty() && !entry.delay.is_zero();
-        let end = entry.end.result().filter(|_| !pauses)?;
+        let logs = entry.say.iter().any(|report| matches!(report, Progress::Log { .. }));
+        let end = entry.end.result().filter(|_| !pauses && !logs)?;
         Some((entry.say.clone(), end))
     }
 

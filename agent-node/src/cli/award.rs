@@ -208,7 +208,7 @@ round 1, called 2026-02-24T10:30:00.000Z, bids awaited for 5000 ms
 #  CANDIDATE   FATE          SCORE  MATCH  RECORD  ETA   COST  LOAD  BID                                   WHY
 1  Builder-02  completed     0.61   0.90   0.50    1.00  0.50  1.00  cost 0.02, eta 2m, match 0.9, load 0
 2  Builder-01  outbid        0.55   0.90   0.50    1.00  0.50  1.00  cost 0, eta 5m, match 0.9, load 0
--  Writer-01   not-eligible  -      -      -       -     -     -     -                                     it can't implement-api\u{fffd}[2J
+-  Writer-01   not-eligible  -      -      -       -     -     -     -                                     it can't implement-api\\u001b[2J
 and 3 more that were not asked
 
 without effect:

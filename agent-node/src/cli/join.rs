@@ -120,6 +120,7 @@ fn team(
     let cost = Cost::new(join.cost).ok_or_else(|| fault(format!("--cost: {} is no cost", join.cost)))?;
     let bounds = RemoteTaskLimits::default();
     let agent = AgentDefinition {
+        bounds: Default::default(),
         id,
         description,
         skills: Vec::new(),

@@ -1,10 +1,29 @@
-//! Output: tables, JSON, and colours on a terminal. Control characters of foreign texts are replaced.
+//! Output: tables, JSON, and colours on a terminal. Everything passes [`print`], which escapes control characters.
 
 use super::exit::CliError;
+use crate::terminal::escaped;
 use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
 use protocol::task::TaskState;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
+
+/// Ends a colour.
+const RESET: &str = "\x1b[0m";
+/// The sequences that this module and its tables write.
+const SEQUENCES: [&str; 12] = [
+    "\x1b[31m",
+    "\x1b[32m",
+    "\x1b[33m",
+    "\x1b[36m",
+    "\x1b[90m",
+    RESET,
+    "\x1b[38;5;1m",
+    "\x1b[38;5;2m",
+    "\x1b[38;5;3m",
+    "\x1b[38;5;6m",
+    "\x1b[38;5;8m",
+    "\x1b[39m",
+];
 
 /// The narrowest terminal to which tables are fitted, in columns.
 const MIN_FIT_WIDTH: u16 = 40;
@@ -29,7 +48,7 @@ fn has_colours() -> bool {
 
 /// `text` in `colour`, if standard output shows colours.
 pub(super) fn paint(text: &str, colour: Colour) -> String {
-    if has_colours() { format!("\x1b[{}m{text}\x1b[0m", colour as u8) } else { text.to_owned() }
+    if has_colours() { format!("\x1b[{}m{}{RESET}", colour as u8, escaped(text)) } else { text.to_owned() }
 }
 
 /// A table's cell with `text` in `colour`, if standard output shows colours.
@@ -41,7 +60,7 @@ pub(super) fn cell(text: &str, colour: Colour) -> Cell {
         Colour::Cyan => Color::DarkCyan,
         Colour::Grey => Color::DarkGrey,
     };
-    if has_colours() { Cell::new(text).fg(colour) } else { Cell::new(text) }
+    if has_colours() { Cell::new(escaped(text)).fg(colour) } else { Cell::new(text) }
 }
 
 /// The colour of a task's state.
@@ -55,28 +74,41 @@ pub(super) fn colour_of(state: TaskState) -> Colour {
     }
 }
 
-/// `text` on one line, with control characters replaced.
+/// `text` on one line, with control characters escaped.
 pub(super) fn plain(text: &str) -> String {
     let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    lines.join(" ").chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    escaped(&lines.join(" ")).replace('\t', " ")
+}
+
+/// Writes `text` to standard output, escaped but for the colours of this module.
+fn print(out: &mut impl Write, text: &str) -> std::io::Result<()> {
+    if !has_colours() {
+        return out.write_all(escaped(text).as_bytes());
+    }
+    let mut pieces = text.split('\u{1b}');
+    out.write_all(escaped(pieces.next().unwrap_or_default()).as_bytes())?;
+    for piece in pieces {
+        match SEQUENCES.iter().find_map(|sequence| Some((sequence, piece.strip_prefix(&sequence[1..])?))) {
+            Some((sequence, text)) => write!(out, "{sequence}{}", escaped(text))?,
+            None => write!(out, "{}{}", escaped("\u{1b}"), escaped(piece))?,
+        }
+    }
+    Ok(())
 }
 
 /// Prints one line to standard output.
 pub(super) fn line(text: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{text}")?;
+    print(&mut out, text)?;
+    writeln!(out)?;
     Ok(out.flush()?)
 }
 
-/// Writes bytes to standard output unchanged; on a terminal, control characters are replaced.
+/// Writes bytes to standard output unchanged; on a terminal, control characters are escaped.
 pub(super) fn bytes(content: &[u8]) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     if out.is_terminal() {
-        let text: String = String::from_utf8_lossy(content)
-            .chars()
-            .map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c })
-            .collect();
-        out.write_all(text.as_bytes())?;
+        out.write_all(escaped(&String::from_utf8_lossy(content)).as_bytes())?;
     } else {
         out.write_all(content)?;
     }

@@ -13,7 +13,11 @@ pub(super) const SERVERS: [&str; 5] = ["up", "node", "join", "registry", "blackb
 /// Variables of the environment and of standards: name, default, effect.
 pub(super) const STANDARD: [(&str, &str, &str); 32] = [
     ("HOME", "", "where `~/.mesh` lies"),
-    ("RUST_LOG", "warn", "which logs a process shows, if `--log` does not say"),
+    (
+        "RUST_LOG",
+        "warn,brain=info",
+        "which logs a process shows, if `--log` does not say; `brain` is what brains log and write to standard error",
+    ),
     ("NO_COLOR", "", "no colours, if it is set to anything"),
     (
         "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -71,7 +75,7 @@ pub(super) const STANDARD: [(&str, &str, &str); 32] = [
 ];
 
 /// Variables of the compose files, from the shell or from `deploy/.env`: name, default, effect.
-pub(super) const COMPOSE: [(&str, &str, &str); 11] = [
+pub(super) const COMPOSE: [(&str, &str, &str); 13] = [
     ("COMPOSE_PROJECT_NAME", "agent-mesh", "what containers, volumes and networks are called after"),
     ("COMPOSE_PROFILES", "jaeger", "the tracing backend that starts with the mesh; empty for none"),
     ("MESH_IMAGE", "agent-mesh:0.1.0", "the image that every process runs, and what a build is called"),
@@ -91,6 +95,8 @@ pub(super) const COMPOSE: [(&str, &str, &str); 11] = [
         "mesh",
         "`mesh` compiles in the public Rust image, `ready` takes the binary that is there",
     ),
+    ("MESH_MEMORY", "1g", "how much memory a container of the mesh may use"),
+    ("MESH_PIDS", "512", "how many processes and threads a container of the mesh may have"),
     ("MESH_LOOPBACK", "0.0.1", "the address of this machine's loopback to publish at, without its `127.`"),
     (
         "MESH_RESOURCE_ATTRIBUTES",

@@ -5,7 +5,10 @@ use super::{
     exit::{CliError, Exit},
     output, settings_reference,
 };
-use crate::config::{self, Team, TimingPreset};
+use crate::{
+    brain::json_lines,
+    config::{self, Team, TimingPreset},
+};
 use clap::Args;
 use protocol::words::counted;
 use serde_json::json;
@@ -14,19 +17,25 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(super) struct ValidateArgs {
     /// The files, checked as one team.
-    #[arg(required_unless_present_any = ["schema", "settings"])]
+    #[arg(required_unless_present_any = ["schema", "brain_schema", "settings"])]
     files: Vec<PathBuf>,
     /// Print the JSON Schema of such files.
     #[arg(long, conflicts_with = "files")]
     schema: bool,
-    /// Print every flag and variable of a process, with its default.
+    /// Print the JSON Schema of a line of a brain's output.
     #[arg(long, conflicts_with_all = ["files", "schema"])]
+    brain_schema: bool,
+    /// Print every flag and variable of a process, with its default.
+    #[arg(long, conflicts_with_all = ["files", "schema", "brain_schema"])]
     settings: bool,
 }
 
 pub(super) fn validate(common: &CommonArgs, validate: &ValidateArgs) -> Result<(), CliError> {
     if validate.schema {
         return output::json(&config::schema());
+    }
+    if validate.brain_schema {
+        return output::json(&json_lines::schema());
     }
     if validate.settings {
         return output::line(settings_reference::text().trim_end());

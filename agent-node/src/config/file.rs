@@ -1,11 +1,13 @@
 //! The types of the YAML. Their doc comments are the descriptions in the published JSON Schema.
 
 use super::text::YamlText;
+use crate::brain::AgentBounds;
 use protocol::{
     a2a::interaction::InteractionMode,
     card::Skill,
     ids::{AgentId, Capability},
     patterns::contract_net::Strategy,
+    usage::TaskBounds,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{
@@ -56,6 +58,9 @@ pub(super) struct AgentFile {
     /// What its bids are made of.
     #[serde(default)]
     pub(super) bid: BidFile,
+    /// How long its brain may think, and what its work on one task may use.
+    #[serde(default)]
+    pub(super) bounds: AgentBoundsFile,
     /// Signal types it reacts to, each exact or ending in `*`.
     #[serde(default)]
     pub(super) subscribe: Vec<String>,
@@ -299,6 +304,39 @@ pub(super) struct BidFile {
     pub(super) max_parallel: Option<u32>,
 }
 
+/// How long an agent's brain may think, and what its work on one task may use.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(super) struct AgentBoundsFile {
+    /// How long it may report nothing: milliseconds, or text like `2m`.
+    #[schemars(with = "Option<EtaForms>")]
+    pub(super) idle: Option<protocol::bid::Eta>,
+    /// How long a turn may take: milliseconds, or text like `20m`.
+    #[schemars(with = "Option<EtaForms>")]
+    pub(super) turn: Option<protocol::bid::Eta>,
+    /// Turns of one task.
+    #[schemars(range(min = 1))]
+    pub(super) turns: Option<u32>,
+    /// Tokens of models, in and out: a number, or text like `200k`.
+    #[schemars(with = "Option<EtaForms>")]
+    pub(super) tokens: Option<super::tokens::TokenCount>,
+    /// Cost, in the mesh's own unit.
+    #[schemars(with = "Option<f64>", range(min = 0))]
+    pub(super) cost: Option<protocol::bid::Cost>,
+}
+
+impl From<&AgentBoundsFile> for AgentBounds {
+    fn from(file: &AgentBoundsFile) -> Self {
+        let defaults = Self::default();
+        let AgentBoundsFile { idle, turn, turns, tokens, cost } = file;
+        Self {
+            idle: idle.map_or(defaults.idle, protocol::bid::Eta::duration),
+            turn: turn.map_or(defaults.turn, protocol::bid::Eta::duration),
+            task: TaskBounds { turns: *turns, tokens: tokens.map(|tokens| tokens.0), cost: *cost },
+        }
+    }
+}
+
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
@@ -353,8 +391,8 @@ macro_rules! numbers {
 numbers! {
     /// What a node takes, and for how long it waits; bytes, counts and milliseconds.
     LimitsFile {
-        max_body_bytes max_signal_bytes max_artifact_bytes max_depth max_hops max_open_conversations max_in_flight
-        max_outbox_per_peer max_rate_per_second max_failed_auth_per_second max_readers_per_principal keep_signals_ms keep_signal_bytes ack_ms head_ms body_ms max_wait_ms think_ms message_life_ms dedup_ms
+        max_body_bytes max_signal_bytes max_artifact_bytes max_artifact_bytes_per_principal max_depth max_hops max_open_conversations max_in_flight
+        max_outbox_per_peer max_rate_per_second max_failed_auth_per_second max_readers_per_principal keep_signals_ms keep_signal_bytes ack_ms head_ms body_ms max_wait_ms message_life_ms dedup_ms
         keep_tasks_ms keep_journals_ms keep_journal_bytes keep_artifacts_ms sweep_ms
     }
 }

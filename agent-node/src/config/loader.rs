@@ -13,7 +13,7 @@ use crate::{
     outbox::a2a::credentials::{SchemeCredentials, SecretString},
 };
 use blackboard::http_client::has_credentials;
-use protocol::{card::BidTerms, signal::SIGNAL_TYPES, signal::SignalType};
+use protocol::{bid::Eta, card::BidTerms, signal::SIGNAL_TYPES, signal::SignalType};
 use serde::de::DeserializeOwned;
 use std::{
     collections::BTreeMap,
@@ -192,8 +192,15 @@ impl TeamLoader {
         if let Some(other) = agent.port.and_then(|port| self.ports.insert(port, agent.agent.to_string())) {
             self.faults.push(location.fault("port", format!("is the port of {other} too")));
         }
-        if agent.port == Some(0) || agent.bid.max_parallel == Some(0) {
-            let key = if agent.port == Some(0) { "port" } else { "bid.maxParallel" };
+        let is_zero = |eta: Option<Eta>| eta.is_some_and(|eta| eta.duration().is_zero());
+        let positive = [
+            ("port", agent.port == Some(0)),
+            ("bid.maxParallel", agent.bid.max_parallel == Some(0)),
+            ("bounds.turns", agent.bounds.turns == Some(0)),
+            ("bounds.idle", is_zero(agent.bounds.idle)),
+            ("bounds.turn", is_zero(agent.bounds.turn)),
+        ];
+        for (key, _) in positive.into_iter().filter(|(_, is_zero)| *is_zero) {
             self.faults.push(location.fault(key, "must be at least 1"));
         }
         for (at, skill) in agent.skills.iter().enumerate() {
@@ -225,6 +232,7 @@ impl TeamLoader {
         let defaults = BidTerms::default();
         self.agents.push(AgentDefinition {
             id: agent.agent,
+            bounds: (&agent.bounds).into(),
             description: agent.description.0,
             skills: agent.skills.into_iter().map(Into::into).collect(),
             brain,

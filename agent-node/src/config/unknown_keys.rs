@@ -57,7 +57,14 @@ fn shapes(schema: &Value) -> Vec<&Value> {
     all
 }
 
+/// Keys of earlier versions, and what replaces each.
+const REPLACED: [(&str, &str); 1] =
+    [("thinkMs", "is replaced by the agent's own `bounds: { turn: 20m, idle: 2m }`")];
+
 fn suggestion<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> String {
+    if let Some((_, what)) = REPLACED.iter().find(|(replaced, _)| *replaced == key) {
+        return (*what).to_owned();
+    }
     let known: Vec<_> = known.collect();
     match words::nearest(key, known.iter().copied()) {
         Some(name) => format!("unknown key; did you mean `{name}`?"),

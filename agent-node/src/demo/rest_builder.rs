@@ -12,7 +12,7 @@ use super::{
 use crate::brain::{TurnRequest, json_lines::BrainLine};
 use protocol::{
     artifact::{Artifact, PartContent},
-    ids::Capability,
+    ids::{Address, Capability},
     patterns::turn::{Progress, RequestResult},
 };
 use render::ReviewFixes;
@@ -55,8 +55,8 @@ fn draft(request: &TurnRequest, plan: &ApiPlan) -> Vec<BrainLine> {
     if let Ok(capability) = Capability::parse("code-review") {
         let question = format!("What is wrong with this API ({plan})?");
         let artifacts = vec![MAIN.to_owned(), SERVER.to_owned()];
-        let id = REVIEW.to_owned();
-        lines.push(BrainLine::Progress(Progress::Help { id, capability, question, artifacts }));
+        let (id, to) = (REVIEW.to_owned(), Address::Capability(capability));
+        lines.push(BrainLine::Progress(Progress::Help { id, to, question, artifacts, wait: true }));
     }
     lines
 }

@@ -34,7 +34,9 @@ fn question_of(lines: &[BrainLine]) -> (&str, String, &str) {
         Some(BrainLine::Progress(Progress::Delegate { id, to, description, .. })) => {
             (id, to.to_string(), description)
         }
-        Some(BrainLine::Progress(Progress::Question { id, text, .. })) => (id, "owner".to_owned(), text),
+        Some(BrainLine::Progress(Progress::Question(Question { id, text, .. }))) => {
+            (id, "owner".to_owned(), text)
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -47,7 +49,7 @@ fn next_turn(request: &TurnRequest, id: &str, lines: &[BrainLine]) -> TurnReques
     let (ok, text) = (end.is_ok(), end.unwrap_or_else(|reason| reason));
     let artifacts = artifacts_of(lines);
     next.prompt.answers =
-        vec![RequestResult { id: id.into(), ok, from: None, text, artifacts, task_id: None }];
+        vec![RequestResult { id: id.into(), ok, text, artifacts, ..RequestResult::default() }];
     next
 }
 

@@ -6,7 +6,8 @@ use super::{
 };
 use crate::http::{
     a2a::{A2aCall, A2aResponse, CallHeaders, TaskEventStream},
-    edge::{CallCredentials, Edge, InFlightPermit, StreamPermit},
+    connections::ConnectionGuard,
+    edge::{CallCredentials, Edge, InFlightPermit, StreamPermit, single},
     node_state::NodeState,
     routes::messages::trace_from,
 };
@@ -15,7 +16,7 @@ use futures_util::{
     future::BoxFuture,
     stream::{self, BoxStream},
 };
-use http_body_util::{BodyDataStream, Full};
+use http_body_util::{BodyDataStream, BodyExt as _, Full};
 use hyper::{
     Request as HttpRequest, Response as HttpResponse, StatusCode,
     body::Incoming,
@@ -29,6 +30,7 @@ use protocol::{
         request::A2aOperation,
         version::{self, EXTENSIONS_PARAMETER, VERSION_PARAMETER},
     },
+    address_policy::OUTBOUND,
     ids::AgentId,
     principal::Principal,
     problem::{Problem, Reason},
@@ -70,8 +72,10 @@ fn is_draining() -> A2aError {
 pub(super) async fn answer(
     context: CallContext,
     from: IpAddr,
+    connection: Arc<ConnectionGuard>,
     request: HttpRequest<Incoming>,
 ) -> Result<HttpResponse<Body>, Infallible> {
+    let served = connection.connection().begin_request();
     let kind = request.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes()).unwrap_or_default();
     if request.method() != "POST" || !kind.starts_with(b"application/grpc") {
         let mut answer = HttpResponse::new(Body::empty());
@@ -79,9 +83,15 @@ pub(super) async fn answer(
         return Ok(answer);
     }
     let path = request.uri().path().to_owned();
-    let result = AssertUnwindSafe(admit(context, from, request)).catch_unwind().await;
+    let result = AssertUnwindSafe(admit(context, from, &connection, request)).catch_unwind().await;
     Ok(match result {
-        Ok(Ok(answer)) => answer,
+        Ok(Ok(answer)) => answer.map(|body| {
+            Body::new(body.map_frame(move |frame| {
+                // The request is served until its body is sent.
+                let _ = &served;
+                frame
+            }))
+        }),
         Ok(Err(error)) => status(&error).into_http(),
         Err(_) => {
             tracing::error!(path, "a call panicked");
@@ -94,6 +104,7 @@ pub(super) async fn answer(
 async fn admit(
     context: CallContext,
     from: IpAddr,
+    connection: &ConnectionGuard,
     request: HttpRequest<Incoming>,
 ) -> Result<HttpResponse<Body>, A2aError> {
     if *context.draining.borrow() {
@@ -101,16 +112,22 @@ async fn admit(
     }
     let (head, body) = request.into_parts();
     let text = |name: &str| text(&head.headers, name);
+    let credential = |name| single(name, head.headers.get_all(name).iter().map(|value| value.as_bytes()));
     let authority = head.uri.authority().map(|authority| authority.as_str());
     let credentials = CallCredentials {
         authority: authority.or_else(|| text(HOST.as_str())).unwrap_or_default(),
         has_origin: head.headers.contains_key(ORIGIN),
         is_signed: [SIGNATURE, SIGNATURE_INPUT].iter().any(|name| head.headers.contains_key(*name)),
-        key: text(API_KEY_HEADER),
-        authorization: text("authorization"),
+        is_outbound: head.headers.contains_key(OUTBOUND),
+        key: credential(API_KEY_HEADER),
+        authorization: credential("authorization"),
         from,
     };
     let admitted = context.edge.admit(&credentials, BodyDataStream::new(body)).await;
+    let admitted = admitted.and_then(|admitted| {
+        connection.note_caller(admitted.by != Principal::local_user())?;
+        Ok(admitted)
+    });
     let admitted = admitted.inspect_err(|problem| context.edge.count_refusal(problem))?;
     let name =
         head.uri.path().strip_prefix('/').and_then(|path| path.strip_prefix(SERVICE)?.strip_prefix('/'));

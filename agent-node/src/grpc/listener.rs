@@ -3,8 +3,12 @@
 //! hyper serves the connections instead of `tonic::transport::Server`, which has neither a time limit for a connection's
 //! first bytes nor an answer for a client that speaks HTTP/1. The node promises both.
 
-use super::call::{CallContext, answer, drains};
+use super::{
+    call::{CallContext, answer, drains},
+    frame_limit::FrameLimit,
+};
 use crate::http::{
+    connections::ConnectionGuard,
     edge::Edge,
     node_state::NodeState,
     server::{http2_required, set_socket_options},
@@ -25,7 +29,7 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     runtime::{Builder, Runtime},
-    sync::{Semaphore, watch},
+    sync::watch,
     time::timeout,
 };
 
@@ -85,8 +89,6 @@ impl Drop for GrpcServer {
 }
 
 async fn accept(listener: TcpListener, mut context: CallContext) {
-    let config = context.edge.config();
-    let permits = Arc::new(Semaphore::new(config.workers * config.max_connections));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -100,21 +102,25 @@ async fn accept(listener: TcpListener, mut context: CallContext) {
                 continue;
             }
         };
-        let Ok(permit) = permits.clone().try_acquire_owned() else {
-            tracing::warn!("the limit of connections is reached; a new one is closed");
+        let Some(admitted) = context.edge.connections().admit(peer.ip()) else {
+            tracing::debug!(%peer, "the limit of connections is reached; a new one is closed");
             continue;
         };
         let context = context.clone();
         tokio::spawn(async move {
-            if let Err(error) = serve(socket, peer, context).await {
+            if let Err(error) = serve(socket, peer, Arc::new(admitted), context).await {
                 tracing::debug!(%error, %peer, "a connection ended");
             }
-            drop(permit);
         });
     }
 }
 
-async fn serve(mut socket: TcpStream, peer: SocketAddr, context: CallContext) -> Result<(), hyper::Error> {
+async fn serve(
+    mut socket: TcpStream,
+    peer: SocketAddr,
+    admitted: Arc<ConnectionGuard>,
+    context: CallContext,
+) -> Result<(), hyper::Error> {
     set_socket_options(&socket, context.edge.config().tcp_user_timeout);
     let head = Duration::from_millis(context.edge.config().limits.head_ms);
     if !matches!(timeout(head, reads_preface(&mut socket)).await, Ok(Ok(true))) {
@@ -124,9 +130,10 @@ async fn serve(mut socket: TcpStream, peer: SocketAddr, context: CallContext) ->
     }
     let from: IpAddr = peer.ip();
     let mut draining = context.draining.clone();
+    let (idle, open) = (context.edge.config().keep_alive, admitted.connection().clone());
     let (rest, answers) = socket.into_split();
-    let io = TokioIo::new(tokio::io::join(PREFACE.chain(rest), answers));
-    let service = service_fn(move |request| answer(context.clone(), from, request));
+    let io = TokioIo::new(tokio::io::join(PREFACE.chain(FrameLimit::new(rest)), answers));
+    let service = service_fn(move |request| answer(context.clone(), from, admitted.clone(), request));
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_GRPC_CALLS as u32)
@@ -139,9 +146,14 @@ async fn serve(mut socket: TcpStream, peer: SocketAddr, context: CallContext) ->
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         ended = &mut connection => return ended,
+        () = open.evicted() => return Ok(()),
+        () = open.idle(idle) => connection.as_mut().graceful_shutdown(),
         () = drains(&mut draining) => connection.as_mut().graceful_shutdown(),
     }
-    connection.await
+    tokio::select! {
+        ended = connection => ended,
+        () = open.evicted() => Ok(()),
+    }
 }
 
 /// Writes the refusal and reads until the peer closes: closing with unread input would reset the connection and lose the

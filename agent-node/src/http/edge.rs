@@ -1,5 +1,5 @@
-//! The checks that every request passes before a handler runs (DESIGN §4, §8), cheapest first: origin, body type, size and
-//! speed, sender, rate, requests in flight.
+//! The checks that every request passes before a handler runs (DESIGN §4, §8), cheapest first: origin, body type, sender, size
+//! and speed of the body, signature, rate, requests in flight.
 //!
 //! A handler finds in the request's extensions: the [`Principal`], the whole body as [`Bytes`] (`web::ReqData<Bytes>` takes
 //! it without the copy that `web::Bytes` makes), and the body's [`Digest`] if the request was signed.
@@ -24,6 +24,7 @@ mod tests;
 pub(crate) use call_admission::CallCredentials;
 pub use callers::{Caller, Callers, Credential};
 pub use identity::Auth;
+pub(crate) use identity::single;
 pub use in_flight::release_permit;
 pub(crate) use in_flight::{InFlightPermit, take_permit};
 pub use local_callers::{LocalCaller, LocalCallers};
@@ -32,7 +33,7 @@ pub use stream_limit::StreamLimit;
 pub(crate) use stream_limit::StreamPermit;
 pub use tokens::IssuedTokens;
 
-use crate::http::server::connection::ConnectionState;
+use crate::http::{connections::Connections, server::connection::ConnectionState};
 use actix_web::{
     Error, HttpMessage,
     body::{BodySize, BoxBody, MessageBody as _},
@@ -66,8 +67,10 @@ pub struct Edge(Arc<EdgeState>);
 
 struct EdgeState {
     config: HttpServerConfig,
+    connections: Connections,
     in_flight: InFlightLimit,
-    buffered: body::BodyBudget,
+    buffered: Arc<body::BodyBudget>,
+    unproven: Arc<body::BodyBudget>,
     rates: rate_limit::RateLimiter<AgentId>,
     failed_auth: rate_limit::RateLimiter<IpAddr>,
 }
@@ -78,10 +81,20 @@ impl Edge {
         Self(Arc::new(EdgeState {
             in_flight: InFlightLimit::new(config.limits.max_in_flight),
             buffered: body::BodyBudget::new(config.max_buffered_bytes),
+            unproven: body::BodyBudget::per_address(
+                config.max_unproven_bytes,
+                config.max_unproven_bytes_per_address,
+            ),
             rates: rate_limit::RateLimiter::new(config.limits.max_rate_per_second),
+            connections: Connections::new(config.connections, config.auth.local_callers().clone()),
             failed_auth: rate_limit::RateLimiter::new(config.limits.max_failed_auth_per_second),
             config,
         }))
+    }
+
+    /// The open connections.
+    pub fn connections(&self) -> &Connections {
+        &self.0.connections
     }
 
     pub(crate) fn config(&self) -> &HttpServerConfig {
@@ -148,11 +161,27 @@ where
         let checks = async {
             origin::check(&request, &state.config.hosts)?;
             let rules = body::BodyRules::for_request(&request, &payload, &state.config)?;
-            let body = body::read(&mut payload, &rules, &state.buffered).await?;
-            let sender = identity::authenticate(&request, &body.bytes, &state.config.auth, &self.user);
-            let address = || request.peer_addr().map(|peer| peer.ip());
-            let sender = sender
-                .map_err(|problem| state.failed_auth.limit_failure(address(), problem, Instant::now()))?;
+            let address = request.peer_addr().map(|peer| peer.ip().to_canonical());
+            let limited = |problem| state.failed_auth.limit_failure(address, problem, Instant::now());
+            let auth = &state.config.auth;
+            // Only a signature covers the body. The body of a request that has proved nothing comes from a budget of its own.
+            let early = identity::authenticate_head(&request, auth, &self.user).map_err(limited)?;
+            let budget = match &early {
+                Some(sender) if sender.is_proven => &state.buffered,
+                Some(_) | None => &state.unproven,
+            };
+            let mut body = body::read(&mut payload, &rules, budget, address).await?;
+            let sender = match early {
+                Some(sender) => sender,
+                None => {
+                    let sender = identity::verify_signature(&request, &body.bytes, auth).map_err(limited)?;
+                    body.guard = body.guard.map(|guard| guard.move_to(&state.buffered)).transpose()?;
+                    sender
+                }
+            };
+            if let Some(guard) = &guard {
+                guard.note_caller(sender.principal != self.user)?;
+            }
             state.check_rate(&sender.principal, &self.user)?;
             let permit = state.in_flight.acquire()?;
             Ok((body, sender, permit))

@@ -2,12 +2,14 @@
 
 use super::{
     a2a::facade::AgentFacade,
+    connections::Connections,
     drain::DrainSignal,
     edge::{IssuedTokens, StreamLimit},
     server::ListenerAddress,
 };
 use crate::{
     agent::{AgentActor, AgentStatus},
+    artifacts::ArtifactQuota,
     clock::NodeClock,
     inbox::LocalAgents,
     node::services::ServiceLocator,
@@ -34,7 +36,7 @@ use std::{
     collections::BTreeMap,
     future::Future,
     pin::Pin,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, OnceLock, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -97,6 +99,10 @@ pub struct NodeState {
     pub local_services: LocalServices,
     /// Limits of requests.
     pub limits: Arc<Limits>,
+    /// The open connections.
+    pub connections: Connections,
+    /// How many bytes of artifacts each principal has.
+    pub artifact_quota: ArtifactQuota,
     /// The open streams of each principal.
     pub streams: Arc<StreamLimit>,
     /// The tokens that it accepts.
@@ -107,6 +113,8 @@ pub struct NodeState {
     pub services: Arc<ServiceLocator>,
     /// The callbacks that foreign agents may call.
     pub hooks: CallbackRegistry,
+    /// The OpenAPI document of its routes.
+    pub openapi: OnceLock<Value>,
     /// Its clock.
     pub clock: NodeClock,
     /// The checks of `/readyz`.

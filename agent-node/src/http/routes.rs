@@ -4,6 +4,7 @@ pub mod artifacts;
 pub mod dead_letters;
 pub mod health;
 pub mod hooks;
+pub mod inbox;
 pub mod keys;
 pub mod messages;
 pub mod metrics;
@@ -30,6 +31,7 @@ pub fn agents(config: &mut web::ServiceConfig) {
     let dead_letters = routes::DEAD_LETTERS;
     config
         .service(resource(&format!("{}/{{id}}", routes::MESSAGES), [(Method::GET, web::to(messages::get))]))
+        .service(resource(routes::INBOX, [(Method::GET, web::to(inbox::list))]))
         .service(resource(tasks, [(Method::GET, web::to(tasks::list))]))
         .service(resource(&format!("{tasks}/{{id}}"), [(Method::GET, web::to(tasks::get))]))
         .service(resource(&format!("{tasks}/{{id}}/events"), [(Method::GET, web::to(tasks::events))]))
@@ -84,6 +86,7 @@ pub fn process(config: &mut web::ServiceConfig) {
         .service(resource(routes::HEALTH, [(Method::GET, web::to(health::health))]))
         .service(resource(routes::READY, [(Method::GET, web::to(health::ready))]))
         .service(resource(routes::SERVICES, [(Method::GET, web::to(health::services))]))
+        .service(resource(routes::OPENAPI, [(Method::GET, web::to(super::openapi::get))]))
         .service(resource(routes::METRICS, [(Method::GET, web::to(metrics::metrics))]))
         .service(resource(routes::STATE, [(Method::GET, web::to(health::state))]));
 }

@@ -1,6 +1,7 @@
 //! One HTTP server: listeners, workers, the edge, and the routes that its caller adds.
 
 mod error_response;
+mod head_check;
 mod shared_service;
 
 pub(crate) use error_response::http2_required;
@@ -21,6 +22,7 @@ use protocol::problem::{Problem, Reason};
 use shared_service::{ServerId, SharedServiceFactory};
 use socket2::{SockRef, TcpKeepalive};
 use std::{
+    future::ready,
     net::{SocketAddr, TcpListener},
     time::Duration,
 };
@@ -35,7 +37,7 @@ pub fn server(
     edge: Edge,
     configure: impl Fn(&mut web::ServiceConfig) + Clone + Send + 'static,
 ) -> std::io::Result<Server> {
-    let config = edge.config().clone();
+    let (config, connections) = (edge.config().clone(), edge.connections().clone());
     let largest = config.limits.max_artifact_bytes.max(config.limits.max_body_bytes);
     let user_timeout = config.tcp_user_timeout;
     let id = ServerId::new();
@@ -50,14 +52,15 @@ pub fn server(
     };
     let mut server = Server::build()
         .workers(config.workers)
-        .max_concurrent_connections(config.max_connections)
+        // The limit of actix stops to accept; that of `Connections` closes an idle one.
+        .max_concurrent_connections(config.connections.max + 1)
         .disable_signals()
         .shutdown_timeout(config.shutdown.as_secs());
     let head = Duration::from_millis(config.limits.head_ms).max(MIN_TIMEOUT);
     let (idle, linger) = (config.keep_alive.max(MIN_TIMEOUT), config.linger.max(MIN_TIMEOUT));
     let shutdown = server.graceful_shutdown_signal();
     for listener in listeners {
-        let (app, shutdown) = (app.clone(), shutdown.clone());
+        let (app, shutdown, connections) = (app.clone(), shutdown.clone(), connections.clone());
         let name = format!("http://{}", listener.local_addr()?);
         server = server.listen(name, listener, move || {
             let shutdown = shutdown.clone();
@@ -77,9 +80,14 @@ pub fn server(
                 });
             let app = SharedServiceFactory::new(id, app.clone()).map_err(|error| error.error_response());
             let service = http.h1(map_config(app, |_| AppConfig::default())).map_err(drop).map_init_err(drop);
-            let accept = fn_service(move |io: TcpStream| async move {
+            let connections = connections.clone();
+            let accept = fn_service(move |io: TcpStream| {
                 let peer = io.peer_addr().ok();
-                Ok::<_, ()>((MonitoredStream::new(io, head, idle), peer))
+                let admitted = peer.and_then(|peer| connections.admit(peer.ip()));
+                // An error closes the connection.
+                let admitted =
+                    admitted.map(|admitted| (MonitoredStream::new(io, head, idle, admitted), peer));
+                ready(admitted.ok_or(()))
             });
             accept.map_init_err(drop).and_then(service)
         })?;

@@ -18,7 +18,7 @@ use crate::{
         exec::{BrainRights, access::BrainAccessCell, os_user::OsUser, private_dir},
     },
     config::{AgentDefinition, BrainConfig, Team},
-    http::edge::IssuedTokens,
+    http::{connections::raise_file_limit, edge::IssuedTokens},
     outbox::{
         a2a::callbacks::CallbackRegistry,
         outbound_client::{OutboundClient, OutboundLimits},
@@ -90,6 +90,7 @@ pub struct ProcessConfig {
 /// Runs the process until SIGTERM or SIGINT, then drains it; a second signal ends it at once.
 pub async fn run(mut config: ProcessConfig) -> anyhow::Result<()> {
     hide_from_own_user();
+    raise_file_limit();
     let _replica_lock = if config.is_replica { Some(replica::claim(&mut config)?) } else { None };
     let (data, grace) = (config.data.clone(), config.grace);
     if let Some(kill_timeout) = config.kill_timeout
@@ -177,7 +178,11 @@ async fn open(
     if config.registry == Some(ServiceLocation::Local) {
         tokens.set_person(Digest::of(data_dir::read_or_create_token(&config.token)?.as_bytes()));
     }
-    let agents = agent_specs(&config, &store, &hooks).await?;
+    let outside = OutboundClient::new(
+        config.team.mesh.outside.clone(),
+        OutboundLimits::for_node(&config.team.mesh.limits),
+    )?;
+    let agents = agent_specs(&config, &store, &hooks, &outside).await?;
     let keys = (!config.is_in_memory).then(|| config.data.join("keys"));
     let telemetry = telemetry(&config, &config.join)?;
     let (mesh, join) = (config.team.mesh, config.join);
@@ -192,10 +197,10 @@ async fn open(
         secret,
         limits: mesh.limits,
         auction: mesh.auction,
-        timeouts: Default::default(),
+        work_limits: Default::default(),
         registry_config: mesh.registry,
         board_config: mesh.board,
-        outside: mesh.outside,
+        outside,
         keys: super::signing_keys::SigningKeys(keys),
         hooks,
         keyring: mesh.keyring,
@@ -268,15 +273,17 @@ async fn agent_specs(
     config: &ProcessConfig,
     store: &SharedStore,
     hooks: &CallbackRegistry,
+    outside: &OutboundClient,
 ) -> anyhow::Result<Vec<AgentSpec>> {
-    let outside = OutboundClient::new(
-        config.team.mesh.outside.clone(),
-        OutboundLimits::for_node(&config.team.mesh.limits),
-    )?;
     let card_dir = (!config.is_in_memory).then(|| config.data.join("cards"));
     let keyring = config.team.mesh.keyring.clone();
-    let foreign_agents =
-        Arc::new(ForeignAgents { outside, store: store.clone(), hooks: hooks.clone(), keyring, card_dir });
+    let foreign_agents = Arc::new(ForeignAgents {
+        outside: outside.clone(),
+        store: store.clone(),
+        hooks: hooks.clone(),
+        keyring,
+        card_dir,
+    });
     let mut agents = Vec::new();
     for agent in &config.team.agents {
         let what = || format!("the brain of {}", agent.id);
@@ -299,6 +306,7 @@ async fn agent_specs(
         };
         agents.push(AgentSpec {
             id: agent.id.clone(),
+            bounds: agent.bounds,
             description,
             skills,
             open: agent.open,

@@ -2,8 +2,9 @@
 
 use super::{advertise::AdvertiseConfig, card_retry, services::ServiceLocation, signing_keys};
 use crate::{
-    brain::{Brain, exec::access::BrainAccessCell},
+    brain::{AgentBounds, Brain, exec::access::BrainAccessCell},
     http::edge::{Caller, IssuedTokens},
+    outbox::outbound_client::OutboundClient,
     telemetry::Telemetry,
 };
 use blackboard::{board::BoardConfig, store::SharedStore};
@@ -12,7 +13,7 @@ use protocol::{
     card::{BidTerms, Card, Skill},
     ids::AgentId,
     limits::Limits,
-    patterns::{contract_net::Auction, delegation::Timeouts},
+    patterns::{contract_net::Auction, delegation::WorkLimits},
     signature::Secret,
 };
 use registry::config::Config as RegistryConfig;
@@ -37,6 +38,8 @@ pub struct AgentSpec {
     pub subscribe: Vec<String>,
     /// Its brain.
     pub brain: Arc<dyn Brain>,
+    /// How long the brain may think, and what a task may use.
+    pub bounds: AgentBounds,
     /// Its port, if it has one of its own.
     pub port: Option<u16>,
     /// Its brain's access to the mesh, which the node sets when it listens.
@@ -68,14 +71,14 @@ pub struct NodeSetup {
     pub limits: Limits,
     /// Settings of auctions.
     pub auction: Auction,
-    /// Timeouts of delegations.
-    pub timeouts: Timeouts,
+    /// How long delegated work and answers are awaited, and what a task may use.
+    pub work_limits: WorkLimits,
     /// The registry's timing and limits.
     pub registry_config: RegistryConfig,
     /// The board's timing and limits.
     pub board_config: BoardConfig,
-    /// Which addresses outside of the mesh may be called.
-    pub outside: protocol::address_policy::AddressPolicy,
+    /// The client for calls that leave the mesh.
+    pub outside: OutboundClient,
     /// Keys with which agents sign their cards.
     pub keys: signing_keys::SigningKeys,
     /// Measures the store, if it is on disk.

@@ -14,7 +14,7 @@ use protocol::{
     card::{BidTerms, Skill},
     ids::Capability,
     limits::Limits,
-    patterns::{contract_net::Auction, delegation::Timeouts},
+    patterns::{contract_net::Auction, delegation::WorkLimits},
     signature::Secret,
 };
 use registry::config::Config as RegistryConfig;
@@ -41,6 +41,7 @@ fn agent_spec(id: &str, skill: &str, cost: f64, eta: u64) -> AgentSpec {
         },
         subscribe: Vec::new(),
         brain: Arc::new(EchoBrain),
+        bounds: Default::default(),
         port: None,
         pending_card: None,
         access: Default::default(),
@@ -59,10 +60,11 @@ fn setup(agents: Vec<AgentSpec>) -> NodeSetup {
         secret: Secret::new(&[7; 32]).unwrap(),
         limits: Limits::default(),
         auction: Auction::default(),
-        timeouts: Timeouts::default(),
+        work_limits: WorkLimits::default(),
         registry_config: RegistryConfig::default(),
         board_config: BoardConfig::default(),
-        outside: Default::default(),
+        outside: crate::outbox::outbound_client::OutboundClient::new(Default::default(), Default::default())
+            .unwrap(),
         keys: Default::default(),
         hooks: Default::default(),
         keyring: Default::default(),
@@ -165,7 +167,7 @@ impl Brain for NeverEnds {
     fn think(
         &self,
         _: crate::brain::TurnRequest,
-        report: tokio::sync::mpsc::Sender<protocol::patterns::turn::Progress>,
+        report: crate::brain::TurnHandle,
     ) -> crate::brain::TurnFuture {
         Box::pin(async move {
             let _open = report;

@@ -2,15 +2,22 @@
 //!
 //! The client's own resolver checks addresses and returns only allowed ones, so the connection goes to the address that was
 //! checked. The client follows no redirect and uses no proxy; time and size are bounded. Plain `http` is allowed only to
-//! addresses that the configuration names.
+//! addresses that the configuration names. Every call has the header [`OUTBOUND`], so that no process of a mesh takes it for
+//! one of its local user, and none goes to a known endpoint of the mesh.
 
 mod http2;
+mod mesh_endpoints;
 mod resolve;
 
 use blackboard::http_client::redact_url;
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
-use protocol::{a2a::limits, address_policy::AddressPolicy, limits::Limits};
+use mesh_endpoints::MeshEndpoints;
+use protocol::{
+    a2a::limits,
+    address_policy::{AddressPolicy, OUTBOUND},
+    limits::Limits,
+};
 use reqwest::{
     Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode, Url,
     header::{HeaderMap, HeaderName, HeaderValue},
@@ -167,6 +174,7 @@ pub struct OutboundClient {
     http1: ClientPair,
     http2: ClientPair,
     policy: Arc<AddressPolicy>,
+    mesh: MeshEndpoints,
     limits: OutboundLimits,
 }
 
@@ -195,7 +203,12 @@ impl OutboundClient {
             Ok::<_, Error>(ClientPair { https: client(false, version)?, http: client(true, version)? })
         };
         let (http1, http2) = (pair(ClientBuilder::http1_only)?, pair(http2::http2_only)?);
-        Ok(Self { http1, http2, policy: policy.clone(), limits })
+        Ok(Self { http1, http2, policy: policy.clone(), mesh: MeshEndpoints::default(), limits })
+    }
+
+    /// Refuses, for this client and its clones, calls to the base URLs that `list` returns.
+    pub fn refuse_endpoints(&self, list: impl Fn() -> Vec<String> + Send + Sync + 'static) {
+        self.mesh.set(Box::new(list));
     }
 
     /// Checks whether `url` may be called, without a DNS lookup.
@@ -208,6 +221,7 @@ impl OutboundClient {
     pub async fn check_resolved(&self, url: &str) -> Result<(), Error> {
         self.check(url)?;
         let Ok(parsed) = Url::parse(url) else { return Ok(()) };
+        self.check_endpoint(&parsed).await?;
         let Some(host) = parsed.host_str().filter(|_| literal(&parsed).is_none()) else { return Ok(()) };
         let addresses = resolve::resolve_allowed(&self.policy, host, parsed.scheme() == "http");
         match tokio::time::timeout(self.limits.lookup, addresses).await {
@@ -230,8 +244,7 @@ impl OutboundClient {
     pub async fn send(&self, request: OutboundRequest) -> Result<OutboundResponse, Error> {
         let timeout = request.timeout.unwrap_or(self.limits.response);
         let response = async {
-            let response =
-                self.build(&self.http1, request)?.send().await.map_err(|error| send_error(&error))?;
+            let response = self.open(&self.http1, request).await?;
             read_body(response, self.limits.max_bytes).await
         };
         tokio::time::timeout(timeout, response).await.unwrap_or_else(|_| Err(timed_out("no answer in time")))
@@ -243,11 +256,11 @@ impl OutboundClient {
         request: OutboundRequest,
     ) -> Result<StreamOrResponse<impl Stream<Item = Result<Bytes, Error>> + Send + 'static>, Error> {
         let timeout = request.timeout.unwrap_or(self.limits.response);
-        let request = self.build(&self.http1, request.header("accept", "text/event-stream"))?;
-        let Ok(response) = tokio::time::timeout(timeout, request.send()).await else {
+        let open = self.open(&self.http1, request.header("accept", "text/event-stream"));
+        let Ok(response) = tokio::time::timeout(timeout, open).await else {
             return Err(timed_out("no answer in time"));
         };
-        let response = response.map_err(|error| send_error(&error))?;
+        let response = response?;
         let media_type = response.headers().get("content-type").and_then(|value| value.to_str().ok());
         if !media_type.is_some_and(|media_type| media_type.starts_with("text/event-stream")) {
             let body = read_body(response, self.limits.max_bytes);
@@ -275,6 +288,23 @@ impl OutboundClient {
         })))
     }
 
+    /// Sends `request` and returns when the head of the response has arrived.
+    async fn open(&self, clients: &ClientPair, request: OutboundRequest) -> Result<Response, Error> {
+        let builder = self.build(clients, request)?;
+        let (client, request) = builder.build_split();
+        let request = request.map_err(|error| send_error(&error))?;
+        self.check_endpoint(request.url()).await?;
+        client.execute(request).await.map_err(|error| send_error(&error))
+    }
+
+    /// Fails if `url` leads to an endpoint of the mesh.
+    async fn check_endpoint(&self, url: &Url) -> Result<(), Error> {
+        match tokio::time::timeout(self.limits.lookup, self.mesh.lead_to(url)).await {
+            Ok(true) => Err(endpoint_refused(url)),
+            Ok(false) | Err(_) => Ok(()),
+        }
+    }
+
     fn build(&self, clients: &ClientPair, request: OutboundRequest) -> Result<RequestBuilder, Error> {
         let url = Url::parse(&request.url)
             .map_err(|error| Error::BadUrl(format!("{:?} is no URL: {error}", redact_url(&request.url))))?;
@@ -292,7 +322,11 @@ impl OutboundClient {
             resolve::check_ip(&self.policy, address, named_only)
                 .map_err(|AddressRefused(why)| Error::AddressRefused(format!("{address} {why}")))?;
         }
-        Ok(client.request(request.method, url).headers(request.headers).body(request.body))
+        if self.mesh.names(&url) {
+            return Err(endpoint_refused(&url));
+        }
+        let headers = request.headers;
+        Ok(client.request(request.method, url).headers(headers).header(OUTBOUND, "1").body(request.body))
     }
 }
 
@@ -315,6 +349,14 @@ async fn read_body(mut response: Response, limit: usize) -> Result<OutboundRespo
     }
     let (status, headers) = (response.status(), response.headers().clone());
     Ok(OutboundResponse { status, headers, body: body.freeze() })
+}
+
+fn endpoint_refused(url: &Url) -> Error {
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port_or_known_default().unwrap_or_default();
+    Error::AddressRefused(format!(
+        "{host}:{port} is an endpoint of the mesh, where webhooks, callbacks and calls to foreign agents never go"
+    ))
 }
 
 fn timed_out(what: &str) -> Error {

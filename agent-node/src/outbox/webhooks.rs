@@ -22,7 +22,7 @@ use blackboard::store::{Batch, Error, Key, Lane, SharedStore, Write};
 use protocol::{
     a2a::{
         limits::{MAX_WEBHOOK_MISSED, WEBHOOK_ATTEMPT_MS, WEBHOOK_ATTEMPTS},
-        push::PushConfig,
+        push::{NOTIFICATION_TOKEN, PushConfig},
     },
     envelope::Envelope,
     ids::{Address, AgentId, MessageId, TaskId},
@@ -339,6 +339,7 @@ impl Pushing {
             artifacts: row.task.artifacts,
             chunks: None,
             message: row.task.status.message,
+            usage: row.task.usage,
             extra: Default::default(),
         };
         let refused =
@@ -400,7 +401,7 @@ impl Pushing {
                 .secret_header("authorization", format!("{} {credentials}", authentication.scheme).trim());
         }
         if let Some(token) = &config.token {
-            call = call.secret_header("x-a2a-notification-token", token);
+            call = call.secret_header(NOTIFICATION_TOKEN, token);
         }
         match self.outside.send(call).await {
             Ok(answer) if answer.status.is_success() => Ok(()),

@@ -1,5 +1,6 @@
 //! Logs: to standard error, as text or one JSON object a line, filtered by `--log` or `RUST_LOG`.
 
+use crate::terminal::escaped;
 use serde_json::json;
 use std::{
     fmt::Display,
@@ -33,7 +34,7 @@ pub fn set_format(format: LogFormat) {
 
 /// Writes one line to standard error, whatever the log filter. Ignores a closed standard error.
 pub fn print_line(level: Level, text: &dyn Display) {
-    drop(writeln!(std::io::stderr().lock(), "{}", format_line(level, text)));
+    drop(writeln!(std::io::stderr().lock(), "{}", escaped(&format_line(level, text))));
 }
 
 /// `text`, or a JSON object like those of the log.

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
 
+/// The header with the token of a push notification (A2A §4.3.3).
+pub const NOTIFICATION_TOKEN: &str = "x-a2a-notification-token";
+
 /// One webhook of one task.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -87,6 +87,25 @@ fn at(method: &str, path: &str) -> Result<Route, A2aError> {
     Ok(Route { operation, named })
 }
 
+/// The method and path of `operation`, with `{name}` for the parameters in the path.
+pub fn template(operation: A2aOperation) -> (&'static str, &'static str) {
+    match operation {
+        A2aOperation::SendMessage => ("POST", "message:send"),
+        A2aOperation::SendStreamingMessage => ("POST", "message:stream"),
+        A2aOperation::GetTask => ("GET", "tasks/{id}"),
+        A2aOperation::ListTasks => ("GET", "tasks"),
+        A2aOperation::CancelTask => ("POST", "tasks/{id}:cancel"),
+        A2aOperation::SubscribeToTask => ("GET", "tasks/{id}:subscribe"),
+        A2aOperation::CreateTaskPushNotificationConfig => ("POST", "tasks/{taskId}/pushNotificationConfigs"),
+        A2aOperation::GetTaskPushNotificationConfig => ("GET", "tasks/{taskId}/pushNotificationConfigs/{id}"),
+        A2aOperation::ListTaskPushNotificationConfigs => ("GET", "tasks/{taskId}/pushNotificationConfigs"),
+        A2aOperation::DeleteTaskPushNotificationConfig => {
+            ("DELETE", "tasks/{taskId}/pushNotificationConfigs/{id}")
+        }
+        A2aOperation::GetExtendedAgentCard => ("GET", "extendedAgentCard"),
+    }
+}
+
 /// Whether the first segment is one of the binding's own and no tenant.
 fn is_resource(segments: &[&str]) -> bool {
     let begins = |segment: Option<&&str>| {
@@ -220,6 +239,15 @@ mod tests {
             ("DELETE", "tasks/t-1/pushNotificationConfigs"),
         ] {
             assert_eq!(found(method, path), None, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn the_template_of_an_operation_leads_to_it() {
+        for operation in A2aOperation::ALL {
+            let (method, path) = template(*operation);
+            let path = path.replace("{id}", "c-1").replace("{taskId}", "t-1");
+            assert_eq!(found(method, &path).map(|(operation, _)| operation), Some(*operation), "{path}");
         }
     }
 

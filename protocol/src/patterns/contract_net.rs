@@ -29,6 +29,7 @@ use crate::{
     ids::{Address, AgentId},
     message::{Epoch, MessageKind, Payload, Reject, Seq, TaskCancel, TaskResponse, TaskUpdate},
     principal::Principal,
+    question::Answer,
     task::TaskState,
     time::{NodeTime, WallTime},
 };
@@ -287,7 +288,12 @@ impl ContractNet {
             Payload::TaskUpdate(update) => self.receive_update(agent, update, event),
             Payload::TaskResponse(response) => self.receive_response(agent, response, event),
             Payload::TaskAnswer(answer) if self.ownership.is_requested_by(agent, answer.epoch) => {
-                self.pass_on_answer(&answer.words(), answer.message.as_deref())
+                match Answer::from_json(&answer.answer) {
+                    Ok(said) => {
+                        self.pass_on_answer(answer.question_id.as_ref(), &said, answer.message.as_deref())
+                    }
+                    Err(why) => self.ignore(agent, envelope, &why, event),
+                }
             }
             Payload::TaskCancel(cancel) if self.ownership.is_requested_by(agent, cancel.epoch) => {
                 self.call_off(TaskState::Canceled, cancel.words())
@@ -480,7 +486,9 @@ impl Pattern for ContractNet {
                 self.call(candidates, event)
             }
             EventKind::Cancelled { reason, .. } => self.call_off(TaskState::Canceled, reason.clone()),
-            EventKind::Answered { text, message, .. } => self.pass_on_answer(text, message.as_deref()),
+            EventKind::Answered { question, answer, message, .. } => {
+                self.pass_on_answer(question.as_ref(), answer, message.as_deref())
+            }
             EventKind::ClaimLost { holder } => self.claim_lost(holder.as_ref(), event),
             EventKind::Started
             | EventKind::TurnStarted { .. }

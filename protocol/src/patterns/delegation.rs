@@ -9,39 +9,45 @@
 //! conversation goes on as an auction among other agents.
 
 mod award_answer;
+mod budget;
 mod confirmation;
 mod labels;
 mod own_failure;
+mod pause;
 mod pending_requests;
 
-pub use labels::{DelegationLabel, DelegationTimer, RequestKey, Timeouts};
+pub use labels::{DelegationLabel, DelegationTimer, RequestKey, WorkLimits};
 
 use super::{
-    AuctionView, EventKind, OutgoingSignal, Pattern, TimerAt, WorkPhase,
+    AuctionView, EventKind, OutgoingSignal, Pattern, RecordedTurnProgress, TimerAt, WorkPhase,
     contract_net::{Auction, ContractNet, record::AwardRecord},
     ownership::TaskOwnership,
     turn,
+    turn_log::{TurnInput, TurnLog},
 };
 use crate::{
     a2a::message::Message,
     artifact::ArtifactChunk,
-    ids::AgentId,
+    ids::{AgentId, QuestionId},
     message::{AwardAccept, MessageKind, Payload},
     principal::Principal,
     problem::Reason,
+    question::{Answer, QuestionKind},
     signal::{ON_BEHALF_OF, PARENT_TASK, SignalType},
     task::{Status, TaskState},
+    usage::{RemainingBudget, TaskBounds},
 };
 use award_answer::AwardRefusal;
 use confirmation::UnconfirmedOutcome;
 use labels::{DelegationEffect, DelegationEvent};
-use pending_requests::PendingRequests;
+use pause::Pauses;
+use pending_requests::{Expiry, PendingRequests, RequestSender};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::{collections::BTreeMap, time::Duration};
-use turn::{Progress, Prompt, TurnEnd, TurnSubject};
+use turn::{Progress, Prompt, RequestResult, TurnEnd, TurnSubject};
 
-/// The most turns one task may take; a task with more fails.
+/// The most turns one task may take, unless its agent says otherwise; a task with more fails.
 pub const MAX_TURNS: u32 = 64;
 
 /// The doer's side of one task.
@@ -51,7 +57,7 @@ pub struct Delegation {
     me: AgentId,
     pub(super) ownership: TaskOwnership,
     lease: Option<Duration>,
-    timeouts: Timeouts,
+    work_limits: WorkLimits,
     turn: u32,
     is_thinking: bool,
     pending: PendingRequests,
@@ -67,9 +73,10 @@ pub struct Delegation {
     /// The auction, after its own brain has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     auction: Option<Box<ContractNet>>,
-    /// The owner's newest message after the first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    said: Option<Box<Message>>,
+    #[serde(default, skip_serializing_if = "TurnLog::is_empty")]
+    log: TurnLog,
+    #[serde(default, skip_serializing_if = "Pauses::is_none")]
+    pauses: Pauses,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_reported: bool,
     /// The outcome of awarded work, until the manager has it.
@@ -79,12 +86,17 @@ pub struct Delegation {
 
 impl Delegation {
     /// `me` does it. `lease` is the award's, if it is done under one.
-    pub fn new(me: AgentId, ownership: TaskOwnership, lease: Option<Duration>, timeouts: Timeouts) -> Self {
+    pub fn new(
+        me: AgentId,
+        ownership: TaskOwnership,
+        lease: Option<Duration>,
+        work_limits: WorkLimits,
+    ) -> Self {
         Self {
             me,
             ownership,
             lease,
-            timeouts,
+            work_limits,
             turn: 0,
             is_thinking: false,
             pending: PendingRequests::default(),
@@ -93,7 +105,8 @@ impl Delegation {
             may_auction: false,
             auction_terms: Auction::default(),
             auction: None,
-            said: None,
+            log: TurnLog::default(),
+            pauses: Pauses::default(),
             has_reported: false,
             unconfirmed: None,
         }
@@ -134,7 +147,7 @@ impl Delegation {
             true => self.ownership.status(TaskState::Submitted, format!("queued: {} is busy", self.me)),
             false => self.works_on_it(),
         });
-        effects.push(self.think());
+        effects.extend(self.think());
         effects
     }
 
@@ -155,8 +168,24 @@ impl Delegation {
         })
     }
 
-    fn think(&mut self) -> DelegationEffect {
+    /// Begins the next turn.
+    fn think(&mut self) -> Vec<DelegationEffect> {
         self.turn += 1;
+        self.pending.begin_turn();
+        let mut effects = self.record_answers();
+        let input = self.log.begin_turn();
+        effects.push(self.run_turn(input));
+        effects
+    }
+
+    /// Records the answers that the turn is the first to be given.
+    fn record_answers(&mut self) -> Vec<DelegationEffect> {
+        let turn = self.turn;
+        let answers = self.pending.take_results().into_iter();
+        answers.map(|answer| self.log.answer(RequestResult { for_turn: turn, ..answer })).collect()
+    }
+
+    fn run_turn(&mut self, input: TurnInput) -> DelegationEffect {
         self.is_thinking = true;
         let spec = &self.ownership.spec;
         let about = TurnSubject::Task {
@@ -168,17 +197,16 @@ impl Delegation {
             deadline: spec.deadline,
             accepted_modes: spec.accepted_modes.clone(),
         };
-        let first = || spec.contact.as_ref().map(|contact| Box::new(contact.message.clone()));
-        let message = self.said.clone().or_else(first);
-        let answers = self.pending.take_results();
-        let epoch = self.ownership.epoch();
-        let prompt = Prompt { turn: self.turn, epoch, about, produced: Vec::new(), answers, message };
+        let first = spec.contact.as_ref().filter(|_| self.turn == 1);
+        let messages = first.map(|contact| contact.message.clone()).into_iter().collect();
+        let (epoch, history) = (self.ownership.epoch(), spec.history.clone());
+        let prompt = Prompt { epoch, messages, history, ..Prompt::new(self.turn, about) };
         let produced = self.ownership.produced();
         let (turn, prompt, deadline) = (self.turn, Box::new(prompt), spec.deadline);
-        DelegationEffect::RunTurn { turn, prompt, deadline, produced }
+        DelegationEffect::RunTurn { turn, prompt, deadline, produced, input }
     }
 
-    fn report(&mut self, updates: &[Progress]) -> Vec<DelegationEffect> {
+    fn report(&mut self, updates: &[Progress], event: &DelegationEvent) -> Vec<DelegationEffect> {
         let mut effects = Vec::new();
         self.has_reported |= !updates.is_empty();
         for update in updates {
@@ -200,17 +228,59 @@ impl Delegation {
                     let signal = OutgoingSignal { kind: signal, subject, task_id, capability, refs };
                     effects.push(DelegationEffect::Publish { signal });
                 }
-                ask @ (Progress::Help { .. } | Progress::Delegate { .. } | Progress::Question { .. }) => {
-                    self.pending.note(ask);
+                Progress::Question(question) if question.validate().is_err() => {
+                    let why = question.validate().err().unwrap_or_default();
+                    effects.extend(self.fail(format!("question {}: {why}", question.id)));
                 }
+                ask @ (Progress::Help { .. } | Progress::Delegate { .. } | Progress::Question(_)) => {
+                    match ask.waits() {
+                        Some(false) => effects.extend(self.ask_at_once(ask, event)),
+                        _ => self.pending.note(ask),
+                    }
+                }
+                Progress::Checkpoint(checkpoint) => match self.log.checkpoint(&checkpoint) {
+                    Ok(record) => effects.push(record),
+                    Err(why) => effects.extend(self.fail(why)),
+                },
+                Progress::Usage(call) => effects.extend(self.charge_call(&call)),
+                Progress::Log { .. } => {}
+            }
+            if self.ownership.has_ended() {
+                return effects;
             }
         }
         effects.extend(self.ownership.report_chunks(false));
         effects
     }
 
+    /// Sends a request while the turn goes on.
+    fn ask_at_once(&mut self, ask: Progress, event: &DelegationEvent) -> Vec<DelegationEffect> {
+        if self.pending.is_too_much() {
+            return self.fail(self.asked_too_much());
+        }
+        let sender = RequestSender {
+            ownership: &self.ownership,
+            me: &self.me,
+            turn: self.turn,
+            limits: &self.work_limits,
+            event,
+        };
+        let mut effects = self.pending.send_one(ask, sender);
+        if effects.iter().any(|effect| matches!(effect, DelegationEffect::AskPerson { .. })) {
+            effects.extend(self.show_questions());
+        }
+        effects
+    }
+
+    fn asked_too_much(&self) -> String {
+        format!("asked more than {} things in one turn", pending_requests::MAX_ASKS)
+    }
+
     fn end_turn(&mut self, end: &TurnEnd, event: &DelegationEvent) -> Vec<DelegationEffect> {
         self.is_thinking = false;
+        if self.ownership.has_ended() {
+            return Vec::new();
+        }
         match end {
             TurnEnd::Done { message } => {
                 let has_message = message.as_ref().is_some_and(|text| !text.trim().is_empty());
@@ -224,29 +294,31 @@ impl Delegation {
             TurnEnd::Rejected { reason } => self.finish(TaskState::Rejected, Some(reason.clone())),
             TurnEnd::Message { text } if self.may_just_answer() => self.just_answer(text),
             TurnEnd::Message { text } => self.end_turn(&TurnEnd::Done { message: Some(text.clone()) }, event),
-            TurnEnd::Waiting if self.turn >= MAX_TURNS => {
-                self.fail(format!("asked for more than {MAX_TURNS} turns"))
+            TurnEnd::Pause { after_ms, reason } => self.pause(*after_ms, reason, event),
+            TurnEnd::Waiting if self.turn >= self.max_turns() => {
+                self.fail(format!("asked for more than {} turns", self.max_turns()))
             }
-            TurnEnd::Waiting if self.pending.is_too_much() => {
-                self.fail(format!("asked more than {} things in one turn", pending_requests::MAX_ASKS))
-            }
+            TurnEnd::Waiting if self.pending.is_too_much() => self.fail(self.asked_too_much()),
             TurnEnd::Waiting => {
-                let mut asks = self.pending.send(&self.ownership, &self.me, self.turn, &self.timeouts, event);
-                let question = asks.iter().find_map(|ask| {
-                    if let DelegationEffect::AskPerson { question, auth } = ask {
-                        Some((question.clone(), *auth))
-                    } else {
-                        None
-                    }
-                });
-                if let Some((question, auth)) = question {
-                    let waits_for = if auth { TaskState::AuthRequired } else { TaskState::InputRequired };
-                    asks.extend(self.ownership.status(waits_for, question));
+                let sender = RequestSender {
+                    ownership: &self.ownership,
+                    me: &self.me,
+                    turn: self.turn,
+                    limits: &self.work_limits,
+                    event,
+                };
+                let mut asks = self.pending.send(sender);
+                if self.pending.waits_for_person() {
+                    asks.extend(self.show_questions());
                 }
                 if self.pending.is_waiting() {
                     return asks;
                 }
-                self.fail("the turn ended without a result and without a question".to_owned())
+                asks.extend(match self.pending.has_results() {
+                    true => self.go_on(),
+                    false => self.fail("the turn ended without a result and without a question".to_owned()),
+                });
+                asks
             }
         }
     }
@@ -269,29 +341,68 @@ impl Delegation {
     }
 
     fn go_on(&mut self) -> Vec<DelegationEffect> {
-        if self.is_thinking || self.pending.is_waiting() || self.ownership.has_ended() {
+        if self.is_thinking
+            || self.pauses.is_paused()
+            || self.pending.is_waiting()
+            || self.ownership.has_ended()
+        {
             return Vec::new();
         }
+        self.ownership.questions = self.pending.questions();
         let mut effects =
             self.ownership.status(TaskState::Working, format!("{} goes on with what came back", self.me));
-        effects.push(self.think());
+        effects.extend(self.think());
         effects
     }
 
-    /// The owner's answer: to this agent's own questions, and to those of the agents that work for it.
-    fn answered(&mut self, text: &str, message: Option<&Message>) -> Vec<DelegationEffect> {
-        self.said = message.cloned().map(Box::new).or_else(|| self.said.take());
-        let was_asked = self.pending.answer(text);
-        let mut effects = self.pending.pass_on(text, message);
-        if !was_asked && effects.is_empty() {
-            return effects;
-        }
-        if self.pending.is_waiting() {
-            effects.extend(self.ownership.status(TaskState::Working, "answered"));
-        } else {
-            effects.extend(self.go_on());
-        }
+    /// The owner's answer to a question of this agent or of one that works for it, or a message.
+    fn answered(
+        &mut self,
+        question: Option<&QuestionId>,
+        answer: &Answer,
+        message: Option<&Message>,
+    ) -> Vec<DelegationEffect> {
+        let mut effects: Vec<_> =
+            message.cloned().map(|message| self.log.message(message)).into_iter().collect();
+        let Some(passed_on) = self.pending.answer(question, answer, message) else { return effects };
+        effects.extend(passed_on);
+        effects.extend(self.after_answer());
         effects
+    }
+
+    /// A question was answered, or is no longer open.
+    fn after_answer(&mut self) -> Vec<DelegationEffect> {
+        if self.pending.is_waiting() { self.show_questions() } else { self.go_on() }
+    }
+
+    /// Shows the open questions. While something else goes on, the task is working.
+    fn show_questions(&mut self) -> Vec<DelegationEffect> {
+        self.ownership.questions = self.pending.questions();
+        let questions = &self.ownership.questions;
+        let asks_for_credential = questions.iter().any(|question| question.kind == QuestionKind::Credential);
+        let state = match asks_for_credential {
+            _ if questions.is_empty() || self.is_thinking || self.pauses.is_paused() => TaskState::Working,
+            true => TaskState::AuthRequired,
+            false => TaskState::InputRequired,
+        };
+        let texts: Vec<_> = questions.iter().map(|question| question.text.as_str()).collect();
+        let message = if texts.is_empty() { "answered".to_owned() } else { texts.join("\n") };
+        self.ownership.status(state, message)
+    }
+
+    /// Ends all questions without an answer, because there is no person.
+    pub(super) fn refuse_questions(&mut self, why: &str) -> Vec<DelegationEffect> {
+        if self.pending.refuse_questions(why) { self.after_answer() } else { Vec::new() }
+    }
+
+    /// The time for a request is over.
+    fn expire(&mut self, key: RequestKey) -> Vec<DelegationEffect> {
+        match self.pending.expire(key) {
+            Expiry::Late => Vec::new(),
+            Expiry::Request => self.go_on(),
+            Expiry::Question => self.after_answer(),
+            Expiry::Fails(why) => self.fail(why),
+        }
     }
 
     fn fail(&mut self, reason: String) -> Vec<DelegationEffect> {
@@ -323,6 +434,7 @@ impl Delegation {
     /// Stops the running turn and withdraws open requests.
     fn stop(&mut self, why: &str) -> Vec<DelegationEffect> {
         let stopped = std::mem::take(&mut self.is_thinking).then_some(DelegationEffect::StopTurn);
+        self.ownership.questions.clear();
         stopped.into_iter().chain(self.pending.withdraw(why)).collect()
     }
 
@@ -339,21 +451,30 @@ impl Delegation {
             return reason.map(|reason| self.finish(TaskState::Canceled, Some(reason))).unwrap_or_default();
         }
         if let Payload::TaskAnswer(answer) = payload {
-            if by_requester(answer.epoch) {
-                return self.answered(&answer.words(), answer.message.as_deref());
-            }
-            return Vec::new();
+            return match Answer::from_json(&answer.answer) {
+                Ok(said) if by_requester(answer.epoch) => {
+                    self.answered(answer.question_id.as_ref(), &said, answer.message.as_deref())
+                }
+                _ => Vec::new(),
+            };
         }
         if let Payload::TaskUpdate(update) = payload {
-            let Some(status) = self.pending.take_status(by, update) else { return Vec::new() };
+            if !self.pending.take_questions(by, update) {
+                return Vec::new();
+            }
             let mut effects = self.pending.show(&mut self.ownership);
-            effects.extend(self.ownership.show_status(status));
+            effects.extend(self.show_questions());
             return effects;
         }
         if !self.pending.take_answer(by, answers, payload) {
             return Vec::new();
         }
-        if self.pending.has_question() { self.pending.show(&mut self.ownership) } else { self.go_on() }
+        let mut effects = payload.usage().map(|usage| self.charge(usage)).unwrap_or_default();
+        effects.extend(match self.pending.has_question() {
+            true => self.pending.show(&mut self.ownership),
+            false => self.go_on(),
+        });
+        effects
     }
 }
 
@@ -380,6 +501,8 @@ impl Pattern for Delegation {
             None
         } else if self.is_thinking || self.turn == 0 {
             Some(WorkPhase::Active)
+        } else if self.pauses.is_paused() {
+            Some(WorkPhase::Paused)
         } else if self.pending.waits_for_person() {
             Some(WorkPhase::AwaitsPerson)
         } else {
@@ -412,6 +535,13 @@ impl Pattern for Delegation {
         self.unconfirmed.is_some()
     }
 
+    fn turn_progress(&self) -> RecordedTurnProgress {
+        let used = *self.ownership.usage();
+        let bounds = TaskBounds { turns: Some(self.max_turns()), ..self.work_limits.bounds };
+        let remaining = RemainingBudget::of(&bounds, self.turn, &used);
+        RecordedTurnProgress { checkpoints: self.log.checkpoints(), used, remaining }
+    }
+
     fn on(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
         if self.unconfirmed.is_some() {
             return self.confirm(event);
@@ -439,10 +569,10 @@ impl Pattern for Delegation {
             EventKind::Started if self.turn == 0 => self.start(event),
             EventKind::TurnStarted { turn: 1 } if std::mem::take(&mut self.is_queued) => self.works_on_it(),
             EventKind::TurnProgress { turn, updates } if *turn == self.turn && self.is_thinking => {
-                self.report(updates)
+                self.report(updates, event)
             }
             EventKind::TurnEnded { turn, updates, end } if *turn == self.turn && self.is_thinking => {
-                let mut effects = self.report(updates);
+                let mut effects = self.report(updates, event);
                 effects.extend(self.end_turn(end, event));
                 effects
             }
@@ -463,20 +593,19 @@ impl Pattern for Delegation {
             {
                 self.go_on()
             }
-            EventKind::Answered { text, message, .. } => self.answered(text, message.as_deref()),
+            EventKind::Answered { question, answer, message, .. } => {
+                self.answered(question.as_ref(), answer, message.as_deref())
+            }
             EventKind::TimerFired { timer: DelegationTimer::Renew } => {
                 let mut effects = self.ownership.sign_of_life();
                 effects.extend(self.renew(event));
                 effects
             }
             EventKind::TimerFired { timer: DelegationTimer::Deadline } => {
-                self.fail("its deadline passed".to_owned())
+                self.fail(format!("its deadline passed{}", self.pauses.why_paused()))
             }
-            EventKind::TimerFired { timer: DelegationTimer::Request(key) }
-                if self.pending.give_up(*key, "no answer in time") =>
-            {
-                self.go_on()
-            }
+            EventKind::TimerFired { timer: DelegationTimer::Request(key) } => self.expire(*key),
+            EventKind::TimerFired { timer: DelegationTimer::Resume } => self.resume(),
             EventKind::Cancelled { reason, .. } => self.finish(TaskState::Canceled, Some(reason.clone())),
             EventKind::Draining { reason } => self.hand_back(reason),
             EventKind::Started

@@ -1,15 +1,21 @@
 //! The closed list of effects. The engine performs them, in the same way for every pattern.
 
-use super::{AnyLabel, AnyTimer, turn::Prompt};
+use super::{
+    AnyLabel, AnyTimer,
+    turn::Prompt,
+    turn_log::{TurnInput, TurnRecord},
+};
 use crate::{
     artifact::{Artifact, ArtifactChunk},
     envelope::Envelope,
     ids::{Address, AgentId, Capability, ConversationId, Digest, MessageId, TaskId},
     message::{Epoch, Payload},
     principal::Principal,
+    question::Question,
     signal::{self, Signal},
     task::{OpenTaskKey, Status},
     time::{NodeTime, WallTime},
+    usage::Usage,
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
@@ -39,6 +45,17 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
         /// What the prompt's `produced` holds when the turn starts.
         #[serde(default, skip_serializing_if = "ChunkRange::is_default")]
         produced: ChunkRange,
+        /// What the prompt's `answers` hold when the turn starts, and what is added to its `messages`.
+        #[serde(default, skip_serializing_if = "TurnInput::is_default")]
+        input: TurnInput,
+    },
+    /// Append a record to the log of the turns.
+    Record {
+        /// Counts the records of its kind, from 0 without gaps.
+        number: u64,
+        /// The record.
+        #[serde(flatten)]
+        record: TurnRecord,
     },
     /// Stop the running turn of the brain; no event follows.
     StopTurn,
@@ -137,10 +154,7 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     /// Ask the task's owner. → `EventKind::Answered`.
     AskPerson {
         /// The question.
-        question: String,
-        /// Whether the question asks for a credential.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        auth: bool,
+        question: Box<Question>,
     },
     /// Publish progress of the task to its subscribers.
     Update(Update),
@@ -159,9 +173,10 @@ impl<L, T> Effect<L, T> {
         match self {
             Self::Send(message) => Effect::Send(message.map(label)),
             Self::Resend { label: old, envelope } => Effect::Resend { label: label(old), envelope },
-            Self::RunTurn { turn, prompt, deadline, produced } => {
-                Effect::RunTurn { turn, prompt, deadline, produced }
+            Self::RunTurn { turn, prompt, deadline, produced, input } => {
+                Effect::RunTurn { turn, prompt, deadline, produced, input }
             }
+            Self::Record { number, record } => Effect::Record { number, record },
             Self::StopTurn => Effect::StopTurn,
             Self::Publish { signal } => Effect::Publish { signal },
             Self::Claim { task, holder, lease } => Effect::Claim { task, holder, lease },
@@ -175,7 +190,7 @@ impl<L, T> Effect<L, T> {
             Self::FindPeers { label: old, capability } => Effect::FindPeers { label: label(old), capability },
             Self::SetTimer { timer: old, when } => Effect::SetTimer { timer: timer(old), when },
             Self::ClearTimer { timer: old } => Effect::ClearTimer { timer: timer(old) },
-            Self::AskPerson { question, auth } => Effect::AskPerson { question, auth },
+            Self::AskPerson { question } => Effect::AskPerson { question },
             Self::Update(update) => Effect::Update(update),
             Self::Assign { doer } => Effect::Assign { doer },
             Self::Finish(outcome) => Effect::Finish(outcome),
@@ -364,6 +379,8 @@ pub enum Update {
         /// The number of the next chunk.
         from: u64,
     },
+    /// What the task has used in all.
+    Usage(Usage),
 }
 
 /// How a conversation ended.
@@ -387,12 +404,16 @@ pub struct Outcome {
     /// Whether the status message is the whole answer and no task was created.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_message: bool,
+    /// What the task has used.
+    #[serde(default, skip_serializing_if = "Usage::is_none")]
+    pub usage: Usage,
 }
 
 impl Outcome {
     /// An end without artifacts.
     pub fn new(status: Status) -> Self {
         let (artifacts, chunks, produced) = (Vec::new(), ChunkRange::default(), Vec::new());
-        Self { status, artifacts, chunks, produced, fulfilments: BTreeMap::new(), is_message: false }
+        let (fulfilments, is_message, usage) = (BTreeMap::new(), false, Usage::default());
+        Self { status, artifacts, chunks, produced, fulfilments, is_message, usage }
     }
 }

@@ -2,20 +2,24 @@
 //! (RFC-005, pattern 2).
 
 use super::{
-    Candidate, EventKind, Outcome, OutgoingMessage, Pattern, TimerAt,
+    Candidate, EventKind, Outcome, OutgoingMessage, Pattern, RecordedTurnProgress, TimerAt,
     ownership::{Requester, is_recipient_there},
-    turn,
+    turn::{Progress, Prompt, TurnEnd, TurnSubject},
+    turn_log::TurnLog,
 };
 use crate::{
     artifact::Artifact,
     ids::{Address, AgentId, Capability},
     message::{self, HelpResponse, MessageKind, Payload},
     task::{Status, TaskState},
+    usage::Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 use std::{collections::BTreeMap, time::Duration};
-use turn::{Prompt, TurnEnd, TurnSubject};
+
+/// The longest that an answering brain may pause in all, milliseconds.
+const MAX_PAUSE_MS: u64 = 120_000;
 
 /// The most peers asked at once.
 pub const FANOUT: usize = 3;
@@ -41,6 +45,8 @@ pub enum HelpRequestLabel {
 pub enum HelpRequestTimer {
     /// The end of the time in which answers are awaited.
     Window,
+    /// The end of a pause of the answering brain.
+    Resume,
 }
 
 /// One help request, from either side.
@@ -56,6 +62,13 @@ pub struct HelpRequest {
     settled: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_excused_itself: bool,
+    #[serde(default, skip_serializing_if = "TurnLog::is_empty")]
+    log: TurnLog,
+    #[serde(default, skip_serializing_if = "Usage::is_none")]
+    usage: Usage,
+    /// The length of all pauses, milliseconds.
+    #[serde(default)]
+    paused_ms: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -80,6 +93,9 @@ impl HelpRequest {
             produced: Vec::new(),
             settled: false,
             has_excused_itself: false,
+            log: TurnLog::default(),
+            usage: Usage::default(),
+            paused_ms: 0,
         }
     }
 
@@ -102,6 +118,9 @@ impl HelpRequest {
             produced: Vec::new(),
             settled: false,
             has_excused_itself: false,
+            log: TurnLog::default(),
+            usage: Usage::default(),
+            paused_ms: 0,
         }
     }
 
@@ -113,16 +132,9 @@ impl HelpRequest {
                     capability: self.request.capability.clone(),
                     artifacts: self.request.inline_artifacts.clone(),
                 };
-                let prompt = Prompt {
-                    turn: 1,
-                    epoch: None,
-                    about,
-                    produced: Vec::new(),
-                    answers: Vec::new(),
-                    message: None,
-                };
-                let (prompt, produced) = (Box::new(prompt), Default::default());
-                vec![HelpRequestEffect::RunTurn { turn: 1, prompt, deadline: None, produced }]
+                let (produced, input) = Default::default();
+                let (turn, prompt, deadline) = (1, Box::new(Prompt::new(1, about)), None);
+                vec![HelpRequestEffect::RunTurn { turn, prompt, deadline, produced, input }]
             }
             HelpSide::Asking { capability, window, .. } => vec![
                 HelpRequestEffect::FindPeers {
@@ -178,7 +190,10 @@ impl HelpRequest {
     fn receive_response(&mut self, from: &AgentId, response: HelpResponse) -> Vec<HelpRequestEffect> {
         let HelpSide::Asking { asked, .. } = &mut self.side else { return Vec::new() };
         match asked.get_mut(from) {
-            Some(slot @ None) => *slot = Some(response),
+            Some(slot @ None) => {
+                self.usage = self.usage.plus(&response.usage);
+                *slot = Some(response);
+            }
             Some(Some(_)) | None => return Vec::new(),
         }
         if asked.values().all(Option::is_some) { self.conclude() } else { Vec::new() }
@@ -220,9 +235,15 @@ impl HelpRequest {
     ) -> Vec<HelpRequestEffect> {
         self.settled = true;
         let state = if answer.is_some() { TaskState::Completed } else { TaskState::Failed };
-        let status = Status { state, message: answer.clone().or_else(|| declined.clone()) };
+        let status = Status { message: answer.clone().or_else(|| declined.clone()), ..Status::of(state) };
         let mut effects = Vec::new();
-        let response = HelpResponse { answer, declined, artifacts: artifacts.clone(), extra: Map::new() };
+        let response = HelpResponse {
+            answer,
+            declined,
+            artifacts: artifacts.clone(),
+            usage: self.usage,
+            extra: Map::new(),
+        };
         effects.extend(self.respond(response));
         effects.push(HelpRequestEffect::Finish(Outcome { artifacts, ..Outcome::new(status) }));
         effects
@@ -241,22 +262,70 @@ impl HelpRequest {
             return Vec::new();
         }
         let declined = Some(format!("the answer could not be handed over: {why}"));
-        let response = HelpResponse { answer: None, declined, artifacts: Vec::new(), extra: Map::new() };
+        let response = HelpResponse {
+            answer: None,
+            declined,
+            artifacts: Vec::new(),
+            usage: self.usage,
+            extra: Map::new(),
+        };
         self.respond(response).into_iter().collect()
     }
 
-    fn keep(&mut self, updates: &[turn::Progress]) {
+    /// Takes the reports of the turn. Returns the records of its checkpoints.
+    fn keep(&mut self, updates: &[Progress]) -> Vec<HelpRequestEffect> {
+        let mut records = Vec::new();
         for update in updates {
-            if let turn::Progress::Artifact { artifact, append, .. } = update {
-                crate::artifact::merge(&mut self.produced, artifact.clone(), *append);
+            match update {
+                Progress::Artifact { artifact, append, .. } => {
+                    crate::artifact::merge(&mut self.produced, artifact.clone(), *append);
+                }
+                Progress::Usage(call) => self.usage = self.usage.plus(&call.into()),
+                Progress::Checkpoint(checkpoint) => match self.log.checkpoint(checkpoint) {
+                    Ok(record) => records.push(record),
+                    Err(why) => {
+                        records.push(HelpRequestEffect::StopTurn);
+                        records.extend(self.settle(None, Some(why), Vec::new()));
+                        return records;
+                    }
+                },
+                Progress::Status { .. }
+                | Progress::Signal { .. }
+                | Progress::Help { .. }
+                | Progress::Delegate { .. }
+                | Progress::Question(_)
+                | Progress::Log { .. } => {}
             }
         }
+        records
     }
 
-    fn thought(&mut self, updates: &[turn::Progress], end: &TurnEnd) -> Vec<HelpRequestEffect> {
-        self.keep(updates);
+    /// The turn goes on after a pause, if the requester still waits then.
+    fn pause(&mut self, after_ms: u64, reason: &str, event: &HelpRequestEvent) -> Vec<HelpRequestEffect> {
+        self.paused_ms = self.paused_ms.saturating_add(after_ms);
+        if self.paused_ms > MAX_PAUSE_MS {
+            return self.settle(None, Some(reason.to_owned()), Vec::new());
+        }
+        let when = TimerAt::Wall(event.wall.plus(Duration::from_millis(after_ms)));
+        vec![HelpRequestEffect::SetTimer { timer: HelpRequestTimer::Resume, when }]
+    }
+
+    fn thought(
+        &mut self,
+        updates: &[Progress],
+        end: &TurnEnd,
+        event: &HelpRequestEvent,
+    ) -> Vec<HelpRequestEffect> {
+        let mut effects = self.keep(updates);
+        if self.settled {
+            return effects;
+        }
+        if let TurnEnd::Pause { after_ms, reason } = end {
+            effects.extend(self.pause(*after_ms, reason, event));
+            return effects;
+        }
         let artifacts = std::mem::take(&mut self.produced);
-        match end {
+        effects.extend(match end {
             TurnEnd::Done { message } if message.is_some() || !artifacts.is_empty() => {
                 let answer = message.clone().unwrap_or_else(|| "see the artifacts".to_owned());
                 self.settle(Some(answer), None, artifacts)
@@ -266,8 +335,11 @@ impl HelpRequest {
             TurnEnd::Failed { reason } | TurnEnd::Rejected { reason } => {
                 self.settle(None, Some(reason.clone()), artifacts)
             }
-            TurnEnd::Waiting => self.settle(None, Some("answering may not ask others".to_owned()), artifacts),
-        }
+            TurnEnd::Waiting | TurnEnd::Pause { .. } => {
+                self.settle(None, Some("answering may not ask others".to_owned()), artifacts)
+            }
+        });
+        effects
     }
 }
 
@@ -278,6 +350,10 @@ impl Pattern for HelpRequest {
     const NAME: &'static str = "help-request";
     const OPENED_BY: &'static [MessageKind] = &[MessageKind::HelpRequest];
     const RECEIVES: &'static [MessageKind] = &[MessageKind::HelpResponse];
+
+    fn turn_progress(&self) -> RecordedTurnProgress {
+        RecordedTurnProgress { checkpoints: self.log.checkpoints(), used: self.usage, ..Default::default() }
+    }
 
     #[expect(
         clippy::wildcard_enum_match_arm,
@@ -298,11 +374,11 @@ impl Pattern for HelpRequest {
         match &event.what {
             EventKind::Started => self.start(event),
             EventKind::PeersFound { candidates, .. } => self.ask(candidates, event),
-            EventKind::TurnProgress { turn: 1, updates } if is_responder => {
-                self.keep(updates);
-                Vec::new()
+            EventKind::TurnProgress { turn: 1, updates } if is_responder => self.keep(updates),
+            EventKind::TurnEnded { turn: 1, updates, end } if is_responder => {
+                self.thought(updates, end, event)
             }
-            EventKind::TurnEnded { turn: 1, updates, end } if is_responder => self.thought(updates, end),
+            EventKind::TimerFired { timer: HelpRequestTimer::Resume } if is_responder => self.start(event),
             EventKind::TurnFailed { reason, .. } if is_responder => {
                 self.settle(None, Some(reason.clone()), Vec::new())
             }
@@ -317,6 +393,7 @@ impl Pattern for HelpRequest {
                     answer: None,
                     declined: Some(message.clone()),
                     artifacts: Vec::new(),
+                    usage: Usage::default(),
                     extra: Map::new(),
                 };
                 self.receive_response(to, declined)

@@ -36,25 +36,35 @@ pub struct Offer {
     /// Results that the board has not confirmed, with the agents that report them, at most one of each. The board is asked
     /// about the first.
     results: VecDeque<(AgentId, TaskResponse)>,
+    /// Whether the time has passed in which a result is awaited. Only results that had come before still count.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_late: bool,
     has_ended: bool,
 }
 
 impl Offer {
     /// `me` offers the task of `signal`, and awaits its result for this long.
     pub fn new(me: AgentId, signal: OutgoingSignal, result_within: Duration) -> Self {
-        Self { me, signal, result_within, results: VecDeque::new(), has_ended: false }
+        Self { me, signal, result_within, results: VecDeque::new(), is_late: false, has_ended: false }
     }
 
     fn end(&mut self, state: TaskState, message: Option<String>) -> Outcome {
         self.has_ended = true;
         self.results.clear();
-        Outcome::new(Status { state, message })
+        Outcome::new(Status { message, ..Status::of(state) })
+    }
+
+    fn end_late(&mut self) -> Outcome {
+        self.end(TaskState::Failed, Some("nobody has done it in time".to_owned()))
     }
 
     /// Keeps a result until the board has confirmed it. While it asks about one result of a doer, further ones are dropped.
     fn receive(&mut self, doer: &AgentId, response: &TaskResponse) -> Vec<OfferEffect> {
         let is_of_task = self.signal.task_id.as_ref() == Some(&response.task_id);
-        if !is_of_task || !response.state.is_terminal() || self.results.iter().any(|(known, _)| known == doer)
+        if self.is_late
+            || !is_of_task
+            || !response.state.is_terminal()
+            || self.results.iter().any(|(known, _)| known == doer)
         {
             return Vec::new();
         }
@@ -132,11 +142,16 @@ impl Pattern for Offer {
             }
             EventKind::ClaimExpired { epoch } if self.asked_epoch() == Some(*epoch) => {
                 self.results.pop_front();
-                return self.confirm_first();
+                if !self.is_late || !self.results.is_empty() {
+                    return self.confirm_first();
+                }
+                self.end_late()
             }
             EventKind::PublishRefused { message, .. } => self.end(TaskState::Failed, Some(message.clone())),
+            EventKind::TimerFired { timer: OfferTimer::GiveUp } if self.results.is_empty() => self.end_late(),
             EventKind::TimerFired { timer: OfferTimer::GiveUp } => {
-                self.end(TaskState::Failed, Some("nobody has done it in time".to_owned()))
+                self.is_late = true;
+                return Vec::new();
             }
             EventKind::Cancelled { reason, .. } => self.end(TaskState::Canceled, Some(reason.clone())),
             _ => return Vec::new(),
@@ -154,24 +169,54 @@ mod tests {
         time::{NodeTime, WallTime},
     };
 
-    #[test]
-    fn a_result_counts_only_if_the_board_confirms_it() {
+    fn offer() -> Offer {
         let (me, task) = (AgentId::parse("publisher").unwrap(), TaskId::parse("t-1").unwrap());
         let signal = OutgoingSignal::about(SignalType::task_available(), &task);
         let mut offer = Offer::new(me, signal, Duration::from_secs(60));
-        let mut on = |what| offer.on(&OfferEvent { at: NodeTime(0), wall: WallTime(0), what });
-        on(EventKind::Started);
-        let report = |doer: &str, epoch: Epoch| {
-            let doer = AgentId::parse(doer).unwrap();
-            let payload = serde_json::json!({
-                "messageId": "m", "fromAgentId": doer, "toAgentId": "publisher", "type": "task-response",
-                "payload": { "taskId": "t-1", "seq": 1, "state": "TASK_STATE_COMPLETED", "epoch": epoch },
-            });
-            let envelope = crate::envelope::Envelope::from_json(payload, || unreachable!("it has an id"))
-                .map(Box::new)
-                .unwrap();
-            EventKind::MessageReceived { by: Principal::Agent(doer), answers: None, envelope }
-        };
+        on(&mut offer, EventKind::Started);
+        offer
+    }
+
+    fn on(offer: &mut Offer, what: EventKind<Uninhabited, OfferTimer>) -> Vec<OfferEffect> {
+        offer.on(&OfferEvent { at: NodeTime(0), wall: WallTime(0), what })
+    }
+
+    fn report(doer: &str, epoch: Epoch) -> EventKind<Uninhabited, OfferTimer> {
+        let doer = AgentId::parse(doer).unwrap();
+        let payload = serde_json::json!({
+            "messageId": "m", "fromAgentId": doer, "toAgentId": "publisher", "type": "task-response",
+            "payload": { "taskId": "t-1", "seq": 1, "state": "TASK_STATE_COMPLETED", "epoch": epoch },
+        });
+        let envelope = crate::envelope::Envelope::from_json(payload, || unreachable!("it has an id"));
+        let envelope = Box::new(envelope.unwrap());
+        EventKind::MessageReceived { by: Principal::Agent(doer), answers: None, envelope }
+    }
+
+    fn end_of(effects: &[OfferEffect]) -> Option<TaskState> {
+        match effects {
+            [.., OfferEffect::Finish(outcome)] => Some(outcome.status.state),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_result_that_came_in_time_is_awaited_until_the_board_answers() {
+        for (answer, end) in [
+            (EventKind::ClaimEnded { epoch: 7 }, TaskState::Completed),
+            (EventKind::ClaimExpired { epoch: 7 }, TaskState::Failed),
+        ] {
+            let mut offer = offer();
+            on(&mut offer, report("doer", 7));
+            assert_eq!(on(&mut offer, EventKind::TimerFired { timer: OfferTimer::GiveUp }), []);
+            assert_eq!(on(&mut offer, report("late", 8)), [], "it came too late");
+            assert_eq!(end_of(&on(&mut offer, answer)), Some(end));
+        }
+    }
+
+    #[test]
+    fn a_result_counts_only_if_the_board_confirms_it() {
+        let mut offer = offer();
+        let mut on = |what| on(&mut offer, what);
         let asked = |effects: &[OfferEffect]| match effects {
             [OfferEffect::ConfirmResult { doer, epoch, .. }] => Some((doer.to_string(), *epoch)),
             _ => None,

@@ -8,8 +8,9 @@
 //! board, too. If an agent offered it, the result goes to that agent.
 
 use super::{
-    EventKind, OpenTaskView, Outcome, OutgoingMessage, Pattern, RecordedArtifacts, TimerAt, WorkPhase,
-    delegation::{self, Delegation, DelegationLabel, Timeouts},
+    EventKind, OpenTaskView, Outcome, OutgoingMessage, Pattern, RecordedArtifacts, RecordedTurnProgress,
+    TimerAt, WorkPhase,
+    delegation::{self, Delegation, DelegationLabel, WorkLimits},
     ownership::{TaskOwnership, produced},
 };
 use crate::{
@@ -46,7 +47,7 @@ pub struct OpenTask {
     offer: MessageId,
     spec: TaskSpec,
     lease: Duration,
-    timeouts: Timeouts,
+    work_limits: WorkLimits,
     stage: OpenTaskStage,
 }
 
@@ -98,6 +99,7 @@ pub fn offered(signal: &Signal, root: Principal) -> Option<TaskSpec> {
         parent: None,
         root,
         contact: None,
+        history: Vec::new(),
     })
 }
 
@@ -109,9 +111,9 @@ impl OpenTask {
         offer: MessageId,
         spec: TaskSpec,
         lease: Duration,
-        timeouts: Timeouts,
+        work_limits: WorkLimits,
     ) -> Self {
-        Self { me, owner, offer, spec, lease, timeouts, stage: OpenTaskStage::Offered }
+        Self { me, owner, offer, spec, lease, work_limits, stage: OpenTaskStage::Offered }
     }
 
     /// The claim it is done under.
@@ -146,7 +148,7 @@ impl OpenTask {
         let mut ownership = TaskOwnership::new(self.spec.clone(), None);
         ownership.announces = false;
         ownership.claim = Some(epoch);
-        let work = Delegation::new(self.me.clone(), ownership, None, self.timeouts);
+        let work = Delegation::new(self.me.clone(), ownership, None, self.work_limits);
         self.stage = OpenTaskStage::Doing { epoch, work: Box::new(work) };
         let mut effects = vec![
             OpenTaskEffect::TrackTask { spec: Box::new(self.spec.clone()), owner: self.owner.clone(), epoch },
@@ -235,6 +237,7 @@ impl OpenTask {
             artifacts: Vec::new(),
             chunks: None,
             message: outcome.status.message.clone(),
+            usage: outcome.usage,
             extra: Map::new(),
         };
         let chunks = outcome.chunks;
@@ -294,6 +297,14 @@ impl Pattern for OpenTask {
 
     fn is_closing(&self) -> bool {
         matches!(self.stage, OpenTaskStage::Closing { .. })
+    }
+
+    fn turn_progress(&self) -> RecordedTurnProgress {
+        if let OpenTaskStage::Doing { work, .. } = &self.stage {
+            work.turn_progress()
+        } else {
+            Default::default()
+        }
     }
 
     fn on(&mut self, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {

@@ -9,8 +9,10 @@ use crate::{
     ids::{Address, AgentId, Capability, ConversationId, MessageId},
     message::{Epoch, Payload, Seq, TaskResponse, TaskUpdate},
     problem::Reason,
+    question::Question,
     signal::{SHA256, SignalType},
     task::{Status, TaskSpec, TaskState},
+    usage::Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
@@ -90,6 +92,12 @@ pub struct TaskOwnership {
     record: Option<Box<Artifact>>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_excused_itself: bool,
+    /// What was used, that of other agents included.
+    #[serde(default, skip_serializing_if = "Usage::is_none")]
+    usage: Usage,
+    /// The open questions. Every status shows them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) questions: Vec<Question>,
 }
 
 impl TaskOwnership {
@@ -108,7 +116,23 @@ impl TaskOwnership {
             unconfirmed: None,
             record: None,
             has_excused_itself: false,
+            usage: Usage::default(),
+            questions: Vec::new(),
         }
+    }
+
+    /// What was used.
+    pub fn usage(&self) -> &Usage {
+        &self.usage
+    }
+
+    /// Adds to what was used, and shows it.
+    pub fn add_usage<L, T>(&mut self, usage: &Usage) -> Option<Effect<L, T>> {
+        if usage.is_none() || self.has_ended() {
+            return None;
+        }
+        self.usage = self.usage.plus(usage);
+        Some(Effect::Update(Update::Usage(self.usage)))
     }
 
     /// Whether `agent` is the requester, and `epoch`, if given, is its award.
@@ -204,11 +228,12 @@ impl TaskOwnership {
         std::iter::once(Effect::Update(Update::Restart { from })).chain(report.flatten()).collect()
     }
 
-    /// Shows a status and reports it to the requester.
-    pub fn show_status<L: From<ReportLabel>, T>(&mut self, status: Status) -> Vec<Effect<L, T>> {
+    /// Shows a status with the open questions, and reports it to the requester.
+    pub fn show_status<L: From<ReportLabel>, T>(&mut self, mut status: Status) -> Vec<Effect<L, T>> {
         if self.has_ended() {
             return Vec::new();
         }
+        status.questions.extend(self.questions.iter().cloned());
         let mut effects = self.report_chunks(true);
         let report = self.report_update(|update| update.status = Some(status.clone()));
         effects.push(Effect::Update(Update::Status(status)));
@@ -268,7 +293,8 @@ impl TaskOwnership {
             chunks,
             produced: self.produced.described(),
             fulfilments,
-            ..Outcome::new(Status { state, message })
+            usage: self.usage,
+            ..Outcome::new(Status { message, ..Status::of(state) })
         }));
         effects
     }
@@ -290,6 +316,7 @@ impl TaskOwnership {
             artifacts: Vec::new(),
             chunks: reported,
             message,
+            usage: self.usage,
             extra: Map::new(),
         };
         let chunks = self.produced.range();
@@ -320,6 +347,7 @@ impl TaskOwnership {
             artifacts: Vec::new(),
             chunks: None,
             message: Some(format!("the result could not be handed over: {message}")),
+            usage: self.usage,
             extra: Map::new(),
         };
         vec![report(&requester, ReportLabel::Response, Payload::TaskResponse(response))]

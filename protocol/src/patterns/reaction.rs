@@ -5,8 +5,8 @@
 //! without output is a success. Signals that follow from signals count their hops.
 
 use super::{
-    EventKind, Pattern, Update,
-    delegation::{Delegation, DelegationLabel, DelegationTimer, Timeouts},
+    EventKind, Pattern, RecordedTurnProgress, Update,
+    delegation::{Delegation, DelegationLabel, DelegationTimer, WorkLimits},
     ownership::TaskOwnership,
     turn::{TurnEnd, TurnSubject},
 };
@@ -42,7 +42,7 @@ pub struct Reaction {
 
 impl Reaction {
     /// `me` reacts to `signal`, on behalf of the principal that it comes from.
-    pub fn new(me: AgentId, signal: SignalRecord, timeouts: Timeouts) -> Self {
+    pub fn new(me: AgentId, signal: SignalRecord, work_limits: WorkLimits) -> Self {
         let spec = TaskSpec {
             task_id: name(&signal.signal),
             description: format!("react to {}", signal.signal.kind),
@@ -55,10 +55,11 @@ impl Reaction {
             parent: None,
             root: signal.signal.acts_for().unwrap_or_else(|| Principal::Agent(me.clone())),
             contact: None,
+            history: Vec::new(),
         };
         let mut ownership = TaskOwnership::new(spec, None);
         ownership.announces = false;
-        let work = Delegation::new(me.clone(), ownership, None, timeouts);
+        let work = Delegation::new(me.clone(), ownership, None, work_limits);
         Self { me, signal: Box::new(signal), work }
     }
 
@@ -70,9 +71,9 @@ impl Reaction {
     fn own(&self, effect: ReactionEffect) -> Option<ReactionEffect> {
         let about = &self.signal.signal;
         match effect {
-            ReactionEffect::RunTurn { turn, mut prompt, deadline, produced } => {
+            ReactionEffect::RunTurn { turn, mut prompt, deadline, produced, input } => {
                 prompt.about = TurnSubject::Signal(self.signal.clone());
-                Some(ReactionEffect::RunTurn { turn, prompt, deadline, produced })
+                Some(ReactionEffect::RunTurn { turn, prompt, deadline, produced, input })
             }
             ReactionEffect::Publish { mut signal } => {
                 if signal.kind == SignalType::task_available() {
@@ -94,12 +95,13 @@ impl Reaction {
                 }
                 Some(ReactionEffect::Send(message))
             }
-            ReactionEffect::Update(Update::Status(_) | Update::Restart { .. })
+            ReactionEffect::Update(Update::Status(_) | Update::Restart { .. } | Update::Usage(_))
             | ReactionEffect::AskPerson { .. }
             | ReactionEffect::Assign { .. }
             | ReactionEffect::TrackTask { .. } => None,
             other @ (ReactionEffect::Resend { .. }
             | ReactionEffect::Update(Update::Artifact { .. })
+            | ReactionEffect::Record { .. }
             | ReactionEffect::StopTurn
             | ReactionEffect::Claim { .. }
             | ReactionEffect::Release { .. }
@@ -136,6 +138,10 @@ impl Pattern for Reaction {
         self.signal.signal.acts_for()
     }
 
+    fn turn_progress(&self) -> RecordedTurnProgress {
+        self.work.turn_progress()
+    }
+
     fn on(&mut self, event: &ReactionEvent) -> Vec<ReactionEffect> {
         let mut event = event.clone();
         if let EventKind::TurnEnded { end: end @ TurnEnd::Done { .. }, .. } = &mut event.what {
@@ -144,16 +150,16 @@ impl Pattern for Reaction {
                 TurnEnd::Failed { .. }
                 | TurnEnd::Rejected { .. }
                 | TurnEnd::Message { .. }
-                | TurnEnd::Waiting => None,
+                | TurnEnd::Waiting
+                | TurnEnd::Pause { .. } => None,
             };
             *end = TurnEnd::Done { message: said.or_else(|| Some("nothing to say".to_owned())) };
         }
-        let has_asked = matches!(&event.what, EventKind::TurnEnded { end: TurnEnd::Waiting, .. });
+        let may_ask = matches!(&event.what, EventKind::TurnEnded { .. } | EventKind::TurnProgress { .. });
         let mut effects = self.work(&event);
-        if has_asked {
-            let text = "nobody can be asked: a signal has no owner".to_owned();
-            let what = EventKind::Answered { by: Principal::Agent(self.me.clone()), text, message: None };
-            effects.extend(self.work(&ReactionEvent { what, ..event }));
+        if may_ask {
+            let unanswered = self.work.refuse_questions("nobody can be asked: a signal has no owner");
+            effects.extend(unanswered.into_iter().filter_map(|effect| self.own(effect)));
         }
         effects
     }

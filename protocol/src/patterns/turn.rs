@@ -5,8 +5,11 @@ use crate::{
     artifact::Artifact,
     ids::{Address, AgentId, Capability, TaskId},
     message::Epoch,
+    question::{Decision, Question},
     signal::{SignalRecord, SignalType},
+    task::PastTask,
     time::WallTime,
+    usage::{ModelUsage, RemainingBudget, Usage},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -26,12 +29,47 @@ pub struct Prompt {
     /// What this brain produced in earlier turns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub produced: Vec<Artifact>,
-    /// The results of the requests of the previous turn, in the order of the requests.
+    /// The results of all requests of earlier turns of the task, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<RequestResult>,
-    /// The owner's newest message as an A2A client sent it, with all its parts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<Box<Message>>,
+    /// The owner's messages that no earlier turn was given, as an A2A client sent them, with all their parts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<Message>,
+    /// Earlier tasks of the same A2A context, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<PastTask>,
+    /// The checkpoints that count, of this turn and of earlier ones, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints: Vec<Value>,
+    /// What the task has used so far.
+    #[serde(default, skip_serializing_if = "Usage::is_none")]
+    pub used: Usage,
+    /// What is left of its bounds.
+    #[serde(default, skip_serializing_if = "RemainingBudget::is_default")]
+    pub remaining: RemainingBudget,
+}
+
+impl Prompt {
+    /// The prompt of turn number `turn` with nothing but its subject.
+    pub fn new(turn: u32, about: TurnSubject) -> Self {
+        Self {
+            turn,
+            epoch: None,
+            about,
+            produced: Vec::new(),
+            answers: Vec::new(),
+            messages: Vec::new(),
+            history: Vec::new(),
+            checkpoints: Vec::new(),
+            used: Usage::default(),
+            remaining: RemainingBudget::default(),
+        }
+    }
+
+    /// The answers that no earlier turn was given.
+    pub fn new_answers(&self) -> impl Iterator<Item = &RequestResult> {
+        self.answers.iter().filter(|answer| answer.for_turn == self.turn)
+    }
 }
 
 /// What a turn is about.
@@ -78,7 +116,7 @@ pub enum TurnSubject {
 }
 
 /// The result of a request of the brain.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestResult {
     /// The id the brain gave it.
@@ -96,9 +134,33 @@ pub struct RequestResult {
     /// The id of the delegated task at its doer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
+    /// The person's decision, if the answer is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
+    /// The values of a form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<Map<String, Value>>,
+    /// The first turn that is given it.
+    #[serde(default)]
+    pub for_turn: u32,
 }
 
-/// What a brain reports while it thinks. `help`, `delegate` and `question` are taken up when the turn ends.
+/// A note of a brain to itself. Once it is recorded, every later turn of the task is given it, also after a crash.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Checkpoint {
+    /// What is noted.
+    pub data: Value,
+    /// Whether it makes all earlier ones obsolete.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replace: bool,
+}
+
+/// The most bytes of all checkpoints of a task that count, as JSON; a turn with more fails.
+pub const MAX_CHECKPOINT_BYTES: usize = 8 << 20;
+
+/// What a brain reports while it thinks. `help`, `delegate` and `question` are taken up when the turn ends, unless they say
+/// `wait: false`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "type")]
 pub enum Progress {
@@ -134,20 +196,23 @@ pub enum Progress {
         #[serde(default)]
         refs: Map<String, Value>,
     },
-    /// A question to peers with a capability. The next turn gets the answer.
+    /// A question to a peer, or to peers with a capability. A later turn gets the answer.
     #[serde(rename_all = "camelCase")]
     Help {
         /// The brain's name for it.
         id: String,
-        /// Whose view is wanted.
-        capability: Capability,
+        /// Whose view is wanted: `capability:<name>`, or an agent id.
+        to: Address,
         /// What is asked.
         question: String,
         /// Ids of artifacts produced so far, or given with the task, that it is about.
         #[serde(default)]
         artifacts: Vec<String>,
+        /// Whether the turn ends with it. Otherwise it is sent at once, and the turn goes on.
+        #[serde(default = "yes", skip_serializing_if = "is_true")]
+        wait: bool,
     },
-    /// A task for another agent: `capability:<name>`, or an agent id. The next turn gets the result.
+    /// A task for another agent: `capability:<name>`, or an agent id. A later turn gets the result.
     #[serde(rename_all = "camelCase")]
     Delegate {
         /// The brain's name for it.
@@ -165,18 +230,46 @@ pub enum Progress {
         /// Ids of artifacts that go with it.
         #[serde(default)]
         artifacts: Vec<String>,
+        /// Whether the turn ends with it. Otherwise it is sent at once, and the turn goes on.
+        #[serde(default = "yes", skip_serializing_if = "is_true")]
+        wait: bool,
     },
-    /// A question to the task's owner. The next turn gets the answer.
-    #[serde(rename_all = "camelCase")]
-    Question {
-        /// The brain's name for it.
-        id: String,
-        /// What is asked.
-        text: String,
-        /// Whether it asks for a credential. The answer never contains it; the owner only says that it is provided.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        auth: bool,
+    /// A question to the task's owner. A later turn gets the answer.
+    Question(Question),
+    /// A note to itself.
+    Checkpoint(Checkpoint),
+    /// What one call of a model has used.
+    Usage(ModelUsage),
+    /// A line for the node's log.
+    Log {
+        /// The line.
+        message: String,
     },
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_true(value: &bool) -> bool {
+    *value
+}
+
+impl Progress {
+    /// Whether the result of this request comes with a later turn, and if so, whether the turn ends with it.
+    pub fn waits(&self) -> Option<bool> {
+        match self {
+            Self::Help { wait, .. } | Self::Delegate { wait, .. } => Some(*wait),
+            Self::Question(question) => Some(question.wait),
+            Self::Status { .. }
+            | Self::Artifact { .. }
+            | Self::Signal { .. }
+            | Self::Checkpoint(_)
+            | Self::Usage(_)
+            | Self::Log { .. } => None,
+        }
+    }
 }
 
 /// How a turn ended.
@@ -204,6 +297,14 @@ pub enum TurnEnd {
         /// The answer.
         text: String,
     },
-    /// It waits for the results of its requests.
+    /// It waits for the results of its requests: of all that end a turn, or else for the first of the others.
     Waiting,
+    /// It goes on later with the same checkpoints. Until then it takes no place.
+    #[serde(rename_all = "camelCase")]
+    Pause {
+        /// After which time, milliseconds.
+        after_ms: u64,
+        /// Why.
+        reason: String,
+    },
 }

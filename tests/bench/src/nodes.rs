@@ -2,7 +2,7 @@
 
 use crate::child::{ChildAddress, report, wait_for_parent};
 use agent_node::{
-    brain::{Brain, TurnFuture, TurnRequest},
+    brain::{AgentBounds, Brain, TurnFuture, TurnHandle, TurnRequest},
     node::{self, AgentSpec, NodeSetup, ServiceLocation},
 };
 use anyhow::Context as _;
@@ -14,16 +14,18 @@ use protocol::{
     card::BidTerms,
     ids::AgentId,
     limits::Limits,
-    patterns::{contract_net::Auction, delegation::Timeouts, turn::Progress},
+    patterns::{contract_net::Auction, delegation::WorkLimits},
     signature::Secret,
 };
 use registry::config::Config as RegistryConfig;
 use serde::{Deserialize, Serialize};
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc, time::Duration};
-use tokio::sync::mpsc;
 
 /// The agent that has the tasks.
 pub(crate) const HOLDER: &str = "builder-01";
+/// The bound of a turn that never ends.
+const HOUR: Duration = Duration::from_secs(3_600);
+
 /// The join secret of every measured process.
 pub(crate) const SECRET: [u8; 32] = [7; 32];
 /// The agent that sends the signed messages.
@@ -40,7 +42,7 @@ pub(crate) struct TaskNode {
 struct BlockingBrain;
 
 impl Brain for BlockingBrain {
-    fn think(&self, _: TurnRequest, _: mpsc::Sender<Progress>) -> TurnFuture {
+    fn think(&self, _: TurnRequest, _: TurnHandle) -> TurnFuture {
         Box::pin(std::future::pending())
     }
 
@@ -63,7 +65,7 @@ pub(crate) fn setup(
     store: SharedStore,
     auction: Auction,
 ) -> anyhow::Result<NodeSetup> {
-    let limits = Limits { max_rate_per_second: 0, think_ms: 3_600_000, ..Limits::default() };
+    let limits = Limits { max_rate_per_second: 0, ..Limits::default() };
     Ok(NodeSetup {
         listen: Ipv4Addr::LOCALHOST.into(),
         advertise: Default::default(),
@@ -75,10 +77,13 @@ pub(crate) fn setup(
         secret: Secret::new(&SECRET)?,
         limits,
         auction,
-        timeouts: Timeouts::default(),
+        work_limits: WorkLimits::default(),
         registry_config: RegistryConfig::default(),
         board_config: BoardConfig::default(),
-        outside: Default::default(),
+        outside: agent_node::outbox::outbound_client::OutboundClient::new(
+            Default::default(),
+            Default::default(),
+        )?,
         keys: Default::default(),
         hooks: Default::default(),
         keyring: Default::default(),
@@ -101,6 +106,7 @@ pub(crate) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<AgentSpec>
         terms: BidTerms { max_parallel: 256, ..BidTerms::default() },
         subscribe: Vec::new(),
         brain,
+        bounds: AgentBounds { idle: HOUR, turn: HOUR, ..AgentBounds::default() },
         port: None,
         pending_card: None,
         access: Default::default(),

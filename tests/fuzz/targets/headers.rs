@@ -1,35 +1,6 @@
-//! Headers, paths, queries and short fields never cause a panic, and no signature is accepted without the secret.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use protocol::{
-    a2a::route,
-    bid::Eta,
-    ids::{Digest, EffectId},
-    signature::{SignedParts, PresentedSignature, Secret, Verifier},
-    time::WallTime,
-    trace::TraceContext,
-};
+#[path = "../checks/headers.rs"]
+mod checks;
 
-fuzz_target!(|texts: (&str, &str, &str)| {
-    let (one, two, three) = texts;
-    if let Some(context) = TraceContext::parse(one) {
-        assert_eq!(TraceContext::parse(&context.to_string()).map(|again| again.trace()), Some(context.trace()));
-    }
-    let _ = (Eta::parse(one), EffectId::parse(one), route::find(one, two), route::query(three));
-    if let Ok(time) = WallTime::parse(one) {
-        assert_eq!(WallTime::parse(&time.to_string()), Ok(time));
-    }
-    let secret = Secret::new(&[7; 32]).expect("long enough");
-    let parts = SignedParts {
-        method: "POST",
-        path_and_query: "/a2a/messages",
-        recipient: "builder-01",
-        message_id: Some("m-1"),
-        digest: Digest::of(b"{}"),
-    };
-    let presented =
-        PresentedSignature { content_digest: Some(one), signature_input: Some(two), signature: Some(three) };
-    let verdict = Verifier::new(secret, None).verify(&parts, &presented, 1_000);
-    assert!(verdict.is_err(), "a forged signature was accepted");
-});
+libfuzzer_sys::fuzz_target!(|texts: (&str, &str, &str)| checks::check(texts));

@@ -22,10 +22,20 @@ pub(super) async fn able(team: &str, script: &str) -> Process {
     Process::up_beside(&team, &[("script.yaml", script)]).await
 }
 
-async fn abroad(agent: Process, more: Value) -> GrpcOnlyAgent {
-    let interface = json!({ "url": port(&agent), "protocolBinding": "GRPC", "protocolVersion": "1.0", "tenant": "front-01" });
-    let members = json!({ "supportedInterfaces": [interface], "capabilities": { "streaming": true } });
-    let members = crate::harness::with(members, more);
+/// The members of a card that names only the gRPC interface at `url`, which takes an API key.
+pub(super) fn grpc_card(url: &str) -> Value {
+    let interface =
+        json!({ "url": url, "protocolBinding": "GRPC", "protocolVersion": "1.0", "tenant": "front-01" });
+    json!({
+        "supportedInterfaces": [interface],
+        "capabilities": { "streaming": true },
+        "securitySchemes": { "key": { "apiKeySecurityScheme": { "location": "header", "name": "x-api-key" } } },
+        "securityRequirements": [{ "schemes": { "key": { "list": [] } } }],
+    })
+}
+
+async fn abroad(agent: Process) -> GrpcOnlyAgent {
+    let members = grpc_card(&port(&agent));
     let skill = skill("get_forecast", "Weather forecast", &["weather"], &["Will it rain?"]);
     GrpcOnlyAgent {
         agent,
@@ -33,8 +43,12 @@ async fn abroad(agent: Process, more: Value) -> GrpcOnlyAgent {
     }
 }
 
-/// A mesh with that agent and one other.
+/// A mesh with that agent, called as Alice, and one other.
 async fn joined(abroad: &GrpcOnlyAgent, how: &str) -> (Process, Agent) {
+    joined_with(abroad, &format!(", credentials: {{ key: alices-own-key-0001 }}{how}")).await
+}
+
+async fn joined_with(abroad: &GrpcOnlyAgent, how: &str) -> (Process, Agent) {
     let team = format!(
         "
 mesh: {{ outside: {{ allow: [127.0.0.0/8] }} }}
@@ -55,12 +69,17 @@ pub(super) fn forecast_of(text: &str) -> Value {
 
 /// The tasks of that agent, newest first.
 async fn theirs(abroad: &GrpcOnlyAgent) -> Vec<wire::Task> {
-    stub(&abroad.agent).list_tasks(asked(wire::ListTasksRequest::default())).await.unwrap().into_inner().tasks
+    stub(&abroad.agent)
+        .list_tasks(as_alice(wire::ListTasksRequest::default()))
+        .await
+        .unwrap()
+        .into_inner()
+        .tasks
 }
 
 #[actix::test]
 async fn a_grpc_agent_works_in_every_mode() {
-    let abroad = abroad(able(TEAM, SCRIPT).await, json!({})).await;
+    let abroad = abroad(able(TEAM, SCRIPT).await).await;
     for how in ["", ", mode: sync", ", mode: polling, bounds: { pollMs: 50 }"] {
         let (_mesh, desk) = joined(&abroad, how).await;
         let task = desk.ask(forecast_of("slowly")).await;
@@ -75,7 +94,7 @@ async fn a_grpc_agent_works_in_every_mode() {
 
 #[actix::test]
 async fn a_question_over_grpc_goes_to_the_owner_and_a_cancel_arrives() {
-    let abroad = abroad(able(TEAM, SCRIPT).await, json!({})).await;
+    let abroad = abroad(able(TEAM, SCRIPT).await).await;
     let (_mesh, desk) = joined(&abroad, "").await;
     let id = desk.send(forecast_of("ask me")).await;
     let task = desk.task_in(&id, &["input_required"]).await;
@@ -101,7 +120,7 @@ async fn a_question_over_grpc_goes_to_the_owner_and_a_cancel_arrives() {
     assert_eq!(call(Method::POST, &cancel, Some(&json!({ "reason": "enough" }))).await.status, 200);
     let over = || async {
         let mut stub = stub(&abroad.agent);
-        let seen = stub.get_task(asked(get(&begun.id))).await.unwrap().into_inner();
+        let seen = stub.get_task(as_alice(get(&begun.id))).await.unwrap().into_inner();
         (state(&seen) == wire::TaskState::Canceled).then_some(())
     };
     eventually("the cancel", over).await;
@@ -113,7 +132,7 @@ async fn a_broken_grpc_stream_is_resumed() {
     let team = TEAM.replace("grpcPort: 0", &format!("grpcPort: {free}"));
     let slow = "- { when: { contains: in two }, say: [{ type: artifact, name: a.txt, text: made }], holdMs: 2000, end: { done: done } }";
     let script = SCRIPT.replace("turns:\n", &format!("turns:\n  {slow}\n"));
-    let mut abroad = abroad(able(&team, &script).await, json!({})).await;
+    let mut abroad = abroad(able(&team, &script).await).await;
     let (_mesh, desk) = joined(&abroad, ", bounds: { attempts: 30 }").await;
     let id = desk.send(forecast_of("in two")).await;
     eventually("the first word", async || desk.task(&id).await["artifacts"].is_array().then_some(())).await;
@@ -125,20 +144,15 @@ async fn a_broken_grpc_stream_is_resumed() {
 
 #[actix::test]
 async fn a_grpc_agent_gets_its_credential() {
-    let scheme = json!({ "apiKeySecurityScheme": { "location": "header", "name": "x-api-key" } });
-    let more = json!({
-        "securitySchemes": { "key": scheme },
-        "securityRequirements": [{ "schemes": { "key": { "list": [] } } }],
-    });
-    let abroad = abroad(able(TEAM, SCRIPT).await, more).await;
-    let (mesh, desk) = joined(&abroad, ", credentials: { key: alices-own-key-0001 }").await;
+    let abroad = abroad(able(TEAM, SCRIPT).await).await;
+    let (mesh, desk) = joined(&abroad, "").await;
     let task = desk.ask(forecast_of("Bern")).await;
     assert_eq!(artifact(&task, "a.txt").as_deref(), Some("made"), "{task:#}");
-    assert!(theirs(&abroad).await.is_empty());
-    let hers = stub(&abroad.agent).list_tasks(as_alice(wire::ListTasksRequest::default())).await.unwrap();
-    assert_eq!(hers.into_inner().total_size, 1);
+    assert_eq!(theirs(&abroad).await.len(), 1);
+    let local = stub(&abroad.agent).list_tasks(asked(wire::ListTasksRequest::default())).await.unwrap();
+    assert_eq!(local.into_inner().total_size, 0);
     drop(mesh);
-    let (_mesh, desk) = joined(&abroad, ", credentials: { key: somebody-elses-key }").await;
+    let (_mesh, desk) = joined_with(&abroad, ", credentials: { key: somebody-elses-key }").await;
     let task = desk.ask(forecast_of("Bern")).await;
     assert_eq!(state_of(&task), "failed");
     assert!(said_of(&task).contains("does not take our credentials"), "{}", said_of(&task));
@@ -146,7 +160,7 @@ async fn a_grpc_agent_gets_its_credential() {
 
 #[actix::test]
 async fn an_unreachable_grpc_agent_is_reported() {
-    let mut abroad = abroad(able(TEAM, SCRIPT).await, json!({})).await;
+    let mut abroad = abroad(able(TEAM, SCRIPT).await).await;
     let (_mesh, desk) = joined(&abroad, ", bounds: { attempts: 2 }").await;
     abroad.agent.kill();
     let task = desk.ask(forecast_of("Bern")).await;

@@ -70,6 +70,8 @@ async fn invalid_credentials_are_refused_and_then_rate_limited() {
     assert_eq!(code, Code::Unauthenticated);
     let signed = with(get("x"), &[("a2a-version", "1.0"), ("signature", "sig=:AA==:")]);
     assert_eq!(refusal(stub.get_task(signed).await).0, Code::Unauthenticated);
+    let marked = with(get("x"), &[("a2a-version", "1.0"), ("mesh-outbound", "1")]);
+    assert_eq!(refusal(stub.get_task(marked).await).0, Code::Unauthenticated, "never the local user's");
     let limited = async {
         loop {
             let (code, info, more) = refusal(stub.get_task(forged()).await);

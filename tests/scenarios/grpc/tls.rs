@@ -1,7 +1,7 @@
 //! gRPC behind TLS: a proxy in front of the port speaks TLS, and callers verify its certificate by their roots.
 
 use super::{
-    foreign::{able, forecast_of},
+    foreign::{able, forecast_of, grpc_card},
     *,
 };
 use crate::harness::{
@@ -45,17 +45,14 @@ async fn proxy(target: String) -> String {
 
 /// A mesh with a foreign gRPC agent at `url`, with these environment variables.
 async fn mesh_with(url: &str, environment: &[String]) -> (ForeignAgent, Process, Agent) {
-    let interface =
-        json!({ "url": url, "protocolBinding": "GRPC", "protocolVersion": "1.0", "tenant": "front-01" });
-    let members = json!({ "supportedInterfaces": [interface], "capabilities": { "streaming": true } });
     let skill = skill("get_forecast", "Weather forecast", &["weather"], &["Will it rain?"]);
-    let card = ForeignAgent::start("WeatherBot", skill, members, ForeignBehavior::Never).await;
+    let card = ForeignAgent::start("WeatherBot", skill, grpc_card(url), ForeignBehavior::Never).await;
     let team = format!(
         "
 mesh: {{ outside: {{ allow: [127.0.0.0/8] }} }}
 agents:
   - {{ agent: desk-01, skills: [desk], brain: {{ echo: {{}} }} }}
-  - {{ agent: weather-bot, brain: {{ a2a: {{ card: '{}', bounds: {{ attempts: 2 }} }} }} }}
+  - {{ agent: weather-bot, brain: {{ a2a: {{ card: '{}', credentials: {{ key: alices-own-key-0001 }}, bounds: {{ attempts: 2 }} }} }} }}
 ",
         card.url
     );
@@ -84,6 +81,6 @@ async fn an_untrusted_certificate_is_refused() {
     let task = desk.ask(forecast_of("Tomorrow in Bern")).await;
     assert_eq!(state_of(&task), "failed", "{task:#}");
     assert!(said_of(&task).contains("certificate"), "{}", said_of(&task));
-    let theirs = stub(&agent).list_tasks(asked(wire::ListTasksRequest::default())).await.unwrap();
+    let theirs = stub(&agent).list_tasks(as_alice(wire::ListTasksRequest::default())).await.unwrap();
     assert!(theirs.into_inner().tasks.is_empty(), "nothing was said to it");
 }

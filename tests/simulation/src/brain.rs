@@ -5,7 +5,9 @@ use engine::InstantAnswer;
 use protocol::{
     artifact::Artifact,
     ids::{Address, AgentId, Capability},
-    patterns::turn::{Progress, Prompt, TurnEnd, TurnSubject},
+    patterns::turn::{Checkpoint, Progress, Prompt, TurnEnd, TurnSubject},
+    question::Question,
+    usage::ModelUsage,
 };
 
 /// An action of a brain.
@@ -39,9 +41,10 @@ pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) ->
             70..80 if is_signal => {
                 let help = Progress::Help {
                     id: "h".into(),
-                    capability: capability("advise"),
+                    to: Address::Capability(capability("advise")),
                     question: format!("what of {about}?"),
                     artifacts: Vec::new(),
+                    wait: true,
                 };
                 vec![
                     (first, BrainAction::Report(vec![help])),
@@ -57,7 +60,8 @@ pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) ->
     let roll = if prompt.turn > 1 { roll % 65 } else { roll };
     let large = "the result, at length. ".repeat(usize::try_from(random.below(120)).unwrap_or(0));
     match roll {
-        0..30 => vec![
+        0..10 => steps(&mut random, prompt, is_slow),
+        10..30 => vec![
             (first, BrainAction::Report(vec![artifact("result", format!("{me}: {large}"), false, true)])),
             (pause(&mut random), done("done")),
         ],
@@ -79,9 +83,10 @@ pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) ->
         65..75 => {
             let help = Progress::Help {
                 id: "h".into(),
-                capability: capability("advise"),
+                to: Address::Capability(capability("advise")),
                 question: format!("how is {about} done?"),
                 artifacts: Vec::new(),
+                wait: true,
             };
             vec![(first, BrainAction::Report(vec![help])), (1, BrainAction::End(Ok(TurnEnd::Waiting)))]
         }
@@ -97,13 +102,14 @@ pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) ->
                     description: format!("part {n} of {about}"),
                     input: None,
                     artifacts: Vec::new(),
+                    wait: n > 0,
                 }
             };
             let asks = (0..count).map(|n| delegate(&mut random, n)).collect();
             vec![(first, BrainAction::Report(asks)), (1, BrainAction::End(Ok(TurnEnd::Waiting)))]
         }
         90..96 => {
-            let ask = Progress::Question { id: "q".into(), text: "which one?".into(), auth: false };
+            let ask = Progress::Question(Question::text("q", "which one?"));
             vec![(first, BrainAction::Report(vec![ask])), (1, BrainAction::End(Ok(TurnEnd::Waiting)))]
         }
         _ => vec![(
@@ -111,6 +117,30 @@ pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) ->
             BrainAction::Report(vec![Progress::Status { message: "begun, and then silent".into() }]),
         )],
     }
+}
+
+/// The steps that a task of several steps has.
+const STEPS: u64 = 5;
+
+/// A turn in steps, with a checkpoint after each: a later turn goes on after the last one. It pauses once.
+fn steps(random: &mut Random, prompt: &Prompt, is_slow: bool) -> Vec<(u64, BrainAction)> {
+    let begun = u64::try_from(prompt.checkpoints.len()).unwrap_or(u64::MAX);
+    let mut actions = Vec::new();
+    for step in begun..STEPS {
+        let checkpoint = Progress::Checkpoint(Checkpoint { data: step.into(), replace: false });
+        let work = random.between(1, if is_slow { 4_000 } else { 900 });
+        actions.push((work, BrainAction::Report(vec![checkpoint])));
+        if step == 2 {
+            let pause = TurnEnd::Pause { after_ms: random.between(100, 9_000), reason: "429".into() };
+            // After the checkpoint, the pause does not come again.
+            actions.push((1, BrainAction::End(Ok(pause))));
+            return actions;
+        }
+    }
+    let usage = ModelUsage { model: "m".into(), input_tokens: 3, output_tokens: 1, cost: None };
+    actions.push((1, BrainAction::Report(vec![Progress::Usage(usage)])));
+    actions.push((1, BrainAction::End(Ok(TurnEnd::Done { message: Some("step by step".into()) }))));
+    actions
 }
 
 /// The answer of a turn that takes no time: one in eight, if its script ends.

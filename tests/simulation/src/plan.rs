@@ -7,7 +7,7 @@ use protocol::{
     card::{BidTerms, Card, Skill},
     ids::AgentId,
     limits::Limits,
-    patterns::{contract_net::Auction, delegation::Timeouts},
+    patterns::{contract_net::Auction, delegation::WorkLimits},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -192,6 +192,9 @@ pub(crate) fn calm() -> (FaultRates, Vec<(u64, PlannedEvent)>) {
 }
 
 /// Limits that keep a run short, with the same order of sizes as the defaults.
+/// The longest that a turn may take, milliseconds.
+pub(crate) const MAX_TURN: u64 = 20_000;
+
 pub(crate) fn limits() -> Limits {
     Limits {
         message_life_ms: 60_000,
@@ -199,7 +202,6 @@ pub(crate) fn limits() -> Limits {
         keep_tasks_ms: 120_000,
         keep_journals_ms: 90_000,
         keep_artifacts_ms: 60_000,
-        think_ms: 20_000,
         sweep_ms: 10_000,
         max_hops: 5,
         ..Limits::default()
@@ -252,7 +254,11 @@ pub(crate) fn agents(count: usize) -> Vec<EngineConfig> {
                 lease_ms: if role == "subscriber" { 3_000 } else { 9_000 },
                 ..Auction::default()
             },
-            timeouts: Timeouts { help: Duration::from_secs(15), delegate: Duration::from_secs(40) },
+            work_limits: WorkLimits {
+                help: Duration::from_secs(15),
+                delegate: Duration::from_secs(40),
+                ..WorkLimits::default()
+            },
             is_direct: false,
         }
     };

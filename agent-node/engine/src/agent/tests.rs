@@ -79,7 +79,8 @@ impl Driver {
                 Output::StopTurn(key) => self.turns.retain(|turn| *turn != key),
                 Output::SetTimer(id, _) => self.timers.push(id),
                 Output::ClearTimer(id) => self.timers.retain(|timer| *timer != id),
-                Output::Subscribe(..)
+                Output::CheckpointsRecorded(..)
+                | Output::Subscribe(..)
                 | Output::ReleaseBrain(..)
                 | Output::Observed(_)
                 | Output::Continue

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use protocol::{
     ids::AgentId,
     message::Payload,
-    patterns::{ChunkRange, Effect, Outcome, OutgoingSignal, Update},
+    patterns::{ChunkRange, Effect, Outcome, OutgoingSignal, Update, turn_log::TurnRecord},
     principal::Principal,
     problem::Reason,
     task::TaskState,
@@ -84,6 +84,16 @@ impl Conversation {
                     |effect| matches!(effect, Effect::SetTimer { timer: set, .. } if set == timer),
                 );
             }
+            Effect::Record { number, record } => {
+                let log = self.chunk_log(me);
+                decided.chunks.record_of_turn(&log, *number, record, &mut decided.batch.writes)?;
+                if matches!(record, TurnRecord::Checkpoint(_)) {
+                    // Attempts count since the last checkpoint.
+                    let turns = self.open.values_mut();
+                    let turns = turns.filter(|open| matches!(open.effect, Effect::RunTurn { .. }));
+                    turns.for_each(|turn| turn.attempts = 1);
+                }
+            }
             Effect::AskPerson { .. } => {}
             Effect::Update(update) => self.show(me, update, wall, decided)?,
             Effect::Assign { doer } => {
@@ -143,6 +153,7 @@ impl Conversation {
                 row.task.changed_at = wall;
             }
             Update::Restart { from } => row.chunks = Some(ChunkRange { from: *from, to: u64::MAX }),
+            Update::Usage(usage) => row.task.usage = *usage,
             Update::Artifact { .. } => {}
         }
         Ok(())
@@ -260,6 +271,7 @@ fn is_performed(effect: &Effect) -> bool {
         | Effect::Release { .. }
         | Effect::ClearTimer { .. }
         | Effect::AskPerson { .. }
+        | Effect::Record { .. }
         | Effect::Update(_)
         | Effect::Assign { .. }
         | Effect::Finish(_) => false,

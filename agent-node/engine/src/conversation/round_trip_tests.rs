@@ -14,7 +14,7 @@ use protocol::{
         AnyLabel, AnyPattern, Event, EventKind,
         broadcast::Broadcast,
         contract_net::{Auction, ContractNet},
-        delegation::{Delegation, DelegationLabel, RequestKey, Timeouts},
+        delegation::{Delegation, DelegationLabel, RequestKey, WorkLimits},
         help_request::HelpRequest,
         ownership::{Requester, TaskOwnership},
         redelivery::Redelivery,
@@ -156,7 +156,7 @@ fn patterns(envelope: &Envelope) -> Vec<AnyPattern> {
         serde_json::from_value(spec).unwrap()
     };
     let ownership = TaskOwnership::new(spec, requester);
-    let doer = Delegation::new(me(), ownership.clone(), None, Timeouts::default());
+    let doer = Delegation::new(me(), ownership.clone(), None, WorkLimits::default());
     let net = ContractNet::new(me(), ownership, Auction::default(), Vec::new());
     all.extend([doer.into(), net.into()]);
     all

@@ -85,11 +85,11 @@ pub(crate) struct InstantBrain<'a> {
 }
 
 impl InstantBrain<'_> {
-    /// The end of the turn, if it takes no time and its deadline has not passed. What was produced before is read after the
-    /// commit, so such a turn is run then.
+    /// The end of the turn, if it takes no time and its deadline has not passed. What was produced, answered or said before is
+    /// read after the commit, so such a turn is run then.
     fn answer(self, effect: &Effect, wall: WallTime) -> Option<EventKind> {
-        let Effect::RunTurn { prompt, deadline, produced, .. } = effect else { return None };
-        if !produced.is_empty() || deadline.is_some_and(|deadline| deadline <= wall) {
+        let Effect::RunTurn { prompt, deadline, produced, input, .. } = effect else { return None };
+        if !produced.is_empty() || !input.is_empty() || deadline.is_some_and(|deadline| deadline <= wall) {
             return None;
         }
         let (updates, end) = self.world.answer_at_once(prompt)?;

@@ -1,6 +1,7 @@
 //! Coalesces reports that a foreign agent sends faster than they can be recorded: consecutive chunks of an artifact become one
 //! report. So the end of a task does not wait for many small commits.
 
+use crate::brain::TurnHandle;
 use protocol::{
     artifact::{Artifact, Part, PartContent, merge},
     patterns::turn::Progress,
@@ -15,24 +16,21 @@ use tokio::{
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Forwards `reports` to `target` until there are no more. The first goes at once.
-pub(super) async fn forward_coalesced(mut reports: mpsc::Receiver<Progress>, target: mpsc::Sender<Progress>) {
+pub(super) async fn forward_coalesced(mut reports: mpsc::Receiver<Progress>, target: TurnHandle) {
     let mut waiting: Vec<Progress> = Vec::new();
     let mut due = Instant::now();
     loop {
-        let permit = async {
+        let room = async {
             sleep_until(due).await;
-            target.reserve().await
+            target.has_room().await;
         };
         tokio::select! {
             report = reports.recv(), if waiting.len() < MAX_WAITING => match report {
                 Some(report) => add(&mut waiting, report),
                 None => break,
             },
-            permit = permit, if !waiting.is_empty() => {
-                match permit {
-                    Ok(permit) => permit.send(waiting.remove(0)),
-                    Err(_) => waiting.clear(),
-                }
+            () = room, if !waiting.is_empty() => {
+                target.send(waiting.remove(0)).await;
                 if waiting.is_empty() {
                     due = Instant::now() + INTERVAL;
                 }
@@ -40,7 +38,7 @@ pub(super) async fn forward_coalesced(mut reports: mpsc::Receiver<Progress>, tar
         }
     }
     for progress in waiting {
-        drop(target.send(progress).await);
+        target.send(progress).await;
     }
 }
 
@@ -91,7 +89,7 @@ mod tests {
     #[tokio::test]
     async fn waiting_chunks_become_one_report_without_loss() {
         let (sender, reports) = mpsc::channel(1);
-        let (target, mut forwarded) = mpsc::channel(1_000);
+        let (target, mut forwarded) = TurnHandle::new(Default::default(), 1_000);
         let send = async move {
             for at in 0..500 {
                 sender.send(chunk("a", &format!("{at} "), at > 0, at == 499)).await.unwrap();
@@ -101,9 +99,9 @@ mod tests {
         tokio::join!(send, forward_coalesced(reports, target));
         let mut artifacts = Vec::new();
         let (mut count, mut last) = (0, false);
-        while let Some(progress) = forwarded.recv().await {
+        while let Some(report) = forwarded.recv().await {
             count += 1;
-            if let Progress::Artifact { artifact, append, last_chunk } = progress {
+            if let Progress::Artifact { artifact, append, last_chunk } = report.progress {
                 merge(&mut artifacts, artifact, append);
                 last = last_chunk;
             }

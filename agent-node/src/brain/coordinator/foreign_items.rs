@@ -123,7 +123,7 @@ impl CoordinatorTurn<'_> {
                     RemoteTaskEvent::Status { state, text } => {
                         let text = text.as_deref().unwrap_or(state.word());
                         let message = format!("{}: {text}", item.agent);
-                        drop(self.report.send(Progress::Status { message }).await);
+                        self.report.send(Progress::Status { message }).await;
                     }
                 }
                 if news != RemoteTaskEvent::Polled {

@@ -2,7 +2,6 @@
 
 use super::BrainError;
 use crate::brain::json_lines::{self, BrainLine};
-use protocol::patterns::turn::TurnEnd;
 
 /// Splits standard output into lines and parses them.
 pub(super) struct StdoutParser {
@@ -11,13 +10,11 @@ pub(super) struct StdoutParser {
     total: usize,
     max_line: usize,
     max_total: usize,
-    /// The unknown members of a `done` line without a message.
-    unknown_members: Vec<String>,
 }
 
 impl StdoutParser {
     pub(super) fn new(max_line: usize, max_total: usize) -> Self {
-        Self { line: Vec::new(), number: 1, total: 0, max_line, max_total, unknown_members: Vec::new() }
+        Self { line: Vec::new(), number: 1, total: 0, max_line, max_total }
     }
 
     /// Adds output. Returns the lines that `chunk` completes, with their numbers.
@@ -52,33 +49,8 @@ impl StdoutParser {
             b"" => None,
             bytes => Some((number, json_lines::parse(bytes).map_err(|problem| self.invalid_line(problem))?)),
         };
-        if let Some((_, BrainLine::End(TurnEnd::Done { message }))) = &line
-            && is_blank(message.as_deref())
-        {
-            self.unknown_members = json_lines::unknown_members(&bytes);
-        }
         self.number += 1;
         Ok(line)
-    }
-
-    /// The end of a turn without an artifact. A `done` with unknown members instead of a message becomes a failure that names
-    /// them.
-    pub(super) fn with_hint(&self, end: TurnEnd) -> TurnEnd {
-        match &end {
-            TurnEnd::Done { message } if is_blank(message.as_deref()) && !self.unknown_members.is_empty() => {
-                let unknown = self.unknown_members.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
-                let reason = format!(
-                    "done without a result: no artifact and no message; unknown in its `done`: {} (it may have `message`)",
-                    unknown.join(", ")
-                );
-                TurnEnd::Failed { reason }
-            }
-            TurnEnd::Done { .. }
-            | TurnEnd::Failed { .. }
-            | TurnEnd::Rejected { .. }
-            | TurnEnd::Message { .. }
-            | TurnEnd::Waiting => end,
-        }
     }
 
     fn invalid_line(&self, problem: String) -> BrainError {
@@ -86,11 +58,45 @@ impl StdoutParser {
     }
 }
 
-fn is_blank(message: Option<&str>) -> bool {
-    message.is_none_or(|text| text.trim().is_empty())
+const MAX_TAIL_BYTES: usize = 2 * 1024;
+
+/// The longest line of standard error in the log, bytes; a longer one becomes several.
+const MAX_LOGGED_BYTES: usize = 4 * 1024;
+/// The most lines of one turn in the log.
+const MAX_LOGGED_LINES: usize = 1_000;
+
+/// Splits a brain's standard error into the lines that are logged.
+#[derive(Default)]
+pub(super) struct StderrLines {
+    line: Vec<u8>,
+    count: usize,
 }
 
-const MAX_TAIL_BYTES: usize = 2 * 1024;
+impl StderrLines {
+    /// Adds output. Returns the lines that `chunk` completes, up to the limit of a turn; the last one then says so.
+    pub(super) fn push(&mut self, chunk: &[u8]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") || self.line.len() >= MAX_LOGGED_BYTES {
+                lines.extend(self.complete());
+            }
+        }
+        lines
+    }
+
+    /// The last line, which may have no line feed.
+    pub(super) fn complete(&mut self) -> Option<String> {
+        let line = std::mem::take(&mut self.line);
+        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+        if text.is_empty() || self.count > MAX_LOGGED_LINES {
+            return None;
+        }
+        self.count += 1;
+        let is_last = self.count > MAX_LOGGED_LINES;
+        Some(if is_last { format!("more than {MAX_LOGGED_LINES} lines; the rest is left out") } else { text })
+    }
+}
 
 /// The end of a brain's standard error.
 #[derive(Default)]
@@ -105,5 +111,22 @@ impl StderrTail {
 
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&self.0).trim().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn standard_error_is_logged_by_lines_and_has_an_end() {
+        let mut lines = StderrLines::default();
+        assert_eq!(lines.push(b"one\n\ntw"), ["one"]);
+        assert_eq!(lines.push(b"o\r\nthree"), ["two"]);
+        assert_eq!(lines.complete().as_deref(), Some("three"));
+        assert_eq!(lines.push(&vec![b'x'; MAX_LOGGED_BYTES]).len(), 1, "a long line is split");
+        let many = lines.push(&b"x\n".repeat(2_000));
+        assert_eq!(many.len(), MAX_LOGGED_LINES + 1 - 4);
+        assert!(many.last().is_some_and(|last| last.contains("left out")));
     }
 }

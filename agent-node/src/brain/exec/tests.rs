@@ -1,5 +1,6 @@
 use super::*;
 use crate::brain::tests::{first_turn, turn};
+use protocol::patterns::turn::Progress;
 use std::{path::Path, time::Duration};
 
 const DONE: &str = r#"echo '{"type":"done","message":"ok"}'"#;
@@ -136,11 +137,11 @@ fn is_running(pid: &str) -> bool {
 #[tokio::test]
 async fn a_dropped_turn_kills_the_whole_process_group() {
     let brain = sh(r#"sleep 1000 & echo "{\"type\":\"status\",\"message\":\"$$ $!\"}"; wait; sleep 1000"#);
-    let (report, mut reports) = mpsc::channel(8);
+    let (report, mut reports) = TurnHandle::new(Default::default(), 8);
     let mut thinking = brain.think(first_turn("x"), report);
     let message = tokio::select! {
         end = &mut thinking => panic!("ended: {end:?}"),
-        report = reports.recv() => match report {
+        report = reports.recv() => match report.map(|report| report.progress) {
             Some(Progress::Status { message }) => message,
             other => panic!("{other:?}"),
         },
@@ -157,25 +158,9 @@ async fn a_dropped_turn_kills_the_whole_process_group() {
 }
 
 #[tokio::test]
-async fn an_unknown_member_of_done_is_named_if_the_turn_has_no_result() {
-    for (done, named) in [
-        (r#"{"type":"done","summary":"x"}"#, "`summary` (it may have `message`)"),
-        (r#"{"type":"done","message":" ","text":"x","result":1}"#, "`result`, `text` (it may"),
-    ] {
-        let TurnEnd::Failed { reason } = end_of(&format!("echo '{done}'")).await.unwrap() else {
-            panic!("{done} was taken")
-        };
-        assert!(reason.starts_with("done without a result: ") && reason.contains(named), "{reason}");
-    }
-    // Other ends are left to the pattern.
-    let done = TurnEnd::Done { message: None };
-    assert_eq!(end_of(r#"echo '{"type":"done"}'"#).await.unwrap(), done);
-    let made = r#"echo '{"type":"artifact","name":"a","text":"b"}'; "#;
-    assert_eq!(end_of(&format!(r#"{made} echo '{{"type":"done","summary":"x"}}'"#)).await.unwrap(), done);
-    let end = end_of(r#"echo '{"type":"done","message":"ok","summary":"x"}'"#).await.unwrap();
-    assert_eq!(end, TurnEnd::Done { message: Some("ok".into()) });
-    let mut again = first_turn("x");
-    again.prompt.produced = vec![protocol::artifact::Artifact::text("a", "text/plain", "b")];
-    let (_, end) = turn(&sh(r#"echo '{"type":"done","summary":"x"}'"#), again).await;
-    assert_eq!(end.unwrap(), done);
+async fn an_unknown_member_fails_the_turn_by_name() {
+    let error = error_of(r#"echo '{"type":"done","message":"ok","summary":"x"}'"#).await;
+    assert_eq!(error, "line 1 of the brain's output: \"done\": unknown field `summary`, expected `message`");
+    assert_eq!(end_of(r#"echo '{"type":"done"}'"#).await.unwrap(), TurnEnd::Done { message: None });
+    assert_eq!(end_of(r#"echo '{"type":"wait"}'"#).await.unwrap(), TurnEnd::Waiting);
 }

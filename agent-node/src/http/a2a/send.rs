@@ -29,6 +29,7 @@ use protocol::{
     envelope::Envelope,
     ids::{Address, AgentId, Capability, Digest, MessageId, TaskId},
     message::{Payload, TaskRequest},
+    question::Answer,
     task::{A2aRequestContext, Status, Task, TaskState},
 };
 use serde_json::Map;
@@ -73,7 +74,7 @@ pub(super) async fn stream(call: &A2aCall, request: SendMessage) -> Result<TaskE
     let (first, after) = if is_new {
         // The task as first accepted, so that the stream repeats every event.
         let initial = Task {
-            status: Status { state: TaskState::Submitted, message: None },
+            status: Status::of(TaskState::Submitted),
             changed_at: row.task.created_at,
             artifacts: Vec::new(),
             history: Vec::new(),
@@ -166,8 +167,14 @@ async fn continue_task(
     }
     let data = || data_of(&message).map(|data| data.to_string()).unwrap_or_default();
     let text = Some(message.as_text()).filter(|text| !text.is_empty()).unwrap_or_else(data);
-    let answer =
-        AnswerTaskRequest { task: task.clone(), by: call.by.clone(), text, message: Some(Box::new(message)) };
+    let answer = AnswerTaskRequest {
+        task: task.clone(),
+        by: call.by.clone(),
+        question: None,
+        answer: Answer::Text(text),
+        message: Some(Box::new(message)),
+        is_persons: false,
+    };
     match call.local.actor.send(answer).await.map_err(unavailable)? {
         Ok(_) => Ok(accepted),
         Err(problem) => {

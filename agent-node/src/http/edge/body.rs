@@ -9,11 +9,13 @@ use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use protocol::problem::{Problem, Reason};
 use std::{
+    collections::HashMap,
     fmt::Display,
     future::{Future, poll_fn},
+    net::IpAddr,
     pin::{Pin, pin},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     task::Poll,
@@ -103,7 +105,8 @@ pub(super) struct BufferedBody {
 pub(super) async fn read<E: Display>(
     payload: &mut (impl Stream<Item = Result<Bytes, E>> + Unpin),
     rules: &BodyRules,
-    budget: &BodyBudget,
+    budget: &Arc<BodyBudget>,
+    address: Option<IpAddr>,
 ) -> Result<BufferedBody, Problem> {
     if !rules.has_body {
         return Ok(BufferedBody { bytes: Bytes::new(), guard: None });
@@ -129,7 +132,7 @@ pub(super) async fn read<E: Display>(
                         first = chunk;
                         continue;
                     }
-                    guard.get_or_insert_with(|| budget.guard()).reserve(chunk.len())?;
+                    guard.get_or_insert_with(|| budget.guard(address)).reserve(chunk.len())?;
                     all.extend_from_slice(&chunk);
                 }
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(broken(&error))),
@@ -172,41 +175,89 @@ fn unsupported(message: &str) -> Problem {
     Problem::new(Reason::UnsupportedMediaType, message)
 }
 
-/// Memory for all bodies that arrive in several chunks.
+/// Memory for bodies that arrive in several chunks.
 pub(super) struct BodyBudget {
-    used: Arc<AtomicUsize>,
     max: usize,
+    used: AtomicUsize,
+    addresses: Option<AddressShares>,
 }
 
-/// One body's share of the budget, released on drop.
-pub(crate) struct BodyBudgetGuard {
-    used: Arc<AtomicUsize>,
+/// How much of a budget one address may use.
+struct AddressShares {
     max: usize,
+    used: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// One body's share of a budget, released on drop.
+pub(crate) struct BodyBudgetGuard {
+    budget: Arc<BodyBudget>,
+    address: Option<IpAddr>,
     reserved: usize,
 }
 
 impl BodyBudget {
-    pub(super) fn new(max: usize) -> Self {
-        Self { used: Arc::default(), max }
+    /// A budget of `max` bytes.
+    pub(super) fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self { max, used: AtomicUsize::new(0), addresses: None })
     }
 
-    fn guard(&self) -> BodyBudgetGuard {
-        BodyBudgetGuard { used: Arc::clone(&self.used), max: self.max, reserved: 0 }
+    /// A budget of `max` bytes, of which one address may use `max_per_address`.
+    pub(super) fn per_address(max: usize, max_per_address: usize) -> Arc<Self> {
+        let addresses = Some(AddressShares { max: max_per_address, used: Mutex::default() });
+        Arc::new(Self { max, used: AtomicUsize::new(0), addresses })
+    }
+
+    fn guard(self: &Arc<Self>, address: Option<IpAddr>) -> BodyBudgetGuard {
+        BodyBudgetGuard { budget: Arc::clone(self), address, reserved: 0 }
+    }
+}
+
+impl AddressShares {
+    fn used(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl BodyBudgetGuard {
     fn reserve(&mut self, bytes: usize) -> Result<(), Problem> {
+        let Self { budget, address, .. } = self;
         self.reserved += bytes;
-        if self.used.fetch_add(bytes, Ordering::Relaxed) + bytes > self.max {
-            return Err(Problem::new(Reason::Overloaded, "too many large bodies at once"));
+        let of_all = budget.used.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let too_many = |whose: &str, max: usize| {
+            let message = format!("large bodies {whose} may have {max} bytes at once; try again");
+            Err(Problem::new(Reason::Overloaded, message).with("limit", max))
+        };
+        if let (Some(shares), Some(address)) = (&budget.addresses, address) {
+            let mut used = shares.used();
+            let of_address = used.entry(*address).or_default();
+            *of_address += bytes;
+            if *of_address > shares.max {
+                return too_many("of one address, before they are authenticated,", shares.max);
+            }
         }
-        Ok(())
+        if of_all > budget.max { too_many("in all", budget.max) } else { Ok(()) }
+    }
+
+    /// The same share of another budget.
+    pub(super) fn move_to(self, budget: &Arc<BodyBudget>) -> Result<Self, Problem> {
+        let mut moved = budget.guard(None);
+        moved.reserve(self.reserved)?;
+        Ok(moved)
     }
 }
 
 impl Drop for BodyBudgetGuard {
     fn drop(&mut self) {
-        self.used.fetch_sub(self.reserved, Ordering::Relaxed);
+        let Self { budget, address, reserved } = self;
+        budget.used.fetch_sub(*reserved, Ordering::Relaxed);
+        if let (Some(shares), Some(address)) = (&budget.addresses, address) {
+            let mut used = shares.used();
+            if let Some(of_address) = used.get_mut(address) {
+                *of_address -= *reserved;
+                if *of_address == 0 {
+                    used.remove(address);
+                }
+            }
+        }
     }
 }

@@ -22,8 +22,10 @@ pub(crate) struct CallCredentials<'a> {
     pub(crate) has_origin: bool,
     /// Whether it has the signature headers of the mesh.
     pub(crate) is_signed: bool,
-    pub(crate) key: Option<&'a str>,
-    pub(crate) authorization: Option<&'a str>,
+    /// Whether it has the header of calls that leave a mesh.
+    pub(crate) is_outbound: bool,
+    pub(crate) key: Result<Option<&'a str>, Problem>,
+    pub(crate) authorization: Result<Option<&'a str>, Problem>,
     pub(crate) from: IpAddr,
 }
 
@@ -49,14 +51,14 @@ impl Edge {
             return Err(Problem::new(Reason::ForeignOrigin, "calls of web pages (Origin) are not taken"));
         }
         origin::check_host(credentials.authority, &config.hosts)?;
-        let rules = body::BodyRules::for_message(config);
-        let body = body::read(&mut payload, &rules, &state.buffered).await?;
         let local = Principal::local_user();
         let by = self.authenticate(credentials, &local);
         let by = by.map_err(|problem| {
             state.failed_auth.limit_failure(Some(credentials.from), problem, Instant::now())
         })?;
         state.check_rate(&by, &local)?;
+        let rules = body::BodyRules::for_message(config);
+        let body = body::read(&mut payload, &rules, &state.buffered, None).await?;
         Ok(AdmittedCall { bytes: body.bytes, guard: body.guard, by, permit: state.in_flight.acquire()? })
     }
 
@@ -70,9 +72,10 @@ impl Edge {
             return Err(Problem::new(Reason::Unauthenticated, message));
         }
         let presented = PresentedCredentials {
-            key: credentials.key,
-            authorization: credentials.authorization,
+            key: credentials.key.clone()?,
+            authorization: credentials.authorization.clone()?,
             from: Some(credentials.from),
+            is_outbound: credentials.is_outbound,
             hosts: &[credentials.authority],
         };
         let found = self.config().auth.user(&presented, local)?;

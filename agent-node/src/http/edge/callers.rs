@@ -70,44 +70,36 @@ impl Callers {
         CallerSchemes { api_key: !self.by_key.is_empty(), bearer: !self.by_token.is_empty(), needed: false }
     }
 
-    /// Why the API key, or else the bearer token, with this digest proves nobody.
-    fn refusal(&self, is_key: bool, digest: &Digest) -> &'static str {
-        match is_key {
-            true if self.by_token.contains_key(digest) => {
-                "X-API-Key holds a bearer token; send it in `Authorization: Bearer`"
-            }
-            true => "X-API-Key is the key of no caller; callers are configured in `mesh: { callers: … }`",
-            false if self.by_key.contains_key(digest) => {
-                "Authorization holds an API key; send it in `X-API-Key`"
-            }
-            false => {
-                "Authorization is the token of no caller (`mesh: { callers: … }`), and not the person's (`mesh token`)"
-            }
-        }
+    /// The user of an API key. Fails for an unknown one.
+    pub(super) fn of_key(&self, key: &str) -> Result<Principal, Problem> {
+        let digest = Digest::of(key.as_bytes());
+        self.by_key.get(&digest).cloned().ok_or_else(|| {
+            proves_nobody(match self.by_token.contains_key(&digest) {
+                true => "X-API-Key holds a bearer token; send it in `Authorization: Bearer`",
+                false => {
+                    "X-API-Key is the key of no caller; callers are configured in `mesh: { callers: … }`"
+                }
+            })
+        })
     }
 
-    /// The user of the API key `key` or of the bearer token in `authorization`; `None` without either. Fails for an unknown
-    /// credential.
-    pub(super) fn authenticate(
-        &self,
-        key: Option<&str>,
-        authorization: Option<&str>,
-    ) -> Result<Option<Principal>, Problem> {
-        if self.by_key.is_empty() && self.by_token.is_empty() {
-            return Ok(None);
-        }
-        let key = key.map(|key| (&self.by_key, key));
-        let token = authorization.and_then(|given| {
-            let (scheme, token) = given.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then_some((&self.by_token, token.trim()))
-        });
-        let Some((known, secret)) = key.or(token) else { return Ok(None) };
-        let digest = Digest::of(secret.as_bytes());
-        match known.get(&digest) {
-            Some(user) => Ok(Some(user.clone())),
-            None => Err(Problem::new(Reason::Unauthenticated, self.refusal(key.is_some(), &digest))),
-        }
+    /// The user of a bearer token. Fails for an unknown one.
+    pub(super) fn of_token(&self, token: &str) -> Result<Principal, Problem> {
+        let digest = Digest::of(token.as_bytes());
+        self.by_token.get(&digest).cloned().ok_or_else(|| {
+            proves_nobody(match self.by_key.contains_key(&digest) {
+                true => "Authorization holds an API key; send it in `X-API-Key`",
+                false => {
+                    "Authorization is the token of no caller (`mesh: { callers: … }`), and not the person's (`mesh token`)"
+                }
+            })
+        })
     }
+}
+
+/// The refusal of a credential. It names the header and the remedy.
+fn proves_nobody(why: &str) -> Problem {
+    Problem::new(Reason::Unauthenticated, why)
 }
 
 #[cfg(test)]
@@ -121,21 +113,17 @@ mod tests {
             caller("anna", Credential::ApiKey("annas-own-key-0001".into())),
             caller("bob", Credential::Bearer("bobs-own-token-0001".into())),
         ]);
-        let refused = |key: Option<&str>, bearer: Option<&str>| {
-            let authorization = bearer.map(|token| format!("Bearer {token}"));
-            let problem = callers.authenticate(key, authorization.as_deref()).unwrap_err();
-            assert_eq!(problem.reason, Reason::Unauthenticated);
-            problem.message
-        };
-        for (message, parts) in [
-            (refused(Some("x"), None), ["X-API-Key", "callers"]),
-            (refused(Some("bobs-own-token-0001"), None), ["X-API-Key", "Authorization: Bearer"]),
-            (refused(None, Some("x")), ["Authorization", "mesh token"]),
-            (refused(None, Some("annas-own-key-0001")), ["Authorization", "X-API-Key"]),
+        for (outcome, parts) in [
+            (callers.of_key("x"), ["X-API-Key", "callers"]),
+            (callers.of_key("bobs-own-token-0001"), ["X-API-Key", "Authorization: Bearer"]),
+            (callers.of_token("x"), ["Authorization", "mesh token"]),
+            (callers.of_token("annas-own-key-0001"), ["Authorization", "X-API-Key"]),
         ] {
-            assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+            let problem = outcome.unwrap_err();
+            assert_eq!(problem.reason, Reason::Unauthenticated);
+            assert!(parts.iter().all(|part| problem.message.contains(part)), "{}", problem.message);
         }
-        let anna = callers.authenticate(Some("annas-own-key-0001"), None).unwrap();
-        assert_eq!(anna, Some(Principal::User(AgentId::parse("anna").unwrap())));
+        let anna = Principal::User(AgentId::parse("anna").unwrap());
+        assert_eq!(callers.of_key("annas-own-key-0001"), Ok(anna));
     }
 }

@@ -74,6 +74,11 @@ impl Auth {
         Self { local, ..self }
     }
 
+    /// The networks whose callers count as the user of this machine.
+    pub(super) fn local_callers(&self) -> &LocalCallers {
+        &self.local
+    }
+
     /// Lets callers from the networks `metrics_callers` read `/metrics` without a credential, and nothing else.
     #[must_use]
     pub fn with_metrics_callers(self, metrics_callers: LocalCallers) -> Self {
@@ -93,17 +98,40 @@ impl Auth {
         presented: &PresentedCredentials<'_>,
         local: &Principal,
     ) -> Result<Option<Principal>, Problem> {
-        if let Some(principal) = self.tokens.principal(presented.authorization)? {
-            return Ok(Some(principal));
+        let by_token = presented.authorization.map(|value| self.bearer(value)).transpose()?;
+        let by_key = presented.key.map(|key| self.callers.of_key(key)).transpose()?;
+        if let (Some(one), Some(other)) = (&by_token, &by_key)
+            && one != other
+        {
+            return Err(unauthenticated("the API key and the bearer token prove different callers"));
         }
-        if let Some(user) = self.callers.authenticate(presented.key, presented.authorization)? {
-            return Ok(Some(user));
+        if let Some(principal) = by_token.or(by_key) {
+            return match presented.is_outbound && principal == *local {
+                true => Err(outbound_is_not_local(Reason::Forbidden)),
+                false => Ok(Some(principal)),
+            };
         }
         if !presented.from.is_some_and(|from| self.local.contains(from)) {
             return Ok(None);
         }
+        if presented.is_outbound {
+            return Err(outbound_is_not_local(Reason::Unauthenticated));
+        }
         presented.hosts.iter().try_for_each(|host| origin::check_user_host(host, &self.hosts))?;
         Ok(Some(local.clone()))
+    }
+
+    /// The principal that the value of `Authorization` proves.
+    fn bearer(&self, authorization: &str) -> Result<Principal, Problem> {
+        let token = authorization.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let token = token.map(|(_, token)| token.trim()).filter(|token| !token.is_empty());
+        let Some(token) = token else {
+            return Err(unauthenticated("the value of Authorization must be `Bearer TOKEN`"));
+        };
+        match self.tokens.principal(token)? {
+            Some(principal) => Ok(principal),
+            None => self.callers.of_token(token),
+        }
     }
 
     /// Accepts the tokens that the mesh has made.
@@ -125,6 +153,8 @@ pub(super) struct PresentedCredentials<'a> {
     pub(super) authorization: Option<&'a str>,
     /// The peer's address. `None` excludes the local user.
     pub(super) from: Option<IpAddr>,
+    /// Whether a mesh's client for the outside makes the call, for instance to a webhook that a caller named.
+    pub(super) is_outbound: bool,
     pub(super) hosts: &'a [&'a str],
 }
 
@@ -147,42 +177,61 @@ fn is_callback(request: &ServiceRequest) -> bool {
 pub(super) struct AuthenticatedSender {
     pub(super) principal: Principal,
     pub(super) digest: Option<Digest>,
+    /// Whether it is more than the reader of a public path.
+    pub(super) is_proven: bool,
 }
 
-/// Authenticates `request`. Fails for a bad signature; it never counts as the user's request.
-pub(super) fn authenticate(
+/// Authenticates `request` by its head; `None` if it is signed, so that its body is needed. A signed request never counts as the
+/// user's.
+pub(super) fn authenticate_head(
     request: &ServiceRequest,
-    body: &[u8],
     auth: &Auth,
     user: &Principal,
-) -> Result<AuthenticatedSender, Problem> {
-    let input = field(request, &headers::SIGNATURE_INPUT)?;
-    let signature = field(request, &headers::SIGNATURE)?;
-    if input.is_none() && signature.is_none() {
-        let text = |name: &HeaderName| request.headers().get(name)?.to_str().ok();
+) -> Result<Option<AuthenticatedSender>, Problem> {
+    let is_signed = [headers::SIGNATURE_INPUT, headers::SIGNATURE]
+        .iter()
+        .any(|name| request.headers().contains_key(name));
+    if !is_signed {
+        let text = |name: &HeaderName| {
+            single(name.as_str(), request.headers().get_all(name).map(|value| value.as_bytes()))
+        };
         let from = request.peer_addr().map(|peer| peer.ip());
+        let is_outbound = request.headers().contains_key(&headers::OUTBOUND);
         let is_metrics_caller = || {
-            request.path() == routes::METRICS && from.is_some_and(|from| auth.metrics_callers.contains(from))
+            !is_outbound
+                && request.path() == routes::METRICS
+                && from.is_some_and(|from| auth.metrics_callers.contains(from))
         };
         let is_well_known = request.method().is_safe() && request.path().starts_with(WELL_KNOWN);
         let is_public =
             is_callback(request) || is_well_known || request.method().is_safe() && is_metrics_caller();
         let hosts = origin::addressed_hosts(request);
-        let presented = PresentedCredentials {
-            key: text(&headers::API_KEY),
-            authorization: text(&AUTHORIZATION),
-            from: from.filter(|_| !is_public),
-            hosts: &hosts,
-        };
-        let found = match auth.user(&presented, user) {
-            // A public path needs no credential, so a wrong one is ignored.
-            Err(_) if is_well_known => None,
+        let found = text(&headers::API_KEY).and_then(|key| {
+            let authorization = text(&AUTHORIZATION)?;
+            let from = from.filter(|_| !is_public);
+            auth.user(&PresentedCredentials { key, authorization, from, is_outbound, hosts: &hosts }, user)
+        });
+        let found = match found {
+            // A public path needs no credential, so a wrong one is ignored. A callback has a token of its own.
+            Err(_) if is_well_known || is_callback(request) => None,
             found => found?,
         };
+        let is_proven = found.is_some();
         let found = found.or_else(|| is_public.then(|| user.clone())).ok_or_else(credential_required)?;
         tokens::check_reach(&found, request.method().as_str(), request.path())?;
-        return Ok(AuthenticatedSender { principal: found, digest: None });
+        return Ok(Some(AuthenticatedSender { principal: found, digest: None, is_proven }));
     }
+    Ok(None)
+}
+
+/// Authenticates the signed `request` with this body.
+pub(super) fn verify_signature(
+    request: &ServiceRequest,
+    body: &[u8],
+    auth: &Auth,
+) -> Result<AuthenticatedSender, Problem> {
+    let input = field(request, &headers::SIGNATURE_INPUT)?;
+    let signature = field(request, &headers::SIGNATURE)?;
     let Some(verifier) = &auth.verifier else {
         return Err(unauthenticated("this node has no secret to check a signature with"));
     };
@@ -209,7 +258,18 @@ pub(super) fn authenticate(
     if !(auth.serves)(&recipient) {
         return Err(unauthenticated("signed for a recipient that is not here"));
     }
-    Ok(AuthenticatedSender { principal: Principal::of_signer(agent), digest: Some(digest) })
+    Ok(AuthenticatedSender { principal: Principal::of_signer(agent), digest: Some(digest), is_proven: true })
+}
+
+/// The value of a header that holds a credential. Fails if there are several, or if it is not text.
+pub(crate) fn single<'a>(
+    name: &str,
+    values: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<Option<&'a str>, Problem> {
+    let mut values = values.into_iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let text = std::str::from_utf8(value).ok().filter(|text| text.is_ascii() && values.next().is_none());
+    text.map(Some).ok_or_else(|| unauthenticated(&format!("{name} must be there once, and be text")))
 }
 
 /// A header's value; several lines are joined (RFC 9421 §2.1). Fails if it is not ASCII.
@@ -226,6 +286,13 @@ fn field<'a>(request: &'a ServiceRequest, name: &HeaderName) -> Result<Option<Co
         value = Cow::Owned(format!("{value}, {}", text(line)?));
     }
     Ok(Some(value))
+}
+
+/// The refusal of a call that would be the local user's, but comes from a mesh's client for the outside.
+fn outbound_is_not_local(reason: Reason) -> Problem {
+    let message = "a webhook, a callback or a call to a foreign agent (Mesh-Outbound) is never the local user's: give the \
+                   calling mesh a credential of `mesh: { callers: [\u{2026}] }`";
+    Problem::new(reason, message)
 }
 
 /// The refusal of a request without a credential from another machine.

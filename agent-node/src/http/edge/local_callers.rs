@@ -79,7 +79,7 @@ impl LocalCallers {
     }
 
     /// Whether `address` is loopback or in one of the networks.
-    pub(super) fn contains(&self, address: IpAddr) -> bool {
+    pub(in crate::http) fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         address.is_loopback() || self.0.iter().any(|(network, bits)| is_in(address, *network, *bits))
     }

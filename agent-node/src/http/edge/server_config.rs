@@ -1,7 +1,10 @@
 //! Configuration of an HTTP server.
 
 use super::{identity::Auth, stream_limit::StreamLimit};
-use crate::{http::drain::DrainSignal, telemetry::Telemetry};
+use crate::{
+    http::{connections::ConnectionLimits, drain::DrainSignal},
+    telemetry::Telemetry,
+};
 use protocol::limits::Limits;
 use std::{sync::Arc, time::Duration};
 
@@ -22,10 +25,14 @@ pub struct HttpServerConfig {
     pub telemetry: Option<Telemetry>,
     /// Number of worker threads.
     pub workers: usize,
-    /// Limit of open connections per worker.
-    pub max_connections: usize,
-    /// Memory for all bodies that arrive in several chunks, bytes.
+    /// Limits of open connections.
+    pub connections: ConnectionLimits,
+    /// Memory for the bodies of authenticated requests that arrive in several chunks, bytes.
     pub max_buffered_bytes: usize,
+    /// The same for bodies without which a request can't be authenticated.
+    pub max_unproven_bytes: usize,
+    /// How much of that one address may use.
+    pub max_unproven_bytes_per_address: usize,
     /// How long a body may take before [`HttpServerConfig::min_body_rate`] applies.
     pub body_grace: Duration,
     /// The minimum average speed of a body, bytes per second.
@@ -51,8 +58,10 @@ impl HttpServerConfig {
             hosts: Vec::new(),
             telemetry: None,
             workers: 2,
-            max_connections: 10_000,
+            connections: ConnectionLimits::of_process(),
             max_buffered_bytes: 64 * 1024 * 1024,
+            max_unproven_bytes: 32 * 1024 * 1024,
+            max_unproven_bytes_per_address: 16 * 1024 * 1024,
             body_grace: Duration::from_secs(5),
             min_body_rate: 1024,
             keep_alive: Duration::from_secs(30),

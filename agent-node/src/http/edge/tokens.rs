@@ -45,14 +45,9 @@ impl IssuedTokens {
         self.brains.write().unwrap_or_else(PoisonError::into_inner).insert(digest, agent);
     }
 
-    /// The principal that the value of `Authorization` proves; `None` if it holds no token of a mesh. Fails for a token that is
-    /// not accepted here.
-    pub(super) fn principal(&self, authorization: Option<&str>) -> Result<Option<Principal>, Problem> {
-        let token = authorization.and_then(|value| {
-            let (scheme, token) = value.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-        });
-        let Some(token) = token else { return Ok(None) };
+    /// The principal that the bearer token `token` proves; `None` if it is no token of a mesh. Fails for one that is not accepted
+    /// here.
+    pub(super) fn principal(&self, token: &str) -> Result<Option<Principal>, Problem> {
         let digest = || Digest::of(token.as_bytes());
         let (found, why) = if token.starts_with(PERSON_PREFIX) {
             let is_known = self.person() == Some(digest());
@@ -113,11 +108,10 @@ mod tests {
         let (person, brain) = (random_token(PERSON_PREFIX), random_token(BRAIN_PREFIX));
         tokens.set_person(Digest::of(person.as_bytes()));
         tokens.add_brain(Digest::of(brain.as_bytes()), agent.clone());
-        let of = |tokens: &IssuedTokens, token: &str| tokens.principal(Some(&format!("Bearer {token}")));
+        let of = IssuedTokens::principal;
         assert_eq!(of(&tokens, &person), Ok(Some(Principal::local_user())));
         assert_eq!(of(&tokens, &brain), Ok(Some(Principal::Brain(agent))));
-        assert_eq!(tokens.principal(Some("Bearer a-callers-own-token")), Ok(None), "not one of a mesh");
-        assert_eq!(tokens.principal(None), Ok(None));
+        assert_eq!(of(&tokens, "a-callers-own-token"), Ok(None), "not one of a mesh");
         for unknown in [of(&elsewhere, &person), of(&elsewhere, &brain), of(&tokens, &format!("{brain}0"))] {
             assert_eq!(unknown.unwrap_err().reason, Reason::Unauthenticated);
         }

@@ -33,7 +33,9 @@ pub async fn put(
         request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let bytes = body.len();
     let now = node.clock.wall();
-    let digest = artifacts::put(local.store.as_ref(), &local.id, &owner(&by), now, media_type, body)
+    let (by, max) = (owner(&by), node.limits.max_artifact_bytes_per_principal);
+    node.artifact_quota.add(local.store.as_ref(), &local.id, &by, bytes, max)?;
+    let digest = artifacts::put(local.store.as_ref(), &local.id, &by, now, media_type, body)
         .await
         .map_err(Problem::from)?;
     Ok(HttpResponse::Created().json(json!({ "sha256": digest, "bytes": bytes })))

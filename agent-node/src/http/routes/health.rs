@@ -131,6 +131,7 @@ pub async fn state(node: web::Data<NodeState>, by: web::ReqData<Principal>) -> H
         "limits": node.limits.as_ref(),
         "a2aLimits": declared(&node.limits),
         "agents": agents,
+        "connections": node.connections.counts(),
         "readers": node.streams.counts(),
         "parts": parts,
         "telemetry": node.telemetry.counts(),

@@ -5,13 +5,10 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::refusal::Refusal;
 use bytes::Bytes;
 use protocol::{
-    a2a::{event::StreamResponse, json::FromProtoJson},
+    a2a::{event::StreamResponse, json::FromProtoJson, push::NOTIFICATION_TOKEN},
     json::{MAX_DEPTH, parse},
     problem::{Problem, Reason},
 };
-
-/// The header that carries the token of a push notification.
-const TOKEN: &str = "x-a2a-notification-token";
 
 /// Delivers an event to the remote task with this callback id. A wrong token answers 404, like an unknown id.
 pub async fn post(
@@ -22,7 +19,7 @@ pub async fn post(
 ) -> Result<HttpResponse, Refusal> {
     let event = StreamResponse::from_proto(parse(&body, MAX_DEPTH)?)
         .map_err(|invalid| Problem::new(Reason::InvalidField, invalid.to_string()))?;
-    let token = request.headers().get(TOKEN).and_then(|token| token.to_str().ok());
+    let token = request.headers().get(NOTIFICATION_TOKEN).and_then(|token| token.to_str().ok());
     match node.hooks.deliver(&id, token, event) {
         true => Ok(HttpResponse::NoContent().finish()),
         false => Err(Problem::new(Reason::RouteNotFound, "nobody waits to be called here").into()),

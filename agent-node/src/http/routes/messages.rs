@@ -106,7 +106,7 @@ pub async fn post(
         return Ok(signed_bid(local, &answered, bid)?);
     }
     if let Some(callback) = callback {
-        warnings.extend(callback.register(&node, local, &by, &ack).await?);
+        warnings.extend(callback.register(local, &by, &ack).await?);
     }
     let max = Duration::from_millis(node.limits.max_wait_ms);
     if let (Some(wait), Some(_)) = (prefer::wait(&request, max), &ack.task_id) {

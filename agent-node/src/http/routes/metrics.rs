@@ -36,6 +36,16 @@ fn add_counters(node: &NodeState, page: &mut MetricsPage) {
     page.add(Metric::BidsHeard, meters.bids.clone());
     page.add(Metric::Awards, meters.awards.clone());
     page.add(Metric::BidsMade, meters.offers.clone());
+    let connections = node.connections.counts();
+    let with_credential = (connections.open - connections.without_credential) as u64;
+    page.family(
+        Metric::Connections,
+        [("yes", with_credential), ("no", connections.without_credential as u64)],
+    );
+    page.family(
+        Metric::ConnectionsClosed,
+        [("limit", connections.refused), ("idle", connections.closed_idle)],
+    );
     let spans = node.telemetry.counts();
     page.one(Metric::SpansExported, spans.exported);
     page.family(

@@ -1,6 +1,6 @@
 //! `/a2a/tasks`: tasks for curl and the CLI. A task is an A2A `Task`, a stream has A2A `StreamResponse`s.
 
-use super::id;
+use super::{id, person_token};
 use crate::{
     agent::{AnswerTaskRequest, CancelTaskRequest},
     http::{
@@ -15,12 +15,13 @@ use engine::PeerLocation;
 use engine::records::TaskRow;
 use protocol::{
     a2a::task::A2aTask,
-    ids::{AgentId, TaskId},
+    ids::{AgentId, QuestionId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
+    question::{Answer, Decision},
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The query of a task list.
 #[derive(Debug, Deserialize)]
@@ -178,7 +179,40 @@ pub async fn cancel(
     Ok(HttpResponse::Ok().json(shown(local, row)?))
 }
 
-/// Answers a task's question.
+/// The body of an answer.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct AnswerBody {
+    #[serde(default)]
+    question_id: Option<QuestionId>,
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    values: Option<Map<String, Value>>,
+    #[serde(default)]
+    decision: Option<Decision>,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+impl AnswerBody {
+    fn answer(self) -> Result<(Option<QuestionId>, Answer), Problem> {
+        let Self { question_id, text, values, decision, reason } = self;
+        let answer = match (text, values, decision) {
+            (Some(text), None, None) if reason.is_none() => Answer::Text(text),
+            (None, Some(values), None) if reason.is_none() => Answer::Values(values),
+            (None, None, Some(decision)) => Answer::Decision { decision, reason },
+            _ => {
+                let what =
+                    "exactly one of text, values and decision (approve or deny, with reason) is required";
+                return Err(Problem::new(Reason::InvalidField, what));
+            }
+        };
+        Ok((question_id, answer))
+    }
+}
+
+/// Answers a question of a task.
 pub async fn answer(
     request: HttpRequest,
     node: web::Data<NodeState>,
@@ -187,10 +221,22 @@ pub async fn answer(
     body: web::Bytes,
 ) -> Result<HttpResponse, Refusal> {
     let task: TaskId = id(&path)?;
-    let text = member(&node, &body, "text")?
-        .ok_or_else(|| Problem::new(Reason::InvalidField, "text is required"))?;
+    let body = match body.is_empty() {
+        true => Value::Object(Map::new()),
+        false => protocol::json::parse(&body, node.limits.max_depth)?,
+    };
+    let invalid = |error: serde_json::Error| Problem::new(Reason::InvalidField, error.to_string());
+    let body: AnswerBody = serde_json::from_value(body).map_err(invalid)?;
+    let (question, answer) = body.answer()?;
     let (local, _) = find(&request, &node, &task, &by)?;
-    let answer = AnswerTaskRequest { task: task.clone(), by: by.clone().into_inner(), text, message: None };
+    let answer = AnswerTaskRequest {
+        task: task.clone(),
+        by: by.clone().into_inner(),
+        question,
+        answer,
+        message: None,
+        is_persons: person_token::is_persons(&request, &node, &by),
+    };
     local.actor.send(answer).await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))??;
     let (local, row) = find(&request, &node, &task, &by)?;
     Ok(HttpResponse::Ok().json(shown(local, row)?))

@@ -1,8 +1,11 @@
-//! A TCP connection under actix. actix limits the time for the head of a connection's first request only, and answers a
-//! malformed head without a body. This stream adds the time limit for later heads and a body for those answers.
+//! A TCP connection under actix. actix limits the time for the head of a connection's first request only, answers a malformed
+//! head without a body, and takes lines that a bare LF ends. This stream adds the time limit for later heads, a body for those
+//! answers and a check of line ends, and it ends when the connection has to give way to another one.
 
-use super::error_response;
+use super::{error_response, head_check::HeadCheck};
+use crate::http::connections::{ConnectionGuard, ServedRequest};
 use actix_web::rt::net::TcpStream;
+use protocol::problem::Problem;
 use std::{
     cell::{Cell, RefCell},
     future::Future,
@@ -26,22 +29,35 @@ pub(in crate::http) struct ConnectionState {
     deadline: Cell<Option<Instant>>,
     head: Duration,
     idle: Duration,
+    admitted: ConnectionGuard,
 }
 
 /// Held while a request is served, until the response body is sent.
-pub(in crate::http) struct RequestGuard(Rc<ConnectionState>);
+pub(in crate::http) struct RequestGuard(
+    Rc<ConnectionState>,
+    #[expect(dead_code, reason = "held")] ServedRequest,
+);
+
+impl RequestGuard {
+    /// Notes that the request was authenticated, by a credential or without one. Fails without one on a connection that is
+    /// reserved for callers with one.
+    pub(in crate::http) fn note_caller(&self, has_credential: bool) -> Result<(), Problem> {
+        self.0.admitted.note_caller(has_credential)
+    }
+}
 
 impl ConnectionState {
-    fn new(head: Duration, idle: Duration) -> Rc<Self> {
+    fn new(head: Duration, idle: Duration, admitted: ConnectionGuard) -> Rc<Self> {
         let (requests, is_own_response, head_started) = (Cell::new(0), Cell::new(false), Cell::new(false));
-        Rc::new(Self { requests, is_own_response, head_started, deadline: Cell::new(None), head, idle })
+        let deadline = Cell::new(None);
+        Rc::new(Self { requests, is_own_response, head_started, deadline, head, idle, admitted })
     }
 
     /// Call it when a head is complete.
     pub(in crate::http) fn begin_request(self: &Rc<Self>) -> RequestGuard {
         self.requests.set(self.requests.get() + 1);
         self.deadline.set(None);
-        RequestGuard(Rc::clone(self))
+        RequestGuard(Rc::clone(self), self.admitted.connection().begin_request())
     }
 
     /// Starts the timeout of a head at its first byte. actix times the first head of a connection.
@@ -54,7 +70,7 @@ impl ConnectionState {
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        let Self(state) = self;
+        let Self(state, _) = self;
         state.requests.set(state.requests.get() - 1);
         state.is_own_response.set(true);
         state.head_started.set(false);
@@ -68,6 +84,7 @@ pub(super) struct MonitoredStream {
     io: TcpStream,
     state: Rc<ConnectionState>,
     timer: RefCell<Option<Pin<Box<Sleep>>>>,
+    heads: HeadCheck,
     /// Whether the last write was partial.
     is_write_partial: bool,
     /// The rest of a replacement response, and the length of the response of actix that it replaces.
@@ -76,12 +93,13 @@ pub(super) struct MonitoredStream {
 
 impl MonitoredStream {
     /// `io`, where a head takes at most `head` and starts at most `idle` after the previous response.
-    pub(super) fn new(io: TcpStream, head: Duration, idle: Duration) -> Self {
+    pub(super) fn new(io: TcpStream, head: Duration, idle: Duration, admitted: ConnectionGuard) -> Self {
         let timer = RefCell::new(None);
         Self {
             io,
-            state: ConnectionState::new(head, idle),
+            state: ConnectionState::new(head, idle, admitted),
             timer,
+            heads: HeadCheck::default(),
             is_write_partial: false,
             replacement: None,
         }
@@ -113,10 +131,22 @@ impl AsyncRead for MonitoredStream {
         let before = buf.filled().len();
         let read = Pin::new(&mut this.io).poll_read(cx, buf);
         if read.is_ready() {
-            if buf.filled().len() > before {
+            let received = buf.filled().get(before..).unwrap_or_default();
+            if !received.is_empty() {
                 this.state.note_received();
             }
+            if this.heads.check(received).is_err() {
+                buf.set_filled(before);
+                if this.state.requests.get() == 0 {
+                    // A failed write does not matter: the connection closes.
+                    let _ = Pin::new(&mut this.io).poll_write(cx, &error_response::bare_line_feed());
+                }
+                return Poll::Ready(Ok(()));
+            }
             return read;
+        }
+        if this.state.admitted.connection().poll_evicted(cx).is_ready() {
+            return Poll::Ready(Ok(()));
         }
         if !this.is_head_overdue(cx) {
             return Poll::Pending;

@@ -7,6 +7,12 @@ pub(super) fn head_timeout() -> Vec<u8> {
     answer("408 Request Timeout", &Problem::new(Reason::RequestTimeout, "the request's head came too slowly"))
 }
 
+/// The response to a head with a line that a bare LF ends.
+pub(super) fn bare_line_feed() -> Vec<u8> {
+    let message = "a line of the request's head must end with CR LF (RFC 9112 \u{a7}2.2)";
+    answer("400 Bad Request", &Problem::new(Reason::BadRequest, message))
+}
+
 /// The response to a client that does not speak HTTP/2 on the gRPC port.
 pub(crate) fn http2_required() -> Vec<u8> {
     let problem = Problem::new(Reason::BadRequest, "this port speaks gRPC, which begins as HTTP/2 does");

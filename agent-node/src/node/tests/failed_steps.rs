@@ -1,8 +1,7 @@
 //! Brains that panic, and a commit that fails.
 
 use super::{intercepting_store::InterceptingStore, *};
-use crate::brain::{TurnFuture, TurnRequest};
-use protocol::patterns::turn::Progress;
+use crate::brain::{TurnFuture, TurnHandle, TurnRequest};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 /// Echoes its input and counts its turns.
@@ -12,7 +11,7 @@ struct CountingBrain {
 }
 
 impl Brain for CountingBrain {
-    fn think(&self, ask: TurnRequest, report: tokio::sync::mpsc::Sender<Progress>) -> TurnFuture {
+    fn think(&self, ask: TurnRequest, report: TurnHandle) -> TurnFuture {
         self.turns.fetch_add(1, Relaxed);
         EchoBrain.think(ask, report)
     }
@@ -135,7 +134,7 @@ async fn a_signal_whose_first_step_is_refused_is_handled_later() {
 struct PanickingBrain;
 
 impl Brain for PanickingBrain {
-    fn think(&self, _: TurnRequest, _: tokio::sync::mpsc::Sender<Progress>) -> TurnFuture {
+    fn think(&self, _: TurnRequest, _: TurnHandle) -> TurnFuture {
         Box::pin(async move {
             tokio::task::yield_now().await;
             panic!("on purpose")

@@ -1,6 +1,6 @@
 //! The client's HTTP/2 requests, for gRPC: with prior knowledge (RFC 9113 §3.3) and trailers.
 
-use super::{Error, OutboundClient, OutboundRequest, resolve::check_ip, send_error, timed_out};
+use super::{Error, OutboundClient, OutboundRequest, resolve::check_ip, timed_out};
 use bytes::Bytes;
 use hyper::Response;
 use reqwest::{Body, ClientBuilder, Url};
@@ -21,9 +21,9 @@ impl OutboundClient {
         body: Bytes,
     ) -> Result<Response<Body>, Error> {
         let timeout = request.timeout.unwrap_or(self.limits.response);
-        let request = self.build(&self.http2, OutboundRequest { body, ..request })?;
-        match tokio::time::timeout(timeout, request.send()).await {
-            Ok(response) => response.map(Into::into).map_err(|error| send_error(&error)),
+        let open = self.open(&self.http2, OutboundRequest { body, ..request });
+        match tokio::time::timeout(timeout, open).await {
+            Ok(response) => response.map(Into::into),
             Err(_) => Err(timed_out("no answer in time")),
         }
     }

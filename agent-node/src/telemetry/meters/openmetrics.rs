@@ -72,6 +72,8 @@ metrics! {
     Awards = "mesh_auction_awards_total", Counter, "", "Awards that managers of this process made";
     BidsMade = "mesh_auction_bids_made_total", Counter, "", "Bids that agents of this process made";
     Swept = "mesh_retention_removed_total", Counter, "kind", "What was kept long enough and let go of";
+    Connections = "mesh_connections_open", Gauge, "credential", "Open connections of callers with a credential (yes) and without (no)";
+    ConnectionsClosed = "mesh_connections_closed_total", Counter, "reason", "Connections that a limit closed: new ones at once (limit), idle ones in favour of a new one (idle)";
     SpansExported = "mesh_spans_exported_total", Counter, "", "Spans that the backend took";
     SpansDropped = "mesh_spans_dropped_total", Counter, "reason", "Spans that were lost: too many waited (full), the backend did not take them (failed), or took only others of their batch (rejected)";
     SpansWaiting = "mesh_spans_waiting", Gauge, "", "Spans on their way";

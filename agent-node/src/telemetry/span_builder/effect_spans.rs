@@ -94,6 +94,7 @@ impl SpanBuilder<'_> {
             | Effect::SetTimer { .. }
             | Effect::ClearTimer { .. }
             | Effect::AskPerson { .. }
+            | Effect::Record { .. }
             | Effect::Update(_) => return,
         };
         let index = self.add(span, false);

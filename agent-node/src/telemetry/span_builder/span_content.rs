@@ -21,6 +21,7 @@ pub(super) fn of_turn(what: &EventKind) -> Option<Value> {
         TurnEnd::Rejected { reason } => json!({ "rejected": reason }),
         TurnEnd::Message { text } => json!({ "message": text }),
         TurnEnd::Waiting => json!("waiting"),
+        TurnEnd::Pause { after_ms, reason } => json!({ "pause": { "afterMs": after_ms, "reason": reason } }),
     };
     Some(json!({ "end": end, "updates": updates }))
 }

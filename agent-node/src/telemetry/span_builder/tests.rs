@@ -50,11 +50,12 @@ fn think(turn: u32) -> Effect {
         prompt: Box::new(serde_json::from_value(prompt).unwrap()),
         deadline: None,
         produced: Default::default(),
+        input: Default::default(),
     }
 }
 
 fn finish(state: TaskState) -> Effect {
-    let status = Status { state, message: Some("because of a public-word".to_owned()) };
+    let status = Status::new(state, "because of a public-word");
     Effect::Finish(Outcome::new(status))
 }
 

@@ -7,10 +7,11 @@ use super::{
 use crate::{
     a2a::message::Message,
     artifact::{Artifact, ArtifactChunk},
-    ids::AgentId,
+    ids::{AgentId, QuestionId},
     message::{self, AwardDecline, BUSY, Epoch, Payload, TaskAnswer, TaskResponse, TaskUpdate},
     patterns::OutgoingSignal,
     problem::Reason,
+    question::Answer,
     signal::SignalType,
     task::TaskState,
 };
@@ -371,16 +372,16 @@ impl ContractNet {
                 false => response.state.word().to_owned(),
             };
             let why = response.message.clone().unwrap_or_else(silent);
-            if response.state == TaskState::Rejected {
+            let mut effects: Vec<_> = self.ownership.add_usage(&response.usage).into_iter().collect();
+            let (fate, why) = if response.state == TaskState::Rejected {
                 let why = format!("{agent} rejected it: {}", clip(&why));
                 self.rejections.insert(agent.clone(), why.clone());
-                return self.goes_to_another(CandidateResult::Declined, why, event);
-            }
-            return self.goes_to_another(
-                CandidateResult::Failed,
-                format!("{agent} did not manage: {}", clip(&why)),
-                event,
-            );
+                (CandidateResult::Declined, why)
+            } else {
+                (CandidateResult::Failed, format!("{agent} did not manage: {}", clip(&why)))
+            };
+            effects.extend(self.goes_to_another(fate, why, event));
+            return effects;
         }
         let shows_acceptance = matches!(&self.stage, AuctionStage::Awarded(award) if !award.is_accepted);
         let mut effects = if shows_acceptance { self.accepted(event) } else { Vec::new() };
@@ -393,6 +394,7 @@ impl ContractNet {
         let task = self.ownership.spec.task_id.clone();
         effects.push(ContractNetEffect::Release { task, epoch: award.epoch });
         effects.extend(self.take_results(&response.artifacts));
+        effects.extend(self.ownership.add_usage(&response.usage));
         effects.extend(self.finish(TaskState::Completed, response.message.clone()));
         effects
     }
@@ -409,10 +411,16 @@ impl ContractNet {
     }
 
     /// Passes the owner's answer on to the winner, which asked.
-    pub(super) fn pass_on_answer(&mut self, text: &str, message: Option<&Message>) -> Vec<ContractNetEffect> {
+    pub(super) fn pass_on_answer(
+        &mut self,
+        question: Option<&QuestionId>,
+        answer: &Answer,
+        message: Option<&Message>,
+    ) -> Vec<ContractNetEffect> {
         let AuctionStage::Awarded(award) = &self.stage else { return Vec::new() };
         let task_id = self.ownership.spec.task_id.clone();
-        let answer = Payload::TaskAnswer(TaskAnswer::text(task_id, Some(award.epoch), text, message));
+        let answer = TaskAnswer::new(task_id, Some(award.epoch), question, answer, message);
+        let answer = Payload::TaskAnswer(answer);
         let send_answer = self.send_to(ContractNetLabel::Answer, &award.winner, answer);
         let mut effects = vec![send_answer];
         effects.extend(self.ownership.status(TaskState::Working, "answered"));

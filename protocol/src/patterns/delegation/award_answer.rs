@@ -1,6 +1,6 @@
 //! The answer to an award that is not accepted, or is given back.
 
-use super::{Delegation, DelegationLabel, TaskOwnership, Timeouts, labels::DelegationEffect};
+use super::{Delegation, DelegationLabel, TaskOwnership, WorkLimits, labels::DelegationEffect};
 use crate::{
     ids::AgentId,
     message::{AwardDecline, BUSY, Payload},
@@ -29,14 +29,14 @@ impl Delegation {
     /// `me` declines the award, with a reason.
     pub fn declining(me: AgentId, ownership: TaskOwnership, why: String) -> Self {
         let declines = Some(AwardRefusal::of(why));
-        Self { declines, ..Self::new(me, ownership, None, Timeouts::default()) }
+        Self { declines, ..Self::new(me, ownership, None, WorkLimits::default()) }
     }
 
     /// `me` declines the award because it has no free place; one is expected in `free_in`.
     pub fn busy(me: AgentId, ownership: TaskOwnership, free_in: Duration) -> Self {
         let free_in_ms = u64::try_from(free_in.as_millis()).ok();
         let declines = Some(AwardRefusal { reason: BUSY.to_owned(), free_in_ms });
-        Self { declines, ..Self::new(me, ownership, None, Timeouts::default()) }
+        Self { declines, ..Self::new(me, ownership, None, WorkLimits::default()) }
     }
 
     pub(super) fn decline(&mut self, refusal: AwardRefusal) -> Vec<DelegationEffect> {

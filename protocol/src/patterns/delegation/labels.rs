@@ -1,8 +1,11 @@
-//! The labels, timers and timeouts of a delegation.
+//! The labels, timers and limits of a delegation.
 
-use crate::patterns::{
-    contract_net::{ContractNetLabel, ContractNetTimer},
-    ownership::{ReportLabel, from_report_label},
+use crate::{
+    patterns::{
+        contract_net::{ContractNetLabel, ContractNetTimer},
+        ownership::{ReportLabel, from_report_label},
+    },
+    usage::TaskBounds,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -53,6 +56,8 @@ pub enum DelegationTimer {
     Renew,
     /// The end of the time in which an answer to a request is awaited.
     Request(RequestKey),
+    /// The end of a pause.
+    Resume,
     /// A timer of the auction that follows a failure of the agent's own brain.
     Auction(ContractNetTimer),
 }
@@ -61,18 +66,25 @@ pub enum DelegationTimer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RequestKey(pub u32, pub u32);
 
-/// How long an agent waits for the results of its requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// How long an agent waits for the results of its requests, and what the work on one task may use.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Timeouts {
+pub struct WorkLimits {
     /// For an answer to a help request.
     pub help: Duration,
     /// For the result of a delegated task.
     pub delegate: Duration,
+    /// What the work on one task may use.
+    #[serde(default, skip_serializing_if = "TaskBounds::is_default")]
+    pub bounds: TaskBounds,
 }
 
-impl Default for Timeouts {
+impl Default for WorkLimits {
     fn default() -> Self {
-        Self { help: Duration::from_secs(120), delegate: Duration::from_secs(3_600) }
+        Self {
+            help: Duration::from_secs(120),
+            delegate: Duration::from_secs(3_600),
+            bounds: TaskBounds::default(),
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! The requests of a turn to other agents and the owner, and their results.
 
 use super::labels::{
-    DelegationEffect, DelegationEvent, DelegationLabel, DelegationTimer, RequestKey, Timeouts,
+    DelegationEffect, DelegationEvent, DelegationLabel, DelegationTimer, RequestKey, WorkLimits,
 };
 use crate::{
     a2a::message::Message,
     artifact::{Artifact, ArtifactChunk},
-    ids::{Address, AgentId, Digest, TaskId},
+    ids::{Address, AgentId, Digest, QuestionId, TaskId},
     message::{HelpRequest, Payload, TaskAnswer, TaskCancel, TaskRequest, TaskUpdate},
     patterns::{
         OutgoingMessage, OutgoingSignal, RecordedArtifacts, TimerAt,
@@ -15,8 +15,9 @@ use crate::{
         turn::{Progress, RequestResult},
     },
     principal::Principal,
+    question::{Answer, Decision, OnTimeout, Question, QuestionKind},
     signal::SignalType,
-    task::{Status, TaskState},
+    task::TaskState,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
@@ -25,12 +26,19 @@ use std::time::Duration;
 /// The most requests of one turn; a turn with more fails.
 pub(super) const MAX_ASKS: usize = 32;
 
+/// The most open requests of a task.
+const MAX_OPEN: usize = 128;
+
 /// The requests of a turn, in order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PendingRequests {
+    /// Those that are sent when the turn ends.
     noted: Vec<Progress>,
     open: Vec<PendingRequest>,
+    /// How many the turn has sent.
+    #[serde(default)]
+    sent: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,6 +47,9 @@ struct PendingRequest {
     id: String,
     key: RequestKey,
     kind: RequestKind,
+    /// Whether the turn ended with it.
+    #[serde(default)]
+    waits: bool,
     reply: Option<RequestResult>,
 }
 
@@ -50,14 +61,33 @@ enum RequestKind {
     Delegate {
         task: TaskId,
         to: AgentId,
-        /// The question of the doer, for the owner.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        question: Option<String>,
-        /// Whether it asks for a credential.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        auth: bool,
+        /// The open questions of the doer, for the owner.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        questions: Vec<Question>,
     },
+    Question(Box<Question>),
+}
+
+/// The task and turn whose requests are sent.
+#[derive(Clone, Copy)]
+pub(super) struct RequestSender<'a> {
+    pub(super) ownership: &'a TaskOwnership,
+    pub(super) me: &'a AgentId,
+    pub(super) turn: u32,
+    pub(super) limits: &'a WorkLimits,
+    pub(super) event: &'a DelegationEvent,
+}
+
+/// What follows when the time for a request is over.
+pub(super) enum Expiry {
+    /// Nothing: its result is there.
+    Late,
+    /// A request to another agent has failed.
+    Request,
+    /// A question is no longer open.
     Question,
+    /// The task fails.
+    Fails(String),
 }
 
 impl PendingRequests {
@@ -68,120 +98,157 @@ impl PendingRequests {
         }
     }
 
-    /// Whether the turn has too many requests.
+    /// Whether the turn has too many requests, those included that were sent before.
     pub(super) fn is_too_much(&self) -> bool {
-        self.noted.len() > MAX_ASKS
+        let sent = usize::try_from(self.sent).unwrap_or(usize::MAX);
+        self.noted.len().saturating_add(sent) > MAX_ASKS || self.open.len() > MAX_OPEN
     }
 
-    /// Whether a request is open.
+    /// Whether the next turn must wait: for the results of all requests that ended a turn, or else for the first of the others.
     pub(super) fn is_waiting(&self) -> bool {
-        self.open.iter().any(|ask| ask.reply.is_none())
+        let is_open = |ask: &&PendingRequest| ask.reply.is_none();
+        self.open.iter().filter(is_open).any(|ask| ask.waits)
+            || !self.open.is_empty() && self.open.iter().all(|ask| ask.reply.is_none())
+    }
+
+    /// Whether results have come that no turn was given.
+    pub(super) fn has_results(&self) -> bool {
+        self.open.iter().any(|ask| ask.reply.is_some())
+    }
+
+    /// Whether requests wait for the end of the turn.
+    pub(super) fn has_noted(&self) -> bool {
+        !self.noted.is_empty()
+    }
+
+    /// The open questions of this agent and of those that work for it.
+    pub(super) fn questions(&self) -> Vec<Question> {
+        let open = self.open.iter().filter(|ask| ask.reply.is_none());
+        let questions = open.flat_map(|ask| match &ask.kind {
+            RequestKind::Question(question) => std::slice::from_ref(question.as_ref()),
+            RequestKind::Delegate { questions, .. } => questions.as_slice(),
+            RequestKind::Help => &[],
+        });
+        questions.cloned().collect()
     }
 
     /// Whether an open request can only go on with a person's answer: a question of this agent or of a doer.
     pub(super) fn waits_for_person(&self) -> bool {
         let mut open = self.open.iter().filter(|ask| ask.reply.is_none());
-        open.any(|ask| {
-            matches!(ask.kind, RequestKind::Question | RequestKind::Delegate { question: Some(_), .. })
+        open.any(|ask| match &ask.kind {
+            RequestKind::Question(_) => true,
+            RequestKind::Delegate { questions, .. } => !questions.is_empty(),
+            RequestKind::Help => false,
         })
     }
 
-    /// Takes the results, for the next turn.
+    /// Takes the results, for the next turn. The open requests stay.
     pub(super) fn take_results(&mut self) -> Vec<RequestResult> {
         self.noted.clear();
-        std::mem::take(&mut self.open).into_iter().filter_map(|ask| ask.reply).collect()
+        let (done, open) = std::mem::take(&mut self.open).into_iter().partition(|ask| ask.reply.is_some());
+        self.open = open;
+        let done: Vec<PendingRequest> = done;
+        done.into_iter().filter_map(|ask| ask.reply).collect()
+    }
+
+    /// A new turn begins: its requests are numbered from 0.
+    pub(super) fn begin_turn(&mut self) {
+        self.sent = 0;
     }
 
     /// Sends the noted requests.
-    pub(super) fn send(
-        &mut self,
-        ownership: &TaskOwnership,
-        me: &AgentId,
-        turn: u32,
-        timeouts: &Timeouts,
-        event: &DelegationEvent,
-    ) -> Vec<DelegationEffect> {
-        self.open.clear();
+    pub(super) fn send(&mut self, sender: RequestSender<'_>) -> Vec<DelegationEffect> {
+        let noted = std::mem::take(&mut self.noted);
+        noted.into_iter().flat_map(|ask| self.send_one(ask, sender)).collect()
+    }
+
+    /// Sends one request.
+    pub(super) fn send_one(&mut self, ask: Progress, sender: RequestSender<'_>) -> Vec<DelegationEffect> {
+        let RequestSender { ownership, me, turn, limits: work_limits, event } = sender;
         let mut effects = Vec::new();
-        let (mut questions, mut asks_for_credential) = (Vec::new(), false);
-        for (index, ask) in (0..).zip(std::mem::take(&mut self.noted)) {
-            let key = RequestKey(turn, index);
-            let mut send_request = |to: Address, payload, artifacts: Vec<String>, wait: Duration| {
-                let chunks = ownership.produced();
-                let has_chosen = !artifacts.is_empty() && !chunks.is_empty();
-                effects.push(DelegationEffect::Send(OutgoingMessage {
-                    recorded: has_chosen.then_some(RecordedArtifacts { chunks, only: artifacts }),
-                    path: ownership.spec.path.clone(),
-                    expires: Some(event.wall.plus(wait)),
-                    ..OutgoingMessage::new(DelegationLabel::Request(key), to, payload)
+        let key = RequestKey(turn, self.sent);
+        self.sent += 1;
+        let waits = ask.waits().unwrap_or_default();
+        let mut send_request = |to: Address, payload, artifacts: Vec<String>, wait: Duration| {
+            let chunks = ownership.produced();
+            let has_chosen = !artifacts.is_empty() && !chunks.is_empty();
+            effects.push(DelegationEffect::Send(OutgoingMessage {
+                recorded: has_chosen.then_some(RecordedArtifacts { chunks, only: artifacts }),
+                path: ownership.spec.path.clone(),
+                expires: Some(event.wall.plus(wait)),
+                ..OutgoingMessage::new(DelegationLabel::Request(key), to, payload)
+            }));
+            let when = TimerAt::Node(event.at + wait);
+            effects.push(DelegationEffect::SetTimer { timer: DelegationTimer::Request(key), when });
+        };
+        let (id, kind) = match ask {
+            Progress::Help { id, to, question, artifacts, .. } => {
+                let capability = match &to {
+                    Address::Capability(capability) => Some(capability.clone()),
+                    Address::Agent(_) => None,
+                };
+                let mut needed = OutgoingSignal::about(SignalType::help_needed(), &ownership.spec.task_id);
+                needed.capability.clone_from(&capability);
+                let is_published = capability.is_some();
+                let request = HelpRequest {
+                    question,
+                    capability,
+                    artifacts: Vec::new(),
+                    inline_artifacts: chosen(ownership, &artifacts),
+                    task_id: Some(ownership.spec.task_id.clone()),
+                    on_behalf_of: Some(ownership.spec.root.clone()),
+                    extra: Map::new(),
+                };
+                send_request(to, Payload::HelpRequest(request), artifacts, work_limits.help);
+                // A question to one agent is not for others.
+                effects.extend(is_published.then_some(DelegationEffect::Publish { signal: needed }));
+                (id, RequestKind::Help)
+            }
+            Progress::Delegate { id, to, capability, description, input, artifacts, .. } => {
+                let task = child_id(ownership, me, key);
+                let wait = ownership.spec.deadline.map_or(work_limits.delegate, |deadline| {
+                    event.wall.until(deadline).min(work_limits.delegate)
+                });
+                let (doer, capability) = match &to {
+                    Address::Agent(agent) => (agent.clone(), capability),
+                    Address::Capability(capability) => (me.clone(), Some(capability.clone())),
+                };
+                let request = TaskRequest {
+                    description,
+                    task_id: Some(task.clone()),
+                    capability,
+                    input,
+                    artifacts: Vec::new(),
+                    inline_artifacts: chosen(ownership, &artifacts),
+                    deadline: Some(event.wall.plus(wait)),
+                    accepted_modes: Vec::new(),
+                    reply_to: None,
+                    on_behalf_of: Some(ownership.spec.root.clone()),
+                    parent_task_id: Some(ownership.spec.task_id.clone()),
+                    extra: Map::new(),
+                };
+                send_request(to, Payload::TaskRequest(request), artifacts, wait);
+                (id, RequestKind::Delegate { task, to: doer, questions: Vec::new() })
+            }
+            Progress::Question(asked) => {
+                let id = asked.id.clone();
+                let question =
+                    Box::new(Question { id: question_id(ownership, me, key, &id), wait: true, ..asked });
+                effects.push(DelegationEffect::AskPerson { question: question.clone() });
+                effects.extend(question.expires_at.map(|at| DelegationEffect::SetTimer {
+                    timer: DelegationTimer::Request(key),
+                    when: TimerAt::Wall(at),
                 }));
-                let when = TimerAt::Node(event.at + wait);
-                effects.push(DelegationEffect::SetTimer { timer: DelegationTimer::Request(key), when });
-            };
-            let (id, kind) = match ask {
-                Progress::Help { id, capability, question, artifacts } => {
-                    let mut needed =
-                        OutgoingSignal::about(SignalType::help_needed(), &ownership.spec.task_id);
-                    needed.capability = Some(capability.clone());
-                    let request = HelpRequest {
-                        question,
-                        capability: Some(capability.clone()),
-                        artifacts: Vec::new(),
-                        inline_artifacts: chosen(ownership, &artifacts),
-                        task_id: Some(ownership.spec.task_id.clone()),
-                        on_behalf_of: Some(ownership.spec.root.clone()),
-                        extra: Map::new(),
-                    };
-                    send_request(
-                        Address::Capability(capability),
-                        Payload::HelpRequest(request),
-                        artifacts,
-                        timeouts.help,
-                    );
-                    effects.push(DelegationEffect::Publish { signal: needed });
-                    (id, RequestKind::Help)
-                }
-                Progress::Delegate { id, to, capability, description, input, artifacts } => {
-                    let task = child_id(ownership, me, key);
-                    let wait = ownership.spec.deadline.map_or(timeouts.delegate, |deadline| {
-                        event.wall.until(deadline).min(timeouts.delegate)
-                    });
-                    let (doer, capability) = match &to {
-                        Address::Agent(agent) => (agent.clone(), capability),
-                        Address::Capability(capability) => (me.clone(), Some(capability.clone())),
-                    };
-                    let request = TaskRequest {
-                        description,
-                        task_id: Some(task.clone()),
-                        capability,
-                        input,
-                        artifacts: Vec::new(),
-                        inline_artifacts: chosen(ownership, &artifacts),
-                        deadline: Some(event.wall.plus(wait)),
-                        accepted_modes: Vec::new(),
-                        reply_to: None,
-                        on_behalf_of: Some(ownership.spec.root.clone()),
-                        parent_task_id: Some(ownership.spec.task_id.clone()),
-                        extra: Map::new(),
-                    };
-                    send_request(to, Payload::TaskRequest(request), artifacts, wait);
-                    (id, RequestKind::Delegate { task, to: doer, question: None, auth: false })
-                }
-                Progress::Question { id, text, auth } => {
-                    questions.push(text);
-                    asks_for_credential |= auth;
-                    (id, RequestKind::Question)
-                }
-                Progress::Status { .. } | Progress::Artifact { .. } | Progress::Signal { .. } => continue,
-            };
-            self.open.push(PendingRequest { id, key, kind, reply: None });
-        }
-        if !questions.is_empty() {
-            effects.push(DelegationEffect::AskPerson {
-                question: questions.join("\n"),
-                auth: asks_for_credential,
-            });
-        }
+                (id, RequestKind::Question(question))
+            }
+            Progress::Status { .. }
+            | Progress::Artifact { .. }
+            | Progress::Signal { .. }
+            | Progress::Checkpoint(_)
+            | Progress::Usage(_)
+            | Progress::Log { .. } => return effects,
+        };
+        self.open.push(PendingRequest { id, key, kind, waits, reply: None });
         effects
     }
 
@@ -201,44 +268,35 @@ impl PendingRequests {
                         && answers == Some(DelegationLabel::Request(ask.key))
                 };
                 let text = response.answer.clone().or_else(|| response.declined.clone()).unwrap_or_default();
-                let reply =
-                    (response.answer.is_some(), Some(agent.clone()), text, response.artifacts.clone());
-                self.settle(is_it, reply)
+                let artifacts = response.artifacts.clone();
+                self.settle(is_it, result(response.answer.is_some(), Some(agent), text, artifacts))
             }
             Payload::TaskResponse(response) => {
                 let is_it = |ask: &PendingRequest| match &ask.kind {
                     RequestKind::Delegate { task, to, .. } => *task == response.task_id && to == agent,
-                    RequestKind::Help | RequestKind::Question => false,
+                    RequestKind::Help | RequestKind::Question(_) => false,
                 };
                 let text = response.message.clone().unwrap_or_else(|| response.state.word().to_owned());
-                let reply = (
-                    response.state == TaskState::Completed,
-                    Some(agent.clone()),
-                    text,
-                    response.artifacts.clone(),
-                );
-                self.settle(is_it, reply)
+                let is_done = response.state == TaskState::Completed;
+                self.settle(is_it, result(is_done, Some(agent), text, response.artifacts.clone()))
             }
             _ => false,
         }
     }
 
-    /// Takes a status of a doer and returns the new status of this task, if any: a doer's question goes to the owner.
-    pub(super) fn take_status(&mut self, by: &Principal, update: &TaskUpdate) -> Option<Status> {
-        let (status, agent) = (update.status.as_ref()?, by.agent()?);
+    /// Takes the open questions of a doer from its status; returns whether they have changed.
+    pub(super) fn take_questions(&mut self, by: &Principal, update: &TaskUpdate) -> bool {
+        let (Some(status), Some(agent)) = (update.status.as_ref(), by.agent()) else { return false };
         let open = self.open.iter_mut().filter(|ask| ask.reply.is_none());
-        let (question, auth) = open.map(|ask| &mut ask.kind).find_map(|kind| match kind {
-            RequestKind::Delegate { task, to, question, auth } if *task == update.task_id && to == agent => {
-                Some((question, auth))
+        let asked = open.map(|ask| &mut ask.kind).find_map(|kind| match kind {
+            RequestKind::Delegate { task, to, questions } if *task == update.task_id && to == agent => {
+                Some(questions)
             }
-            RequestKind::Delegate { .. } | RequestKind::Help | RequestKind::Question => None,
-        })?;
-        if status.state.is_interrupted() {
-            *question = Some(status.message.clone().unwrap_or_default());
-            *auth = status.state == TaskState::AuthRequired;
-            return Some(status.clone());
-        }
-        question.take().map(|_| Status::new(TaskState::Working, "answered"))
+            RequestKind::Delegate { .. } | RequestKind::Help | RequestKind::Question(_) => None,
+        });
+        let Some(asked) = asked.filter(|asked| **asked != status.questions) else { return false };
+        asked.clone_from(&status.questions);
+        true
     }
 
     /// Whether a doer has an open question.
@@ -266,63 +324,113 @@ impl PendingRequests {
     fn states(&self) -> Vec<JointStanding> {
         let standing = |ask: &PendingRequest| match (&ask.reply, &ask.kind) {
             (Some(reply), _) => Some(JointStanding::Answered(reply.clone())),
-            (None, RequestKind::Delegate { task, question: Some(question), auth, .. }) => {
+            (None, RequestKind::Delegate { questions, .. }) if questions.is_empty() => {
+                Some(JointStanding::Working { id: ask.id.clone() })
+            }
+            (None, RequestKind::Delegate { task, questions, .. }) => {
+                let texts: Vec<_> = questions.iter().map(|question| question.text.as_str()).collect();
+                let is_credential = |question: &Question| question.kind == QuestionKind::Credential;
                 Some(JointStanding::Asks {
                     id: ask.id.clone(),
                     task: task.to_string(),
-                    question: question.clone(),
-                    auth: *auth,
+                    question: texts.join("\n"),
+                    auth: questions.iter().any(is_credential),
                 })
             }
-            (None, RequestKind::Delegate { .. }) => Some(JointStanding::Working { id: ask.id.clone() }),
-            (None, RequestKind::Help | RequestKind::Question) => None,
+            (None, RequestKind::Help | RequestKind::Question(_)) => None,
         };
         self.open.iter().filter_map(standing).collect()
     }
 
-    /// Passes the owner's answer on to every doer that has a question.
-    pub(super) fn pass_on(&mut self, text: &str, message: Option<&Message>) -> Vec<DelegationEffect> {
-        let open = self.open.iter_mut().filter(|ask| ask.reply.is_none());
-        let asking = open.filter_map(|ask| match &mut ask.kind {
-            RequestKind::Delegate { task, to, question, .. } => {
-                question.take().map(|_| (task.clone(), to.clone()))
+    /// Takes the owner's answer to `question`, or to the only open one that takes a text. Returns the message that passes it on,
+    /// if a doer asked; `None` if there is no such question, or it is no answer to it.
+    pub(super) fn answer(
+        &mut self,
+        question: Option<&QuestionId>,
+        answer: &Answer,
+        message: Option<&Message>,
+    ) -> Option<Option<DelegationEffect>> {
+        let questions = self.questions();
+        let asked = match question {
+            Some(id) => questions.iter().find(|question| question.id == id.as_str())?,
+            None => {
+                let mut takes_text = questions.iter().filter(|question| question.takes_plain_text());
+                takes_text.next().filter(|_| takes_text.next().is_none())?
             }
-            RequestKind::Help | RequestKind::Question => None,
-        });
-        asking.map(|(task, to)| answer_to(task, to, text, message)).collect()
+        };
+        asked.check(answer).ok()?;
+        let id = QuestionId::parse(&asked.id).ok();
+        let open = self.open.iter_mut().filter(|ask| ask.reply.is_none());
+        for ask in open {
+            match &mut ask.kind {
+                RequestKind::Question(own) if own.id == asked.id => {
+                    ask.reply = Some(RequestResult { id: ask.id.clone(), ..answered(answer) });
+                    return Some(None);
+                }
+                RequestKind::Delegate { task, to, questions } => {
+                    let before = questions.len();
+                    questions.retain(|question| question.id != asked.id);
+                    if questions.len() < before {
+                        let (task, to) = (task.clone(), Address::Agent(to.clone()));
+                        let answer =
+                            Payload::TaskAnswer(TaskAnswer::new(task, None, id.as_ref(), answer, message));
+                        let message = OutgoingMessage::new(DelegationLabel::Answer, to, answer);
+                        return Some(Some(DelegationEffect::Send(message)));
+                    }
+                }
+                RequestKind::Question(_) | RequestKind::Help => {}
+            }
+        }
+        None
     }
 
-    /// Takes the owner's answer for every open question.
-    pub(super) fn answer(&mut self, text: &str) -> bool {
+    /// Ends the questions of this agent without an answer; returns whether there were any.
+    pub(super) fn refuse_questions(&mut self, why: &str) -> bool {
         let mut any = false;
         while self.settle(
-            |ask| matches!(ask.kind, RequestKind::Question),
-            (true, None, text.to_owned(), Vec::new()),
+            |ask| matches!(ask.kind, RequestKind::Question(_)),
+            result(false, None, why.to_owned(), Vec::new()),
         ) {
             any = true;
         }
         any
     }
 
-    /// Fails the request `key`.
-    pub(super) fn give_up(&mut self, key: RequestKey, why: &str) -> bool {
-        self.settle(|ask| ask.key == key, (false, None, why.to_owned(), Vec::new()))
+    /// The time for the request `key` is over.
+    pub(super) fn expire(&mut self, key: RequestKey) -> Expiry {
+        let Some(ask) = self.open.iter_mut().find(|ask| ask.key == key && ask.reply.is_none()) else {
+            return Expiry::Late;
+        };
+        let RequestKind::Question(question) = &ask.kind else {
+            self.give_up(key, "no answer in time");
+            return Expiry::Request;
+        };
+        let late = match question.on_timeout.clone().unwrap_or_default() {
+            OnTimeout::Fail => return Expiry::Fails(format!("nobody answered in time: {}", question.text)),
+            OnTimeout::Answer(text) => answered(&Answer::Text(text)),
+            OnTimeout::Continue => RequestResult {
+                decision: (question.kind == QuestionKind::Approval).then_some(Decision::Deny),
+                ..result(false, None, "no answer in time".to_owned(), Vec::new())
+            },
+        };
+        ask.reply = Some(RequestResult { id: ask.id.clone(), ..late });
+        Expiry::Question
     }
 
-    fn settle(
-        &mut self,
-        is_it: impl Fn(&PendingRequest) -> bool,
-        reply: (bool, Option<AgentId>, String, Vec<Artifact>),
-    ) -> bool {
-        let (ok, from, text, artifacts) = reply;
+    /// Fails the request `key`.
+    pub(super) fn give_up(&mut self, key: RequestKey, why: &str) -> bool {
+        self.settle(|ask| ask.key == key, result(false, None, why.to_owned(), Vec::new()))
+    }
+
+    fn settle(&mut self, is_it: impl Fn(&PendingRequest) -> bool, reply: RequestResult) -> bool {
         let Some(ask) = self.open.iter_mut().find(|ask| ask.reply.is_none() && is_it(ask)) else {
             return false;
         };
         let task_id = match &ask.kind {
             RequestKind::Delegate { task, .. } => Some(task.clone()),
-            RequestKind::Help | RequestKind::Question => None,
+            RequestKind::Help | RequestKind::Question(_) => None,
         };
-        ask.reply = Some(RequestResult { id: ask.id.clone(), ok, from, text, artifacts, task_id });
+        ask.reply = Some(RequestResult { id: ask.id.clone(), task_id, ..reply });
         true
     }
 
@@ -331,7 +439,7 @@ impl PendingRequests {
         let open = std::mem::take(&mut self.open);
         let children = open.into_iter().filter(|ask| ask.reply.is_none()).filter_map(|ask| match ask.kind {
             RequestKind::Delegate { task, to, .. } => Some((task, to)),
-            RequestKind::Help | RequestKind::Question => None,
+            RequestKind::Help | RequestKind::Question(_) => None,
         });
         children
             .map(|(task_id, to)| {
@@ -348,9 +456,17 @@ impl PendingRequests {
     }
 }
 
-fn answer_to(task_id: TaskId, to: AgentId, text: &str, message: Option<&Message>) -> DelegationEffect {
-    let answer = Payload::TaskAnswer(TaskAnswer::text(task_id, None, text, message));
-    DelegationEffect::Send(OutgoingMessage::new(DelegationLabel::Answer, Address::Agent(to), answer))
+/// A result without an id.
+fn result(ok: bool, from: Option<&AgentId>, text: String, artifacts: Vec<Artifact>) -> RequestResult {
+    RequestResult { ok, from: from.cloned(), text, artifacts, ..RequestResult::default() }
+}
+
+/// The result of a question, without an id.
+fn answered(answer: &Answer) -> RequestResult {
+    let decision = answer.decision();
+    let values = if let Answer::Values(values) = answer { Some(values.clone()) } else { None };
+    let is_yes = decision != Some(Decision::Deny);
+    RequestResult { decision, values, ..result(is_yes, None, answer.words(), Vec::new()) }
 }
 
 /// The artifacts of the task that a brain refers to. Those that it has produced are added when the message is sent.
@@ -362,6 +478,19 @@ fn chosen(ownership: &TaskOwnership, names: &[String]) -> Vec<Artifact> {
 
 /// A unique id for a child task; the same request gets the same id.
 fn child_id(ownership: &TaskOwnership, me: &AgentId, key: RequestKey) -> TaskId {
+    let digest = request_digest(ownership, me, key);
+    TaskId::parse(&format!("sub-{}", &digest[..20])).unwrap_or_else(|_| ownership.spec.task_id.clone())
+}
+
+/// A unique id for a question, from the brain's own; the same question gets the same id.
+fn question_id(ownership: &TaskOwnership, me: &AgentId, key: RequestKey, own: &str) -> String {
+    let digest = request_digest(ownership, me, key);
+    let unique = &digest[..12];
+    let named = QuestionId::parse(&format!("{own}-{unique}"));
+    named.map_or_else(|_| format!("q-{unique}"), |id| id.to_string())
+}
+
+fn request_digest(ownership: &TaskOwnership, me: &AgentId, key: RequestKey) -> String {
     let spec = &ownership.spec;
     let epoch = ownership.requester.as_ref().and_then(|requester| requester.epoch).or(ownership.claim);
     let requester =
@@ -369,6 +498,5 @@ fn child_id(ownership: &TaskOwnership, me: &AgentId, key: RequestKey) -> TaskId 
     let RequestKey(turn, index) = key;
     let seed =
         format!("{}|{me}|{}|{epoch:?}|{requester}|{:?}|{turn}:{index}", spec.root, spec.task_id, spec.path);
-    let digest = Digest::of(seed.as_bytes()).to_string();
-    TaskId::parse(&format!("sub-{}", &digest[..20])).unwrap_or_else(|_| spec.task_id.clone())
+    Digest::of(seed.as_bytes()).to_string()
 }

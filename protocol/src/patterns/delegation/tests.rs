@@ -1,11 +1,15 @@
+mod turns;
+
 use super::*;
 use crate::{
     artifact::Artifact,
     envelope::Envelope,
     ids::{Address, Capability, MessageId, TaskId},
     message::{self, Epoch},
+    patterns::turn_log::TurnRecord,
     patterns::{ChunkRange, OutgoingMessage, Update, ownership::Requester},
     principal::Principal,
+    question::{Answer, Question},
     task::{Status, TaskSpec},
     time::{NodeTime, WallTime},
 };
@@ -34,7 +38,17 @@ fn spec() -> TaskSpec {
         parent: None,
         root: Principal::local_user(),
         contact: None,
+        history: Vec::new(),
     }
+}
+
+/// The answers that are recorded for later turns.
+fn answers(effects: &[DelegationEffect]) -> Vec<&RequestResult> {
+    let answer = |effect| match effect {
+        &DelegationEffect::Record { record: TurnRecord::Answer(ref answer), .. } => Some(answer),
+        _ => None,
+    };
+    effects.iter().filter_map(answer).collect()
 }
 
 fn requester(epoch: Option<Epoch>) -> Requester {
@@ -47,7 +61,7 @@ fn doer(epoch: Option<Epoch>) -> Delegation {
         id("builder"),
         TaskOwnership::new(spec(), Some(requester(epoch))),
         lease,
-        Timeouts::default(),
+        WorkLimits::default(),
     )
 }
 
@@ -67,9 +81,10 @@ fn help(id: &str) -> Progress {
     let capability = Capability::parse("code-review").unwrap();
     Progress::Help {
         id: id.into(),
-        capability,
+        to: Address::Capability(capability),
         question: "is it good?".into(),
         artifacts: vec!["a.rs".into()],
+        wait: true,
     }
 }
 
@@ -82,6 +97,7 @@ fn delegate(id: &str) -> Progress {
         description: "do it".into(),
         input: None,
         artifacts: Vec::new(),
+        wait: true,
     }
 }
 
@@ -128,6 +144,7 @@ fn help_response(text: &str) -> Payload {
         answer,
         declined: None,
         artifacts: Vec::new(),
+        usage: Default::default(),
         extra: Map::new(),
     })
 }
@@ -186,12 +203,12 @@ fn what_was_asked_comes_back_with_the_next_turn() {
     assert_eq!(labels, [DelegationLabel::Request(FIRST), DelegationLabel::Request(SECOND)]);
     assert!(doer.on(&event(3, received("reviewer", Some(SECOND), help_response("second")))).is_empty());
     let effects = doer.on(&event(4, received("reviewer", Some(FIRST), help_response("first"))));
-    let prompt = effects.iter().find_map(|effect| {
-        if let DelegationEffect::RunTurn { prompt, .. } = effect { Some(prompt) } else { None }
-    });
     let answers: Vec<_> =
-        prompt.unwrap().answers.iter().map(|reply| (reply.id.as_str(), reply.text.as_str())).collect();
-    assert_eq!(answers, [("h1", "first"), ("h2", "second")]);
+        answers(&effects).iter().map(|reply| (&*reply.id, &*reply.text, reply.for_turn)).collect();
+    assert_eq!(answers, [("h1", "first", 2), ("h2", "second", 2)]);
+    assert!(effects.iter().any(|effect| {
+        matches!(effect, DelegationEffect::RunTurn { turn: 2, input: TurnInput { answers: 2, .. }, .. })
+    }));
 }
 
 #[test]
@@ -200,9 +217,8 @@ fn an_unanswered_request_expires_and_the_brain_gets_the_failure() {
     doer.on(&event(1, EventKind::Started));
     doer.on(&event(2, thought(1, vec![help("h1")], TurnEnd::Waiting)));
     let effects = doer.on(&event(200_000, EventKind::TimerFired { timer: DelegationTimer::Request(FIRST) }));
-    assert!(effects.iter().any(
-        |effect| matches!(effect, DelegationEffect::RunTurn { turn: 2, prompt, .. } if !prompt.answers[0].ok)
-    ));
+    assert!(effects.iter().any(|effect| matches!(effect, DelegationEffect::RunTurn { turn: 2, .. })));
+    assert!(!answers(&effects)[0].ok);
 }
 
 #[test]
@@ -222,6 +238,7 @@ fn only_whoever_was_asked_can_answer_for_a_delegated_task() {
             artifacts,
             chunks: None,
             message: None,
+            usage: Default::default(),
             extra: Map::new(),
         })
     };
@@ -399,6 +416,7 @@ fn any_event() -> impl Strategy<Value = What> {
         2 => key.clone().prop_map(DelegationTimer::Request),
         1 => Just(DelegationTimer::Renew),
         1 => Just(DelegationTimer::Deadline),
+        2 => Just(DelegationTimer::Resume),
     ];
     let label = prop_oneof![
         2 => key.clone().prop_map(DelegationLabel::Request),
@@ -409,8 +427,9 @@ fn any_event() -> impl Strategy<Value = What> {
         prop_oneof![
             Just(help("h")),
             Just(delegate("d")),
-            Just(Progress::Question { id: "q".into(), text: "which?".into(), auth: false }),
+            Just(Progress::Question(Question::text("q", "which?"))),
             Just(Progress::Status { message: "on it".into() }),
+            Just(Progress::Checkpoint(turn::Checkpoint { data: "so far".into(), replace: false })),
             Just(Progress::Artifact {
                 artifact: Artifact::text("a", "text/plain", "x"),
                 append: true,
@@ -423,7 +442,8 @@ fn any_event() -> impl Strategy<Value = What> {
         Just(TurnEnd::Waiting),
         Just(done("ok")),
         Just(TurnEnd::Done { message: None }),
-        Just(TurnEnd::Failed { reason: "no".into() })
+        Just(TurnEnd::Failed { reason: "no".into() }),
+        Just(TurnEnd::Pause { after_ms: 50, reason: "429".into() })
     ];
     prop_oneof![
         Just(EventKind::Started),
@@ -438,7 +458,12 @@ fn any_event() -> impl Strategy<Value = What> {
             message: "expired".into()
         }),
         key.prop_map(|key| received("reviewer", Some(key), help_response("fine"))),
-        Just(EventKind::Answered { by: Principal::local_user(), text: "this".into(), message: None }),
+        Just(EventKind::Answered {
+            by: Principal::local_user(),
+            question: None,
+            answer: Answer::text("this"),
+            message: None
+        }),
         Just(EventKind::Published { revision: 3 }),
         Just(EventKind::Claimed { holder: id("x"), epoch: 3 }),
     ]
@@ -558,11 +583,12 @@ fn a_turn_that_asks_too_much_fails_visibly() {
 fn only_the_requester_answers_a_question_and_only_by_a_task_answer() {
     let mut doer = doer(Some(7));
     doer.on(&event(1, EventKind::Started));
-    let question = Progress::Question { id: "q".into(), text: "which?".into(), auth: false };
+    let question = Progress::Question(Question::text("q", "which?"));
     doer.on(&event(2, thought(1, vec![question], TurnEnd::Waiting)));
     let answer = |epoch| {
         let task_id = TaskId::parse("t-1").unwrap();
-        Payload::TaskAnswer(message::TaskAnswer::text(task_id, epoch, "the blue one", None))
+        let said = Answer::text("the blue one");
+        Payload::TaskAnswer(message::TaskAnswer::new(task_id, epoch, None, &said, None))
     };
     let stray = serde_json::json!({ "taskId": "t-1", "seq": 0, "epoch": 7, "answer": "the red one" });
     let stray = Payload::parse(MessageKind::TaskUpdate, stray.as_object().unwrap().clone()).unwrap();
@@ -570,16 +596,13 @@ fn only_the_requester_answers_a_question_and_only_by_a_task_answer() {
         assert_eq!(doer.on(&event(3, received(by, None, payload))), []);
     }
     let effects = doer.on(&event(4, received("manager", None, answer(Some(7)))));
-    let prompt = effects.iter().find_map(|effect| {
-        if let DelegationEffect::RunTurn { prompt, .. } = effect { Some(prompt) } else { None }
-    });
-    assert_eq!(prompt.unwrap().answers[0].text, "the blue one");
+    assert_eq!(answers(&effects)[0].text, "the blue one");
 }
 
 fn own(auction: Auction) -> Delegation {
     let spec = TaskSpec { capability: Some(Capability::parse("implement-api").unwrap()), ..spec() };
     let ownership = TaskOwnership::new(spec, Some(requester(None)));
-    Delegation::new(id("builder"), ownership, None, Timeouts::default()).with_auction(auction)
+    Delegation::new(id("builder"), ownership, None, WorkLimits::default()).with_auction(auction)
 }
 
 #[test]
@@ -636,7 +659,7 @@ fn a_queued_task_shows_so_until_its_turn_starts() {
 
 #[test]
 fn what_waits_takes_no_place_and_a_question_is_a_persons() {
-    let question = Progress::Question { id: "q".into(), text: "which one?".into(), auth: false };
+    let question = Progress::Question(Question::text("q", "which one?"));
     for (ask, expected) in [(help("h"), WorkPhase::AwaitsAgents), (question, WorkPhase::AwaitsPerson)] {
         let mut doer = doer(None);
         assert_eq!(doer.work(), Some(WorkPhase::Active));

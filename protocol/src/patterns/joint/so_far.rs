@@ -113,7 +113,7 @@ mod tests {
             from: None,
             text: "no satellite".to_owned(),
             artifacts: Vec::new(),
-            task_id: None,
+            ..RequestResult::default()
         };
         let standings = [asks(), JointStanding::Answered(reply.clone())];
         let first = shown(begun().last(), &Terms::default(), &standings);

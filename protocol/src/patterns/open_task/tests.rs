@@ -40,7 +40,7 @@ fn task() -> OpenTask {
     let owner = Principal::Agent(id("planner"));
     let spec = offered(&offer(), owner.clone()).unwrap();
     let offer = MessageId::parse("s-1").unwrap();
-    OpenTask::new(id("builder"), owner, offer, spec, Duration::from_secs(3), Timeouts::default())
+    OpenTask::new(id("builder"), owner, offer, spec, Duration::from_secs(3), WorkLimits::default())
 }
 
 fn event(what: What) -> OpenTaskEvent {

@@ -2,7 +2,8 @@ use super::*;
 use crate::{
     artifact::Artifact,
     ids::{Address, Capability},
-    patterns::{delegation::RequestKey, turn::Progress},
+    patterns::{delegation::RequestKey, turn::Progress, turn_log::TurnRecord},
+    question::Question,
     signal::SignalType,
     task::TaskState,
     time::{NodeTime, WallTime},
@@ -28,7 +29,7 @@ fn posted() -> SignalRecord {
 }
 
 fn reaction() -> Reaction {
-    Reaction::new(AgentId::parse("watcher").unwrap(), posted(), Timeouts::default())
+    Reaction::new(AgentId::parse("watcher").unwrap(), posted(), WorkLimits::default())
 }
 
 #[test]
@@ -39,7 +40,7 @@ fn a_reaction_to_a_signal_of_an_earlier_version_acts_for_the_agent() {
     assert!(root(&reaction()));
     let mut signed = posted();
     signed.signal.by = Some(Principal::Agent(AgentId::parse("builder").unwrap()));
-    assert!(!root(&Reaction::new(AgentId::parse("watcher").unwrap(), signed, Timeouts::default())));
+    assert!(!root(&Reaction::new(AgentId::parse("watcher").unwrap(), signed, WorkLimits::default())));
 }
 
 fn event(what: What) -> ReactionEvent {
@@ -56,15 +57,16 @@ fn seen() -> Progress {
 }
 
 fn question() -> Progress {
-    Progress::Question { id: "q".into(), text: "which?".into(), auth: false }
+    Progress::Question(Question::text("q", "which?"))
 }
 
 fn help() -> Progress {
     Progress::Help {
         id: "h".into(),
-        capability: Capability::parse("code-review").unwrap(),
+        to: Address::Capability(Capability::parse("code-review").unwrap()),
         question: "is it good?".into(),
         artifacts: Vec::new(),
+        wait: true,
     }
 }
 
@@ -109,8 +111,14 @@ fn a_question_is_answered_at_once_that_there_is_nobody_to_answer() {
     let mut reaction = reaction();
     reaction.on(&event(EventKind::Started));
     let effects = reaction.on(&event(thought(1, vec![question()], TurnEnd::Waiting)));
-    let [ReactionEffect::RunTurn { turn: 2, prompt, .. }] = effects.as_slice() else { panic!("{effects:?}") };
-    assert!(prompt.answers[0].text.contains("no owner"));
+    let [
+        ReactionEffect::Record { record: TurnRecord::Answer(answer), .. },
+        ReactionEffect::RunTurn { turn: 2, .. },
+    ] = effects.as_slice()
+    else {
+        panic!("{effects:?}")
+    };
+    assert!(answer.text.contains("no owner") && !answer.ok);
 }
 
 #[test]

@@ -45,6 +45,7 @@ impl Simulation {
         }
         if loses_data {
             self.nodes[agent].store = SimulatedStore::default();
+            self.nodes[agent].checkpoints.clear();
             self.nodes[agent].data_generation += 1;
             self.observer.forget(&me);
         }

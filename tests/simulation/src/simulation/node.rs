@@ -11,7 +11,7 @@ use engine::{
     Agent, AttemptId, EngineConfig, Input, InstantAnswer, Output, PeerDirectory, TimerId, TurnKey, World,
 };
 use protocol::{
-    ids::{AgentId, MessageId},
+    ids::{AgentId, ConversationId, MessageId},
     patterns::turn::Prompt,
     time::{NodeTime, WallTime},
 };
@@ -49,6 +49,8 @@ pub(super) struct Node {
     pub(super) redriven: BTreeSet<MessageId>,
     /// The turns in progress, each with its number.
     pub(super) turns: BTreeMap<TurnKey, u64>,
+    /// How many checkpoints of each conversation were acknowledged.
+    pub(super) checkpoints: BTreeMap<ConversationId, usize>,
     pub(super) reader: Option<BoardReader>,
     pub(super) incarnation: Option<u64>,
     pub(super) is_slow: bool,
@@ -74,6 +76,7 @@ impl Node {
             sent: BTreeSet::new(),
             redriven: BTreeSet::new(),
             turns: BTreeMap::new(),
+            checkpoints: BTreeMap::new(),
             reader: None,
             incarnation: None,
             is_slow,
@@ -224,6 +227,7 @@ impl Simulation {
                 self.note_turn(agent, &key, "is stopped");
                 self.nodes[agent].turns.remove(&key);
             }
+            Output::CheckpointsRecorded(key, count) => self.acknowledge_checkpoints(agent, &key, count),
             Output::SetTimer(timer, after) => {
                 self.nodes[agent].timers.insert(timer);
                 self.after(millis(after), Event::Timer { agent, life, timer });

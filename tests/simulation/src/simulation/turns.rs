@@ -20,6 +20,7 @@ impl Simulation {
             return self.fail(what);
         }
         self.note_turn(agent, &turn.key, "begins");
+        self.check_checkpoints(agent, &turn);
         let script =
             brain::script(self.settings.seed, &self.nodes[agent].id, &turn.prompt, self.nodes[agent].is_slow);
         let token = self.next_id();
@@ -31,8 +32,24 @@ impl Simulation {
             self.after(at, Event::Turn { agent, life, key, token, action });
         }
         let action = Box::new(BrainAction::End(Err("it took too long".to_owned())));
-        let most = plan::limits().think_ms;
-        self.after(most, Event::Turn { agent, life, key: turn.key, token, action });
+        self.after(plan::MAX_TURN, Event::Turn { agent, life, key: turn.key, token, action });
+    }
+
+    /// A turn is given every acknowledged checkpoint of its task, and each once: no checkpointed work is repeated.
+    fn check_checkpoints(&mut self, agent: usize, turn: &TurnStart) {
+        let (node, id) = (&self.nodes[agent], &turn.key.conversation);
+        let acknowledged = node.checkpoints.get(id).copied().unwrap_or_default();
+        let given: Vec<_> = turn.prompt.checkpoints.iter().filter_map(serde_json::Value::as_u64).collect();
+        if given.len() < acknowledged || given.iter().zip(0..).any(|(given, expected)| *given != expected) {
+            let what = format!("{}, conversation {id}: {acknowledged} checkpoints are acknowledged", node.id);
+            self.fail(format!("{what}, and a turn is given {given:?}"));
+        }
+    }
+
+    /// Checkpoints of a running turn are acknowledged.
+    pub(super) fn acknowledge_checkpoints(&mut self, agent: usize, key: &TurnKey, count: usize) {
+        self.note_turn(agent, key, "has a checkpoint");
+        *self.nodes[agent].checkpoints.entry(key.conversation.clone()).or_default() += count;
     }
 
     /// A brain acts, unless its turn has ended.

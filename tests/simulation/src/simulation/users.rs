@@ -1,14 +1,15 @@
 //! The users: they send requests, repeat them, answer questions, cancel tasks and send dead letters again.
 
-use super::{Simulation, event::Event, replies::ReplyTarget};
+use super::{Simulation, event::Event, node::Node, replies::ReplyTarget};
 use crate::plan::{CANCEL_AT, HEAL_AT, LEFT_OPEN_UNTIL};
-use engine::{Ack, IncomingMessage, Input};
+use engine::{Ack, IncomingMessage, Input, tasks};
 use protocol::{
     envelope::Envelope,
-    ids::{Address, AgentId, Digest, MessageId, TaskId},
+    ids::{Address, AgentId, Digest, MessageId, QuestionId, TaskId},
     message::{MessageKind, Payload},
     principal::Principal,
     problem::Problem,
+    question::Answer,
     task::TaskState,
     trace::TraceContext,
 };
@@ -180,8 +181,11 @@ impl Simulation {
             return;
         }
         let reply = self.expect_reply(agent, ReplyTarget::Owner { is_cancel: false }, None);
-        let (by, text) = (Principal::local_user(), "the first".to_owned());
-        self.handle(agent, Input::Answer { task, by, text, message: None, reply });
+        let (by, answer, message) = (Principal::local_user(), Answer::text("the first"), None);
+        let Node { id: me, store, .. } = &self.nodes[agent];
+        let row = tasks::find(&store.settled, me, &task, &by).ok().flatten();
+        let question = row.and_then(|row| QuestionId::parse(&row.task.status.questions.first()?.id).ok());
+        self.handle(agent, Input::Answer { task, by, question, answer, message, is_persons: false, reply });
     }
 
     /// Users cancel the tasks that wait for an answer, but for one, which they leave open for a while.

@@ -62,6 +62,48 @@ fn chunked_bodies_share_a_memory_budget() {
 }
 
 #[test]
+fn a_wrong_credential_is_refused_before_its_body_is_read() {
+    let server = serve(test_config());
+    for credential in ["x-api-key: nobodys-own-key-0001", "authorization: Bearer nobodys-own-token-0001"] {
+        let mut peer = server.peer();
+        let head = format!(
+            "POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 200000\r\n{credential}\r\n\r\n"
+        );
+        peer.write(head.as_bytes());
+        assert_eq!(peer.reply().refusal(), refused(401, "unauthenticated"), "{credential}");
+    }
+}
+
+#[test]
+fn bodies_that_prove_nothing_do_not_use_the_budget_of_others() {
+    let config = test_config();
+    let budgets = HttpServerConfig {
+        limits: Limits { max_failed_auth_per_second: 0, ..config.limits.clone() },
+        max_buffered_bytes: 400_000,
+        max_unproven_bytes: 300_000,
+        max_unproven_bytes_per_address: 250_000,
+        ..config
+    };
+    let server = serve(budgets);
+    let signed = "content-type: application/json\r\nsignature: mesh=:AA==:\r\nsignature-input: mesh=()\r\n";
+    let head = format!("POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-length: 240001\r\n{signed}\r\n");
+    let mut holding = server.peer();
+    holding.write(&[head.as_bytes(), &[b' '; 240_000]].concat());
+    let start = std::time::Instant::now();
+    loop {
+        let mut second = server.peer();
+        second.send("POST", "/echo", signed, &[b' '; 100_000]);
+        let answer = second.reply().refusal();
+        if answer == refused(503, "overloaded") {
+            break;
+        }
+        assert_eq!(answer, refused(401, "unauthenticated"));
+        assert!(start.elapsed() < DEADLINE, "the share of the address has no limit");
+    }
+    assert_eq!(server.post(&[&[b' '; 200_000][..], b"1"].concat()).status, 200, "others are not concerned");
+}
+
+#[test]
 fn a_panicking_handler_answers_500_and_the_server_survives() {
     let server = serve(one_at_a_time());
     let mut peer = server.peer();

@@ -31,6 +31,9 @@ fn malformed_http_is_refused_in_the_mesh_format_and_closed() {
         "POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}",
         "POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n{}",
         "GET /b\u{1}are HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        "GET /bare HTTP/1.1\nhost: localhost\n\n",
+        "GET /bare HTTP/1.1\r\nhost: localhost\nx: y\r\n\r\n",
+        "POST /echo HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\n\r\n2\r\n{}\r\n0\r\n\r\n",
         "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}",
     ] {
         let mut peer = server.peer();
@@ -40,6 +43,23 @@ fn malformed_http_is_refused_in_the_mesh_format_and_closed() {
         assert_eq!(reply.header("connection"), Some("close"), "{garbage:?}");
     }
     assert_eq!(server.ask("GET", "/bare", "", b"").status, 200, "others are served");
+}
+
+#[test]
+fn a_bare_lf_ends_no_line_of_a_later_head() {
+    let server = quick();
+    let post = "POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 4\r\n\r\n{\n\n}";
+    let mut sequential = server.peer();
+    for _ in 0..2 {
+        sequential.write(post.as_bytes());
+        assert_eq!(sequential.reply().status, 200, "a body may have any line ends");
+    }
+    sequential.write(b"GET /bare HTTP/1.1\nhost: localhost\r\n\r\n");
+    assert_eq!(Reply::read(&rest(&mut sequential)).unwrap().refusal(), refused(400, "bad_request"));
+    let mut pipelined = server.peer();
+    pipelined.write([post, "GET /bare HTTP/1.1\r\nhost: localhost\n\r\n"].concat().as_bytes());
+    let all = String::from_utf8_lossy(&rest(&mut pipelined)).into_owned();
+    assert!(all.matches("HTTP/1.1 200").count() <= 1, "{all}");
 }
 
 #[test]

@@ -67,6 +67,48 @@ fn a_bad_signature_is_never_the_local_user() {
     }
 }
 
+#[test]
+fn a_malformed_credential_is_never_the_local_user() {
+    let key = Caller {
+        user: AgentId::parse("alice").unwrap(),
+        credential: Credential::ApiKey("alices-own-key-0001".into()),
+    };
+    let serves = |name: &str| name == "builder-01";
+    let auth = |callers: &[Caller]| {
+        Auth::new(protocol::signature::Verifier::new(secret(), None), serves)
+            .with_callers(Callers::new(callers))
+    };
+    for callers in [&[][..], &[key]] {
+        let server = serve(HttpServerConfig {
+            auth: auth(callers),
+            limits: protocol::limits::Limits { max_failed_auth_per_second: 0, ..test_config().limits },
+            ..test_config()
+        });
+        for credential in [
+            "authorization: Bearer",
+            "authorization: Bearer ",
+            "authorization: bearer\tx",
+            "authorization: ",
+            "authorization: Basic YTpi",
+            "authorization: nonsense",
+            "authorization: Bearer nobodys-own-token-0001",
+            "authorization: Bearer \u{e4}",
+            "authorization: Bearer a\r\nauthorization: Bearer b",
+            "authorization: Bearer mesh-person-0",
+            "authorization: Bearer mesh-brain-0",
+            "x-api-key: ",
+            "x-api-key: nobodys-own-key-0001",
+            "x-api-key: \u{e4}",
+            "x-api-key: alices-own-key-0001\r\nx-api-key: alices-own-key-0001",
+            "x-api-key: alices-own-key-0001\r\nauthorization: Bearer nobodys-own-token-0001",
+        ] {
+            let headers = format!("content-type: application/json\r\n{credential}\r\n");
+            assert_eq!(post(&server, &headers).refusal(), refused(401, "unauthenticated"), "{credential:?}");
+        }
+        assert_eq!(server.post(b"{}").json()["who"], "user:local");
+    }
+}
+
 /// RELIABILITY M05.
 #[test]
 fn a_captured_request_is_refused_elsewhere_and_later() {

@@ -14,8 +14,6 @@ use protocol::{
     problem::{Problem, Reason},
     routes,
 };
-use reqwest::Url;
-use std::net::IpAddr;
 
 /// The id of the webhook that `replyTo` makes.
 const WEBHOOK_ID: &str = "replyTo";
@@ -49,7 +47,6 @@ impl UserCallback {
     /// Has the response of the accepted task delivered to the callback. Returns why not, if that is not possible.
     pub(super) async fn register(
         self,
-        node: &NodeState,
         local: &HostedAgent,
         by: &Principal,
         ack: &Ack,
@@ -58,9 +55,6 @@ impl UserCallback {
         let Some(task) = ack.task_id.clone() else {
             return ignored("only a task-request has a task-response");
         };
-        if is_of_mesh(node, &self.url) {
-            return ignored("it is an endpoint of the mesh");
-        }
         if let Err(error) = local.outside.check_resolved(&self.url).await {
             return ignored(&error.to_string());
         }
@@ -92,38 +86,4 @@ fn endpoint(node: &NodeState, agent: &AgentId) -> Option<String> {
         engine::PeerLocation::At(endpoint) => Some(endpoint),
         engine::PeerLocation::Here | engine::PeerLocation::Departed | engine::PeerLocation::Unknown => None,
     })
-}
-
-/// Whether `url` leads to an agent, the registry or the board.
-fn is_of_mesh(node: &NodeState, url: &str) -> bool {
-    let agents = node.peers.cards().into_iter().map(|card| card.endpoint.clone());
-    let own = node.agents.values().map(|local| local.card.get().endpoint.clone());
-    let services = node.services.addresses();
-    let mut known = agents.chain(own).chain(services.registry).chain(services.board);
-    let Some(named) = place(url) else { return false };
-    known.any(|known| place(&known).is_some_and(|known| known == named))
-}
-
-/// Host and port of a URL; every loopback host is the same.
-fn place(url: &str) -> Option<(String, u16)> {
-    let url = Url::parse(url).ok()?;
-    let host = url.host_str()?.trim_matches(['[', ']']).to_ascii_lowercase();
-    let is_loopback = host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
-    let host = if is_loopback { "localhost".to_owned() } else { host };
-    Some((host, url.port_or_known_default()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn loopback_has_many_names() {
-        let mesh = place("http://127.0.0.1:8001");
-        for url in ["http://localhost:8001/x", "http://[::1]:8001/a2a/messages", "http://127.0.0.2:8001"] {
-            assert_eq!(place(url), mesh, "{url}");
-        }
-        assert_ne!(place("http://127.0.0.1:8002"), mesh);
-        assert_eq!(place("https://example.org/x"), place("https://EXAMPLE.org:443"));
-    }
 }

@@ -90,6 +90,7 @@ impl SseParser {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::time::{Duration, Instant};
 
     fn read(text: &str, chunk: usize) -> Vec<String> {
@@ -110,6 +111,16 @@ mod tests {
                     id: 7\ndatabase: no\ndata: thr\u{e9}e\r\rdata: never ended\n";
         for chunk in [1, 2, 3, 7, 1_000] {
             assert_eq!(read(text, chunk), ["one", "two\nand more", "thr\u{e9}e"], "by {chunk}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_in_any_pieces_give_the_same_events(
+            text in "(data: ?|id:|:|\r|\n|\r\n|[a-z\u{e9}]){0,60}",
+            chunk in 1_usize..20,
+        ) {
+            prop_assert_eq!(read(&text, chunk), read(&text, 10_000));
         }
     }
 

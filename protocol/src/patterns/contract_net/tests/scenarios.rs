@@ -13,6 +13,7 @@ use crate::{
     },
     principal::Principal,
     problem::Reason,
+    question::Answer,
     task::TaskState,
     time::WallTime,
 };
@@ -546,7 +547,12 @@ fn the_owners_answer_goes_to_the_winner_under_its_award() {
     let (winner, epoch) = awarded(&mut fixture);
     fixture.deliver(accept(&winner, epoch));
     let by = Principal::local_user();
-    let effects = fixture.deliver(EventKind::Answered { by, text: "the blue one".into(), message: None });
+    let effects = fixture.deliver(EventKind::Answered {
+        by,
+        question: None,
+        answer: Answer::text("the blue one"),
+        message: None,
+    });
     let answers: Vec<_> = effects
         .iter()
         .filter_map(|effect| match effect {
@@ -555,5 +561,5 @@ fn the_owners_answer_goes_to_the_winner_under_its_award() {
         })
         .collect();
     let [(to, Payload::TaskAnswer(answer))] = &answers[..] else { panic!("{answers:?}") };
-    assert_eq!((to, answer.epoch, answer.words().as_str()), (&winner, Some(epoch), "the blue one"));
+    assert_eq!((to, answer.epoch, answer.answer.as_str()), (&winner, Some(epoch), Some("the blue one")));
 }

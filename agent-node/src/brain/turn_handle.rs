@@ -1,0 +1,83 @@
+//! The way of a running turn to its agent: reports, and checkpoints that are acknowledged.
+
+use protocol::{
+    bid::Cost,
+    patterns::turn::{Checkpoint, Progress},
+    usage::{ModelUsage, RemainingBudget, Usage},
+};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{mpsc, oneshot};
+
+/// A report of a turn.
+#[derive(Debug)]
+pub struct TurnReport {
+    /// What is reported.
+    pub progress: Progress,
+    /// Told when the report is durable, if the brain waits for that.
+    pub recorded: Option<oneshot::Sender<()>>,
+}
+
+/// The turn was stopped before its checkpoint was durable: its task has ended, or the agent has restarted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the turn was stopped before the checkpoint was recorded")]
+pub struct TurnStopped;
+
+/// Sends the reports of one turn, in order. A full channel slows the brain down; a closed one does not stop it.
+#[derive(Debug, Clone)]
+pub struct TurnHandle {
+    reports: mpsc::Sender<TurnReport>,
+    remaining: Arc<Mutex<RemainingBudget>>,
+}
+
+impl TurnHandle {
+    /// A handle for a turn with this budget, and the receiver of its reports, at most `capacity` at a time.
+    pub fn new(remaining: RemainingBudget, capacity: usize) -> (Self, mpsc::Receiver<TurnReport>) {
+        let (reports, receiver) = mpsc::channel(capacity);
+        (Self { reports, remaining: Arc::new(Mutex::new(remaining)) }, receiver)
+    }
+
+    /// Reports something. It is recorded later; nothing is awaited but room in the channel.
+    pub async fn send(&self, progress: Progress) {
+        if let Progress::Usage(call) = &progress {
+            self.charge(call);
+        }
+        let _ = self.reports.send(TurnReport { progress, recorded: None }).await;
+    }
+
+    /// Returns when the next report need not wait, if no one else sends one.
+    pub(super) async fn has_room(&self) {
+        drop(self.reports.reserve().await);
+    }
+
+    /// Records a checkpoint. Returns when it is durable: after a crash the turn is given it.
+    pub async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), TurnStopped> {
+        let (recorded, is_recorded) = oneshot::channel();
+        let report = TurnReport { progress: Progress::Checkpoint(checkpoint), recorded: Some(recorded) };
+        self.reports.send(report).await.map_err(|_| TurnStopped)?;
+        is_recorded.await.map_err(|_| TurnStopped)
+    }
+
+    /// Reports what a call of a model has used, and returns what is left of the task's budget. The agent fails the task when
+    /// nothing is left.
+    pub async fn usage(&self, call: ModelUsage) -> RemainingBudget {
+        self.send(Progress::Usage(call)).await;
+        self.remaining()
+    }
+
+    /// What is left of the task's budget after all calls that this turn has reported.
+    pub fn remaining(&self) -> RemainingBudget {
+        *self.remaining.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes a line to the node's log, with the agent and its task.
+    pub async fn log(&self, message: impl Into<String>) {
+        self.send(Progress::Log { message: message.into() }).await;
+    }
+
+    fn charge(&self, call: &ModelUsage) {
+        let used = Usage::from(call);
+        let mut left = self.remaining.lock().unwrap_or_else(PoisonError::into_inner);
+        left.tokens = left.tokens.map(|tokens| tokens.saturating_sub(used.tokens()));
+        left.cost = left.cost.and_then(|cost| Cost::new((cost.get() - used.cost.get()).max(0.0)));
+    }
+}

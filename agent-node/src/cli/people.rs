@@ -1,0 +1,106 @@
+//! `mesh inbox` lists the questions that wait for you; `mesh answer` answers one.
+
+use super::{
+    CommonArgs,
+    client::{MeshClient, encoded},
+    endpoints::{self, AtArgs},
+    exit::{CliError, Exit},
+    output,
+    tasks::find,
+    watch::status_of,
+};
+use clap::Args;
+use protocol::routes;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Args)]
+pub(super) struct InboxArgs {
+    #[command(flatten)]
+    at: AtArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AnswerArgs {
+    /// The task's id.
+    task: String,
+    /// The answer: a text, or one of the options.
+    #[arg(required_unless_present_any = ["approve", "deny", "values"], conflicts_with_all = ["approve", "deny", "values"])]
+    text: Option<String>,
+    /// The question's id, as `mesh inbox` shows it; the only open one that takes a text if absent.
+    #[arg(long, value_name = "ID")]
+    question: Option<String>,
+    /// Approve what the question asks. Needs the person's token.
+    #[arg(long, requires = "question", conflicts_with = "deny")]
+    approve: bool,
+    /// Deny it, or decline to answer.
+    #[arg(long, requires = "question")]
+    deny: bool,
+    /// Why, beside `--approve` or `--deny`.
+    #[arg(long, requires = "question", conflicts_with_all = ["text", "values"])]
+    reason: Option<String>,
+    /// The values of a form, as a JSON object.
+    #[arg(long, value_name = "JSON", conflicts_with_all = ["approve", "deny"], value_parser = object)]
+    values: Option<Map<String, Value>>,
+    #[command(flatten)]
+    at: AtArgs,
+}
+
+fn object(text: &str) -> Result<Map<String, Value>, String> {
+    serde_json::from_str(text).map_err(|error| format!("must be a JSON object: {error}"))
+}
+
+pub(super) async fn inbox(common: &CommonArgs, args: InboxArgs) -> Result<(), CliError> {
+    let client = MeshClient::new(common)?;
+    let endpoints = args.at.endpoints(&client).await?;
+    // The agents of one process give the same answer.
+    let mut items = BTreeMap::new();
+    for (_, answer) in endpoints::get_all(&client, &endpoints, routes::INBOX).await? {
+        for item in answer["items"].as_array().into_iter().flatten() {
+            items.insert(item["question"]["id"].to_string(), item.clone());
+        }
+    }
+    let mut items: Vec<Value> = items.into_values().collect();
+    items.sort_by_key(|item| item["since"].as_str().map(str::to_owned));
+    if common.json {
+        return output::json(&json!({ "items": items }));
+    }
+    if items.is_empty() {
+        return output::line("nothing waits for you");
+    }
+    let rows = items.iter().map(|item| {
+        let text = |value: &Value| output::plain(value.as_str().unwrap_or("-"));
+        let question = &item["question"];
+        let asked: String = text(&question["text"]).chars().take(60).collect();
+        [&item["taskId"], &question["id"], &question["kind"], &item["agentId"]]
+            .map(|value| text(value).into())
+            .into_iter()
+            .chain([asked.into(), text(&question["expiresAt"]).into()])
+            .collect()
+    });
+    output::line(&output::table(&["task", "question", "kind", "agent", "asks", "expires"], rows))
+}
+
+pub(super) async fn answer(common: &CommonArgs, args: AnswerArgs) -> Result<(), CliError> {
+    let client = MeshClient::new(common)?;
+    let endpoints = args.at.endpoints(&client).await?;
+    let AnswerArgs { task, text, question, approve, deny, reason, values, .. } = args;
+    let mut body = match (text, values) {
+        (Some(text), _) => json!({ "text": text }),
+        (None, Some(values)) => json!({ "values": values }),
+        (None, None) => json!({ "decision": if approve && !deny { "approve" } else { "deny" } }),
+    };
+    if let Some(members) = body.as_object_mut() {
+        members.extend(question.map(|id| ("questionId".to_owned(), id.into())));
+        members.extend(reason.map(|reason| ("reason".to_owned(), reason.into())));
+    }
+    let found = find(&client, &endpoints, &task).await?;
+    let path = format!("{}/{}/answer", routes::TASKS, encoded(&task));
+    let after = client.post(&found.endpoint, &path, &body).await?;
+    if common.json {
+        return output::json(&after);
+    }
+    let state = status_of(&after["status"]).0;
+    let state = state.ok_or_else(|| CliError::new(Exit::Failed, format!("{task} has no state")))?;
+    output::line(&format!("{task} {}", output::paint(state.word(), output::colour_of(state))))
+}

@@ -1,0 +1,69 @@
+//! `GET /a2a/inbox`: the questions of this node's agents that wait for the caller.
+
+use crate::http::node_state::{HostedAgent, NodeState};
+use actix_web::{HttpRequest, HttpResponse, web};
+use blackboard::{refusal::Refusal, store::Error};
+use engine::{
+    content,
+    records::{TaskRow, lists::TaskFilter},
+};
+use protocol::{
+    principal::Principal,
+    problem::{Problem, Reason},
+    task::TaskState,
+};
+use serde_json::{Value, json};
+
+/// The most tasks of each agent and state that are looked at.
+const MAX_TASKS: usize = 200;
+
+/// The states of a task that may have open questions.
+const OPEN: [TaskState; 3] = [TaskState::InputRequired, TaskState::AuthRequired, TaskState::Working];
+
+/// Lists the open questions of the caller's own tasks at the agents of this node, those that expire first before the others.
+pub async fn list(
+    request: HttpRequest,
+    node: web::Data<NodeState>,
+    by: web::ReqData<Principal>,
+) -> Result<HttpResponse, Refusal> {
+    let agents: Vec<HostedAgent> = node.agents_in_lookup_order(&request).into_iter().cloned().collect();
+    let by = by.into_inner();
+    let found = web::block(move || {
+        let each = agents.iter().map(|local| questions(local, &by));
+        each.collect::<Result<Vec<_>, Error>>()
+    })
+    .await;
+    let found = found.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))?;
+    let mut items: Vec<Value> = found.map_err(Problem::from)?.into_iter().flatten().collect();
+    let expires = |item: &Value| item["question"]["expiresAt"].as_str().map(str::to_owned);
+    items.sort_by_key(|item| {
+        (expires(item).is_none(), expires(item), item["since"].as_str().map(str::to_owned))
+    });
+    Ok(HttpResponse::Ok().json(json!({ "items": items })))
+}
+
+/// The open questions of the tasks that `by` has requested from an agent.
+fn questions(local: &HostedAgent, by: &Principal) -> Result<Vec<Value>, Error> {
+    let mut items = Vec::new();
+    for state in OPEN {
+        let filter = TaskFilter { state: Some(state), ..TaskFilter::default() };
+        for entry in local.store.list(&filter.of_principal(&local.id, by), MAX_TASKS)? {
+            let Some(record) = local.store.latest(&entry.key)? else { continue };
+            let row: TaskRow = content::decode(&local.id, local.store.as_ref(), &record.value)?;
+            // The tasks of agents that work for it show the same question.
+            if row.task.owner != *by || row.ended_at.is_some() {
+                continue;
+            }
+            items.extend(row.task.status.questions.iter().map(|question| {
+                json!({
+                    "agentId": local.id,
+                    "taskId": row.task.spec.task_id,
+                    "description": row.task.spec.description,
+                    "since": row.task.changed_at,
+                    "question": question,
+                })
+            }));
+        }
+    }
+    Ok(items)
+}

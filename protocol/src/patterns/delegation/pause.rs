@@ -1,0 +1,80 @@
+//! A turn that goes on later. Meanwhile the task takes no place; a timer that survives a restart begins the turn again, with the
+//! same checkpoints.
+
+use super::{
+    Delegation, DelegationTimer,
+    labels::{DelegationEffect, DelegationEvent},
+};
+use crate::{patterns::TimerAt, task::TaskState};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// The longest that a task without a deadline may pause in all.
+const MAX_PAUSES: Duration = Duration::from_secs(24 * 3_600);
+
+/// The pauses of a task.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Pauses {
+    /// Why it pauses, while it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// The length of all pauses, milliseconds.
+    #[serde(default)]
+    total_ms: u64,
+}
+
+impl Pauses {
+    pub(super) fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.reason.is_some()
+    }
+
+    /// What is added to the reason of a failure during a pause.
+    pub(super) fn why_paused(&self) -> String {
+        self.reason.as_ref().map(|reason| format!(" while it paused: {reason}")).unwrap_or_default()
+    }
+}
+
+impl Delegation {
+    /// The turn goes on after a pause.
+    pub(super) fn pause(
+        &mut self,
+        after_ms: u64,
+        reason: &str,
+        event: &DelegationEvent,
+    ) -> Vec<DelegationEffect> {
+        if self.pending.has_noted() {
+            return self.fail("a turn may not ask something and pause".to_owned());
+        }
+        self.pauses.total_ms = self.pauses.total_ms.saturating_add(after_ms);
+        if self.ownership.spec.deadline.is_none() && u128::from(self.pauses.total_ms) > MAX_PAUSES.as_millis()
+        {
+            let hours = MAX_PAUSES.as_secs() / 3_600;
+            return self.fail(format!("a task without a deadline may pause for {hours} h in all: {reason}"));
+        }
+        self.pauses.reason = Some(reason.to_owned());
+        let until = event.wall.plus(Duration::from_millis(after_ms));
+        let mut effects =
+            self.ownership.status(TaskState::Working, format!("pauses until {until}: {reason}"));
+        effects
+            .push(DelegationEffect::SetTimer { timer: DelegationTimer::Resume, when: TimerAt::Wall(until) });
+        effects
+    }
+
+    /// The pause is over: the same turn begins again, with what has come since.
+    pub(super) fn resume(&mut self) -> Vec<DelegationEffect> {
+        if self.pauses.reason.take().is_none() {
+            return Vec::new();
+        }
+        let mut effects =
+            self.ownership.status(TaskState::Working, format!("{} goes on after a pause", self.me));
+        effects.extend(self.record_answers());
+        let input = self.log.resume_turn();
+        effects.push(self.run_turn(input));
+        effects
+    }
+}

@@ -1,0 +1,198 @@
+//! What work costs: tokens and money, and the bounds of both.
+
+use crate::bid::Cost;
+use serde::{Deserialize, Serialize};
+
+/// What a brain reports of one call of a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelUsage {
+    /// The model.
+    pub model: String,
+    /// Tokens that the model read.
+    pub input_tokens: u64,
+    /// Tokens that the model wrote.
+    pub output_tokens: u64,
+    /// What the call cost, in the mesh's own unit; `None` if the price is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+}
+
+/// The sum of what the work on a task has used, that of other agents included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    /// Tokens that models read.
+    pub input_tokens: u64,
+    /// Tokens that models wrote.
+    pub output_tokens: u64,
+    /// The known costs.
+    pub cost: Cost,
+    /// Tokens whose cost is unknown, and so not in `cost`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unpriced_tokens: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl Usage {
+    /// Whether nothing was used.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// All tokens.
+    pub fn tokens(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(self, other: &Self) -> Self {
+        let cost = Cost::new(self.cost.get() + other.cost.get()).unwrap_or(self.cost);
+        Self {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+            cost,
+            unpriced_tokens: self.unpriced_tokens.saturating_add(other.unpriced_tokens),
+        }
+    }
+}
+
+impl From<&ModelUsage> for Usage {
+    fn from(call: &ModelUsage) -> Self {
+        let ModelUsage { input_tokens, output_tokens, cost, .. } = *call;
+        let unpriced_tokens = if cost.is_none() { input_tokens.saturating_add(output_tokens) } else { 0 };
+        Self { input_tokens, output_tokens, cost: cost.unwrap_or_default(), unpriced_tokens }
+    }
+}
+
+/// What the work on one task may use. An absent bound does not limit it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskBounds {
+    /// Turns of the brain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u32>,
+    /// Tokens of models, in and out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Cost, in the mesh's own unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+}
+
+/// Of a budget, the part at which its use is announced.
+const WARN_AT: f64 = 0.8;
+
+/// What the use of a budget calls for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BudgetVerdict {
+    /// Nothing.
+    Fine,
+    /// It has just passed [`WARN_AT`]: the figures.
+    NearlyUsed(String),
+    /// It is used up: the figures.
+    UsedUp(String),
+}
+
+impl TaskBounds {
+    /// Whether nothing is limited.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The verdict on a change of the usage.
+    pub fn judge(&self, before: &Usage, after: &Usage) -> BudgetVerdict {
+        let budgets = [
+            ("tokens", self.tokens.map(|limit| limit as f64), before.tokens() as f64, after.tokens() as f64),
+            ("cost", self.cost.map(Cost::get), before.cost.get(), after.cost.get()),
+        ];
+        let mut verdict = BudgetVerdict::Fine;
+        for (name, limit, before, after) in budgets {
+            let Some(limit) = limit else { continue };
+            let figures = format!("{after} of {limit} ({name})");
+            if after >= limit {
+                return BudgetVerdict::UsedUp(figures);
+            }
+            if before < WARN_AT * limit && after >= WARN_AT * limit {
+                verdict = BudgetVerdict::NearlyUsed(figures);
+            }
+        }
+        verdict
+    }
+}
+
+/// What the work on a task may still use. An absent member is not limited.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RemainingBudget {
+    /// How long the turn may take, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_ms: Option<u64>,
+    /// How long the brain may be silent, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_ms: Option<u64>,
+    /// Turns after this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u32>,
+    /// Tokens, in and out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Cost, in the mesh's own unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+}
+
+impl RemainingBudget {
+    /// What `bounds` leave after turn number `turn` and `used`.
+    pub fn of(bounds: &TaskBounds, turn: u32, used: &Usage) -> Self {
+        Self {
+            turn_ms: None,
+            idle_ms: None,
+            turns: bounds.turns.map(|turns| turns.saturating_sub(turn)),
+            tokens: bounds.tokens.map(|tokens| tokens.saturating_sub(used.tokens())),
+            cost: bounds.cost.and_then(|cost| Cost::new((cost.get() - used.cost.get()).max(0.0))),
+        }
+    }
+
+    /// Whether nothing is limited.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(tokens: u64, cost: f64) -> Usage {
+        Usage { input_tokens: tokens, cost: Cost::new(cost).unwrap(), ..Usage::default() }
+    }
+
+    #[test]
+    fn a_budget_is_announced_once_and_ends_at_its_limit() {
+        let bounds = TaskBounds { turns: None, tokens: Some(100), cost: Cost::new(2.0) };
+        let judge = |before, after| bounds.judge(&before, &after);
+        assert_eq!(judge(used(0, 0.0), used(79, 1.5)), BudgetVerdict::Fine);
+        let nearly = BudgetVerdict::NearlyUsed("80 of 100 (tokens)".into());
+        assert_eq!(judge(used(79, 0.0), used(80, 0.0)), nearly);
+        assert_eq!(judge(used(80, 0.0), used(99, 0.0)), BudgetVerdict::Fine, "only once");
+        assert_eq!(judge(used(1, 1.0), used(1, 2.5)), BudgetVerdict::UsedUp("2.5 of 2 (cost)".into()));
+        assert_eq!(TaskBounds::default().judge(&used(0, 0.0), &used(u64::MAX, 1e8)), BudgetVerdict::Fine);
+    }
+
+    #[test]
+    fn tokens_without_a_price_are_counted_apart() {
+        let priced =
+            ModelUsage { model: "m".into(), input_tokens: 10, output_tokens: 5, cost: Cost::new(0.5) };
+        let unpriced = ModelUsage { cost: None, ..priced.clone() };
+        let sum = Usage::from(&priced).plus(&Usage::from(&unpriced));
+        assert_eq!((sum.tokens(), sum.cost.get(), sum.unpriced_tokens), (30, 0.5, 15));
+        let bounds = TaskBounds { turns: Some(3), tokens: Some(40), cost: Cost::new(1.0) };
+        let left = RemainingBudget::of(&bounds, 1, &sum);
+        assert_eq!((left.turns, left.tokens, left.cost.map(Cost::get)), (Some(2), Some(10), Some(0.5)));
+    }
+}
