@@ -109,6 +109,7 @@ enum ClientVerb {
     /// Send a task, follow it, print its artifacts.
     Ask(ask::AskArgs),
     /// List the agents.
+    #[command(visible_alias = "list")]
     Ls(ls::LsArgs),
     /// Show the card an agent is registered with.
     Card(ls::CardArgs),

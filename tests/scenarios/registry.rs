@@ -51,6 +51,17 @@ async fn a_join_is_announced_and_a_deregistered_agent_is_gone_at_once() {
 }
 
 #[tokio::test]
+async fn the_catalog_and_its_entries_have_the_media_types_of_the_format() {
+    let mesh = Process::up(TEAM).await;
+    mesh.entry_where("echo-01", |entry| entry["state"] == "alive").await;
+    let answer = call(Method::GET, &format!("{}/.well-known/ai-catalog.json", mesh.url), None).await;
+    assert_eq!(answer.headers["content-type"], "application/ai-catalog+json");
+    let entry = &answer.body["entries"][0];
+    assert_eq!(entry["mediaType"], "application/a2a-agent-card+json", "{answer:?}");
+    assert_eq!(entry["url"], format!("{}/.well-known/agent-card.json", mesh.agent("echo-01").url));
+}
+
+#[tokio::test]
 async fn a_silent_agent_is_suspected_then_expired_and_must_register_again() {
     let mesh = Process::up(TEAM).await;
     let mut silent = Bidder::join(&mesh, "silent-01", "paint", json!({})).await;

@@ -123,6 +123,23 @@ fn proxy_with_password(url: &str) -> String {
 }
 
 #[tokio::test]
+async fn a_join_secret_that_was_missing_is_not_left_behind_if_the_mesh_has_another() {
+    let cluster = Cluster::start().await;
+    let dir = directory();
+    let (team, join) = (file(dir.path(), "team.yaml", TEAM), dir.path().join("no-such-join"));
+    let (team, name) = (team.to_string_lossy(), join.to_string_lossy());
+    let data = dir.path().join("data").to_string_lossy().into_owned();
+    let url = &cluster.registry.url;
+    let args = ["node", "--registry", url, "--join", &name, "--data", &data, "--port", "0", &team];
+    for _ in 0..2 {
+        let (code, said) = ended(&args).await;
+        assert_eq!(code, 77, "{said}");
+        assert!(said.contains(&format!("there was no {name}")) && said.contains("--join"), "{said}");
+        assert!(!join.exists(), "{said}");
+    }
+}
+
+#[tokio::test]
 async fn a_proxy_password_in_a_url_is_used_and_never_shown() {
     let cluster = Cluster::start().await;
     let dir = directory();

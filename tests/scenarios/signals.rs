@@ -53,7 +53,11 @@ fn subjects(signals: &[Value]) -> Vec<&str> {
 async fn every_signal_type_has_the_right_publisher() {
     let (_dir, mesh) = team().await;
     let manager = mesh.agent("manager-01");
-    publish(&mesh, json!({ "type": "task.available", "taskId": "open-1", "capability": "build" })).await;
+    publish(
+        &mesh,
+        json!({ "type": "task.available", "taskId": "open-1", "capability": "build", "subject": "build it" }),
+    )
+    .await;
     manager.ask(json!({ "taskId": "t-1", "description": "build it", "capability": "build" })).await;
     manager.ask(json!({ "taskId": "t-2", "description": "the impossible", "capability": "build" })).await;
     let mut guest = Bidder::join(&mesh, "guest-01", "paint", json!({})).await;
@@ -61,7 +65,7 @@ async fn every_signal_type_has_the_right_publisher() {
     for (kind, from, task, subject) in [
         ("agent.joined", "registry", None, Some("guest-01")),
         ("agent.left", "registry", None, Some("guest-01")),
-        ("task.available", "local", Some("open-1"), None),
+        ("task.available", "local", Some("open-1"), Some("build it")),
         ("task.claimed", "manager-01", Some("t-1"), Some("worker-01")),
         ("task.complete", "manager-01", Some("t-1"), None),
         ("task.failed", "manager-01", Some("t-2"), None),
@@ -227,7 +231,11 @@ async fn an_interrupted_reader_resumes_without_a_gap_or_a_repeat() {
 async fn a_subscription_gets_only_its_types_and_capabilities() {
     let (_dir, mesh) = team().await;
     let mut live = LiveReader::follow(&mesh, "type=task.*&capability=build", None).await;
-    publish(&mesh, json!({ "type": "task.available", "taskId": "open-1", "capability": "paint" })).await;
+    publish(
+        &mesh,
+        json!({ "type": "task.available", "taskId": "open-1", "capability": "paint", "subject": "paint it" }),
+    )
+    .await;
     publish(&mesh, json!({ "type": "help.needed", "capability": "build" })).await;
     mesh.agent("manager-01")
         .ask(json!({ "taskId": "t-1", "description": "build it", "capability": "build" }))

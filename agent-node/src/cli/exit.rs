@@ -68,6 +68,10 @@ pub enum Exit {
     Terminated = 143,
 }
 
+/// What to start where nothing listens. A client does not know which process of a mesh is meant to be there.
+const START: &str = "`mesh up` starts a whole mesh; of one in several processes, `mesh registry`, `mesh blackboard` or \
+                     `mesh node FILE` starts the one that is missing";
+
 /// Why a command failed.
 #[derive(Debug)]
 pub struct CliError {
@@ -94,7 +98,7 @@ impl CliError {
         let url = redact_url(url);
         let refused = problem.message.contains("onnection refused");
         let message = match refused {
-            true => format!("nothing listens at {url}; start it with `mesh up`"),
+            true => format!("nothing listens at {url}; {START}"),
             false => format!("{url} does not answer: {}", problem.message),
         };
         Self::new(Exit::Unreachable, message)

@@ -32,6 +32,7 @@ use protocol::{
     ids::AgentId,
     limits::Limits,
     problem::{Problem, Reason},
+    words,
 };
 use registry::{client::Registry, registrar::SupervisedRegistry};
 use serde_json::Value;
@@ -170,7 +171,12 @@ impl NodeState {
             }
             PeerLocation::Departed => Problem::new(Reason::AgentDeparted, format!("{id} has left")),
             PeerLocation::Here | PeerLocation::Unknown => {
-                Problem::new(Reason::AgentNotFound, format!("no agent {id} is known"))
+                let present = self.peers.present();
+                let known = self.agents.keys().chain(present.keys()).map(AgentId::as_str);
+                let hint =
+                    words::nearest(id.as_str(), known).map(|nearest| format!("; did you mean {nearest}?"));
+                let message = format!("no agent {id} is known{}", hint.unwrap_or_default());
+                Problem::new(Reason::AgentNotFound, message)
             }
         })
     }

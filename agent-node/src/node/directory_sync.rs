@@ -48,7 +48,11 @@ pub(super) fn spawn(registry: Registry, peers: Arc<Peers>, keys: KeyRing, timeou
                             true => {
                                 tracing::warn!(%problem, "the registry can't be followed; going on with what is known");
                             }
-                            false => tracing::warn!(%problem, "no registry yet; trying until there is one"),
+                            false => tracing::warn!(
+                                %problem,
+                                "no registry yet; trying until there is one: `mesh up` or `mesh registry` starts it, --registry URL \
+                                 (MESH_REGISTRY) says where it is"
+                            ),
                         }
                     }
                     tokio::time::sleep(Duration::from_millis(200)).await;

@@ -305,7 +305,10 @@ fn outbound_is_not_local(reason: Reason) -> Problem {
 
 /// The refusal of a request without a credential from another machine.
 pub(super) fn credential_required() -> Problem {
-    unauthenticated("from another machine, a credential is needed")
+    unauthenticated(
+        "from another machine, a credential is needed: `Authorization: Bearer` with the person's token (`mesh token`), or that \
+         of a caller (`mesh: { callers: … }`)",
+    )
 }
 
 fn unauthenticated(message: &str) -> Problem {

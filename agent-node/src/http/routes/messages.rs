@@ -66,7 +66,7 @@ pub async fn post(
     let payload = large_payload::inline(&request, &node, &mut json, &by)?;
     let envelope = Box::new(Envelope::from_json(json, new_message_id)?);
     let local = match &envelope.to_agent_id {
-        Address::Agent(id) => node.agent(id)?,
+        Address::Agent(id) => node.agent(id).map_err(|problem| problem.with("field", "toAgentId"))?,
         Address::Capability(_) => node.default_agent(&request)?,
     };
     let digest = request.extensions().get::<Digest>().copied().unwrap_or_else(|| Digest::of(&body));
