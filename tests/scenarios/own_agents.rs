@@ -7,6 +7,7 @@ use std::{
     process::{Command, Output},
 };
 
+const EXTENSION: &str = protocol::task::EXTENSION;
 const DOCS: &str = include_str!("../../docs/your-own-agents.md");
 
 /// Runs a command line of the documentation in `dir`, with `mesh` on the path.
@@ -75,10 +76,13 @@ async fn agents_of_every_language_win_tasks_of_another_agent_by_contract_net() {
         assert_eq!(report, format!("# 5 words\n\n{proof}\n"), "{name}");
         let award = manager.award(&id).await;
         assert_eq!(award["rounds"][0]["candidates"][0]["agent"], *name, "{award:#}");
-        mesh.signal_where("task.claimed", |signal| signal["taskId"] == id.as_str() && signal["subject"] == *name)
-            .await;
+        mesh.signal_where("task.claimed", |signal| {
+            signal["taskId"] == id.as_str() && signal["subject"] == *name
+        })
+        .await;
     }
-    let task = manager.ask(json!({ "taskId": "t-any", "capability": "count-words", "description": "x: a b" }));
+    let task =
+        manager.ask(json!({ "taskId": "t-any", "capability": "count-words", "description": "x: a b" }));
     assert_eq!(message(&task.await), "2 words");
     let award = manager.award("t-any").await;
     let candidates = award["rounds"][0]["candidates"].as_array().unwrap();
@@ -113,6 +117,8 @@ import mesh_agent as agent
 
 @agent.turn
 def work(turn):
+    if turn.question:
+        return "asked: " + turn.question.question
     print("printed by the brain")
     os.system("echo printed by a child")
     draft = turn.once("draft", lambda: open("calls", "a").write("call\n"))
@@ -124,7 +130,7 @@ def work(turn):
         raise ValueError("not today")
     turn.usage("m", 30, 10, cost=0.5)
     turn.log("logged by the brain")
-    turn.publish("acme.counted", "a fact", refs={"n": 1})
+    turn.publish("acme.counted", turn.agent, refs={"n": 1})
     turn.artifact("data.json", {"checked": check.artifacts[0].data, "draft": draft})
     turn.artifact("raw.bin", b"\x00\xff", media_type="application/octet-stream")
     turn.artifact("log.txt", "one ")
@@ -137,36 +143,95 @@ if __name__ == "__main__":
     agent.run()
 "#;
 
-#[tokio::test]
-async fn the_python_module_reports_every_kind_of_line_and_turns_an_exception_into_a_failure() {
-    let dir = directory();
-    init(dir.path(), "words", "--python");
-    file(&dir.path().join("words"), "brain.py", THOROUGH);
-    let running = up(dir.path(), &[Path::new("words/words.yaml")]).await;
-    let agent = running.agent("words");
+/// The same in JavaScript; it asks the Python agent.
+const THOROUGH_JS: &str = r#"
+import { appendFileSync } from "node:fs";
+import { run } from "./mesh-agent.mjs";
+
+async function work(turn) {
+  console.log("printed by the brain");
+  const draft = await turn.once("draft", async () => { appendFileSync("calls", "call\n"); return 5; });
+  const [check, go] = turn.together(
+    { type: "delegate", id: "check", to: "capability:proofread", description: "a draft", input: { n: 1 } },
+    { type: "question", id: "go", text: "Go on?", kind: "choice", options: ["yes", "no"] },
+  );
+  if (go.text === "no") throw new TypeError("not today");
+  const view = turn.help("view", "words", "How?");
+  turn.usage("m", 30, 10, 0.5);
+  turn.log("logged by the brain");
+  turn.publish("acme.counted", { subject: turn.agent, refs: { n: 1 } });
+  turn.artifact("data.json", { checked: [check.artifacts[0].parts[1].data], draft });
+  turn.artifact("raw.bin", Buffer.from([0, 255]), { mediaType: "application/octet-stream" });
+  turn.artifact("log.txt", "one ");
+  turn.artifact("log.txt", "two", { append: true, lastChunk: true });
+  turn.checkpoint({ step: 2 });
+  return `${view.text} in turn ${turn.turn} beside ${turn.peers[0].agentId}`;
+}
+run(import.meta.url, work);
+"#;
+
+/// Answers the choice of a thorough brain and checks all that it reports; `done` is its message, `error` the failure.
+async fn check_thorough(running: &Process, dir: &Path, name: &str, done: &str, error: &str) {
+    let agent = running.agent(name);
     let answered = async |id: &str, text: &str| {
-        agent.send(json!({ "taskId": id, "capability": "words", "description": "work" })).await;
-        agent.task_in(id, &["input_required", "failed"]).await;
-        let (code, _, errors) = mesh(&["answer", id, text, "--url", &running.url], &[]);
+        agent.send(json!({ "taskId": id, "capability": name, "description": "work" })).await;
+        let task = agent.task_in(id, &["input_required", "failed"]).await;
+        let question = task["metadata"][EXTENSION]["questions"][0]["id"].as_str().unwrap();
+        let args = ["answer", id, text, "--question", question, "--url", &running.url];
+        let (code, _, errors) = mesh(&args, &[]);
         assert_eq!(code, 0, "{errors}");
         agent.task_in(id, &["completed", "failed"]).await
     };
-    let task = answered("t-1", "yes").await;
-    assert_eq!(message(&task), "turn 2 beside words-proofreader", "{task:#}");
+    let task = answered(&format!("{name}-1"), "yes").await;
+    assert_eq!(message(&task), done, "{task:#}");
     let part = |name: &str| {
         let artifacts = task["artifacts"].as_array().unwrap();
         artifacts.iter().find(|artifact| artifact["artifactId"] == name).unwrap()["parts"][0].clone()
     };
     assert_eq!(part("data.json")["data"], json!({ "checked": [{ "n": 1 }], "draft": 5 }));
-    assert_eq!((&part("raw.bin")["raw"], artifact(&task, "log.txt").unwrap().as_str()), (&json!("AP8="), "one two"));
-    assert_eq!(std::fs::read_to_string(dir.path().join("words/calls")).unwrap(), "call\n", "once in two turns");
-    let used = &task["metadata"][protocol::task::EXTENSION]["usage"];
+    assert_eq!(part("raw.bin")["raw"], "AP8=");
+    assert_eq!(artifact(&task, "log.txt").as_deref(), Some("one two"));
+    let calls = std::fs::read_to_string(dir.join(name).join("calls")).unwrap();
+    assert_eq!(calls, "call\n", "once in all turns");
+    let used = &task["metadata"][EXTENSION]["usage"];
     assert_eq!(*used, json!({ "inputTokens": 30, "outputTokens": 10, "cost": 0.5 }), "{task:#}");
-    running.signal_where("acme.counted", |signal| signal["subject"] == "a fact").await;
-    let task = answered("t-2", "no").await;
-    assert_eq!((state(&task).as_str(), message(&task).as_str()), ("failed", "ValueError: not today"), "{task:#}");
-    for line in ["printed by the brain", "printed by a child", "logged by the brain", "Traceback (most recent call"] {
-        eventually(line, async || running.log().contains(line).then_some(())).await;
+    running.signal_where("acme.counted", |signal| signal["subject"] == name).await;
+    let task = answered(&format!("{name}-2"), "no").await;
+    assert_eq!((state(&task).as_str(), message(&task).as_str()), ("failed", error), "{task:#}");
+}
+
+async fn logged(running: &Process, agent: &str, text: &str) {
+    let is_it = |line: &str| line.contains(&format!("agent={agent} ")) && line.contains(text);
+    eventually(text, async || running.log().lines().any(is_it).then_some(())).await;
+}
+
+#[tokio::test]
+async fn the_modules_report_every_kind_of_line_and_turn_an_exception_into_a_failure() {
+    let dir = directory();
+    init(dir.path(), "words", "--python");
+    file(&dir.path().join("words"), "brain.py", THOROUGH);
+    let mut files = vec![Path::new("words/words.yaml")];
+    let has_node = languages().iter().any(|(name, _)| *name == "js");
+    if has_node {
+        init(dir.path(), "words-js", "--node");
+        file(&dir.path().join("words-js"), "brain.mjs", THOROUGH_JS);
+        files.push(Path::new("words-js/words-js.yaml"));
+    }
+    let running = up(dir.path(), &files).await;
+    let (done, error) = ("turn 2 beside words-", "ValueError: not today");
+    let peer = if has_node { "js" } else { "proofreader" };
+    check_thorough(&running, dir.path(), "words", &format!("{done}{peer}"), error).await;
+    for text in
+        ["printed by the brain", "printed by a child", "logged by the brain", "Traceback (most recent"]
+    {
+        logged(&running, "words", text).await;
+    }
+    if has_node {
+        let (done, error) = ("asked: How? in turn 3 beside words", "TypeError: not today");
+        check_thorough(&running, dir.path(), "words-js", done, error).await;
+        for text in ["printed by the brain", "logged by the brain", "at work (file:"] {
+            logged(&running, "words-js", text).await;
+        }
     }
 }
 
