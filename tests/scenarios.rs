@@ -28,7 +28,11 @@ mod scenarios {
     mod grpc;
     mod health;
     mod http;
+    mod identity;
     mod large_results;
+    mod llm;
+    mod llm_durable;
+    mod llm_tools;
     mod messages;
     mod metrics;
     mod outbound_calls;

@@ -42,7 +42,7 @@ use std::{
 };
 use supervision::Supervision;
 use tokio::{sync::oneshot, task::JoinHandle};
-use turns::RunningTurn;
+use turns::SpawnedTurn;
 use world::NodeWorld;
 
 /// Everything that an agent's actor needs.
@@ -93,7 +93,7 @@ pub struct AgentActor {
     last_reply: u64,
     timers: HashMap<TimerId, JoinHandle<()>>,
     attempts: HashMap<AttemptId, JoinHandle<()>>,
-    turns: HashMap<TurnKey, RunningTurn>,
+    turns: HashMap<TurnKey, SpawnedTurn>,
     subscription: Option<JoinHandle<()>>,
     /// How often in a row each peer that holds an award has refused a connection.
     refusals: BTreeMap<AgentId, u32>,

@@ -8,12 +8,14 @@ mod award;
 mod board;
 mod client;
 mod dlq;
+mod doctor;
 mod endpoints;
 mod health;
 mod init;
 mod interrupt;
 mod join;
 mod join_secret;
+mod keys;
 mod listen_args;
 mod ls;
 mod output;
@@ -129,8 +131,12 @@ enum ClientVerb {
     Trace(trace::TraceArgs),
     /// Messages that were given up: list, show, or send them again.
     Dlq(dlq::DlqArgs),
+    /// The keys of agents: list them, replace one, or give one up after its loss.
+    Keys(keys::KeysArgs),
     /// Say what works and what is broken.
     Health(health::HealthArgs),
+    /// Say what does not match in a mesh, and the remedy: keys, join secret, clocks, endpoints, versions.
+    Doctor(doctor::DoctorArgs),
 }
 
 #[derive(Debug, Args)]
@@ -191,6 +197,8 @@ async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
         ClientVerb::Award(award::AwardVerb::Explain(explain)) => award::explain(common, explain).await,
         ClientVerb::Trace(trace) => trace::trace(common, trace).await,
         ClientVerb::Dlq(dlq) => dlq::dlq(common, dlq).await,
+        ClientVerb::Keys(args) => keys::keys(common, args).await,
         ClientVerb::Health(health) => health::health(common, health).await,
+        ClientVerb::Doctor(args) => doctor::doctor(common, args).await,
     }
 }

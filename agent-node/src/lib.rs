@@ -18,6 +18,7 @@ pub mod artifacts;
 pub mod clock;
 pub mod inbox;
 mod journal;
+mod json_schema;
 pub mod peers;
 pub mod shared_cell;
 pub mod tasks;

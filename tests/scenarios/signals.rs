@@ -2,8 +2,8 @@
 
 use crate::harness::{
     Process,
-    bidder::{Bidder, secret_of, wire},
-    call, client, eventually, get, refusal, refusal_text,
+    bidder::{Bidder, secret_of, wire_with},
+    call, client, eventually, get, refusal, refusal_text, test_identity,
 };
 use blackboard::http_client::ClientRequest;
 use reqwest::{Method, Response};
@@ -85,7 +85,8 @@ async fn every_signal_type_has_the_right_publisher() {
     let content = client().get(format!("{}/a2a/artifacts/{digest}", owner.url)).send().await.unwrap();
     assert_eq!(content.headers()["content-type"].to_str().unwrap(), refs["mediaType"].as_str().unwrap());
     assert_eq!(content.text().await.unwrap(), "hello");
-    let stranger = wire("worker-01", &secret_of(&mesh));
+    let stranger = wire_with(test_identity(&mesh.data, "worker-01"), &secret_of(&mesh));
+    stranger.keys.pin_service(test_identity(&mesh.data, "registry").public()).unwrap();
     let url = format!("{}/a2a/artifacts/{digest}", owner.url);
     let read_by_agent = stranger.bytes(ClientRequest::get(&url, owner.id.as_str())).await;
     assert!(read_by_agent.is_ok(), "an agent that sees the signal: {read_by_agent:?}");
@@ -107,7 +108,7 @@ async fn no_one_can_publish_as_another() {
     let joined = json!({ "type": "agent.joined", "subject": "ghost-01" });
     let refused = call(Method::POST, &url, Some(&joined)).await;
     assert_eq!(refused.status, 403, "a user: {refused:?}");
-    let wire = wire("worker-01", &secret_of(&mesh));
+    let wire = wire_with(test_identity(&mesh.data, "worker-01"), &secret_of(&mesh));
     let as_worker = async |signal: Value| {
         let body = bytes::Bytes::from(signal.to_string());
         wire.bytes(ClientRequest::post(&url, "board", body)).await.map_err(|problem| problem.reason.status())

@@ -8,10 +8,10 @@ use crate::{
     conversation::{Conversation, InternalEvent, parked::ParkedConversations},
     counts::AgentCounts,
     delivery::lanes::Deliveries,
+    owner_answer::OwnerAnswer,
     records::EffectKey,
     retention::state::Retention,
     subscription::state::{BoardSubscription, Offers},
-    task_control::OwnerAnswer,
     timers::{TimerPurpose, Timers},
     turns::queue::Turns,
 };

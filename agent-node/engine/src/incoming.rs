@@ -7,9 +7,10 @@ use crate::{
     conversation::QueuedEvent,
     delivery::envelope,
     faults::{self, PlantedFault},
+    owner_answer::OwnerAnswer,
     problems::{internal, not_found},
     records::{EffectKey, Receipt},
-    task_control::{OwnerAnswer, check_not_closing},
+    task_control::check_not_closing,
 };
 use protocol::{
     envelope::Envelope,

@@ -15,6 +15,7 @@ mod io;
 
 mod admission;
 mod incoming;
+mod owner_answer;
 mod requests;
 mod task_control;
 

@@ -32,14 +32,14 @@ const PANICKED: &str = "the brain panicked";
 const MAX_LOGGED: usize = 4_096;
 
 /// A turn that runs.
-pub(super) struct RunningTurn {
+pub(super) struct SpawnedTurn {
     /// Its future.
     running: JoinHandle<()>,
     /// Told how many more of its checkpoints are durable.
     recorded: mpsc::UnboundedSender<usize>,
 }
 
-impl RunningTurn {
+impl SpawnedTurn {
     pub(super) fn stop(&self) {
         self.running.abort();
     }
@@ -194,7 +194,7 @@ impl AgentActor {
             }
             send_input(&agent, LifeInput { life, input: Input::TurnEnded(turn, updates, end) }).await;
         });
-        self.turns.insert(key, RunningTurn { running, recorded });
+        self.turns.insert(key, SpawnedTurn { running, recorded });
     }
 }
 

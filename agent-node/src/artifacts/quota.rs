@@ -21,9 +21,9 @@ const PASS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The sums of every principal. Every clone shares them.
 #[derive(Clone, Default)]
-pub struct ArtifactQuota(Arc<Mutex<BTreeMap<(AgentId, Principal), Usage>>>);
+pub struct ArtifactQuota(Arc<Mutex<BTreeMap<(AgentId, Principal), StoredBytes>>>);
 
-struct Usage {
+struct StoredBytes {
     bytes: u64,
     read_at: Instant,
 }
@@ -42,8 +42,9 @@ impl ArtifactQuota {
             return Ok(());
         }
         let (bytes, key, now) = (bytes as u64, (me.clone(), by.clone()), Instant::now());
-        let read =
-            || -> Result<Usage, Error> { Ok(Usage { bytes: uploaded_bytes(store, me, by)?, read_at: now }) };
+        let read = || -> Result<StoredBytes, Error> {
+            Ok(StoredBytes { bytes: uploaded_bytes(store, me, by)?, read_at: now })
+        };
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut usage = match all.remove(&key) {
             Some(usage) => usage,

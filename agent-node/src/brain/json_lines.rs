@@ -81,7 +81,7 @@ pub fn from_value(value: Value) -> Result<BrainLine, String> {
 
 /// The JSON Schema of a line of output (`mesh validate --brain-schema`, `deploy/config/brain.schema.json`).
 pub fn schema() -> Value {
-    let mut schema = crate::config::schema_of::<OutputLine>();
+    let mut schema = crate::json_schema::of::<OutputLine>();
     schema["title"] = json!("Agent Mesh: a line of a brain's output");
     schema
 }

@@ -9,7 +9,7 @@ use crate::{
     http::routes::health::Readiness,
     node::services::{HERE, ServiceAddresses},
 };
-use actix_web::http::StatusCode;
+use actix_web::http::{StatusCode, header::HttpDate};
 use blackboard::http_client::{ClientRequest, HttpClient, HttpClientLimits, has_credentials, redact_url};
 use bytes::Bytes;
 use eventsource_stream::Eventsource;
@@ -24,7 +24,7 @@ use std::{
     net::IpAddr,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 /// The recipient named in requests; servers check it for signed requests only.
@@ -104,6 +104,18 @@ impl MeshClient {
         let url = format!("{base}{path}");
         let call = self.authorized(ClientRequest::get(&url, RECIPIENT), base).await;
         self.wire.json(call).await.map_err(|problem| CliError::of(&problem, base))
+    }
+
+    /// How far the clock of the process at `base` lies from this one; `None` if it does not tell the time.
+    pub(super) async fn clock_skew(&self, base: &str) -> Result<Option<Duration>, CliError> {
+        let url = format!("{base}{}", routes::HEALTH);
+        let call = self.authorized(ClientRequest::get(&url, RECIPIENT).within(PROBE), base).await;
+        let answer = self.wire.send(call).await.map_err(|problem| CliError::of(&problem, base))?;
+        let date = answer.headers().get("date").and_then(|date| date.to_str().ok()?.parse::<HttpDate>().ok());
+        Ok(date.map(|date| {
+            let (there, here) = (SystemTime::from(date), SystemTime::now());
+            here.duration_since(there).unwrap_or_else(|error| error.duration())
+        }))
     }
 
     /// The `/readyz` body of the process at `base`, ready or not, within `timeout`.

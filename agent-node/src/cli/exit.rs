@@ -24,7 +24,7 @@ Exit codes:
  73  another process has the data directory
  74  the data cannot be read or written
  76  the data has the format of another version
- 77  the join secret is none, or not the one of that mesh
+ 77  the join secret is none, or not the one of that mesh; or an agent has another key than the registry has pinned
  78  a configuration makes no sense
 130  Ctrl-C, 143 SIGTERM; a task that was waited for goes on";
 
@@ -58,7 +58,7 @@ pub enum Exit {
     Store = 74,
     /// The data is of another version.
     OtherFormat = 76,
-    /// The join secret is missing, invalid or refused.
+    /// The join secret is missing, invalid or refused, or the key of an agent is.
     Secret = 77,
     /// A configuration is invalid.
     Config = 78,

@@ -258,6 +258,7 @@ fn exit_of(error: &anyhow::Error) -> Exit {
             StartError::JoinSecretRequired { .. }
             | StartError::BadToken { .. }
             | StartError::BadJoinSecret { .. }
+            | StartError::KeyRefused { .. }
             | StartError::JoinSecretRefused { .. } => Exit::Secret,
         };
     }

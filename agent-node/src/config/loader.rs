@@ -3,13 +3,14 @@
 use super::{
     AgentDefinition, BrainConfig, ConfigErrors, ConfigFault, MeshConfig, Team, TimingPreset,
     file::{AgentFile, BrainFile, MeshFile, TeamFile},
+    llm::LlmSurroundings,
     schema,
     text::YamlText,
     type_names, unknown_keys, variables,
     yaml::{self, YamlNode},
 };
 use crate::{
-    brain::{BrainError, a2a::A2aBrainConfig},
+    brain::{BrainError, a2a::A2aBrainConfig, llm::output::OutputSchema},
     outbox::a2a::credentials::{SchemeCredentials, SecretString},
 };
 use blackboard::http_client::has_credentials;
@@ -209,6 +210,11 @@ impl TeamLoader {
                 self.faults.push(location.fault(&format!("subscribe[{at}]"), what));
             }
         }
+        let is_llm = matches!(agent.brain.kind, BrainFile::Llm(_));
+        if let Some(at) = agent.skills.iter().position(|skill| !is_llm && skill.output_schema().is_some()) {
+            let what = "is for an llm brain; nothing would check it for this one";
+            self.faults.push(location.fault(&format!("skills[{at}].outputSchema"), what));
+        }
         let brain = match brain(location, &agent) {
             Ok(brain) => brain,
             Err(fault) => return self.faults.push(fault),
@@ -301,6 +307,30 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
     }
     match &agent.brain.kind {
         BrainFile::Echo(_) => Ok(BrainConfig::Echo),
+        BrainFile::Llm(llm) => {
+            let mut outputs = BTreeMap::new();
+            for (at, skill) in agent.skills.iter().enumerate() {
+                let Some(schema) = skill.output_schema() else { continue };
+                let schema = OutputSchema::new(schema.clone())
+                    .map_err(|what| location.fault(&format!("skills[{at}].outputSchema"), what))?;
+                for tag in skill.tags() {
+                    outputs.entry(tag.clone()).or_insert_with(|| schema.clone());
+                }
+                outputs.insert(skill.id().clone(), schema);
+            }
+            let env = agent.env.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();
+            let description = &agent.description.0;
+            let bounds = &agent.bounds;
+            let agent = LlmSurroundings { description, env, dir, base: location.base, outputs };
+            let config = llm.config(agent);
+            let config = config.map_err(|(key, what)| location.fault(&format!("brain.llm.{key}"), what))?;
+            let unpriced = config.models.iter().find(|model| model.price.is_none());
+            if let (Some(_), Some(model)) = (&bounds.cost, unpriced) {
+                let what = format!("needs the `price` of every model; {} has none", model.model);
+                return Err(location.fault("bounds.cost", what));
+            }
+            Ok(BrainConfig::Llm(Box::new(config)))
+        }
         BrainFile::A2a(foreign) => {
             if !foreign.card.starts_with("https://") && !foreign.card.starts_with("http://") {
                 return Err(location.fault("brain.a2a.card", "must be a URL, https or http"));

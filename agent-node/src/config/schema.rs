@@ -1,8 +1,9 @@
 //! The JSON Schema of the YAML.
 
 use super::file::{AgentFile, TeamFile};
-use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Value, json};
+
+pub(super) use crate::json_schema::of;
 
 /// The schema of a whole file: a team, or one agent (`mesh validate --schema`, `deploy/config/agent.schema.json`).
 pub fn schema() -> Value {
@@ -17,10 +18,4 @@ pub fn schema() -> Value {
         "title": "Agent Mesh: an agent, or a team of agents",
         "anyOf": [agent, team],
     })
-}
-
-/// The schema of `T`, with subschemas inlined.
-pub(crate) fn of<T: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-    settings.into_generator().into_root_schema_for::<T>().to_value()
 }

@@ -12,15 +12,19 @@ use crate::{
     artifacts::ArtifactQuota,
     clock::NodeClock,
     inbox::LocalAgents,
-    node::services::ServiceLocator,
-    outbox::{a2a::callbacks::CallbackRegistry, outbound_client::OutboundClient, webhooks::Pusher},
+    node::{services::ServiceLocator, signing_keys::SigningKeys},
+    outbox::{
+        a2a::callbacks::CallbackRegistry,
+        outbound_client::OutboundClient,
+        webhooks::{Pusher, Seal},
+    },
     peers::Peers,
     shared_cell::SharedCell,
     telemetry::Telemetry,
 };
 use actix::Addr;
 use actix_web::HttpRequest;
-use blackboard::{http_client::HttpClient, store::SharedStore};
+use blackboard::{http_client::HttpClient, key_ring::KeyRing, store::SharedStore};
 use engine::PeerLocation;
 use protocol::{
     a2a::card_signature::SigningKey,
@@ -29,7 +33,7 @@ use protocol::{
     limits::Limits,
     problem::{Problem, Reason},
 };
-use registry::client::Registry;
+use registry::{client::Registry, registrar::SupervisedRegistry};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -55,7 +59,11 @@ pub struct HostedAgent {
     /// Its status, readable without a message to the actor.
     pub status: Arc<AgentStatus>,
     /// The key that signs its A2A cards.
-    pub key: Arc<SigningKey>,
+    pub key: SharedCell<SigningKey>,
+    /// Seals the webhooks in its store.
+    pub seal: Seal,
+    /// The registry, if the process uses one.
+    pub registry: Option<Registry>,
     /// Its A2A policy and cards.
     pub facade: SharedCell<AgentFacade>,
     /// The actor that calls its tasks' webhooks.
@@ -106,6 +114,12 @@ pub struct NodeState {
     pub streams: Arc<StreamLimit>,
     /// The tokens that it accepts.
     pub tokens: IssuedTokens,
+    /// The keys that it knows.
+    pub keys: KeyRing,
+    /// The files of its own keys.
+    pub key_files: SigningKeys,
+    /// The registry, if it runs in this process.
+    pub registry: Option<SupervisedRegistry>,
     /// Whether it drains.
     pub drain: DrainSignal,
     /// Where the registry and the board are.

@@ -182,7 +182,8 @@ async fn open(
         OutboundLimits::for_node(&config.team.mesh.limits),
     )?;
     let agents = agent_specs(&config, &store, &hooks, &outside).await?;
-    let keys = (!config.is_in_memory).then(|| config.data.join("keys"));
+    // Also without a store on disk: others have pinned them.
+    let keys = Some(config.data.join("keys"));
     let telemetry = telemetry(&config, &config.join)?;
     let (mesh, join) = (config.team.mesh, config.join);
     start(NodeSetup {
@@ -286,7 +287,10 @@ async fn agent_specs(
                     .map(|why| retry_card(why, &foreign_agents, agent, config, foreign.brain.clone()));
                 (Arc::new(foreign.brain), foreign.description, foreign.skills)
             }
-            own @ (BrainConfig::Exec { .. } | BrainConfig::Scripted(_) | BrainConfig::Echo) => {
+            own @ (BrainConfig::Exec { .. }
+            | BrainConfig::Scripted(_)
+            | BrainConfig::Echo
+            | BrainConfig::Llm(_)) => {
                 let rights =
                     BrainRights { access: access.clone(), ..brain_rights(own, &agent.id, &config.data)? };
                 (own.brain(&rights).with_context(what)?, agent.description.clone(), agent.skills.clone())
@@ -312,9 +316,15 @@ async fn agent_specs(
 
 /// The rights of the brain `config` of `agent`, whose node has its data in `data`.
 fn brain_rights(config: &BrainConfig, agent: &AgentId, data: &Path) -> Result<BrainRights, StartError> {
-    let BrainConfig::Exec { user, .. } = config else { return Ok(BrainRights::default()) };
+    let user = match config {
+        BrainConfig::Exec { user, .. } => user.as_deref(),
+        BrainConfig::Llm(_) => None,
+        BrainConfig::Scripted(_) | BrainConfig::Echo | BrainConfig::Foreign(_) => {
+            return Ok(BrainRights::default());
+        }
+    };
     let refused = |why| StartError::BrainRights { agent: agent.clone(), why };
-    let user = user.as_deref().map(OsUser::find).transpose().map_err(refused)?;
+    let user = user.map(OsUser::find).transpose().map_err(refused)?;
     let home = private_dir::prepare(agent, data, user.as_ref()).map_err(refused)?;
     Ok(BrainRights { home: Some(home), user, ..BrainRights::default() })
 }

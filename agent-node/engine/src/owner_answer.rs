@@ -1,0 +1,81 @@
+//! The answer of a task's owner: which question it is for, and whether it is an answer to it.
+
+use crate::conversation::{Conversation, QueuedEvent};
+use protocol::{
+    a2a::message::Message,
+    ids::{QuestionId, TaskId},
+    patterns::EventKind,
+    principal::Principal,
+    problem::{Problem, Reason},
+    question::{Answer, Decision, Question, QuestionKind},
+};
+
+/// The answer of a task's owner, or a message without one.
+pub(crate) struct OwnerAnswer {
+    /// The question; if absent, the only open one that takes a text.
+    pub(crate) question: Option<QuestionId>,
+    pub(crate) answer: Answer,
+    pub(crate) message: Option<Box<Message>>,
+    /// Whether it is proven to be the person's, who may approve.
+    pub(crate) is_persons: bool,
+}
+
+impl OwnerAnswer {
+    /// The event of the answer, which names its question. Fails if no open question is meant, or if it is no answer to it.
+    pub(crate) fn event(
+        self,
+        task: &TaskId,
+        by: Principal,
+        conversation: &Conversation,
+    ) -> Result<EventKind, Problem> {
+        let Self { question, answer, message, is_persons } = self;
+        let open = conversation.task.as_ref().map(|row| row.task.status.questions.as_slice());
+        let open = open.unwrap_or_default();
+        let not_awaiting = |why: String| Problem::new(Reason::NotAwaitingAnswer, why);
+        let ids = || open.iter().map(|question| question.id.as_str()).collect::<Vec<_>>().join(", ");
+        let asked = match &question {
+            _ if open.is_empty() => None,
+            Some(id) => {
+                let asked = open.iter().find(|question| question.id == id.as_str());
+                let why = || format!("task {task} has no open question {id}; open are {}", ids());
+                Some(asked.ok_or_else(|| not_awaiting(why()).with("questions", ids()))?)
+            }
+            None => {
+                // An A2A client can't name a question.
+                let is_choice =
+                    |question: &Question| question.kind == QuestionKind::Choice && message.is_some();
+                let mut takes_text =
+                    open.iter().filter(|question| question.takes_plain_text() || is_choice(question));
+                let only = takes_text.next().filter(|_| takes_text.next().is_none());
+                let why = || {
+                    format!(
+                        "task {task} has several open questions, or none that takes a text: name one of {}",
+                        ids()
+                    )
+                };
+                Some(only.ok_or_else(|| not_awaiting(why()).with("questions", ids()))?)
+            }
+        };
+        if asked.is_none() && message.is_none() {
+            return Err(not_awaiting(format!("task {task} waits for no answer")));
+        }
+        let mut question = None;
+        if let Some(asked) = asked {
+            asked.check(&answer).map_err(|why| Problem::new(Reason::InvalidField, why))?;
+            if answer.decision() == Some(Decision::Approve) && !is_persons {
+                let why = format!(
+                    "question {} is an approval: it needs the person's token (`mesh token`) or the credential of a caller, at \
+                     POST /a2a/tasks/{task}/answer",
+                    asked.id
+                );
+                return Err(Problem::new(Reason::Forbidden, why));
+            }
+            question = QuestionId::parse(&asked.id).ok();
+            let is_same = |queued: &QueuedEvent| matches!(&queued.what, EventKind::Answered { question: other, .. } if *other == question);
+            if conversation.queue.iter().any(is_same) {
+                return Err(not_awaiting(format!("question {} has just been answered", asked.id)));
+            }
+        }
+        Ok(EventKind::Answered { by, question, answer, message })
+    }
+}
