@@ -1,6 +1,10 @@
 //! What `mesh init` writes runs as docs/your-own-agents.md shows it, in every language.
 
-use crate::harness::{Process, artifact, directory, eventually, file, mesh, message, state};
+use crate::harness::{
+    Process, artifact, directory, eventually, file, mesh, message,
+    model_stub::{ModelStub, says},
+    state,
+};
 use serde_json::{Value, json};
 use std::{
     path::Path,
@@ -297,6 +301,35 @@ async fn the_commands_of_the_documentation_run_as_shown() {
         let outputs = run_section(heading, |_| {}).await;
         assert!(outputs.iter().any(|output| output.contains("# 4 words")), "{heading}: {outputs:?}");
     }
+}
+
+#[tokio::test]
+async fn the_agent_with_a_model_runs_as_shown_and_each_commented_model_is_valid() {
+    let stub = ModelStub::start(|_| says("I answer questions."));
+    let edit = |dir: &Path| {
+        let path = dir.join("thinker/thinker.yaml");
+        let yaml = std::fs::read_to_string(&path).unwrap();
+        let is_model = |line: &&str| line.trim_start().trim_start_matches("# ").starts_with("model: ");
+        let (models, others): (Vec<_>, Vec<_>) = yaml.lines().partition(is_model);
+        assert_eq!(models.len(), 5, "{yaml}");
+        let with = |model: &str, url: &str| {
+            let model = format!("llm:\n    {}", model.trim_start().trim_start_matches("# "));
+            let text = others.join("\n").replace("llm:", &model);
+            std::fs::write(&path, text.replace("# url: http://localhost:8080/v1", url)).unwrap();
+        };
+        for model in &models {
+            let url = if model.contains("/") { "" } else { "url: http://localhost:8080/v1" };
+            with(model, url);
+            let envs = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"].map(|key| (key, "k"));
+            success(dir, "mesh validate thinker/thinker.yaml", &envs);
+        }
+        with(models[4], &format!("url: {}", stub.url));
+    };
+    let outputs = run_section("A model", edit).await;
+    assert!(outputs.last().unwrap().contains("I answer questions."), "{outputs:?}");
+    let requests = stub.requests();
+    let instructions = include_str!("../../agent-node/templates/llm/instructions.md");
+    assert!(requests[0].system.contains(instructions.trim()), "{requests:?}");
 }
 
 #[tokio::test]
