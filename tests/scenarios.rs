@@ -36,6 +36,7 @@ mod scenarios {
     mod messages;
     mod metrics;
     mod outbound_calls;
+    mod own_agents;
     mod person_token;
     mod principals;
     mod readme;

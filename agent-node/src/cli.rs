@@ -11,6 +11,7 @@ mod dlq;
 mod doctor;
 mod endpoints;
 mod health;
+mod init;
 mod interrupt;
 mod join;
 mod join_secret;
@@ -91,6 +92,8 @@ enum Verb {
     Blackboard(processes::BlackboardArgs),
     #[command(flatten)]
     Mesh(ClientVerb),
+    /// Write a directory with a running agent in Python, JavaScript or shell, or with a language model, and a test of it.
+    Init(init::InitArgs),
     /// Check agent and team files, or print their JSON Schema.
     Validate(validate::ValidateArgs),
     /// Delete a mesh's tasks, signals and join secret, after asking; the keys of agents and other files stay.
@@ -170,6 +173,7 @@ pub fn main() -> ExitCode {
         Verb::Registry(registry) => return processes::registry(registry),
         Verb::Blackboard(blackboard) => return processes::blackboard(blackboard),
         Verb::Brain(BrainArgs { name }) => return crate::demo::run(&name),
+        Verb::Init(args) => init::init(&common, &args),
         Verb::Validate(validate) => validate::validate(&common, &validate),
         Verb::JoinSecret(args) => join_secret::join_secret(&args),
         Verb::Reset(reset) => reset::reset(&reset),
