@@ -133,15 +133,19 @@ async fn secret(url: &str, file: &Path) -> Finding {
         let wire = wire.map_err(|problem| problem.message)?;
         let target = format!("{url}{}", routes::AGENTS);
         let Err(problem) = wire.bytes(ClientRequest::get(&target, "registry")).await else { return Ok(()) };
-        Err(match problem.reason {
-            Reason::KeyMismatch => return Ok(()),
-            Reason::StaleSignature => format!("the clocks lie too far apart: {}", problem.message),
-            Reason::Unauthenticated => format!(
-                "the registry at {} does not take it: --join names the file that all of a mesh share ({})",
-                redact_url(url),
-                problem.message
-            ),
-            _ => problem.message,
+        let (reason, message) = (problem.reason, problem.message);
+        if reason == Reason::KeyMismatch {
+            return Ok(());
+        }
+        Err(if reason == Reason::StaleSignature {
+            format!("the clocks lie too far apart: {message}")
+        } else if reason == Reason::Unauthenticated {
+            let url = redact_url(url);
+            format!(
+                "the registry at {url} does not take it: --join names the file that all of a mesh share ({message})"
+            )
+        } else {
+            message
         })
     };
     match outcome.await {

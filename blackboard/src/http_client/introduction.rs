@@ -36,16 +36,18 @@ impl HttpClient {
             Ok(keys.join_secret().sign_request(me, parts, now()))
         })?;
         let answer = self.check_status(request.timeout(self.limits.answer).send().await).await;
-        let answer = answer.map_err(|problem| match problem.reason {
-            Reason::RouteNotFound => self.mismatch(
-                call.recipient,
-                format!("{} is of an earlier version, which knows no keys: update it first", call.recipient),
-            ),
-            // A peer may know a later key than this process; the registry decides.
-            Reason::KeyMismatch if call.recipient != MeshService::Registry.name() => {
-                self.mismatch(call.recipient, problem.message)
+        let answer = answer.map_err(|problem| {
+            let recipient = call.recipient;
+            if problem.reason == Reason::RouteNotFound {
+                let message =
+                    format!("{recipient} is of an earlier version, which knows no keys: update it first");
+                return self.mismatch(recipient, message);
             }
-            _ => problem,
+            // A peer may know a later key than this process; the registry decides.
+            if problem.reason == Reason::KeyMismatch && recipient != MeshService::Registry.name() {
+                return self.mismatch(recipient, problem.message);
+            }
+            problem
         })?;
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
         let body =

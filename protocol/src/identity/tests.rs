@@ -104,9 +104,9 @@ proptest! {
             let pointer = &pointers[member % pointers.len()];
             let mut forged = statement.clone();
             let value = forged.pointer_mut(pointer).unwrap();
-            *value = match value.clone() {
-                Value::Number(number) => json!(number.as_u64().unwrap() + 1 + at as u64 % 1_000),
-                other => json!(altered(other.as_str().unwrap(), at)),
+            *value = match value.as_u64() {
+                Some(number) => json!(number + 1 + at as u64 % 1_000),
+                None => json!(altered(value.as_str().unwrap(), at)),
             };
             let certificate = serde_json::from_value::<KeyCertificate>(forged.clone());
             prop_assert!(certificate.map_or(true, |read| read.verify(registry.public()).is_err()), "{}", pointer);

@@ -26,9 +26,12 @@ fn checkpoint(data: Value, replace: bool) -> Progress {
 
 /// The acknowledged checkpoints of a turn.
 fn acknowledged(agent: &mut TestAgent, turn: &TurnKey) -> Option<usize> {
-    agent.take(|output| match output {
-        Output::CheckpointsRecorded(key, count) if key == turn => Some(*count),
-        _ => None,
+    agent.take(|output| {
+        if let Output::CheckpointsRecorded(key, count) = output {
+            (key == turn).then_some(*count)
+        } else {
+            None
+        }
     })
 }
 
