@@ -28,10 +28,15 @@ mod scenarios {
     mod grpc;
     mod health;
     mod http;
+    mod identity;
     mod large_results;
+    mod llm;
+    mod llm_durable;
+    mod llm_tools;
     mod messages;
     mod metrics;
     mod outbound_calls;
+    mod own_agents;
     mod person_token;
     mod principals;
     mod readme;

@@ -6,6 +6,7 @@
 mod a2a;
 mod fault;
 mod file;
+mod llm;
 mod loader;
 mod mesh;
 mod schema;
@@ -25,6 +26,7 @@ use crate::brain::{
     a2a::A2aBrainConfig,
     echo::EchoBrain,
     exec::{BrainRights, ExecBrain},
+    llm::{LlmBrain, LlmConfig},
     scripted::ScriptedBrain,
 };
 use crate::{
@@ -93,6 +95,8 @@ pub enum BrainConfig {
     },
     /// Answers from a file.
     Scripted(PathBuf),
+    /// A language model with tools.
+    Llm(Box<LlmConfig>),
     /// A foreign A2A agent.
     Foreign(A2aBrainConfig),
     /// Returns its input.
@@ -110,6 +114,7 @@ impl BrainConfig {
             Self::Foreign(config) => {
                 config.credentials.0.values().map(|secret| secret.expose().to_owned()).collect()
             }
+            Self::Llm(config) => config.secrets(),
             Self::Scripted(_) | Self::Echo => Vec::new(),
         }
     }
@@ -166,7 +171,7 @@ impl AgentDefinition {
 }
 
 impl BrainConfig {
-    /// Creates the brain; `rights` are those of a command. Fails for a foreign agent, which needs a node.
+    /// Creates the brain; `rights` are those of a command or a tool server. Fails for a foreign agent, which needs a node.
     pub fn brain(&self, rights: &BrainRights) -> Result<Arc<dyn Brain>, BrainError> {
         Ok(match self {
             Self::Exec { command, env, dir, user } => Arc::new(ExecBrain {
@@ -178,6 +183,7 @@ impl BrainConfig {
                 ..ExecBrain::new(command.clone())
             }),
             Self::Scripted(path) => Arc::new(ScriptedBrain::read(path)?),
+            Self::Llm(config) => Arc::new(LlmBrain::new(config.as_ref().clone(), rights)?),
             Self::Echo => Arc::new(EchoBrain),
             Self::Foreign(foreign) => {
                 let what = format!("{} is reached through a node", foreign.card);

@@ -50,10 +50,10 @@ pub(super) struct AgentFile {
     pub(super) skills: Vec<SkillFile>,
     /// Who thinks.
     pub(super) brain: AgentBrainFile,
-    /// The environment of an `exec` brain, which inherits nothing but PATH and LANG. Its HOME and TMPDIR are a directory of its own.
+    /// The environment of an `exec` brain, and of the tool servers of an `llm` brain. They inherit nothing but PATH and LANG, and their HOME and TMPDIR are a directory of their own.
     #[serde(default)]
     pub(super) env: BTreeMap<String, YamlText>,
-    /// Where an `exec` brain runs, relative to this file; if absent beside this file, and with `user` in its own directory.
+    /// Where an `exec` brain runs, and the tool servers of an `llm` brain, relative to this file; if absent beside this file, and with `user` in its own directory.
     pub(super) cwd: Option<String>,
     /// What its bids are made of.
     #[serde(default)]
@@ -169,6 +169,8 @@ pub(super) enum BrainFile {
     Exec(#[schemars(length(min = 1))] Vec<YamlText>),
     /// The path of a script of answers, relative to this file.
     Scripted(String),
+    /// A language model that works with tools.
+    Llm(Box<super::llm::LlmFile>),
     /// Says back what it is told.
     Echo(EchoFile),
     /// A foreign A2A agent, by the URL of its card.
@@ -254,9 +256,29 @@ pub(super) struct SkillMembers {
     /// Media types it can answer in; none means any.
     #[serde(default)]
     output_modes: Vec<String>,
+    /// The JSON Schema of its results, which an `llm` brain keeps to; any result if absent.
+    #[serde(default)]
+    #[schemars(with = "Option<serde_json::Map<String, Value>>")]
+    output_schema: Option<Value>,
 }
 
 impl SkillFile {
+    /// Further capabilities it counts as.
+    pub(super) fn tags(&self) -> &[Capability] {
+        match self {
+            Self::Name(_) => &[],
+            Self::Full(members) => &members.tags,
+        }
+    }
+
+    /// The JSON Schema of its results.
+    pub(super) fn output_schema(&self) -> Option<&Value> {
+        match self {
+            Self::Name(_) => None,
+            Self::Full(members) => members.output_schema.as_ref(),
+        }
+    }
+
     pub(super) fn id(&self) -> &Capability {
         match self {
             Self::Name(id) | Self::Full(SkillMembers { id, .. }) => id,
@@ -282,9 +304,15 @@ impl From<SkillFile> for Skill {
                 let (tags, examples, output_modes) = (Vec::new(), Vec::new(), Vec::new());
                 Self { id, name, description, tags, examples, output_modes }
             }
-            SkillFile::Full(SkillMembers { id, name, description, tags, examples, output_modes }) => {
-                Self { id, name, description, tags, examples, output_modes }
-            }
+            SkillFile::Full(SkillMembers {
+                id,
+                name,
+                description,
+                tags,
+                examples,
+                output_modes,
+                output_schema: _,
+            }) => Self { id, name, description, tags, examples, output_modes },
         }
     }
 }
@@ -340,7 +368,7 @@ impl From<&AgentBoundsFile> for AgentBounds {
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
-enum EtaForms {
+pub(super) enum EtaForms {
     Millis(u64),
     Text(String),
 }

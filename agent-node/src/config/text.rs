@@ -18,6 +18,18 @@ enum TextForms {
     Bool(bool),
 }
 
+impl YamlText {
+    /// The text.
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The same text again.
+    pub(super) fn copy(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
 impl<'de> Deserialize<'de> for YamlText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {

@@ -1,0 +1,262 @@
+//! A language model as a brain: instructions, tools of MCP servers, and the mesh's own tools.
+//!
+//! `agent_loop` decides, without I/O; `transcript` is what it remembers; this file performs. `model` is the one interface to
+//! models, with `openai` and `anthropic` as formats over `http_model`; `tool_server` speaks MCP; `prompts` has the texts.
+
+mod agent_loop;
+mod anthropic;
+mod dialect;
+mod http_model;
+mod mesh_tools;
+pub mod model;
+mod openai;
+pub mod output;
+mod prompts;
+pub mod provider;
+mod text_stream;
+mod tool_list;
+pub mod tool_server;
+mod transcript;
+
+use super::{Brain, BrainError, TurnFuture, TurnHandle, TurnRequest, exec::BrainRights};
+use agent_loop::{AgentLoop, LoopAction, LoopBudget, LoopEnd, LoopEvent, LoopLimits, LoopStart, LoopSubject};
+use futures_util::{Stream, StreamExt, future::join_all, stream, stream::SelectAll};
+use http_model::HttpModel;
+use model::ModelClient;
+use output::OutputSchema;
+use protocol::{
+    bid::Cost,
+    ids::Capability,
+    patterns::turn::{Checkpoint, Progress, TurnEnd, TurnSubject},
+    question::{Question, QuestionKind},
+    usage::ModelUsage,
+};
+use provider::ModelConfig;
+use serde::Deserialize;
+use serde_json::json;
+use std::{
+    collections::BTreeMap,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tool_list::tools_of;
+use tool_server::{ToolServer, ToolServerConfig};
+use transcript::TranscriptRecord;
+
+/// A brain with a model, as the configuration describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LlmConfig {
+    /// One sentence about the agent.
+    pub description: String,
+    /// The agent's own instructions.
+    pub instructions: String,
+    /// The models, in the order in which they are asked.
+    pub models: Vec<ModelConfig>,
+    /// Its tool servers.
+    pub tools: Vec<ToolServerConfig>,
+    /// The most answers of models in a task.
+    pub rounds: u32,
+    /// About how many tokens a conversation may have.
+    pub context: usize,
+    /// What the results of its skills must look like.
+    pub outputs: BTreeMap<Capability, OutputSchema>,
+}
+
+/// A language model that works with tools.
+#[derive(Clone)]
+pub struct LlmBrain {
+    config: Arc<LlmConfig>,
+    models: Arc<[Arc<dyn ModelClient>]>,
+    servers: Arc<[ToolServer]>,
+}
+
+/// The longest time without a report, unless the agent's bounds say otherwise.
+const IDLE: Duration = Duration::from_secs(120);
+/// After this time what has arrived of an answer is reported, however little it is.
+const QUIET: Duration = Duration::from_secs(1);
+/// How long an agent waits for a tool server that can't be reached.
+const SERVER_PAUSE: Duration = Duration::from_secs(10);
+
+type LoopEvents = SelectAll<Pin<Box<dyn Stream<Item = LoopEvent> + Send>>>;
+
+impl LlmBrain {
+    /// The brain of `config`. Tool servers are started by the first turn.
+    pub fn new(config: LlmConfig, rights: &BrainRights) -> Result<Self, BrainError> {
+        let client = HttpModel::client().map_err(|error| BrainError::NotStarted {
+            what: format!("no HTTP client: {error}"),
+            source: None,
+        })?;
+        let models = config
+            .models
+            .iter()
+            .map(|model| Arc::new(HttpModel::new(model.clone(), client.clone())) as Arc<dyn ModelClient>);
+        let servers = config
+            .tools
+            .iter()
+            .map(|server| ToolServer::new(server.clone(), rights.home.clone(), client.clone()));
+        Ok(Self { models: models.collect(), servers: servers.collect(), config: Arc::new(config) })
+    }
+
+    async fn turn(&self, request: TurnRequest, turn: TurnHandle) -> Result<TurnEnd, BrainError> {
+        let records = match records(&request) {
+            Ok(records) => records,
+            Err(reason) => return Ok(TurnEnd::Failed { reason }),
+        };
+        let offered = join_all(self.servers.iter().map(ToolServer::tools)).await;
+        let mut servers = Vec::new();
+        for (server, offered) in self.servers.iter().zip(offered) {
+            match offered {
+                Ok(tools) => servers.push((server.config.clone(), tools)),
+                Err(error) if error.is_transient => return Ok(pause(SERVER_PAUSE, error.to_string())),
+                Err(error) => return Ok(TurnEnd::Failed { reason: error.to_string() }),
+            }
+        }
+        let (mut state, mut actions) = AgentLoop::begin(self.start(&request, records, &servers));
+        let mut events = LoopEvents::new();
+        // An answer that comes slowly is reported well before `idle`. A call of a tool has a timeout of its own.
+        let idle = request.prompt.remaining.idle_ms.map_or(IDLE, Duration::from_millis);
+        let mut reported = Instant::now();
+        loop {
+            for action in actions {
+                reported = Instant::now();
+                if let Some(end) = self.perform(action, &mut events, &turn).await {
+                    return Ok(end);
+                }
+            }
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = tokio::time::sleep(idle / 3), if state.runs_tools() => {
+                    turn.log("waits for a tool").await;
+                    actions = Vec::new();
+                    continue;
+                }
+            };
+            let Some(event) = event else {
+                return Err(BrainError::NoResult { stderr: String::new() });
+            };
+            actions = state.on(event, &turn.remaining());
+            if actions.is_empty() && reported.elapsed() > (idle / 3).min(QUIET) {
+                actions = state.on(LoopEvent::Quiet, &turn.remaining());
+            }
+        }
+    }
+
+    /// What a turn begins with.
+    fn start(
+        &self,
+        request: &TurnRequest,
+        records: Vec<TranscriptRecord>,
+        servers: &[(ToolServerConfig, Vec<rmcp::model::Tool>)],
+    ) -> LoopStart {
+        let (subject, capability, artifacts) = match &request.prompt.about {
+            TurnSubject::Task { capability, artifacts, .. } => {
+                (LoopSubject::Task, capability.as_ref(), artifacts.as_slice())
+            }
+            TurnSubject::Help { artifacts, .. } => (LoopSubject::Help, None, artifacts.as_slice()),
+            TurnSubject::Signal(_) => (LoopSubject::Signal, None, [].as_slice()),
+        };
+        let output = capability.and_then(|capability| self.config.outputs.get(capability)).cloned();
+        let answered = request.prompt.answers.iter().flat_map(|answer| &answer.artifacts);
+        let known = artifacts.iter().chain(answered).chain(&request.prompt.produced);
+        let limits = LoopLimits {
+            rounds: self.config.rounds,
+            context: Some(self.config.context),
+            models: self.config.models.iter().map(|model| model.model.clone()).collect(),
+        };
+        LoopStart {
+            limits,
+            subject,
+            system: prompts::system(
+                request.agent.as_str(),
+                &self.config.description,
+                &self.config.instructions,
+                output.as_ref().map(OutputSchema::schema),
+            ),
+            first: prompts::subject(request),
+            tools: tools_of(subject == LoopSubject::Task, servers),
+            output,
+            answers: request.prompt.answers.clone(),
+            artifacts: mesh_tools::texts(known),
+            records,
+            messages: prompts::new_messages(request),
+            budget: LoopBudget { used: request.prompt.used, left: request.prompt.remaining },
+        }
+    }
+
+    /// Performs an action. Returns the end of the turn if this is it.
+    async fn perform(
+        &self,
+        action: LoopAction,
+        events: &mut LoopEvents,
+        turn: &TurnHandle,
+    ) -> Option<TurnEnd> {
+        match action {
+            LoopAction::Record(record) => {
+                let replace = matches!(record, TranscriptRecord::Compacted { .. });
+                let data = serde_json::to_value(record).unwrap_or_default();
+                if let Err(stopped) = turn.checkpoint(Checkpoint { data, replace }).await {
+                    return Some(TurnEnd::Failed { reason: stopped.to_string() });
+                }
+            }
+            LoopAction::Report(progress) => turn.send(progress).await,
+            LoopAction::Approve { id, text, call } => {
+                let call = json!({ "name": call.name, "arguments": call.arguments });
+                let kind = QuestionKind::Approval;
+                let question = Question { kind, call: Some(call), ..Question::text(id, text) };
+                turn.send(Progress::Question(question)).await;
+            }
+            LoopAction::Usage { model, usage } => {
+                let ModelConfig { model, price, .. } = &self.config.models[model];
+                let usage = ModelUsage {
+                    model: model.clone(),
+                    input_tokens: usage.input,
+                    output_tokens: usage.output,
+                    cost: price.and_then(|price| Cost::new(price.cost(usage))),
+                };
+                turn.usage(usage).await;
+            }
+            LoopAction::AskModel { model, request } => {
+                let deltas = self.models[model].ask(request).map(|delta| match delta {
+                    Ok(delta) => LoopEvent::Delta(delta),
+                    Err(error) => LoopEvent::Failed(error),
+                });
+                events.push(deltas.boxed());
+            }
+            LoopAction::CallTool { server, name, call } => {
+                let this = self.clone();
+                let called = async move {
+                    let outcome = this.servers[server].call(name, call.arguments).await;
+                    LoopEvent::Called { call: call.id, outcome }
+                };
+                events.push(stream::once(called).boxed());
+            }
+            LoopAction::End(LoopEnd::Turn(end)) => return Some(end),
+            LoopAction::End(LoopEnd::Pause { after, reason }) => return Some(pause(after, reason)),
+        }
+        None
+    }
+}
+
+fn pause(after: Duration, reason: String) -> TurnEnd {
+    TurnEnd::Pause { after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX), reason }
+}
+
+/// The records of this turn before it was interrupted, and of earlier ones.
+fn records(request: &TurnRequest) -> Result<Vec<TranscriptRecord>, String> {
+    let records = request.prompt.checkpoints.iter().map(TranscriptRecord::deserialize);
+    records.collect::<Result<_, _>>().map_err(|error| {
+        format!("the task was begun by another version, whose records can't be read: {error}; send it again")
+    })
+}
+
+impl Brain for LlmBrain {
+    fn think(&self, request: TurnRequest, turn: TurnHandle) -> TurnFuture {
+        let this = self.clone();
+        Box::pin(async move { this.turn(request, turn).await })
+    }
+
+    fn name(&self) -> &'static str {
+        "llm"
+    }
+}

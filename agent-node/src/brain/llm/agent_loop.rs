@@ -1,0 +1,627 @@
+//! The loop of an agent with a model: ask the model, run what it calls, ask again, until it answers. A pure state machine: events
+//! in, actions out. What it knows is a [`Transcript`], the fold of durable records, so that a turn begins where the last one
+//! stopped: no recorded answer and no recorded result is asked for again.
+
+use super::{
+    mesh_tools::{MeshOutcome, MeshTool},
+    model::{
+        ModelAnswer, ModelDelta, ModelError, ModelErrorKind, ModelMessage, ModelRequest, StopReason,
+        TokenUsage, ToolCall, ToolSpec,
+    },
+    output::OutputSchema,
+    prompts,
+    text_stream::TextStream,
+    transcript::{CallRecord, Round, ToolResult, Transcript, TranscriptRecord},
+};
+use protocol::{
+    artifact::Artifact,
+    patterns::turn::{Progress, RequestResult, TurnEnd},
+    question::Decision,
+    usage::{RemainingBudget, Usage},
+};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// Bounds of the loop.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct LoopLimits {
+    /// The most answers of models in a task.
+    pub(super) rounds: u32,
+    /// About how many tokens the conversation may have before it is compacted; `None` waits for the provider to refuse it.
+    pub(super) context: Option<usize>,
+    /// The models, in the order in which they are asked.
+    pub(super) models: Vec<String>,
+}
+
+/// What a turn is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LoopSubject {
+    /// A task: the answer is an artifact.
+    Task,
+    /// A question: the answer is the message of the end.
+    Help,
+    /// A signal: there need not be an answer.
+    Signal,
+}
+
+/// A tool of this turn.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct LoopTool {
+    /// What the model sees of it.
+    pub(super) spec: ToolSpec,
+    /// Who runs it.
+    pub(super) kind: LoopToolKind,
+}
+
+/// Who runs a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum LoopToolKind {
+    /// The mesh.
+    Mesh(MeshTool),
+    /// A tool server, by its position.
+    Server {
+        /// The position of the server in the configuration.
+        server: usize,
+        /// The name of the tool there.
+        name: String,
+        /// Whether a call that was interrupted may be made again.
+        is_repeatable: bool,
+        /// Whether a person decides on every call.
+        needs_approval: bool,
+    },
+}
+
+/// What has happened.
+#[derive(Debug)]
+pub(super) enum LoopEvent {
+    /// The model said something.
+    Delta(ModelDelta),
+    /// Nothing was reported for a while, although the model is answering.
+    Quiet,
+    /// The model gave no answer.
+    Failed(ModelError),
+    /// A call has ended.
+    Called {
+        /// Its id.
+        call: String,
+        /// What came of it, and further artifacts.
+        outcome: CallOutcome,
+    },
+}
+
+/// What came of a call of a tool server.
+#[derive(Debug)]
+pub(super) enum CallOutcome {
+    /// The server answered.
+    Answered(ToolResult, Vec<Artifact>),
+    /// There is no answer, and nobody knows whether the call took effect.
+    Interrupted(String),
+}
+
+/// What to do, in order.
+#[derive(Debug, PartialEq)]
+pub(super) enum LoopAction {
+    /// Make this durable before the next action.
+    Record(TranscriptRecord),
+    /// Report this.
+    Report(Progress),
+    /// Ask a person whether a call may be made.
+    Approve {
+        /// The id of the question.
+        id: String,
+        /// What a person reads.
+        text: String,
+        /// The call, whose arguments the decision is about.
+        call: ToolCall,
+    },
+    /// Tokens that a model took.
+    Usage {
+        /// The position of the model.
+        model: usize,
+        /// Of the request and of the answer; estimated if the provider did not say.
+        usage: TokenUsage,
+    },
+    /// Ask a model.
+    AskModel {
+        /// Its position.
+        model: usize,
+        /// The conversation.
+        request: Arc<ModelRequest>,
+    },
+    /// Call a tool of a server.
+    CallTool {
+        /// The position of the server.
+        server: usize,
+        /// The name of the tool there.
+        name: String,
+        /// The call.
+        call: ToolCall,
+    },
+    /// The turn ends.
+    End(LoopEnd),
+}
+
+/// How a turn ends.
+#[derive(Debug, PartialEq)]
+pub(super) enum LoopEnd {
+    /// As any brain's.
+    Turn(TurnEnd),
+    /// No model can be reached; the turn begins again after the pause.
+    Pause {
+        /// How long.
+        after: Duration,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What a turn begins with.
+pub(super) struct LoopStart {
+    pub(super) limits: LoopLimits,
+    pub(super) subject: LoopSubject,
+    /// The instructions.
+    pub(super) system: String,
+    /// The first message.
+    pub(super) first: String,
+    pub(super) tools: Vec<LoopTool>,
+    pub(super) output: Option<OutputSchema>,
+    /// What others have answered in this task.
+    pub(super) answers: Vec<RequestResult>,
+    /// Texts that `read_artifact` reads, by id.
+    pub(super) artifacts: BTreeMap<String, String>,
+    /// The records of earlier turns, and of this one before it was interrupted.
+    pub(super) records: Vec<TranscriptRecord>,
+    /// What the user has said since the last turn: id and text.
+    pub(super) messages: Vec<(String, String)>,
+    pub(super) budget: LoopBudget,
+}
+
+/// What the task had used when the turn began, and what it could still use.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct LoopBudget {
+    pub(super) used: Usage,
+    pub(super) left: RemainingBudget,
+}
+
+/// The state of a turn.
+pub(super) struct AgentLoop {
+    limits: LoopLimits,
+    subject: LoopSubject,
+    system: String,
+    first: String,
+    tools: BTreeMap<String, LoopTool>,
+    output: Option<OutputSchema>,
+    answers: BTreeMap<String, RequestResult>,
+    artifacts: BTreeMap<String, String>,
+    transcript: Transcript,
+    /// Calls that run in this life.
+    running: BTreeSet<String>,
+    /// The model that is asked, while it is.
+    asking: Option<usize>,
+    failures: Vec<ModelError>,
+    stream: TextStream,
+    /// As the turn began.
+    budget: LoopBudget,
+    left: RemainingBudget,
+}
+
+/// The id and the name of the artifact with the answer.
+pub(super) const ANSWER: &str = "answer";
+/// The longest result that the model reads whole, bytes.
+const MAX_RESULT: usize = 16 << 10;
+/// How much of a longer one it reads, bytes.
+const RESULT_HEAD: usize = 4 << 10;
+/// The longest result that is kept as an artifact, bytes; the rest is dropped.
+const MAX_KEPT_RESULT: usize = 1 << 20;
+/// How often in a row the model may repair its answer.
+const MAX_REPAIRS: usize = 2;
+/// How often a call is started before its failure is the result.
+const MAX_STARTS: u32 = 3;
+/// The first pause when no model can be reached and none says how long; it doubles.
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+/// The longest such pause.
+const MAX_PAUSE: Duration = Duration::from_secs(300);
+/// Bytes of a token, about.
+const TOKEN: usize = 4;
+
+impl AgentLoop {
+    /// Begins or continues; returns the first actions.
+    pub(super) fn begin(start: LoopStart) -> (Self, Vec<LoopAction>) {
+        let mut transcript = Transcript::default();
+        start.records.into_iter().for_each(|record| transcript.apply(record));
+        let mut state = Self {
+            limits: start.limits,
+            subject: start.subject,
+            system: start.system,
+            first: start.first,
+            tools: start.tools.into_iter().map(|tool| (tool.spec.name.clone(), tool)).collect(),
+            output: start.output,
+            answers: start.answers.into_iter().map(|answer| (answer.id.clone(), answer)).collect(),
+            artifacts: start.artifacts,
+            transcript,
+            running: BTreeSet::new(),
+            asking: None,
+            failures: Vec::new(),
+            stream: TextStream::default(),
+            budget: start.budget,
+            left: start.budget.left,
+        };
+        let mut actions = Vec::new();
+        for (id, text) in start.messages {
+            if !state.transcript.notes.contains(&id) {
+                state.record(TranscriptRecord::Noted { id, text }, &mut actions);
+            }
+        }
+        state.advance(&mut actions);
+        (state, actions)
+    }
+
+    /// Takes an event; `left` is what is left of the task's budget. Returns what to do; after [`LoopAction::End`] there is
+    /// nothing more.
+    pub(super) fn on(&mut self, event: LoopEvent, left: &RemainingBudget) -> Vec<LoopAction> {
+        self.left = *left;
+        let mut actions = Vec::new();
+        match event {
+            LoopEvent::Delta(ModelDelta::Text(text)) => {
+                let report = if self.is_text_shown() {
+                    self.stream.push(&text)
+                } else {
+                    self.stream.hidden(text.len())
+                };
+                actions.extend(report.map(LoopAction::Report));
+            }
+            LoopEvent::Delta(ModelDelta::Hidden(bytes)) => {
+                actions.extend(self.stream.hidden(bytes).map(LoopAction::Report));
+            }
+            LoopEvent::Delta(ModelDelta::Answer(answer)) => self.answered(answer, &mut actions),
+            LoopEvent::Quiet => actions.extend(self.stream.flush().map(LoopAction::Report)),
+            LoopEvent::Failed(error) => self.failed(error, &mut actions),
+            LoopEvent::Called { call, outcome } => self.called(&call, outcome, &mut actions),
+        }
+        actions
+    }
+
+    /// Whether a call of a tool is under way.
+    pub(super) fn runs_tools(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// Whether the text of an answer goes to the artifact as it arrives. JSON is shown when it is valid.
+    fn is_text_shown(&self) -> bool {
+        self.subject == LoopSubject::Task && self.output.is_none()
+    }
+
+    fn record(&mut self, record: TranscriptRecord, actions: &mut Vec<LoopAction>) {
+        self.transcript.apply(record.clone());
+        actions.push(LoopAction::Record(record));
+    }
+
+    /// What follows from the transcript: calls to make, people to ask, the model to ask, or the end.
+    fn advance(&mut self, actions: &mut Vec<LoopAction>) {
+        let open = self.transcript.rounds.last().map(|round| {
+            let open = round.calls.iter().filter(|call| call.result.is_none());
+            open.map(|call| call.call.clone()).collect::<Vec<_>>()
+        });
+        let mut asks = Vec::new();
+        for call in open.unwrap_or_default() {
+            if !self.running.contains(&call.id) {
+                self.take_up(&call, actions, &mut asks);
+            }
+        }
+        if !self.running.is_empty() {
+            return;
+        }
+        if !asks.is_empty() {
+            actions.append(&mut asks);
+            return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Waiting)));
+        }
+        match self.transcript.rounds.last() {
+            Some(round) if round.calls.is_empty() && round.notes.is_empty() => self.end(actions),
+            Some(_) | None => self.ask(0, actions),
+        }
+    }
+
+    /// Brings a call that has no result closer to it.
+    fn take_up(&mut self, call: &ToolCall, actions: &mut Vec<LoopAction>, asks: &mut Vec<LoopAction>) {
+        let Some(tool) = self.tools.get(&call.name).map(|tool| tool.kind.clone()) else {
+            return self.finish(call, ToolResult::error(prompts::unknown_tool(&call.name)), actions);
+        };
+        let LoopToolKind::Server { server, name, is_repeatable, needs_approval } = tool else {
+            return self.take_up_mesh(call, actions, asks);
+        };
+        let starts = self.transcript.call(&call.id).map_or(0, |call| call.starts);
+        let question = match starts {
+            0 if !needs_approval => None,
+            0 => Some((call.id.clone(), format!("May {} be called?", call.name))),
+            _ if is_repeatable && starts < MAX_STARTS => None,
+            _ if is_repeatable => {
+                let text = prompts::interrupted("it failed each time that the call was made");
+                return self.finish(call, ToolResult::error(text), actions);
+            }
+            _ => {
+                let text = format!(
+                    "A call of {} was interrupted, and nobody knows whether it took effect. Shall it be made again?",
+                    call.name
+                );
+                Some((format!("{}-again{starts}", call.id), text))
+            }
+        };
+        if let Some((id, text)) = question {
+            let Some(answer) = self.answers.get(&id) else {
+                return asks.push(LoopAction::Approve { id, text, call: call.clone() });
+            };
+            // Words decide nothing.
+            if answer.decision != Some(Decision::Approve) {
+                let note = if starts == 0 { prompts::denied } else { prompts::not_repeated };
+                let result = ToolResult::error(note(&answer.text));
+                return self.finish(call, result, actions);
+            }
+        }
+        // The intent is durable before the call is made.
+        self.record(TranscriptRecord::Started { call: call.id.clone() }, actions);
+        self.start(server, name, call, actions);
+    }
+
+    fn start(&mut self, server: usize, name: String, call: &ToolCall, actions: &mut Vec<LoopAction>) {
+        self.running.insert(call.id.clone());
+        let message = format!("calls {}", call.name);
+        actions.push(LoopAction::Report(Progress::Status { message }));
+        actions.push(LoopAction::CallTool { server, name, call: call.clone() });
+    }
+
+    fn take_up_mesh(&mut self, call: &ToolCall, actions: &mut Vec<LoopAction>, asks: &mut Vec<LoopAction>) {
+        if let Some(answer) = self.answers.get(&call.id) {
+            let mut text = answer.text.clone();
+            for artifact in &answer.artifacts {
+                text.push_str(&format!(
+                    "\n\nArtifact {}:\n{}",
+                    artifact.artifact_id,
+                    prompts::readable(artifact)
+                ));
+            }
+            let result = ToolResult { text: prompts::fenced(&text), is_error: !answer.ok };
+            return self.finish(call, result, actions);
+        }
+        let tool = MeshTool::offered(true).iter().find(|tool| tool.name() == call.name);
+        match tool.map(|tool| tool.run(call, &self.artifacts)) {
+            Some(MeshOutcome::Ask(progress)) => asks.push(LoopAction::Report(progress)),
+            Some(MeshOutcome::Report(progress, result)) => {
+                actions.push(LoopAction::Report(progress));
+                self.finish(call, result, actions);
+            }
+            Some(MeshOutcome::Result(result)) => self.finish(call, result, actions),
+            None => self.finish(call, ToolResult::error(prompts::unknown_tool(&call.name)), actions),
+        }
+    }
+
+    /// Records the result of a call. A large one becomes an artifact, of which the model reads the beginning.
+    fn finish(&mut self, call: &ToolCall, mut result: ToolResult, actions: &mut Vec<LoopAction>) {
+        // Pieces of artifacts are bounded already.
+        if result.text.len() > MAX_RESULT && call.name != MeshTool::ReadArtifact.name() {
+            let id = format!("{}-{}", call.name, call.id);
+            let kept = prompts::beginning(&result.text, MAX_KEPT_RESULT).to_owned();
+            let artifact = Artifact::text(&id, "text/plain", kept.clone());
+            actions.push(LoopAction::Report(Progress::Artifact {
+                artifact,
+                append: false,
+                last_chunk: true,
+            }));
+            result.text = prompts::large_result(prompts::beginning(&kept, RESULT_HEAD), kept.len(), &id);
+            self.artifacts.insert(id, kept);
+        }
+        self.record(TranscriptRecord::Finished { call: call.id.clone(), result }, actions);
+    }
+
+    fn called(&mut self, id: &str, outcome: CallOutcome, actions: &mut Vec<LoopAction>) {
+        if !self.running.remove(id) {
+            return;
+        }
+        let Some(call) = self.transcript.call(id).map(|call| call.call.clone()) else { return };
+        match outcome {
+            CallOutcome::Answered(result, artifacts) => {
+                for mut artifact in artifacts {
+                    artifact.artifact_id = format!("{}-{}-{}", call.name, call.id, artifact.artifact_id);
+                    self.artifacts.insert(artifact.artifact_id.clone(), prompts::readable(&artifact));
+                    let report = Progress::Artifact { artifact, append: false, last_chunk: true };
+                    actions.push(LoopAction::Report(report));
+                }
+                self.finish(&call, result, actions);
+            }
+            CallOutcome::Interrupted(reason) => {
+                let message = format!("{} was interrupted: {reason}", call.name);
+                actions.push(LoopAction::Report(Progress::Status { message }));
+            }
+        }
+        self.advance(actions);
+    }
+
+    fn ask(&mut self, model: usize, actions: &mut Vec<LoopAction>) {
+        if self.transcript.answers() >= self.limits.rounds {
+            let reason = format!("no result after {} answers of the model (`rounds`)", self.limits.rounds);
+            return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Failed { reason })));
+        }
+        if let Some(tokens) = self.limits.context
+            && self.context_bytes() > tokens.saturating_mul(TOKEN)
+        {
+            // Far below the limit, so that it does not happen again at once.
+            let target = (tokens.saturating_mul(TOKEN) / 2).saturating_sub(self.fixed_bytes());
+            self.compact(target, actions);
+        }
+        let mut messages = self.transcript.messages(&self.first);
+        messages.extend(self.budget_note().map(ModelMessage::User));
+        let request = ModelRequest {
+            system: self.system.clone(),
+            messages,
+            tools: self.tools.values().map(|tool| tool.spec.clone()).collect(),
+            output_schema: self.output.as_ref().map(|output| output.schema().clone()),
+        };
+        self.asking = Some(model);
+        self.stream.begin();
+        actions.push(LoopAction::AskModel { model, request: Arc::new(request) });
+    }
+
+    /// What the model is told when less than a fifth of a budget is left.
+    fn budget_note(&self) -> Option<String> {
+        let LoopBudget { used, left } = &self.budget;
+        let tokens = left.tokens.zip(self.left.tokens);
+        let tokens =
+            tokens.filter(|(begin, now)| now.saturating_mul(5) < begin.saturating_add(used.tokens()));
+        let cost = left.cost.zip(self.left.cost).map(|(begin, now)| (begin.get(), now.get()));
+        let cost = cost.filter(|(begin, now)| now * 5.0 < begin + used.cost.get());
+        let tokens = tokens.map(|(_, now)| format!("{now} tokens"));
+        tokens.or(cost.map(|(_, now)| format!("a cost of {now:.4}"))).map(|left| prompts::budget(&left))
+    }
+
+    /// The bytes of every request that compaction can't change.
+    fn fixed_bytes(&self) -> usize {
+        let tools = self.tools.values().map(|tool| &tool.spec);
+        let tools =
+            tools.map(|tool| tool.name.len() + tool.description.len() + tool.schema.to_string().len());
+        self.system.len() + self.first.len() + tools.sum::<usize>()
+    }
+
+    fn context_bytes(&self) -> usize {
+        self.fixed_bytes() + self.transcript.bytes()
+    }
+
+    /// Whether anything could be dropped. What was dropped is recorded and reported.
+    fn compact(&mut self, bytes: usize, actions: &mut Vec<LoopAction>) -> bool {
+        let mut transcript = self.transcript.clone();
+        let dropped = transcript.compact(bytes);
+        if dropped.is_empty() {
+            return false;
+        }
+        let message = format!("the conversation is too long; dropped {}", dropped.join(", "));
+        self.record(TranscriptRecord::Compacted { transcript, dropped }, actions);
+        actions.push(LoopAction::Report(Progress::Status { message }));
+        true
+    }
+
+    fn failed(&mut self, error: ModelError, actions: &mut Vec<LoopAction>) {
+        let Some(model) = self.asking.take() else { return };
+        if error.kind == ModelErrorKind::ContextTooLong {
+            let target = self.transcript.bytes() / 2;
+            if self.compact(target, actions) {
+                return self.ask(model, actions);
+            }
+        }
+        self.failures.push(error);
+        if model + 1 < self.limits.models.len() {
+            let message = format!("{}; asks {}", self.last_failure(), self.limits.models[model + 1]);
+            actions.push(LoopAction::Report(Progress::Status { message }));
+            return self.ask(model + 1, actions);
+        }
+        let failures = std::mem::take(&mut self.failures);
+        let reasons: Vec<_> = failures.iter().map(ToString::to_string).collect();
+        let reason = reasons.join("; ");
+        let passing = failures.iter().filter(|error| error.kind == ModelErrorKind::Transient);
+        let pause = FIRST_PAUSE.saturating_mul(1 << self.transcript.pauses.min(16)).min(MAX_PAUSE);
+        let Some(after) = passing.map(|error| error.retry_after.unwrap_or(pause)).min() else {
+            return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Failed { reason })));
+        };
+        self.record(TranscriptRecord::Paused, actions);
+        actions.push(LoopAction::End(LoopEnd::Pause { after, reason }));
+    }
+
+    fn last_failure(&self) -> String {
+        self.failures.last().map(ToString::to_string).unwrap_or_default()
+    }
+
+    fn answered(&mut self, answer: ModelAnswer, actions: &mut Vec<LoopAction>) {
+        let Some(model) = self.asking.take() else { return };
+        self.failures.clear();
+        let number = self.transcript.answers() + 1;
+        let before = self.transcript.refused_in_a_row();
+        let ModelAnswer { text, calls, stop, usage } = answer;
+        // A budget must hold for a provider that does not count, too.
+        let usage = usage.unwrap_or_else(|| {
+            let tokens = |bytes: usize| u64::try_from(bytes / TOKEN).unwrap_or(u64::MAX);
+            TokenUsage { input: tokens(self.context_bytes()), output: tokens(text.len()) }
+        });
+        actions.push(LoopAction::Usage { model, usage });
+        let mut notes = Vec::new();
+        let mut is_refused = false;
+        if calls.is_empty() {
+            notes.extend(self.problem_with(&text, stop));
+            is_refused = !notes.is_empty();
+        }
+        let calls = calls.into_iter().enumerate().map(|(at, mut call)| {
+            // Providers repeat ids, or send none.
+            call.id = format!("c{number}_{at}");
+            let problem = call.invalid.as_deref().map(prompts::invalid_arguments);
+            is_refused |= problem.is_some();
+            let starts = u32::from(problem.is_none() && self.starts_at_once(&call));
+            CallRecord { call, starts, result: problem.map(ToolResult::error) }
+        });
+        let calls: Vec<_> = calls.collect();
+        let starting: Vec<_> =
+            calls.iter().filter(|call| call.starts > 0).map(|call| call.call.clone()).collect();
+        let has_invalid_call = calls.iter().any(|call| call.call.invalid.is_some());
+        let problem = calls.iter().find_map(|call| call.call.invalid.clone()).or(notes.first().cloned());
+        let round = Round { text, calls, stop, notes, is_refused };
+        self.record(TranscriptRecord::Answered { round: Box::new(round) }, actions);
+        // Arguments that can't be read go back once, an unacceptable answer twice.
+        let most = if has_invalid_call { 1 } else { MAX_REPAIRS };
+        if is_refused && before >= most {
+            let name = &self.limits.models[model];
+            let reason = format!("{name} did not repair its answer: {}", problem.unwrap_or_default());
+            return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Failed { reason })));
+        }
+        for call in starting {
+            if let Some(LoopToolKind::Server { server, name, .. }) =
+                self.tools.get(&call.name).map(|tool| tool.kind.clone())
+            {
+                self.start(server, name, &call, actions);
+            }
+        }
+        self.advance(actions);
+    }
+
+    /// Whether a call begins with the record of the answer: its intent is in that record.
+    fn starts_at_once(&self, call: &ToolCall) -> bool {
+        let kind = self.tools.get(&call.name).map(|tool| &tool.kind);
+        matches!(kind, Some(LoopToolKind::Server { needs_approval: false, .. }))
+    }
+
+    /// What the model is told about an answer without calls that is no result.
+    fn problem_with(&self, text: &str, stop: StopReason) -> Option<String> {
+        if stop == StopReason::Refused {
+            return None;
+        }
+        if stop == StopReason::Length {
+            return Some(prompts::cut_answer());
+        }
+        if let Some(output) = &self.output {
+            return output.check(text).err().map(|problem| prompts::invalid_answer(&problem));
+        }
+        (text.trim().is_empty() && self.subject != LoopSubject::Signal).then(prompts::empty_answer)
+    }
+
+    /// The newest answer is the result. After a crash it is reported again, under the same artifact.
+    fn end(&mut self, actions: &mut Vec<LoopAction>) {
+        let Some(round) = self.transcript.rounds.last() else { return };
+        let text = round.text.trim().to_owned();
+        if round.stop == StopReason::Refused {
+            let reason = format!("the model refused to answer: {}", prompts::beginning(&text, 500));
+            return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Failed { reason })));
+        }
+        let mut message = None;
+        match (&self.output, self.subject) {
+            (Some(output), LoopSubject::Task) => {
+                let data = output.check(&text).unwrap_or(Value::Null);
+                actions.push(LoopAction::Report(super::output::artifact(ANSWER, data)));
+            }
+            (None, LoopSubject::Task) => actions.push(LoopAction::Report(self.stream.end(&text))),
+            (_, LoopSubject::Help) => message = Some(text),
+            (_, LoopSubject::Signal) => message = Some(text).filter(|text| !text.is_empty()),
+        }
+        actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Done { message })));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! A model behind HTTP: sends the request, and decodes the events of the answer as they arrive.
+
+use super::{
+    anthropic,
+    dialect::{AnswerDecoder, provider_error},
+    model::{ModelClient, ModelDelta, ModelError, ModelErrorKind, ModelRequest, ModelStream},
+    openai,
+    provider::{ModelConfig, Provider},
+};
+use crate::outbox::retry_after::retry_after;
+use eventsource_stream::Eventsource;
+use futures_util::{Stream, StreamExt, TryStreamExt, stream};
+use reqwest::{Client, Response, header::HeaderMap};
+use serde_json::Value;
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+/// How long a connection to a provider may take. The time to the first byte of an answer is limited by the agent's bounds.
+const CONNECT: Duration = Duration::from_secs(10);
+/// The largest answer, bytes.
+const MAX_ANSWER: usize = 16 << 20;
+/// The longest text of a refusal that is read, bytes.
+const MAX_REFUSAL: usize = 64 << 10;
+/// The version of the format.
+const ANTHROPIC_VERSION: &str = "2023-06-01";
+/// The most tokens of an answer; Anthropic requires a number.
+const ANTHROPIC_MAX_TOKENS: u32 = 8_192;
+
+/// A model at a provider.
+#[derive(Debug, Clone)]
+pub(super) struct HttpModel {
+    config: Arc<ModelConfig>,
+    model: String,
+    client: Client,
+}
+
+impl HttpModel {
+    /// The model of `config`, called through `client`.
+    pub(super) fn new(config: ModelConfig, client: Client) -> Self {
+        let name = Provider::of_model(&config.model, true).map_or("", |(_, name)| name);
+        Self { model: name.to_owned(), config: Arc::new(config), client }
+    }
+
+    /// A client for providers. It follows no redirect: a key goes to the configured host only.
+    pub(super) fn client() -> Result<Client, reqwest::Error> {
+        blackboard::http_client::tls::client()
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            .user_agent(concat!("agent-mesh/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(CONNECT)
+            .build()
+    }
+
+    fn request(&self, request: &ModelRequest) -> (reqwest::RequestBuilder, Box<dyn AnswerDecoder>) {
+        let (base, most) = (self.config.url.as_str(), self.config.max_tokens);
+        if self.config.provider == Provider::Anthropic {
+            let path = if base.ends_with("/v1") { "/messages" } else { "/v1/messages" };
+            let body = anthropic::body(&self.model, request, most.unwrap_or(ANTHROPIC_MAX_TOKENS));
+            let mut sent = self.client.post(format!("{base}{path}")).json(&body);
+            sent = sent.header("anthropic-version", ANTHROPIC_VERSION);
+            if let Some(key) = &self.config.key {
+                sent = sent.header("x-api-key", key.expose());
+            }
+            return (sent, Box::<anthropic::EventDecoder>::default());
+        }
+        let limit =
+            if self.config.provider == Provider::OpenAi { "max_completion_tokens" } else { "max_tokens" };
+        let body = openai::body(&self.model, request, most.map(|most| (limit, most)));
+        let mut sent = self.client.post(format!("{base}/chat/completions")).json(&body);
+        if let Some(key) = &self.config.key {
+            sent = sent.bearer_auth(key.expose());
+        }
+        (sent, Box::<openai::ChunkDecoder>::default())
+    }
+}
+
+impl ModelClient for HttpModel {
+    fn ask(&self, request: Arc<ModelRequest>) -> ModelStream {
+        let this = self.clone();
+        let opened = async move {
+            let (request, decoder) = this.request(&request);
+            let response = request.send().await.map_err(|error| unreachable(&error))?;
+            if !response.status().is_success() {
+                return Err(refusal(response).await);
+            }
+            Ok(deltas(response, decoder))
+        };
+        let name = self.config.model.clone();
+        let named =
+            move |error: ModelError| ModelError { message: format!("{name}: {}", error.message), ..error };
+        stream::once(opened).try_flatten().map_err(named).boxed()
+    }
+
+    fn name(&self) -> &str {
+        &self.config.model
+    }
+}
+
+/// The deltas of an answer, until its end or its first error.
+fn deltas(
+    response: Response,
+    decoder: Box<dyn AnswerDecoder>,
+) -> impl Stream<Item = Result<ModelDelta, ModelError>> + Send {
+    let mut received = 0;
+    let bytes = response.bytes_stream().map(move |bytes| {
+        let bytes = bytes.map_err(|error| unreachable(&error))?;
+        received += bytes.len();
+        if received > MAX_ANSWER {
+            let message = format!("the answer is longer than {MAX_ANSWER} bytes");
+            return Err(ModelError { kind: ModelErrorKind::Permanent, ..ModelError::transient(message) });
+        }
+        Ok(bytes)
+    });
+    let events = Box::pin(bytes.eventsource());
+    let open = Some((events, decoder));
+    let pieces = stream::unfold(open, |open| async move {
+        let (mut events, mut decoder) = open?;
+        let pieces = match events.next().await {
+            Some(Ok(event)) => decoder.on_event(&event.event, &event.data),
+            Some(Err(eventsource_stream::EventStreamError::Transport(error))) => Err(error),
+            Some(Err(error)) => Err(ModelError::transient(format!("the answer is no event stream: {error}"))),
+            None => decoder.on_end().map(|answer| vec![ModelDelta::Answer(answer)]),
+        };
+        let is_last = |pieces: &Vec<ModelDelta>| matches!(pieces.last(), Some(ModelDelta::Answer(_)));
+        let next = match &pieces {
+            Ok(pieces) if !is_last(pieces) => Some((events, decoder)),
+            Ok(_) | Err(_) => None,
+        };
+        Some((pieces, next))
+    });
+    pieces.map_ok(|pieces| stream::iter(pieces.into_iter().map(Ok))).try_flatten()
+}
+
+/// What a provider says instead of an answer.
+async fn refusal(mut response: Response) -> ModelError {
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    let mut body = Vec::new();
+    while body.len() < MAX_REFUSAL {
+        // A body that breaks off is worth as much as what has arrived of it.
+        let Ok(Some(chunk)) = response.chunk().await else { break };
+        body.extend_from_slice(&chunk);
+    }
+    let text = || Value::String(String::from_utf8_lossy(&body).into_owned());
+    let body = serde_json::from_slice(&body).unwrap_or_else(|_| text());
+    ModelError { retry_after: pause(&headers), ..provider_error(Some(status), &body) }
+}
+
+/// `retry-after-ms` of OpenAI, or the standard header.
+fn pause(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: &str| headers.get(name)?.to_str().ok();
+    let millis = text("retry-after-ms").and_then(|text| text.parse().ok()).map(Duration::from_millis);
+    millis.or_else(|| retry_after(text("retry-after")?, SystemTime::now()))
+}
+
+/// The innermost cause, without the URL, which may hold a token.
+fn unreachable(error: &reqwest::Error) -> ModelError {
+    let causes = std::iter::successors(std::error::Error::source(error), |error| error.source());
+    let cause = causes.last().map_or_else(|| "no answer".to_owned(), ToString::to_string);
+    ModelError::transient(format!("no answer: {cause}"))
+}

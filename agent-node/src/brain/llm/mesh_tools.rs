@@ -1,0 +1,261 @@
+//! Tools that every thinking agent has: they ask other agents, people and the board. A request to others is answered in a later
+//! turn.
+
+use super::{
+    model::{ToolCall, ToolSpec},
+    prompts::{beginning, readable},
+    transcript::ToolResult,
+};
+use crate::brain::json_lines::{self, BrainLine};
+use protocol::{artifact::Artifact, patterns::turn::Progress};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// What the mesh offers to a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MeshTool {
+    Delegate,
+    AskHelp,
+    AskPerson,
+    PublishSignal,
+    ReadArtifact,
+}
+
+/// What follows from a call of a mesh tool.
+#[derive(Debug, PartialEq)]
+pub(super) enum MeshOutcome {
+    /// A request to others, whose answer comes with a later turn.
+    Ask(Progress),
+    /// A report, and the result.
+    Report(Progress, ToolResult),
+    /// The result.
+    Result(ToolResult),
+}
+
+/// The longest piece of an artifact that is read at once, bytes.
+const MAX_PIECE: usize = 16 << 10;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadArguments {
+    artifact: String,
+    #[serde(default)]
+    offset: usize,
+}
+
+impl MeshTool {
+    /// Those of a turn. Only a turn about a task can ask others.
+    pub(super) fn offered(is_task: bool) -> &'static [Self] {
+        const ALL: [MeshTool; 5] = [
+            MeshTool::PublishSignal,
+            MeshTool::ReadArtifact,
+            MeshTool::Delegate,
+            MeshTool::AskHelp,
+            MeshTool::AskPerson,
+        ];
+        if is_task { &ALL } else { &ALL[..2] }
+    }
+
+    /// Its name.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Delegate => "delegate",
+            Self::AskHelp => "ask_help",
+            Self::AskPerson => "ask_person",
+            Self::PublishSignal => "publish_signal",
+            Self::ReadArtifact => "read_artifact",
+        }
+    }
+
+    /// What the model sees of it.
+    pub(super) fn spec(self) -> ToolSpec {
+        let text = |what: &str| json!({ "type": "string", "description": what });
+        let artifacts = json!({
+            "type": "array", "items": { "type": "string" },
+            "description": "Ids of artifacts that go with it: of your task, or that you have produced.",
+        });
+        let (description, members, required) = match self {
+            Self::Delegate => (
+                "Gives a task to another agent and waits for its result. It sees only what you write here and the artifacts you name.",
+                json!({
+                    "to": text("capability:NAME for the best agent with that capability, or an agent's id."),
+                    "description": text("The whole task, in words."),
+                    "capability": text("Which of the agent's capabilities is meant, if you name an agent."),
+                    "input": { "description": "JSON that goes with the task." },
+                    "artifacts": artifacts,
+                }),
+                vec!["to", "description"],
+            ),
+            Self::AskHelp => (
+                "Asks another agent, or agents with a capability, for their view and waits for the answer.",
+                json!({
+                    "to": text("capability:NAME for agents with that capability, or an agent's id."),
+                    "question": text("The question."),
+                    "artifacts": artifacts,
+                }),
+                vec!["to", "question"],
+            ),
+            Self::AskPerson => (
+                "Asks the person who gave the task and waits for the answer, which can take days. Use it only if you can't go on without it.",
+                json!({ "question": text("The question.") }),
+                vec!["question"],
+            ),
+            Self::PublishSignal => (
+                "Publishes a signal to all agents. It gets no answer.",
+                json!({
+                    "signal": text("Its type: two to six lower-case words with dots between them, such as acme.build.started."),
+                    "subject": text("What it is about."),
+                    "refs": { "type": "object", "description": "Members with references to the content." },
+                }),
+                vec!["signal"],
+            ),
+            Self::ReadArtifact => (
+                "Reads an artifact: of the task, of an answer, or a large result of a tool.",
+                json!({
+                    "artifact": text("Its id."),
+                    "offset": { "type": "integer", "minimum": 0, "description": "The byte to begin at; 0 if not given." },
+                }),
+                vec!["artifact"],
+            ),
+        };
+        let schema = json!({ "type": "object", "properties": members, "required": required });
+        ToolSpec { name: self.name().to_owned(), description: description.to_owned(), schema }
+    }
+
+    /// What follows from `call`. A request keeps the id of the call.
+    pub(super) fn run(self, call: &ToolCall, artifacts: &BTreeMap<String, String>) -> MeshOutcome {
+        let schema = self.spec().schema;
+        if let Some(unknown) = call.arguments.keys().find(|name| schema["properties"].get(name).is_none()) {
+            return MeshOutcome::Result(ToolResult::error(format!(
+                "{} has no argument {unknown:?}",
+                self.name()
+            )));
+        }
+        let line = |kind: &str, renamed: &[(&str, &str)]| {
+            let mut members = call.arguments.clone();
+            for (from, to) in renamed {
+                if let Some(value) = members.remove(*from) {
+                    members.insert((*to).to_owned(), value);
+                }
+            }
+            if kind != "signal" {
+                members.insert("id".to_owned(), json!(call.id));
+            }
+            members.insert("type".to_owned(), json!(kind));
+            match json_lines::from_value(Value::Object(members)) {
+                Ok(BrainLine::Progress(progress)) => Ok(progress),
+                Ok(BrainLine::End(_)) => Err("is no request".to_owned()),
+                Err(problem) => Err(problem),
+            }
+        };
+        let invalid = |problem| MeshOutcome::Result(ToolResult::error(problem));
+        let ask = |progress: Result<Progress, String>| progress.map_or_else(invalid, MeshOutcome::Ask);
+        match self {
+            Self::Delegate => ask(line("delegate", &[])),
+            Self::AskHelp => ask(line("help", &[])),
+            Self::AskPerson => ask(line("question", &[("question", "text")])),
+            Self::PublishSignal => match line("signal", &[]) {
+                Ok(progress) => MeshOutcome::Report(progress, ToolResult::text("published")),
+                Err(problem) => invalid(problem),
+            },
+            Self::ReadArtifact => match arguments::<ReadArguments>(call) {
+                Ok(wanted) => MeshOutcome::Result(read(&wanted, artifacts)),
+                Err(problem) => invalid(problem),
+            },
+        }
+    }
+}
+
+fn arguments<T: DeserializeOwned>(call: &ToolCall) -> Result<T, String> {
+    serde_json::from_value(Value::Object(call.arguments.clone())).map_err(|error| error.to_string())
+}
+
+fn read(wanted: &ReadArguments, artifacts: &BTreeMap<String, String>) -> ToolResult {
+    let Some(text) = artifacts.get(&wanted.artifact) else {
+        let known: Vec<_> = artifacts.keys().map(String::as_str).collect();
+        return ToolResult::error(format!(
+            "there is no artifact {:?}; there are: {}",
+            wanted.artifact,
+            known.join(", ")
+        ));
+    };
+    let Some(rest) = text.get(wanted.offset..) else {
+        return ToolResult::error(format!(
+            "offset {} is not within its {} bytes, or within a character",
+            wanted.offset,
+            text.len()
+        ));
+    };
+    let piece = beginning(rest, MAX_PIECE);
+    if piece.len() == rest.len() {
+        return ToolResult::text(piece);
+    }
+    let next = wanted.offset + piece.len();
+    ToolResult::text(format!("{piece}\n[{} bytes in all; read on at offset {next}]", text.len()))
+}
+
+/// The texts of artifacts by id; of several with one id, the last.
+pub(super) fn texts<'a>(artifacts: impl Iterator<Item = &'a Artifact>) -> BTreeMap<String, String> {
+    artifacts.map(|artifact| (artifact.artifact_id.clone(), readable(artifact))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(tool: MeshTool, arguments: Value) -> MeshOutcome {
+        let call = ToolCall::parse("c1_0".into(), tool.name().into(), &arguments.to_string(), None);
+        let artifacts = BTreeMap::from([("a".to_owned(), "é".repeat(MAX_PIECE))]);
+        tool.run(&call, &artifacts)
+    }
+
+    #[test]
+    fn requests_have_the_id_of_their_call() {
+        for (tool, arguments) in [
+            (MeshTool::Delegate, json!({ "to": "capability:plan", "description": "d", "input": { "a": 1 } })),
+            (MeshTool::AskHelp, json!({ "to": "capability:review", "question": "ok?" })),
+            (MeshTool::AskPerson, json!({ "question": "which?" })),
+        ] {
+            let MeshOutcome::Ask(progress) = run(tool, arguments) else { panic!("{}", tool.name()) };
+            assert_eq!(serde_json::to_value(progress).unwrap()["id"], "c1_0");
+        }
+    }
+
+    #[test]
+    fn what_is_no_valid_request_is_refused_with_the_cause() {
+        for (tool, arguments, part) in [
+            (MeshTool::Delegate, json!({ "to": "capability:", "description": "d" }), "capability must match"),
+            (MeshTool::Delegate, json!({ "to": "capability:plan" }), "missing field `description`"),
+            (MeshTool::PublishSignal, json!({ "signal": "task.complete" }), "only the mesh publishes"),
+            (MeshTool::PublishSignal, json!({ "signal": "agent.left" }), "only the registry publishes"),
+            (MeshTool::AskPerson, json!({ "question": "q", "kind": "approval" }), "no argument \"kind\""),
+            (MeshTool::ReadArtifact, json!({ "artifact": "b" }), "no artifact \"b\"; there are: a"),
+            (MeshTool::ReadArtifact, json!({ "artifact": "a", "offset": 1 }), "within a character"),
+        ] {
+            match run(tool, arguments) {
+                MeshOutcome::Result(result) => {
+                    assert!(result.is_error && result.text.contains(part), "{result:?}")
+                }
+                other @ (MeshOutcome::Ask(_) | MeshOutcome::Report(..)) => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_artifact_is_read_in_pieces() {
+        let mut offset = 0;
+        let mut bytes = 0;
+        loop {
+            let MeshOutcome::Result(piece) =
+                run(MeshTool::ReadArtifact, json!({ "artifact": "a", "offset": offset }))
+            else {
+                panic!("no result")
+            };
+            bytes += piece.text.matches('é').count() * 2;
+            let Some((_, next)) = piece.text.split_once("at offset ") else { break };
+            offset = next.trim_end_matches(']').parse().unwrap();
+        }
+        assert_eq!(bytes, MAX_PIECE * 2);
+    }
+}

@@ -1,0 +1,204 @@
+//! The one interface to language models: a request in, a stream of deltas out. Providers' formats are in `openai` and `anthropic`.
+
+use futures_util::Stream;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+/// A model at a provider.
+///
+/// The stream ends after its first error and after [`ModelDelta::Answer`], which every complete answer ends with. A stream
+/// that breaks off is an error. Dropping the stream closes the request at the provider.
+pub trait ModelClient: Send + Sync {
+    /// Asks for the next message of a conversation.
+    fn ask(&self, request: Arc<ModelRequest>) -> ModelStream;
+
+    /// The model as the configuration names it: `anthropic/claude-sonnet-4-5`.
+    fn name(&self) -> &str;
+}
+
+/// An answer as it arrives.
+pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelDelta, ModelError>> + Send>>;
+
+/// A conversation to continue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelRequest {
+    /// Instructions, which take precedence over all messages.
+    pub system: String,
+    /// The conversation, oldest first. It begins with the user.
+    pub messages: Vec<ModelMessage>,
+    /// What the model may call.
+    pub tools: Vec<ToolSpec>,
+    /// The JSON Schema of the final answer, if it is JSON.
+    pub output_schema: Option<Value>,
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ModelMessage {
+    /// From the user.
+    User(String),
+    /// From the model.
+    Assistant {
+        /// What it said.
+        text: String,
+        /// What it called.
+        calls: Vec<ToolCall>,
+    },
+    /// The results of all calls of the message before.
+    Results(Vec<(String, ToolText)>),
+}
+
+/// What the model reads of a tool's result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolText {
+    /// The result, or what went wrong.
+    pub text: String,
+    /// Whether the call failed.
+    pub is_error: bool,
+}
+
+/// A tool as the model sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSpec {
+    /// Its name: letters, digits, `_` and `-`, at most 64.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// The JSON Schema of its arguments.
+    pub schema: Value,
+}
+
+/// A call of a tool by the model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCall {
+    /// Unique in the task.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// The arguments; empty if they could not be parsed.
+    #[serde(default)]
+    pub arguments: Map<String, Value>,
+    /// Why the arguments could not be parsed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invalid: Option<String>,
+    /// What the provider wants back with the call, such as a signature of its reasoning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extra: Option<Value>,
+}
+
+impl ToolCall {
+    /// A call with arguments as the model wrote them. No arguments at all stand for an empty object.
+    pub(super) fn parse(id: String, name: String, arguments: &str, extra: Option<Value>) -> Self {
+        let text = if arguments.trim().is_empty() { "{}" } else { arguments };
+        let (arguments, invalid) = match serde_json::from_str(text) {
+            Ok(Value::Object(members)) => (members, None),
+            Ok(_) => (Map::new(), Some("they are no JSON object".to_owned())),
+            Err(error) => (Map::new(), Some(error.to_string())),
+        };
+        Self { id, name, arguments, invalid, extra }
+    }
+}
+
+/// A piece of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ModelDelta {
+    /// Text that follows what was said so far.
+    Text(String),
+    /// The model works on what is no text: reasoning, or the arguments of a call. Bytes.
+    Hidden(usize),
+    /// The whole answer.
+    Answer(ModelAnswer),
+}
+
+/// A complete answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelAnswer {
+    /// All of its text.
+    pub text: String,
+    /// What it calls. The ids are the provider's.
+    pub calls: Vec<ToolCall>,
+    /// Why it ended.
+    pub stop: StopReason,
+    /// What it took; `None` if the provider did not say.
+    pub usage: Option<TokenUsage>,
+}
+
+/// Why an answer ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StopReason {
+    /// The model was done, or calls tools.
+    Complete,
+    /// It reached the largest number of tokens of an answer.
+    Length,
+    /// The model or its provider refused to go on.
+    Refused,
+}
+
+/// The tokens of a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TokenUsage {
+    /// Of the request, cached ones included.
+    pub input: u64,
+    /// Of the answer.
+    pub output: u64,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct ModelError {
+    /// What can be done about it.
+    pub kind: ModelErrorKind,
+    /// The provider's status, if it answered.
+    pub status: Option<u16>,
+    /// How long the provider wants to be left alone.
+    pub retry_after: Option<Duration>,
+    /// Cause, for people.
+    pub message: String,
+}
+
+/// What can be done about a failed call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelErrorKind {
+    /// The same call may succeed later.
+    Transient,
+    /// The same call fails again.
+    Permanent,
+    /// A shorter conversation may succeed.
+    ContextTooLong,
+}
+
+impl ModelError {
+    /// An error that may pass.
+    pub(super) fn transient(message: impl Into<String>) -> Self {
+        let kind = ModelErrorKind::Transient;
+        Self { kind, status: None, retry_after: None, message: message.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_that_are_no_object_are_marked() {
+        for (text, arguments, part) in [
+            (r#"{"a":1}"#, 1, None),
+            ("", 0, None),
+            (" ", 0, None),
+            (r#"{"a":"#, 0, Some("EOF")),
+            ("[1]", 0, Some("no JSON object")),
+        ] {
+            let call = ToolCall::parse("c".into(), "t".into(), text, None);
+            assert_eq!(call.arguments.len(), arguments, "{text}");
+            match (call.invalid, part) {
+                (None, None) => {}
+                (Some(why), Some(part)) => assert!(why.contains(part), "{why}"),
+                other => panic!("{text}: {other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! MCP servers, whose tools a model may call. A connection stays open between turns; a server that died is started again.
+
+mod process;
+mod tool_result;
+
+use super::agent_loop::CallOutcome;
+use process::{ServerProcess, ServerStdio};
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::{
+    RoleClient, ServiceError,
+    model::{CallToolRequestParams, ClientConfig, Implementation, ProtocolVersion, Tool},
+    service::{ClientLifecycleMode, ClientServiceExt, RunningService},
+    transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig},
+};
+use serde_json::{Map, Value};
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::sync::Mutex;
+
+/// One tool server of an agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolServerConfig {
+    /// What comes before the names of its tools where they collide.
+    pub name: String,
+    /// Where it is.
+    pub transport: ToolServerTransport,
+    /// The tools that the model may call, by their names there; all if `None`.
+    pub allow: Option<Vec<String>>,
+    /// Those of which a person decides on every call.
+    pub approve: Vec<String>,
+    /// Whether calls may be repeated, whatever the server says about them.
+    pub idempotent: bool,
+    /// How long a call may take.
+    pub timeout: Duration,
+}
+
+/// Where a tool server is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToolServerTransport {
+    /// A command that speaks MCP on its standard input and output.
+    Stdio {
+        /// The program and its arguments.
+        command: Vec<String>,
+        /// Its environment beside `PATH` and `LANG`.
+        env: BTreeMap<String, String>,
+        /// Its working directory.
+        dir: Option<PathBuf>,
+    },
+    /// A URL that speaks streamable HTTP.
+    Http {
+        /// The URL.
+        url: String,
+        /// Headers of every request. They hold credentials.
+        headers: BTreeMap<String, crate::outbox::a2a::credentials::SecretString>,
+    },
+}
+
+/// How long a server may take to start and to say what it offers.
+const START: Duration = Duration::from_secs(60);
+
+/// Why a server can't be used.
+#[derive(Debug, thiserror::Error)]
+#[error("the tool server {server} {message}")]
+pub(super) struct ToolServerError {
+    server: String,
+    message: String,
+    /// Whether another try may succeed.
+    pub(super) is_transient: bool,
+}
+
+/// A tool server, connected as soon as it is needed.
+#[derive(Debug)]
+pub(super) struct ToolServer {
+    pub(super) config: ToolServerConfig,
+    /// What a command gets as `HOME` and `TMPDIR`.
+    home: Option<PathBuf>,
+    http: reqwest::Client,
+    connection: Mutex<Option<Arc<Connection>>>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    service: RunningService<RoleClient, ClientConfig>,
+    _process: Option<ServerProcess>,
+}
+
+impl ToolServer {
+    pub(super) fn new(config: ToolServerConfig, home: Option<PathBuf>, http: reqwest::Client) -> Self {
+        Self { config, home, http, connection: Mutex::new(None) }
+    }
+
+    /// Its command or URL, for people.
+    pub(super) fn name(&self) -> String {
+        match &self.config.transport {
+            ToolServerTransport::Stdio { command, .. } => command.join(" "),
+            ToolServerTransport::Http { url, .. } => blackboard::http_client::redact_url(url).to_string(),
+        }
+    }
+
+    fn error(&self, message: impl Into<String>, is_transient: bool) -> ToolServerError {
+        ToolServerError { server: self.name(), message: message.into(), is_transient }
+    }
+
+    /// Its tools that are allowed. Connects if there is no live connection; a connection that fails is opened anew once.
+    pub(super) async fn tools(&self) -> Result<Vec<Tool>, ToolServerError> {
+        let connection = self.connect().await?;
+        let listed = match self.list(&connection).await {
+            Ok(tools) => tools,
+            Err(_) => {
+                self.disconnect(&connection).await;
+                let connection = self.connect().await?;
+                self.list(&connection).await.map_err(|message| self.error(message, true))?
+            }
+        };
+        let allow = self.config.allow.as_ref();
+        let is_allowed = |tool: &Tool| allow.is_none_or(|allow| allow.iter().any(|name| *name == tool.name));
+        let wanted = allow.into_iter().flatten().chain(&self.config.approve);
+        if let Some(missing) = wanted.into_iter().find(|name| listed.iter().all(|tool| tool.name != **name)) {
+            let known: Vec<_> = listed.iter().map(|tool| tool.name.as_ref()).collect();
+            let message = format!("has no tool {missing:?}; it has: {}", known.join(", "));
+            return Err(self.error(message, false));
+        }
+        Ok(listed.into_iter().filter(is_allowed).collect())
+    }
+
+    async fn list(&self, connection: &Connection) -> Result<Vec<Tool>, String> {
+        match tokio::time::timeout(START, connection.service.peer().list_all_tools()).await {
+            Ok(tools) => tools.map_err(|error| format!("does not list its tools: {error}")),
+            Err(_) => Err(format!("does not list its tools within {} s", START.as_secs())),
+        }
+    }
+
+    /// Calls a tool. Dropping the future cancels the call at the server.
+    pub(super) async fn call(&self, name: String, arguments: Map<String, Value>) -> CallOutcome {
+        let connection = match self.connect().await {
+            Ok(connection) => connection,
+            Err(error) => return CallOutcome::Interrupted(error.to_string()),
+        };
+        let request = CallToolRequestParams::new(name).with_arguments(arguments);
+        let limit = self.config.timeout;
+        match tokio::time::timeout(limit, connection.service.call_tool(request)).await {
+            Ok(Ok(result)) => tool_result::read(result),
+            // The server has refused the call, or an answer came that is no result of a tool.
+            Ok(Err(ServiceError::McpError(error))) => tool_result::failed(error.message.to_string()),
+            Ok(Err(ServiceError::UnexpectedResponse | ServiceError::InputRequiredRoundsExceeded { .. })) => {
+                tool_result::failed("the tool asks for input, which this agent can't give".to_owned())
+            }
+            Ok(Err(error)) => {
+                self.disconnect(&connection).await;
+                CallOutcome::Interrupted(error.to_string())
+            }
+            Err(_) => CallOutcome::Interrupted(format!("no answer within {} s (`timeout`)", limit.as_secs())),
+        }
+    }
+
+    /// The live connection, or a new one.
+    async fn connect(&self) -> Result<Arc<Connection>, ToolServerError> {
+        let mut held = self.connection.lock().await;
+        if let Some(connection) = held.as_ref().filter(|connection| !connection.is_closed()) {
+            return Ok(connection.clone());
+        }
+        *held = None;
+        let opened = match tokio::time::timeout(START, self.open()).await {
+            Ok(opened) => opened?,
+            Err(_) => {
+                return Err(self.error(format!("does not start within {} s", START.as_secs()), true));
+            }
+        };
+        tracing::debug!(server = self.name(), "a tool server is connected");
+        Ok(held.insert(Arc::new(opened)).clone())
+    }
+
+    /// Drops `connection` if it is still the one in use. Its process ends with it.
+    async fn disconnect(&self, connection: &Arc<Connection>) {
+        let mut held = self.connection.lock().await;
+        if held.as_ref().is_some_and(|held| Arc::ptr_eq(held, connection)) {
+            *held = None;
+        }
+    }
+
+    async fn open(&self) -> Result<Connection, ToolServerError> {
+        let mut client = ClientConfig::default();
+        client.client_info = Implementation::new("agent-mesh", env!("CARGO_PKG_VERSION"));
+        let lifecycle = ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            legacy_version: None,
+        };
+        match &self.config.transport {
+            ToolServerTransport::Stdio { command, env, dir } => {
+                let started = ServerProcess::start(command, env, dir.as_deref(), self.home.as_deref());
+                let (process, ServerStdio { stdout, stdin }) = started.map_err(|error| {
+                    let is_transient = error.kind() != std::io::ErrorKind::NotFound;
+                    self.error(format!("can't be started: {error}"), is_transient)
+                })?;
+                match client.serve_with_lifecycle((stdout, stdin), lifecycle).await {
+                    Ok(service) => Ok(Connection { service, _process: Some(process) }),
+                    Err(error) => {
+                        let last_words = process.last_words().await;
+                        Err(self.error(
+                            format!("does not speak MCP: {error}; its last words: {last_words}"),
+                            false,
+                        ))
+                    }
+                }
+            }
+            ToolServerTransport::Http { url, headers } => {
+                let mut custom = HashMap::new();
+                for (name, value) in headers {
+                    let (Ok(name), Ok(mut value)) =
+                        (HeaderName::try_from(name), HeaderValue::try_from(value.expose()))
+                    else {
+                        return Err(self.error(
+                            format!(
+                                "can't get the header {name:?}: its name or value is not allowed in HTTP"
+                            ),
+                            false,
+                        ));
+                    };
+                    value.set_sensitive(true);
+                    custom.insert(name, value);
+                }
+                let config =
+                    StreamableHttpClientTransportConfig::with_uri(url.as_str()).custom_headers(custom);
+                let transport = StreamableHttpClientTransport::with_client(self.http.clone(), config);
+                let service = client.serve_with_lifecycle(transport, lifecycle).await;
+                let service = service.map_err(|error| {
+                    let is_transient = !error.is_authorization_required();
+                    self.error(format!("does not speak MCP: {error}"), is_transient)
+                })?;
+                Ok(Connection { service, _process: None })
+            }
+        }
+    }
+}
+
+impl Connection {
+    fn is_closed(&self) -> bool {
+        self.service.is_closed() || self.service.peer().is_transport_closed()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::brain::llm::http_model::HttpModel;
+
+    /// A server that no test starts.
+    pub(crate) fn server(name: &str) -> ToolServerConfig {
+        ToolServerConfig {
+            name: name.to_owned(),
+            transport: ToolServerTransport::Stdio {
+                command: vec!["/nonexistent/server".to_owned()],
+                env: BTreeMap::new(),
+                dir: None,
+            },
+            allow: None,
+            approve: Vec::new(),
+            idempotent: false,
+            timeout: Duration::from_secs(5),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_command_that_is_missing_is_no_passing_failure() {
+        let server = ToolServer::new(server("s"), None, HttpModel::client().unwrap());
+        let error = server.tools().await.unwrap_err();
+        assert!(
+            !error.is_transient && error.to_string().contains("/nonexistent/server can't be started"),
+            "{error}"
+        );
+    }
+
+    #[tokio::test]
+    async fn what_a_server_that_speaks_no_mcp_says_last_is_in_the_error() {
+        let mut config = server("s");
+        let command = ["sh", "-c", "echo no such module >&2; exit 3"].map(str::to_owned).to_vec();
+        config.transport = ToolServerTransport::Stdio { command, env: BTreeMap::new(), dir: None };
+        let error = ToolServer::new(config, None, HttpModel::client().unwrap()).tools().await.unwrap_err();
+        assert!(error.to_string().contains("does not speak MCP") && !error.is_transient, "{error}");
+        assert!(error.to_string().ends_with("its last words: no such module"), "{error}");
+    }
+}

@@ -1,0 +1,114 @@
+//! The process of a tool server. It leads a process group, which is killed when the process is dropped.
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::Path,
+    process::Stdio,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, BufReader},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
+    task::JoinHandle,
+};
+
+const INHERITED: [&str; 2] = ["PATH", "LANG"];
+/// How long a server that does not speak MCP may take to say why.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// The longest line of standard error that is logged, bytes.
+const MAX_LINE: u64 = 4 << 10;
+
+/// A running server.
+#[derive(Debug)]
+pub(super) struct ServerProcess {
+    _child: Child,
+    group: Option<Pid>,
+    last_line: Arc<Mutex<String>>,
+    logging: Option<JoinHandle<()>>,
+}
+
+/// Where it speaks.
+pub(super) struct ServerStdio {
+    pub(super) stdout: ChildStdout,
+    pub(super) stdin: ChildStdin,
+}
+
+impl ServerProcess {
+    /// Starts `command`. Its standard error goes to the log.
+    pub(super) fn start(
+        command: &[String],
+        env: &BTreeMap<String, String>,
+        dir: Option<&Path>,
+        home: Option<&Path>,
+    ) -> io::Result<(Self, ServerStdio)> {
+        let Some((program, arguments)) = command.split_first() else {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the command is empty"));
+        };
+        let mut started = match program.as_str() {
+            "mesh" => Command::new(std::env::current_exe()?),
+            // POSIX does not define whether a relative program is looked up before or after the directory changes.
+            relative if relative.contains('/') && !relative.starts_with('/') => {
+                let current = std::env::current_dir()?;
+                Command::new(current.join(dir.unwrap_or(&current)).join(relative))
+            }
+            other => Command::new(other),
+        };
+        started.args(arguments).env_clear();
+        started.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        started.envs(home.iter().flat_map(|home| [("HOME", home), ("TMPDIR", home)]));
+        started.envs(env);
+        if let Some(dir) = dir {
+            started.current_dir(dir);
+        }
+        started.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        started.process_group(0).kill_on_drop(true);
+        let mut child = started.spawn()?;
+        let last_line = Arc::new(Mutex::new(String::new()));
+        let stderr = child.stderr.take();
+        let logging =
+            stderr.map(|stderr| tokio::spawn(log_lines(program.clone(), stderr, last_line.clone())));
+        let (Some(stdout), Some(stdin)) = (child.stdout.take(), child.stdin.take()) else {
+            return Err(io::Error::other("it has no standard input and output"));
+        };
+        let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        Ok((Self { _child: child, group, last_line, logging }, ServerStdio { stdout, stdin }))
+    }
+
+    /// The last line of its standard error, as far as it comes soon.
+    pub(super) async fn last_words(mut self) -> String {
+        if let Some(logging) = self.logging.take() {
+            let _ = tokio::time::timeout(LAST_WORDS, logging).await;
+        }
+        self.last_line.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        if let Some(group) = self.group.take() {
+            // An error means that the group is empty.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+async fn log_lines(server: String, stderr: ChildStderr, last_line: Arc<Mutex<String>>) {
+    let mut lines = BufReader::new(stderr);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match (&mut lines).take(MAX_LINE).read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {
+                let text = String::from_utf8_lossy(&line).trim().to_owned();
+                if !text.is_empty() {
+                    tracing::info!(server, "tool server: {text}");
+                    *last_line.lock().unwrap_or_else(PoisonError::into_inner) = text;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! What an agent's model has said and called in a task. It is the fold of its records, each durable before what follows from it
+//! happens, so that a turn goes on where the last one stopped.
+
+use super::{
+    model::{ModelMessage, StopReason, ToolCall, ToolText},
+    prompts,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// One record of a transcript, as a checkpoint holds it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "record")]
+pub(super) enum TranscriptRecord {
+    /// The model answered. The calls in `started` begin with this record.
+    #[serde(rename_all = "camelCase")]
+    Answered {
+        /// What it said.
+        round: Box<Round>,
+    },
+    /// A call begins, again if it has begun before.
+    Started {
+        /// Its id.
+        call: String,
+    },
+    /// A call has ended.
+    Finished {
+        /// Its id.
+        call: String,
+        /// What came of it.
+        result: ToolResult,
+    },
+    /// The user says something more.
+    #[serde(rename_all = "camelCase")]
+    Noted {
+        /// The id of the message.
+        id: String,
+        /// What the model reads.
+        text: String,
+    },
+    /// No model could be reached.
+    Paused,
+    /// Content was dropped because the conversation was too long. Replaces all records before.
+    Compacted {
+        /// What is left.
+        transcript: Transcript,
+        /// What was dropped, for people.
+        dropped: Vec<String>,
+    },
+}
+
+/// The conversation with the model after the task itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Transcript {
+    /// What was said before the model's first answer.
+    #[serde(default)]
+    pub(super) opening: Vec<String>,
+    /// The model's answers, oldest first.
+    pub(super) rounds: Vec<Round>,
+    /// Rounds that were dropped.
+    #[serde(default)]
+    pub(super) dropped: u32,
+    /// How often in a row no model could be reached.
+    #[serde(default)]
+    pub(super) pauses: u32,
+    /// The ids of the user's messages that are in it.
+    #[serde(default)]
+    pub(super) notes: BTreeSet<String>,
+}
+
+/// One answer of the model and what follows from it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Round {
+    /// What it said.
+    #[serde(default)]
+    pub(super) text: String,
+    /// What it called.
+    #[serde(default)]
+    pub(super) calls: Vec<CallRecord>,
+    /// Why its answer ended.
+    pub(super) stop: StopReason,
+    /// What it is told about its answer, for example what is wrong with it.
+    #[serde(default)]
+    pub(super) notes: Vec<String>,
+    /// Whether the answer was refused, and it is asked to repair it.
+    #[serde(default)]
+    pub(super) is_refused: bool,
+}
+
+/// A call and how far it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct CallRecord {
+    /// The call.
+    pub(super) call: ToolCall,
+    /// How often it was started.
+    #[serde(default)]
+    pub(super) starts: u32,
+    /// What came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) result: Option<ToolResult>,
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ToolResult {
+    /// What the model reads.
+    pub(super) text: String,
+    /// Whether the call failed.
+    #[serde(default)]
+    pub(super) is_error: bool,
+}
+
+impl ToolResult {
+    /// The result of a call that failed.
+    pub(super) fn error(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_error: true }
+    }
+
+    /// The result of a call that succeeded.
+    pub(super) fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_error: false }
+    }
+}
+
+impl Transcript {
+    /// Takes a record.
+    pub(super) fn apply(&mut self, record: TranscriptRecord) {
+        match record {
+            TranscriptRecord::Answered { round } => {
+                self.pauses = 0;
+                self.rounds.push(*round);
+            }
+            TranscriptRecord::Started { call } => {
+                if let Some(call) = self.call_mut(&call) {
+                    call.starts += 1;
+                }
+            }
+            TranscriptRecord::Finished { call, result } => {
+                if let Some(call) = self.call_mut(&call) {
+                    call.result = Some(result);
+                }
+            }
+            TranscriptRecord::Noted { id, text } => {
+                self.notes.insert(id);
+                match self.rounds.last_mut() {
+                    Some(round) => round.notes.push(text),
+                    None => self.opening.push(text),
+                }
+            }
+            TranscriptRecord::Paused => self.pauses += 1,
+            TranscriptRecord::Compacted { transcript, .. } => *self = transcript,
+        }
+    }
+
+    fn call_mut(&mut self, id: &str) -> Option<&mut CallRecord> {
+        self.rounds.last_mut()?.calls.iter_mut().find(|call| call.call.id == id)
+    }
+
+    /// A call of the newest answer.
+    pub(super) fn call(&self, id: &str) -> Option<&CallRecord> {
+        self.rounds.last()?.calls.iter().find(|call| call.call.id == id)
+    }
+
+    /// The answers so far, dropped ones included.
+    pub(super) fn answers(&self) -> u32 {
+        u32::try_from(self.rounds.len()).unwrap_or(u32::MAX).saturating_add(self.dropped)
+    }
+
+    /// How many of the newest answers were refused in a row.
+    pub(super) fn refused_in_a_row(&self) -> usize {
+        self.rounds.iter().rev().take_while(|round| round.is_refused).count()
+    }
+
+    /// The conversation as the model reads it; `task` is its first message.
+    pub(super) fn messages(&self, task: &str) -> Vec<ModelMessage> {
+        let mut messages = vec![ModelMessage::User(task.to_owned())];
+        messages.extend(self.opening.iter().cloned().map(ModelMessage::User));
+        if self.dropped > 0 {
+            messages.push(ModelMessage::User(prompts::dropped_rounds(self.dropped)));
+        }
+        for round in &self.rounds {
+            let calls = round.calls.iter().map(|call| call.call.clone()).collect();
+            messages.push(ModelMessage::Assistant { text: round.text.clone(), calls });
+            let results = round.calls.iter().filter_map(|call| {
+                let result = call.result.as_ref()?;
+                let text = ToolText { text: result.text.clone(), is_error: result.is_error };
+                Some((call.call.id.clone(), text))
+            });
+            let results: Vec<_> = results.collect();
+            if !results.is_empty() {
+                messages.push(ModelMessage::Results(results));
+            }
+            messages.extend(round.notes.iter().cloned().map(ModelMessage::User));
+        }
+        messages
+    }
+
+    /// About how many bytes the model reads of it.
+    pub(super) fn bytes(&self) -> usize {
+        let of_round = |round: &Round| {
+            let calls = round.calls.iter().map(|call| {
+                call.call.name.len()
+                    + serde_json::to_string(&call.call.arguments).map_or(0, |text| text.len())
+                    + call.result.as_ref().map_or(0, |result| result.text.len())
+            });
+            round.text.len() + calls.sum::<usize>() + round.notes.iter().map(String::len).sum::<usize>()
+        };
+        self.opening.iter().map(String::len).sum::<usize>() + self.rounds.iter().map(of_round).sum::<usize>()
+    }
+
+    /// Drops content until at most `bytes` are left: the oldest results first, then the oldest rounds. The newest two rounds
+    /// stay. Returns what was dropped.
+    pub(super) fn compact(&mut self, bytes: usize) -> Vec<String> {
+        let mut dropped = Vec::new();
+        let newest = self.rounds.len().saturating_sub(KEPT_ROUNDS);
+        for at in 0..newest {
+            for call in 0..self.rounds[at].calls.len() {
+                if self.bytes() <= bytes {
+                    return dropped;
+                }
+                let CallRecord { call, result, .. } = &mut self.rounds[at].calls[call];
+                if let Some(result) = result.as_mut().filter(|result| result.text.len() > MIN_DROPPED) {
+                    dropped.push(format!(
+                        "the result of {} ({}), {} bytes",
+                        call.name,
+                        call.id,
+                        result.text.len()
+                    ));
+                    prompts::dropped_result().clone_into(&mut result.text);
+                }
+            }
+        }
+        let mut rounds = 0;
+        while self.bytes() > bytes && self.rounds.len() > KEPT_ROUNDS {
+            self.rounds.remove(0);
+            rounds += 1;
+        }
+        if rounds > 0 {
+            self.dropped += rounds;
+            dropped.push(format!("the oldest {rounds} steps"));
+        }
+        dropped
+    }
+}
+
+/// The newest rounds, which compaction does not touch.
+const KEPT_ROUNDS: usize = 2;
+/// Shorter results stay: their place in the conversation takes as much.
+const MIN_DROPPED: usize = 200;
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::Map;
+
+    /// A round with calls `c{number}_{at}` and their results.
+    pub(crate) fn round(number: u32, results: &[&str]) -> Round {
+        let call = |(at, text): (usize, &&str)| CallRecord {
+            call: ToolCall {
+                id: format!("c{number}_{at}"),
+                name: "log".into(),
+                arguments: Map::new(),
+                invalid: None,
+                extra: None,
+            },
+            starts: 1,
+            result: Some(ToolResult::text(*text)),
+        };
+        let calls = results.iter().enumerate().map(call).collect();
+        Round { text: "t".into(), calls, stop: StopReason::Complete, notes: Vec::new(), is_refused: false }
+    }
+
+    #[test]
+    fn compaction_drops_the_oldest_results_first_then_rounds() {
+        let long = "x".repeat(1_000);
+        let mut transcript = Transcript::default();
+        for number in 1..=4 {
+            transcript
+                .apply(TranscriptRecord::Answered { round: Box::new(round(number, &[&long, "short"])) });
+        }
+        let mut one = transcript.clone();
+        assert_eq!(one.compact(3_500), ["the result of log (c1_0), 1000 bytes"]);
+        assert_eq!(one.rounds.len(), 4);
+        let mut most = transcript.clone();
+        let dropped = most.compact(10);
+        assert_eq!((most.rounds.len(), most.dropped, dropped.len()), (2, 2, 3), "{dropped:?}");
+        assert_eq!(most.answers(), 4, "ids of later calls are new");
+        assert!(most.compact(10).is_empty(), "nothing is left to drop");
+    }
+
+    fn records() -> impl Strategy<Value = Vec<TranscriptRecord>> {
+        let id = (1u32..5, 0usize..2).prop_map(|(round, at)| format!("c{round}_{at}"));
+        let one = prop_oneof![
+            (1u32..5, proptest::collection::vec("[a-z]{0,400}", 0..3)).prop_map(|(number, results)| {
+                let results: Vec<_> = results.iter().map(String::as_str).collect();
+                TranscriptRecord::Answered { round: Box::new(round(number, &results)) }
+            }),
+            id.clone().prop_map(|call| TranscriptRecord::Started { call }),
+            id.prop_map(|call| TranscriptRecord::Finished { call, result: ToolResult::text("r") }),
+            Just(TranscriptRecord::Noted { id: "m".into(), text: "n".into() }),
+            Just(TranscriptRecord::Paused),
+        ];
+        proptest::collection::vec(one, 0..12)
+    }
+
+    proptest! {
+        #[test]
+        fn records_survive_json_and_compaction_keeps_calls_and_results_together(
+            records in records(), bytes in 0usize..3_000,
+        ) {
+            let mut transcript = Transcript::default();
+            for record in records {
+                let text = serde_json::to_string(&record).unwrap();
+                transcript.apply(serde_json::from_str(&text).unwrap());
+            }
+            let (answers, before) = (transcript.answers(), transcript.bytes());
+            transcript.compact(bytes);
+            prop_assert!(transcript.bytes() <= before);
+            prop_assert_eq!(transcript.answers(), answers);
+            let messages = transcript.messages("task");
+            for (at, message) in messages.iter().enumerate() {
+                if let ModelMessage::Results(results) = message {
+                    let ModelMessage::Assistant { calls, .. } = &messages[at - 1] else { panic!("{messages:?}") };
+                    prop_assert_eq!(results.len(), calls.len());
+                }
+            }
+        }
+    }
+}

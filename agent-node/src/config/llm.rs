@@ -1,0 +1,321 @@
+//! The `llm` brain in the YAML: models, keys, tools, prices.
+
+use super::{text::YamlText, variables};
+use crate::{
+    brain::llm::{
+        LlmConfig,
+        output::OutputSchema,
+        provider::{ModelConfig, Provider, TokenPrice},
+        tool_server::{ToolServerConfig, ToolServerTransport},
+    },
+    outbox::a2a::credentials::SecretString,
+    text_file,
+};
+use blackboard::http_client::has_credentials;
+use protocol::{bid::Eta, ids::Capability};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// A language model that works with tools.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct LlmFile {
+    /// The model: `anthropic/…`, `openai/…`, `gemini/…`, `ollama/…`, or with `url` any model of a server that speaks OpenAI's format.
+    model: String,
+    /// The base URL of the provider, such as `http://localhost:8080/v1`; the provider's own if absent.
+    url: Option<YamlText>,
+    /// The provider's key, best as `${VARIABLE}`; the variable that the provider's own clients read if absent.
+    key: Option<YamlText>,
+    /// The most tokens of one answer; the provider's limit if absent, 8192 for Anthropic.
+    #[schemars(range(min = 1))]
+    max_tokens: Option<u32>,
+    /// What tokens cost, in the unit of the mesh; unknown if absent.
+    price: Option<TokenPriceFile>,
+    /// The path of the agent's instructions, relative to this file; none if absent.
+    instructions: Option<String>,
+    /// MCP servers whose tools it may call.
+    #[serde(default)]
+    tools: Vec<ToolServerFile>,
+    /// Models that are asked, in this order, while those before give no answer.
+    #[serde(default)]
+    fallback: Vec<FallbackFile>,
+    /// The most answers of models in a task; 50 if absent.
+    #[schemars(range(min = 1))]
+    rounds: Option<u32>,
+    /// About how many tokens a conversation may have before old results of tools are dropped from it; 1000000 if absent.
+    #[schemars(range(min = 1000))]
+    context: Option<usize>,
+}
+
+/// What a million tokens cost, in the unit of the mesh.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TokenPriceFile {
+    /// Of requests.
+    #[schemars(with = "f64", range(min = 0))]
+    input: protocol::bid::Cost,
+    /// Of answers.
+    #[schemars(with = "f64", range(min = 0))]
+    output: protocol::bid::Cost,
+}
+
+/// A further model: its name, or with more to say about it.
+#[derive(Debug, JsonSchema)]
+#[schemars(untagged)]
+enum FallbackFile {
+    /// The model.
+    Name(String),
+    /// The model and what there is to say.
+    Full(FallbackMembers),
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct FallbackMembers {
+    /// The model.
+    model: String,
+    /// The base URL of its provider.
+    url: Option<YamlText>,
+    /// The provider's key.
+    key: Option<YamlText>,
+    /// The most tokens of one answer.
+    #[schemars(range(min = 1))]
+    max_tokens: Option<u32>,
+    /// What tokens cost.
+    price: Option<TokenPriceFile>,
+}
+
+impl<'de> Deserialize<'de> for FallbackFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        match value.as_str() {
+            Some(name) => Ok(Self::Name(name.to_owned())),
+            None => serde_json::from_value(value).map(Self::Full).map_err(D::Error::custom),
+        }
+    }
+}
+
+/// An MCP server.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ToolServerFile {
+    /// A command that speaks MCP, or the URL of a server.
+    mcp: McpFile,
+    /// What comes before the names of its tools where they collide; `server1`, `server2`, … if absent.
+    name: Option<String>,
+    /// The tools that may be called; all if absent.
+    allow: Option<Vec<String>>,
+    /// Tools of which a person decides on every call.
+    #[serde(default)]
+    approve: Vec<String>,
+    /// Whether calls that were interrupted may be repeated, whatever the server says about its tools.
+    #[serde(default)]
+    idempotent: bool,
+    /// How long a call may take: milliseconds, or text like `30s`; 100 s if absent.
+    #[schemars(with = "Option<super::file::EtaForms>")]
+    timeout: Option<Eta>,
+    /// Headers of every request to a URL, such as `Authorization`; best with `${VARIABLE}`.
+    #[serde(default)]
+    headers: BTreeMap<String, YamlText>,
+}
+
+/// Where an MCP server is.
+#[derive(Debug, JsonSchema)]
+#[schemars(untagged)]
+enum McpFile {
+    /// A command that speaks MCP on its standard input and output.
+    Command(#[schemars(length(min = 1))] Vec<YamlText>),
+    /// The URL of a server that speaks streamable HTTP.
+    Url(String),
+}
+
+impl<'de> Deserialize<'de> for McpFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        match value.as_str() {
+            Some(url) => Ok(Self::Url(url.to_owned())),
+            None => serde_json::from_value(value).map(Self::Command).map_err(D::Error::custom),
+        }
+    }
+}
+
+/// What of an agent its brain needs beside its own settings.
+pub(super) struct LlmSurroundings<'a> {
+    pub(super) description: &'a str,
+    /// The environment of its tool servers.
+    pub(super) env: BTreeMap<String, String>,
+    /// Where they run.
+    pub(super) dir: Option<PathBuf>,
+    /// Where relative paths start.
+    pub(super) base: Option<&'a Path>,
+    pub(super) outputs: BTreeMap<Capability, OutputSchema>,
+}
+
+/// The longest time without a report is two minutes.
+const CALL: Duration = Duration::from_secs(100);
+const ROUNDS: u32 = 50;
+const CONTEXT: usize = 1_000_000;
+
+impl LlmFile {
+    /// The brain. A fault has the key below `brain.llm` and what is wrong.
+    pub(super) fn config(&self, agent: LlmSurroundings<'_>) -> Result<LlmConfig, (String, String)> {
+        let first = FallbackMembers {
+            model: self.model.clone(),
+            url: self.url.as_ref().map(YamlText::copy),
+            key: self.key.as_ref().map(YamlText::copy),
+            max_tokens: self.max_tokens,
+            price: self.price,
+        };
+        let mut models = vec![first.config("", None)?];
+        for (at, fallback) in self.fallback.iter().enumerate() {
+            let prefix = format!("fallback[{at}].");
+            let config = match fallback {
+                FallbackFile::Full(members) => members.config(&prefix, models.first()),
+                FallbackFile::Name(model) => {
+                    let (url, key, max_tokens, price) = (None, None, None, None);
+                    FallbackMembers { model: model.clone(), url, key, max_tokens, price }
+                        .config(&prefix, models.first())
+                }
+            };
+            models.push(config?);
+        }
+        let instructions = match &self.instructions {
+            None => String::new(),
+            Some(path) => {
+                let path = agent.base.map_or_else(|| path.into(), |base| base.join(path));
+                text_file::read(&path).map_err(|error| {
+                    ("instructions".to_owned(), format!("{} can't be read: {error}", path.display()))
+                })?
+            }
+        };
+        if self.rounds == Some(0) {
+            return Err(("rounds".to_owned(), "must be at least 1".to_owned()));
+        }
+        let mut tools = Vec::new();
+        for (at, server) in self.tools.iter().enumerate() {
+            let config = server.config(at, &agent);
+            tools.push(config.map_err(|(key, what)| (format!("tools[{at}].{key}"), what))?);
+        }
+        Ok(LlmConfig {
+            description: agent.description.to_owned(),
+            instructions,
+            models,
+            tools,
+            rounds: self.rounds.unwrap_or(ROUNDS),
+            context: self.context.unwrap_or(CONTEXT),
+            outputs: agent.outputs,
+        })
+    }
+}
+
+impl FallbackMembers {
+    /// The model; one of the same provider has the key of `first`.
+    fn config(&self, prefix: &str, first: Option<&ModelConfig>) -> Result<ModelConfig, (String, String)> {
+        let fault = |key: &str, what: String| (format!("{prefix}{key}"), what);
+        let (provider, _) =
+            Provider::of_model(&self.model, self.url.is_some()).map_err(|what| fault("model", what))?;
+        let url =
+            self.url.as_ref().map_or(provider.url(), |url| url.as_str()).trim_end_matches('/').to_owned();
+        if !url.starts_with("https://") && !url.starts_with("http://") {
+            return Err(fault("url", format!("{url:?} must be a URL, https or http")));
+        }
+        if has_credentials(&url) {
+            return Err(fault("url", "must not carry a name or a password; `key` is for those".to_owned()));
+        }
+        let given = self.key.as_ref().map(|key| key.as_str().to_owned());
+        let of_first = first.filter(|first| first.provider == provider && first.url == url);
+        let key = given
+            .map(SecretString::new)
+            .or_else(|| of_first.and_then(|first| first.key.clone()))
+            .or_else(|| Some(SecretString::new(variables::from_process(provider.key_variable()?)?)))
+            .filter(|key| !key.expose().is_empty());
+        if let (None, None, Some(variable)) = (&key, &self.url, provider.key_variable()) {
+            let what = format!("is missing: `key: ${{{variable}}}`, or the environment variable {variable}");
+            return Err(fault("key", what));
+        }
+        let price =
+            self.price.map(|price| TokenPrice { input: price.input.get(), output: price.output.get() });
+        Ok(ModelConfig { model: self.model.clone(), provider, url, key, max_tokens: self.max_tokens, price })
+    }
+}
+
+impl ToolServerFile {
+    fn config(&self, at: usize, agent: &LlmSurroundings<'_>) -> Result<ToolServerConfig, (String, String)> {
+        let fault = |key: &str, what: &str| (key.to_owned(), what.to_owned());
+        let transport = match &self.mcp {
+            McpFile::Command(words) => {
+                let command: Vec<_> = words.iter().map(|word| word.as_str().to_owned()).collect();
+                if command.first().is_none_or(String::is_empty) {
+                    return Err(fault("mcp", "names no command"));
+                }
+                if !self.headers.is_empty() {
+                    return Err(fault("headers", "are for a URL; a command gets the agent's `env`"));
+                }
+                ToolServerTransport::Stdio { command, env: agent.env.clone(), dir: agent.dir.clone() }
+            }
+            McpFile::Url(url) => {
+                if !url.starts_with("https://") && !url.starts_with("http://") {
+                    return Err(fault(
+                        "mcp",
+                        "must be a list, the command and its arguments, or a URL, https or http",
+                    ));
+                }
+                if has_credentials(url) {
+                    return Err(fault("mcp", "must not carry a name or a password; `headers` are for those"));
+                }
+                let hidden = |(name, value): (&String, &YamlText)| {
+                    (name.clone(), SecretString::new(value.as_str().to_owned()))
+                };
+                let headers = self.headers.iter().map(hidden).collect();
+                ToolServerTransport::Http { url: url.clone(), headers }
+            }
+        };
+        if let (Some(allow), approve) = (&self.allow, &self.approve)
+            && let Some(missing) = approve.iter().find(|name| !allow.contains(name))
+        {
+            return Err(fault(
+                "approve",
+                &format!("{missing:?} is not in `allow`, so that it can't be called"),
+            ));
+        }
+        let timeout = self.timeout.map_or(CALL, Eta::duration);
+        if timeout.is_zero() {
+            return Err(fault("timeout", "must be more than 0"));
+        }
+        Ok(ToolServerConfig {
+            name: self.name.clone().unwrap_or_else(|| format!("server{}", at + 1)),
+            transport,
+            allow: self.allow.clone(),
+            approve: self.approve.clone(),
+            idempotent: self.idempotent,
+            timeout,
+        })
+    }
+}
+
+impl LlmConfig {
+    /// The credentials in the configuration, which telemetry redacts.
+    pub(super) fn secrets(&self) -> Vec<String> {
+        let keys = self.models.iter().filter_map(|model| model.key.as_ref());
+        let headers = self.tools.iter().flat_map(|server| match &server.transport {
+            ToolServerTransport::Http { headers, .. } => headers.values().collect(),
+            ToolServerTransport::Stdio { .. } => Vec::new(),
+        });
+        let mut secrets: Vec<_> = keys.chain(headers).map(|secret| secret.expose().to_owned()).collect();
+        for server in &self.tools {
+            if let ToolServerTransport::Stdio { command, env, .. } = &server.transport {
+                secrets.extend(
+                    env.iter().flat_map(|(name, value)| crate::telemetry::capture::of_variable(name, value)),
+                );
+                secrets.extend(crate::telemetry::capture::of_command(command));
+            }
+        }
+        secrets
+    }
+}

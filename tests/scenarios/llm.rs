@@ -1,0 +1,220 @@
+//! Agents with a language model (docs/models-and-tools.md). The provider is played by the test; all else is the code that calls
+//! the real ones.
+
+use crate::harness::{
+    Process, artifact, eventually, mesh, message,
+    model_stub::{ModelStub, StubAnswer, says},
+    state,
+};
+use serde_json::{Value, json};
+
+/// A team of one agent whose brain is `llm`, written as members of a YAML map.
+pub(super) fn team(llm: &str) -> String {
+    format!(
+        "
+agents:
+  - agent: thinker-01
+    description: Answers questions
+    open: true
+    skills:
+      - id: research
+      - id: count
+        outputSchema: {{ type: object, required: [number], properties: {{ number: {{ type: integer }} }} }}
+    brain:
+      llm: {{ {llm} }}
+"
+    )
+}
+
+/// The members of a model behind `stub`, in OpenAI's or Anthropic's format.
+pub(super) fn model(stub: &ModelStub, format: &str) -> String {
+    format!("model: {format}/stub-1, url: '{}', key: secret-of-the-provider", stub.url)
+}
+
+async fn ask(node: &Process, description: &str) -> Value {
+    node.agent("thinker-01").ask(json!({ "description": description })).await
+}
+
+#[tokio::test]
+async fn a_model_of_either_format_answers_a_task_and_its_text_arrives_whole() {
+    let text = "The answer is 42, and here is why: ".repeat(40);
+    let said = text.clone();
+    let stub = ModelStub::start(move |_| says(&said));
+    for format in ["openai", "anthropic", "ollama", "gemini"] {
+        let node = Process::up(&team(&model(&stub, format))).await;
+        let task = ask(&node, "What is the answer?").await;
+        assert_eq!(state(&task), "completed", "{task:#}");
+        assert_eq!(artifact(&task, "answer").as_deref().map(str::trim), Some(text.trim()), "{format}");
+    }
+    let requests = stub.requests();
+    assert_eq!(requests.len(), 4, "one call a task");
+    let key = |at: usize, name: &str| requests[at].headers.get(name).cloned();
+    assert_eq!(key(0, "authorization").as_deref(), Some("Bearer secret-of-the-provider"));
+    assert_eq!(key(1, "x-api-key").as_deref(), Some("secret-of-the-provider"));
+    assert!(requests[1].is_anthropic && requests[1].headers.contains_key("anthropic-version"));
+    for request in requests {
+        assert_eq!(request.body["model"], "stub-1");
+        assert!(
+            request.system.contains("You are thinker-01") && !request.system.contains("What is the answer?")
+        );
+        let fenced =
+            request.user[0].split_once("BEGIN DATA").map(|(_, data)| data.contains("What is the answer?"));
+        assert_eq!(fenced, Some(true), "{}", request.user[0]);
+    }
+}
+
+#[tokio::test]
+async fn instructions_come_from_the_file_and_a_result_keeps_to_its_schema() {
+    let stub = ModelStub::start(|request| match request.user.len() {
+        1 => says("It is about seven."),
+        _ => says("```json\n{\"number\": 7}\n```"),
+    });
+    let yaml = team(&format!("{}, instructions: ./thinker.md", model(&stub, "openai")));
+    let node = Process::up_beside(&yaml, &[("thinker.md", "Count without mercy.")]).await;
+    let agent = node.agent("thinker-01");
+    let task = agent.ask(json!({ "description": "How many?", "capability": "count" })).await;
+    assert_eq!(state(&task), "completed", "{task:#}");
+    assert_eq!(task["artifacts"][0]["parts"][0]["data"], json!({ "number": 7 }), "{task:#}");
+    let requests = stub.requests();
+    assert!(requests[0].system.contains("Count without mercy."), "{}", requests[0].system);
+    assert!(requests[0].system.contains("\"number\"") && requests[0].body["response_format"].is_object());
+    assert!(requests[1].user[1].contains("not valid"), "{:?}", requests[1].user);
+}
+
+#[tokio::test]
+async fn the_next_model_is_asked_while_one_fails_for_good() {
+    let first = ModelStub::start(|_| {
+        StubAnswer::Refuses(401, Vec::new(), ["authentication_error", "invalid_api_key", "no such key"])
+    });
+    let second = ModelStub::start(|_| says("from the second"));
+    let fallback = format!("fallback: [{{ model: anthropic/stub-2, url: '{}', key: other }}]", second.url);
+    let node = Process::up(&team(&format!("{}, {fallback}", model(&first, "openai")))).await;
+    assert_eq!(artifact(&ask(&node, "x").await, "answer").as_deref(), Some("from the second"));
+    assert_eq!((first.requests().len(), second.requests().len()), (1, 1));
+    drop(node);
+
+    let node = Process::up(&team(&model(&first, "openai"))).await;
+    let task = ask(&node, "x").await;
+    assert_eq!(state(&task), "failed", "{task:#}");
+    let text = message(&task);
+    assert!(text.contains("openai/stub-1: status 401: no such key"), "{text}");
+    assert!(!node.log().contains("secret-of-the-provider") && !text.contains("secret-of-the-provider"));
+}
+
+#[tokio::test]
+async fn a_canceled_task_closes_its_request_at_the_provider() {
+    let stub = ModelStub::start(|_| StubAnswer::Hangs);
+    for format in ["openai", "anthropic"] {
+        let node = Process::up(&team(&model(&stub, format))).await;
+        let agent = node.agent("thinker-01");
+        let id = agent.send(json!({ "description": "think" })).await;
+        eventually("the request is open", async || (stub.open() == 1).then_some(())).await;
+        let url = format!("{}/a2a/tasks/{id}/cancel", agent.url);
+        crate::harness::call(reqwest::Method::POST, &url, Some(&json!({}))).await;
+        agent.task_in(&id, &["canceled"]).await;
+        eventually("the request is closed", async || (stub.open() == 0).then_some(())).await;
+    }
+}
+
+#[test]
+fn faults_of_the_configuration_are_named() {
+    let dir = crate::harness::directory();
+    for (llm, expected) in [
+        ("model: gpt-5", "brain.llm.model: \"gpt-5\" names no known provider"),
+        ("model: anthropic/claude-sonnet-4-5", "brain.llm.key: is missing: `key: ${ANTHROPIC_API_KEY}`"),
+        ("model: ollama/qwen3, instructions: ./none.md", "brain.llm.instructions: "),
+        ("model: ollama/qwen3, fallback: [nobody/x]", "brain.llm.fallback[0].model: "),
+        ("model: ollama/qwen3, tools: [{ mcp: [] }]", "brain.llm.tools[0].mcp: names no command"),
+        ("model: ollama/qwen3, tools: [{ mcp: ftp://x }]", "brain.llm.tools[0].mcp: must be a list"),
+        (
+            "model: ollama/qwen3, tools: [{ mcp: [x], allow: [a], approve: [b] }]",
+            "brain.llm.tools[0].approve: \"b\" is not in `allow`",
+        ),
+        ("model: ollama/qwen3, toolz: []", "brain.llm.toolz: unknown key; did you mean `tools`?"),
+    ] {
+        let file = crate::harness::file(dir.path(), "team.yaml", &team(llm));
+        let environment = [("ANTHROPIC_API_KEY", ""), ("OPENAI_API_KEY", "")];
+        let (code, _, errors) = mesh(&["validate", &file.to_string_lossy()], &environment);
+        assert!(code != 0 && errors.contains(expected), "{llm}: {errors}");
+    }
+    let file = crate::harness::file(
+        dir.path(),
+        "team.yaml",
+        &format!("{}    bounds: {{ cost: 1 }}\n", team("model: ollama/qwen3")),
+    );
+    let (code, _, errors) = mesh(&["validate", &file.to_string_lossy()], &[]);
+    assert!(code != 0 && errors.contains("bounds.cost: needs the `price` of every model"), "{errors}");
+    let bad = team("model: ollama/qwen3").replace("type: object", "type: nothing");
+    let file = crate::harness::file(dir.path(), "team.yaml", &bad);
+    let (code, _, errors) = mesh(&["validate", &file.to_string_lossy()], &[]);
+    assert!(code != 0 && errors.contains("skills[1].outputSchema"), "{errors}");
+}
+
+#[test]
+fn the_agents_of_the_documentation_are_valid() {
+    const PAGE: &str = include_str!("../../docs/models-and-tools.md");
+    let dir = crate::harness::directory();
+    crate::harness::file(dir.path(), "researcher.md", "Read before you answer.");
+    let keys = [("ANTHROPIC_API_KEY", "a-key"), ("OPENAI_API_KEY", "a-key"), ("TOOLS_TOKEN", "a-token")];
+    let blocks: Vec<_> =
+        PAGE.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(blocks.len() >= 5);
+    for block in blocks {
+        let indented: String = block.lines().map(|line| format!("    {line}\n")).collect();
+        let yaml = match block.split_once(':').map(|(first, _)| first) {
+            Some("agent") => block.to_owned(),
+            Some("brain") => format!("agent: a\n{block}"),
+            Some("skills") => format!("agent: a\nbrain: {{ llm: {{ model: ollama/x }} }}\n{block}"),
+            Some("tools") => format!("agent: a\nbrain:\n  llm:\n    model: ollama/x\n{indented}"),
+            other => panic!("{other:?}"),
+        };
+        let file = crate::harness::file(dir.path(), "agent.yaml", &yaml);
+        let (code, _, errors) = mesh(&["validate", &file.to_string_lossy()], &keys);
+        assert_eq!(code, 0, "{yaml}{errors}");
+    }
+}
+
+/// The task of an agent's prompt, or the text of a message that an SDK sent.
+fn wanted(user: &str) -> String {
+    let fenced = user.split_once("BEGIN DATA").and_then(|(_, data)| data.split_once('\n'));
+    let json = fenced.and_then(|(_, data)| data.rsplit_once("\nEND DATA")).map(|(json, _)| json);
+    let task = json.and_then(|json| serde_json::from_str::<Value>(json).ok());
+    task.and_then(|task| task["task"].as_str().map(str::to_owned)).unwrap_or_else(|| user.to_owned())
+}
+
+/// What the task says: `say: TEXT`, `call: TOOL ARGUMENTS` and then the result, `refuse: STATUS`, `break off`.
+fn obedient(request: &crate::harness::model_stub::StubRequest) -> StubAnswer {
+    if let Some(result) = request.results.last() {
+        return says(result);
+    }
+    let text = wanted(&request.user[0]);
+    match text.split_once(": ") {
+        Some(("say", text)) => says(text),
+        Some(("call", call)) => {
+            let (name, arguments) = call.split_once(' ').unwrap();
+            StubAnswer::Calls("I call it.", vec![(name.to_owned(), arguments.to_owned())])
+        }
+        Some(("refuse", status)) => {
+            let status = status.parse().unwrap();
+            let error = match status {
+                400 => {
+                    ["invalid_request_error", "context_length_exceeded", "maximum context length is 8 tokens"]
+                }
+                401 => ["authentication_error", "invalid_api_key", "no such key"],
+                429 => ["rate_limit_error", "rate_limit_exceeded", "slow down"],
+                _ => ["overloaded_error", "server_error", "overloaded"],
+            };
+            StubAnswer::Refuses(status, vec![("retry-after", "7".to_owned())], error)
+        }
+        _ => StubAnswer::BreaksOff,
+    }
+}
+
+/// Serves the stub provider until it is killed, for `tests/providers/run`.
+#[tokio::test]
+#[ignore = "serves without end"]
+async fn serves_the_stub_provider() {
+    let stub = ModelStub::start(obedient);
+    std::fs::write(std::env::var("STUB_URL_FILE").unwrap(), &stub.url).unwrap();
+    std::future::pending::<()>().await;
+}

@@ -1,0 +1,274 @@
+//! What an agent with a language model has done stays done: kills, pauses, decisions of people, budgets.
+
+use super::llm::{model, team};
+use crate::harness::{
+    Agent, Process, artifact, call, client, eventually,
+    mcp_stub::{McpAnswer, McpStub, tool},
+    message,
+    model_stub::{ModelStub, StubAnswer, StubRequest, calls, says},
+    state,
+};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+/// The calls of the loop that is killed.
+const CALLS: usize = 10;
+
+/// Calls `step` with 0, 1, 2, … and then says how many results it has.
+fn ten_steps(request: &StubRequest) -> StubAnswer {
+    match request.results.len() {
+        done @ 0..CALLS => calls(&[("step", json!({ "n": done }))]),
+        done => says(&format!("{done} steps")),
+    }
+}
+
+fn read_only() -> Value {
+    json!({ "readOnlyHint": true })
+}
+
+/// How often each step was made.
+fn made(tools: &McpStub) -> BTreeMap<u64, usize> {
+    let mut made = BTreeMap::new();
+    for (_, arguments) in tools.calls() {
+        *made.entry(arguments["n"].as_u64().unwrap()).or_default() += 1;
+    }
+    made
+}
+
+fn with_tools(stub: &ModelStub, tools: &McpStub, more: &str) -> String {
+    team(&format!("{}, tools: [{{ mcp: '{}'{more} }}]", model(stub, "anthropic"), tools.url))
+}
+
+#[tokio::test]
+async fn a_kill_at_any_call_of_a_loop_repeats_at_most_the_one_under_way() {
+    for at in [0, 4, 9] {
+        // The call hangs until the node is killed, and is answered the second time.
+        let hangs = Arc::new(AtomicBool::new(true));
+        let is_first = hangs.clone();
+        let tools = McpStub::start(json!([tool("step", read_only())]), move |_, arguments| {
+            if arguments["n"] == at && is_first.swap(false, Ordering::SeqCst) {
+                return McpAnswer::Never;
+            }
+            McpAnswer::Text(format!("done {}", arguments["n"]))
+        });
+        let stub = ModelStub::start(ten_steps);
+        let node = Process::up(&with_tools(&stub, &tools, "")).await;
+        let id = node.agent("thinker-01").send(json!({ "description": "ten steps" })).await;
+        eventually("the call hangs", async || (!hangs.load(Ordering::SeqCst)).then_some(())).await;
+        let node = node.restart().await;
+        let task = node.agent("thinker-01").task_in(&id, &["completed", "failed"]).await;
+        assert_eq!(artifact(&task, "answer").as_deref(), Some("10 steps"), "{task:#}");
+        let expected =
+            (0..CALLS as u64).map(|n| (n, if n == at { 2 } else { 1 })).collect::<BTreeMap<_, _>>();
+        assert_eq!(made(&tools), expected, "killed in call {at}");
+        assert_eq!(stub.requests().len(), CALLS + 1, "no answer of the model is asked for twice");
+    }
+}
+
+#[tokio::test]
+async fn a_kill_while_the_model_thinks_repeats_that_request_only() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    let stub = ModelStub::start(move |request| {
+        // The sixth request is never answered.
+        if counted.fetch_add(1, Ordering::SeqCst) == 5 { StubAnswer::Hangs } else { ten_steps(request) }
+    });
+    let tools = McpStub::start(json!([tool("step", json!({}))]), |_, _| McpAnswer::Text("done".to_owned()));
+    let node = Process::up(&with_tools(&stub, &tools, "")).await;
+    let id = node.agent("thinker-01").send(json!({ "description": "ten steps" })).await;
+    eventually("the model thinks", async || (asked.load(Ordering::SeqCst) == 6).then_some(())).await;
+    let node = node.restart().await;
+    let task = node.agent("thinker-01").task_in(&id, &["completed", "failed"]).await;
+    assert_eq!(artifact(&task, "answer").as_deref(), Some("10 steps"), "{task:#}");
+    assert!(made(&tools).values().all(|times| *times == 1) && tools.calls().len() == CALLS);
+    assert_eq!(stub.requests().len(), CALLS + 2);
+}
+
+/// The id of the question that a task waits for, with its call.
+async fn question(agent: &Agent, id: &str) -> Value {
+    let task = agent.task_in(id, &["input_required", "failed", "completed"]).await;
+    assert_eq!(state(&task), "input_required", "{task:#}");
+    let questions = &task["metadata"]["urn:agent-mesh:ext:task:v1"]["questions"];
+    assert_eq!(questions.as_array().map(Vec::len), Some(1), "{task:#}");
+    questions[0].clone()
+}
+
+/// Decides as the person of this mesh; anybody else is refused.
+async fn decide(node: &Process, agent: &Agent, id: &str, body: Value) {
+    let url = format!("{}/a2a/tasks/{id}/answer", agent.url);
+    let refused = call(Method::POST, &url, Some(&body)).await;
+    assert_eq!(refused.status, 403, "{refused:?}");
+    let token = std::fs::read_to_string(node.data.join("token")).unwrap();
+    let by_person = async || {
+        let request = client().post(&url).bearer_auth(token.trim()).json(&body);
+        request.send().await.unwrap().status().is_success().then_some(())
+    };
+    eventually("the decision is taken", by_person).await;
+}
+
+#[tokio::test]
+async fn a_call_without_a_hint_that_a_kill_interrupted_is_made_again_only_if_a_person_says_so() {
+    for (decision, times) in [("approve", 2), ("deny", 1)] {
+        let tools = McpStub::start(json!([tool("send_mail", json!({}))]), {
+            let is_first = AtomicBool::new(true);
+            move |_, _| match is_first.swap(false, Ordering::SeqCst) {
+                true => McpAnswer::Never,
+                false => McpAnswer::Text("sent".to_owned()),
+            }
+        });
+        let stub = ModelStub::start(|request| match request.results.first() {
+            None => calls(&[("send_mail", json!({ "to": "anna" }))]),
+            Some(result) => says(result),
+        });
+        let node = Process::up(&with_tools(&stub, &tools, "")).await;
+        let id = node.agent("thinker-01").send(json!({ "description": "mail anna" })).await;
+        eventually("the call is made", async || (tools.calls().len() == 1).then_some(())).await;
+        let node = node.restart().await;
+        let agent = node.agent("thinker-01");
+        let asked = question(&agent, &id).await;
+        assert!(asked["text"].as_str().unwrap().contains("nobody knows whether it took effect"), "{asked:#}");
+        assert_eq!(asked["call"]["arguments"]["to"], "anna", "{asked:#}");
+        decide(
+            &node,
+            &agent,
+            &id,
+            json!({ "questionId": asked["id"], "decision": decision, "reason": "as agreed" }),
+        )
+        .await;
+        let task = agent.task_in(&id, &["completed", "failed"]).await;
+        let text = artifact(&task, "answer").unwrap_or_else(|| panic!("{task:#}"));
+        assert!(text == "sent" || (decision == "deny" && text.contains("as agreed")), "{text}");
+        assert_eq!(tools.calls().len(), times, "{decision}");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_needs_approval_waits_for_a_decision_and_words_are_none() {
+    for (decision, times) in [("approve", 1), ("deny", 0)] {
+        let tools = McpStub::start(json!([tool("deploy", read_only())]), |_, _| {
+            McpAnswer::Text("deployed".to_owned())
+        });
+        let stub = ModelStub::start(|request| match request.results.first() {
+            None => calls(&[("deploy", json!({ "to": "production" }))]),
+            Some(result) => says(result),
+        });
+        let node = Process::up(&with_tools(&stub, &tools, ", approve: [deploy]")).await;
+        let id = node.agent("thinker-01").send(json!({ "description": "deploy it" })).await;
+        question(&node.agent("thinker-01"), &id).await;
+        assert!(tools.calls().is_empty());
+        let node = node.restart().await;
+        let agent = node.agent("thinker-01");
+        let asked = question(&agent, &id).await;
+        let url = format!("{}/a2a/tasks/{id}/answer", agent.url);
+        let refused = call(Method::POST, &url, Some(&json!({ "text": "approve" }))).await;
+        assert!(refused.status >= 400, "{refused:?}");
+        decide(&node, &agent, &id, json!({ "questionId": asked["id"], "decision": decision })).await;
+        let task = agent.task_in(&id, &["completed", "failed"]).await;
+        assert_eq!(state(&task), "completed", "{task:#}");
+        assert_eq!(tools.calls().len(), times, "{decision}");
+        assert_eq!(stub.requests().len(), 2, "the model is not asked again for the call");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_is_busy_or_breaks_off_is_asked_again_after_a_pause_that_survives_a_kill() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    let stub = ModelStub::start(move |_| match counted.fetch_add(1, Ordering::SeqCst) {
+        0 => StubAnswer::Refuses(
+            429,
+            vec![("retry-after", "1".to_owned())],
+            ["rate_limit_error", "rate_limit_exceeded", "slow down"],
+        ),
+        1 => StubAnswer::BreaksOff,
+        2 => StubAnswer::Refuses(
+            529,
+            vec![("retry-after", "0".to_owned())],
+            ["overloaded_error", "overloaded", "later"],
+        ),
+        _ => says("at last"),
+    });
+    let node = Process::up(&team(&model(&stub, "anthropic"))).await;
+    let id = node.agent("thinker-01").send(json!({ "description": "x" })).await;
+    let agent = node.agent("thinker-01");
+    eventually("the status says why it waits", async || {
+        message(&agent.task(&id).await).contains("slow down").then_some(())
+    })
+    .await;
+    let node = node.restart().await;
+    let task = node.agent("thinker-01").task_in(&id, &["completed", "failed"]).await;
+    assert_eq!(artifact(&task, "answer").as_deref(), Some("at last"), "{task:#}");
+    assert_eq!(asked.load(Ordering::SeqCst), 4);
+}
+
+/// A team whose agent has `bounds`.
+fn bounded(llm: &str, bounds: &str) -> String {
+    format!("{}    bounds: {{ {bounds} }}\n", team(llm))
+}
+
+#[tokio::test]
+async fn a_task_stops_at_its_budget_and_its_cost_is_told() {
+    let tools = McpStub::start(json!([tool("step", read_only())]), |_, _| McpAnswer::Text("done".to_owned()));
+    let stub = ModelStub::start(ten_steps);
+    let llm = format!(
+        "{}, price: {{ input: 1000, output: 5000 }}, tools: [{{ mcp: '{}' }}]",
+        model(&stub, "openai"),
+        tools.url
+    );
+    let node = Process::up(&bounded(&llm, "cost: 0.5")).await;
+    let task = node.agent("thinker-01").ask(json!({ "description": "ten steps" })).await;
+    assert_eq!(state(&task), "failed", "{task:#}");
+    assert!(message(&task).contains("of 0.5 (cost)"), "{}", message(&task));
+    let requests = stub.requests().len();
+    assert!((3..=6).contains(&requests), "{requests} requests of 0.1 each");
+    assert!(
+        stub.requests().iter().any(|request| request.user.iter().any(|text| text.contains("Only a cost of")))
+    );
+}
+
+#[tokio::test]
+async fn a_hung_model_is_cut_by_idle_and_a_slow_one_is_not() {
+    let stub = ModelStub::start(|request| match request.user[0].contains("hang") {
+        true => StubAnswer::Hangs,
+        false => StubAnswer::Slowly(
+            Duration::from_millis(150),
+            "one two three four five six seven eight ".repeat(4),
+        ),
+    });
+    let tools = McpStub::start(json!([tool("step", read_only())]), |_, _| McpAnswer::Text("done".to_owned()));
+    for format in ["openai", "anthropic"] {
+        let llm = format!("{}, tools: [{{ mcp: '{}' }}]", model(&stub, format), tools.url);
+        let node = Process::up(&bounded(&llm, "idle: 1200ms")).await;
+        let agent = node.agent("thinker-01");
+        let task = agent.ask(json!({ "description": "slow" })).await;
+        assert!(artifact(&task, "answer").unwrap_or_default().trim_end().ends_with("eight"), "{task:#}");
+        let task = agent.ask(json!({ "description": "hang" })).await;
+        assert_eq!(state(&task), "failed", "{task:#}");
+        assert!(message(&task).contains("bounds: idle"), "{}", message(&task));
+        eventually("the request is closed", async || (stub.open() == 0).then_some(())).await;
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_takes_longer_than_idle_is_waited_for() {
+    let late = Duration::from_millis(1_500);
+    let tools = McpStub::start(json!([tool("step", read_only())]), move |_, _| {
+        McpAnswer::Late(late, "late".to_owned())
+    });
+    let stub = ModelStub::start(|request| match request.results.first() {
+        None => calls(&[("step", json!({}))]),
+        Some(result) => says(result),
+    });
+    let llm = format!("{}, tools: [{{ mcp: '{}', timeout: 10s }}]", model(&stub, "openai"), tools.url);
+    let node = Process::up(&bounded(&llm, "idle: 500ms")).await;
+    let task = node.agent("thinker-01").ask(json!({ "description": "wait" })).await;
+    assert_eq!(artifact(&task, "answer").as_deref(), Some("late"), "{task:#}");
+}
