@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks licences, banned crates and sources of all dependencies against deny.toml.
+"""Checks licences, banned crates and sources of all dependencies against .cargo/deny.toml.
 
     tests/deny.py
 
@@ -64,7 +64,7 @@ def faults(packages, deny):
 
 
 def main():
-    deny = tomllib.loads((ROOT / "deny.toml").read_text())
+    deny = tomllib.loads((ROOT / ".cargo" / "deny.toml").read_text())
     # The checks fail where they should.
     bad = {"name": "openssl", "version": "0", "source": "git+https://x", "license": "MIT AND (GPL-3.0 OR AGPL-3.0)"}
     assert len(list(faults([bad], deny))) == 3
@@ -75,7 +75,7 @@ def main():
     found = sorted(faults(packages, deny))
     if found:
         sys.exit("FAILED: " + "\n  ".join(found))
-    print(f"deny: {len(packages)} packages keep to deny.toml")
+    print(f"deny: {len(packages)} packages keep to .cargo/deny.toml")
 
 
 if __name__ == "__main__":

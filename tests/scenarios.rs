@@ -28,6 +28,7 @@ mod scenarios {
     mod grpc;
     mod health;
     mod http;
+    mod identity;
     mod large_results;
     mod llm;
     mod llm_durable;
@@ -35,6 +36,7 @@ mod scenarios {
     mod messages;
     mod metrics;
     mod outbound_calls;
+    mod own_agents;
     mod person_token;
     mod principals;
     mod readme;

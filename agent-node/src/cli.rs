@@ -8,11 +8,14 @@ mod award;
 mod board;
 mod client;
 mod dlq;
+mod doctor;
 mod endpoints;
 mod health;
+mod init;
 mod interrupt;
 mod join;
 mod join_secret;
+mod keys;
 mod listen_args;
 mod ls;
 mod output;
@@ -89,6 +92,8 @@ enum Verb {
     Blackboard(processes::BlackboardArgs),
     #[command(flatten)]
     Mesh(ClientVerb),
+    /// Write a directory with a running agent in Python, JavaScript or shell, or with a language model, and a test of it.
+    Init(init::InitArgs),
     /// Check agent and team files, or print their JSON Schema.
     Validate(validate::ValidateArgs),
     /// Delete a mesh's tasks, signals and join secret, after asking; the keys of agents and other files stay.
@@ -107,6 +112,7 @@ enum ClientVerb {
     /// Send a task, follow it, print its artifacts.
     Ask(ask::AskArgs),
     /// List the agents.
+    #[command(visible_alias = "list")]
     Ls(ls::LsArgs),
     /// Show the card an agent is registered with.
     Card(ls::CardArgs),
@@ -126,8 +132,12 @@ enum ClientVerb {
     Trace(trace::TraceArgs),
     /// Messages that were given up: list, show, or send them again.
     Dlq(dlq::DlqArgs),
+    /// The keys of agents: list them, replace one, or give one up after its loss.
+    Keys(keys::KeysArgs),
     /// Say what works and what is broken.
     Health(health::HealthArgs),
+    /// Say what does not match in a mesh, and the remedy: keys, join secret, clocks, endpoints, versions.
+    Doctor(doctor::DoctorArgs),
 }
 
 #[derive(Debug, Args)]
@@ -163,6 +173,7 @@ pub fn main() -> ExitCode {
         Verb::Registry(registry) => return processes::registry(registry),
         Verb::Blackboard(blackboard) => return processes::blackboard(blackboard),
         Verb::Brain(BrainArgs { name }) => return crate::demo::run(&name),
+        Verb::Init(args) => init::init(&common, &args),
         Verb::Validate(validate) => validate::validate(&common, &validate),
         Verb::JoinSecret(args) => join_secret::join_secret(&args),
         Verb::Reset(reset) => reset::reset(&reset),
@@ -187,6 +198,8 @@ async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
         ClientVerb::Award(award::AwardVerb::Explain(explain)) => award::explain(common, explain).await,
         ClientVerb::Trace(trace) => trace::trace(common, trace).await,
         ClientVerb::Dlq(dlq) => dlq::dlq(common, dlq).await,
+        ClientVerb::Keys(args) => keys::keys(common, args).await,
         ClientVerb::Health(health) => health::health(common, health).await,
+        ClientVerb::Doctor(args) => doctor::doctor(common, args).await,
     }
 }

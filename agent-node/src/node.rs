@@ -9,6 +9,7 @@ mod directory_sync;
 mod foreign_agents;
 mod grpc_port;
 mod health_checks;
+pub mod key_rotation;
 pub mod process;
 mod registration;
 mod replica;
@@ -35,10 +36,7 @@ use crate::{
         server::server,
     },
     inbox::LocalAgents,
-    outbox::{
-        Transports,
-        webhooks::{Pusher, Seal},
-    },
+    outbox::{Transports, webhooks::Pusher},
     peers::Peers,
     shared_cell::SharedCell,
     telemetry::Telemetry,
@@ -51,7 +49,8 @@ use arbiter_pool::ArbiterPool;
 use blackboard::{
     board::{Board, BoardClock, BoardConfig},
     client::{Backoff, Blackboard},
-    http_client::{HttpClient, HttpClientLimits},
+    http_client::{HttpClient, HttpClientLimits, Signer},
+    key_ring::KeyRing,
     resource::registered,
     store::{SharedStore, owned_store::OwnedStore},
 };
@@ -59,13 +58,12 @@ use card_retry::CardRetry;
 use protocol::{
     a2a::agent_policy::CallerSchemes,
     ids::AgentId,
-    principal::Principal,
+    principal::{MeshService, Principal},
     problem::{Problem, Reason},
     signal::Signal,
-    signature::{Signer, Verifier},
     time::NodeTime,
 };
-use registration::RegistrationTask;
+use registration::{OwnKeys, RegistrationTask};
 use registry::{
     client::Registry,
     registrar::{Clocks, SignalPublisher, SupervisedRegistry},
@@ -118,8 +116,7 @@ const FIRST_SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Starts everything. Returns once it listens and every local agent is registered, or after [`FIRST_SNAPSHOT_TIMEOUT`].
 pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     let limits = Arc::new(setup.limits.clone());
-    let key = |spec: &AgentSpec| Ok((spec.id.clone(), setup.keys.of(&spec.id)?));
-    let keys: BTreeMap<_, _> = setup.agents.iter().map(key).collect::<anyhow::Result<_>>()?;
+    let keys = own_keys(&setup)?;
     let has_services =
         setup.registry == Some(ServiceLocation::Local) || setup.board == ServiceLocation::Local;
     let services = has_services.then(|| listen(setup.listen, setup.port)).transpose()?;
@@ -141,7 +138,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     let wire = HttpClient::new(None, HttpClientLimits::default())
         .map_err(|problem| anyhow::anyhow!(problem.message))?;
     let signed = |id: &AgentId, away: Reason| {
-        wire.signing_as(Signer::new(setup.secret.clone(), id.clone())).with_unreachable_reason(away)
+        wire.signing_as(Signer { keys: keys.clone(), me: id.clone() }).with_unreachable_reason(away)
     };
 
     let cannot_start =
@@ -181,7 +178,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
             let clocks =
                 Clocks { node: Arc::new(move || clock.node()), wall: Arc::new(move || clock.wall()) };
             let (config, store) = (setup.registry_config.clone(), owned("registry"));
-            let started = SupervisedRegistry::start(config, store, Arc::new(publisher), clocks);
+            let started = SupervisedRegistry::start(config, store, Arc::new(publisher), clocks, keys.clone());
             Some(started.map_err(cannot_start("registry"))?)
         }
         Some(ServiceLocation::Remote(_) | ServiceLocation::FromRegistry) | None => None,
@@ -196,6 +193,13 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
 
     let first_agent = setup.agents.first().map_or(&registry_id, |spec| &spec.id);
     service_locator.check_join_secret(registry_for(first_agent), board_for(first_agent)).await?;
+
+    let own_keys = OwnKeys { keys: keys.clone(), key_files: setup.keys.clone() };
+    let introductions = setup.agents.iter().filter_map(|spec| {
+        let (own_keys, registry) = (&own_keys, registry_for(&spec.id)?);
+        Some(async move { own_keys.introduce(&spec.id, &registry).await })
+    });
+    futures_util::future::try_join_all(introductions).await?;
 
     let wires = (
         signed(first_agent, Reason::RegistryUnavailable),
@@ -220,7 +224,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
             skills: spec.skills.clone(),
         });
         let status = Arc::new(AgentStatus::default());
-        let key = keys.get(&spec.id).context("every agent has a key")?.clone();
+        let key = keys.own_signing_key(spec.id.as_str()).context("every agent has a key")?;
         let store = owned(spec.id.as_str());
         let transports = Transports {
             locals: locals.clone(),
@@ -262,12 +266,14 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         if let Some(pending) = &spec.pending_card {
             status.set_waits_for(Some(pending.why.clone()));
         }
-        let registration = registry_for(&spec.id)
-            .map(|registry| RegistrationTask::spawn(registry, card.clone(), status.clone()));
+        let registry = registry_for(&spec.id);
+        let registration = registry.clone().map(|registry| {
+            RegistrationTask::spawn(registry, card.clone(), status.clone(), own_keys.clone())
+        });
         let wake = registration.as_ref().map(RegistrationTask::wake_signal);
         registrations.extend(registration);
-        let seal = Seal::of(&key);
-        let pusher = Pusher::new(spec.id.clone(), store.clone(), outside.clone(), seal).start();
+        let seal = setup.keys.seal(&spec.id, &key)?;
+        let pusher = Pusher::new(spec.id.clone(), store.clone(), outside.clone(), seal.clone()).start();
         let interface = grpc.as_ref().map(|(_, address)| grpc_port::interface(&setup, *address, &spec.id));
         let facade = SharedCell::new(AgentFacade::new(
             &card.get(),
@@ -277,8 +283,21 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
             &key,
         ));
         let outside = outside.clone();
-        let id = spec.id.clone();
-        let hosted = HostedAgent { id, actor, store, wire, card, status, key, facade, pusher, outside };
+        let (id, key) = (spec.id.clone(), SharedCell::new(key));
+        let hosted = HostedAgent {
+            id,
+            actor,
+            store,
+            wire,
+            card,
+            status,
+            key,
+            seal,
+            registry,
+            facade,
+            pusher,
+            outside,
+        };
         if let Some(pending) = spec.pending_card.clone() {
             CardRetry { agent: hosted.clone(), me, schemes, interface, wake }.spawn(pending);
         }
@@ -287,7 +306,8 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     if let Some(first) = setup.agents.first()
         && let Some(registry) = registry_for(&first.id)
     {
-        directory_sync::spawn(registry, peers.clone(), setup.registry_config.grace_period());
+        let grace_period = setup.registry_config.grace_period();
+        directory_sync::spawn(registry, peers.clone(), keys.clone(), grace_period);
         let registries = local.keys().filter_map(|id| Some((id.clone(), registry_for(id)?))).collect();
         unreachable_reports::spawn(
             registries,
@@ -301,16 +321,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     let statuses = local.values().map(|local| local.status.clone()).collect();
     let actors = local.values().map(|local| local.actor.clone()).collect();
     let pushers = local.values().map(|local| local.pusher.clone()).collect();
-    let is_served_here = {
-        let ids: Vec<_> = local.keys().cloned().collect();
-        let (registry_here, board_here) = (registry_actor.is_some(), board_here.is_some());
-        move |name: &str| {
-            ids.iter().any(|id| id.as_str() == name)
-                || registry_here && name == "registry"
-                || board_here && name == "board"
-        }
-    };
-    let auth = Auth::new(Verifier::new(setup.secret.clone(), None), is_served_here)
+    let auth = Auth::new(keys.clone())
         .with_local_callers(setup.advertise.callers())
         .with_metrics_callers(setup.advertise.metrics_callers())
         .with_user_hosts(setup.advertise.user_names(setup.listen))
@@ -347,6 +358,9 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         artifact_quota: Default::default(),
         streams,
         tokens: setup.tokens.clone(),
+        keys: keys.clone(),
+        key_files: setup.keys.clone(),
+        registry: registry_actor.clone(),
         drain: drain.clone(),
         services: service_locator.clone(),
         openapi: Default::default(),
@@ -395,7 +409,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
             config
                 .app_data(web::Data::new(registry.clone()))
                 .configure(registry::http::routes)
-                .configure(routes::registry_token);
+                .configure(routes::registry_secrets);
         }
         if let Some(board) = &board_service {
             config
@@ -430,6 +444,22 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         telemetry,
         drain,
     })
+}
+
+/// The keys of the agents and services of this process.
+fn own_keys(setup: &NodeSetup) -> anyhow::Result<KeyRing> {
+    let keys = KeyRing::new(setup.secret.clone(), setup.keys.0.clone());
+    let is_local = [
+        (MeshService::Registry, setup.registry == Some(ServiceLocation::Local)),
+        (MeshService::Board, setup.board == ServiceLocation::Local),
+    ];
+    for (service, _) in is_local.into_iter().filter(|(_, is_local)| *is_local) {
+        keys.set_own(setup.keys.identity(&AgentId::parse(service.name())?)?);
+    }
+    for spec in &setup.agents {
+        keys.set_own(setup.keys.identity(&spec.id)?);
+    }
+    Ok(keys)
 }
 
 /// Lists the endpoints of the mesh: those of this process, which listens at `own`, the services, and the registered agents.

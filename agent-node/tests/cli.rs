@@ -149,8 +149,41 @@ fn nobody_there_is_said_with_the_remedy() {
     for arguments in [&["ls"][..], &["ask", "x"], &["tasks"], &["board", "tail"], &["dlq"], &["health"]] {
         let output = mesh(&url, arguments);
         assert_eq!(code(&output), 5, "{arguments:?}: {}", stderr(&output));
-        let said = format!("mesh: nothing listens at {url}; start it with `mesh up`\n");
+        let said = format!(
+            "mesh: nothing listens at {url}; `mesh up` starts a whole mesh; of one in several processes, `mesh registry`, \
+             `mesh blackboard` or `mesh node FILE` starts the one that is missing\n"
+        );
         assert_eq!(stderr(&output), said, "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_missing_token_and_a_mesh_that_cannot_have_its_name_are_named_with_their_flag() {
+    let output = mesh("http://127.0.0.1:1", &["ls", "--token", "/no/such-token"]);
+    assert_eq!(code(&output), 77, "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("/no/such-token") && said.contains("--token or MESH_TOKEN_FILE"), "{said}");
+    assert!(!said.contains("--name"), "{said}");
+    for arguments in [&["up", "--name", "a/b"][..], &["token", "--name", "a/b"], &["reset", "--name", "a/b"]]
+    {
+        let output = mesh("http://127.0.0.1:1", arguments);
+        assert_eq!(code(&output), 2, "{arguments:?}: {}", stderr(&output));
+        let said = stderr(&output);
+        assert!(said.contains("--name") && said.contains("the name of a mesh has 1 to 64"), "{said}");
+    }
+}
+
+#[test]
+fn ls_and_list_are_the_same_verb() {
+    let url = stub::start();
+    for (one, other) in [
+        (&["ls"][..], &["list"][..]),
+        (&["tasks", "ls"], &["tasks", "list"]),
+        (&["dlq", "ls"], &["dlq", "list"]),
+    ] {
+        let (one, other) = (mesh(&url, one), mesh(&url, other));
+        assert_eq!((code(&one), stdout(&one)), (code(&other), stdout(&other)), "{}", stderr(&other));
+        assert_ne!(code(&one), 2, "{}", stderr(&one));
     }
 }
 

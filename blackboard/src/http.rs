@@ -5,6 +5,7 @@ mod stream;
 
 use crate::{
     board::Board, client::MAX_SIGNALS, http_client::MessageAnswer, refusal::Refusal, resource::resource,
+    store::Revision,
 };
 use actix_web::{HttpRequest, HttpResponse, http::Method, web};
 use protocol::{
@@ -14,7 +15,7 @@ use protocol::{
     routes,
 };
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 type BoardResult = Result<HttpResponse, Refusal>;
@@ -43,11 +44,19 @@ async fn publish(board: BoardData, by: CallerId, request: HttpRequest, body: web
     if body.trim_ascii_start().starts_with(b"[") {
         return publish_several(&board, &by, &request, &body).await;
     }
-    let mut signal = request::parse_signal(&body, &by)?;
+    let (mut signal, warnings) = request::parse_signal(&body, &by)?;
     request::attach_trace(&mut signal, request.headers());
     let id = signal.id.clone();
     let revision = board.publish(&by, signal).await?;
-    Ok(HttpResponse::Created().json(json!({ "revision": revision, "id": id })))
+    Ok(HttpResponse::Created().json(published(revision, &id, &warnings)))
+}
+
+/// The body of the answer to a signal that was published.
+fn published(revision: Revision, id: &str, warnings: &[String]) -> Value {
+    match warnings {
+        [] => json!({ "revision": revision, "id": id }),
+        warnings => json!({ "revision": revision, "id": id, "warnings": warnings }),
+    }
 }
 
 /// Publishes a JSON array of signals in order. Each is answered with the status and body that it would have got by itself; those
@@ -58,11 +67,12 @@ async fn publish_several(board: &Board, by: &Principal, request: &HttpRequest, b
         let message = format!("{} signals in one request, 1 to {MAX_SIGNALS} are possible", elements.len());
         return Err(Problem::new(Reason::InvalidField, message).into());
     }
-    let (mut signals, mut refusal) = (Vec::with_capacity(elements.len()), None);
+    let (mut signals, mut answers, mut refusal) = (Vec::with_capacity(elements.len()), Vec::new(), None);
     for element in elements {
         match request::parse_signal(element, by) {
-            Ok(mut signal) => {
+            Ok((mut signal, warnings)) => {
                 request::attach_trace(&mut signal, request.headers());
+                answers.push((signal.id.clone(), warnings));
                 signals.push(signal);
             }
             Err(problem) => {
@@ -71,11 +81,10 @@ async fn publish_several(board: &Board, by: &Principal, request: &HttpRequest, b
             }
         }
     }
-    let ids: Vec<_> = signals.iter().map(|signal| signal.id.clone()).collect();
     let outcomes = if signals.is_empty() { Vec::new() } else { board.publish_all(by, signals).await? };
     let are_published = outcomes.iter().all(Result::is_ok);
-    let answers = outcomes.into_iter().zip(ids).map(|(outcome, id)| match outcome {
-        Ok(revision) => MessageAnswer::acknowledged(201, json!({ "revision": revision, "id": id })),
+    let answers = outcomes.into_iter().zip(answers).map(|(outcome, (id, warnings))| match outcome {
+        Ok(revision) => MessageAnswer::acknowledged(201, published(revision, &id, &warnings)),
         Err(problem) => MessageAnswer::refused(&problem),
     });
     let answers: Vec<_> = answers.chain(refusal.filter(|_| are_published)).collect();

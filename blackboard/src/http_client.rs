@@ -1,6 +1,7 @@
 //! The HTTP client for other processes of the mesh: signed, bounded in time and size. A refusal is returned as the
 //! [`Problem`] that the server sent.
 
+use crate::key_ring::KeyRing;
 use actix_web::http::StatusCode;
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
@@ -8,8 +9,8 @@ use protocol::{
     ids::{AgentId, Digest},
     problem::{Problem, Reason},
     signature::{
-        CONTENT_DIGEST, MESSAGE_ID, PresentedSignature, RECIPIENT, SIGNATURE, SIGNATURE_INPUT, SignedParts,
-        SignedResponse, Signer,
+        CONTENT_DIGEST, MESSAGE_ID, PresentedSignature, RECIPIENT, SIGNATURE, SIGNATURE_INPUT,
+        SignatureHeaders, SignedParts, SignedResponse,
     },
     trace::TraceContext,
 };
@@ -20,6 +21,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+mod introduction;
 mod message_answer;
 mod redact;
 mod refusal_body;
@@ -139,6 +141,22 @@ impl<'a> ClientRequest<'a> {
     }
 }
 
+/// Signs as one agent or service of this process.
+#[derive(Debug, Clone)]
+pub struct Signer {
+    /// The keys of the process.
+    pub keys: KeyRing,
+    /// Who signs.
+    pub me: AgentId,
+}
+
+/// What the time limit of a request is for: the whole response, or the head of a stream.
+#[derive(Debug, Clone, Copy)]
+enum ResponseKind {
+    Whole,
+    Stream,
+}
+
 /// Sends requests. Cheap to clone; all clones share connections.
 #[derive(Debug, Clone)]
 pub struct HttpClient {
@@ -179,9 +197,36 @@ impl HttpClient {
     /// The response if its status is below 400, else its refusal. If the server is unreachable ([`is_unreachable`]), the
     /// reason is that of [`HttpClient::with_unreachable_reason`], else `gateway_timeout` on a timeout and `recipient_unreachable`.
     pub async fn send(&self, call: ClientRequest<'_>) -> Result<Response, Problem> {
-        let within = call.within.unwrap_or(self.limits.answer);
-        let request = self.request(call)?.timeout(within);
-        self.check_status(request.send().await).await
+        self.send_introduced(&call, ResponseKind::Whole).await
+    }
+
+    /// Sends `call`. If it is refused because one of both sides does not know the other's key, or another one, both tell each
+    /// other their keys, and it is sent again.
+    async fn send_introduced(
+        &self,
+        call: &ClientRequest<'_>,
+        kind: ResponseKind,
+    ) -> Result<Response, Problem> {
+        let first = self.send_once(call, kind).await;
+        match (&first, &self.signer) {
+            (Err(problem), Some(signer)) if problem.reason == Reason::Unauthenticated => {
+                self.introduce(signer, call).await?;
+                self.send_once(call, kind).await
+            }
+            _ => first,
+        }
+    }
+
+    async fn send_once(&self, call: &ClientRequest<'_>, kind: ResponseKind) -> Result<Response, Problem> {
+        let (request, within) = (self.request(call)?, call.within.unwrap_or(self.limits.answer));
+        let answer = match kind {
+            ResponseKind::Whole => request.timeout(within).send().await,
+            ResponseKind::Stream => match tokio::time::timeout(within, request.send()).await {
+                Ok(answer) => answer,
+                Err(_) => return Err(self.with_reason(timed_out("no answer in time"))),
+            },
+        };
+        self.check_status(answer).await
     }
 
     /// The response's JSON.
@@ -199,7 +244,7 @@ impl HttpClient {
         also: StatusCode,
     ) -> Result<T, Problem> {
         let within = call.within.unwrap_or(self.limits.answer);
-        let answer = self.request(call)?.timeout(within).send().await;
+        let answer = self.request(&call)?.timeout(within).send().await;
         let answer = match answer {
             Ok(answer) if answer.status().as_u16() == also.as_u16() => answer,
             answer => self.check_status(answer).await?,
@@ -240,14 +285,19 @@ impl HttpClient {
             signature: header(SIGNATURE),
         };
         let parts = SignedResponse { status: 200, message_id: &id, digest: Digest::of(&body) };
-        signer.verify_response(by, &parts, &presented, now())?;
+        signer.keys.verify_response((&signer.me, by), &parts, &presented, now())?;
         Ok(Some(body))
     }
 
-    /// The headers of a response that this client's agent signs; none if it does not sign.
-    pub fn sign_response(&self, parts: &SignedResponse<'_>) -> Vec<(&'static str, String)> {
-        let signed = self.signer.as_ref().map(|signer| signer.sign_response(parts, now()).into_pairs());
-        signed.into_iter().flatten().collect()
+    /// The headers of a response that this client's agent signs for `to`; none if it does not sign.
+    pub fn sign_response(
+        &self,
+        to: &AgentId,
+        parts: &SignedResponse<'_>,
+    ) -> Result<Vec<(&'static str, String)>, Problem> {
+        let Some(Signer { keys, me }) = self.signer.as_deref() else { return Ok(Vec::new()) };
+        let signed = keys.sign_response(me, to.as_str(), parts, now())?;
+        Ok(signed.into_pairs().into_iter().collect())
     }
 
     /// The bytes of an event stream (`Accept: text/event-stream`). It ends with an error after a silence of [`HttpClientLimits::silence`].
@@ -255,12 +305,10 @@ impl HttpClient {
         &self,
         call: ClientRequest<'_>,
     ) -> Result<impl Stream<Item = Result<Bytes, Problem>> + Send + 'static, Problem> {
-        let (head, silence) = (call.within.unwrap_or(self.limits.answer), self.limits.silence);
-        let request = self.request(call.header("accept", "text/event-stream"))?;
-        let Ok(answer) = tokio::time::timeout(head, request.send()).await else {
-            return Err(self.with_reason(timed_out("no answer in time")));
-        };
-        let body = Box::pin(self.check_status(answer).await?.bytes_stream());
+        let silence = self.limits.silence;
+        let call = call.header("accept", "text/event-stream");
+        let answer = self.send_introduced(&call, ResponseKind::Stream).await?;
+        let body = Box::pin(answer.bytes_stream());
         Ok(futures_util::stream::unfold(Some(body), move |body| async move {
             let mut body = body?;
             match tokio::time::timeout(silence, body.next()).await {
@@ -272,10 +320,17 @@ impl HttpClient {
         }))
     }
 
-    fn request(&self, call: ClientRequest<'_>) -> Result<reqwest::RequestBuilder, Problem> {
-        let url = Url::parse(call.url).map_err(|error| {
-            Problem::new(Reason::InvalidField, format!("{:?} is no URL: {error}", redact_url(call.url)))
-        })?;
+    /// The request of `call`, signed under the key that the signer shares with the recipient.
+    fn request(&self, call: &ClientRequest<'_>) -> Result<reqwest::RequestBuilder, Problem> {
+        self.request_signed_by(call, |Signer { keys, me }, parts| keys.sign_request(me, parts, now()))
+    }
+
+    fn request_signed_by(
+        &self,
+        call: &ClientRequest<'_>,
+        sign: impl FnOnce(&Signer, &SignedParts<'_>) -> Result<SignatureHeaders, Problem>,
+    ) -> Result<reqwest::RequestBuilder, Problem> {
+        let url = parse_url(call.url)?;
         let mut request =
             self.client.request(call.method.clone(), url.clone()).header(RECIPIENT, call.recipient);
         if let Some(signer) = &self.signer {
@@ -290,24 +345,24 @@ impl HttpClient {
                 message_id: call.message_id,
                 digest: Digest::of(call.body.as_deref().unwrap_or_default()),
             };
-            for (name, value) in signer.sign(&parts, now()).into_pairs() {
+            for (name, value) in sign(signer, &parts)?.into_pairs() {
                 request = request.header(name, value);
             }
         }
         if let Some(id) = call.message_id {
             request = request.header(MESSAGE_ID, id);
         }
-        if let Some(trace) = call.trace {
+        if let Some(trace) = &call.trace {
             request = request.header(protocol::trace::TRACEPARENT, trace.to_string());
             if let Some(state) = &trace.state {
                 request = request.header(protocol::trace::TRACESTATE, &**state);
             }
         }
-        for (name, value) in call.headers {
-            request = request.header(name, value);
+        for (name, value) in &call.headers {
+            request = request.header(*name, value);
         }
-        Ok(match call.body {
-            Some(body) => request.header(header::CONTENT_TYPE, call.content_type).body(body),
+        Ok(match &call.body {
+            Some(body) => request.header(header::CONTENT_TYPE, call.content_type).body(body.clone()),
             None => request,
         })
     }
@@ -330,6 +385,12 @@ impl HttpClient {
         }
         problem
     }
+}
+
+fn parse_url(text: &str) -> Result<Url, Problem> {
+    Url::parse(text).map_err(|error| {
+        Problem::new(Reason::InvalidField, format!("{:?} is no URL: {error}", redact_url(text)))
+    })
 }
 
 /// The time in Unix seconds.

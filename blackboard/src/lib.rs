@@ -19,6 +19,7 @@ pub mod client;
 pub mod http;
 
 pub mod http_client;
+pub mod key_ring;
 pub mod refusal;
 pub mod resource;
 pub mod supervisor;

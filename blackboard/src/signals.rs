@@ -9,6 +9,7 @@ use crate::{
 use bytes::Bytes;
 use protocol::{
     ids::{AgentId, Digest, MessageId, TaskId},
+    patterns::open_task,
     principal::{MeshService, Principal},
     problem::{Problem, Reason},
     signal::{BOARD_ID_PREFIX, Cursor, PUBLISHER, SIGNAL_TYPES, Selector, Signal, SignalRecord, SignalType},
@@ -136,6 +137,7 @@ pub fn prepare_write(
     if let Err(bad) = MessageId::parse(&signal.id) {
         return Err(Problem::new(Reason::InvalidField, format!("id: {bad}")).with("field", "id"));
     }
+    check_offer(signal)?;
     let mut signal = Signal { by: None, ..signal.clone() };
     let bytes = json(&signal)?.len();
     if bytes > max_bytes {
@@ -153,7 +155,7 @@ pub fn prepare_write(
         let task = OpenTaskKey { publisher: by.clone(), task_id };
         let record = store.latest(&offer_key(&task))?;
         let claim = claim_writes::find_claim(store, &task)?;
-        check_same_offer(&signal, record.as_ref(), claim.as_ref())?;
+        check_same_offer(by, &signal, record.as_ref(), claim.as_ref())?;
         if claim.is_none_or(|claim| claim.row.offer.is_none()) {
             expectations.push(match record {
                 Some(record) => Expectation::At(record.key, record.revision),
@@ -171,8 +173,24 @@ pub fn prepare_write(
     Ok(SignalWrite { batch: Batch { writes, expectations }, dedup_key, log_key, digest })
 }
 
+/// Refuses an offer that nobody can do: one without a task id, or that does not say what is to be done.
+fn check_offer(signal: &Signal) -> Result<(), Problem> {
+    if signal.kind != SignalType::task_available() {
+        return Ok(());
+    }
+    let (field, why) = if signal.task_id.is_none() {
+        ("taskId", "an offer (task.available) names its task by an id of its publisher's")
+    } else if open_task::description(&signal.refs, signal.subject.as_deref()).is_none() {
+        ("refs.description", "an offer (task.available) says what is to be done, here or in `subject`")
+    } else {
+        return Ok(());
+    };
+    Err(Problem::new(Reason::InvalidField, format!("{field}: {why}")).with("field", field))
+}
+
 /// Refuses an offer that differs from the stored one, or from the one that was done.
 fn check_same_offer(
+    by: &Principal,
     offer: &Signal,
     stored: Option<&Record>,
     claim: Option<&StoredClaim>,
@@ -183,7 +201,7 @@ fn check_same_offer(
         return Ok(());
     }
     let task = offer.task_id.as_ref().map(TaskId::as_str).unwrap_or_default();
-    let message = format!("taskId: {} has offered another task as {task}", offer.from);
+    let message = format!("taskId: {by} has offered another task as {task}; give this one an id of its own");
     Err(Problem::new(Reason::TaskIdReused, message).with("field", "taskId"))
 }
 

@@ -18,6 +18,7 @@ pub mod words;
 
 pub mod address_policy;
 pub mod envelope;
+pub mod identity;
 pub mod message;
 pub mod principal;
 pub mod signature;

@@ -33,7 +33,8 @@ impl MeshService {
         [Self::Registry, Self::Board].into_iter().find(|service| service.name() == name)
     }
 
-    fn name(self) -> &'static str {
+    /// Its name, with which it signs.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Registry => "registry",
             Self::Board => "board",

@@ -83,6 +83,8 @@ reasons! {
     StaleIncarnation = "stale_incarnation", 409;
     /// The agent id is another's.
     AgentIdTaken = "agent_id_taken", 409;
+    /// Another key is pinned for that id.
+    KeyMismatch = "key_mismatch", 409;
     /// The agent has deregistered.
     AgentDeparted = "agent_departed", 410;
     /// `expiresAt` or the deadline had passed on arrival.

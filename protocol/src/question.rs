@@ -154,7 +154,9 @@ impl Answer {
                 Ok(Self::Decision { decision, reason })
             }
             Value::Object(members) => Ok(Self::Values(members.clone())),
-            other => Ok(Self::Text(other.to_string())),
+            other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) => {
+                Ok(Self::Text(other.to_string()))
+            }
         }
     }
 

@@ -28,6 +28,12 @@ pub const REGISTRY_WATCH: &str = "/registry/watch";
 pub const REGISTRY_TOKEN: &str = "/registry/token";
 /// Where the registry tells the board the digest of the person's token.
 pub const BOARD_TOKEN: &str = "/board/token";
+/// Where two processes of a mesh tell each other their keys, under the join secret.
+pub const JOIN: &str = "/join";
+/// The keys that the registry has pinned: `{id}`, `{id}/change`.
+pub const REGISTRY_KEYS: &str = "/registry/keys";
+/// The keys of this process's agents: `{id}/rotate`.
+pub const OWN_KEYS: &str = "/keys";
 /// The addresses of the registry and the board, as this process knows them.
 pub const SERVICES: &str = "/services";
 /// Whether the process lives.

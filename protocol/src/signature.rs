@@ -1,13 +1,14 @@
-//! HTTP message signatures (RFC 9421), by which agents authenticate each other (DESIGN §8).
+//! HTTP message signatures (RFC 9421), by which agents and services authenticate each other (DESIGN §8).
 //!
 //! A signature covers method, path, query, body digest (RFC 9530), recipient and message id, so a captured request
-//! is not valid on another path or at another node. The algorithm is fixed: `hmac-sha256` under the join secret.
+//! is not valid on another path or at another node. The algorithm is fixed: `hmac-sha256`, under the key of the pair
+//! ([`crate::identity::PairSecret`]), and under the join secret where two processes tell each other their keys.
 
 mod response;
 mod verify;
 
-pub use response::SignedResponse;
-pub use verify::{PresentedSignature, Verifier};
+pub use response::{SignedResponse, verify_response};
+pub use verify::{PresentedSignature, SignatureClaim, verify_request};
 
 use crate::ids::{AgentId, Digest};
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -33,7 +34,7 @@ const ALGORITHM: &str = "hmac-sha256";
 /// The components that every signature covers; [`MESSAGE_ID`] comes on top where there is one.
 const COVERED: [&str; 5] = ["@method", "@path", "@query", CONTENT_DIGEST, RECIPIENT];
 
-/// A secret that agents share, keyed and ready.
+/// A secret that two parties share, keyed and ready.
 #[derive(Clone)]
 pub struct Secret(Hmac<sha2::Sha256>);
 
@@ -128,31 +129,14 @@ impl SignatureHeaders {
     }
 }
 
-/// Signs what one agent sends.
-#[derive(Debug, Clone)]
-pub struct Signer {
-    secret: Secret,
-    agent: AgentId,
-}
-
-impl Signer {
-    /// Signs as `agent`, under `secret`.
-    pub fn new(secret: Secret, agent: AgentId) -> Self {
-        Self { secret, agent }
-    }
-
-    /// Who signs.
-    pub fn agent(&self) -> &AgentId {
-        &self.agent
-    }
-
-    /// The headers that prove `parts` at `now`, in Unix seconds.
-    pub fn sign(&self, parts: &SignedParts<'_>, now: u64) -> SignatureHeaders {
+impl Secret {
+    /// The headers that prove that `signer` made the request `parts` at `now`, in Unix seconds.
+    pub fn sign_request(&self, signer: &AgentId, parts: &SignedParts<'_>, now: u64) -> SignatureHeaders {
         let message_id = parts.message_id.map(|_| MESSAGE_ID);
         let covered: Vec<_> = COVERED.into_iter().chain(message_id).collect();
         let names = covered.join("\" \"");
         let signature_input =
-            format!(r#"{LABEL}("{names}");created={now};keyid="{}";alg="{ALGORITHM}""#, self.agent);
+            format!(r#"{LABEL}("{names}");created={now};keyid="{signer}";alg="{ALGORITHM}""#);
         let content_digest = content_digest(&parts.digest);
         let mut base = SignatureBase::default();
         for name in covered {
@@ -160,7 +144,7 @@ impl Signer {
             base.line(name, value.unwrap_or_default());
         }
         let base = base.end(&signature_input[LABEL.len()..]);
-        let signature = format!("{LABEL}:{}:", self.secret.sign(&base));
+        let signature = format!("{LABEL}:{}:", self.sign(&base));
         SignatureHeaders { content_digest, signature_input, signature }
     }
 }

@@ -8,9 +8,33 @@ pub fn counted<N: Display + PartialEq + From<u8>>(count: N, one: &str, more: &st
     format!("{count} {word}")
 }
 
+/// How alike two names must be (Jaro-Winkler, from 0 to 1) for one to be suggested for the other.
+const LIKENESS: f64 = 0.8;
+
+/// The one of `known` that `name` is most like, if it is like one; case does not count.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    let known = known.into_iter().map(|known| (strsim::jaro_winkler(&known.to_lowercase(), &name), known));
+    let alike = known.filter(|(likeness, _)| *likeness >= LIKENESS);
+    alike.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, known)| known)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_nearest_name_is_like_the_given_one() {
+        let members = ["taskId", "subject", "capability", "from"];
+        for (name, expected) in [
+            ("taskID", Some("taskId")),
+            ("subjct", Some("subject")),
+            ("capabilty", Some("capability")),
+            ("x", None),
+        ] {
+            assert_eq!(nearest(name, members), expected, "{name}");
+        }
+    }
 
     #[test]
     fn one_is_one_and_none_are_several() {

@@ -10,12 +10,19 @@ pub use watch::RegistryWatch;
 use crate::{
     entry::{AgentEntry, AgentQuery, Heartbeat, LeaseGrant},
     registrar::{
-        Deregister, FindAgents, GetAgent, RecordHeartbeat, Register, ReportSuspicion, SupervisedRegistry,
+        ChangeKey, Deregister, FindAgents, GetAgent, RecordHeartbeat, Register, ReportSuspicion,
+        SupervisedRegistry,
     },
     registration_request::RegistrationRequest,
 };
 use blackboard::http_client::HttpClient;
-use protocol::{card::Card, ids::AgentId, principal::Principal, problem::Problem};
+use protocol::{
+    card::Card,
+    identity::{KeyCertificate, KeyChange, PublicIdentity},
+    ids::AgentId,
+    principal::Principal,
+    problem::Problem,
+};
 use remote::RemoteRegistry;
 use std::sync::Arc;
 
@@ -38,6 +45,16 @@ impl Registry {
     /// The registry at `base` (`http://127.0.0.1:8000`). `wire` must sign as the agent that registers.
     pub fn remote(base: &str, wire: HttpClient) -> Self {
         Self(RegistryBackend::Remote(RemoteRegistry::new(base, wire)))
+    }
+
+    /// Pins the key of an agent, and returns its certificate if the registry is in this process; else the client of this handle
+    /// has learnt it. Fails with `key_mismatch` if another key is pinned.
+    pub async fn admit_key(&self, identity: &Arc<PublicIdentity>) -> Result<Option<KeyCertificate>, Problem> {
+        match &self.0 {
+            RegistryBackend::Local(registry) => registry.admit_key(identity.clone()).await.map(Some),
+            // Its client tells its key where that is not known.
+            RegistryBackend::Remote(remote) => remote.get(identity.id()).await.map(|_| None),
+        }
     }
 
     /// Registers the agent of `card`. `instance` is random for each start of its process. A repeat gets the first answer.
@@ -97,6 +114,17 @@ impl Registry {
                 registry.ask(Deregister { by, id: id.clone(), incarnation, is_drained }).await?
             }
             RegistryBackend::Remote(remote) => remote.deregister(id, incarnation, is_drained).await,
+        }
+    }
+
+    /// Replaces the key of the agent `id`, as its old key says. Returns the certificate of the new one; a repeat gets the same.
+    pub async fn change_key(&self, id: &AgentId, change: KeyChange) -> Result<KeyCertificate, Problem> {
+        let by = Principal::Agent(id.clone());
+        match &self.0 {
+            RegistryBackend::Local(registry) => {
+                registry.ask(ChangeKey { by, id: id.clone(), change }).await?
+            }
+            RegistryBackend::Remote(remote) => remote.change_key(id, &change).await,
         }
     }
 

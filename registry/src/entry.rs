@@ -2,6 +2,7 @@
 
 use protocol::{
     card::Card,
+    identity::KeyCertificate,
     ids::{AgentId, Capability},
 };
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,9 @@ pub struct AgentEntry {
     pub accepting: bool,
     /// Milliseconds since its last heartbeat; a restarted registry counts from its start.
     pub last_seen_ms: u64,
+    /// Its key, as the registry certifies it; `None` after a reset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<KeyCertificate>,
 }
 
 impl AgentEntry {
@@ -110,6 +114,9 @@ pub struct LeaseGrant {
     pub lease_ms: u64,
     /// The interval of heartbeats in milliseconds.
     pub heartbeat_ms: u64,
+    /// The certificate of the agent's key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<KeyCertificate>,
 }
 
 /// A heartbeat: the agent is alive; its load.

@@ -6,9 +6,10 @@ mod stream;
 use crate::{
     entry::{AgentList, AgentQuery, CapabilityMatch, Heartbeat, SearchOrder},
     registrar::{
-        Deregister, FindAgents, GetAgent, RecordHeartbeat, Register, ReportSuspicion, SupervisedRegistry,
+        ChangeKey, Deregister, FindAgents, GetAgent, RecordHeartbeat, Register, ReportSuspicion,
+        SupervisedRegistry,
     },
-    registration_request::RegistrationRequest,
+    registration_request::{RegistrationRequest, may_speak_for},
 };
 use actix_web::{HttpRequest, HttpResponse, http::Method, web};
 use blackboard::{refusal::Refusal, resource::resource};
@@ -34,6 +35,10 @@ pub fn routes(cfg: &mut web::ServiceConfig) {
         ))
         .service(resource(&format!("{agents}/{{id}}/heartbeat"), [(Method::PUT, web::to(heartbeat))]))
         .service(resource(&format!("{agents}/{{id}}/suspicion"), [(Method::POST, web::to(suspect))]))
+        .service(resource(
+            &format!("{}/{{id}}/change", routes::REGISTRY_KEYS),
+            [(Method::POST, web::to(change_key))],
+        ))
         .service(resource(routes::REGISTRY_WATCH, [(Method::GET, web::to(watch))]))
         .service(resource(routes::AI_CATALOG, [(Method::GET, web::to(catalog))]));
 }
@@ -53,6 +58,17 @@ async fn heartbeat(
     let (id, heartbeat): (_, Heartbeat) = (agent(&id)?, read(&body)?);
     registry.ask(RecordHeartbeat { by: by.into_inner(), id, heartbeat }).await??;
     Ok(HttpResponse::NoContent().finish())
+}
+
+async fn change_key(
+    registry: RegistryData,
+    by: web::ReqData<Principal>,
+    id: web::Path<String>,
+    body: web::Bytes,
+) -> RegistryResponse {
+    let (id, by) = (agent(&id)?, by.into_inner());
+    may_speak_for(&by, &id, true)?;
+    Ok(HttpResponse::Ok().json(registry.ask(ChangeKey { by, id, change: read(&body)? }).await??))
 }
 
 async fn suspect(

@@ -12,8 +12,8 @@ mod signal_outbox;
 pub(crate) mod tests;
 
 pub use messages::{
-    Deregister, FindAgents, GetAgent, GetRegistryState, RecordHeartbeat, Register, RegistryState,
-    ReportSuspicion, SweepLeases, WatchDirectory, WatchStart,
+    AdmitKey, ChangeKey, Deregister, FindAgents, GetAgent, GetRegistryState, ListKeys, RecordHeartbeat,
+    Register, RegistryState, ReportSuspicion, ResetKey, SweepLeases, WatchDirectory, WatchStart,
 };
 pub use registration_service::Clocks;
 pub use rows::OWNER;
@@ -23,6 +23,7 @@ use crate::{
     config::Config,
     directory::{AgentDirectory, Departure},
     entry::{AgentEntry, LeaseGrant},
+    pinned_keys::PinnedKey,
     registration_request::may_speak_for,
 };
 use actix::{
@@ -30,10 +31,13 @@ use actix::{
     ResponseFuture, WrapFuture, dev::ToEnvelope,
 };
 use blackboard::{
+    key_ring::KeyRing,
     store::{Error, SharedStore},
     supervisor::{RestartBudget, RestartGuard, Supervisor},
 };
 use protocol::{
+    identity::{KeyCertificate, PublicIdentity},
+    ids::AgentId,
     log_throttle::LogThrottle,
     problem::{Problem, Reason},
 };
@@ -41,6 +45,7 @@ use registration_service::RegistrationService;
 use signal_outbox::SignalOutbox;
 use std::{
     cell::{Cell, RefCell},
+    collections::BTreeSet,
     rc::Rc,
     sync::Arc,
     time::{Duration, Instant},
@@ -62,18 +67,20 @@ pub struct RegistryActor {
 pub struct SupervisedRegistry(Arc<Supervisor<Addr<RegistryActor>>>);
 
 impl SupervisedRegistry {
-    /// Starts a [`RegistryActor`] on this thread and restarts it after a panic. Fails if the first start fails.
+    /// Starts a [`RegistryActor`] on this thread and restarts it after a panic. Fails if the first start fails. `keys` has the
+    /// registry's own key, with which it certifies those of others.
     pub fn start(
         config: Config,
         store: SharedStore,
         board: Arc<dyn SignalPublisher>,
         clocks: Clocks,
+        keys: KeyRing,
     ) -> Result<Self, Problem> {
         let unavailable = Reason::RegistryUnavailable;
         let supervised =
             Supervisor::start("the registry", unavailable, RestartBudget::default(), move |life| {
-                let actor =
-                    RegistryActor::open(config.clone(), store.clone(), board.clone(), clocks.clone())?;
+                let (config, store, keys) = (config.clone(), store.clone(), keys.clone());
+                let actor = RegistryActor::open(config, store, board.clone(), clocks.clone(), keys)?;
                 Ok(RegistryActor { life, ..actor }.run())
             })?;
         Ok(Self(supervised))
@@ -96,6 +103,22 @@ impl SupervisedRegistry {
         self.actor()?.send(message).await.map_err(unavailable)
     }
 
+    /// Pins the key of an agent that has proven the join secret, and certifies it. Fails with `key_mismatch` if another key is
+    /// pinned.
+    pub async fn admit_key(&self, identity: Arc<PublicIdentity>) -> Result<KeyCertificate, Problem> {
+        self.ask(AdmitKey(identity)).await?
+    }
+
+    /// Gives up the key of `id`: the next process that registers under it pins its own.
+    pub async fn reset_key(&self, id: AgentId) -> Result<(), Problem> {
+        self.ask(ResetKey(id)).await?
+    }
+
+    /// The keys of all ids.
+    pub async fn pinned_keys(&self) -> Result<Vec<PinnedKey>, Problem> {
+        self.ask(ListKeys).await
+    }
+
     /// The number of restarts after a panic.
     pub fn restarts(&self) -> u64 {
         self.0.restarts()
@@ -115,15 +138,26 @@ impl RegistryActor {
         store: SharedStore,
         board: Arc<dyn SignalPublisher>,
         clocks: Clocks,
+        keys: KeyRing,
     ) -> Result<Self, Error> {
-        let (rows, floor) = rows::load(&store)?;
+        let rows::StoredRows { agents, pins, floor } = rows::load(&store)?;
+        let pinned: BTreeSet<_> = pins.iter().map(|pin| &pin.id).collect();
+        let unpinned = agents.iter().filter(|row| !pinned.contains(&row.card.agent_id)).count();
+        if unpinned > 0 {
+            tracing::warn!(
+                "{unpinned} agents are registered by an earlier version, without a key: each is pinned when its process, updated, \
+                 registers again"
+            );
+        }
         // A registry without data starts above every incarnation given before. Otherwise the board would see a known
         // signal id with other content, and an agent's old process could deregister its new one.
         let floor = floor.unwrap_or_else(|| u64::try_from((clocks.wall)().0).unwrap_or(0));
-        let directory = AgentDirectory::new(config.clone(), rows, floor, (clocks.node)());
+        let directory = AgentDirectory::new(config.clone(), agents, floor, (clocks.node)());
         let outbox = SignalOutbox::new(store.clone(), board, &config);
         let service = RegistrationService {
             directory: RefCell::new(directory),
+            pins: RefCell::default(),
+            keys,
             pending: RefCell::default(),
             change_lock: Mutex::new(()),
             change_permits: Semaphore::new(config.max_waiting),
@@ -134,6 +168,7 @@ impl RegistryActor {
             clocks,
             store,
         };
+        pins.into_iter().for_each(|pin| service.apply_pin(pin));
         Ok(Self {
             service: Rc::new(service),
             outbox: Some(outbox),
@@ -240,14 +275,48 @@ impl Handler<Deregister> for RegistryActor {
 impl Handler<FindAgents> for RegistryActor {
     type Result = MessageResult<FindAgents>;
     fn handle(&mut self, FindAgents(query): FindAgents, _: &mut Self::Context) -> Self::Result {
-        MessageResult(self.service.directory.borrow().find(&query, self.service.now()))
+        MessageResult(self.service.find(&query))
     }
 }
 
 impl Handler<GetAgent> for RegistryActor {
     type Result = Option<AgentEntry>;
     fn handle(&mut self, GetAgent(id): GetAgent, _: &mut Self::Context) -> Self::Result {
-        self.service.directory.borrow().get(&id, self.service.now())
+        self.service.entry(&id)
+    }
+}
+
+impl Handler<AdmitKey> for RegistryActor {
+    type Result = ResponseFuture<Result<KeyCertificate, Problem>>;
+    fn handle(&mut self, AdmitKey(identity): AdmitKey, _: &mut Self::Context) -> Self::Result {
+        let service = self.service.clone();
+        Box::pin(async move { service.admit_key(&identity).await })
+    }
+}
+
+impl Handler<ChangeKey> for RegistryActor {
+    type Result = ResponseFuture<Result<KeyCertificate, Problem>>;
+    fn handle(&mut self, ChangeKey { by, id, change }: ChangeKey, _: &mut Self::Context) -> Self::Result {
+        let service = self.service.clone();
+        Box::pin(async move {
+            may_speak_for(&by, &id, true)?;
+            service.change_key(&id, &change).await
+        })
+    }
+}
+
+impl Handler<ResetKey> for RegistryActor {
+    type Result = ResponseFuture<Result<(), Problem>>;
+    fn handle(&mut self, ResetKey(id): ResetKey, _: &mut Self::Context) -> Self::Result {
+        let service = self.service.clone();
+        Box::pin(async move { service.reset_key(&id).await })
+    }
+}
+
+impl Handler<ListKeys> for RegistryActor {
+    type Result = MessageResult<ListKeys>;
+    fn handle(&mut self, _: ListKeys, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.service.pins.borrow().all().cloned().collect())
     }
 }
 

@@ -1,17 +1,18 @@
 //! A bidder played by the test: it is registered, signs its messages, records what it receives and sends only what the test
 //! tells it to.
 
-use super::{Agent, Process, cluster::SECRET, eventually};
-use blackboard::http_client::{ClientRequest, HttpClient, HttpClientLimits};
-use bytes::Bytes;
-use protocol::{
-    ids::AgentId,
-    problem::Problem,
-    signature::{Secret, Signer},
+use super::{Agent, Process, cluster::SECRET, eventually, test_identity};
+use blackboard::{
+    http_client::{ClientRequest, HttpClient, HttpClientLimits, Signer},
+    key_ring::KeyRing,
 };
+use bytes::Bytes;
+use protocol::{identity::IdentityKey, problem::Problem, signature::Secret};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::{
+    ops::Deref,
+    path::Path,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -27,7 +28,7 @@ pub struct Bidder {
     pub endpoint: String,
     pub incarnation: u64,
     registry: String,
-    wire: HttpClient,
+    wire: AgentClient,
     heard: Arc<Mutex<Vec<Value>>>,
     heartbeats: Option<JoinHandle<()>>,
     listener: JoinHandle<()>,
@@ -44,10 +45,33 @@ fn bytes(value: &Value) -> Bytes {
     Bytes::from(value.to_string())
 }
 
-/// A client that signs as `id` with `secret`.
-pub fn wire(id: &str, secret: &str) -> HttpClient {
-    let signer = Signer::new(Secret::new(secret.as_bytes()).unwrap(), AgentId::parse(id).unwrap());
-    HttpClient::new(Some(signer), HttpClientLimits::default()).unwrap()
+/// A client that signs as an agent, with the keys that it knows.
+#[derive(Clone)]
+pub struct AgentClient {
+    http: HttpClient,
+    pub keys: KeyRing,
+}
+
+impl Deref for AgentClient {
+    type Target = HttpClient;
+
+    fn deref(&self) -> &HttpClient {
+        &self.http
+    }
+}
+
+/// A client that signs as `id` with a key of the test's, and joins with `secret`.
+pub fn wire(id: &str, secret: &str) -> AgentClient {
+    wire_with(test_identity(Path::new("/nowhere"), id), secret)
+}
+
+/// A client that signs with `key`, and joins with `secret`.
+pub fn wire_with(key: IdentityKey, secret: &str) -> AgentClient {
+    let keys = KeyRing::new(Secret::new(secret.as_bytes()).unwrap(), None);
+    let me = key.public().id().clone();
+    keys.set_own(key);
+    let signer = Signer { keys: keys.clone(), me };
+    AgentClient { http: HttpClient::new(Some(signer), HttpClientLimits::default()).unwrap(), keys }
 }
 
 /// The join secret of the mesh of a registry.
@@ -59,13 +83,16 @@ pub fn secret_of(registrar: &Process) -> String {
 /// Registers a card; returns its incarnation, or the refusal.
 pub async fn register(
     registry: &str,
-    wire: &HttpClient,
+    wire: &AgentClient,
     card: &Value,
     instance: &str,
 ) -> Result<u64, Problem> {
     let url = format!("{registry}/registry/agents");
     let application = json!({ "card": card, "instance": instance });
     let answer: Value = wire.json(ClientRequest::post(&url, "registry", bytes(&application))).await?;
+    if let Ok(certificate) = serde_json::from_value(answer["certificate"].clone()) {
+        wire.keys.learn(&certificate).unwrap();
+    }
     Ok(answer["incarnation"].as_u64().unwrap())
 }
 

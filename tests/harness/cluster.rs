@@ -57,6 +57,16 @@ impl Cluster {
         environment.chain(strings(&args)).chain(strings(&more)).collect()
     }
 
+    /// Gives a node that is to be started the keys of another one: it may then run the same agents.
+    pub fn copy_keys(&self, from: &str, to: &str) {
+        let (from, to) = (self.path(from).join("keys"), self.path(to).join("keys"));
+        std::fs::create_dir_all(&to).unwrap();
+        for entry in std::fs::read_dir(from).unwrap() {
+            let file = entry.unwrap();
+            std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        }
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -89,6 +99,15 @@ impl Process {
         self.kill();
         let dir = self._dir.take();
         *self = Self::run(self.data.clone(), self.args.clone(), dir).await;
+    }
+
+    /// Runs the program with the arguments of this process, which has ended, on the same data, and waits for its end: the exit
+    /// code and the errors.
+    pub fn run_to_end(&self) -> (i32, String) {
+        let data = self.data.to_string_lossy();
+        let args: Vec<_> = self.args.iter().map(String::as_str).chain(["--data", &data]).collect();
+        let (code, _, errors) = super::mesh(&args, &[]);
+        (code, errors)
     }
 
     /// Waits for a registry entry of an agent that matches; returns it.

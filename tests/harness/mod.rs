@@ -14,18 +14,32 @@ pub mod model_stub;
 pub mod peer;
 pub mod ports;
 
+use protocol::{
+    a2a::card_signature::SigningKey,
+    identity::IdentityKey,
+    ids::{AgentId, Digest},
+};
 use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
 use std::{
     future::Future,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::Arc,
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
 /// How long a test waits for an observation.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
+
+/// The identity of `id`: of its key file in the data directory `data` if there is one, else one of the test's.
+pub(crate) fn test_identity(data: &Path, id: &str) -> IdentityKey {
+    let seed = std::fs::read(data.join(format!("keys/{id}.ed25519"))).ok();
+    let seed = seed.and_then(|seed| seed.try_into().ok());
+    let seed = seed.unwrap_or_else(|| *Digest::of(format!("the test's key of {id}").as_bytes()).bytes());
+    IdentityKey::new(AgentId::parse(id).unwrap(), Arc::new(SigningKey::from_seed(&seed)))
+}
 
 /// A running `mesh` process and its addresses; killed when dropped.
 pub(crate) struct Process {
@@ -275,7 +289,7 @@ pub(crate) fn client() -> Client {
     blackboard::http_client::tls::client().no_proxy().timeout(DEADLINE).build().unwrap()
 }
 
-async fn read_answer(response: reqwest::Response) -> Answer {
+pub(crate) async fn read_answer(response: reqwest::Response) -> Answer {
     let status = response.status().as_u16();
     let headers = response.headers().clone();
     let text = response.text().await.unwrap();

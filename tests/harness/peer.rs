@@ -1,10 +1,14 @@
 //! Signed requests, and a registered peer that the test plays itself.
 
-use super::{Agent, Answer, Process, client, eventually, get, read_answer};
+use super::{Agent, Answer, Process, client, eventually, get, read_answer, test_identity};
+use blackboard::{
+    http_client::{ClientRequest, HttpClient, HttpClientLimits, Signer},
+    key_ring::KeyRing,
+};
 use protocol::{
     ids::{AgentId, Digest},
     problem::{Problem, Reason},
-    signature::{MESSAGE_ID, RECIPIENT, Secret, SignedParts, Signer},
+    signature::{MESSAGE_ID, RECIPIENT, Secret, SignedParts},
     time::WallTime,
 };
 use reqwest::{Method, RequestBuilder};
@@ -12,6 +16,7 @@ use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
+    path::PathBuf,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU16, Ordering},
@@ -19,19 +24,40 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// A client that signs as an agent.
+/// A client that signs as an agent of a mesh that runs in one process.
 #[derive(Clone)]
-pub struct SignedClient(Signer);
+pub struct SignedClient {
+    keys: KeyRing,
+    me: AgentId,
+    data: PathBuf,
+    registry: String,
+    is_admitted: Arc<tokio::sync::OnceCell<()>>,
+}
 
 impl Process {
-    /// A client that signs as the agent `id`: the join secret suffices.
+    /// A client that signs as the agent `id`: with its key if it is an agent of this process, else with a key of the test,
+    /// which the registry admits.
     pub fn client_as(&self, id: &str) -> SignedClient {
         let secret = std::fs::read_to_string(self.data.join("join")).unwrap();
-        SignedClient(Signer::new(Secret::new(secret.trim().as_bytes()).unwrap(), AgentId::parse(id).unwrap()))
+        let keys = KeyRing::new(Secret::new(secret.trim().as_bytes()).unwrap(), None);
+        keys.set_own(test_identity(&self.data, id));
+        let (data, registry) = (self.data.clone(), self.url.clone());
+        SignedClient { keys, me: AgentId::parse(id).unwrap(), data, registry, is_admitted: Arc::default() }
     }
 }
 
 impl SignedClient {
+    /// Has the registry admit the key, unless it knows it.
+    async fn be_admitted(&self) {
+        let admission = async {
+            let signer = Signer { keys: self.keys.clone(), me: self.me.clone() };
+            let wire = HttpClient::new(Some(signer), HttpClientLimits::default()).unwrap();
+            let url = format!("{}/registry/agents", self.registry);
+            drop(wire.bytes(ClientRequest::get(&url, "registry")).await);
+        };
+        self.is_admitted.get_or_init(|| admission).await;
+    }
+
     /// A signed request to `base` + `target`, which `recipient` serves.
     pub async fn call(
         &self,
@@ -52,21 +78,22 @@ impl SignedClient {
         recipient: &str,
         body: Option<&Value>,
     ) -> Answer {
-        read_answer(self.request_at(created, method, to, recipient, body).send().await.unwrap()).await
+        let request = self.request_at(created, method, to, recipient, body).await;
+        read_answer(request.send().await.unwrap()).await
     }
 
     /// The request of [`SignedClient::call`].
-    pub fn request(
+    pub async fn request(
         &self,
         method: Method,
         to: (&str, &str),
         recipient: &str,
         body: Option<&Value>,
     ) -> RequestBuilder {
-        self.request_at(now(), method, to, recipient, body)
+        self.request_at(now(), method, to, recipient, body).await
     }
 
-    fn request_at(
+    async fn request_at(
         &self,
         created: u64,
         method: Method,
@@ -79,7 +106,14 @@ impl SignedClient {
         let digest = Digest::of(text.as_bytes());
         let parts =
             SignedParts { method: method.as_str(), path_and_query: target, recipient, message_id, digest };
-        let headers = self.0.sign(&parts, created).into_pairs();
+        self.be_admitted().await;
+        if self.data.join(format!("keys/{recipient}.ed25519")).exists() {
+            self.keys.set_pinned(test_identity(&self.data, recipient).public().clone(), 1);
+        }
+        let signed = self.keys.sign_request(&self.me, &parts, created);
+        let signed =
+            signed.unwrap_or_else(|_| self.keys.join_secret().sign_request(&self.me, &parts, created));
+        let headers = signed.into_pairs();
         let mut request = client().request(method, format!("{base}{target}")).header(RECIPIENT, recipient);
         for (name, value) in headers {
             request = request.header(name, value);

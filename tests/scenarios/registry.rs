@@ -5,7 +5,7 @@ use crate::harness::{
     bidder::{self, Bidder},
     call,
     cluster::{Cluster, SECRET},
-    eventually, get, state,
+    eventually, get, state, test_identity,
 };
 use protocol::problem::Reason;
 use reqwest::Method;
@@ -48,6 +48,17 @@ async fn a_join_is_announced_and_a_deregistered_agent_is_gone_at_once() {
     })
     .await;
     assert_eq!((refused.status, &refused.body["reasonCode"]), (410, &json!("agent_departed")), "{refused:?}");
+}
+
+#[tokio::test]
+async fn the_catalog_and_its_entries_have_the_media_types_of_the_format() {
+    let mesh = Process::up(TEAM).await;
+    mesh.entry_where("echo-01", |entry| entry["state"] == "alive").await;
+    let answer = call(Method::GET, &format!("{}/.well-known/ai-catalog.json", mesh.url), None).await;
+    assert_eq!(answer.headers["content-type"], "application/ai-catalog+json");
+    let entry = &answer.body["entries"][0];
+    assert_eq!(entry["mediaType"], "application/a2a-agent-card+json", "{answer:?}");
+    assert_eq!(entry["url"], format!("{}/.well-known/agent-card.json", mesh.agent("echo-01").url));
 }
 
 #[tokio::test]
@@ -146,6 +157,7 @@ async fn the_same_agent_in_a_second_process_supersedes_the_first_whose_exit_chan
     let cluster = Cluster::start().await;
     let mut old = cluster.node("old", TEAM).await;
     let first = cluster.registry.entry_where("echo-01", |entry| entry["state"] == "alive").await;
+    cluster.copy_keys("old", "new");
     let new = cluster.node("new", TEAM).await;
     let endpoint = json!(new.agents["echo-01"]);
     let is_new = |entry: &Value| entry["card"]["endpoint"] == endpoint && entry["state"] == "alive";
@@ -199,9 +211,10 @@ async fn a_taken_agent_id_cannot_be_registered_by_another() {
             .unwrap();
     let goodbye = bidder::deregister(url, &colleague, "echo-01", incarnation).await.unwrap_err();
     assert_eq!(goodbye.reason, Reason::AgentIdTaken, "{goodbye:?}");
-    let old = bidder::deregister(url, &bidder::wire("echo-01", SECRET), "echo-01", incarnation - 1)
-        .await
-        .unwrap_err();
+    let stolen = bidder::register(url, &bidder::wire("echo-01", SECRET), &card, "x").await.unwrap_err();
+    assert_eq!(stolen.reason, Reason::KeyMismatch, "{stolen:?}");
+    let own = bidder::wire_with(test_identity(&node.data, "echo-01"), SECRET);
+    let old = bidder::deregister(url, &own, "echo-01", incarnation - 1).await.unwrap_err();
     assert_eq!(old.reason, Reason::StaleIncarnation, "{old:?}");
     let entry = cluster.registry.entry_where("echo-01", |entry| entry["state"] == "alive").await;
     assert_eq!(entry["card"]["endpoint"], json!(node.agents["echo-01"]));
@@ -247,7 +260,14 @@ async fn a_registry_that_lost_its_data_learns_every_live_agent_again_and_no_dead
     eventually("both known to each other", async || (to_the_other().await.status == 421).then_some(())).await;
     cluster.registry.kill();
     other.kill();
-    std::fs::remove_dir_all(&cluster.registry.data).unwrap();
+    // All but its key: with another key, it is another registry.
+    for entry in std::fs::read_dir(&cluster.registry.data).unwrap().map(Result::unwrap) {
+        match entry.file_name() == "keys" {
+            true => {}
+            false if entry.path().is_dir() => std::fs::remove_dir_all(entry.path()).unwrap(),
+            false => std::fs::remove_file(entry.path()).unwrap(),
+        }
+    }
     cluster.registry.revive().await;
     let again = cluster.registry.entry_where("echo-01", |entry| entry["state"] == "alive").await;
     assert!(again["incarnation"].as_u64() > first["incarnation"].as_u64(), "{first} {again}");

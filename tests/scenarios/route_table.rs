@@ -157,6 +157,7 @@ impl Setup {
                 path.replace("{id}", "no-such-1")
             }
             _ if of_agents => path.replace("{id}", "peer-01"),
+            "/keys/{id}/rotate" => path.replace("{id}", "front-01"),
             _ => path
                 .replace("pushNotificationConfigs/{id}", "pushNotificationConfigs/w-1")
                 .replace("{id}", &self.task),
@@ -221,7 +222,7 @@ impl Setup {
         let (target, body) = (self.target(path), self.body(method, path, caller));
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         let request = match self.signs(caller) {
-            Some(signing) => signing.request(method, (&base, &target), recipient, body.as_ref()),
+            Some(signing) => signing.request(method, (&base, &target), recipient, body.as_ref()).await,
             None => {
                 let request = client().request(method, format!("{base}{target}"));
                 let request = match &body {
@@ -294,6 +295,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/readyz", "aaaaaa1111"),
     ("GET", "/registry/agents", "aaaa3a1111"),
     ("GET", "/registry/agents/{id}", "aaaa3a1111"),
+    ("GET", "/registry/keys", "aaaa3a1111"),
     ("GET", "/registry/token", "aa33331111"),
     ("GET", "/registry/watch", "aaaa3a1111"),
     ("GET", "/services", "aaaa3a1111"),
@@ -311,8 +313,11 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/board/claims/{task}/release", "aaa43a1111"),
     ("POST", "/board/claims/{task}/renew", "aaa43a1111"),
     ("POST", "/board/signals", "aaaa3a1111"),
+    ("POST", "/join", "1111111111"),
+    ("POST", "/keys/{id}/rotate", "33333a1111"),
     ("POST", "/registry/agents", "a333331111"),
     ("POST", "/registry/agents/{id}/suspicion", "a333331111"),
+    ("POST", "/registry/keys/{id}/change", "a333331111"),
     ("PUT", "/a2a/artifacts", "aaaaaa1111"),
     ("PUT", "/board/token", "3a33331111"),
     ("PUT", "/registry/agents/{id}/heartbeat", "a333331111"),
@@ -324,6 +329,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/a2a/v1/tasks/{id}:cancel", "44a43a1111"),
     ("DELETE", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs/{id}", "44a43a1111"),
     ("DELETE", "/registry/agents/{id}", "a333331111"),
+    ("POST", "/registry/keys/{id}/reset", "33333a1111"),
 ];
 
 #[tokio::test]
@@ -417,7 +423,7 @@ async fn over_rpc(setup: &Setup, url: &str, operation: &str, caller: Caller) -> 
     let request = match setup.signs(caller) {
         Some(signing) => {
             let base = url.strip_suffix("/a2a/rpc").unwrap();
-            signing.request(Method::POST, (base, "/a2a/rpc"), "front-01", Some(&body))
+            signing.request(Method::POST, (base, "/a2a/rpc"), "front-01", Some(&body)).await
         }
         None => with_headers(client().post(&url).json(&body), &setup.headers(caller)),
     };

@@ -96,6 +96,49 @@ async fn a_wrong_join_secret_is_reported_with_its_file_and_the_refusing_process(
     assert!(said.contains(url) && said.contains(&*join), "{said}");
 }
 
+/// A proxy before `url` that takes the password of a request and does not pass it on. Returns its URL.
+fn proxy_with_password(url: &str) -> String {
+    use std::io::{Read as _, Write as _, copy};
+    let target = url.trim_start_matches("http://").to_owned();
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut caller in listener.incoming().map_while(Result::ok) {
+            let target = target.clone();
+            std::thread::spawn(move || {
+                let mut request = vec![0; 64 * 1024];
+                let read = caller.read(&mut request).unwrap_or_default();
+                let request = String::from_utf8_lossy(&request[..read]).into_owned();
+                let passes = |line: &&str| !line.to_lowercase().starts_with("authorization: basic");
+                let request: String = request.split_inclusive("\r\n").filter(passes).collect();
+                let mut server = std::net::TcpStream::connect(target).unwrap();
+                server
+                    .write_all(request.replacen("\r\n", "\r\nconnection: close\r\n", 1).as_bytes())
+                    .unwrap();
+                drop(copy(&mut server, &mut caller));
+            });
+        }
+    });
+    format!("http://{address}")
+}
+
+#[tokio::test]
+async fn a_join_secret_that_was_missing_is_not_left_behind_if_the_mesh_has_another() {
+    let cluster = Cluster::start().await;
+    let dir = directory();
+    let (team, join) = (file(dir.path(), "team.yaml", TEAM), dir.path().join("no-such-join"));
+    let (team, name) = (team.to_string_lossy(), join.to_string_lossy());
+    let data = dir.path().join("data").to_string_lossy().into_owned();
+    let url = &cluster.registry.url;
+    let args = ["node", "--registry", url, "--join", &name, "--data", &data, "--port", "0", &team];
+    for _ in 0..2 {
+        let (code, said) = ended(&args).await;
+        assert_eq!(code, 77, "{said}");
+        assert!(said.contains(&format!("there was no {name}")) && said.contains("--join"), "{said}");
+        assert!(!join.exists(), "{said}");
+    }
+}
+
 #[tokio::test]
 async fn a_proxy_password_in_a_url_is_used_and_never_shown() {
     let cluster = Cluster::start().await;
@@ -126,11 +169,11 @@ async fn a_proxy_password_in_a_url_is_used_and_never_shown() {
         let words = [&[verb, flag, url, "--join", &other, "--data", &data, "--port", "0"], more].concat();
         words.into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
-    let strange = with_password(&agent.url);
+    let strange = with_password(&proxy_with_password(&agent.url));
     for (words, code, at) in [
         (start("node", "--registry", &registry, &[&team]), 77, &cluster.registry.url),
         (start("registry", "--board", &board, &[]), 77, &cluster.board.url),
-        (start("node", "--registry", &strange, &[&team]), 78, &agent.url),
+        (start("node", "--registry", &strange, &[&team]), 78, &strange.replace("me:s3cret@", "")),
     ] {
         let words: Vec<_> = words.iter().map(String::as_str).collect();
         let (ended, said) = ended(&words).await;

@@ -2,8 +2,8 @@
 
 use crate::harness::{
     Process,
-    bidder::{Bidder, secret_of, wire},
-    call, client, eventually, get, refusal, refusal_text,
+    bidder::{Bidder, secret_of, wire_with},
+    call, client, eventually, get, refusal, refusal_text, test_identity,
 };
 use blackboard::http_client::ClientRequest;
 use reqwest::{Method, Response};
@@ -53,7 +53,11 @@ fn subjects(signals: &[Value]) -> Vec<&str> {
 async fn every_signal_type_has_the_right_publisher() {
     let (_dir, mesh) = team().await;
     let manager = mesh.agent("manager-01");
-    publish(&mesh, json!({ "type": "task.available", "taskId": "open-1", "capability": "build" })).await;
+    publish(
+        &mesh,
+        json!({ "type": "task.available", "taskId": "open-1", "capability": "build", "subject": "build it" }),
+    )
+    .await;
     manager.ask(json!({ "taskId": "t-1", "description": "build it", "capability": "build" })).await;
     manager.ask(json!({ "taskId": "t-2", "description": "the impossible", "capability": "build" })).await;
     let mut guest = Bidder::join(&mesh, "guest-01", "paint", json!({})).await;
@@ -61,7 +65,7 @@ async fn every_signal_type_has_the_right_publisher() {
     for (kind, from, task, subject) in [
         ("agent.joined", "registry", None, Some("guest-01")),
         ("agent.left", "registry", None, Some("guest-01")),
-        ("task.available", "local", Some("open-1"), None),
+        ("task.available", "local", Some("open-1"), Some("build it")),
         ("task.claimed", "manager-01", Some("t-1"), Some("worker-01")),
         ("task.complete", "manager-01", Some("t-1"), None),
         ("task.failed", "manager-01", Some("t-2"), None),
@@ -85,7 +89,8 @@ async fn every_signal_type_has_the_right_publisher() {
     let content = client().get(format!("{}/a2a/artifacts/{digest}", owner.url)).send().await.unwrap();
     assert_eq!(content.headers()["content-type"].to_str().unwrap(), refs["mediaType"].as_str().unwrap());
     assert_eq!(content.text().await.unwrap(), "hello");
-    let stranger = wire("worker-01", &secret_of(&mesh));
+    let stranger = wire_with(test_identity(&mesh.data, "worker-01"), &secret_of(&mesh));
+    stranger.keys.pin_service(test_identity(&mesh.data, "registry").public()).unwrap();
     let url = format!("{}/a2a/artifacts/{digest}", owner.url);
     let read_by_agent = stranger.bytes(ClientRequest::get(&url, owner.id.as_str())).await;
     assert!(read_by_agent.is_ok(), "an agent that sees the signal: {read_by_agent:?}");
@@ -107,7 +112,7 @@ async fn no_one_can_publish_as_another() {
     let joined = json!({ "type": "agent.joined", "subject": "ghost-01" });
     let refused = call(Method::POST, &url, Some(&joined)).await;
     assert_eq!(refused.status, 403, "a user: {refused:?}");
-    let wire = wire("worker-01", &secret_of(&mesh));
+    let wire = wire_with(test_identity(&mesh.data, "worker-01"), &secret_of(&mesh));
     let as_worker = async |signal: Value| {
         let body = bytes::Bytes::from(signal.to_string());
         wire.bytes(ClientRequest::post(&url, "board", body)).await.map_err(|problem| problem.reason.status())
@@ -226,7 +231,11 @@ async fn an_interrupted_reader_resumes_without_a_gap_or_a_repeat() {
 async fn a_subscription_gets_only_its_types_and_capabilities() {
     let (_dir, mesh) = team().await;
     let mut live = LiveReader::follow(&mesh, "type=task.*&capability=build", None).await;
-    publish(&mesh, json!({ "type": "task.available", "taskId": "open-1", "capability": "paint" })).await;
+    publish(
+        &mesh,
+        json!({ "type": "task.available", "taskId": "open-1", "capability": "paint", "subject": "paint it" }),
+    )
+    .await;
     publish(&mesh, json!({ "type": "help.needed", "capability": "build" })).await;
     mesh.agent("manager-01")
         .ask(json!({ "taskId": "t-1", "description": "build it", "capability": "build" }))

@@ -379,6 +379,24 @@ agents:
     let other = json!({ "type": "task.available", "taskId": "open-1", "subject": "break it" });
     let refused = call(Method::POST, &format!("{}/board/signals", mesh.url), Some(&other)).await;
     assert_eq!((refused.status, &refused.body["reasonCode"]), (409, &json!("task_id_reused")), "{refused:?}");
+    assert!(refused.body["error"]["message"].as_str().unwrap().contains("user:local"), "{refused:?}");
+    for (offer, field) in [
+        (json!({ "type": "task.available", "capability": "build", "subject": "no id" }), "taskId"),
+        (json!({ "type": "task.available", "taskId": "open-2", "capability": "build" }), "refs.description"),
+    ] {
+        let refused = call(Method::POST, &format!("{}/board/signals", mesh.url), Some(&offer)).await;
+        assert_eq!(
+            (refused.status, &refused.body["reasonCode"]),
+            (400, &json!("invalid_field")),
+            "{refused:?}"
+        );
+        let message = refused.body["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with(&format!("{field}: an offer")), "{message}");
+    }
+    let note = json!({ "type": "acme.note", "subjct": "x" });
+    let noted = call(Method::POST, &format!("{}/board/signals", mesh.url), Some(&note)).await;
+    let warning = "subjct: an unknown member; it has no effect; did you mean subject?";
+    assert_eq!((noted.status, &noted.body["warnings"]), (201, &json!([warning])), "{noted:?}");
     eventually("three offers looked at", async || {
         let state = builder.state().await;
         let is_looked_at = state["counts"]["reactions"] == 3;

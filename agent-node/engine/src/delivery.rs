@@ -374,7 +374,12 @@ impl Agent {
             Err(problem) => {
                 let (task, trace) = task_and_trace(message);
                 let kind = message.envelope.kind().wire();
-                tracing::warn!(agent = %self.me, to = %message.to, kind, message = %message.envelope.message_id, task, trace, %problem, "message given up");
+                let (to, id) = (&message.to, &message.envelope.message_id);
+                if problem.reason == Reason::Fenced {
+                    tracing::info!(agent = %self.me, %to, kind, message = %id, task, trace, %problem, "obsolete message dropped: its award or claim has ended");
+                } else {
+                    tracing::warn!(agent = %self.me, %to, kind, message = %id, task, trace, %problem, "message given up");
+                }
                 let reason = problem.reason.code().to_owned();
                 EventKind::Undelivered { label, to: message.to.clone(), reason, message: problem.message }
             }

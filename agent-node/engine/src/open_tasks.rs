@@ -81,13 +81,17 @@ impl Agent {
         signal: &Signal,
         cx: &Context<'_>,
     ) -> Result<Option<AnyPattern>, Problem> {
+        let incomplete = || {
+            tracing::warn!(agent = %self.me, signal = %signal.id, "an offer without a task id, a description or a publisher");
+        };
+        // The board names the publisher of every offer with a task id.
         let Some(owner) = publisher(signal) else {
-            tracing::warn!(agent = %self.me, signal = %signal.id, "an offer without a publisher");
+            incomplete();
             return Ok(None);
         };
         let root = signal.acts_for().unwrap_or_else(|| owner.clone());
         let Some(spec) = open_task::offered(signal, root) else {
-            tracing::warn!(agent = %self.me, signal = %signal.id, "an offer without a task id or a description");
+            incomplete();
             return Ok(None);
         };
         let of = (spec.task_id.clone(), owner.clone());

@@ -96,8 +96,9 @@ impl Agent {
         self.refuse_fenced(id, cx);
         self.leave_row_to_later_claim(id);
         let (me, at, wall, store) = (&self.me, cx.world.now(), cx.wall(), cx.store);
-        let is_direct = self.config.is_direct;
-        let brain = self.has_free_turn(id).then_some(InstantBrain { world: &*cx.world, is_direct });
+        let (is_direct, max_signal_bytes) = (self.config.is_direct, self.config.limits.max_signal_bytes);
+        let instant = InstantBrain { world: &*cx.world, is_direct, max_signal_bytes };
+        let brain = self.has_free_turn(id).then_some(instant);
         let step_context = StepContext { me, at, wall, records: &self.track_records, store, brain };
         match self.conversations.get_mut(id)?.advance(step_context, force) {
             AdvanceResult::Nothing => None,

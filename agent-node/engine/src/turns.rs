@@ -57,8 +57,14 @@ impl Agent {
         }
     }
 
+    /// Records what a turn reports. A signal that is too large stops and fails the turn.
     pub(crate) fn turn_progress(&mut self, key: &TurnKey, updates: Vec<Progress>, cx: &mut Context<'_>) {
-        if let Some(turn) = self.turns.running.get(key).map(|running| running.turn) {
+        let Some(turn) = self.turns.running.get(key).map(|running| running.turn) else { return };
+        if let Some(reason) = oversized_signal(&updates, self.config.limits.max_signal_bytes) {
+            self.turns.stop(key, cx);
+            self.start_turns(cx);
+            self.queue_event(&key.conversation, Some(key.effect), EventKind::TurnFailed { turn, reason });
+        } else {
             if faults::is_planted(PlantedFault::EarlyCheckpoint) {
                 cx.out.push(Output::CheckpointsRecorded(key.clone(), checkpoints(&updates)));
             }
@@ -75,6 +81,7 @@ impl Agent {
     ) {
         let Some(turn) = self.turns.end(key, cx.world.now()) else { return };
         self.start_turns(cx);
+        let end = oversized_signal(&updates, self.config.limits.max_signal_bytes).map_or(end, Err);
         let what = end_of_turn(turn, updates, end, self.config.is_direct);
         self.queue_event(&key.conversation, Some(key.effect), what);
     }
@@ -111,6 +118,23 @@ impl Agent {
 
 fn checkpoints(updates: &[Progress]) -> usize {
     updates.iter().filter(|update| matches!(update, Progress::Checkpoint(_))).count()
+}
+
+/// The most bytes of JSON that the mesh adds to a signal of a brain: ids, the sender, the root, the time, the trace.
+const SIGNAL_FRAME: usize = 640;
+
+/// Why a turn with these updates fails: one is a signal that may have more than `most` bytes on the board.
+pub(crate) fn oversized_signal(updates: &[Progress], most: usize) -> Option<String> {
+    updates.iter().find_map(|update| {
+        let Progress::Signal { signal, .. } = update else { return None };
+        let bytes = serde_json::to_vec(update).map_or(usize::MAX, |json| json.len() + SIGNAL_FRAME);
+        (bytes > most).then(|| {
+            format!(
+                "the signal {signal} has {bytes} bytes of JSON with what the mesh adds, the limit is {most} (maxSignalBytes); \
+                 what is large goes by reference"
+            )
+        })
+    })
 }
 
 /// The event of a turn's end. Only a `direct` agent answers with a message; elsewhere it is the result's text.

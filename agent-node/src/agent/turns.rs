@@ -187,9 +187,10 @@ impl AgentActor {
             drop(turn_end);
             telemetry.meters().think.observe(begun.elapsed().as_secs_f64());
             while let Ok(TurnReport { progress, .. }) = receiver.try_recv() {
-                match &progress {
-                    Progress::Log { message } => log.write(message),
-                    _ => updates.push(progress),
+                if let Progress::Log { message } = &progress {
+                    log.write(message);
+                } else {
+                    updates.push(progress);
                 }
             }
             send_input(&agent, LifeInput { life, input: Input::TurnEnded(turn, updates, end) }).await;

@@ -198,9 +198,10 @@ impl A2aBrain {
                 ..
             } => {
                 let text = text.unwrap_or_else(|| format!("{name} waits, and does not say for what"));
-                let question = match how {
-                    RemoteTaskOutcome::AuthRequired => Question::credential(id, text),
-                    _ => Question::text(id, text),
+                let question = if how == RemoteTaskOutcome::AuthRequired {
+                    Question::credential(id, text)
+                } else {
+                    Question::text(id, text)
                 };
                 report.send(Progress::Question(question)).await;
                 TurnEnd::Waiting

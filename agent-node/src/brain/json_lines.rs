@@ -141,6 +141,10 @@ mod tests {
             (r#"{"type":"wait","for":"h"}"#, "unknown field `for`"),
             (r#"{"type":"artifact","name":"x","raw":"no base64!"}"#, "\"raw\": "),
             (r#"{"type":"signal","signal":"agent.left"}"#, "only the registry publishes agent.left"),
+            (
+                r#"{"type":"signal","signal":"task.available","capability":"dig"}"#,
+                "\"subject\": an offer says",
+            ),
             (r#"{"type":"signal","signal":"agent.gone"}"#, "\"agent.gone\" is no signal type"),
             (
                 r#"{"type":"delegate","id":"a","to":"capability:","description":"d"}"#,

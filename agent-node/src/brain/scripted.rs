@@ -209,13 +209,12 @@ impl Brain for ScriptedBrain {
             let Some(entry) = brain.entry(&request.prompt) else { return no_matching_entry() };
             for progress in &entry.say {
                 pause(entry.delay).await;
-                match progress {
-                    Progress::Checkpoint(checkpoint) => {
-                        if turn.checkpoint(checkpoint.clone()).await.is_err() {
-                            return std::future::pending().await;
-                        }
+                if let Progress::Checkpoint(checkpoint) = progress {
+                    if turn.checkpoint(checkpoint.clone()).await.is_err() {
+                        return std::future::pending().await;
                     }
-                    progress => turn.send(progress.clone()).await,
+                } else {
+                    turn.send(progress.clone()).await;
                 }
             }
             pause(entry.hold).await;

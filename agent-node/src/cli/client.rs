@@ -9,12 +9,12 @@ use crate::{
     http::routes::health::Readiness,
     node::services::{HERE, ServiceAddresses},
 };
-use actix_web::http::StatusCode;
+use actix_web::http::{StatusCode, header::HttpDate};
 use blackboard::http_client::{ClientRequest, HttpClient, HttpClientLimits, has_credentials, redact_url};
 use bytes::Bytes;
 use eventsource_stream::Eventsource;
 use futures_util::{Stream, StreamExt};
-use protocol::{card::Card, problem::Reason, routes};
+use protocol::{card::Card, problem::Reason, routes, words};
 use registry::entry::AgentEntry;
 use reqwest::Url;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -24,11 +24,15 @@ use std::{
     net::IpAddr,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 /// The recipient named in requests; servers check it for signed requests only.
 const RECIPIENT: &str = "mesh";
+
+/// What to do if the file of `--token` is no good.
+const TOKEN_REMEDY: &str =
+    "--token or MESH_TOKEN_FILE names it (`token` in the data directory of the registry)";
 
 /// Requests to the mesh as its user.
 #[derive(Clone)]
@@ -70,7 +74,7 @@ impl MeshClient {
             .map_err(|problem| CliError::of(&problem, &url))?;
         let token = |text, is_default| PersonToken { text, is_default, accepted_by: Arc::default() };
         let token = match &common.token {
-            Some(file) => Some(token(token::read(file)?, false)),
+            Some(file) => Some(token(token::read(file, TOKEN_REMEDY)?, false)),
             None => token::of_default_mesh().map(|text| token(text, true)),
         };
         Ok(Self { wire, token, url })
@@ -104,6 +108,18 @@ impl MeshClient {
         let url = format!("{base}{path}");
         let call = self.authorized(ClientRequest::get(&url, RECIPIENT), base).await;
         self.wire.json(call).await.map_err(|problem| CliError::of(&problem, base))
+    }
+
+    /// How far the clock of the process at `base` lies from this one; `None` if it does not tell the time.
+    pub(super) async fn clock_skew(&self, base: &str) -> Result<Option<Duration>, CliError> {
+        let url = format!("{base}{}", routes::HEALTH);
+        let call = self.authorized(ClientRequest::get(&url, RECIPIENT).within(PROBE), base).await;
+        let answer = self.wire.send(call).await.map_err(|problem| CliError::of(&problem, base))?;
+        let date = answer.headers().get("date").and_then(|date| date.to_str().ok()?.parse::<HttpDate>().ok());
+        Ok(date.map(|date| {
+            let (there, here) = (SystemTime::from(date), SystemTime::now());
+            here.duration_since(there).unwrap_or_else(|error| error.duration())
+        }))
     }
 
     /// The `/readyz` body of the process at `base`, ready or not, within `timeout`.
@@ -189,11 +205,8 @@ impl MeshClient {
         let agents = self.agents(None).await?;
         let found = agents.iter().find(|entry| entry.card.agent_id.as_str() == name);
         found.map(|entry| entry.card.clone()).ok_or_else(|| {
-            let closeness = |entry: &AgentEntry| strsim::jaro_winkler(entry.card.agent_id.as_str(), name);
-            let nearest = agents.iter().max_by(|a, b| closeness(a).total_cmp(&closeness(b)));
-            let hint = nearest.filter(|entry| closeness(entry) > 0.7);
-            let hint =
-                hint.map(|entry| format!("; did you mean {}?", entry.card.agent_id)).unwrap_or_default();
+            let nearest = words::nearest(name, agents.iter().map(|entry| entry.card.agent_id.as_str()));
+            let hint = nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
             CliError::new(Exit::Refused, format!("no agent {name} is registered{hint} (agent_not_found)"))
         })
     }

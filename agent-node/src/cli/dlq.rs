@@ -22,6 +22,7 @@ pub(super) struct DlqArgs {
 #[derive(Debug, Subcommand)]
 enum DlqVerb {
     /// List them.
+    #[command(visible_alias = "list")]
     Ls,
     /// Show one, with its message.
     Show { id: String },

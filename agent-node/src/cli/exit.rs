@@ -24,7 +24,7 @@ Exit codes:
  73  another process has the data directory
  74  the data cannot be read or written
  76  the data has the format of another version
- 77  the join secret is none, or not the one of that mesh
+ 77  the join secret is none, or not the one of that mesh; or an agent has another key than the registry has pinned
  78  a configuration makes no sense
 130  Ctrl-C, 143 SIGTERM; a task that was waited for goes on";
 
@@ -58,7 +58,7 @@ pub enum Exit {
     Store = 74,
     /// The data is of another version.
     OtherFormat = 76,
-    /// The join secret is missing, invalid or refused.
+    /// The join secret is missing, invalid or refused, or the key of an agent is.
     Secret = 77,
     /// A configuration is invalid.
     Config = 78,
@@ -67,6 +67,10 @@ pub enum Exit {
     /// SIGTERM.
     Terminated = 143,
 }
+
+/// What to start where nothing listens. A client does not know which process of a mesh is meant to be there.
+const START: &str = "`mesh up` starts a whole mesh; of one in several processes, `mesh registry`, `mesh blackboard` or \
+                     `mesh node FILE` starts the one that is missing";
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -94,7 +98,7 @@ impl CliError {
         let url = redact_url(url);
         let refused = problem.message.contains("onnection refused");
         let message = match refused {
-            true => format!("nothing listens at {url}; start it with `mesh up`"),
+            true => format!("nothing listens at {url}; {START}"),
             false => format!("{url} does not answer: {}", problem.message),
         };
         Self::new(Exit::Unreachable, message)

@@ -25,11 +25,18 @@ use std::{path::PathBuf, process::ExitCode};
 #[derive(Debug, Clone, Args)]
 pub(super) struct DataDirArgs {
     /// The name of the mesh: its data lies in ~/.mesh/<name>, each separate process's in a directory of its own there.
-    #[arg(long, default_value = "default")]
-    name: String,
+    #[arg(long, default_value = "default", value_parser = mesh_name)]
+    name: AgentId,
     /// The data directory, instead of the one by name.
     #[arg(long, env = "MESH_DATA")]
     data: Option<PathBuf>,
+}
+
+/// The name of a mesh, which is written like an agent's id.
+fn mesh_name(text: &str) -> Result<AgentId, String> {
+    AgentId::parse(text).map_err(|_| {
+        "the name of a mesh has 1 to 64 letters, digits, `.`, `_` and `-`, and begins with a letter or digit".to_owned()
+    })
 }
 
 /// What every process is told.
@@ -234,9 +241,17 @@ pub(super) fn serve(
     })();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => CliError::new(exit_of(&error), format!("{error:#}")).report(),
+        Err(error) => {
+            let exit = exit_of(&error);
+            let remedy = if exit == Exit::Held { HELD } else { "" };
+            CliError::new(exit, format!("{error:#}{remedy}")).report()
+        }
     }
 }
+
+/// What to do if another process has the data directory.
+const HELD: &str =
+    "; stop it, or let agents join it with `mesh node FILE`; `--name other --port 8100` starts another mesh";
 
 /// Whether a cause is that the store failed, or that the device is full.
 fn is_store_failure(cause: &(dyn std::error::Error + 'static)) -> bool {
@@ -258,6 +273,7 @@ fn exit_of(error: &anyhow::Error) -> Exit {
             StartError::JoinSecretRequired { .. }
             | StartError::BadToken { .. }
             | StartError::BadJoinSecret { .. }
+            | StartError::KeyRefused { .. }
             | StartError::JoinSecretRefused { .. } => Exit::Secret,
         };
     }
@@ -297,12 +313,10 @@ impl DataDirArgs {
         if let Some(data) = &self.data {
             return Ok(data.clone());
         }
-        let name =
-            AgentId::parse(&self.name).with_context(|| format!("--name {:?} names no mesh", self.name))?;
         let home = std::env::var_os("HOME")
             .filter(|home| !home.is_empty())
             .context("HOME is not set; say --data")?;
-        Ok(PathBuf::from(home).join(".mesh").join(name.as_str()))
+        Ok(PathBuf::from(home).join(".mesh").join(self.name.as_str()))
     }
 }
 

@@ -91,7 +91,7 @@ fn remaining(dir: &Path, dirs: &[PathBuf]) -> Result<Vec<String>, CliError> {
 }
 
 /// The mesh's directory, those of its separate processes, and those of replicas.
-fn data_dirs(dir: &Path) -> Result<Vec<PathBuf>, CliError> {
+pub(super) fn data_dirs(dir: &Path) -> Result<Vec<PathBuf>, CliError> {
     let processes =
         entries(dir, |name| ["registry", "blackboard"].contains(&name) || name.starts_with("node-"))?;
     let mut dirs: Vec<_> =

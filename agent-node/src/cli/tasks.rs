@@ -33,6 +33,7 @@ pub(super) struct TasksArgs {
 #[derive(Debug, Subcommand)]
 enum TasksVerb {
     /// The tasks of all agents, newest change first.
+    #[command(visible_alias = "ls")]
     List(TaskListArgs),
     /// One task, with its artifacts.
     Show {

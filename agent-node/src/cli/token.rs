@@ -18,15 +18,14 @@ pub(super) struct TokenArgs {
 
 pub(super) fn token(args: &TokenArgs) -> Result<(), CliError> {
     let dir = args.place.dir().map_err(|error| CliError::new(Exit::Usage, format!("{error:#}")))?;
-    output::line(&read(&dir.join(data_dir::TOKEN))?)
+    output::line(&read(&dir.join(data_dir::TOKEN), "--name or --data tells where their data lies")?)
 }
 
-/// The token in `file`.
-pub(super) fn read(file: &Path) -> Result<String, CliError> {
+/// The token in `file`; `remedy` says how another file is named.
+pub(super) fn read(file: &Path, remedy: &str) -> Result<String, CliError> {
     let text = std::fs::read_to_string(file).map_err(|error| {
         let message = format!(
-            "{} can't be read ({error}): `mesh up` or `mesh registry` makes it at the first start; --name or --data tells where \
-             their data lies",
+            "{} can't be read ({error}): `mesh up` or `mesh registry` makes it at the first start; {remedy}",
             file.display()
         );
         CliError::new(Exit::Secret, message)
@@ -41,5 +40,5 @@ pub(super) fn read(file: &Path) -> Result<String, CliError> {
 /// The token of the mesh in `~/.mesh/default`, if there is one.
 pub(super) fn of_default_mesh() -> Option<String> {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty())?;
-    read(&PathBuf::from(home).join(".mesh/default").join(data_dir::TOKEN)).ok()
+    read(&PathBuf::from(home).join(".mesh/default").join(data_dir::TOKEN), "").ok()
 }

@@ -10,7 +10,7 @@ use crate::telemetry::otel_settings::unused;
 use clap::{Args as _, Command, CommandFactory as _};
 use std::collections::BTreeSet;
 
-/// Largest edit distance of a misspelled `OTEL_*` name; other programs read names of that prefix, too.
+/// Largest edit distance of a misspelled name. Other programs read names that begin with `OTEL_`, too.
 const MAX_TYPO_DISTANCE: usize = 2;
 /// The prefix of the standard's variables for logs, within [`MAX_TYPO_DISTANCE`] of those for spans.
 const LOGS_PREFIX: &str = "OTEL_BLRP_";
@@ -28,12 +28,14 @@ pub(super) fn warn_unknown() {
         .iter()
         .for_each(|line| tracing::warn!("{line}"));
     for name in &names {
-        let nearest = match name.starts_with("MESH_") {
-            true => nearest_if_unknown(name, &ours),
-            false => nearest_typo(name, &standard),
-        };
-        if let Some(nearest) = nearest {
-            tracing::warn!("{name} is no variable of mesh: {nearest} is the nearest");
+        let is_unknown = name.starts_with("MESH_") && !ours.contains(name);
+        let nearest = nearest_typo(name, if is_unknown { &ours } else { &standard });
+        match nearest {
+            Some(nearest) => tracing::warn!("{name} is no variable of mesh: {nearest} is the nearest"),
+            None if is_unknown => {
+                tracing::warn!("{name} is no variable of mesh; `mesh validate --settings` lists them");
+            }
+            None => {}
         }
     }
 }
@@ -50,15 +52,6 @@ fn mesh_variables() -> BTreeSet<String> {
 fn otel_variables() -> BTreeSet<String> {
     let names = STANDARD.iter().map(|(name, _, _)| (*name).to_owned());
     names.filter(|name| name.starts_with("OTEL_")).collect()
-}
-
-/// The nearest of `known`, unless `name` is one of them.
-fn nearest_if_unknown<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
-    let nearest = known.iter().max_by(|a, b| {
-        let closeness = |known: &str| strsim::jaro_winkler(known, name);
-        closeness(a).total_cmp(&closeness(b))
-    });
-    nearest.map(String::as_str).filter(|_| !known.contains(name))
 }
 
 /// The one of `known` within [`MAX_TYPO_DISTANCE`] of `name`; `None` for standard names that this program does not read.
@@ -128,11 +121,18 @@ mod tests {
     }
 
     #[test]
-    fn every_unknown_name_with_our_prefix_gets_the_nearest_one() {
+    fn an_unknown_name_with_our_prefix_gets_one_that_it_may_be_meant_as() {
         let known = mesh_variables();
-        assert_eq!(nearest_if_unknown("MESH_CAPTUER", &known), Some("MESH_CAPTURE"));
-        for name in ["MESH_CAPTURE", "MESH_OUTSIDE_ALLOW", "MESH_AT", "MESH_BUILD_FILE"] {
-            assert_eq!(nearest_if_unknown(name, &known), None, "{name}");
+        for (name, nearest) in [
+            ("MESH_CAPTUER", Some("MESH_CAPTURE")),
+            ("MESH_REGISTY", Some("MESH_REGISTRY")),
+            ("MESH_PROT", None),
+            ("MESH_CAPTURE", None),
+            ("MESH_OUTSIDE_ALLOW", None),
+            ("MESH_AT", None),
+            ("MESH_BUILD_FILE", None),
+        ] {
+            assert_eq!(nearest_typo(name, &known), nearest, "{name}");
         }
     }
 }

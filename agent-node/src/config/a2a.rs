@@ -94,9 +94,10 @@ pub(super) struct CallerFile {
 /// The minimum length of a credential, so that it can't be guessed.
 const MIN_CREDENTIAL: usize = 16;
 
-/// Validates the callers of a file; the error names the user.
+/// Validates the callers of a file; the error names the user. A credential proves one user and is listed once.
 pub(super) fn callers(files: &[CallerFile]) -> Result<Vec<Caller>, String> {
-    let callers = files.iter().map(|file| {
+    let mut callers: Vec<Caller> = Vec::with_capacity(files.len());
+    for file in files {
         let user = &file.user;
         if Principal::User(user.clone()) == Principal::local_user() {
             return Err(format!("{user} is the user of this machine and needs no credential"));
@@ -114,7 +115,14 @@ pub(super) fn callers(files: &[CallerFile]) -> Result<Vec<Caller>, String> {
                 "the credential of {user} needs {MIN_CREDENTIAL} visible ASCII characters at least"
             ));
         }
-        Ok(Caller { user: user.clone(), credential })
-    });
-    callers.collect()
+        if let Some(other) = callers.iter().find(|other| other.credential.secret() == secret) {
+            let whose = match other.user == *user {
+                true => format!("a credential of {user} is listed twice"),
+                false => format!("{} and {user} have the same credential", other.user),
+            };
+            return Err(format!("{whose}; give each entry one of its own"));
+        }
+        callers.push(Caller { user: user.clone(), credential });
+    }
+    Ok(callers)
 }

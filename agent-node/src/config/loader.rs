@@ -10,7 +10,7 @@ use super::{
     yaml::{self, YamlNode},
 };
 use crate::{
-    brain::{BrainError, a2a::A2aBrainConfig, llm::output::OutputSchema},
+    brain::{BrainError, a2a::A2aBrainConfig, exec::os_user::OsUser, llm::output::OutputSchema},
     outbox::a2a::credentials::{SchemeCredentials, SecretString},
 };
 use blackboard::http_client::has_credentials;
@@ -18,9 +18,13 @@ use protocol::{bid::Eta, card::BidTerms, signal::SIGNAL_TYPES, signal::SignalTyp
 use serde::de::DeserializeOwned;
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
+
+/// Where a command is looked up if there is no `PATH` (execvp(3)).
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// The agents, settings and faults read so far.
 #[derive(Default)]
@@ -147,6 +151,11 @@ impl TeamLoader {
             }
         }
         match node.get("agents") {
+            Some(YamlNode { value: yaml::YamlValue::List(agents), .. }) if agents.is_empty() => {
+                let location = SourceLocation { file, base, node, path: String::new() };
+                let what = "lists no agent; a file without agents leaves the key out";
+                self.faults.push(location.fault("agents", what));
+            }
             Some(YamlNode { value: yaml::YamlValue::List(agents), .. }) => {
                 for (at, agent) in agents.iter().enumerate() {
                     self.add_agent(&SourceLocation {
@@ -280,6 +289,20 @@ fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0)
 }
 
+/// Fails if no directory of `path`, or of this process's `PATH`, has the command.
+fn find_in_path(program: &str, path: Option<&str>) -> Result<(), String> {
+    let path = path.map(OsString::from).or_else(|| std::env::var_os("PATH"));
+    let path = path.unwrap_or_else(|| DEFAULT_PATH.into());
+    let mut commands = std::env::split_paths(&path).map(|dir| dir.join(program));
+    match commands.any(|command| command.is_file() && is_executable(&command)) {
+        true => Ok(()),
+        false => Err(format!(
+            "there is no command {program} in PATH={}; ./{program} is a file beside this one",
+            path.display()
+        )),
+    }
+}
+
 fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig, ConfigFault> {
     let within = |path: &str| location.base.map_or_else(|| path.into(), |base| base.join(path));
     let missing = |key: &str, path: &Path| {
@@ -304,6 +327,9 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
     let user = agent.brain.user.as_ref().map(|user| user.0.clone()).filter(|user| !user.is_empty());
     if user.is_some() && !matches!(agent.brain.kind, BrainFile::Exec(_)) {
         return Err(location.fault("brain.user", "is for an exec brain; this one runs no command"));
+    }
+    if let Some(user) = &user {
+        OsUser::lookup(user).map_err(|what| location.fault("brain.user", what))?;
     }
     match &agent.brain.kind {
         BrainFile::Echo(_) => Ok(BrainConfig::Echo),
@@ -381,17 +407,19 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
                         return Err(location.fault("brain.exec", what));
                     }
                 }
-                Some(_) => {}
+                Some("mesh") => {}
+                Some(program) => {
+                    let path = agent.env.get("PATH").map(|path| path.0.as_str());
+                    find_in_path(program, path).map_err(|what| location.fault("brain.exec", what))?;
+                }
             }
             let env = agent.env.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();
             if user.is_none() || agent.cwd.is_some() {
                 return Ok(BrainConfig::Exec { command, env, dir, user });
             }
             // It runs in its own directory, and its program is still beside this file.
-            if let (Some(program), Some(base)) = (command.first_mut(), location.base)
-                && program.contains('/')
-            {
-                let path = base.join(&*program);
+            if let Some(program) = command.first_mut().filter(|program| program.contains('/')) {
+                let path = within(program);
                 *program = std::path::absolute(&path).unwrap_or(path).display().to_string();
             }
             Ok(BrainConfig::Exec { command, env, dir: None, user })

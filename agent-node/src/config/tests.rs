@@ -36,11 +36,15 @@ fn a_type_error_is_reported_in_terms_of_yaml() {
     for (agent, what) in [
         (
             "brain: echo",
-            "agents[0].brain: must be one kind with its settings, such as `echo: {}`, got a kind alone",
+            "agents[0].brain: must be one kind with its settings: exec, scripted, echo, llm or a2a, such as `echo: {}`, got a kind alone",
         ),
         (
             "brain: {echo: {}, exec: {command: [x]}}",
-            "agents[0].brain: must be one kind with its settings, such as `echo: {}`",
+            "agents[0].brain: must be one kind with its settings: exec, scripted, echo, llm or a2a, such as `echo: {}`",
+        ),
+        (
+            "brain: {}",
+            "agents[0].brain: must be one kind with its settings: exec, scripted, echo, llm or a2a, such as `echo: {}`",
         ),
         (
             "brain: {echo: {}, user: nobody}",
@@ -117,6 +121,21 @@ fn a_fault_names_file_line_key_and_remedy() {
             "agent: a\nbrain: {exec: [./Cargo.toml]}",
             &[":2: brain.exec: ./Cargo.toml may not be executed; chmod +x lets it"],
         ),
+        (
+            "agent: a\nbrain: {exec: [no-such-command]}",
+            &[":2: brain.exec: there is no command no-such-command in PATH=/", "./no-such-command is a file"],
+        ),
+        (
+            "agent: a\nbrain: {exec: [sh]}\nenv: {PATH: /no/such:/none}",
+            &[":2: brain.exec: there is no command sh in PATH=/no/such:/none"],
+        ),
+        (
+            "agent: a\nbrain: {exec: [sh], user: no-such-user}",
+            &[":2: brain.user: there is no user no-such-user"],
+        ),
+        ("agent: a\nbrain: {exec: [sh], user: root}", &[":2: brain.user: root is root", "name another user"]),
+        ("agent: a\nbrain: {exec: [sh], user: '0:0'}", &[":2: brain.user: 0:0 is root"]),
+        ("agents: []", &["team.yaml:1: agents: lists no agent"]),
         ("agent: a\nbrain: {scripted: no.yaml}", &[":2: brain.scripted: there is no no.yaml"]),
         ("agent: a\nbrain: {scripted: /}", &[":2: brain.scripted: / is a directory, and must be a file"]),
         ("agent: a\nbrain: {exec: [/bin/]}", &[":2: brain.exec: /bin is a directory, and must be a file"]),
@@ -237,6 +256,43 @@ fn a_url_with_a_name_or_a_password_is_refused_and_not_repeated() {
         let is_named = message.contains(&format!("{key}: must not carry a name or a password"));
         assert!(is_named && !message.contains("s3cret"), "{message}");
     }
+}
+
+#[test]
+fn a_program_beside_a_bare_file_name_is_found_from_the_private_directory_of_its_user() {
+    // The tests run in the directory of the crate.
+    let text = "agent: a\nbrain: {exec: [../.ci/run], user: '65533'}";
+    let team = Team::parse("team.yaml", text, None).unwrap();
+    let BrainConfig::Exec { command, dir, .. } = &team.agents[0].brain else { panic!("exec") };
+    assert!(command[0].starts_with('/') && command[0].ends_with("/.ci/run"), "{command:?}");
+    assert_eq!(*dir, None, "its private directory");
+}
+
+#[test]
+fn the_message_about_kinds_of_brains_names_every_kind() {
+    let message = faults("agents: [{agent: a, brain: {}}]");
+    let kinds = schema::of::<file::BrainFile>()["oneOf"].as_array().unwrap().clone();
+    let kinds: Vec<_> = kinds.iter().flat_map(|kind| kind["required"].as_array().unwrap()).collect();
+    assert!(kinds.len() >= 4, "{kinds:?}");
+    for kind in kinds.iter().filter_map(|kind| kind.as_str()) {
+        assert!(message.split([' ', ',']).any(|word| word == kind), "{kind}: {message}");
+    }
+}
+
+#[test]
+fn a_credential_proves_one_user_and_is_listed_once() {
+    let callers = |callers: &str| faults(&format!("mesh: {{callers: [{callers}]}}"));
+    let alice = "{user: alice, apiKey: a-key-of-16-bytes}";
+    assert_eq!(callers(alice), "no fault");
+    for other in ["{user: bob, apiKey: a-key-of-16-bytes}", "{user: bob, bearer: a-key-of-16-bytes}"] {
+        let fault = callers(&format!("{alice}, {other}"));
+        assert!(fault.contains("mesh.callers: alice and bob have the same credential"), "{fault}");
+        assert!(!fault.contains("a-key-of"), "{fault}");
+    }
+    let fault = callers(&format!("{alice}, {alice}"));
+    assert!(fault.contains("mesh.callers: a credential of alice is listed twice"), "{fault}");
+    let with_another = format!("{alice}, {{user: alice, bearer: a-token-of-16-bytes}}");
+    assert_eq!(callers(&with_another), "no fault", "a user may have several credentials");
 }
 
 #[test]

@@ -13,13 +13,14 @@ const EXPECTED: &[(&str, &str)] = &[
     ("a string", "text"),
     ("a sequence", "a list"),
     ("a map", "a map of settings"),
+    ("enum", ONE),
     ("map with a single key", ONE),
     ("string or map", ONE),
     ("newtype variant", ONE),
     ("struct variant", ONE),
 ];
 
-const ONE: &str = "one kind with its settings, such as `echo: {}`";
+const ONE: &str = "one kind with its settings: exec, scripted, echo, llm or a2a, such as `echo: {}`";
 
 /// Serde's names of found types and their descriptions.
 const FOUND: &[(&str, &str)] =

@@ -1,6 +1,7 @@
 //! Finds keys that the schema does not have, and suggests the nearest one.
 
 use super::yaml::{YamlNode, YamlValue};
+use protocol::words;
 use serde_json::{Map, Value};
 
 /// An unknown key and the suggestion.
@@ -65,10 +66,8 @@ fn suggestion<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> String {
         return (*what).to_owned();
     }
     let known: Vec<_> = known.collect();
-    let closeness = |name: &str| strsim::jaro_winkler(&name.to_lowercase(), &key.to_lowercase());
-    let nearest = known.iter().max_by(|a, b| closeness(a).total_cmp(&closeness(b)));
-    match nearest {
-        Some(name) if closeness(name) >= 0.7 => format!("unknown key; did you mean `{name}`?"),
-        _ => format!("unknown key; there are {}", known.join(", ")),
+    match words::nearest(key, known.iter().copied()) {
+        Some(name) => format!("unknown key; did you mean `{name}`?"),
+        None => format!("unknown key; there are {}", known.join(", ")),
     }
 }

@@ -40,7 +40,7 @@ use actix_web::{
     dev::{Payload, Service, ServiceRequest, ServiceResponse, Transform},
     http::Method,
 };
-use blackboard::refusal::Refusal;
+use blackboard::{key_ring::is_unknown_key, refusal::Refusal};
 use bytes::Bytes;
 use error_format::ErrorFormat;
 use futures_util::{FutureExt, future::LocalBoxFuture};
@@ -174,7 +174,11 @@ where
             let sender = match early {
                 Some(sender) => sender,
                 None => {
-                    let sender = identity::verify_signature(&request, &body.bytes, auth).map_err(limited)?;
+                    let sender = identity::verify_signature(&request, &body.bytes, auth);
+                    let sender = sender.map_err(|problem| match is_unknown_key(&problem) {
+                        true => problem,
+                        false => limited(problem),
+                    })?;
                     body.guard = body.guard.map(|guard| guard.move_to(&state.buffered)).transpose()?;
                     sender
                 }

@@ -12,15 +12,19 @@ use crate::{
     artifacts::ArtifactQuota,
     clock::NodeClock,
     inbox::LocalAgents,
-    node::services::ServiceLocator,
-    outbox::{a2a::callbacks::CallbackRegistry, outbound_client::OutboundClient, webhooks::Pusher},
+    node::{services::ServiceLocator, signing_keys::SigningKeys},
+    outbox::{
+        a2a::callbacks::CallbackRegistry,
+        outbound_client::OutboundClient,
+        webhooks::{Pusher, Seal},
+    },
     peers::Peers,
     shared_cell::SharedCell,
     telemetry::Telemetry,
 };
 use actix::Addr;
 use actix_web::HttpRequest;
-use blackboard::{http_client::HttpClient, store::SharedStore};
+use blackboard::{http_client::HttpClient, key_ring::KeyRing, store::SharedStore};
 use engine::PeerLocation;
 use protocol::{
     a2a::card_signature::SigningKey,
@@ -28,8 +32,9 @@ use protocol::{
     ids::AgentId,
     limits::Limits,
     problem::{Problem, Reason},
+    words,
 };
-use registry::client::Registry;
+use registry::{client::Registry, registrar::SupervisedRegistry};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -55,7 +60,11 @@ pub struct HostedAgent {
     /// Its status, readable without a message to the actor.
     pub status: Arc<AgentStatus>,
     /// The key that signs its A2A cards.
-    pub key: Arc<SigningKey>,
+    pub key: SharedCell<SigningKey>,
+    /// Seals the webhooks in its store.
+    pub seal: Seal,
+    /// The registry, if the process uses one.
+    pub registry: Option<Registry>,
     /// Its A2A policy and cards.
     pub facade: SharedCell<AgentFacade>,
     /// The actor that calls its tasks' webhooks.
@@ -106,6 +115,12 @@ pub struct NodeState {
     pub streams: Arc<StreamLimit>,
     /// The tokens that it accepts.
     pub tokens: IssuedTokens,
+    /// The keys that it knows.
+    pub keys: KeyRing,
+    /// The files of its own keys.
+    pub key_files: SigningKeys,
+    /// The registry, if it runs in this process.
+    pub registry: Option<SupervisedRegistry>,
     /// Whether it drains.
     pub drain: DrainSignal,
     /// Where the registry and the board are.
@@ -156,7 +171,12 @@ impl NodeState {
             }
             PeerLocation::Departed => Problem::new(Reason::AgentDeparted, format!("{id} has left")),
             PeerLocation::Here | PeerLocation::Unknown => {
-                Problem::new(Reason::AgentNotFound, format!("no agent {id} is known"))
+                let present = self.peers.present();
+                let known = self.agents.keys().chain(present.keys()).map(AgentId::as_str);
+                let hint =
+                    words::nearest(id.as_str(), known).map(|nearest| format!("; did you mean {nearest}?"));
+                let message = format!("no agent {id} is known{}", hint.unwrap_or_default());
+                Problem::new(Reason::AgentNotFound, message)
             }
         })
     }

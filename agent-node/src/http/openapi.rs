@@ -129,7 +129,7 @@ mod tests {
                 .configure(crate::http::routes::agents)
                 .configure(crate::http::a2a::routes)
                 .configure(registry::http::routes)
-                .configure(crate::http::routes::registry_token)
+                .configure(crate::http::routes::registry_secrets)
                 .configure(blackboard::http::routes)
                 .configure(crate::http::routes::board_token);
         }))

@@ -5,6 +5,7 @@ pub mod dead_letters;
 pub mod health;
 pub mod hooks;
 pub mod inbox;
+pub mod join;
 pub mod keys;
 pub mod messages;
 pub mod metrics;
@@ -64,13 +65,21 @@ pub fn agents(config: &mut web::ServiceConfig) {
         ))
         .service(resource(&format!("{}/{{id}}", routes::HOOKS), [(Method::POST, web::to(hooks::post))]))
         .service(resource(routes::JWKS, [(Method::GET, web::to(keys::jwks))]))
+        .service(resource(
+            &format!("{}/{{id}}/rotate", routes::OWN_KEYS),
+            [(Method::POST, web::to(keys::rotate))],
+        ))
         .service(resource(routes::CARD, [(Method::GET, web::to(health::card))]));
 }
 
-/// The route of a registry that tells the digest of the person's token.
-pub fn registry_token(config: &mut web::ServiceConfig) {
+/// The routes of a registry that tell the digest of the person's token, and the pinned keys.
+pub fn registry_secrets(config: &mut web::ServiceConfig) {
     use actix_web::http::Method;
-    config.service(resource(routes::REGISTRY_TOKEN, [(Method::GET, web::to(person_token::get))]));
+    let keys = routes::REGISTRY_KEYS;
+    config
+        .service(resource(routes::REGISTRY_TOKEN, [(Method::GET, web::to(person_token::get))]))
+        .service(resource(keys, [(Method::GET, web::to(keys::pinned))]))
+        .service(resource(&format!("{keys}/{{id}}/reset"), [(Method::POST, web::to(keys::reset))]));
 }
 
 /// The route of a board that is told the digest of the person's token.
@@ -85,6 +94,7 @@ pub fn process(config: &mut web::ServiceConfig) {
     config
         .service(resource(routes::HEALTH, [(Method::GET, web::to(health::health))]))
         .service(resource(routes::READY, [(Method::GET, web::to(health::ready))]))
+        .service(resource(routes::JOIN, [(Method::POST, web::to(join::post))]))
         .service(resource(routes::SERVICES, [(Method::GET, web::to(health::services))]))
         .service(resource(routes::OPENAPI, [(Method::GET, web::to(super::openapi::get))]))
         .service(resource(routes::METRICS, [(Method::GET, web::to(metrics::metrics))]))

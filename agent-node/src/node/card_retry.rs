@@ -91,7 +91,8 @@ impl CardRetry {
         self.me.put(PeerSummary { agent_id: id, description: description.clone(), skills: skills.clone() });
         let card = Card { description, skills, waits_for: None, ..self.agent.card.get().as_ref().clone() };
         let card = Arc::new(card);
-        self.agent.facade.put(AgentFacade::new(&card, a2a, self.schemes, self.interface, &self.agent.key));
+        let key = self.agent.key.get();
+        self.agent.facade.put(AgentFacade::new(&card, a2a, self.schemes, self.interface, &key));
         if let Err(error) = self.agent.actor.send(UpdateCard(card.clone())).await {
             tracing::warn!(agent = %self.agent.id, %error, "the card could not be passed to the agent");
             return;

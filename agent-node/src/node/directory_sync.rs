@@ -1,6 +1,7 @@
 //! Keeps the cache of peers in step with the registry. While the registry is unavailable, the cache stays as it is.
 
 use crate::peers::{Peer, Peers};
+use blackboard::key_ring::KeyRing;
 use protocol::{ids::AgentId, problem::Problem};
 use registry::{
     client::{Registry, RegistryWatch},
@@ -15,7 +16,8 @@ use tokio::time::Instant;
 
 /// Watches the registry until the process ends; logs once, for all agents, if it is unavailable. A peer that snapshots
 /// have not confirmed for `timeout` is marked as departed.
-pub(super) fn spawn(registry: Registry, peers: Arc<Peers>, timeout: Duration) {
+/// The keys of the agents go to `keys`; one without a right certificate is refused and logged.
+pub(super) fn spawn(registry: Registry, peers: Arc<Peers>, keys: KeyRing, timeout: Duration) {
     actix::spawn(async move {
         let mut watch = registry.watch();
         let mut is_unavailable = false;
@@ -23,7 +25,10 @@ pub(super) fn spawn(registry: Registry, peers: Arc<Peers>, timeout: Duration) {
         loop {
             match unconfirmed.next(&mut watch, &peers).await {
                 Ok(RegistryEvent::Snapshot(entries)) => {
-                    entries.iter().for_each(|entry| peers.update(peer(entry)));
+                    entries.iter().for_each(|entry| {
+                        learn(&keys, entry);
+                        peers.update(peer(entry));
+                    });
                     let confirmed = entries.iter().map(|entry| entry.id().clone()).collect();
                     unconfirmed.record(peers.missing_from(&confirmed), Instant::now());
                     peers.set_synced();
@@ -33,6 +38,7 @@ pub(super) fn spawn(registry: Registry, peers: Arc<Peers>, timeout: Duration) {
                 }
                 Ok(RegistryEvent::Change(entry)) => {
                     unconfirmed.since.remove(entry.id());
+                    learn(&keys, &entry);
                     peers.update(peer(&entry));
                 }
                 Err(problem) => {
@@ -42,7 +48,11 @@ pub(super) fn spawn(registry: Registry, peers: Arc<Peers>, timeout: Duration) {
                             true => {
                                 tracing::warn!(%problem, "the registry can't be followed; going on with what is known");
                             }
-                            false => tracing::warn!(%problem, "no registry yet; trying until there is one"),
+                            false => tracing::warn!(
+                                %problem,
+                                "no registry yet; trying until there is one: `mesh up` or `mesh registry` starts it, --registry URL \
+                                 (MESH_REGISTRY) says where it is"
+                            ),
                         }
                     }
                     tokio::time::sleep(Duration::from_millis(200)).await;
@@ -80,6 +90,18 @@ impl UnconfirmedPeers {
             }
         }
         watch.next().await
+    }
+}
+
+/// Takes the key of an agent, or gives it up after a reset.
+fn learn(keys: &KeyRing, entry: &AgentEntry) {
+    match &entry.key {
+        Some(certificate) => {
+            if let Err(problem) = keys.learn(certificate) {
+                tracing::warn!(agent = %entry.id(), %problem, "its new key is refused");
+            }
+        }
+        None => keys.revoke(entry.id().as_str()),
     }
 }
 

@@ -111,6 +111,7 @@ pub async fn run(mut config: ProcessConfig) -> anyhow::Result<()> {
         (_, ServiceLocation::Remote(_) | ServiceLocation::FromRegistry) => "registry",
     };
     let mut signals = StopSignals::listen()?;
+    let is_new_secret = !config.join.exists();
     let secret = join_secret(&config)?;
     let (store, gauge) = open_store(&config)?;
     if let Some(gauge) = gauge.clone() {
@@ -119,7 +120,7 @@ pub async fn run(mut config: ProcessConfig) -> anyhow::Result<()> {
         );
     }
     let running = tokio::select! {
-        running = open(config, secret, store, gauge) => running?,
+        running = open(config, (secret, is_new_secret), store, gauge) => running?,
         () = signals.next() => return Ok(()),
     };
     let description = running.describe();
@@ -168,7 +169,7 @@ fn open_store(config: &ProcessConfig) -> anyhow::Result<(SharedStore, Option<Sto
 
 async fn open(
     config: ProcessConfig,
-    secret: Secret,
+    (secret, is_new_secret): (Secret, bool),
     store: SharedStore,
     gauge: Option<StoreGauge>,
 ) -> anyhow::Result<RunningNode> {
@@ -182,7 +183,8 @@ async fn open(
         OutboundLimits::for_node(&config.team.mesh.limits),
     )?;
     let agents = agent_specs(&config, &store, &hooks, &outside).await?;
-    let keys = (!config.is_in_memory).then(|| config.data.join("keys"));
+    // Also without a store on disk: others have pinned them.
+    let keys = Some(config.data.join("keys"));
     let telemetry = telemetry(&config, &config.join)?;
     let (mesh, join) = (config.team.mesh, config.join);
     start(NodeSetup {
@@ -211,6 +213,17 @@ async fn open(
     })
     .await
     .map_err(|error| match error.downcast_ref::<StartError>() {
+        Some(StartError::JoinSecretRefused { .. }) if is_new_secret => {
+            // No process of the mesh has this secret. It is no use at the next start.
+            let removed = match std::fs::remove_file(&join) {
+                Ok(()) => "and was removed again".to_owned(),
+                Err(error) => format!("and can't be removed: {error}"),
+            };
+            error.context(format!(
+                "there was no {}, so a new secret was made in it, which is not that of the mesh, {removed}",
+                join.display()
+            ))
+        }
         Some(StartError::JoinSecretRefused { .. }) => {
             error.context(format!("{} is not its secret", join.display()))
         }

@@ -1,7 +1,9 @@
 //! Keeps one agent registered: registers it, sends heartbeats, registers again when needed, deregisters at shutdown.
 
+use super::{services::StartError, signing_keys::SigningKeys};
 use crate::{agent::AgentStatus, shared_cell::SharedCell};
-use protocol::{card::Card, problem::Reason};
+use blackboard::key_ring::KeyRing;
+use protocol::{card::Card, identity::KeyCertificate, ids::AgentId, problem::Reason};
 use registry::{
     client::Registry,
     entry::{Heartbeat, LeaseGrant},
@@ -11,6 +13,59 @@ use std::{
     time::Duration,
 };
 use tokio::sync::Notify;
+
+/// The keys of the process, and their files.
+#[derive(Clone)]
+pub(super) struct OwnKeys {
+    pub(super) keys: KeyRing,
+    pub(super) key_files: SigningKeys,
+}
+
+impl OwnKeys {
+    /// Has the registry pin the key of `agent`. Fails if it has pinned another one. A registry that can't be reached is no
+    /// failure.
+    pub(super) async fn introduce(&self, agent: &AgentId, registry: &Registry) -> Result<(), StartError> {
+        loop {
+            let Some(identity) = self.keys.own(agent.as_str()) else { return Ok(()) };
+            match registry.admit_key(&identity).await {
+                Err(problem) if problem.reason == Reason::KeyMismatch => {
+                    if !self.adopt_next(agent) {
+                        return Err(StartError::KeyRefused { message: problem.message });
+                    }
+                }
+                Ok(Some(certificate)) => {
+                    if let Err(problem) = self.keys.learn(&certificate) {
+                        tracing::warn!(%agent, %problem, "its certificate is refused");
+                    }
+                    return Ok(());
+                }
+                Ok(None) | Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    fn is_own(&self, certificate: &KeyCertificate) -> bool {
+        let claimed = certificate.claimed();
+        self.keys.own(claimed.id().as_str()).is_some_and(|own| own.is_same(claimed))
+    }
+
+    /// Takes the key that was to replace that of `agent` when the process ended. False if there is none.
+    pub(super) fn adopt_next(&self, agent: &AgentId) -> bool {
+        let adopted = || -> anyhow::Result<bool> {
+            if !self.key_files.has_next(agent) {
+                return Ok(false);
+            }
+            let next = self.key_files.next(agent)?;
+            self.key_files.promote_next(agent)?;
+            self.keys.set_own(next);
+            Ok(true)
+        };
+        adopted().unwrap_or_else(|error| {
+            tracing::warn!(%agent, %error, "the key that was to replace its key can't be used");
+            false
+        })
+    }
+}
 
 /// The task that keeps one agent registered.
 pub(super) struct RegistrationTask {
@@ -23,11 +78,16 @@ pub(super) struct RegistrationTask {
 
 impl RegistrationTask {
     /// Registers `card` and keeps it registered; a changed card is registered anew.
-    pub(super) fn spawn(registry: Registry, card: SharedCell<Card>, status: Arc<AgentStatus>) -> Self {
+    pub(super) fn spawn(
+        registry: Registry,
+        card: SharedCell<Card>,
+        status: Arc<AgentStatus>,
+        keys: OwnKeys,
+    ) -> Self {
         let incarnation = Arc::new(Mutex::new(None));
         let wake = Arc::new(Notify::new());
         let shared = (incarnation.clone(), wake.clone());
-        let task = actix::spawn(run(registry.clone(), card.clone(), status, shared));
+        let task = actix::spawn(run(registry.clone(), card.clone(), (status, keys), shared));
         Self { registry, card, incarnation, wake, task }
     }
 
@@ -74,12 +134,12 @@ impl WakeSignal {
 async fn run(
     registry: Registry,
     current: SharedCell<Card>,
-    status: Arc<AgentStatus>,
+    (status, keys): (Arc<AgentStatus>, OwnKeys),
     (incarnation, wake): (Arc<Mutex<Option<u64>>>, Arc<Notify>),
 ) {
     let mut card = current.get();
     let mut instance = uuid::Uuid::now_v7().to_string();
-    let mut failures = 0;
+    let (mut failures, mut is_refused) = (0, false);
     loop {
         let newest = current.get();
         // Changed skills register as a new instance, which signals `agent.joined`; other changes only update the card.
@@ -89,7 +149,14 @@ async fn run(
         card = newest;
         let grant = match registry.register(card.clone(), instance.clone()).await {
             Ok(grant) => grant,
+            Err(problem) if problem.reason == Reason::KeyMismatch && keys.adopt_next(&card.agent_id) => {
+                continue;
+            }
             Err(problem) => {
+                if problem.reason == Reason::KeyMismatch {
+                    status.set_waits_for(Some(problem.message.clone()));
+                    is_refused = true;
+                }
                 // Warns once; `/readyz` shows the state.
                 let is_unavailable = problem.reason == Reason::RegistryUnavailable;
                 match failures {
@@ -104,8 +171,20 @@ async fn run(
                 continue;
             }
         };
+        if std::mem::take(&mut is_refused) {
+            status.set_waits_for(None);
+        }
         if std::mem::take(&mut failures) > 0 {
             tracing::info!(agent = %card.agent_id, "registered at last");
+        }
+        if let Some(certificate) = &grant.certificate {
+            // For a while the registry takes the key that a rotation has replaced, too.
+            if !keys.is_own(certificate) && keys.adopt_next(&card.agent_id) {
+                continue;
+            }
+            if let Err(problem) = keys.keys.learn(certificate) {
+                tracing::warn!(agent = %card.agent_id, %problem, "its certificate is refused");
+            }
         }
         if let Ok(mut slot) = incarnation.lock() {
             *slot = Some(grant.incarnation);
@@ -132,7 +211,9 @@ async fn send_heartbeats(
         };
         match registry.heartbeat(&card.agent_id, heartbeat).await {
             Ok(()) => {}
-            Err(problem) if problem.reason == Reason::AgentNotFound => return true,
+            Err(problem) if [Reason::AgentNotFound, Reason::KeyMismatch].contains(&problem.reason) => {
+                return true;
+            }
             Err(problem) if problem.reason == Reason::StaleIncarnation => {
                 tracing::error!(agent = %card.agent_id, "another process runs this agent now; this one takes nothing new");
                 status.drain();

@@ -102,6 +102,12 @@ pub enum StartError {
         /// The registry's URL according to that process.
         known: Option<String>,
     },
+    /// The registry has pinned another key for an agent of this process.
+    #[error("{message}")]
+    KeyRefused {
+        /// The registry's message, which names the remedy.
+        message: String,
+    },
     /// A service refuses this process's join secret.
     #[error(
         "{at} does not take this process's join secret; --join names the file that all of a mesh share ({message})"

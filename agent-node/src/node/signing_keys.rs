@@ -1,7 +1,9 @@
-//! The signing key of each agent: created with mode 0600 at its first start and kept (DESIGN §8).
+//! The signing key of each agent and service: created with mode 0600 at its first start and kept (DESIGN §8). Its X25519 key is
+//! derived from it.
 
 use super::services::StartError;
-use protocol::{a2a::card_signature::SigningKey, ids::AgentId};
+use crate::outbox::webhooks::Seal;
+use protocol::{a2a::card_signature::SigningKey, identity::IdentityKey, ids::AgentId};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::{
     fs::{self, OpenOptions},
@@ -16,6 +18,44 @@ use std::{
 pub struct SigningKeys(pub Option<PathBuf>);
 
 impl SigningKeys {
+    /// The identity of an agent or a service; created if it is missing.
+    pub fn identity(&self, id: &AgentId) -> anyhow::Result<IdentityKey> {
+        Ok(IdentityKey::new(id.clone(), self.of(id)?))
+    }
+
+    /// The seal of the webhooks of `agent`, whose key is `key`. It stays when the key is replaced or lost.
+    pub fn seal(&self, agent: &AgentId, key: &SigningKey) -> anyhow::Result<Seal> {
+        let secret = Seal::secret_of(key);
+        let Some(dir) = &self.0 else { return Ok(Seal::new(secret)) };
+        let file = dir.join(format!("{agent}.seal"));
+        Ok(Seal::new(read_or_create(&file, || Ok(secret)).map_err(bad_key(agent, file))?))
+    }
+
+    fn next_file(&self, agent: &AgentId) -> Option<PathBuf> {
+        Some(self.0.as_ref()?.join(format!("{agent}.ed25519.next")))
+    }
+
+    /// The key that is to replace that of `agent`; created if there is none.
+    pub fn next(&self, agent: &AgentId) -> anyhow::Result<IdentityKey> {
+        let seed = match self.next_file(agent) {
+            None => random_seed()?,
+            Some(file) => read_or_create(&file, random_seed).map_err(bad_key(agent, file))?,
+        };
+        Ok(IdentityKey::new(agent.clone(), Arc::new(SigningKey::from_seed(&seed))))
+    }
+
+    /// Whether a key is to replace that of `agent`.
+    pub fn has_next(&self, agent: &AgentId) -> bool {
+        self.next_file(agent).is_some_and(|file| file.exists())
+    }
+
+    /// Makes the next key of `agent` its key.
+    pub fn promote_next(&self, agent: &AgentId) -> std::io::Result<()> {
+        let (Some(dir), Some(next)) = (&self.0, self.next_file(agent)) else { return Ok(()) };
+        fs::rename(next, dir.join(format!("{agent}.ed25519")))?;
+        fs::File::open(dir)?.sync_all()
+    }
+
     /// The key of `agent`; created if it is missing. Fails if the file is invalid or readable by others.
     pub fn of(&self, agent: &AgentId) -> anyhow::Result<Arc<SigningKey>> {
         let seed = match &self.0 {
@@ -23,15 +63,15 @@ impl SigningKeys {
             Some(dir) => {
                 super::data_dir::create(dir)?;
                 let file = dir.join(format!("{agent}.ed25519"));
-                read_or_create(&file).map_err(|error| StartError::BadAgentKey {
-                    agent: agent.clone(),
-                    file,
-                    why: format!("{error:#}"),
-                })?
+                read_or_create(&file, random_seed).map_err(bad_key(agent, file))?
             }
         };
         Ok(Arc::new(SigningKey::from_seed(&seed)))
     }
+}
+
+fn bad_key(agent: &AgentId, file: PathBuf) -> impl FnOnce(anyhow::Error) -> StartError {
+    move |error| StartError::BadAgentKey { agent: agent.clone(), file, why: format!("{error:#}") }
 }
 
 fn random_seed() -> anyhow::Result<[u8; 32]> {
@@ -40,12 +80,16 @@ fn random_seed() -> anyhow::Result<[u8; 32]> {
     Ok(seed)
 }
 
-fn read_or_create(file: &Path) -> anyhow::Result<[u8; 32]> {
+/// The 32 bytes in `file`; those of `create` if it is missing.
+fn read_or_create(
+    file: &Path,
+    create: impl FnOnce() -> anyhow::Result<[u8; 32]>,
+) -> anyhow::Result<[u8; 32]> {
     if !file.exists() {
         let draft = file.with_extension(format!("{}.new", std::process::id()));
         let mut draft_file =
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-        draft_file.write_all(&random_seed()?)?;
+        draft_file.write_all(&create()?)?;
         draft_file.sync_all()?;
         fs::rename(&draft, file)?;
     }
@@ -63,6 +107,25 @@ fn read_or_create(file: &Path) -> anyhow::Result<[u8; 32]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_next_key_replaces_the_first_and_the_seal_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = SigningKeys(Some(dir.path().join("keys")));
+        let id = AgentId::parse("builder-01").unwrap();
+        let first = keys.of(&id).unwrap();
+        keys.seal(&id, &first).unwrap();
+        let sealed = fs::read(dir.path().join("keys/builder-01.seal")).unwrap();
+        assert!(!keys.has_next(&id));
+        let next = keys.next(&id).unwrap();
+        assert!(keys.has_next(&id));
+        assert_eq!(keys.next(&id).unwrap().public(), next.public(), "one until it is promoted");
+        assert_eq!(keys.of(&id).unwrap().public(), first.public());
+        keys.promote_next(&id).unwrap();
+        assert_eq!(keys.identity(&id).unwrap().public(), next.public());
+        keys.seal(&id, &keys.of(&id).unwrap()).unwrap();
+        assert_eq!(fs::read(dir.path().join("keys/builder-01.seal")).unwrap(), sealed);
+    }
 
     #[test]
     fn a_key_is_created_once_for_its_owner_only_and_stays_the_same() {

@@ -76,6 +76,27 @@ fn setup(agents: Vec<AgentSpec>) -> NodeSetup {
     }
 }
 
+/// A client of the agent manager-01, which is registered from elsewhere.
+async fn manager(secret: Secret, running: &RunningNode) -> HttpClient {
+    let me = AgentId::parse("manager-01").unwrap();
+    let keys = KeyRing::new(secret, None);
+    keys.set_own(signing_keys::SigningKeys(None).identity(&me).unwrap());
+    let signer = Signer { keys: keys.clone(), me: me.clone() };
+    let wire = HttpClient::new(Some(signer), HttpClientLimits::default()).unwrap();
+    let registry = Registry::remote(&format!("http://{}", running.services.unwrap()), wire.clone());
+    let card = protocol::card::Card {
+        agent_id: me,
+        ..setup::card(
+            &agent_spec("manager-01", "manage", 0.0, 1),
+            "http://127.0.0.1:1".to_owned(),
+            &Limits::default(),
+        )
+    };
+    let grant = registry.register(Arc::new(card), "1".to_owned()).await.unwrap();
+    keys.learn(&grant.certificate.unwrap()).unwrap();
+    wire
+}
+
 async fn ask(url: &str, body: &Value) -> (u16, Value) {
     let client = blackboard::http_client::tls::client().no_proxy().build().unwrap();
     let answer = client
@@ -195,11 +216,10 @@ async fn a_new_award_and_the_end_of_the_older_one_are_one_commit() {
     let busy = AgentSpec { brain: Arc::new(NeverEnds), ..agent_spec("builder-01", "build", 0.0, 1_000) };
     let terms = BidTerms { max_parallel: 1, ..busy.terms.clone() };
     let setup = NodeSetup { store, ..setup(vec![AgentSpec { terms, ..busy }]) };
-    let (secret, outside) = (setup.secret.clone(), HttpClientLimits::default());
+    let secret = setup.secret.clone();
     let running = start(setup).await.unwrap();
     let url = format!("http://{}/a2a/messages", running.agents[&AgentId::parse("builder-01").unwrap()]);
-    let manager = Signer::new(secret, AgentId::parse("manager-01").unwrap());
-    let wire = HttpClient::new(Some(manager), outside).unwrap();
+    let wire = manager(secret, &running).await;
     let award = async |epoch: u64| {
         let id = format!("award-{epoch}");
         let body = json!({

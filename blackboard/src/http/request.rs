@@ -10,6 +10,7 @@ use protocol::{
     task::OpenTaskKey,
     time::WallTime,
     trace::{TRACEPARENT, TraceContext},
+    words,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -28,11 +29,33 @@ pub(super) fn parse_body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem
     deserialize_members(json::parse_object(bytes, json::MAX_DEPTH)?)
 }
 
-/// Parses a signal. If absent, `id` is minted, `from` is the caller, and `at` is the present time.
-pub(super) fn parse_signal(bytes: &[u8], by: &Principal) -> Result<Signal, Problem> {
+/// Parses a signal. If absent, `id` is minted, `from` is the caller, and `at` is the present time. Returns a user's unknown
+/// members, too, as warnings; agents of a later version may know more.
+pub(super) fn parse_signal(bytes: &[u8], by: &Principal) -> Result<(Signal, Vec<String>), Problem> {
     let mut members = json::parse_object(bytes, json::MAX_DEPTH)?;
+    let warnings = if by.is_of_mesh() { Vec::new() } else { unknown_members(&members) };
     fill_defaults(&mut members, by);
-    deserialize_members(members)
+    Ok((deserialize_members(members)?, warnings))
+}
+
+/// The members of a signal.
+const MEMBERS: [&str; 10] =
+    ["id", "type", "from", "by", "root", "subject", "taskId", "capability", "refs", "at"];
+
+/// The most unknown members that an answer names.
+const MAX_WARNINGS: usize = 8;
+
+/// A warning for each unknown member, at most [`MAX_WARNINGS`].
+fn unknown_members(members: &Map<String, Value>) -> Vec<String> {
+    let unknown: Vec<_> = members.keys().filter(|name| !MEMBERS.contains(&name.as_str())).collect();
+    let left_out = unknown.len().saturating_sub(MAX_WARNINGS);
+    let more = (left_out > 0).then(|| format!("and {left_out} more unknown members"));
+    let warning = |name: &String| {
+        let hint = words::nearest(name, MEMBERS).map(|known| format!("; did you mean {known}?"));
+        let name: String = name.chars().take(64).collect();
+        format!("{name}: an unknown member; it has no effect{}", hint.unwrap_or_default())
+    };
+    unknown.into_iter().take(MAX_WARNINGS).map(warning).chain(more).collect()
 }
 
 /// Stores the request's `traceparent` in the signal, unless it has one.
@@ -149,7 +172,27 @@ mod tests {
         assert_eq!(refused(r#"{"type":"help.needed","at":"soon"}"#).as_deref(), Some("at"));
         assert!(parse_signal(b"[]", &Principal::local_user()).is_err());
         let least = parse_signal(br#"{"type":"help.needed"}"#, &Principal::local_user()).unwrap();
-        assert_eq!(least.from.as_str(), "local");
+        assert_eq!((least.0.from.as_str(), least.1.len()), ("local", 0));
+    }
+
+    #[test]
+    fn unknown_members_of_a_users_signal_are_named_with_the_nearest_known_one() {
+        let text =
+            br#"{"type":"help.needed","from":"b-1","subjct":"x","taskID":"t","zzz":1,"refs":{"any":1}}"#;
+        let (_, warnings) = parse_signal(text, &Principal::local_user()).unwrap();
+        assert_eq!(
+            warnings,
+            [
+                "subjct: an unknown member; it has no effect; did you mean subject?",
+                "taskID: an unknown member; it has no effect; did you mean taskId?",
+                "zzz: an unknown member; it has no effect",
+            ]
+        );
+        let agent = Principal::Agent("b-1".to_owned().try_into().unwrap());
+        assert_eq!(parse_signal(text, &agent).unwrap().1, [""; 0], "a later version may know more");
+        let many: Map<_, _> = (0..10).map(|at| (format!("x{at}"), Value::Null)).collect();
+        let named = unknown_members(&many);
+        assert_eq!((named.len(), named[8].as_str()), (9, "and 2 more unknown members"));
     }
 
     #[test]
@@ -158,7 +201,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         let traceparent = |refs: &str, headers: &HeaderMap| {
             let text = format!(r#"{{"type":"task.available","refs":{refs}}}"#);
-            let mut signal = parse_signal(text.as_bytes(), &Principal::local_user()).unwrap();
+            let (mut signal, _) = parse_signal(text.as_bytes(), &Principal::local_user()).unwrap();
             attach_trace(&mut signal, headers);
             signal.refs.get(TRACEPARENT).and_then(|value| value.as_str().map(str::to_owned))
         };

@@ -1,8 +1,6 @@
 use super::*;
-use protocol::{
-    ids::AgentId,
-    signature::{PresentedSignature, Secret, Verifier},
-};
+use crate::key_ring::tests::{identity, ring};
+use protocol::{ids::AgentId, signature::PresentedSignature};
 use std::{
     io::{Read, Write},
     net::TcpListener,
@@ -28,7 +26,11 @@ fn serve_once(answer: &'static [u8]) -> (String, thread::JoinHandle<String>) {
 }
 
 fn client() -> HttpClient {
-    let signer = Signer::new(Secret::new(&[1; 32]).unwrap(), AgentId::parse("planner-01").unwrap());
+    let keys = ring(&["planner-01"]);
+    for known in ["builder-01", "b", "r", "board", "registry"] {
+        keys.set_pinned(identity(known).public().clone(), 1);
+    }
+    let signer = Signer { keys, me: AgentId::parse("planner-01").unwrap() };
     let limits = HttpClientLimits {
         silence: Duration::from_millis(50),
         max_answer_bytes: 64,
@@ -66,7 +68,9 @@ async fn a_request_carries_a_valid_signature() {
         signature: header(&request, "signature"),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let proven = Verifier::new(Secret::new(&[1; 32]).unwrap(), None).verify(&parts, &presented, now);
+    let keys = ring(&["builder-01"]);
+    keys.set_pinned(identity("planner-01").public().clone(), 1);
+    let proven = keys.verify_request(&parts, &presented, now);
     assert_eq!(proven.unwrap().as_str(), "planner-01");
 }
 

@@ -1,15 +1,17 @@
 use super::*;
 use proptest::prelude::*;
 
+/// A signal; an offer is of the task `id`.
 pub(crate) fn signal(id: &str, kind: &str, from: &str) -> Signal {
+    let is_offer = kind == "task.available";
     Signal {
         id: id.into(),
         kind: SignalType::parse(kind).unwrap(),
         from: AgentId::parse(from).unwrap(),
         by: None,
         root: None,
-        subject: None,
-        task_id: None,
+        subject: is_offer.then(|| "dig".to_owned()),
+        task_id: TaskId::parse(id).ok().filter(|_| is_offer),
         capability: None,
         refs: Map::new(),
         at: WallTime(0),
@@ -93,4 +95,24 @@ fn a_signal_is_measured_in_bytes_of_its_json() {
     let refused =
         prepare_write(&store, &by, &signal("a b", "help.needed", "a"), WallTime(0), limit + 9).unwrap_err();
     assert_eq!(refused.reason, Reason::InvalidField);
+}
+
+#[test]
+fn an_offer_that_nobody_can_do_is_refused() {
+    let store = store_types::MemoryState::default();
+    let refused = |offer: Signal| {
+        let written = prepare_write(&store, &Principal::local_user(), &offer, WallTime(0), 16 * 1024);
+        let problem = written.err()?;
+        assert_eq!(problem.reason, Reason::InvalidField);
+        problem.metadata.iter().find(|(key, _)| *key == "field").map(|(_, field)| field.clone())
+    };
+    let offer = || signal("o-1", "task.available", "me");
+    assert_eq!(refused(offer()), None);
+    assert_eq!(refused(Signal { task_id: None, ..offer() }).as_deref(), Some("taskId"));
+    for subject in [None, Some(" ".to_owned())] {
+        assert_eq!(refused(Signal { subject, ..offer() }).as_deref(), Some("refs.description"));
+    }
+    let refs = Map::from_iter([("description".to_owned(), "dig".into())]);
+    assert_eq!(refused(Signal { subject: None, refs, ..offer() }), None);
+    assert_eq!(refused(Signal { task_id: None, ..signal("n-1", "help.needed", "me") }), None);
 }

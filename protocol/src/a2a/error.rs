@@ -275,7 +275,8 @@ fn kind_of(reason: Reason) -> A2aErrorKind {
         | Reason::AlreadyClaimed
         | Reason::Fenced
         | Reason::StaleIncarnation
-        | Reason::AgentIdTaken => A2aErrorKind::InvalidParams,
+        | Reason::AgentIdTaken
+        | Reason::KeyMismatch => A2aErrorKind::InvalidParams,
         Reason::Unauthenticated | Reason::StaleSignature => A2aErrorKind::Unauthenticated,
         Reason::SenderNotProven | Reason::Forbidden | Reason::ForeignOrigin => A2aErrorKind::Forbidden,
         Reason::TaskNotFound | Reason::MessageNotFound => A2aErrorKind::TaskNotFound,

@@ -11,7 +11,8 @@ pub const EXTENSIONS_PARAMETER: &str = "A2A-Extensions";
 
 /// Whether the version a request names is spoken here: none is 0.3 (§3.6.2), a patch does not matter.
 pub fn negotiate(asked: Option<&str>) -> Result<(), A2aError> {
-    let asked = asked.map(str::trim).filter(|asked| !asked.is_empty()).unwrap_or("0.3");
+    let named = asked.map(str::trim).filter(|asked| !asked.is_empty());
+    let asked = named.unwrap_or("0.3");
     let numbers: Vec<_> = asked.split('.').collect();
     let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let is_version = (2..=3).contains(&numbers.len()) && numbers.iter().all(is_number);
@@ -19,7 +20,13 @@ pub fn negotiate(asked: Option<&str>) -> Result<(), A2aError> {
         return Ok(());
     }
     let asked: String = asked.chars().take(40).collect();
-    let message = format!("A2A version {asked:?} is not spoken here; {VERSION} is");
+    let message = match named {
+        Some(_) => format!("A2A version {asked:?} is not spoken here; {VERSION} is ({VERSION_PARAMETER})"),
+        None => format!(
+            "{VERSION_PARAMETER} is missing, which means version {asked}; send the header {VERSION_PARAMETER}: {VERSION} \
+             (metadata in gRPC)"
+        ),
+    };
     Err(A2aError::new(A2aErrorKind::VersionNotSupported, message)
         .with("requestedVersion", asked)
         .with("supportedVersions", VERSION))
@@ -44,7 +51,13 @@ mod tests {
             let error = negotiate(Some(bad)).unwrap_err();
             assert_eq!(error.kind, A2aErrorKind::VersionNotSupported, "{bad}");
         }
-        assert!(negotiate(None).is_err());
+        for none in [None, Some(" ")] {
+            let error = negotiate(none).unwrap_err();
+            assert!(
+                error.message.contains("A2A-Version is missing")
+                    && error.message.contains("A2A-Version: 1.0")
+            );
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::{
     task::{OpenTaskKey, Status, TaskSpec, TaskState},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Map;
+use serde_json::{Map, Value};
 use std::time::Duration;
 
 type OpenTaskEvent = super::Event<DelegationLabel, OpenTaskTimer>;
@@ -79,13 +79,17 @@ enum OpenTaskStage {
     Over,
 }
 
+/// What is to be done in the task that a signal with these members offers; `None` if neither says it.
+pub fn description<'a>(refs: &'a Map<String, Value>, subject: Option<&'a str>) -> Option<&'a str> {
+    let described = refs.get("description").and_then(Value::as_str);
+    described.or(subject).filter(|text| !text.trim().is_empty())
+}
+
 /// The task that `signal` offers, on behalf of `root`; `None` if the signal is incomplete.
 pub fn offered(signal: &Signal, root: Principal) -> Option<TaskSpec> {
-    let described = signal.refs.get("description").and_then(|text| text.as_str());
-    let description = described.or(signal.subject.as_deref()).filter(|text| !text.trim().is_empty())?;
     Some(TaskSpec {
         task_id: signal.task_id.clone()?,
-        description: description.to_owned(),
+        description: description(&signal.refs, signal.subject.as_deref())?.to_owned(),
         capability: signal.capability.clone(),
         input: signal.refs.get("input").cloned(),
         artifacts: Vec::new(),

@@ -1,8 +1,8 @@
 //! Signatures of responses (RFC 9421 §2.4): who answered, and to which message.
 
 use super::{
-    ALGORITHM, CONTENT_DIGEST, LABEL, MESSAGE_ID, PresentedSignature, SignatureBase, SignatureHeaders,
-    Signer, content_digest,
+    ALGORITHM, CONTENT_DIGEST, LABEL, MESSAGE_ID, PresentedSignature, Secret, SignatureBase, SignatureClaim,
+    SignatureHeaders, content_digest,
     verify::{WINDOW_S, parsed, unauthenticated},
 };
 use crate::{
@@ -36,90 +36,86 @@ impl SignedResponse<'_> {
     }
 }
 
-impl Signer {
-    /// The headers that prove the response `parts` at `now`, in Unix seconds.
-    pub fn sign_response(&self, parts: &SignedResponse<'_>, now: u64) -> SignatureHeaders {
-        let params = format!(r#"{COVERED};created={now};keyid="{}";alg="{ALGORITHM}""#, self.agent);
+impl Secret {
+    /// The headers that prove that `signer` made the response `parts` at `now`, in Unix seconds.
+    pub fn sign_response(&self, signer: &AgentId, parts: &SignedResponse<'_>, now: u64) -> SignatureHeaders {
+        let params = format!(r#"{COVERED};created={now};keyid="{signer}";alg="{ALGORITHM}""#);
         let content_digest = content_digest(&parts.digest);
-        let signature = self.secret.sign(&parts.base(&content_digest, &params));
+        let signature = self.sign(&parts.base(&content_digest, &params));
         SignatureHeaders {
             content_digest,
             signature_input: format!("{LABEL}{params}"),
             signature: format!("{LABEL}:{signature}:"),
         }
     }
+}
 
-    /// Checks that `agent` signed the response `parts` under the same secret, at most five minutes from `now` (Unix seconds).
-    /// 401 `unauthenticated` if not.
-    pub fn verify_response(
-        &self,
-        agent: &AgentId,
-        parts: &SignedResponse<'_>,
-        presented: &PresentedSignature<'_>,
-        now: u64,
-    ) -> Result<(), Problem> {
-        let (Some(input), Some(signature)) = (presented.signature_input, presented.signature) else {
-            return Err(unauthenticated("a signature is Signature-Input and Signature"));
-        };
-        let (inputs, signatures) = (parsed(input, "Signature-Input")?, parsed(signature, "Signature")?);
-        let label = LABEL.trim_end_matches('=');
-        let (Some(ListEntry::InnerList(list)), Some(ListEntry::Item(tag))) =
-            (inputs.get(label), signatures.get(label))
-        else {
-            return Err(unauthenticated("the answer is not signed"));
-        };
-        let created = list.params.get("created").and_then(|created| created.as_integer());
-        let created = created.and_then(|created| u64::try_from(i64::from(created)).ok());
-        let signer = list.params.get("keyid").and_then(|id| id.as_string());
-        if signer.map(|id| id.as_str()) != Some(agent.as_str()) {
-            return Err(unauthenticated(&format!("the answer is not {agent}'s")));
-        }
-        let params = List::from([ListEntry::InnerList(list.clone())]).serialize().unwrap_or_default();
-        let base = parts.base(&content_digest(&parts.digest), &params);
-        let tag = tag.bare_item.as_byte_sequence().unwrap_or_default();
-        if !params.starts_with(COVERED) || !self.secret.has_signed(&base, tag) {
-            return Err(unauthenticated("the signature of the answer is not right"));
-        }
-        match created {
-            Some(created) if created.abs_diff(now) <= WINDOW_S => Ok(()),
-            _ => Err(unauthenticated("the answer was signed at another time")),
-        }
+/// Checks that `agent` signed the response `parts`, at most five minutes from `now` (Unix seconds); `is_signed` checks the
+/// claimed signature. 401 `unauthenticated` if not.
+pub fn verify_response(
+    agent: &AgentId,
+    parts: &SignedResponse<'_>,
+    presented: &PresentedSignature<'_>,
+    now: u64,
+    is_signed: impl FnOnce(&SignatureClaim) -> bool,
+) -> Result<(), Problem> {
+    let (Some(input), Some(signature)) = (presented.signature_input, presented.signature) else {
+        return Err(unauthenticated("a signature is Signature-Input and Signature"));
+    };
+    let (inputs, signatures) = (parsed(input, "Signature-Input")?, parsed(signature, "Signature")?);
+    let label = LABEL.trim_end_matches('=');
+    let (Some(ListEntry::InnerList(list)), Some(ListEntry::Item(tag))) =
+        (inputs.get(label), signatures.get(label))
+    else {
+        return Err(unauthenticated("the answer is not signed"));
+    };
+    let created = list.params.get("created").and_then(|created| created.as_integer());
+    let created = created.and_then(|created| u64::try_from(i64::from(created)).ok());
+    let created = created.filter(|created| created.abs_diff(now) <= WINDOW_S);
+    let Some(created) = created else {
+        return Err(unauthenticated("the answer was signed at another time"));
+    };
+    let signer = list.params.get("keyid").and_then(|id| id.as_string());
+    if signer.map(|id| id.as_str()) != Some(agent.as_str()) {
+        return Err(unauthenticated(&format!("the answer is not {agent}'s")));
+    }
+    let params = List::from([ListEntry::InnerList(list.clone())]).serialize().unwrap_or_default();
+    let base = parts.base(&content_digest(&parts.digest), &params);
+    let tag = tag.bare_item.as_byte_sequence().unwrap_or_default().to_vec();
+    let claim = SignatureClaim { agent: agent.clone(), created, expires: None, base, tag };
+    match params.starts_with(COVERED) && is_signed(&claim) {
+        true => Ok(()),
+        false => Err(unauthenticated("the signature of the answer is not right")),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::signature::Secret;
 
     #[test]
     fn only_the_answer_to_this_message_by_this_agent_is_taken() {
         let secret = Secret::new(&[7; 32]).unwrap();
         let agent = |id: &str| AgentId::parse(id).unwrap();
-        let signer = Signer::new(secret.clone(), agent("b-1"));
-        let manager = Signer::new(secret, agent("m"));
         let parts = SignedResponse { status: 200, message_id: "cfp-1", digest: Digest::of(b"bid") };
-        let headers = signer.sign_response(&parts, 1_000);
+        let headers = secret.sign_response(&agent("b-1"), &parts, 1_000);
         let presented = PresentedSignature {
             content_digest: Some(&headers.content_digest),
             signature_input: Some(&headers.signature_input),
             signature: Some(&headers.signature),
         };
-        let verify = |id: &str, parts: SignedResponse<'_>, now| {
-            manager.verify_response(&agent(id), &parts, &presented, now).is_ok()
+        let verify_under = |secret: &Secret, id: &str, parts: SignedResponse<'_>, now| {
+            verify_response(&agent(id), &parts, &presented, now, |claim| claim.is_signed_by(secret)).is_ok()
         };
+        let verify = |id: &str, parts: SignedResponse<'_>, now| verify_under(&secret, id, parts, now);
         assert!(verify("b-1", parts, 1_100));
         assert!(!verify("b-2", parts, 1_100), "another agent");
         assert!(!verify("b-1", SignedResponse { status: 202, ..parts }, 1_100), "another status");
         assert!(!verify("b-1", SignedResponse { message_id: "cfp-2", ..parts }, 1_100), "another message");
         assert!(!verify("b-1", SignedResponse { digest: Digest::of(b"x"), ..parts }, 1_100), "another body");
         assert!(!verify("b-1", parts, 2_000), "another time");
-        let stranger = Signer::new(Secret::new(&[8; 32]).unwrap(), agent("m"));
-        assert!(
-            stranger.verify_response(&agent("b-1"), &parts, &presented, 1_100).is_err(),
-            "another secret"
-        );
+        assert!(!verify_under(&Secret::new(&[8; 32]).unwrap(), "b-1", parts, 1_100), "another key");
         let unsigned = PresentedSignature::default();
-        assert!(manager.verify_response(&agent("b-1"), &parts, &unsigned, 1_100).is_err());
+        assert!(verify_response(&agent("b-1"), &parts, &unsigned, 1_100, |_| true).is_err());
     }
 }

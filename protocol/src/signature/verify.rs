@@ -25,81 +25,82 @@ pub struct PresentedSignature<'a> {
     pub signature: Option<&'a str>,
 }
 
-/// Checks signatures. The only place that maps secrets to agents.
-#[derive(Debug, Clone)]
-pub struct Verifier {
-    current: Secret,
-    previous: Option<Secret>,
-}
-
 /// One signature, taken apart: who claims it, since when, over which base.
-struct SignatureClaim {
-    agent: AgentId,
-    created: u64,
-    expires: Option<u64>,
-    base: String,
-    tag: Vec<u8>,
+pub struct SignatureClaim {
+    pub(super) agent: AgentId,
+    pub(super) created: u64,
+    pub(super) expires: Option<u64>,
+    pub(super) base: String,
+    pub(super) tag: Vec<u8>,
 }
 
-impl Verifier {
-    /// Takes signatures under `current`, and under `previous` while a secret is being replaced.
-    pub fn new(current: Secret, previous: Option<Secret>) -> Self {
-        Self { current, previous }
+impl SignatureClaim {
+    /// Who is said to have signed.
+    pub fn agent(&self) -> &AgentId {
+        &self.agent
     }
 
-    /// The agent that signed `parts`. 401 `unauthenticated` for none, a wrong one or one that covers too little; 401
-    /// `stale_signature` for a right one outside the window around `now` (Unix seconds). That `parts.recipient` is
-    /// served here is the caller's to check.
-    pub fn verify(
-        &self,
-        parts: &SignedParts<'_>,
-        presented: &PresentedSignature<'_>,
-        now: u64,
-    ) -> Result<AgentId, Problem> {
-        let (Some(input), Some(signature)) = (presented.signature_input, presented.signature) else {
-            return Err(unauthenticated("a signature is Signature-Input and Signature"));
-        };
-        let Some(digest) = presented.content_digest else {
-            return Err(unauthenticated("a signed request has a Content-Digest"));
-        };
-        // All bytes at once: none of them is found early.
-        let holds_control =
-            |value: &str| value.bytes().fold(false, |any, byte| any | byte.is_ascii_control());
-        let components = [parts.method, parts.path_and_query, parts.recipient, digest];
-        if components.into_iter().chain(parts.message_id).any(holds_control) {
-            return Err(unauthenticated("a signed component holds a control character"));
-        }
-        if !digest_agrees(parts, digest) {
-            return Err(unauthenticated("Content-Digest is not the sha-256 of the body"));
-        }
-        let inputs: Dictionary = parsed(input, "Signature-Input")?;
-        let signatures: Dictionary = parsed(signature, "Signature")?;
-        let mut verdict =
-            Err(unauthenticated("no signature is named in Signature-Input and Signature alike"));
-        for (label, entry) in inputs.iter().take(MAX_LABELS) {
-            let Some(ListEntry::Item(Item { bare_item, .. })) = signatures.get(label) else { continue };
-            let Some(tag) = bare_item.as_byte_sequence() else { continue };
-            verdict = claim_of(parts, digest, entry, tag).and_then(|claim| self.judge(claim, now));
-            if verdict.as_ref().map_or_else(|problem| problem.reason == Reason::StaleSignature, |_| true) {
-                break;
-            }
-        }
-        verdict
+    /// When it is said to have been signed, in Unix seconds.
+    pub fn created(&self) -> u64 {
+        self.created
     }
 
-    fn judge(&self, claim: SignatureClaim, now: u64) -> Result<AgentId, Problem> {
-        let known = std::iter::once(&self.current).chain(&self.previous);
-        if !known.map(|secret| secret.has_signed(&claim.base, &claim.tag)).fold(false, |any, one| any | one) {
-            return Err(unauthenticated("the signature is not right"));
-        }
-        let window = WINDOW_S;
-        if claim.created.abs_diff(now) > window || claim.expires.is_some_and(|end| end < now) {
-            let message =
-                format!("signed at {}, it is {now} here; {window} s apart are taken", claim.created);
-            return Err(Problem::new(Reason::StaleSignature, message).with("now", now));
-        }
-        Ok(claim.agent)
+    /// Whether it was made under `secret`. Compares in constant time.
+    pub fn is_signed_by(&self, secret: &Secret) -> bool {
+        secret.has_signed(&self.base, &self.tag)
     }
+}
+
+/// The agent that signed `parts`. `check` fails for a claim that is not under the key of its agent. 401 `unauthenticated`
+/// for no signature, a wrong one or one that covers too little; 401 `stale_signature` for a right one outside the window around
+/// `now` (Unix seconds).
+pub fn verify_request(
+    parts: &SignedParts<'_>,
+    presented: &PresentedSignature<'_>,
+    now: u64,
+    check: impl Fn(&SignatureClaim) -> Result<(), Problem>,
+) -> Result<AgentId, Problem> {
+    let (Some(input), Some(signature)) = (presented.signature_input, presented.signature) else {
+        return Err(unauthenticated("a signature is Signature-Input and Signature"));
+    };
+    let Some(digest) = presented.content_digest else {
+        return Err(unauthenticated("a signed request has a Content-Digest"));
+    };
+    // All bytes at once: none of them is found early.
+    let holds_control = |value: &str| value.bytes().fold(false, |any, byte| any | byte.is_ascii_control());
+    let components = [parts.method, parts.path_and_query, parts.recipient, digest];
+    if components.into_iter().chain(parts.message_id).any(holds_control) {
+        return Err(unauthenticated("a signed component holds a control character"));
+    }
+    if !digest_agrees(parts, digest) {
+        return Err(unauthenticated("Content-Digest is not the sha-256 of the body"));
+    }
+    let inputs: Dictionary = parsed(input, "Signature-Input")?;
+    let signatures: Dictionary = parsed(signature, "Signature")?;
+    let mut verdict = Err(unauthenticated("no signature is named in Signature-Input and Signature alike"));
+    for (label, entry) in inputs.iter().take(MAX_LABELS) {
+        let Some(ListEntry::Item(Item { bare_item, .. })) = signatures.get(label) else { continue };
+        let Some(tag) = bare_item.as_byte_sequence() else { continue };
+        verdict = claim_of(parts, digest, entry, tag).and_then(|claim| judge(claim, now, &check));
+        if verdict.as_ref().map_or_else(|problem| problem.reason == Reason::StaleSignature, |_| true) {
+            break;
+        }
+    }
+    verdict
+}
+
+fn judge(
+    claim: SignatureClaim,
+    now: u64,
+    check: impl Fn(&SignatureClaim) -> Result<(), Problem>,
+) -> Result<AgentId, Problem> {
+    check(&claim)?;
+    let window = WINDOW_S;
+    if claim.created.abs_diff(now) > window || claim.expires.is_some_and(|end| end < now) {
+        let message = format!("signed at {}, it is {now} here; {window} s apart are taken", claim.created);
+        return Err(Problem::new(Reason::StaleSignature, message).with("now", now));
+    }
+    Ok(claim.agent)
 }
 
 /// What one member of `Signature-Input` claims.

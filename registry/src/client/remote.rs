@@ -9,6 +9,7 @@ use blackboard::http_client::{ClientRequest, HttpClient, is_foreign_response, re
 use bytes::Bytes;
 use futures_util::Stream;
 use protocol::{
+    identity::{KeyCertificate, KeyChange},
     ids::AgentId,
     problem::{Problem, Reason},
     routes,
@@ -76,6 +77,15 @@ impl RemoteRegistry {
         let reason = if is_drained { "&reason=drained" } else { "" };
         let url = format!("{}?incarnation={incarnation}{reason}", self.agent_url(id));
         self.wire.bytes(ClientRequest::new(Method::DELETE, &url, OWNER)).await.map(|_| ())
+    }
+
+    pub(super) async fn change_key(
+        &self,
+        id: &AgentId,
+        change: &KeyChange,
+    ) -> Result<KeyCertificate, Problem> {
+        let url = format!("{}{}/{id}/change", self.base, routes::REGISTRY_KEYS);
+        self.wire.json(ClientRequest::post(&url, OWNER, json(change)?)).await
     }
 
     pub(super) async fn find(&self, query: &AgentQuery) -> Result<Vec<AgentEntry>, Problem> {

@@ -3,7 +3,7 @@ use crate::{
     directory::test_cards::card,
     entry::{CapabilityMatch, Presence, RegistryEvent, SearchOrder},
     http,
-    registrar::tests::Rig,
+    registrar::tests::{Rig, identity},
 };
 use actix_web::{App, HttpMessage, HttpServer, dev::Service, web};
 use blackboard::http_client::HttpClientLimits;
@@ -50,7 +50,9 @@ fn wire() -> HttpClient {
 async fn check_lifecycle(registry: &Registry) {
     let id = AgentId::parse("a").unwrap();
     let registered = registry.register(card("a", &["x", "y"]), "1".into()).await.unwrap();
-    assert_eq!(registered, LeaseGrant { incarnation: 1, lease_ms: 15_000, heartbeat_ms: 5_000 });
+    assert_eq!((registered.incarnation, registered.lease_ms, registered.heartbeat_ms), (1, 15_000, 5_000));
+    let certificate = registered.certificate.as_ref().unwrap();
+    assert_eq!(certificate.verify(identity("registry", 1).public()).unwrap().id(), &id);
     assert_eq!(registry.register(card("a", &["x", "y"]), "1".into()).await, Ok(registered));
     registry.heartbeat(&id, Heartbeat { incarnation: 1, running: 2, accepting: false }).await.unwrap();
 

@@ -1,6 +1,6 @@
 //! The decisions of the directory: changed rows, membership events, errors.
 
-use crate::entry::Presence;
+use crate::{entry::Presence, pinned_keys::PinnedKey};
 use protocol::{
     card::Card,
     ids::AgentId,
@@ -117,6 +117,8 @@ impl MembershipEvent {
 pub struct DirectoryChange {
     /// Rows to write.
     pub written: Vec<AgentRow>,
+    /// Keys to pin, or to give up.
+    pub pinned: Vec<PinnedKey>,
     /// Agents whose rows are deleted.
     pub forgotten: Vec<AgentId>,
     /// The highest incarnation of any forgotten row; new agents start above it.

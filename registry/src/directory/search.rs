@@ -64,6 +64,7 @@ impl TrackedAgent {
             running: self.liveness.running,
             accepting: self.liveness.accepting && self.row.exit.is_none(),
             last_seen_ms: u64::try_from(now.since(self.liveness.last_seen).as_millis()).unwrap_or(u64::MAX),
+            key: None,
         }
     }
 }

@@ -208,7 +208,7 @@ async fn a_registry_that_panics_restarts_and_keeps_its_agents() {
     let config =
         Config { lease_ms: 100, heartbeat_ms: 20, sweep_ms: 5, max_expiry_percent: 100, ..Config::default() };
     let board = Arc::new(Arc::new(super::tests::FakeBoard::default()));
-    let supervised = SupervisedRegistry::start(config, store, board, clocks).unwrap();
+    let supervised = SupervisedRegistry::start(config, store, board, clocks, super::tests::keys()).unwrap();
     let registry = Registry::local(supervised.clone());
     registry.register(card("a", &[]), "1".into()).await.unwrap();
     // Without heartbeats the agent expires; the commit of that sweep panics.

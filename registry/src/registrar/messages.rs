@@ -4,10 +4,16 @@ use crate::{
     config::Config,
     directory::DirectoryStats,
     entry::{AgentEntry, AgentQuery, Heartbeat, LeaseGrant},
+    pinned_keys::PinnedKey,
     registration_request::RegistrationRequest,
 };
 use actix::Message;
-use protocol::{ids::AgentId, principal::Principal, problem::Problem};
+use protocol::{
+    identity::{KeyCertificate, KeyChange, PublicIdentity},
+    ids::AgentId,
+    principal::Principal,
+    problem::Problem,
+};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tokio::sync::broadcast;
@@ -59,6 +65,33 @@ pub struct Deregister {
     /// Whether it has finished or handed back its work.
     pub is_drained: bool,
 }
+
+/// Pins the key of an agent that has proven the join secret; refused if another key is pinned for its id.
+#[derive(Message)]
+#[rtype(result = "Result<KeyCertificate, Problem>")]
+pub struct AdmitKey(pub Arc<PublicIdentity>);
+
+/// Replaces the key of an agent, as the old key says.
+#[derive(Message)]
+#[rtype(result = "Result<KeyCertificate, Problem>")]
+pub struct ChangeKey {
+    /// The authenticated sender.
+    pub by: Principal,
+    /// The agent.
+    pub id: AgentId,
+    /// What its old key says.
+    pub change: KeyChange,
+}
+
+/// Gives up the key of an id, as a person says.
+#[derive(Message)]
+#[rtype(result = "Result<(), Problem>")]
+pub struct ResetKey(pub AgentId);
+
+/// Returns the keys of all ids.
+#[derive(Message)]
+#[rtype(result = "Vec<PinnedKey>")]
+pub struct ListKeys;
 
 /// Returns the agents that match a query.
 #[derive(Message)]

@@ -6,13 +6,18 @@ use super::{
 };
 use crate::{
     config::Config,
-    directory::{AgentDirectory, Departure, DirectoryChange, RegistrationDecision},
+    directory::{AgentDirectory, Departure, DirectoryChange, DirectoryError, RegistrationDecision},
     entry::{AgentEntry, AgentQuery, Heartbeat, LeaseGrant},
+    pinned_keys::{PinnedKey, PinnedKeys},
     registration_request::{RegistrationRequest, may_speak_for},
 };
-use blackboard::store::{Error, Lane, SharedStore};
+use blackboard::{
+    key_ring::KeyRing,
+    store::{Error, Lane, SharedStore},
+};
 use protocol::{
     card::Card,
+    identity::{KeyCertificate, KeyChange, PublicIdentity},
     ids::AgentId,
     principal::Principal,
     problem::{Problem, Reason},
@@ -45,6 +50,7 @@ const MAX_BATCH: usize = 256;
 pub(super) struct PendingRegistration {
     card: Arc<Card>,
     instance: String,
+    identity: Arc<PublicIdentity>,
     reply: oneshot::Sender<Result<LeaseGrant, Problem>>,
 }
 
@@ -61,6 +67,8 @@ pub(super) struct RegistrationService {
     pub(super) clocks: Clocks,
     pub(super) store: SharedStore,
     pub(super) directory: RefCell<AgentDirectory>,
+    pub(super) pins: RefCell<PinnedKeys>,
+    pub(super) keys: KeyRing,
     pub(super) pending: RefCell<VecDeque<PendingRegistration>>,
     pub(super) change_lock: Mutex<()>,
     pub(super) change_permits: Semaphore,
@@ -84,9 +92,14 @@ impl RegistrationService {
         let id = card.agent_id.clone();
         let taken = self.directory.borrow().get(&id, self.now()).is_some();
         may_speak_for(&by, &id, taken)?;
+        // The key that the request was proven by.
+        let identity = self
+            .keys
+            .identity(id.as_str())
+            .ok_or_else(|| Problem::new(Reason::Unauthenticated, format!("no key of {id} is known here")))?;
         let lock = self.lock_changes()?;
         let (reply, mut receiver) = oneshot::channel();
-        self.pending.borrow_mut().push_back(PendingRegistration { card, instance, reply });
+        self.pending.borrow_mut().push_back(PendingRegistration { card, instance, identity, reply });
         let guard = lock.await;
         let mut outcome = receiver.try_recv();
         if outcome == Err(TryRecvError::Empty) {
@@ -112,12 +125,16 @@ impl RegistrationService {
                     pending.push_front(next);
                     break;
                 }
-                match directory.register(next.card.clone(), &next.instance) {
-                    Err(error) => next.answer(Err(error.into())),
-                    Ok(RegistrationDecision { incarnation, change: None }) => {
+                let pin = self.pins.borrow().pin(&next.identity, (self.clocks.wall)());
+                let decision = directory.register(next.card.clone(), &next.instance).map_err(Problem::from);
+                match pin.and_then(|pin| Ok((pin, decision?))) {
+                    Err(problem) => next.answer(Err(problem)),
+                    Ok((None, RegistrationDecision { incarnation, change: None })) => {
                         repeats.push((next, incarnation))
                     }
-                    Ok(RegistrationDecision { incarnation, change: Some(change) }) => {
+                    Ok((pin, RegistrationDecision { incarnation, change })) => {
+                        let change = change.unwrap_or_default();
+                        all.pinned.extend(pin);
                         all.floor = all.floor.max(change.floor);
                         all.written.extend(change.written);
                         all.forgotten.extend(change.forgotten);
@@ -128,17 +145,22 @@ impl RegistrationService {
             }
         }
         let Config { lease_ms, heartbeat_ms, .. } = self.config;
-        let grant = |incarnation| LeaseGrant { incarnation, lease_ms, heartbeat_ms };
+        let grant = |id: &AgentId, incarnation| {
+            let certificate = self.pins.borrow().certificate(id);
+            LeaseGrant { incarnation, lease_ms, heartbeat_ms, certificate }
+        };
         for (registration, incarnation) in repeats {
             let renewed = self.renew_on_repeat(&registration.card.agent_id, incarnation);
-            registration.answer(renewed.map(|()| grant(incarnation)));
+            let granted = renewed.map(|()| grant(&registration.card.agent_id, incarnation));
+            registration.answer(granted);
         }
         if admitted.is_empty() {
             return;
         }
         let committed = self.commit_change(guard, Lane::Admission, all).await;
         for (registration, incarnation) in admitted {
-            registration.answer(committed.clone().map(|()| grant(incarnation)));
+            let granted = committed.clone().map(|()| grant(&registration.card.agent_id, incarnation));
+            registration.answer(granted);
         }
     }
 
@@ -161,12 +183,88 @@ impl RegistrationService {
         Ok(self.directory.borrow_mut().suspect(reporter, id, incarnation, self.now())?)
     }
 
+    /// Renews a lease. An agent whose key is not pinned, after a reset, has to register again.
     pub(super) fn heartbeat(&self, id: &AgentId, heartbeat: Heartbeat) -> Result<(), Problem> {
+        if self.pins.borrow().identity(id).is_none() {
+            return Err(DirectoryError::Unknown(id.clone()).into());
+        }
         let changed = self.directory.borrow_mut().heartbeat(id, heartbeat, self.now())?;
         if changed {
             self.notify_watchers([id]);
         }
         Ok(())
+    }
+
+    /// The entry of an agent, with its certificate.
+    pub(super) fn entry(&self, id: &AgentId) -> Option<AgentEntry> {
+        let entry = self.directory.borrow().get(id, self.now())?;
+        Some(AgentEntry { key: self.pins.borrow().certificate(id), ..entry })
+    }
+
+    /// The entries that match `query`, with their certificates.
+    pub(super) fn find(&self, query: &AgentQuery) -> Vec<AgentEntry> {
+        let (found, pins) = (self.directory.borrow().find(query, self.now()), self.pins.borrow());
+        let certified = |entry: AgentEntry| AgentEntry { key: pins.certificate(entry.id()), ..entry };
+        found.into_iter().map(certified).collect()
+    }
+
+    /// Takes a key record that is durable: certifies the key, and has the process accept no other one.
+    pub(super) fn apply_pin(&self, pin: PinnedKey) {
+        let certificate = match &pin.identity {
+            Some(identity) => {
+                self.keys.set_pinned(Arc::new(identity.clone()), pin.number);
+                self.keys.certify(identity, pin.number)
+            }
+            None => {
+                self.keys.revoke(pin.id.as_str());
+                None
+            }
+        };
+        self.pins.borrow_mut().apply(pin, certificate);
+    }
+
+    /// Pins the key of an agent that has proven the join secret; a repeat gets the same certificate.
+    pub(super) async fn admit_key(&self, identity: &PublicIdentity) -> Result<KeyCertificate, Problem> {
+        self.pins.borrow().check(identity)?;
+        if self.pins.borrow().identity(identity.id()).is_none() {
+            let guard = self.lock_changes()?.await;
+            let pin = self.pins.borrow().pin(identity, (self.clocks.wall)())?;
+            if let Some(pin) = pin {
+                let change = DirectoryChange { pinned: vec![pin], ..DirectoryChange::default() };
+                self.commit_change(&guard, Lane::Admission, change).await?;
+            }
+        }
+        self.certificate(identity.id())
+    }
+
+    fn certificate(&self, id: &AgentId) -> Result<KeyCertificate, Problem> {
+        let certificate = self.pins.borrow().certificate(id);
+        certificate.ok_or_else(|| Problem::new(Reason::Internal, "this registry has no key to certify with"))
+    }
+
+    /// Replaces the key of `id`, as its old key says; a repeat gets the same certificate.
+    pub(super) async fn change_key(
+        &self,
+        id: &AgentId,
+        change: &KeyChange,
+    ) -> Result<KeyCertificate, Problem> {
+        let guard = self.lock_changes()?.await;
+        let pin = self.pins.borrow().change(id, change, (self.clocks.wall)())?;
+        if let Some(pin) = pin {
+            tracing::info!(agent = %id, "its key was replaced, as its old key says");
+            let change = DirectoryChange { pinned: vec![pin], ..DirectoryChange::default() };
+            self.commit_change(&guard, Lane::Progress, change).await?;
+        }
+        self.certificate(id)
+    }
+
+    /// Gives up the key of `id`, as a person says.
+    pub(super) async fn reset_key(&self, id: &AgentId) -> Result<(), Problem> {
+        let guard = self.lock_changes()?.await;
+        let pin = self.pins.borrow().reset(id, (self.clocks.wall)())?;
+        tracing::warn!(agent = %id, "its key was reset by a person: the next process that registers under the id pins its own");
+        let change = DirectoryChange { pinned: vec![pin], ..DirectoryChange::default() };
+        self.commit_change(&guard, Lane::Progress, change).await
     }
 
     pub(super) async fn deregister(
@@ -220,8 +318,12 @@ impl RegistrationService {
         self.directory.borrow().damp_flapping(&mut change, self.now());
         rows::commit(&self.store, lane, &change, (self.clocks.wall)()).await.map_err(store_problem)?;
         let has_signals = !change.events.is_empty();
+        let pinned: Vec<_> = std::mem::take(&mut change.pinned);
+        let rekeyed: Vec<_> = pinned.iter().map(|pin| pin.id.clone()).collect();
+        pinned.into_iter().for_each(|pin| self.apply_pin(pin));
         let changed = self.directory.borrow_mut().apply(change, self.now());
-        self.notify_watchers(&changed);
+        let only_rekeyed = rekeyed.iter().filter(|id| !changed.contains(id));
+        self.notify_watchers(changed.iter().chain(only_rekeyed));
         if has_signals {
             self.outbox_wake.notify_one();
         }
@@ -232,8 +334,7 @@ impl RegistrationService {
         if self.changes.receiver_count() == 0 {
             return;
         }
-        let (directory, now) = (self.directory.borrow(), self.now());
-        for entry in ids.into_iter().filter_map(|id| directory.get(id, now)) {
+        for entry in ids.into_iter().filter_map(|id| self.entry(id)) {
             // An error means that the last watcher has left.
             let _ = self.changes.send(Arc::new(entry));
         }
@@ -245,7 +346,7 @@ impl RegistrationService {
             return Err(Problem::new(Reason::Overloaded, format!("the registry takes {max} watchers")));
         }
         let query = AgentQuery { include_dead: true, ..AgentQuery::default() };
-        Ok((self.directory.borrow().find(&query, self.now()), self.changes.subscribe()))
+        Ok((self.find(&query), self.changes.subscribe()))
     }
 
     pub(super) fn state(&self) -> RegistryState {

@@ -1,6 +1,9 @@
 //! The registry's part of the store: a row per agent, the incarnation floor, and signals the board has not accepted.
 
-use crate::directory::{AgentRow, DirectoryChange, MembershipEvent};
+use crate::{
+    directory::{AgentRow, DirectoryChange, MembershipEvent},
+    pinned_keys::PinnedKey,
+};
 use blackboard::store::{Batch, Error, Filter, Key, Lane, Record, SharedStore, Write};
 use protocol::{
     ids::AgentId,
@@ -17,6 +20,10 @@ const PAGE: usize = 1_000;
 
 fn agent_key(id: &AgentId) -> Key {
     Key::new(&[OWNER, "agent", id.as_str()])
+}
+
+fn pin_key(id: &AgentId) -> Key {
+    Key::new(&[OWNER, "key", id.as_str()])
 }
 
 fn floor_key() -> Key {
@@ -36,20 +43,35 @@ fn encode(value: &impl Serialize) -> Result<bytes::Bytes, Error> {
     serde_json::to_vec(value).map(Into::into).map_err(|error| Error::Refused(error.to_string()))
 }
 
-/// Every stored row, and the incarnation floor if one is stored.
-pub(super) fn load(store: &SharedStore) -> Result<(Vec<AgentRow>, Option<u64>), Error> {
+/// What the store holds.
+pub(super) struct StoredRows {
+    /// The agents.
+    pub(super) agents: Vec<AgentRow>,
+    /// The keys.
+    pub(super) pins: Vec<PinnedKey>,
+    /// The incarnation floor, if one is stored.
+    pub(super) floor: Option<u64>,
+}
+
+/// Every stored row.
+pub(super) fn load(store: &SharedStore) -> Result<StoredRows, Error> {
+    let (agents, pins) = (load_all(store, "agent")?, load_all(store, "key")?);
+    let floor = store.latest(&floor_key())?.map(|record| decode(&record)).transpose()?;
+    Ok(StoredRows { agents, pins, floor })
+}
+
+/// Every row of this kind.
+fn load_all<T: DeserializeOwned>(store: &SharedStore, kind: &str) -> Result<Vec<T>, Error> {
     let mut rows = Vec::new();
     let mut after = 0;
     loop {
-        let page = store.read(&Filter::One(Key::new(&[OWNER, "agent"])), after, PAGE)?;
-        let Some(last) = page.last() else { break };
+        let page = store.read(&Filter::One(Key::new(&[OWNER, kind])), after, PAGE)?;
+        let Some(last) = page.last() else { return Ok(rows) };
         after = last.revision;
         for record in &page {
             rows.push(decode(record)?);
         }
     }
-    let floor = store.latest(&floor_key())?.map(|record| decode(&record)).transpose()?;
-    Ok((rows, floor))
 }
 
 /// Commits `change` with its signals. If the outcome is unknown, reads back whether it was written.
@@ -62,6 +84,9 @@ pub(super) async fn commit(
     let mut batch = Batch::default();
     for row in &change.written {
         batch.writes.push(Write::Put(agent_key(&row.card.agent_id), encode(row)?));
+    }
+    for pin in &change.pinned {
+        batch.writes.push(Write::Put(pin_key(&pin.id), encode(pin)?));
     }
     for id in &change.forgotten {
         batch.writes.push(Write::Delete(agent_key(id)));

@@ -5,9 +5,12 @@ use crate::{
     entry::{AgentQuery, Heartbeat, Presence, RegistryEvent},
 };
 use protocol::{
+    a2a::card_signature::SigningKey,
+    identity::{IdentityKey, KeyChange},
     ids::AgentId,
     problem::Reason,
     signal::Signal,
+    signature::Secret,
     time::{NodeTime, WallTime},
 };
 use std::{
@@ -75,12 +78,29 @@ where
     }
 }
 
+/// The identity of `id`, with a seed of `byte`s.
+pub(crate) fn identity(id: &str, byte: u8) -> IdentityKey {
+    IdentityKey::new(AgentId::parse(id).unwrap(), Arc::new(SigningKey::from_seed(&[byte; 32])))
+}
+
+/// The keys of a registry that knows those of the agents of the tests.
+pub(crate) fn keys() -> KeyRing {
+    let keys = KeyRing::new(Secret::new(&[7; 32]).unwrap(), None);
+    keys.set_own(identity("registry", 1));
+    let numbered = (0..1_000).map(|number| format!("a-{number}"));
+    for id in ["a", "b", "c"].map(str::to_owned).into_iter().chain(numbered) {
+        keys.set_pinned(identity(&id, 1).public().clone(), 0);
+    }
+    keys
+}
+
 /// A registry whose clock and sweeps the test drives.
 pub(crate) struct Rig {
     pub(crate) addr: Addr<RegistryActor>,
     pub(crate) registry: Registry,
     pub(crate) board: Arc<FakeBoard>,
     pub(crate) store: SharedStore,
+    keys: KeyRing,
     clock: Arc<AtomicU64>,
 }
 
@@ -105,9 +125,12 @@ impl Rig {
             wall: Arc::new(move || wall),
         };
         let board = Arc::new(FakeBoard::default());
-        let actor = RegistryActor::open(config, store.clone(), Arc::new(board.clone()), clocks).unwrap();
+        let keys = keys();
+        let opened =
+            RegistryActor::open(config, store.clone(), Arc::new(board.clone()), clocks, keys.clone());
+        let actor = opened.unwrap();
         let addr = actor.without_sweep_timer().run();
-        Self { registry: Registry::local(addr.clone()), addr, board, store, clock }
+        Self { registry: Registry::local(addr.clone()), addr, board, store, keys, clock }
     }
 
     /// A new actor over the same store; its clock continues from the old one.
@@ -130,6 +153,7 @@ impl Rig {
     }
 
     pub(crate) async fn join(&self, id: &str, instance: &str) -> Result<u64, Problem> {
+        self.keys.set_pinned(identity(id, 1).public().clone(), 0);
         let registered = self.registry.register(card(id, &["x"]), instance.into()).await?;
         Ok(registered.incarnation)
     }
@@ -324,7 +348,8 @@ async fn leases_are_checked_on_a_timer() {
         wall: Arc::new(|| WallTime(0)),
     };
     let (store, board) = (blackboard::store::memory::new(), Arc::new(FakeBoard::default()));
-    let actor = RegistryActor::open(Config::default(), store, Arc::new(board.clone()), clocks).unwrap();
+    let actor =
+        RegistryActor::open(Config::default(), store, Arc::new(board.clone()), clocks, keys()).unwrap();
     let addr = actor.run();
     Registry::local(addr.clone()).register(card("a", &[]), "1".into()).await.unwrap();
     while board.ids().len() < 2 {
@@ -332,4 +357,54 @@ async fn leases_are_checked_on_a_timer() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert!(start.elapsed() >= Duration::from_secs(15));
+}
+
+#[actix_web::test]
+async fn a_key_is_pinned_with_the_row_of_its_agent_and_outlives_it() {
+    let config = Config { keep_departed_ms: 1_000, ..Config::default() };
+    let rig = Rig::over(blackboard::store::memory::new(), config, 0);
+    let id = agent("a");
+    rig.join("a", "1").await.unwrap();
+    let certificate = rig.registry.get(&id).await.unwrap().unwrap().key.unwrap();
+    assert!(certificate.verify(identity("registry", 1).public()).unwrap().is_same(identity("a", 1).public()));
+    let writes = rig
+        .store
+        .read(&blackboard::store::Filter::One(blackboard::store::Key::new(&[OWNER])), 0, 10)
+        .unwrap();
+    let keys: Vec<_> = writes.iter().map(|record| record.key.to_string()).collect();
+    assert!(
+        keys.contains(&"registry.key.a".to_owned()) && keys.contains(&"registry.agent.a".to_owned()),
+        "{keys:?}"
+    );
+
+    rig.registry.deregister(&id, 1).await.unwrap();
+    rig.pass(3).await;
+    assert_eq!(rig.registry.get(&id).await, Ok(None), "the row is forgotten");
+    let rig = rig.restarted();
+    let registry = SupervisedRegistry::from(rig.addr.clone());
+    let refused = registry.admit_key(identity("a", 2).public().clone()).await.unwrap_err();
+    assert_eq!(refused.reason, Reason::KeyMismatch, "the name is not");
+    registry.admit_key(identity("a", 1).public().clone()).await.unwrap();
+
+    let change = KeyChange::new(&identity("a", 1), identity("a", 3).public());
+    let certificate = rig.registry.change_key(&id, change.clone()).await.unwrap();
+    assert!(certificate.claimed().is_same(identity("a", 3).public()));
+    assert_eq!(rig.registry.change_key(&id, change).await.unwrap(), certificate, "a repeat");
+    registry.reset_key(id.clone()).await.unwrap();
+    registry.admit_key(identity("a", 2).public().clone()).await.unwrap();
+    let grant = rig.registry.register(card("a", &[]), "3".into()).await.unwrap();
+    let latest = grant.certificate.unwrap();
+    assert!(latest.claimed().is_same(identity("a", 2).public()) && latest.number() > certificate.number());
+}
+
+#[actix_web::test]
+async fn after_a_reset_a_running_agent_registers_again() {
+    let rig = Rig::new();
+    let incarnation = rig.join("a", "1").await.unwrap();
+    assert_eq!(rig.beat("a", incarnation).await, Ok(()));
+    SupervisedRegistry::from(rig.addr.clone()).reset_key(agent("a")).await.unwrap();
+    assert_eq!(rig.registry.get(&agent("a")).await.unwrap().unwrap().key, None);
+    assert_eq!(rig.beat("a", incarnation).await, Err(Reason::AgentNotFound));
+    assert_eq!(rig.join("a", "1").await, Ok(incarnation), "the same process");
+    assert_eq!(rig.beat("a", incarnation).await, Ok(()));
 }

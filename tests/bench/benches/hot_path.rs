@@ -2,11 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that can't set up has nothing to measure")]
 
-use blackboard::store::{Batch, Key, Lane, SharedStore, Write, embedded, memory};
+use blackboard::{
+    key_ring::KeyRing,
+    store::{Batch, Key, Lane, SharedStore, Write, embedded, memory},
+};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use protocol::{
+    a2a::card_signature::SigningKey,
     card::Card,
     envelope::Envelope,
+    identity::IdentityKey,
     ids::{AgentId, Capability, Digest, MessageId},
     json,
     patterns::{
@@ -15,12 +20,13 @@ use protocol::{
         ownership::TaskOwnership,
     },
     principal::Principal,
-    signature::{PresentedSignature, Secret, SignedParts, Signer, Verifier},
+    problem::{Problem, Reason},
+    signature::{PresentedSignature, Secret, SignatureClaim, SignatureHeaders, SignedParts, verify_request},
     task::TaskSpec,
     time::{NodeTime, WallTime},
 };
 use serde_json::{Value, json};
-use std::{hint::black_box, time::Duration};
+use std::{hint::black_box, sync::Arc, time::Duration};
 
 fn id(text: &str) -> AgentId {
     AgentId::parse(text).unwrap()
@@ -106,7 +112,15 @@ fn bid(number: usize) -> Event {
 
 fn signature(criterion: &mut Criterion) {
     let secret = Secret::new(&[7; 32]).unwrap();
-    let (signer, verifier) = (Signer::new(secret.clone(), id("planner-01")), Verifier::new(secret, None));
+    let key = |name: &str| IdentityKey::new(id(name), Arc::new(SigningKey::from_seed(&[7; 32])));
+    let ring = |own: &str, peer: &str| {
+        let keys = KeyRing::new(secret.clone(), None);
+        keys.set_own(key(own));
+        keys.set_pinned(key(peer).public().clone(), 1);
+        keys
+    };
+    let (sender, recipient) = (ring("planner-01", "builder-01"), ring("builder-01", "planner-01"));
+    let me = id("planner-01");
     let body = update().to_string();
     let parts = SignedParts {
         method: "POST",
@@ -115,16 +129,31 @@ fn signature(criterion: &mut Criterion) {
         message_id: Some("update-000000001"),
         digest: Digest::of(body.as_bytes()),
     };
-    let signed = signer.sign(&parts, 1_000);
-    let presented = PresentedSignature {
+    let (shared, pair) =
+        (secret.sign_request(&me, &parts, 1_000), sender.sign_request(&me, &parts, 1_000).unwrap());
+    let presented = |signed: &'static SignatureHeaders| PresentedSignature {
         content_digest: Some(&signed.content_digest),
         signature_input: Some(&signed.signature_input),
         signature: Some(&signed.signature),
     };
+    let (shared, pair) = (presented(Box::leak(Box::new(shared))), presented(Box::leak(Box::new(pair))));
     let mut group = criterion.benchmark_group("signature");
-    group.bench_function("sign", |bencher| bencher.iter(|| signer.sign(black_box(&parts), 1_000)));
-    group.bench_function("verify", |bencher| {
-        bencher.iter(|| verifier.verify(black_box(&parts), &presented, 1_000).unwrap());
+    // One secret for all, which is the floor, and the key of a pair.
+    group.bench_function("sign, one secret", |bencher| {
+        bencher.iter(|| secret.sign_request(&me, black_box(&parts), 1_000));
+    });
+    group.bench_function("sign, pair key", |bencher| {
+        bencher.iter(|| sender.sign_request(&me, black_box(&parts), 1_000).unwrap());
+    });
+    let under_secret = |claim: &SignatureClaim| match claim.is_signed_by(&secret) {
+        true => Ok(()),
+        false => Err(Problem::new(Reason::Unauthenticated, "wrong")),
+    };
+    group.bench_function("verify, one secret", |bencher| {
+        bencher.iter(|| verify_request(black_box(&parts), &shared, 1_000, under_secret).unwrap());
+    });
+    group.bench_function("verify, pair key", |bencher| {
+        bencher.iter(|| recipient.verify_request(black_box(&parts), &pair, 1_000).unwrap());
     });
     group.finish();
 }

@@ -8,11 +8,10 @@ use crate::{
     nodes::{HOLDER, SECRET, SENDER, TaskNode},
     traffic::{self, Conversation, Sender},
 };
+use agent_node::node::signing_keys::SigningKeys;
 use anyhow::{Context as _, ensure};
-use protocol::{
-    ids::AgentId,
-    signature::{Secret, Signer},
-};
+use blackboard::{http_client::Signer, key_ring::KeyRing};
+use protocol::{ids::AgentId, signature::Secret};
 use serde_json::Value;
 
 /// The store of the node.
@@ -43,10 +42,18 @@ pub(crate) fn measure(options: &Options, case: AcceptCase) -> anyhow::Result<Fig
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let dir = tempfile::tempdir_in(&options.dir)?;
     let store = (case.store == StoreKind::Embedded).then(|| dir.path().join("store"));
-    let node = Child::start(&Role::TaskNode(TaskNode { store }))?;
+    let key_files = dir.path().join("keys");
+    let node = Child::start(&Role::TaskNode(TaskNode { store, keys: key_files.clone() }))?;
     let recipient = AgentId::parse(HOLDER)?;
     let sender = match case.signed {
-        true => Sender::Agent(Signer::new(Secret::new(&SECRET)?, AgentId::parse(SENDER)?)),
+        true => {
+            // The keys that the node has made.
+            let (files, keys) = (SigningKeys(Some(key_files)), KeyRing::new(Secret::new(&SECRET)?, None));
+            let me = AgentId::parse(SENDER)?;
+            keys.set_own(files.identity(&me)?);
+            keys.set_pinned(files.identity(&recipient)?.public().clone(), 1);
+            Sender::Agent(Signer { keys, me })
+        }
         false => Sender::LocalUser,
     };
     let open = runtime.block_on(open(&node, &sender, &recipient, case.conversations))?;

@@ -99,6 +99,7 @@ impl Figure {
 }
 
 fn main() -> anyhow::Result<()> {
+    agent_node::http::connections::raise_file_limit();
     let options = Options::parse();
     if options.serve {
         return child::serve();

@@ -36,6 +36,8 @@ pub(crate) const SENDER: &str = "planner-01";
 pub(crate) struct TaskNode {
     /// The directory of its store; in memory if none.
     pub(crate) store: Option<PathBuf>,
+    /// The directory of its keys.
+    pub(crate) keys: PathBuf,
 }
 
 /// A brain whose turn never ends.
@@ -116,7 +118,9 @@ pub(crate) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<AgentSpec>
 /// Serves until the parent ends.
 pub(crate) async fn serve(node: TaskNode) -> anyhow::Result<()> {
     let agents = vec![seat(HOLDER, Arc::new(BlockingBrain))?, seat(SENDER, Arc::new(BlockingBrain))?];
-    let running = node::start(setup(agents, store(node.store.as_ref())?, Auction::default())?).await?;
+    let setup = setup(agents, store(node.store.as_ref())?, Auction::default())?;
+    let keys = node::signing_keys::SigningKeys(Some(node.keys));
+    let running = node::start(NodeSetup { keys, ..setup }).await?;
     let address = *running.agents.get(&AgentId::parse(HOLDER)?).context("the holder has no address")?;
     report(&ChildAddress { address })?;
     while wait_for_parent().await {}

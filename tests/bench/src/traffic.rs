@@ -1,10 +1,11 @@
 //! The sent messages: the request that opens a task, and the measured updates.
 
 use crate::load::Requests;
+use blackboard::http_client::Signer;
 use protocol::{
     ids::{AgentId, Digest},
     routes,
-    signature::{MESSAGE_ID, RECIPIENT, SignedParts, Signer},
+    signature::{MESSAGE_ID, RECIPIENT, SignedParts},
     task::TaskState,
 };
 use serde_json::json;
@@ -24,7 +25,7 @@ impl Sender {
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::LocalUser => "me",
-            Self::Agent(signer) => signer.agent().as_str(),
+            Self::Agent(signer) => signer.me.as_str(),
         }
     }
 
@@ -39,7 +40,10 @@ impl Sender {
             digest: Digest::of(body.as_bytes()),
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let proof = signer.sign(&parts, now).into_pairs();
+        let Ok(proof) = signer.keys.sign_request(&signer.me, &parts, now) else {
+            unreachable!("the keys of both sides are known")
+        };
+        let proof = proof.into_pairs();
         let mut headers = vec![(RECIPIENT, to.as_str()), (MESSAGE_ID, message)];
         headers.extend(proof.iter().map(|(name, value)| (*name, value.as_str())));
         requests.post(routes::MESSAGES, &headers, body);

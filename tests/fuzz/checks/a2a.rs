@@ -20,7 +20,7 @@ use serde_json::Value;
 use std::fmt::Debug;
 
 /// Panics if that does not hold.
-pub fn check(bytes: &[u8]) {
+pub(crate) fn check(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else { return };
     let Ok(value) = parse(bytes, MAX_DEPTH) else { return };
     for operation in A2aOperation::ALL {

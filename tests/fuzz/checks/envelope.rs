@@ -7,7 +7,7 @@ use protocol::{
 };
 
 /// Panics if that does not hold.
-pub fn check(bytes: &[u8]) {
+pub(crate) fn check(bytes: &[u8]) {
     let minted = || MessageId::parse("minted").expect("an id");
     let read = parse(bytes, MAX_DEPTH).and_then(|body| Envelope::from_json(body, minted));
     let Ok(envelope) = read else { return };

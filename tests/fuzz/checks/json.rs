@@ -4,7 +4,7 @@ use protocol::json::{MAX_DEPTH, parse};
 use serde_json::Value;
 
 /// Panics if that does not hold.
-pub fn check(bytes: &[u8]) {
+pub(crate) fn check(bytes: &[u8]) {
     let Ok(ours) = parse(bytes, MAX_DEPTH) else { return };
     let theirs: Value = serde_json::from_slice(bytes).expect("serde_json accepts it");
     assert_eq!(ours, theirs);

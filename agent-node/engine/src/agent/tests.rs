@@ -582,6 +582,43 @@ fn the_signals_of_a_conversation_that_wait_for_the_board_are_bounded() {
 }
 
 #[test]
+fn a_signal_above_the_limit_fails_its_turn() {
+    let news = |bytes: usize| Progress::Signal {
+        signal: SignalType::parse("acme.news").unwrap(),
+        subject: Some("x".repeat(bytes)),
+        capability: None,
+        refs: Default::default(),
+    };
+    let limit = Limits::default().max_signal_bytes;
+    let mut driver = Driver::new();
+    driver.ask(&user(), "m-1", "task-request", request("t-1")).unwrap();
+    driver.ask(&user(), "m-2", "task-request", request("t-2")).unwrap();
+    // In a report while the turn runs: it is stopped, and the next one starts.
+    let turn = driver.turns[0].clone();
+    driver.handle(Input::TurnProgress(turn.clone(), vec![news(limit)]));
+    driver.settle();
+    assert!(!driver.turns.contains(&turn) && driver.turns.len() == 1, "{:?}", driver.turns);
+    // With the end of the turn.
+    driver.end_turn_with(vec![news(10), news(limit)]);
+    driver.settle();
+    for task in ["t-1", "t-2"] {
+        let status = driver.row(task, &user()).task.status;
+        let message = status.message.unwrap_or_default();
+        assert_eq!(status.state, TaskState::Failed, "{message}");
+        assert!(
+            message.contains("the signal acme.news has") && message.contains("maxSignalBytes"),
+            "{message}"
+        );
+    }
+    let published: Vec<_> = driver.signals().iter().map(|signal| signal.kind.to_string()).collect();
+    assert!(!published.contains(&"acme.news".to_owned()), "{published:?}");
+    driver.ask(&user(), "m-3", "task-request", request("t-3")).unwrap();
+    driver.end_turn_with(vec![news(limit - 1_000)]);
+    driver.settle();
+    assert_ne!(driver.row("t-3", &user()).task.status.state, TaskState::Failed);
+}
+
+#[test]
 fn an_offer_without_a_place_lets_later_signals_pass_and_is_claimed_when_there_is_one() {
     let mut driver = Driver::new();
     driver.ask(&user(), "m-1", "task-request", request("t-1")).unwrap();

@@ -6,7 +6,7 @@ use crate::{
     conversation::{Conversation, HandledEvent, QueuedEvent},
     records::{EffectKey, SealedReceipt},
     subscription::cursor_write,
-    turns::end_of_turn,
+    turns::{end_of_turn, oversized_signal},
 };
 use protocol::{
     ids::{AgentId, TaskId},
@@ -80,6 +80,8 @@ pub(crate) struct InstantBrain<'a> {
     pub world: &'a dyn World,
     /// Whether it may answer a request with a message.
     pub is_direct: bool,
+    /// The largest signal.
+    pub max_signal_bytes: usize,
 }
 
 impl InstantBrain<'_> {
@@ -91,6 +93,7 @@ impl InstantBrain<'_> {
             return None;
         }
         let (updates, end) = self.world.answer_at_once(prompt)?;
+        let end = oversized_signal(&updates, self.max_signal_bytes).map_or(end, Err);
         Some(end_of_turn(prompt.turn, updates, end, self.is_direct))
     }
 }

@@ -77,6 +77,12 @@ impl Agent {
             let message = format!("payload.signal: {why} {}", signal.kind);
             return Err(Problem::new(Reason::Forbidden, message).with("field", "payload.signal"));
         }
+        let described = || open_task::description(&signal.refs, signal.subject.as_deref());
+        if signal.kind == SignalType::task_available() && described().is_none() {
+            let message =
+                "payload.refs.description: an offer says what is to be done, here or in payload.subject";
+            return Err(Problem::new(Reason::InvalidField, message).with("field", "payload.refs.description"));
+        }
         let conversation = ConversationId::parse(SOME_CONVERSATION).map_err(internal)?;
         let id = EffectId { agent: self.me.clone(), conversation, step: 1, index: 0 };
         let mut signal = signal.clone().signed(id.to_string(), self.me.clone(), cx.wall());

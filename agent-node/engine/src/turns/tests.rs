@@ -7,7 +7,15 @@ use crate::{
     replay,
     testing::{EmptyWorld, TestAgent, config, me},
 };
-use protocol::{limits::Limits, patterns::turn::Checkpoint, usage::ModelUsage};
+use protocol::{
+    ids::{AgentId, Capability, TaskId},
+    limits::Limits,
+    patterns::{OutgoingSignal, turn::Checkpoint},
+    principal::Principal,
+    signal::{ON_BEHALF_OF, PARENT_TASK, SignalType},
+    trace::{TRACEPARENT, TraceContext},
+    usage::ModelUsage,
+};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use store_types::Snapshot;
@@ -18,9 +26,12 @@ fn checkpoint(data: Value, replace: bool) -> Progress {
 
 /// The acknowledged checkpoints of a turn.
 fn acknowledged(agent: &mut TestAgent, turn: &TurnKey) -> Option<usize> {
-    agent.take(|output| match output {
-        Output::CheckpointsRecorded(key, count) if key == turn => Some(*count),
-        _ => None,
+    agent.take(|output| {
+        if let Output::CheckpointsRecorded(key, count) = output {
+            (key == turn).then_some(*count)
+        } else {
+            None
+        }
     })
 }
 
@@ -108,4 +119,40 @@ fn usage_is_shown_in_the_row_and_in_a_turn_that_begins_again() {
     let row = crate::tasks::find(&agent.store, &me(), &task, &by).unwrap().unwrap();
     assert_eq!((row.task.usage.tokens(), row.task.usage.unpriced_tokens), (9, 9));
     assert_eq!(restart(&mut agent).unwrap().prompt.used, row.task.usage);
+}
+
+#[test]
+fn a_signal_is_never_larger_on_the_board_than_assumed() {
+    let name = "n".repeat(64);
+    let (me, task) = (AgentId::parse(&name).unwrap(), TaskId::parse(&name).unwrap());
+    let conversation = ConversationId::parse("00000000-0000-0000-0000-000000000000").unwrap();
+    let id = EffectId { agent: me.clone(), conversation, step: u64::MAX, index: u32::MAX };
+    let trace = TraceContext { trace_id: u128::MAX, span_id: u64::MAX, sampled: true, state: None };
+    let own = json!({ "url": "x" });
+    let own = own.as_object().unwrap();
+    for kind in [SignalType::task_available(), SignalType::parse("acme.news").unwrap()] {
+        let capability = Some(Capability::parse(&name).unwrap());
+        let subject = Some("s".to_owned());
+        let update = Progress::Signal {
+            signal: kind.clone(),
+            subject: subject.clone(),
+            capability: capability.clone(),
+            refs: own.clone(),
+        };
+        let mut refs = own.clone();
+        refs.extend([
+            (PARENT_TASK.to_owned(), json!(task)),
+            (TRACEPARENT.to_owned(), json!(trace.to_string())),
+            ("hops".to_owned(), json!(u32::MAX)),
+        ]);
+        refs.remove(ON_BEHALF_OF);
+        let signal = OutgoingSignal { kind, subject, task_id: Some(task.clone()), capability, refs };
+        let mut signal = signal.signed(id.to_string(), me.clone(), WallTime(0));
+        signal.root = Some(Principal::Agent(me.clone()));
+        let (assumed, sent) = (
+            serde_json::to_vec(&update).unwrap().len() + SIGNAL_FRAME,
+            serde_json::to_vec(&signal).unwrap().len(),
+        );
+        assert!(sent <= assumed && assumed - sent < 150, "{sent} of {assumed}: {signal:?}");
+    }
 }

@@ -23,12 +23,18 @@ const NEEDED: [(&str, u32); 4] = [("CHOWN", 0), ("KILL", 5), ("SETGID", 6), ("SE
 
 impl OsUser {
     /// The user `name`, or the one with the ids `UID` or `UID:GID`, which need not be listed: an image may have no list of users.
-    /// Fails if there is none, or if this process may not switch to it.
-    pub fn find(name: &str) -> Result<Self, String> {
+    /// Fails if there is none, or if it is root.
+    pub fn lookup(name: &str) -> Result<Self, String> {
         let user = Self::by_ids(name).map_or_else(|| Self::read(name, Path::new(PASSWD)), Ok)?;
         if user.uid == 0 {
             return Err(format!("{name} is root, which may read everything; name another user"));
         }
+        Ok(user)
+    }
+
+    /// The user as [`Self::lookup`] finds it. Fails, too, if this process may not switch to it.
+    pub fn find(name: &str) -> Result<Self, String> {
+        let user = Self::lookup(name)?;
         check_may_switch(name, getuid().as_raw(), effective_capabilities())?;
         Ok(user)
     }

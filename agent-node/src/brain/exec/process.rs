@@ -25,7 +25,14 @@ impl BrainProcess {
         let failed = |source: io::Error| {
             let at = exec.dir.as_ref().map(|dir| format!(" in {}", dir.display())).unwrap_or_default();
             let as_user = exec.user.as_ref().map(|user| format!(" as {}", user.name)).unwrap_or_default();
-            BrainError::NotStarted { what: format!("{program}{at}{as_user}: {source}"), source: Some(source) }
+            let hint = match &exec.user {
+                Some(user) if source.kind() == io::ErrorKind::PermissionDenied => {
+                    permission_hint(program, &user.name)
+                }
+                Some(_) | None => String::new(),
+            };
+            let what = format!("{program}{at}{as_user}: {source}{hint}");
+            BrainError::NotStarted { what, source: Some(source) }
         };
         let mut command = match program.as_str() {
             "mesh" => match &exec.mesh {
@@ -96,6 +103,15 @@ impl BrainProcess {
 impl Drop for BrainProcess {
     fn drop(&mut self) {
         self.kill_group();
+    }
+}
+
+/// What `user` needs to run `program`. A directory in `PATH` that the user may not enter gives the same error as a missing
+/// permission.
+fn permission_hint(program: &str, user: &str) -> String {
+    match program.contains('/') {
+        true => format!("; {user} must be able to enter its directories, and to read and run it"),
+        false => format!("; {user} finds no {program} in the directories of PATH that {user} may enter"),
     }
 }
 

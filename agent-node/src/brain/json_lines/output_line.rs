@@ -7,7 +7,10 @@ use protocol::{
     artifact::{Artifact, Part, PartContent},
     bid::Cost,
     ids::{Address, Capability},
-    patterns::turn::{Checkpoint, Progress, TurnEnd},
+    patterns::{
+        open_task,
+        turn::{Checkpoint, Progress, TurnEnd},
+    },
     question::{OnTimeout, Question, QuestionKind},
     signal::SignalType,
     time::WallTime,
@@ -318,6 +321,13 @@ impl TryFrom<OutputLine> for BrainLine {
             }
             OutputLine::Signal { signal, .. } if signal.is_lifecycle() => {
                 return Err(format!("\"signal\": only the mesh publishes {signal}, as it happens"));
+            }
+            OutputLine::Signal { signal, subject, refs, .. }
+                if signal == SignalType::task_available()
+                    && open_task::description(&refs, subject.as_deref()).is_none() =>
+            {
+                let problem = "\"subject\": an offer says what is to be done, here or in refs.description";
+                return Err(problem.to_owned());
             }
             OutputLine::Signal { signal, subject, capability, refs } => {
                 Progress::Signal { signal, subject, capability, refs }

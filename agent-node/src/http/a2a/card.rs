@@ -22,7 +22,7 @@ fn facade_for_loopback(local: &HostedAgent, host: &str) -> Option<AgentFacade> {
     }
     let endpoint = format!("{}://{host}", advertised.scheme());
     let card = Card { endpoint, ..card.as_ref().clone() };
-    Some(AgentFacade::new(&card, facade.policy.clone(), facade.schemes, None, &local.key))
+    Some(AgentFacade::new(&card, facade.policy.clone(), facade.schemes, None, &local.key.get()))
 }
 
 /// The card of the port's agent.

@@ -23,6 +23,8 @@ pub struct AgentFacade {
     pub policy: AgentPolicy,
     /// The authentication schemes of callers.
     pub schemes: CallerSchemes,
+    /// Where it takes A2A over gRPC, if it does.
+    pub grpc: Option<AgentInterface>,
     /// The extended card, for authenticated callers.
     pub extended: Value,
     pub(super) card: Bytes,
@@ -56,6 +58,7 @@ impl AgentFacade {
             created: SystemTime::now().into(),
             policy,
             schemes,
+            grpc,
         }
     }
 }

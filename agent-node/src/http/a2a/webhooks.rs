@@ -5,7 +5,7 @@ use super::{
     task_operations,
 };
 use crate::{
-    outbox::webhooks::{self, Put, Remove, Seal, Webhook},
+    outbox::webhooks::{self, Put, Remove, Webhook},
     tasks::follower::TaskEventCursor,
 };
 use engine::records::TaskRow;
@@ -80,7 +80,7 @@ fn all(call: &A2aCall, task: &str) -> Result<(TaskRow, Vec<Webhook>), A2aError> 
 
 fn of_task(call: &A2aCall, task: &TaskId, owner: &Principal) -> Result<Vec<Webhook>, A2aError> {
     let local = &call.local;
-    let found = webhooks::of_task(&local.store, &local.id, &Seal::of(&local.key), task, owner);
+    let found = webhooks::of_task(&local.store, &local.id, &local.seal, task, owner);
     found.map_err(|error| store(&error))
 }
 

@@ -72,16 +72,58 @@ impl Callers {
 
     /// The user of an API key. Fails for an unknown one.
     pub(super) fn of_key(&self, key: &str) -> Result<Principal, Problem> {
-        user_of(&self.by_key, key)
+        let digest = Digest::of(key.as_bytes());
+        self.by_key.get(&digest).cloned().ok_or_else(|| {
+            proves_nobody(match self.by_token.contains_key(&digest) {
+                true => "X-API-Key holds a bearer token; send it in `Authorization: Bearer`",
+                false => {
+                    "X-API-Key is the key of no caller; callers are configured in `mesh: { callers: … }`"
+                }
+            })
+        })
     }
 
     /// The user of a bearer token. Fails for an unknown one.
     pub(super) fn of_token(&self, token: &str) -> Result<Principal, Problem> {
-        user_of(&self.by_token, token)
+        let digest = Digest::of(token.as_bytes());
+        self.by_token.get(&digest).cloned().ok_or_else(|| {
+            proves_nobody(match self.by_key.contains_key(&digest) {
+                true => "Authorization holds an API key; send it in `X-API-Key`",
+                false => {
+                    "Authorization is the token of no caller (`mesh: { callers: … }`), and not the person's (`mesh token`)"
+                }
+            })
+        })
     }
 }
 
-fn user_of(known: &BTreeMap<Digest, Principal>, secret: &str) -> Result<Principal, Problem> {
-    let found = known.get(&Digest::of(secret.as_bytes()));
-    found.cloned().ok_or_else(|| Problem::new(Reason::Unauthenticated, "the credential proves nobody"))
+/// The refusal of a credential. It names the header and the remedy.
+fn proves_nobody(why: &str) -> Problem {
+    Problem::new(Reason::Unauthenticated, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_header_and_where_its_credentials_are_configured() {
+        let caller = |user: &str, credential| Caller { user: AgentId::parse(user).unwrap(), credential };
+        let callers = Callers::new(&[
+            caller("anna", Credential::ApiKey("annas-own-key-0001".into())),
+            caller("bob", Credential::Bearer("bobs-own-token-0001".into())),
+        ]);
+        for (outcome, parts) in [
+            (callers.of_key("x"), ["X-API-Key", "callers"]),
+            (callers.of_key("bobs-own-token-0001"), ["X-API-Key", "Authorization: Bearer"]),
+            (callers.of_token("x"), ["Authorization", "mesh token"]),
+            (callers.of_token("annas-own-key-0001"), ["Authorization", "X-API-Key"]),
+        ] {
+            let problem = outcome.unwrap_err();
+            assert_eq!(problem.reason, Reason::Unauthenticated);
+            assert!(parts.iter().all(|part| problem.message.contains(part)), "{}", problem.message);
+        }
+        let anna = Principal::User(AgentId::parse("anna").unwrap());
+        assert_eq!(callers.of_key("annas-own-key-0001"), Ok(anna));
+    }
 }

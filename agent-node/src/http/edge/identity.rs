@@ -14,12 +14,13 @@ use actix_web::{
         header::{AUTHORIZATION, HeaderName},
     },
 };
+use blackboard::key_ring::KeyRing;
 use protocol::{
     ids::Digest,
     principal::Principal,
     problem::{Problem, Reason},
     routes,
-    signature::{PresentedSignature, SignedParts, Verifier},
+    signature::{PresentedSignature, SignedParts, verify_request},
 };
 use std::{
     borrow::Cow,
@@ -32,39 +33,37 @@ use std::{
 /// How requests are authenticated, and which recipients may be addressed here.
 #[derive(Clone)]
 pub struct Auth {
-    verifier: Option<Verifier>,
+    keys: Option<KeyRing>,
     local: LocalCallers,
     metrics_callers: LocalCallers,
     hosts: Arc<[String]>,
     callers: Callers,
     tokens: IssuedTokens,
-    serves: Arc<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
 impl Auth {
-    /// Accepts signatures that `verifier` verifies, if `serves` is true for their recipient: an agent, `registry`, `board`.
-    pub fn new(verifier: Verifier, serves: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+    /// Accepts signatures under the key that an agent or service of this process shares with the signer, and under the join
+    /// secret at [`routes::JOIN`].
+    pub fn new(keys: KeyRing) -> Self {
         Self {
-            verifier: Some(verifier),
+            keys: Some(keys),
             local: LocalCallers::default(),
             metrics_callers: LocalCallers::default(),
             hosts: Arc::default(),
             callers: Callers::default(),
             tokens: IssuedTokens::default(),
-            serves: Arc::new(serves),
         }
     }
 
     /// Refuses every signature. Every other request is the local user's.
     pub fn users_only() -> Self {
         Self {
-            verifier: None,
+            keys: None,
             local: LocalCallers::default(),
             metrics_callers: LocalCallers::default(),
             hosts: Arc::default(),
             callers: Callers::default(),
             tokens: IssuedTokens::default(),
-            serves: Arc::new(|_| false),
         }
     }
 
@@ -160,7 +159,7 @@ pub(super) struct PresentedCredentials<'a> {
 
 impl fmt::Debug for Auth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Auth").field("verifier", &self.verifier).finish_non_exhaustive()
+        f.debug_struct("Auth").field("keys", &self.keys).finish_non_exhaustive()
     }
 }
 
@@ -191,6 +190,9 @@ pub(super) fn authenticate_head(
     let is_signed = [headers::SIGNATURE_INPUT, headers::SIGNATURE]
         .iter()
         .any(|name| request.headers().contains_key(name));
+    if !is_signed && request.path() == routes::JOIN {
+        return Err(unauthenticated("keys are told under the join secret"));
+    }
     if !is_signed {
         let text = |name: &HeaderName| {
             single(name.as_str(), request.headers().get_all(name).map(|value| value.as_bytes()))
@@ -232,8 +234,8 @@ pub(super) fn verify_signature(
 ) -> Result<AuthenticatedSender, Problem> {
     let input = field(request, &headers::SIGNATURE_INPUT)?;
     let signature = field(request, &headers::SIGNATURE)?;
-    let Some(verifier) = &auth.verifier else {
-        return Err(unauthenticated("this node has no secret to check a signature with"));
+    let Some(keys) = &auth.keys else {
+        return Err(unauthenticated("this node has no key to check a signature with"));
     };
     let content_digest = field(request, &headers::CONTENT_DIGEST)?;
     let message_id = field(request, &headers::MESSAGE_ID)?;
@@ -254,10 +256,16 @@ pub(super) fn verify_signature(
         signature: signature.as_deref(),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let agent = verifier.verify(&parts, &presented, now)?;
-    if !(auth.serves)(&recipient) {
-        return Err(unauthenticated("signed for a recipient that is not here"));
+    if request.path() == routes::JOIN {
+        // It proves the join secret, and nobody's name: the route takes what the keys in the body prove.
+        verify_request(&parts, &presented, now, |claim| match claim.is_signed_by(keys.join_secret()) {
+            true => Ok(()),
+            false => Err(unauthenticated("it is not signed with the join secret of this mesh")),
+        })?;
+        let principal = Principal::local_user();
+        return Ok(AuthenticatedSender { principal, digest: Some(digest), is_proven: true });
     }
+    let agent = keys.verify_request(&parts, &presented, now)?;
     Ok(AuthenticatedSender { principal: Principal::of_signer(agent), digest: Some(digest), is_proven: true })
 }
 
@@ -297,7 +305,10 @@ fn outbound_is_not_local(reason: Reason) -> Problem {
 
 /// The refusal of a request without a credential from another machine.
 pub(super) fn credential_required() -> Problem {
-    unauthenticated("from another machine, a credential is needed")
+    unauthenticated(
+        "from another machine, a credential is needed: `Authorization: Bearer` with the person's token (`mesh token`), or that \
+         of a caller (`mesh: { callers: … }`)",
+    )
 }
 
 fn unauthenticated(message: &str) -> Problem {

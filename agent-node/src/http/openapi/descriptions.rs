@@ -182,6 +182,15 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
                 "properties": { "incarnation": { "type": "integer", "minimum": 0 } },
             }))
             .done(),
+        ("GET", "/registry/keys") => of("Lists the pinned keys.").answers(200, &["keys"]),
+        ("POST", "/registry/keys/{id}/change") => of("Replaces the key of the agent that signs the request.")
+            .takes(object(&["to", "signature"]))
+            .answers(200, &["identity", "number", "signature"]),
+        ("POST", "/registry/keys/{id}/reset") => of("Gives up the key of an id, for the person's token.").answers(200, &["id"]),
+        ("POST", "/keys/{id}/rotate") => of("Replaces the key of an agent of this process, for the person's token.").answers(200, &["id"]),
+        ("POST", "/join") => of("Tells the caller's key and returns the recipient's, under the join secret.")
+            .takes(object(&["identity"]))
+            .answers(200, &["identity"]),
         ("GET", "/registry/watch") => of("Follows the changes among agents.").streams(),
         ("GET", "/registry/token") => of("Returns the digest of the person's token.").answers(200, &["sha256"]),
         ("GET", "/board/signals") => signal_query(of("Reads signals.")).query("limit", json!({ "type": "integer", "minimum": 0 })).answers(200, &["signals"]),

@@ -1,11 +1,69 @@
-//! The public keys that this node's agents sign their cards with (RFC 7517).
+//! The keys of agents: those that this node's agents sign their cards with (RFC 7517), those that the registry has pinned, and
+//! their replacement by a person (DESIGN §8).
 
-use crate::http::node_state::NodeState;
-use actix_web::{HttpResponse, web};
+use super::person_token;
+use crate::{http::node_state::NodeState, node::key_rotation};
+use actix_web::{HttpRequest, HttpResponse, web};
+use blackboard::refusal::Refusal;
+use protocol::{
+    ids::AgentId,
+    principal::{MeshService, Principal},
+    problem::{Problem, Reason},
+};
+use registry::{pinned_keys::PinnedKey, registrar::SupervisedRegistry};
 use serde_json::json;
 
-/// Returns all of them as a JSON Web Key Set.
+/// Returns the keys of this node's agents as a JSON Web Key Set.
 pub async fn jwks(node: web::Data<NodeState>) -> HttpResponse {
-    let keys: Vec<_> = node.agents.values().map(|local| local.key.public().to_jwk()).collect();
+    let keys: Vec<_> = node.agents.values().map(|local| local.key.get().public().to_jwk()).collect();
     HttpResponse::Ok().insert_header(("cache-control", "max-age=300")).json(json!({ "keys": keys }))
+}
+
+/// Returns the key of the registry and those that it has pinned.
+pub async fn pinned(
+    node: web::Data<NodeState>,
+    registry: web::Data<SupervisedRegistry>,
+) -> Result<HttpResponse, Refusal> {
+    let own = node.keys.own(MeshService::Registry.name());
+    let keys: Vec<PinnedKey> = registry.pinned_keys().await?;
+    Ok(HttpResponse::Ok().json(json!({ "registry": own.as_deref(), "keys": keys })))
+}
+
+/// Has the registry give up the key of an id.
+pub async fn reset(
+    request: HttpRequest,
+    node: web::Data<NodeState>,
+    registry: web::Data<SupervisedRegistry>,
+    by: web::ReqData<Principal>,
+    id: web::Path<String>,
+) -> Result<HttpResponse, Refusal> {
+    check_person(&request, &node, &by)?;
+    let id: AgentId = super::id(&id)?;
+    registry.reset_key(id.clone()).await?;
+    Ok(HttpResponse::Ok().json(json!({ "id": id })))
+}
+
+/// Replaces the key of an agent of this node.
+pub async fn rotate(
+    request: HttpRequest,
+    node: web::Data<NodeState>,
+    by: web::ReqData<Principal>,
+    id: web::Path<String>,
+) -> Result<HttpResponse, Refusal> {
+    check_person(&request, &node, &by)?;
+    let agent = node.agent(&super::id(&id)?)?;
+    let identity = key_rotation::rotate(&node, agent).await?;
+    Ok(HttpResponse::Ok().json(identity.as_ref()))
+}
+
+/// Fails if the request does not carry the person's token: without it, every command of this machine could make it.
+/// A configured caller is a person, too, but not the one whose mesh it is.
+fn check_person(request: &HttpRequest, node: &NodeState, by: &Principal) -> Result<(), Problem> {
+    match *by == Principal::local_user() && person_token::is_persons(request, node, by) {
+        true => Ok(()),
+        false => {
+            let message = "it needs the person's token: --token FILE (MESH_TOKEN_FILE) names it, `mesh token` prints it";
+            Err(Problem::new(Reason::Forbidden, message))
+        }
+    }
 }

@@ -66,7 +66,7 @@ pub async fn post(
     let payload = large_payload::inline(&request, &node, &mut json, &by)?;
     let envelope = Box::new(Envelope::from_json(json, new_message_id)?);
     let local = match &envelope.to_agent_id {
-        Address::Agent(id) => node.agent(id)?,
+        Address::Agent(id) => node.agent(id).map_err(|problem| problem.with("field", "toAgentId"))?,
         Address::Capability(_) => node.default_agent(&request)?,
     };
     let digest = request.extensions().get::<Digest>().copied().unwrap_or_else(|| Digest::of(&body));
@@ -103,7 +103,7 @@ pub async fn post(
         }
     };
     if let Some(bid) = &ack.bid {
-        return Ok(signed_bid(local, &answered, bid)?);
+        return Ok(signed_bid(local, &by, &answered, bid)?);
     }
     if let Some(callback) = callback {
         warnings.extend(callback.register(local, &by, &ack).await?);
@@ -134,13 +134,20 @@ fn unknown_members(envelope: &Envelope) -> Vec<String> {
 }
 
 /// The answer to a call for proposals: the bid, signed, so that the manager knows whose it is.
-fn signed_bid(local: &HostedAgent, call: &MessageId, bid: &Envelope) -> Result<HttpResponse, Problem> {
+fn signed_bid(
+    local: &HostedAgent,
+    by: &Principal,
+    call: &MessageId,
+    bid: &Envelope,
+) -> Result<HttpResponse, Problem> {
     let body = serde_json::to_vec(bid)
         .map_err(|error| Problem::new(Reason::Internal, format!("a bid can't be written: {error}")))?;
     let mut response = HttpResponse::Ok();
     let parts = SignedResponse { status: 200, message_id: call.as_str(), digest: Digest::of(&body) };
-    for header in local.wire.sign_response(&parts) {
-        response.insert_header(header);
+    if let Some(manager) = by.agent() {
+        for header in local.wire.sign_response(manager, &parts)? {
+            response.insert_header(header);
+        }
     }
     Ok(response.content_type("application/json").body(body))
 }

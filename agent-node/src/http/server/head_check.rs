@@ -4,20 +4,20 @@
 /// Reads the bytes of a connection beside actix's parser.
 #[derive(Debug, Default)]
 pub(super) struct HeadCheck {
-    part: Part,
+    part: RequestPart,
     /// The beginning of the present line, at most [`MAX_NAME`] bytes.
     line: Vec<u8>,
     /// Length of the present line.
     length: usize,
     /// The last byte of the present line.
     last: u8,
-    body: Body,
+    body: BodyFraming,
     has_begun: bool,
 }
 
 /// The part of a request to which the next byte belongs.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum RequestPart {
     /// The request line, or a field.
     #[default]
     Head,
@@ -31,7 +31,7 @@ enum Part {
 
 /// The body that the fields of the present head announce.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Body {
+enum BodyFraming {
     #[default]
     None,
     Length(u64),
@@ -49,13 +49,13 @@ impl HeadCheck {
     /// Checks the next bytes of the connection.
     pub(super) fn check(&mut self, mut bytes: &[u8]) -> Result<(), BareLineFeed> {
         while !bytes.is_empty() {
-            if let Part::Bytes(left) = self.part {
+            if let RequestPart::Bytes(left) = self.part {
                 let skipped = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
                 bytes = bytes.get(skipped..).unwrap_or_default();
                 self.part = match (left - skipped as u64, self.body) {
-                    (0, Body::Chunks) => Part::ChunkSize,
-                    (0, Body::None | Body::Length(_)) => Part::Head,
-                    (left, _) => Part::Bytes(left),
+                    (0, BodyFraming::Chunks) => RequestPart::ChunkSize,
+                    (0, BodyFraming::None | BodyFraming::Length(_)) => RequestPart::Head,
+                    (left, _) => RequestPart::Bytes(left),
                 };
                 continue;
             }
@@ -80,36 +80,38 @@ impl HeadCheck {
         let is_empty = self.length == 1;
         match self.part {
             // Empty lines before a request line are ignored (RFC 9112 §2.2).
-            Part::Head if is_empty && !self.has_begun => {}
-            Part::Head if is_empty => {
+            RequestPart::Head if is_empty && !self.has_begun => {}
+            RequestPart::Head if is_empty => {
                 self.has_begun = false;
                 self.part = match self.body {
-                    Body::None => Part::Head,
-                    Body::Length(length) => Part::Bytes(length),
-                    Body::Chunks => Part::ChunkSize,
+                    BodyFraming::None => RequestPart::Head,
+                    BodyFraming::Length(length) => RequestPart::Bytes(length),
+                    BodyFraming::Chunks => RequestPart::ChunkSize,
                 };
-                if self.part == Part::Head || self.part == Part::Bytes(0) {
-                    (self.part, self.body) = (Part::Head, Body::None);
+                if self.part == RequestPart::Head || self.part == RequestPart::Bytes(0) {
+                    (self.part, self.body) = (RequestPart::Head, BodyFraming::None);
                 }
             }
-            Part::Head => {
+            RequestPart::Head => {
                 if !std::mem::replace(&mut self.has_begun, true) {
-                    self.body = Body::None;
+                    self.body = BodyFraming::None;
                 }
                 self.read_field();
             }
-            Part::ChunkSize => {
+            RequestPart::ChunkSize => {
                 let size =
                     self.line.split(|byte| matches!(byte, b';' | b'\r' | b' ')).next().unwrap_or_default();
                 let size = std::str::from_utf8(size).ok().and_then(|size| u64::from_str_radix(size, 16).ok());
                 // What is no size is refused by actix.
                 self.part = match size {
-                    Some(0) | None => Part::Trailers,
-                    Some(size) => Part::Bytes(size.saturating_add(2)),
+                    Some(0) | None => RequestPart::Trailers,
+                    Some(size) => RequestPart::Bytes(size.saturating_add(2)),
                 };
             }
-            Part::Trailers if is_empty => (self.part, self.body) = (Part::Head, Body::None),
-            Part::Trailers | Part::Bytes(_) => {}
+            RequestPart::Trailers if is_empty => {
+                (self.part, self.body) = (RequestPart::Head, BodyFraming::None)
+            }
+            RequestPart::Trailers | RequestPart::Bytes(_) => {}
         }
         self.line.clear();
         (self.length, self.last) = (0, 0);
@@ -122,9 +124,9 @@ impl HeadCheck {
         let value = value.get(1..).unwrap_or_default().trim_ascii();
         if name.eq_ignore_ascii_case(b"content-length") {
             let length = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok());
-            self.body = length.map_or(self.body, Body::Length);
+            self.body = length.map_or(self.body, BodyFraming::Length);
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
-            self.body = Body::Chunks;
+            self.body = BodyFraming::Chunks;
         }
     }
 }

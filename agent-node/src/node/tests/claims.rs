@@ -82,8 +82,7 @@ async fn a_cancel_without_an_epoch_declines_every_later_award() {
     let (store, secret) = (setup.store.clone(), setup.secret.clone());
     let running = start(setup).await.unwrap();
     let url = format!("http://{}/a2a/messages", running.agents[&AgentId::parse("builder-01").unwrap()]);
-    let manager = Signer::new(secret, AgentId::parse("manager-01").unwrap());
-    let wire = HttpClient::new(Some(manager), HttpClientLimits::default()).unwrap();
+    let wire = manager(secret, &running).await;
     let post = async |id: &str, kind: &str, payload: Value| -> Value {
         let body = json!({ "messageId": id, "fromAgentId": "manager-01", "toAgentId": "builder-01", "type": kind, "payload": payload });
         wire.json(ClientRequest::post(&url, "builder-01", body.to_string().into()).message_id(id))

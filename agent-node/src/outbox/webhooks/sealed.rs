@@ -1,6 +1,6 @@
 //! Webhooks as they lie in the store. Where one is, and what it is shown, may be secret; so that is sealed
-//! (ChaCha20-Poly1305, RFC 8439) under a secret of the agent's own key, which lies beside the store for its owner's eyes only.
-//! A copy of the store alone tells none of it.
+//! (ChaCha20-Poly1305, RFC 8439) under a secret of the agent, which lies beside its key for its owner's eyes only, and stays when
+//! the key is replaced. A copy of the store alone tells none of it.
 
 use super::{ResponseAddress, Webhook};
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
@@ -52,9 +52,13 @@ impl Row {
 }
 
 impl Seal {
-    /// The seal of the agent with that key.
-    pub fn of(key: &SigningKey) -> Self {
-        let secret = key.secret_for("webhooks at rest");
+    /// The secret of the seal of an agent whose first key is `key`.
+    pub fn secret_of(key: &SigningKey) -> [u8; 32] {
+        key.secret_for("webhooks at rest")
+    }
+
+    /// The seal under `secret`.
+    pub fn new(secret: [u8; 32]) -> Self {
         let Ok(key) = UnboundKey::new(&CHACHA20_POLY1305, &secret) else {
             unreachable!("32 bytes are a key")
         };
@@ -130,12 +134,12 @@ mod tests {
 
     #[test]
     fn a_row_tells_no_secret_and_opens_under_its_own_key_and_in_its_own_place_only() {
-        let seal = Seal::of(&SigningKey::from_seed(&[7; 32]));
+        let seal = Seal::new([7; 32]);
         let row = seal.close(&webhook()).unwrap();
         assert!(!String::from_utf8_lossy(&row).contains("s3cret"));
         assert_ne!(row, seal.close(&webhook()).unwrap(), "no nonce is used twice");
-        assert_eq!(Seal::of(&SigningKey::from_seed(&[7; 32])).open(&row).unwrap(), webhook());
-        let other = Seal::of(&SigningKey::from_seed(&[8; 32]));
+        assert_eq!(Seal::new([7; 32]).open(&row).unwrap(), webhook());
+        let other = Seal::new([8; 32]);
         assert!(other.open(&row).unwrap_err().contains("another key"));
         let mut moved: Value = serde_json::from_slice(&row).unwrap();
         moved["task"] = "t-2".into();
@@ -146,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_row_of_before_is_read_as_it_is() {
-        let seal = Seal::of(&SigningKey::from_seed(&[7; 32]));
+        let seal = Seal::new([7; 32]);
         assert_eq!(seal.open(&serde_json::to_vec(&webhook()).unwrap()).unwrap(), webhook());
         assert!(seal.open(b"{}").is_err());
     }

@@ -80,6 +80,14 @@ impl PublicKey {
         key
     }
 
+    /// The bytes of an Ed25519 key; zeros for one of another kind, which verifies nothing.
+    pub(crate) fn ed25519(&self) -> [u8; 32] {
+        match self.curve {
+            Curve::Ed25519 => self.point.as_slice().try_into().unwrap_or_default(),
+            Curve::P256 => [0; 32],
+        }
+    }
+
     /// Its name: the one it was given, else its thumbprint.
     pub fn kid(&self) -> &str {
         &self.kid

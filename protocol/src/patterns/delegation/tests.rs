@@ -44,11 +44,13 @@ fn spec() -> TaskSpec {
 
 /// The answers that are recorded for later turns.
 fn answers(effects: &[DelegationEffect]) -> Vec<&RequestResult> {
-    let answer = |effect| match effect {
-        &DelegationEffect::Record { record: TurnRecord::Answer(ref answer), .. } => Some(answer),
-        _ => None,
-    };
-    effects.iter().filter_map(answer).collect()
+    let mut answers = Vec::new();
+    for effect in effects {
+        if let DelegationEffect::Record { record: TurnRecord::Answer(answer), .. } = effect {
+            answers.push(answer);
+        }
+    }
+    answers
 }
 
 fn requester(epoch: Option<Epoch>) -> Requester {

@@ -10,14 +10,16 @@ use actix_web::{
     http::Method,
     web::{self, ReqData},
 };
-use blackboard::{refusal::Refusal, resource::resource};
+use blackboard::{key_ring::KeyRing, refusal::Refusal, resource::resource};
 use bytes::Bytes;
 use protocol::{
+    a2a::card_signature::SigningKey,
+    identity::IdentityKey,
     ids::{AgentId, Digest},
     json,
     limits::Limits,
     principal::Principal,
-    signature::{Secret, Signer, Verifier},
+    signature::{Secret, SignatureHeaders, SignedParts},
 };
 use serde_json::Value;
 use std::{
@@ -32,17 +34,49 @@ use tokio::sync::Semaphore;
 /// How long a test waits for an expected event.
 pub(super) const DEADLINE: Duration = Duration::from_secs(10);
 
-pub(super) fn secret() -> Secret {
-    Secret::new(&[1; 32]).unwrap()
+/// The identity of `id`, with a seed of `byte`s.
+pub(super) fn identity(id: &str, byte: u8) -> IdentityKey {
+    IdentityKey::new(AgentId::parse(id).unwrap(), Arc::new(SigningKey::from_seed(&[byte; 32])))
 }
 
-pub(super) fn signer(agent: &str) -> Signer {
-    Signer::new(secret(), AgentId::parse(agent).unwrap())
+/// The keys of a server with builder-01 and the board, which knows planner-01.
+pub(super) fn server_keys() -> KeyRing {
+    let keys = KeyRing::new(Secret::new(&[1; 32]).unwrap(), None);
+    ["builder-01", "board"].into_iter().for_each(|own| keys.set_own(identity(own, 1)));
+    keys.set_pinned(identity("planner-01", 1).public().clone(), 1);
+    keys
+}
+
+/// Signs as an agent.
+pub(super) struct TestSigner {
+    keys: KeyRing,
+    me: AgentId,
+}
+
+/// Signs as `agent` with the key that the server knows.
+pub(super) fn signer(agent: &str) -> TestSigner {
+    signer_with(identity(agent, 1))
+}
+
+/// Signs with `key`.
+pub(super) fn signer_with(key: IdentityKey) -> TestSigner {
+    let keys = KeyRing::new(Secret::new(&[1; 32]).unwrap(), None);
+    let me = key.public().id().clone();
+    keys.set_own(key);
+    for known in ["builder-01", "builder-02", "board"] {
+        keys.set_pinned(identity(known, 1).public().clone(), 1);
+    }
+    TestSigner { keys, me }
+}
+
+impl TestSigner {
+    pub(super) fn sign(&self, parts: &SignedParts<'_>, at: u64) -> SignatureHeaders {
+        self.keys.sign_request(&self.me, parts, at).unwrap()
+    }
 }
 
 /// A server configuration with short timeouts.
 pub(super) fn test_config() -> HttpServerConfig {
-    let serves = |name: &str| name == "builder-01" || name == "board";
     let limits = Limits { head_ms: 2_000, body_ms: 2_000, ..Limits::default() };
     HttpServerConfig {
         workers: 1,
@@ -50,7 +84,7 @@ pub(super) fn test_config() -> HttpServerConfig {
         linger: Duration::from_millis(200),
         keep_alive: Duration::from_millis(500),
         shutdown: Duration::ZERO,
-        ..HttpServerConfig::new(limits, Auth::new(Verifier::new(secret(), None), serves))
+        ..HttpServerConfig::new(limits, Auth::new(server_keys()))
     }
 }
 

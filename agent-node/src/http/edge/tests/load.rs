@@ -78,7 +78,7 @@ fn a_wrong_credential_is_refused_before_its_body_is_read() {
 fn bodies_that_prove_nothing_do_not_use_the_budget_of_others() {
     let config = test_config();
     let budgets = HttpServerConfig {
-        limits: Limits { max_failed_auth_per_second: 0, ..config.limits.clone() },
+        limits: Limits { max_failed_auth_per_second: 0, body_ms: 60_000, ..config.limits.clone() },
         max_buffered_bytes: 400_000,
         max_unproven_bytes: 300_000,
         max_unproven_bytes_per_address: 250_000,

@@ -1,8 +1,11 @@
-use super::harness::{Reply, TestServer, refused, secret, serve, serve_on, signer, test_config};
+use super::harness::{
+    Reply, TestServer, TestSigner, identity, refused, serve, serve_on, server_keys, signer, signer_with,
+    test_config,
+};
 use crate::http::edge::{Auth, Caller, Callers, Credential, HttpServerConfig, LocalCallers};
 use protocol::{
     ids::{AgentId, Digest},
-    signature::{Secret, SignedParts, Signer},
+    signature::{Secret, SignedParts},
 };
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,7 +14,7 @@ fn now() -> u64 {
 }
 
 /// The headers of a request that `signer` sends to `recipient`.
-fn signed(signer: &Signer, path: &str, recipient: &str, body: &[u8], at: u64) -> String {
+fn signed(signer: &TestSigner, path: &str, recipient: &str, body: &[u8], at: u64) -> String {
     let parts = SignedParts {
         method: "POST",
         path_and_query: path,
@@ -44,13 +47,18 @@ fn a_signed_request_is_its_agents_and_an_unsigned_one_the_local_users() {
 fn a_bad_signature_is_never_the_local_user() {
     let server = serve(test_config());
     let good = signed(&signer("planner-01"), "/echo", "builder-01", b"{}", now());
-    let other_secret = Signer::new(Secret::new(&[2; 32]).unwrap(), AgentId::parse("planner-01").unwrap());
+    let other_key = signer_with(identity("planner-01", 2));
     let line = |name: &str| {
         good.split_inclusive("\r\n").find(|line| line.starts_with(name)).expect("a header").to_owned()
     };
     let without = |name: &str| good.replace(&line(name), "");
     for (what, headers) in [
-        ("another secret", signed(&other_secret, "/echo", "builder-01", b"{}", now())),
+        ("another key", signed(&other_key, "/echo", "builder-01", b"{}", now())),
+        ("an unknown sender", signed(&signer("planner-02"), "/echo", "builder-01", b"{}", now())),
+        (
+            "a colleague in the same process",
+            signed(&signer_with(identity("board", 2)), "/echo", "builder-01", b"{}", now()),
+        ),
         ("another body", signed(&signer("planner-01"), "/echo", "builder-01", b"[]", now())),
         ("another sender", good.replace("keyid=\"planner-01\"", "keyid=\"planner-02\"")),
         ("another algorithm", good.replace("hmac-sha256", "none")),
@@ -67,17 +75,40 @@ fn a_bad_signature_is_never_the_local_user() {
     }
 }
 
+/// What an earlier version sends: it is told to update.
+#[test]
+fn the_join_secret_signs_nothing_but_the_exchange_of_keys() {
+    let server = serve(test_config());
+    let secret = Secret::new(&[1; 32]).unwrap();
+    let parts = SignedParts {
+        method: "POST",
+        path_and_query: "/echo",
+        recipient: "builder-01",
+        message_id: Some("m-1"),
+        digest: Digest::of(b"{}"),
+    };
+    for id in ["planner-01", "planner-02", "board", "registry"] {
+        let mut headers =
+            "content-type: application/json\r\nmesh-recipient: builder-01\r\nmesh-message-id: m-1\r\n"
+                .to_owned();
+        for (name, value) in secret.sign_request(&AgentId::parse(id).unwrap(), &parts, now()).into_pairs() {
+            headers += &format!("{name}: {value}\r\n");
+        }
+        let refusal = post(&server, &headers);
+        assert_eq!(refusal.refusal(), refused(401, "unauthenticated"), "{id}");
+        let message = refusal.json()["error"]["message"].as_str().unwrap().to_owned();
+        let is_explained = message.contains("of an earlier version, update it");
+        assert_eq!(is_explained, id == "planner-02" || id == "registry", "{message}");
+    }
+}
+
 #[test]
 fn a_malformed_credential_is_never_the_local_user() {
     let key = Caller {
         user: AgentId::parse("alice").unwrap(),
         credential: Credential::ApiKey("alices-own-key-0001".into()),
     };
-    let serves = |name: &str| name == "builder-01";
-    let auth = |callers: &[Caller]| {
-        Auth::new(protocol::signature::Verifier::new(secret(), None), serves)
-            .with_callers(Callers::new(callers))
-    };
+    let auth = |callers: &[Caller]| Auth::new(server_keys()).with_callers(Callers::new(callers));
     for callers in [&[][..], &[key]] {
         let server = serve(HttpServerConfig {
             auth: auth(callers),
@@ -132,8 +163,7 @@ fn a_captured_request_is_refused_elsewhere_and_later() {
 fn without_a_secret_every_signature_is_refused() {
     let server = serve(HttpServerConfig { auth: Auth::users_only(), ..test_config() });
     assert!(format!("{:?}", Auth::users_only()).contains("Auth"));
-    let headers =
-        signed(&Signer::new(secret(), AgentId::parse("a").unwrap()), "/echo", "builder-01", b"{}", now());
+    let headers = signed(&signer("planner-01"), "/echo", "builder-01", b"{}", now());
     assert_eq!(post(&server, &headers).refusal(), refused(401, "unauthenticated"));
     assert_eq!(server.post(b"{}").status, 200);
 }
@@ -166,7 +196,7 @@ fn failed_authentication_is_rate_limited_and_valid_signatures_are_not() {
     let mut config = test_config();
     config.limits.max_failed_auth_per_second = 2;
     let server = serve(config);
-    let forger = Signer::new(Secret::new(&[2; 32]).unwrap(), AgentId::parse("a").unwrap());
+    let forger = signer_with(identity("planner-01", 2));
     let forged = signed(&forger, "/echo", "builder-01", b"{}", now());
     let answers: Vec<_> = (0..20).map(|_| post(&server, &forged)).collect();
     let limited: Vec<_> = answers.iter().filter(|answer| answer.status == 429).collect();

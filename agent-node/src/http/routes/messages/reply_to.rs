@@ -3,7 +3,7 @@
 
 use crate::{
     http::node_state::{HostedAgent, NodeState},
-    outbox::webhooks::{self, Put, ResponseAddress, Seal, Webhook},
+    outbox::webhooks::{self, Put, ResponseAddress, Webhook},
 };
 use engine::Ack;
 use protocol::{
@@ -58,7 +58,7 @@ impl UserCallback {
         if let Err(error) = local.outside.check_resolved(&self.url).await {
             return ignored(&error.to_string());
         }
-        let known = webhooks::of_task(&local.store, &local.id, &Seal::of(&local.key), &task, by)?;
+        let known = webhooks::of_task(&local.store, &local.id, &local.seal, &task, by)?;
         if known.iter().any(|webhook| webhook.config.id.as_deref() == Some(WEBHOOK_ID)) {
             return Ok(None);
         }

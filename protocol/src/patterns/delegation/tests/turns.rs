@@ -46,18 +46,15 @@ fn status(effects: &[DelegationEffect]) -> Status {
 }
 
 fn failure(effects: &[DelegationEffect]) -> Option<String> {
-    effects.iter().find_map(|effect| match effect {
-        DelegationEffect::Finish(outcome) if outcome.status.state == TaskState::Failed => {
-            outcome.status.message.clone()
-        }
-        _ => None,
+    effects.iter().find_map(|effect| {
+        let DelegationEffect::Finish(outcome) = effect else { return None };
+        outcome.status.message.clone().filter(|_| outcome.status.state == TaskState::Failed)
     })
 }
 
 fn begins_turn(effects: &[DelegationEffect]) -> Option<(u32, TurnInput)> {
-    effects.iter().find_map(|effect| match effect {
-        DelegationEffect::RunTurn { turn, input, .. } => Some((*turn, *input)),
-        _ => None,
+    effects.iter().find_map(|effect| {
+        if let DelegationEffect::RunTurn { turn, input, .. } = effect { Some((*turn, *input)) } else { None }
     })
 }
 

@@ -1,0 +1,237 @@
+//! `mesh doctor`: what does not match in a mesh, with the remedy: keys, join secret, clocks, endpoints, versions.
+
+mod key_files;
+
+use super::{
+    CommonArgs,
+    client::MeshClient,
+    exit::{CliError, Exit},
+    keys::PinnedKeyList,
+    output::{self, Colour},
+    processes::DataDirArgs,
+};
+use blackboard::{
+    http_client::{ClientRequest, HttpClient, HttpClientLimits, Signer, redact_url},
+    key_ring::KeyRing,
+};
+use clap::Args;
+use futures_util::future::join_all;
+use protocol::{identity::IdentityKey, ids::AgentId, problem::Reason, routes, signature::Secret};
+use registry::entry::AgentEntry;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+/// A difference between two clocks that is worth a word; at [`MAX_SKEW`] signatures are refused.
+const NOTABLE_SKEW: Duration = Duration::from_secs(30);
+/// How far the clocks of two processes may lie apart.
+const MAX_SKEW: Duration = Duration::from_secs(300);
+
+/// `mesh doctor`.
+#[derive(Debug, Args)]
+pub(super) struct DoctorArgs {
+    #[command(flatten)]
+    place: DataDirArgs,
+    /// The file of the join secret; if not given, `join` in the data directory.
+    #[arg(long, env = "MESH_JOIN")]
+    join: Option<PathBuf>,
+}
+
+/// What one check has found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Finding {
+    subject: String,
+    ok: bool,
+    what: String,
+}
+
+impl Finding {
+    fn right(subject: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { subject: subject.into(), ok: true, what: what.into() }
+    }
+
+    fn wrong(subject: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { subject: subject.into(), ok: false, what: what.into() }
+    }
+}
+
+pub(super) async fn doctor(common: &CommonArgs, args: DoctorArgs) -> Result<(), CliError> {
+    let client = MeshClient::new(common)?;
+    let dir = args.place.dir().map_err(|error| CliError::new(Exit::Usage, format!("{error:#}")))?;
+    let join = args.join.unwrap_or_else(|| dir.join("join"));
+    let mut findings = Vec::new();
+    match client.get::<PinnedKeyList>(&client.url, routes::REGISTRY_KEYS).await {
+        Ok(list) => findings.extend(key_files::check(&dir, &list)?),
+        Err(failure) if failure.exit == Exit::Unreachable => return Err(failure),
+        Err(failure) => {
+            let at = redact_url(&client.url);
+            let what = format!(
+                "{at} is no registry that knows keys ({}): --url names one, or it is to be updated",
+                failure.message
+            );
+            findings.push(Finding::wrong("registry", what));
+        }
+    }
+    findings.push(secret(&client.url, &join).await);
+    findings.extend(process(&client, "registry", &client.url).await);
+    let agents = client.agents(None).await?;
+    for found in join_all(agents.iter().map(|entry| agent(&client, entry))).await {
+        findings.extend(found);
+    }
+    report(common, &findings)
+}
+
+fn report(common: &CommonArgs, findings: &[Finding]) -> Result<(), CliError> {
+    let wrong = findings.iter().filter(|finding| !finding.ok).count();
+    if common.json {
+        output::json(&json!({ "ok": wrong == 0, "findings": findings }))?;
+    } else {
+        let rows = findings.iter().map(|finding| {
+            let state = match finding.ok {
+                true => output::cell("right", Colour::Green),
+                false => output::cell("wrong", Colour::Red),
+            };
+            vec![finding.subject.as_str().into(), state, output::plain(&finding.what).into()]
+        });
+        output::line(&output::table(&["what", "state", "finding"], rows))?;
+    }
+    match wrong {
+        0 => Ok(()),
+        _ => Err(CliError::new(
+            Exit::Failed,
+            format!("{wrong} of {} checks found something wrong", findings.len()),
+        )),
+    }
+}
+
+/// Whether the registry takes the join secret in `file`.
+async fn secret(url: &str, file: &Path) -> Finding {
+    let subject = "join secret";
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Finding::right(
+                subject,
+                format!("{} is not there: no process of the mesh starts from here", file.display()),
+            );
+        }
+        Err(error) => return Finding::wrong(subject, format!("{} can't be read: {error}", file.display())),
+    };
+    let outcome = async {
+        let secret = Secret::new(text.trim().as_bytes()).map_err(|error| error.to_string())?;
+        let keys = KeyRing::new(secret, None);
+        // A service's name: the registry checks the secret, and pins no key for it.
+        let me = AgentId::parse("mesh").map_err(|error| error.to_string())?;
+        let seed = *protocol::ids::Digest::of(uuid::Uuid::new_v4().as_bytes()).bytes();
+        let signing = Arc::new(protocol::a2a::card_signature::SigningKey::from_seed(&seed));
+        keys.set_own(IdentityKey::new(me.clone(), signing));
+        let wire = HttpClient::new(Some(Signer { keys, me }), HttpClientLimits::default());
+        let wire = wire.map_err(|problem| problem.message)?;
+        let target = format!("{url}{}", routes::AGENTS);
+        let Err(problem) = wire.bytes(ClientRequest::get(&target, "registry")).await else { return Ok(()) };
+        let (reason, message) = (problem.reason, problem.message);
+        if reason == Reason::KeyMismatch {
+            return Ok(());
+        }
+        Err(if reason == Reason::StaleSignature {
+            format!("the clocks lie too far apart: {message}")
+        } else if reason == Reason::Unauthenticated {
+            let url = redact_url(url);
+            format!(
+                "the registry at {url} does not take it: --join names the file that all of a mesh share ({message})"
+            )
+        } else {
+            message
+        })
+    };
+    match outcome.await {
+        Ok(()) => Finding::right(subject, format!("the registry takes {}", file.display())),
+        Err(why) => Finding::wrong(subject, format!("{}: {why}", file.display())),
+    }
+}
+
+/// The clock and the version of the process at `base`.
+async fn process(client: &MeshClient, name: &str, base: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    match client.clock_skew(base).await {
+        Ok(Some(skew)) => findings.push(clock(name, skew)),
+        Ok(None) => {}
+        Err(failure) => return vec![Finding::wrong(name, failure.message)],
+    }
+    let own = env!("CARGO_PKG_VERSION");
+    match client.get::<Value>(base, routes::STATE).await {
+        Ok(state) if state["version"] == own => findings.push(Finding::right(name, format!("version {own}"))),
+        Ok(state) => {
+            let what = format!(
+                "version {}, this command is {own}: use one version in all processes",
+                state["version"]
+            );
+            findings.push(Finding::wrong(name, what));
+        }
+        Err(failure) => findings.push(Finding::wrong(name, failure.message)),
+    }
+    findings
+}
+
+fn clock(name: &str, skew: Duration) -> Finding {
+    let seconds = skew.as_secs();
+    let what = format!("its clock and this one are {seconds} s apart");
+    match skew {
+        skew if skew >= MAX_SKEW => Finding::wrong(
+            name,
+            format!("{what}; signatures are good for {} s: set the clocks (NTP)", MAX_SKEW.as_secs()),
+        ),
+        skew if skew >= NOTABLE_SKEW => {
+            Finding::right(name, format!("{what}: signatures are good for {} s", MAX_SKEW.as_secs()))
+        }
+        _ => Finding::right(name, what),
+    }
+}
+
+/// The key and the endpoint of an agent.
+async fn agent(client: &MeshClient, entry: &AgentEntry) -> Vec<Finding> {
+    let (id, endpoint) = (entry.id(), entry.card.endpoint.as_str());
+    let mut findings = Vec::new();
+    if entry.key.is_none() {
+        let what = "no key is pinned: its key was reset, or its process is of an earlier version; update and restart it";
+        findings.push(Finding::wrong(id.as_str(), what));
+    }
+    match client.card_at(endpoint).await {
+        Ok(card) if card.agent_id == *id => {
+            findings.extend(process(client, id.as_str(), endpoint).await);
+        }
+        Ok(card) => {
+            let what = format!(
+                "{} answers at its endpoint {}: --advertise names an address of its own",
+                card.agent_id,
+                redact_url(endpoint)
+            );
+            findings.push(Finding::wrong(id.as_str(), what));
+        }
+        Err(failure) if failure.exit == Exit::Unreachable => {
+            let what = format!(
+                "{}; from here its endpoint can't be checked, if it is a container's name",
+                failure.message
+            );
+            findings.push(Finding::wrong(id.as_str(), what));
+        }
+        Err(failure) => findings.push(Finding::wrong(id.as_str(), failure.message)),
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skew_is_wrong_from_where_signatures_are_refused() {
+        let of = |seconds| clock("a", Duration::from_secs(seconds));
+        assert!(of(0).ok && of(31).ok && of(299).ok && !of(300).ok);
+        assert!(of(31).what.contains("300 s") && of(300).what.contains("NTP"));
+    }
+}

@@ -1,0 +1,132 @@
+//! Compares the key files in a data directory with what the registry has pinned.
+
+use super::Finding;
+use crate::cli::{exit::CliError, keys::PinnedKeyList, reset::data_dirs};
+use protocol::{
+    a2a::card_signature::SigningKey,
+    identity::{IdentityKey, PublicIdentity},
+    ids::AgentId,
+};
+use std::{
+    fs, io,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// What the key files of all processes of `dir` say. None if there is no such directory.
+pub(super) fn check(dir: &Path, list: &PinnedKeyList) -> Result<Vec<Finding>, CliError> {
+    if !dir.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut files: Vec<PathBuf> = Vec::new();
+    for dir in data_dirs(dir)? {
+        let entries = fs::read_dir(dir.join("keys")).into_iter().flatten();
+        files.extend(entries.filter_map(Result::ok).map(|entry| entry.path()));
+    }
+    files.sort();
+    Ok(files.iter().filter_map(|file| of_file(file, list)).collect())
+}
+
+/// What the file says; `None` if it is none that the registry knows something of.
+fn of_file(file: &Path, list: &PinnedKeyList) -> Option<Finding> {
+    let name = file.file_name()?.to_str()?;
+    let at = file.display();
+    if let Some(id) = name.strip_suffix(".ed25519.next") {
+        let what = format!(
+            "{at}: a rotation was not finished; `mesh keys rotate {id}` finishes it, or a restart of its process"
+        );
+        return Some(Finding::wrong(id, what));
+    }
+    if name == "registry.pinned" {
+        let pinned: Option<PublicIdentity> = serde_json::from_slice(&fs::read(file).ok()?).ok();
+        let is_same =
+            pinned.is_some_and(|pinned| list.registry.as_ref().is_some_and(|own| own.is_same(&pinned)));
+        return Some(match is_same {
+            true => Finding::right("registry", format!("{at} is its key")),
+            false => Finding::wrong(
+                "registry",
+                format!(
+                    "{at} is another key than the registry has: if it has lost its data, `mesh keys reset registry` removes it"
+                ),
+            ),
+        });
+    }
+    let id = AgentId::parse(name.strip_suffix(".ed25519")?).ok()?;
+    let identity = match identity(file, &id) {
+        Ok(identity) => identity,
+        Err(error) => return Some(Finding::wrong(id.as_str(), format!("{at} can't be used: {error}"))),
+    };
+    let own = identity.public();
+    let pinned = match id.as_str() {
+        "registry" => list.registry.as_ref(),
+        "board" => return None,
+        _ => list.keys.iter().find(|pin| pin.id == id).and_then(|pin| pin.identity.as_ref()),
+    };
+    Some(match pinned {
+        Some(pinned) if pinned.is_same(own) => Finding::right(id.as_str(), format!("{at} is its pinned key")),
+        Some(pinned) => Finding::wrong(
+            id.as_str(),
+            format!(
+                "{at} holds {}, the registry has {}: put back the right file, or `mesh keys reset {id}`",
+                own.fingerprint(),
+                pinned.fingerprint()
+            ),
+        ),
+        None => Finding::right(id.as_str(), format!("{at} is not pinned: it will be when {id} registers")),
+    })
+}
+
+fn identity(file: &Path, id: &AgentId) -> io::Result<IdentityKey> {
+    let mode = fs::metadata(file)?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(io::Error::other(format!("others may read it (mode {mode:o}): chmod 600")));
+    }
+    let seed: [u8; 32] =
+        fs::read(file)?.try_into().map_err(|_| io::Error::other("it does not have 32 bytes"))?;
+    Ok(IdentityKey::new(id.clone(), Arc::new(SigningKey::from_seed(&seed))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use registry::pinned_keys::PinnedKey;
+
+    #[test]
+    fn a_file_that_does_not_match_is_named_with_its_remedy() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = dir.path().join("keys");
+        fs::create_dir(&keys).unwrap();
+        let write = |name: &str, byte: u8| {
+            let file = keys.join(name);
+            fs::write(&file, [byte; 32]).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+            file
+        };
+        let pin = |id: &str, byte: u8| {
+            let id = AgentId::parse(id).unwrap();
+            let key = IdentityKey::new(id.clone(), Arc::new(SigningKey::from_seed(&[byte; 32])));
+            PinnedKey { id, identity: Some(key.public().as_ref().clone()), number: 1 }
+        };
+        let registry = pin("registry", 9).identity;
+        let list = PinnedKeyList { registry, keys: vec![pin("a", 1), pin("b", 2)] };
+        let of = |file: &Path| of_file(file, &list).unwrap();
+        assert!(of(&write("a.ed25519", 1)).ok);
+        let other = of(&write("b.ed25519", 3));
+        assert!(!other.ok && other.what.contains("mesh keys reset b"), "{other:?}");
+        assert!(of(&write("c.ed25519", 1)).ok, "not pinned yet");
+        let unfinished = of(&write("a.ed25519.next", 1));
+        assert!(!unfinished.ok && unfinished.what.contains("mesh keys rotate a"), "{unfinished:?}");
+        assert!(of(&write("registry.ed25519", 9)).ok && !of(&write("registry.ed25519", 8)).ok);
+        let open = write("a.ed25519", 1);
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(of(&open).what.contains("chmod 600"));
+        assert!(of_file(&write("a.seal", 1), &list).is_none());
+        let pinned = keys.join("registry.pinned");
+        fs::write(&pinned, serde_json::to_vec(&list.registry).unwrap()).unwrap();
+        assert!(of(&pinned).ok);
+        fs::write(&pinned, "{}").unwrap();
+        assert!(of(&pinned).what.contains("mesh keys reset registry"));
+        assert_eq!(check(dir.path(), &list).unwrap().len(), 6);
+    }
+}

@@ -1,0 +1,157 @@
+// Brains for agents of Agent Mesh: Node 18 and later, no dependencies.
+//
+//     import { run } from "./mesh-agent.mjs";
+//
+//     export async function work(turn) {
+//       turn.status("at it");
+//       const color = turn.ask("color", "Red or blue?").text;
+//       turn.artifact("notes.md", `It is ${color}.`);
+//       return `done in ${color}`;
+//     }
+//     run(import.meta.url, work);
+//
+// A process runs one turn. A request (`ask`, `help`, `delegate`, `together`) returns its answer if there is one. Otherwise
+// it throws `TurnEnded`, and the next turn runs the function again from its start: the request then returns the answer.
+// Work that must not run again goes into `once`. Any other exception fails the turn; its stack and what the function
+// prints go to the log of the node.
+
+import { readFileSync, realpathSync, writeSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+/** Ends a turn from anywhere in the function. Do not catch it. */
+export class TurnEnded extends Error {}
+
+/**
+ * A request that `together` sends: `question`, `help` or `delegate`, with the members of docs/agents.md.
+ * @typedef {{ type: "question" | "help" | "delegate", id: string, [member: string]: unknown }} Request
+ * @typedef {{ id: string, ok: boolean, text: string, from?: string, artifacts?: object[], decision?: "approve" | "deny",
+ *   values?: Record<string, unknown>, taskId?: string }} Answer `text` is the answer, or why there is none
+ */
+
+/** One turn of a brain: the members of the prompt, and the lines that it reports. */
+export class Turn {
+  #emit;
+
+  constructor(prompt, emit) {
+    this.#emit = emit;
+    const { help, ...members } = prompt;
+    Object.assign(this, { checkpoints: [], messages: [], history: [], produced: [], peers: [] }, members);
+    /** A peer's question (`question`, `capability`, `artifacts`), if the turn is about one and not about a task. */
+    this.question = help;
+    /** The results of the requests of earlier turns, by the ids of the requests. @type {Map<string, Answer>} */
+    this.answers = new Map((prompt.answers ?? []).map((answer) => [answer.id, answer]));
+  }
+
+  /** Reports progress, for people. @param {string} message */
+  status(message) {
+    this.#emit({ type: "status", message });
+  }
+
+  /** Writes a line to the log of the node. @param {string} message */
+  log(message) {
+    this.#emit({ type: "log", message });
+  }
+
+  /** Hands back a result: a text, a `Buffer`, or any other JSON value. `more`: `mediaType`, `append`, `lastChunk`, … */
+  artifact(name, content, more = {}) {
+    const part =
+      typeof content === "string" ? { text: content }
+      : content instanceof Uint8Array ? { raw: Buffer.from(content).toString("base64") }
+      : { data: content };
+    this.#emit({ type: "artifact", name, ...more, ...part });
+  }
+
+  /** Publishes a signal on the board. `more`: `subject`, `capability`, `refs`. */
+  publish(signal, more = {}) {
+    this.#emit({ type: "signal", signal, ...more });
+  }
+
+  /** Notes something for every later turn of the task, also after a crash. */
+  checkpoint(data) {
+    this.#emit({ type: "checkpoint", data });
+    this.checkpoints.push(data);
+  }
+
+  /** Calls `call` and notes its result (JSON). Later turns return what was noted and do not call. */
+  async once(name, call) {
+    const noted = this.checkpoints.find((note) => note?.once === name);
+    if (noted) return noted.result;
+    const result = await call();
+    this.checkpoint({ once: name, result });
+    return result;
+  }
+
+  /** Reports what one call of a model has used. */
+  usage(model, inputTokens, outputTokens, cost) {
+    this.#emit({ type: "usage", model, inputTokens, outputTokens, cost });
+  }
+
+  /** Asks the person who owns the task. `more`: `kind`, `options`, `schema`, `call`, … @returns {Answer} */
+  ask(id, text, more = {}) {
+    return this.together({ type: "question", id, text, ...more })[0];
+  }
+
+  /** Asks another agent, by id or as `capability:NAME`. @returns {Answer} */
+  help(id, to, question, more = {}) {
+    return this.together({ type: "help", id, to, question, ...more })[0];
+  }
+
+  /** Gives a task to another agent, by id or as `capability:NAME`. @returns {Answer} */
+  delegate(id, to, description, more = {}) {
+    return this.together({ type: "delegate", id, to, description, ...more })[0];
+  }
+
+  /** Sends all requests at once; returns their answers in the same order. @param {...Request} requests @returns {Answer[]} */
+  together(...requests) {
+    const missing = requests.filter(({ id }) => !this.answers.has(id));
+    missing.forEach(this.#emit);
+    if (missing.length > 0) throw new TurnEnded("the turn ends until the answers come");
+    return requests.map(({ id }) => this.answers.get(id));
+  }
+
+  /** Ends the turn without a result. The mesh may award the task again, also to this agent. */
+  failed(reason) {
+    this.#end({ type: "failed", reason });
+  }
+
+  /** Ends the turn without a result. This agent is not asked again. */
+  rejected(reason) {
+    this.#end({ type: "rejected", reason });
+  }
+
+  /** Ends the turn. It begins again after this time, with the same checkpoints. */
+  pause(afterMs, reason) {
+    this.#end({ type: "pause", afterMs, reason });
+  }
+
+  #end(line) {
+    this.#emit(line);
+    throw new TurnEnded(line.type);
+  }
+}
+
+async function take(work, prompt, emit) {
+  try {
+    emit({ type: "done", message: await work(new Turn(prompt, emit)) });
+  } catch (error) {
+    if (error instanceof TurnEnded) return;
+    console.error(error);
+    emit({ type: "failed", reason: String(error) });
+  }
+}
+
+/** Runs one turn if `module` is the program: the prompt from standard input, lines to standard output. */
+export async function run(module, work) {
+  if (!process.argv[1] || realpathSync(process.argv[1]) !== fileURLToPath(module)) return;
+  console.log = console.info = console.debug = console.error; // standard output is for lines
+  await take(work, JSON.parse(readFileSync(0, "utf8")), (line) => writeSync(1, JSON.stringify(line) + "\n"));
+}
+
+/** Runs one turn without a mesh, for tests; returns the lines. `answers` has texts by the ids of requests. */
+export async function play(work, description, answers = {}, more = {}) {
+  const lines = [];
+  const given = Object.entries(answers).map(([id, text]) => ({ id, ok: true, text }));
+  const prompt = { agent: "me", key: "k", turn: 1, task: { taskId: "t-1", description }, answers: given, ...more };
+  await take(work, prompt, (line) => lines.push(JSON.parse(JSON.stringify(line))));
+  return lines;
+}

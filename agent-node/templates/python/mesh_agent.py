@@ -1,0 +1,471 @@
+"""Brains for agents of Agent Mesh: Python 3.9 and later, the standard library only.
+
+    import mesh_agent as agent
+
+    @agent.turn
+    def work(turn: agent.Turn) -> str:
+        turn.status("at it")
+        color = turn.ask("color", "Red or blue?").text
+        turn.artifact("notes.md", f"It is {color}.")
+        return "done in " + color
+
+    if __name__ == "__main__":
+        agent.run()
+
+A process runs one turn. A request (`ask`, `help`, `delegate`, `together`) returns its answer if
+there is one. Otherwise it ends the turn, and the next turn runs the function again from its start:
+the request then returns the answer. Work that must not run again goes into `once`. An exception
+fails the turn with the last line of its traceback; the whole traceback and what the function
+prints go to the log of the node.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+import traceback
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping, NoReturn, Optional, Sequence, TypeVar, Union
+
+Json = Any
+Line = dict[str, Json]
+Emit = Callable[[Line], None]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A result: of this task, given with it, or of another agent."""
+
+    id: str
+    name: str
+    parts: Sequence[Mapping[str, Json]]
+    description: str = ""
+
+    @property
+    def text(self) -> str:
+        """All its text, one part after the other."""
+        return "".join(part["text"] for part in self.parts if "text" in part)
+
+    @property
+    def data(self) -> list[Json]:
+        """The JSON values of its parts."""
+        return [part["data"] for part in self.parts if "data" in part]
+
+
+@dataclass(frozen=True)
+class Task:
+    """The task to do."""
+
+    id: str
+    description: str
+    capability: Optional[str] = None
+    input: Json = None
+    artifacts: Sequence[Artifact] = ()
+    deadline: Optional[str] = None
+    accepted_modes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class PeerQuestion:
+    """A question of another agent. What the function returns is the answer."""
+
+    question: str
+    capability: Optional[str] = None
+    artifacts: Sequence[Artifact] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The result of a request. `text` is the answer, or why there is none if `ok` is false."""
+
+    id: str
+    ok: bool
+    text: str
+    sender: Optional[str] = None
+    artifacts: Sequence[Artifact] = ()
+    decision: Optional[str] = None
+    """`approve` or `deny`, of a question of kind `approval`."""
+    values: Mapping[str, Json] = field(default_factory=dict)
+    """The values of a form."""
+    task_id: Optional[str] = None
+    """The id of a delegated task at its doer."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another agent of the mesh."""
+
+    id: str
+    description: str
+    skills: Sequence[Mapping[str, Json]]
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A question to the person who owns the task. `kind` is text, choice, form, approval or
+    credential."""
+
+    id: str
+    text: str
+    kind: str = "text"
+    options: Sequence[str] = ()
+    schema: Json = None
+    call: Json = None
+    expires_at: Optional[str] = None
+    on_timeout: Json = None
+
+    def line(self) -> Line:
+        return _line(
+            "question",
+            id=self.id,
+            text=self.text,
+            kind=self.kind,
+            options=list(self.options) or None,
+            schema=self.schema,
+            call=self.call,
+            expiresAt=self.expires_at,
+            onTimeout=self.on_timeout,
+        )
+
+
+@dataclass(frozen=True)
+class Help:
+    """A question to other agents. `to` is an agent's id or `capability:NAME`; `artifacts` are
+    ids."""
+
+    id: str
+    to: str
+    question: str
+    artifacts: Sequence[str] = ()
+
+    def line(self) -> Line:
+        return _line(
+            "help",
+            id=self.id,
+            to=self.to,
+            question=self.question,
+            artifacts=list(self.artifacts) or None,
+        )
+
+
+@dataclass(frozen=True)
+class Delegate:
+    """A task for another agent. `to` is an agent's id or `capability:NAME`; `artifacts` are ids."""
+
+    id: str
+    to: str
+    description: str
+    input: Json = None
+    artifacts: Sequence[str] = ()
+    capability: Optional[str] = None
+
+    def line(self) -> Line:
+        return _line(
+            "delegate",
+            id=self.id,
+            to=self.to,
+            description=self.description,
+            input=self.input,
+            artifacts=list(self.artifacts) or None,
+            capability=self.capability,
+        )
+
+
+class TurnEnded(BaseException):
+    """Ends a turn from anywhere in the function. `except Exception` does not catch it."""
+
+
+class Turn:
+    """One turn of a brain: what it is given, and the lines that it reports."""
+
+    def __init__(self, prompt: Mapping[str, Json], emit: Emit):
+        self._emit = emit
+        self._subject = prompt
+        self.agent: str = prompt.get("agent", "")
+        """The id of this agent."""
+        self.key: str = prompt.get("key", "")
+        """The same if the turn begins again after a crash."""
+        self.number: int = prompt.get("turn", 1)
+        """From 1."""
+        self.epoch: Optional[int] = prompt.get("epoch")
+        """The fencing token of the award or claim."""
+        self.question: Optional[PeerQuestion] = None
+        """A peer's question, if the turn is about one and not about a task."""
+        self.signal: Optional[Mapping[str, Json]] = prompt.get("signal")
+        """A signal that the agent subscribes to, if the turn is about one."""
+        if "help" in prompt:
+            asked = prompt["help"]
+            self.question = PeerQuestion(
+                asked["question"], asked.get("capability"), _artifacts(asked)
+            )
+        self.answers: dict[str, Answer] = {
+            answer["id"]: _answer(answer) for answer in prompt.get("answers", ())
+        }
+        """The results of the requests of earlier turns, by the ids of the requests."""
+        self.messages: Sequence[Mapping[str, Json]] = prompt.get("messages", ())
+        """The owner's new messages, as A2A has them."""
+        self.history: Sequence[Mapping[str, Json]] = prompt.get("history", ())
+        """Earlier tasks of the same A2A context."""
+        self.produced: Sequence[Artifact] = _artifacts(prompt, "produced")
+        """The artifacts of earlier turns."""
+        self.checkpoints: list[Json] = list(prompt.get("checkpoints", ()))
+        """The notes of this and of earlier turns, the oldest first."""
+        self.used: Mapping[str, Json] = prompt.get("used", {})
+        """Tokens and cost of the task so far."""
+        self.remaining: Mapping[str, Json] = prompt.get("remaining", {})
+        """What is left: `turnMs`, `idleMs`, `turns`, `tokens`, `cost`."""
+        self.peers: Sequence[Peer] = [
+            Peer(peer["agentId"], peer.get("description", ""), peer.get("skills", ()))
+            for peer in prompt.get("peers", ())
+        ]
+
+    @property
+    def task(self) -> Task:
+        """The task. Fails if the turn is about a peer's question or a signal."""
+        task = self._subject.get("task")
+        if task is None:
+            raise LookupError("the turn has no task: it is about turn.question or turn.signal")
+        return Task(
+            task["taskId"],
+            task["description"],
+            task.get("capability"),
+            task.get("input"),
+            _artifacts(task),
+            task.get("deadline"),
+            task.get("acceptedModes", ()),
+        )
+
+    def status(self, message: str) -> None:
+        """Reports progress, for people."""
+        self._emit(_line("status", message=message))
+
+    def log(self, message: str) -> None:
+        """Writes a line to the log of the node."""
+        self._emit(_line("log", message=message))
+
+    def artifact(
+        self,
+        name: str,
+        content: Union[str, bytes, Json],
+        *,
+        media_type: Optional[str] = None,
+        description: Optional[str] = None,
+        append: bool = False,
+        last: bool = False,
+    ) -> None:
+        """Hands back a result: a text, bytes, or any other JSON value. With `append` it joins the
+        artifact of that name, otherwise it replaces it. A line has at most 1 MiB, so a larger
+        result comes in pieces."""
+        part: Line = {"data": content}
+        if isinstance(content, str):
+            part = {"text": content}
+        elif isinstance(content, bytes):
+            part = {"raw": base64.b64encode(content).decode()}
+        line = _line(
+            "artifact",
+            name=name,
+            mediaType=media_type,
+            description=description,
+            append=append or None,
+            lastChunk=last or None,
+        )
+        self._emit({**line, **part})
+
+    def publish(
+        self,
+        signal: str,
+        subject: Optional[str] = None,
+        *,
+        capability: Optional[str] = None,
+        refs: Optional[Mapping[str, Json]] = None,
+    ) -> None:
+        """Publishes a signal on the board."""
+        self._emit(
+            _line("signal", signal=signal, subject=subject, capability=capability, refs=refs)
+        )
+
+    def checkpoint(self, data: Json, *, replace: bool = False) -> None:
+        """Notes something for every later turn of the task, also after a crash. `replace` makes the
+        earlier notes obsolete, also those of `once`."""
+        self._emit({**_line("checkpoint", replace=replace or None), "data": data})
+        self.checkpoints = [*([] if replace else self.checkpoints), data]
+
+    def once(self, name: str, call: Callable[[], T]) -> T:
+        """Calls `call` and notes its result (JSON). Later turns return the note and do not call."""
+        for note in self.checkpoints:
+            if isinstance(note, dict) and note.get("once") == name:
+                noted: T = note["result"]
+                return noted
+        result = call()
+        self.checkpoint({"once": name, "result": result})
+        return result
+
+    def usage(
+        self, model: str, input_tokens: int, output_tokens: int, cost: Optional[float] = None
+    ) -> None:
+        """Reports what one call of a model has used."""
+        self._emit(
+            _line(
+                "usage",
+                model=model,
+                inputTokens=input_tokens,
+                outputTokens=output_tokens,
+                cost=cost,
+            )
+        )
+
+    def ask(
+        self,
+        id: str,
+        text: str,
+        *,
+        kind: str = "text",
+        options: Sequence[str] = (),
+        schema: Json = None,
+        call: Json = None,
+        expires_at: Optional[str] = None,
+        on_timeout: Json = None,
+    ) -> Answer:
+        """Asks the person who owns the task."""
+        return self.together(Ask(id, text, kind, options, schema, call, expires_at, on_timeout))[0]
+
+    def help(self, id: str, to: str, question: str, *, artifacts: Sequence[str] = ()) -> Answer:
+        """Asks another agent."""
+        return self.together(Help(id, to, question, artifacts))[0]
+
+    def delegate(
+        self,
+        id: str,
+        to: str,
+        description: str,
+        *,
+        input: Json = None,
+        artifacts: Sequence[str] = (),
+        capability: Optional[str] = None,
+    ) -> Answer:
+        """Gives a task to another agent."""
+        return self.together(Delegate(id, to, description, input, artifacts, capability))[0]
+
+    def together(self, *requests: Union[Ask, Help, Delegate]) -> list[Answer]:
+        """Sends all requests at once; returns their answers in the same order. An id is used once in
+        a task."""
+        missing = [request for request in requests if request.id not in self.answers]
+        for request in missing:
+            self._emit(request.line())
+        if missing:
+            raise TurnEnded
+        return [self.answers[request.id] for request in requests]
+
+    def done(self, message: Optional[str] = None) -> NoReturn:
+        """Ends the task; the same as to return `message`. A task needs an artifact or a message."""
+        self._end(_line("done", message=message))
+
+    def failed(self, reason: str) -> NoReturn:
+        """Ends the turn without a result. The mesh may award the task again, also to this agent."""
+        self._end(_line("failed", reason=reason))
+
+    def rejected(self, reason: str) -> NoReturn:
+        """Ends the turn without a result. This agent is not asked again."""
+        self._end(_line("rejected", reason=reason))
+
+    def pause(self, seconds: float, reason: str) -> NoReturn:
+        """Ends the turn. It begins again after this time, with the same checkpoints."""
+        self._end(_line("pause", afterMs=round(seconds * 1000), reason=reason))
+
+    def _end(self, line: Line) -> NoReturn:
+        self._emit(line)
+        raise TurnEnded
+
+
+Work = Callable[[Turn], Optional[str]]
+_work: Optional[Work] = None
+
+
+def turn(work: Work) -> Work:
+    """Makes `work` the function that `run` calls. What it returns is the message of `done`."""
+    global _work
+    _work = work
+    return work
+
+
+def run() -> None:
+    """Runs one turn: the prompt from standard input, lines to standard output."""
+    if _work is None:
+        raise SystemExit(
+            "mesh_agent.run() has no function to call: write @mesh_agent.turn above one"
+        )
+    # What the function and its subprocesses print goes to standard error, not between the lines.
+    with os.fdopen(os.dup(1), "w", encoding="ascii") as output:
+        os.dup2(2, 1)
+
+        def emit(line: Line) -> None:
+            output.write(_json(line) + "\n")
+            output.flush()
+
+        _take(_work, json.loads(sys.stdin.buffer.readline()), emit)
+
+
+def play(
+    work: Work,
+    description: str = "",
+    *,
+    answers: Optional[Mapping[str, str]] = None,
+    prompt: Optional[Mapping[str, Json]] = None,
+) -> list[Line]:
+    """Runs one turn without a mesh, for tests; returns the lines. `answers` has texts by the ids of
+    requests, `prompt` replaces members of the prompt."""
+    given = [{"id": id, "ok": True, "text": text} for id, text in (answers or {}).items()]
+    task = {"taskId": "t-1", "description": description}
+    about = {} if prompt and ("help" in prompt or "signal" in prompt) else {"task": task}
+    lines: list[Line] = []
+    whole = {"agent": "me", "key": "k", "turn": 1, "answers": given, **about, **(prompt or {})}
+    _take(work, whole, lambda line: lines.append(json.loads(_json(line))))
+    return lines
+
+
+def _take(work: Work, prompt: Mapping[str, Json], emit: Emit) -> None:
+    try:
+        emit(_line("done", message=work(Turn(prompt, emit))))
+    except TurnEnded:
+        pass
+    except Exception as error:
+        traceback.print_exc()
+        emit(
+            _line("failed", reason=traceback.format_exception_only(type(error), error)[-1].strip())
+        )
+
+
+def _line(type: str, **members: Json) -> Line:
+    return {"type": type, **{name: value for name, value in members.items() if value is not None}}
+
+
+def _json(line: Line) -> str:
+    return json.dumps(line, allow_nan=False)
+
+
+def _artifacts(of: Mapping[str, Json], member: str = "artifacts") -> list[Artifact]:
+    return [
+        Artifact(
+            given["artifactId"],
+            given.get("name", given["artifactId"]),
+            given["parts"],
+            given.get("description", ""),
+        )
+        for given in of.get(member, ())
+    ]
+
+
+def _answer(given: Mapping[str, Json]) -> Answer:
+    return Answer(
+        given["id"],
+        given["ok"],
+        given["text"],
+        given.get("from"),
+        _artifacts(given),
+        given.get("decision"),
+        given.get("values", {}),
+        given.get("taskId"),
+    )

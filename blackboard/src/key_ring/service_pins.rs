@@ -1,0 +1,83 @@
+//! The keys of the registry and the board in other processes, pinned at the first contact: a file each.
+
+use protocol::{
+    identity::PublicIdentity,
+    problem::{Problem, Reason},
+};
+use std::{
+    fs,
+    io::Write as _,
+    os::unix::fs::OpenOptionsExt as _,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+pub(super) struct ServicePins {
+    dir: Option<PathBuf>,
+    /// The last refusal, which is logged once.
+    refused: Mutex<Option<String>>,
+}
+
+impl ServicePins {
+    pub(super) fn new(dir: Option<PathBuf>) -> Self {
+        Self { dir, refused: Mutex::default() }
+    }
+
+    fn file(&self, id: &str) -> Option<PathBuf> {
+        ["registry", "board"].contains(&id).then(|| Some(self.dir.as_ref()?.join(format!("{id}.pinned"))))?
+    }
+
+    /// The pinned key of the service `id`, if there is one.
+    pub(super) fn read(&self, id: &str) -> Option<Arc<PublicIdentity>> {
+        let text = fs::read(self.file(id)?).ok()?;
+        serde_json::from_slice(&text)
+            .ok()
+            .filter(|read: &PublicIdentity| read.id().as_str() == id)
+            .map(Arc::new)
+    }
+
+    /// Pins a key that has proven the join secret. Fails if another one is pinned.
+    pub(super) fn pin(&self, identity: &PublicIdentity) -> Result<(), Problem> {
+        let id = identity.id();
+        let Some(file) = self.file(id.as_str()) else { return Ok(()) };
+        if file.exists() {
+            let pinned = self.read(id.as_str());
+            return match pinned.as_ref().is_some_and(|pinned| pinned.is_same(identity)) {
+                true => Ok(()),
+                false => {
+                    let known =
+                        pinned.map_or_else(|| "a damaged one".to_owned(), |pinned| pinned.fingerprint());
+                    let message = format!(
+                        "the {id} shows the key {}, pinned here is {known}: another process answers there, or the {id} has lost its \
+                         data; if that is meant, remove {} (`mesh keys reset {id}`)",
+                        identity.fingerprint(),
+                        file.display()
+                    );
+                    let logged =
+                        self.refused.lock().unwrap_or_else(PoisonError::into_inner).replace(message.clone());
+                    if logged.as_ref() != Some(&message) {
+                        tracing::error!("{message}");
+                    }
+                    Err(Problem::new(Reason::KeyMismatch, message))
+                }
+            };
+        }
+        let draft = file.with_extension(format!("{}.new", std::process::id()));
+        let text = serde_json::to_vec(identity)
+            .map_err(|error| Problem::new(Reason::Internal, error.to_string()))?;
+        let mut options = fs::OpenOptions::new();
+        let written = options.write(true).create(true).truncate(true).mode(0o600).open(&draft).and_then(
+            |mut draft_file| {
+                draft_file.write_all(&text)?;
+                draft_file.sync_all()?;
+                fs::rename(&draft, &file)
+            },
+        );
+        written.map_err(|error| {
+            Problem::new(
+                Reason::StoreUnavailable,
+                format!("the key of the {id} can't be pinned in {}: {error}", file.display()),
+            )
+        })
+    }
+}

@@ -1,0 +1,158 @@
+//! Which key belongs to which id, pure: the first registration pins it, and its owner or a person replaces it (DESIGN §8). The
+//! names of departed agents stay reserved for their keys.
+
+use protocol::{
+    identity::{KeyCertificate, KeyChange, PublicIdentity},
+    ids::AgentId,
+    problem::{Problem, Reason},
+    time::WallTime,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The most ids with a pinned key.
+pub const MAX_PINNED_KEYS: usize = 100_000;
+
+/// The stored record of an id's key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PinnedKey {
+    /// The id.
+    pub id: AgentId,
+    /// Its key; `None` after a reset, until the id registers again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<PublicIdentity>,
+    /// Grows with each key of the id, also if the registry loses its data: the wall time at which the key was pinned, in
+    /// milliseconds.
+    pub number: u64,
+}
+
+/// The keys of all ids, with their certificates.
+#[derive(Debug, Default)]
+pub struct PinnedKeys {
+    pins: BTreeMap<AgentId, (PinnedKey, Option<KeyCertificate>)>,
+}
+
+impl PinnedKeys {
+    /// Fails if another key than that of `identity` is pinned for its id.
+    pub fn check(&self, identity: &PublicIdentity) -> Result<(), Problem> {
+        match self.identity(identity.id()) {
+            Some(pinned) if !pinned.is_same(identity) => {
+                let id = identity.id();
+                let message = format!(
+                    "another key is pinned for {id}: {}, not {}. If this is the owner of {id}, put back its key file (keys/{id}.ed25519 \
+                     in its data directory), or have a person run `mesh keys reset {id}`; else choose another id",
+                    pinned.fingerprint(),
+                    identity.fingerprint()
+                );
+                Err(Problem::new(Reason::KeyMismatch, message).with("pinned", pinned.fingerprint()))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The record that pins `identity` at `now`; `None` if it is pinned. Fails if another key is.
+    pub fn pin(&self, identity: &PublicIdentity, now: WallTime) -> Result<Option<PinnedKey>, Problem> {
+        self.check(identity)?;
+        if self.identity(identity.id()).is_some() {
+            return Ok(None);
+        }
+        if self.pins.len() >= MAX_PINNED_KEYS && !self.pins.contains_key(identity.id()) {
+            let message = format!("the registry has keys of its limit of {MAX_PINNED_KEYS} ids");
+            return Err(Problem::new(Reason::Overloaded, message));
+        }
+        Ok(Some(self.next(identity.id(), Some(identity.clone()), now)))
+    }
+
+    /// The record that replaces the key of `id` as its owner says. `None` if it is replaced already.
+    pub fn change(
+        &self,
+        id: &AgentId,
+        change: &KeyChange,
+        now: WallTime,
+    ) -> Result<Option<PinnedKey>, Problem> {
+        let pinned = self.identity(id).ok_or_else(|| no_key(id))?;
+        if change.claimed().is_same(pinned) {
+            return Ok(None);
+        }
+        let to = change.verify(pinned)?.clone();
+        Ok(Some(self.next(id, Some(to), now)))
+    }
+
+    /// The record that gives up the key of `id`: the next one that registers under it is pinned.
+    pub fn reset(&self, id: &AgentId, now: WallTime) -> Result<PinnedKey, Problem> {
+        self.identity(id).ok_or_else(|| no_key(id))?;
+        Ok(self.next(id, None, now))
+    }
+
+    fn next(&self, id: &AgentId, identity: Option<PublicIdentity>, now: WallTime) -> PinnedKey {
+        let before = self.pins.get(id).map_or(0, |(pin, _)| pin.number);
+        let number = u64::try_from(now.0).unwrap_or(0).max(before + 1);
+        PinnedKey { id: id.clone(), identity, number }
+    }
+
+    /// Takes a record that is durable, with its certificate.
+    pub fn apply(&mut self, pin: PinnedKey, certificate: Option<KeyCertificate>) {
+        self.pins.insert(pin.id.clone(), (pin, certificate));
+    }
+
+    /// The pinned key of `id`.
+    pub fn identity(&self, id: &AgentId) -> Option<&PublicIdentity> {
+        self.pins.get(id)?.0.identity.as_ref()
+    }
+
+    /// The certificate of the key of `id`.
+    pub fn certificate(&self, id: &AgentId) -> Option<KeyCertificate> {
+        self.pins.get(id)?.1.clone()
+    }
+
+    /// Every record, by id.
+    pub fn all(&self) -> impl Iterator<Item = &PinnedKey> {
+        self.pins.values().map(|(pin, _)| pin)
+    }
+}
+
+fn no_key(id: &AgentId) -> Problem {
+    Problem::new(Reason::AgentNotFound, format!("no key is pinned for {id}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::{a2a::card_signature::SigningKey, identity::IdentityKey};
+    use std::sync::Arc;
+
+    fn key(id: &str, seed: u8) -> IdentityKey {
+        IdentityKey::new(AgentId::parse(id).unwrap(), Arc::new(SigningKey::from_seed(&[seed; 32])))
+    }
+
+    #[test]
+    fn the_first_key_stays_until_its_owner_or_a_person_replaces_it() {
+        let (old, new, thief) = (key("a", 1), key("a", 2), key("a", 3));
+        let id = old.public().id().clone();
+        let mut pins = PinnedKeys::default();
+        let now = WallTime(1_000);
+        let first = pins.pin(old.public(), now).unwrap().unwrap();
+        assert_eq!((first.number, first.identity.as_ref()), (1_000, Some(old.public().as_ref())));
+        pins.apply(first, None);
+        assert_eq!(pins.pin(old.public(), now), Ok(None), "a repeat");
+        let refused = pins.pin(thief.public(), now).unwrap_err();
+        assert_eq!(refused.reason, Reason::KeyMismatch);
+        assert!(refused.message.contains("mesh keys reset a"), "{refused}");
+
+        let stolen = KeyChange::new(&thief, thief.public());
+        assert_eq!(pins.change(&id, &stolen, now).unwrap_err().reason, Reason::KeyMismatch);
+        let change = KeyChange::new(&old, new.public());
+        let changed = pins.change(&id, &change, now).unwrap().unwrap();
+        assert_eq!(changed.number, 1_001, "it grows, whatever the clock says");
+        pins.apply(changed, None);
+        assert_eq!(pins.change(&id, &change, now), Ok(None), "a repeat");
+        assert!(pins.check(old.public()).is_err());
+
+        let reset = pins.reset(&id, WallTime(5_000)).unwrap();
+        pins.apply(reset, None);
+        assert_eq!(pins.identity(&id), None);
+        assert_eq!(pins.pin(thief.public(), WallTime(0)).unwrap().unwrap().number, 5_001);
+        assert_eq!(pins.reset(&id, now).unwrap_err().reason, Reason::AgentNotFound);
+    }
+}
