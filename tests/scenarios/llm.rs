@@ -54,6 +54,7 @@ async fn a_model_of_either_format_answers_a_task_and_its_text_arrives_whole() {
     assert!(requests[1].is_anthropic && requests[1].headers.contains_key("anthropic-version"));
     for request in requests {
         assert_eq!(request.body["model"], "stub-1");
+        assert_eq!(request.headers.get("mesh-outbound").map(String::as_str), Some("1"));
         assert!(
             request.system.contains("You are thinker-01") && !request.system.contains("What is the answer?")
         );

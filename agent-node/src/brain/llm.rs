@@ -201,7 +201,7 @@ impl LlmBrain {
             }
             LoopAction::Report(progress) => turn.send(progress).await,
             LoopAction::Approve { id, text, call } => {
-                let call = json!({ "name": call.name, "arguments": call.arguments });
+                let call = json!({ "name": call.name, "args": call.arguments });
                 let kind = QuestionKind::Approval;
                 let question = Question { kind, call: Some(call), ..Question::text(id, text) };
                 turn.send(Progress::Question(question)).await;

@@ -10,7 +10,11 @@ use super::{
 use crate::outbox::retry_after::retry_after;
 use eventsource_stream::Eventsource;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
-use reqwest::{Client, Response, header::HeaderMap};
+use protocol::address_policy::OUTBOUND;
+use reqwest::{
+    Client, Response,
+    header::{HeaderMap, HeaderName, HeaderValue},
+};
 use serde_json::Value;
 use std::{
     sync::Arc,
@@ -43,9 +47,13 @@ impl HttpModel {
         Self { model: name.to_owned(), config: Arc::new(config), client }
     }
 
-    /// A client for providers. It follows no redirect: a key goes to the configured host only.
+    /// A client for providers and tool servers. It follows no redirect: a key goes to the configured host only. Its calls are
+    /// marked as outbound, so that a node of the mesh behind such a URL does not take them for the local user's.
     pub(super) fn client() -> Result<Client, reqwest::Error> {
         blackboard::http_client::tls::client()
+            .default_headers(
+                [(HeaderName::from_static(OUTBOUND), HeaderValue::from_static("1"))].into_iter().collect(),
+            )
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
             .user_agent(concat!("agent-mesh/", env!("CARGO_PKG_VERSION")))

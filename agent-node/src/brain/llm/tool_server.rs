@@ -79,11 +79,11 @@ pub(super) struct ToolServer {
     /// What a command gets as `HOME` and `TMPDIR`.
     home: Option<PathBuf>,
     http: reqwest::Client,
-    connection: Mutex<Option<Arc<Connection>>>,
+    connection: Mutex<Option<Arc<McpConnection>>>,
 }
 
 #[derive(Debug)]
-struct Connection {
+struct McpConnection {
     service: RunningService<RoleClient, ClientConfig>,
     _process: Option<ServerProcess>,
 }
@@ -127,7 +127,7 @@ impl ToolServer {
         Ok(listed.into_iter().filter(is_allowed).collect())
     }
 
-    async fn list(&self, connection: &Connection) -> Result<Vec<Tool>, String> {
+    async fn list(&self, connection: &McpConnection) -> Result<Vec<Tool>, String> {
         match tokio::time::timeout(START, connection.service.peer().list_all_tools()).await {
             Ok(tools) => tools.map_err(|error| format!("does not list its tools: {error}")),
             Err(_) => Err(format!("does not list its tools within {} s", START.as_secs())),
@@ -158,7 +158,7 @@ impl ToolServer {
     }
 
     /// The live connection, or a new one.
-    async fn connect(&self) -> Result<Arc<Connection>, ToolServerError> {
+    async fn connect(&self) -> Result<Arc<McpConnection>, ToolServerError> {
         let mut held = self.connection.lock().await;
         if let Some(connection) = held.as_ref().filter(|connection| !connection.is_closed()) {
             return Ok(connection.clone());
@@ -175,14 +175,14 @@ impl ToolServer {
     }
 
     /// Drops `connection` if it is still the one in use. Its process ends with it.
-    async fn disconnect(&self, connection: &Arc<Connection>) {
+    async fn disconnect(&self, connection: &Arc<McpConnection>) {
         let mut held = self.connection.lock().await;
         if held.as_ref().is_some_and(|held| Arc::ptr_eq(held, connection)) {
             *held = None;
         }
     }
 
-    async fn open(&self) -> Result<Connection, ToolServerError> {
+    async fn open(&self) -> Result<McpConnection, ToolServerError> {
         let mut client = ClientConfig::default();
         client.client_info = Implementation::new("agent-mesh", env!("CARGO_PKG_VERSION"));
         let lifecycle = ClientLifecycleMode::Auto {
@@ -197,7 +197,7 @@ impl ToolServer {
                     self.error(format!("can't be started: {error}"), is_transient)
                 })?;
                 match client.serve_with_lifecycle((stdout, stdin), lifecycle).await {
-                    Ok(service) => Ok(Connection { service, _process: Some(process) }),
+                    Ok(service) => Ok(McpConnection { service, _process: Some(process) }),
                     Err(error) => {
                         let last_words = process.last_words().await;
                         Err(self.error(
@@ -231,13 +231,13 @@ impl ToolServer {
                     let is_transient = !error.is_authorization_required();
                     self.error(format!("does not speak MCP: {error}"), is_transient)
                 })?;
-                Ok(Connection { service, _process: None })
+                Ok(McpConnection { service, _process: None })
             }
         }
     }
 }
 
-impl Connection {
+impl McpConnection {
     fn is_closed(&self) -> bool {
         self.service.is_closed() || self.service.peer().is_transport_closed()
     }
