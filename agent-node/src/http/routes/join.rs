@@ -57,15 +57,15 @@ async fn take(
 ) -> Result<Option<KeyCertificate>, Problem> {
     let Introduction { identity, certificate, .. } = introduction;
     let (id, identity) = (identity.id().clone(), Arc::new(identity));
+    let (is_registry, is_board) = (recipient.as_str() == "registry", recipient.as_str() == "board");
     if let Some(own) = node.keys.own(id.as_str()) {
         return match own.is_same(&identity) {
-            true => Ok(node.keys.own_certificate(id.as_str())),
+            true => Ok(node.keys.own_certificate(id.as_str()).filter(|_| is_registry)),
             false => {
                 Err(mismatch(format!("{id} is an agent or a service of this process, with another key")))
             }
         };
     }
-    let (is_registry, is_board) = (recipient.as_str() == "registry", recipient.as_str() == "board");
     if is_board && id.as_str() == "registry" {
         node.keys.pin_service(&identity)?;
         return Ok(None);
