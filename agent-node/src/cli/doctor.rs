@@ -133,16 +133,18 @@ async fn secret(url: &str, file: &Path) -> Finding {
         let wire = wire.map_err(|problem| problem.message)?;
         let target = format!("{url}{}", routes::AGENTS);
         let Err(problem) = wire.bytes(ClientRequest::get(&target, "registry")).await else { return Ok(()) };
-        Err(match problem.reason {
-            Reason::KeyMismatch => return Ok(()),
-            Reason::StaleSignature => format!("the clocks lie too far apart: {}", problem.message),
-            Reason::Unauthenticated => format!(
+        if problem.reason == Reason::KeyMismatch {
+            return Ok(());
+        }
+        if problem.reason == Reason::Unauthenticated {
+            return Err(format!(
                 "the registry at {} does not take it: --join names the file that all of a mesh share ({})",
                 redact_url(url),
                 problem.message
-            ),
-            _ => problem.message,
-        })
+            ));
+        }
+        let is_stale = problem.reason == Reason::StaleSignature;
+        Err(format!("{}{}", if is_stale { "the clocks lie too far apart: " } else { "" }, problem.message))
     };
     match outcome.await {
         Ok(()) => Finding::right(subject, format!("the registry takes {}", file.display())),

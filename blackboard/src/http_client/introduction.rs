@@ -36,16 +36,20 @@ impl HttpClient {
             Ok(keys.join_secret().sign_request(me, parts, now()))
         })?;
         let answer = self.check_status(request.timeout(self.limits.answer).send().await).await;
-        let answer = answer.map_err(|problem| match problem.reason {
-            Reason::RouteNotFound => self.mismatch(
-                call.recipient,
-                format!("{} is of an earlier version, which knows no keys: update it first", call.recipient),
-            ),
-            // A peer may know a later key than this process; the registry decides.
-            Reason::KeyMismatch if call.recipient != MeshService::Registry.name() => {
-                self.mismatch(call.recipient, problem.message)
+        let is_registry = call.recipient == MeshService::Registry.name();
+        let answer = answer.map_err(|problem| {
+            if problem.reason == Reason::RouteNotFound {
+                let message = format!(
+                    "{} is of an earlier version, which knows no keys: update it first",
+                    call.recipient
+                );
+                return self.mismatch(call.recipient, message);
             }
-            _ => problem,
+            // A peer may know a later key than this process; the registry decides.
+            match problem.reason == Reason::KeyMismatch && !is_registry {
+                true => self.mismatch(call.recipient, problem.message),
+                false => problem,
+            }
         })?;
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
         let body =
