@@ -43,13 +43,13 @@ pub(super) struct DoctorArgs {
 
 /// What one check has found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Finding {
+pub(super) struct DoctorFinding {
     subject: String,
     ok: bool,
     what: String,
 }
 
-impl Finding {
+impl DoctorFinding {
     fn right(subject: impl Into<String>, what: impl Into<String>) -> Self {
         Self { subject: subject.into(), ok: true, what: what.into() }
     }
@@ -73,7 +73,7 @@ pub(super) async fn doctor(common: &CommonArgs, args: DoctorArgs) -> Result<(), 
                 "{at} is no registry that knows keys ({}): --url names one, or it is to be updated",
                 failure.message
             );
-            findings.push(Finding::wrong("registry", what));
+            findings.push(DoctorFinding::wrong("registry", what));
         }
     }
     findings.push(secret(&client.url, &join).await);
@@ -85,7 +85,7 @@ pub(super) async fn doctor(common: &CommonArgs, args: DoctorArgs) -> Result<(), 
     report(common, &findings)
 }
 
-fn report(common: &CommonArgs, findings: &[Finding]) -> Result<(), CliError> {
+fn report(common: &CommonArgs, findings: &[DoctorFinding]) -> Result<(), CliError> {
     let wrong = findings.iter().filter(|finding| !finding.ok).count();
     if common.json {
         output::json(&json!({ "ok": wrong == 0, "findings": findings }))?;
@@ -109,17 +109,19 @@ fn report(common: &CommonArgs, findings: &[Finding]) -> Result<(), CliError> {
 }
 
 /// Whether the registry takes the join secret in `file`.
-async fn secret(url: &str, file: &Path) -> Finding {
+async fn secret(url: &str, file: &Path) -> DoctorFinding {
     let subject = "join secret";
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Finding::right(
+            return DoctorFinding::right(
                 subject,
                 format!("{} is not there: no process of the mesh starts from here", file.display()),
             );
         }
-        Err(error) => return Finding::wrong(subject, format!("{} can't be read: {error}", file.display())),
+        Err(error) => {
+            return DoctorFinding::wrong(subject, format!("{} can't be read: {error}", file.display()));
+        }
     };
     let outcome = async {
         let secret = Secret::new(text.trim().as_bytes()).map_err(|error| error.to_string())?;
@@ -133,72 +135,72 @@ async fn secret(url: &str, file: &Path) -> Finding {
         let wire = wire.map_err(|problem| problem.message)?;
         let target = format!("{url}{}", routes::AGENTS);
         let Err(problem) = wire.bytes(ClientRequest::get(&target, "registry")).await else { return Ok(()) };
-        let (reason, message) = (problem.reason, problem.message);
-        if reason == Reason::KeyMismatch {
+        if problem.reason == Reason::KeyMismatch {
             return Ok(());
         }
-        Err(if reason == Reason::StaleSignature {
-            format!("the clocks lie too far apart: {message}")
-        } else if reason == Reason::Unauthenticated {
-            let url = redact_url(url);
-            format!(
-                "the registry at {url} does not take it: --join names the file that all of a mesh share ({message})"
-            )
-        } else {
-            message
-        })
+        if problem.reason == Reason::Unauthenticated {
+            return Err(format!(
+                "the registry at {} does not take it: --join names the file that all of a mesh share ({})",
+                redact_url(url),
+                problem.message
+            ));
+        }
+        let is_stale = problem.reason == Reason::StaleSignature;
+        Err(format!("{}{}", if is_stale { "the clocks lie too far apart: " } else { "" }, problem.message))
     };
     match outcome.await {
-        Ok(()) => Finding::right(subject, format!("the registry takes {}", file.display())),
-        Err(why) => Finding::wrong(subject, format!("{}: {why}", file.display())),
+        Ok(()) => DoctorFinding::right(subject, format!("the registry takes {}", file.display())),
+        Err(why) => DoctorFinding::wrong(subject, format!("{}: {why}", file.display())),
     }
 }
 
 /// The clock and the version of the process at `base`.
-async fn process(client: &MeshClient, name: &str, base: &str) -> Vec<Finding> {
+async fn process(client: &MeshClient, name: &str, base: &str) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
     match client.clock_skew(base).await {
         Ok(Some(skew)) => findings.push(clock(name, skew)),
         Ok(None) => {}
-        Err(failure) => return vec![Finding::wrong(name, failure.message)],
+        Err(failure) => return vec![DoctorFinding::wrong(name, failure.message)],
     }
     let own = env!("CARGO_PKG_VERSION");
     match client.get::<Value>(base, routes::STATE).await {
-        Ok(state) if state["version"] == own => findings.push(Finding::right(name, format!("version {own}"))),
+        Ok(state) if state["version"] == own => {
+            findings.push(DoctorFinding::right(name, format!("version {own}")))
+        }
         Ok(state) => {
             let what = format!(
                 "version {}, this command is {own}: use one version in all processes",
                 state["version"]
             );
-            findings.push(Finding::wrong(name, what));
+            findings.push(DoctorFinding::wrong(name, what));
         }
-        Err(failure) => findings.push(Finding::wrong(name, failure.message)),
+        Err(failure) => findings.push(DoctorFinding::wrong(name, failure.message)),
     }
     findings
 }
 
-fn clock(name: &str, skew: Duration) -> Finding {
+fn clock(name: &str, skew: Duration) -> DoctorFinding {
     let seconds = skew.as_secs();
     let what = format!("its clock and this one are {seconds} s apart");
     match skew {
-        skew if skew >= MAX_SKEW => Finding::wrong(
+        skew if skew >= MAX_SKEW => DoctorFinding::wrong(
             name,
             format!("{what}; signatures are good for {} s: set the clocks (NTP)", MAX_SKEW.as_secs()),
         ),
         skew if skew >= NOTABLE_SKEW => {
-            Finding::right(name, format!("{what}: signatures are good for {} s", MAX_SKEW.as_secs()))
+            DoctorFinding::right(name, format!("{what}: signatures are good for {} s", MAX_SKEW.as_secs()))
         }
-        _ => Finding::right(name, what),
+        _ => DoctorFinding::right(name, what),
     }
 }
 
 /// The key and the endpoint of an agent.
-async fn agent(client: &MeshClient, entry: &AgentEntry) -> Vec<Finding> {
+async fn agent(client: &MeshClient, entry: &AgentEntry) -> Vec<DoctorFinding> {
     let (id, endpoint) = (entry.id(), entry.card.endpoint.as_str());
     let mut findings = Vec::new();
     if entry.key.is_none() {
         let what = "no key is pinned: its key was reset, or its process is of an earlier version; update and restart it";
-        findings.push(Finding::wrong(id.as_str(), what));
+        findings.push(DoctorFinding::wrong(id.as_str(), what));
     }
     match client.card_at(endpoint).await {
         Ok(card) if card.agent_id == *id => {
@@ -210,16 +212,16 @@ async fn agent(client: &MeshClient, entry: &AgentEntry) -> Vec<Finding> {
                 card.agent_id,
                 redact_url(endpoint)
             );
-            findings.push(Finding::wrong(id.as_str(), what));
+            findings.push(DoctorFinding::wrong(id.as_str(), what));
         }
         Err(failure) if failure.exit == Exit::Unreachable => {
             let what = format!(
                 "{}; from here its endpoint can't be checked, if it is a container's name",
                 failure.message
             );
-            findings.push(Finding::wrong(id.as_str(), what));
+            findings.push(DoctorFinding::wrong(id.as_str(), what));
         }
-        Err(failure) => findings.push(Finding::wrong(id.as_str(), failure.message)),
+        Err(failure) => findings.push(DoctorFinding::wrong(id.as_str(), failure.message)),
     }
     findings
 }

@@ -20,6 +20,10 @@ use protocol::{
 use registry::config::Config as RegistryConfig;
 use serde_json::{Value, json};
 
+/// The keys of all nodes of these tests: an agent keeps its key when its node starts again.
+static KEYS: std::sync::LazyLock<tempfile::TempDir> =
+    std::sync::LazyLock::new(|| tempfile::tempdir().unwrap());
+
 fn agent_spec(id: &str, skill: &str, cost: f64, eta: u64) -> AgentSpec {
     AgentSpec {
         id: AgentId::parse(id).unwrap(),
@@ -65,7 +69,7 @@ fn setup(agents: Vec<AgentSpec>) -> NodeSetup {
         board_config: BoardConfig::default(),
         outside: crate::outbox::outbound_client::OutboundClient::new(Default::default(), Default::default())
             .unwrap(),
-        keys: Default::default(),
+        keys: signing_keys::SigningKeys(Some(KEYS.path().to_owned())),
         hooks: Default::default(),
         keyring: Default::default(),
         telemetry: Default::default(),

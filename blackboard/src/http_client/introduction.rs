@@ -36,18 +36,20 @@ impl HttpClient {
             Ok(keys.join_secret().sign_request(me, parts, now()))
         })?;
         let answer = self.check_status(request.timeout(self.limits.answer).send().await).await;
+        let is_registry = call.recipient == MeshService::Registry.name();
         let answer = answer.map_err(|problem| {
-            let recipient = call.recipient;
             if problem.reason == Reason::RouteNotFound {
-                let message =
-                    format!("{recipient} is of an earlier version, which knows no keys: update it first");
-                return self.mismatch(recipient, message);
+                let message = format!(
+                    "{} is of an earlier version, which knows no keys: update it first",
+                    call.recipient
+                );
+                return self.mismatch(call.recipient, message);
             }
             // A peer may know a later key than this process; the registry decides.
-            if problem.reason == Reason::KeyMismatch && recipient != MeshService::Registry.name() {
-                return self.mismatch(recipient, problem.message);
+            match problem.reason == Reason::KeyMismatch && !is_registry {
+                true => self.mismatch(call.recipient, problem.message),
+                false => problem,
             }
-            problem
         })?;
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
         let body =

@@ -104,10 +104,8 @@ proptest! {
             let pointer = &pointers[member % pointers.len()];
             let mut forged = statement.clone();
             let value = forged.pointer_mut(pointer).unwrap();
-            *value = match value.as_u64() {
-                Some(number) => json!(number + 1 + at as u64 % 1_000),
-                None => json!(altered(value.as_str().unwrap(), at)),
-            };
+            let number = value.as_u64().map(|number| json!(number + 1 + at as u64 % 1_000));
+            *value = number.unwrap_or_else(|| json!(altered(value.as_str().unwrap(), at)));
             let certificate = serde_json::from_value::<KeyCertificate>(forged.clone());
             prop_assert!(certificate.map_or(true, |read| read.verify(registry.public()).is_err()), "{}", pointer);
             let change = serde_json::from_value::<KeyChange>(forged);

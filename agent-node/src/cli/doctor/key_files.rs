@@ -1,6 +1,6 @@
 //! Compares the key files in a data directory with what the registry has pinned.
 
-use super::Finding;
+use super::DoctorFinding;
 use crate::cli::{exit::CliError, keys::PinnedKeyList, reset::data_dirs};
 use protocol::{
     a2a::card_signature::SigningKey,
@@ -15,7 +15,7 @@ use std::{
 };
 
 /// What the key files of all processes of `dir` say. None if there is no such directory.
-pub(super) fn check(dir: &Path, list: &PinnedKeyList) -> Result<Vec<Finding>, CliError> {
+pub(super) fn check(dir: &Path, list: &PinnedKeyList) -> Result<Vec<DoctorFinding>, CliError> {
     if !dir.is_dir() {
         return Ok(Vec::new());
     }
@@ -29,22 +29,22 @@ pub(super) fn check(dir: &Path, list: &PinnedKeyList) -> Result<Vec<Finding>, Cl
 }
 
 /// What the file says; `None` if it is none that the registry knows something of.
-fn of_file(file: &Path, list: &PinnedKeyList) -> Option<Finding> {
+fn of_file(file: &Path, list: &PinnedKeyList) -> Option<DoctorFinding> {
     let name = file.file_name()?.to_str()?;
     let at = file.display();
     if let Some(id) = name.strip_suffix(".ed25519.next") {
         let what = format!(
             "{at}: a rotation was not finished; `mesh keys rotate {id}` finishes it, or a restart of its process"
         );
-        return Some(Finding::wrong(id, what));
+        return Some(DoctorFinding::wrong(id, what));
     }
     if name == "registry.pinned" {
         let pinned: Option<PublicIdentity> = serde_json::from_slice(&fs::read(file).ok()?).ok();
         let is_same =
             pinned.is_some_and(|pinned| list.registry.as_ref().is_some_and(|own| own.is_same(&pinned)));
         return Some(match is_same {
-            true => Finding::right("registry", format!("{at} is its key")),
-            false => Finding::wrong(
+            true => DoctorFinding::right("registry", format!("{at} is its key")),
+            false => DoctorFinding::wrong(
                 "registry",
                 format!(
                     "{at} is another key than the registry has: if it has lost its data, `mesh keys reset registry` removes it"
@@ -55,7 +55,7 @@ fn of_file(file: &Path, list: &PinnedKeyList) -> Option<Finding> {
     let id = AgentId::parse(name.strip_suffix(".ed25519")?).ok()?;
     let identity = match identity(file, &id) {
         Ok(identity) => identity,
-        Err(error) => return Some(Finding::wrong(id.as_str(), format!("{at} can't be used: {error}"))),
+        Err(error) => return Some(DoctorFinding::wrong(id.as_str(), format!("{at} can't be used: {error}"))),
     };
     let own = identity.public();
     let pinned = match id.as_str() {
@@ -64,8 +64,10 @@ fn of_file(file: &Path, list: &PinnedKeyList) -> Option<Finding> {
         _ => list.keys.iter().find(|pin| pin.id == id).and_then(|pin| pin.identity.as_ref()),
     };
     Some(match pinned {
-        Some(pinned) if pinned.is_same(own) => Finding::right(id.as_str(), format!("{at} is its pinned key")),
-        Some(pinned) => Finding::wrong(
+        Some(pinned) if pinned.is_same(own) => {
+            DoctorFinding::right(id.as_str(), format!("{at} is its pinned key"))
+        }
+        Some(pinned) => DoctorFinding::wrong(
             id.as_str(),
             format!(
                 "{at} holds {}, the registry has {}: put back the right file, or `mesh keys reset {id}`",
@@ -73,7 +75,9 @@ fn of_file(file: &Path, list: &PinnedKeyList) -> Option<Finding> {
                 pinned.fingerprint()
             ),
         ),
-        None => Finding::right(id.as_str(), format!("{at} is not pinned: it will be when {id} registers")),
+        None => {
+            DoctorFinding::right(id.as_str(), format!("{at} is not pinned: it will be when {id} registers"))
+        }
     })
 }
 
