@@ -197,7 +197,7 @@ pub(crate) mod tests {
         let (handle, mut receiver) = TurnHandle::new(request.prompt.remaining, 1024);
         let mut reports = Vec::new();
         let collect = async {
-            while let Some(TurnReport { progress, recorded }) = receiver.recv().await {
+            while let Some(TurnReport { progress, recorded, .. }) = receiver.recv().await {
                 reports.push(progress);
                 if let Some(recorded) = recorded {
                     let _ = recorded.send(());

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// A brain that puts the secret of its environment into every output.
 const TELLTALE: &str = r#"#!/bin/sh
 read -r line
-echo "canary-said-aloud $BRAIN_API_KEY" >&2
+echo "said aloud with $BRAIN_API_KEY" >&2
 case "$TRACEPARENT" in 00-*-01) ;; *) exit 1 ;; esac
 echo "{\"type\":\"status\",\"message\":\"with $BRAIN_API_KEY\"}"
 echo "{\"type\":\"artifact\",\"name\":\"out.txt\",\"text\":\"the key is $BRAIN_API_KEY\"}"
@@ -60,6 +60,7 @@ async fn no_secret_reaches_a_trace_a_log_or_the_metrics_at_any_level() {
         mesh.signal("TERM");
         assert_eq!(mesh.ended().await, 0);
         let log = std::fs::read_to_string(mesh.data.join("log")).unwrap();
+        assert!(log.contains("said aloud with ***"), "what the brain wrote to its standard error: {log}");
         for (where_, text) in
             [("traces", collector.raw()), ("metrics", metrics), ("trace", trace.clone()), ("log", log)]
         {

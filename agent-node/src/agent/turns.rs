@@ -1,7 +1,10 @@
 //! Runs turns of the brain and reports their updates and ends.
 
 use super::{AgentActor, AgentParts, LifeInput, send_input};
-use crate::brain::{Brain, PeerSummary, TurnHandle, TurnReport, TurnRequest};
+use crate::{
+    brain::{Brain, PeerSummary, TurnHandle, TurnReport, TurnRequest},
+    telemetry::Telemetry,
+};
 use actix::{AsyncContext, Context};
 use engine::{Input, InstantAnswer, TurnStart};
 use futures_util::FutureExt;
@@ -128,8 +131,8 @@ impl AgentActor {
         };
         request.prompt.remaining.turn_ms = u64::try_from(limits.whole().as_millis()).ok();
         request.prompt.remaining.idle_ms = u64::try_from(limits.idle.as_millis()).ok();
-        let log = BrainLog::new(&request);
         let (agent, life, telemetry) = (ctx.address(), self.life, self.parts.telemetry.clone());
+        let log = BrainLog::new(&request, telemetry.clone());
         let turn = key.clone();
         let (recorded, mut is_recorded) = mpsc::unbounded_channel::<usize>();
         let running = actix::spawn(async move {
@@ -159,10 +162,12 @@ impl AgentActor {
                         idle.as_mut().reset(tokio::time::Instant::now() + limits.idle);
                         continue;
                     }
-                    Some(TurnReport { progress, recorded }) = receiver.recv() => {
-                        idle.as_mut().reset(tokio::time::Instant::now() + limits.idle);
+                    Some(TurnReport { progress, recorded, is_stderr }) = receiver.recv() => {
+                        if !is_stderr {
+                            idle.as_mut().reset(tokio::time::Instant::now() + limits.idle);
+                        }
                         if let Progress::Log { message } = &progress {
-                            log.write(message);
+                            log.write(message, is_stderr);
                             continue;
                         }
                         if updates.is_empty() {
@@ -186,9 +191,9 @@ impl AgentActor {
             };
             drop(turn_end);
             telemetry.meters().think.observe(begun.elapsed().as_secs_f64());
-            while let Ok(TurnReport { progress, .. }) = receiver.try_recv() {
+            while let Ok(TurnReport { progress, is_stderr, .. }) = receiver.try_recv() {
                 if let Progress::Log { message } = &progress {
-                    log.write(message);
+                    log.write(message, is_stderr);
                 } else {
                     updates.push(progress);
                 }
@@ -199,26 +204,33 @@ impl AgentActor {
     }
 }
 
-/// Writes lines of a brain to the node's log.
+/// Writes lines of a brain to the node's log, without the secrets of the process.
 struct BrainLog {
+    telemetry: Telemetry,
     agent: AgentId,
     turn: String,
     task: Option<TaskId>,
 }
 
 impl BrainLog {
-    fn new(request: &TurnRequest) -> Self {
+    fn new(request: &TurnRequest, telemetry: Telemetry) -> Self {
         let task = match &request.prompt.about {
             TurnSubject::Task { task_id, .. } => Some(task_id.clone()),
             TurnSubject::Help { .. } | TurnSubject::Signal(_) => None,
         };
-        Self { agent: request.agent.clone(), turn: request.key.clone(), task }
+        Self { telemetry, agent: request.agent.clone(), turn: request.key.clone(), task }
     }
 
-    fn write(&self, message: &str) {
-        let Self { agent, turn, task } = self;
+    fn write(&self, message: &str, is_stderr: bool) {
+        let Self { telemetry, agent, turn, task } = self;
         let task = task.as_ref().map(TaskId::as_str);
-        let said = &message[..message.floor_char_boundary(MAX_LOGGED)];
-        tracing::info!(target: "brain", %agent, task, turn, said, "the brain logs");
+        let masked = telemetry.capture().label(message);
+        let said = &masked[..masked.floor_char_boundary(MAX_LOGGED)];
+        match is_stderr {
+            false => tracing::info!(target: "brain", %agent, task, turn, said, "the brain logs"),
+            true => {
+                tracing::info!(target: "brain", %agent, task, turn, said, "the brain writes to its standard error")
+            }
+        }
     }
 }

@@ -95,9 +95,6 @@ impl ExecBrain {
         let (mut stdin, mut stdout, mut stderr) = (child.stdin(), child.stdout(), child.stderr());
         let mut output = StdoutParser::new(self.max_line_bytes, self.max_output_bytes);
         let (mut stderr_tail, mut stderr_lines) = (StderrTail::default(), StderrLines::default());
-        let log = |said: String| {
-            tracing::info!(target: "brain", agent = %request.agent, turn = request.key, said, "the brain writes to its standard error");
-        };
         let mut state = ExecTurnState::default();
         let (mut chunk, mut error_chunk) = (vec![0; 16 * 1024], vec![0; 2 * 1024]);
         let mut written = 0;
@@ -127,11 +124,15 @@ impl ExecBrain {
                     match read {
                         None | Some(0) => {
                             stderr = None;
-                            stderr_lines.complete().into_iter().for_each(log);
+                            if let Some(line) = stderr_lines.complete() {
+                                report.log_stderr(line).await;
+                            }
                         }
                         Some(n) => {
                             stderr_tail.push(&error_chunk[..n]);
-                            stderr_lines.push(&error_chunk[..n]).into_iter().for_each(log);
+                            for line in stderr_lines.push(&error_chunk[..n]) {
+                                report.log_stderr(line).await;
+                            }
                         }
                     }
                 }

@@ -15,6 +15,8 @@ pub struct TurnReport {
     pub progress: Progress,
     /// Told when the report is durable, if the brain waits for that.
     pub recorded: Option<oneshot::Sender<()>>,
+    /// Whether it is no report of the brain, but a line that its process wrote to standard error.
+    pub is_stderr: bool,
 }
 
 /// The turn was stopped before its checkpoint was durable: its task has ended, or the agent has restarted.
@@ -41,7 +43,7 @@ impl TurnHandle {
         if let Progress::Usage(call) = &progress {
             self.charge(call);
         }
-        let _ = self.reports.send(TurnReport { progress, recorded: None }).await;
+        let _ = self.reports.send(TurnReport { progress, recorded: None, is_stderr: false }).await;
     }
 
     /// Returns when the next report need not wait, if no one else sends one.
@@ -52,7 +54,8 @@ impl TurnHandle {
     /// Records a checkpoint. Returns when it is durable: after a crash the turn is given it.
     pub async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), TurnStopped> {
         let (recorded, is_recorded) = oneshot::channel();
-        let report = TurnReport { progress: Progress::Checkpoint(checkpoint), recorded: Some(recorded) };
+        let (progress, recorded) = (Progress::Checkpoint(checkpoint), Some(recorded));
+        let report = TurnReport { progress, recorded, is_stderr: false };
         self.reports.send(report).await.map_err(|_| TurnStopped)?;
         is_recorded.await.map_err(|_| TurnStopped)
     }
@@ -72,6 +75,12 @@ impl TurnHandle {
     /// Writes a line to the node's log, with the agent and its task.
     pub async fn log(&self, message: impl Into<String>) {
         self.send(Progress::Log { message: message.into() }).await;
+    }
+
+    /// Writes a line of standard error to the node's log. It does not count as a report.
+    pub(super) async fn log_stderr(&self, message: String) {
+        let report = TurnReport { progress: Progress::Log { message }, recorded: None, is_stderr: true };
+        let _ = self.reports.send(report).await;
     }
 
     fn charge(&self, call: &ModelUsage) {
