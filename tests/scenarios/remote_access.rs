@@ -170,11 +170,13 @@ async fn a_grace_longer_than_the_stop_grace_is_a_warning_at_start() {
     let node = cluster.node_with("long", TEAM, &long).await;
     assert!(warned(&node) && node.log().contains("70 s"), "{}", node.log());
     drop(node);
+    cluster.copy_keys("long", "json");
     let node = cluster.node_with("json", TEAM, &[&long[..], &["--log-format", "json"]].concat()).await;
     let log = node.log();
     let line = log.lines().find(|line| line.contains("MESH_STOP_GRACE")).unwrap();
     assert_eq!(serde_json::from_str::<serde_json::Value>(line).unwrap()["level"], "WARN", "{line}");
     drop(node);
+    cluster.copy_keys("long", "fits");
     let node = cluster.node_with("fits", TEAM, &["--grace", "25s", "--stop-grace", "40s"]).await;
     assert!(!warned(&node), "{}", node.log());
 }

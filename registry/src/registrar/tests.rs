@@ -360,7 +360,7 @@ async fn leases_are_checked_on_a_timer() {
 }
 
 #[actix_web::test]
-async fn a_key_is_pinned_with_the_row_of_its_agent_and_outlives_it() {
+async fn a_pinned_key_outlives_the_row_of_its_agent() {
     let config = Config { keep_departed_ms: 1_000, ..Config::default() };
     let rig = Rig::over(blackboard::store::memory::new(), config, 0);
     let id = agent("a");
@@ -369,7 +369,7 @@ async fn a_key_is_pinned_with_the_row_of_its_agent_and_outlives_it() {
     assert!(certificate.verify(identity("registry", 1).public()).unwrap().is_same(identity("a", 1).public()));
     let writes = rig
         .store
-        .read(&blackboard::store::Filter::One(blackboard::store::Key::new(&[OWNER])), 0, 10)
+        .read(&blackboard::store::Filter::Below(blackboard::store::Key::new(&[OWNER])), 0, 10)
         .unwrap();
     let keys: Vec<_> = writes.iter().map(|record| record.key.to_string()).collect();
     assert!(

@@ -85,11 +85,13 @@ pub(crate) struct InstantBrain<'a> {
 }
 
 impl InstantBrain<'_> {
-    /// The end of the turn, if it takes no time and its deadline has not passed. What was produced, answered or said before is
-    /// read after the commit, so such a turn is run then.
-    fn answer(self, effect: &Effect, wall: WallTime) -> Option<EventKind> {
+    /// The end of the turn, if it takes no time and its deadline has not passed. What was produced, answered, said or noted
+    /// before is read after the commit, so such a turn is run then.
+    fn answer(self, effect: &Effect, pattern: &AnyPattern, wall: WallTime) -> Option<EventKind> {
         let Effect::RunTurn { prompt, deadline, produced, input, .. } = effect else { return None };
-        if !produced.is_empty() || !input.is_empty() || deadline.is_some_and(|deadline| deadline <= wall) {
+        let has_read =
+            !produced.is_empty() || !input.is_empty() || !pattern.turn_progress().checkpoints.is_empty();
+        if has_read || deadline.is_some_and(|deadline| deadline <= wall) {
             return None;
         }
         let (updates, end) = self.world.answer_at_once(prompt)?;
@@ -221,7 +223,7 @@ impl Conversation {
         for effect in follow {
             let key = EffectKey(self.step + 1, u32::try_from(effects.len()).unwrap_or(u32::MAX));
             self.apply_effect(now, &effect, key, decided)?;
-            if let Some(end) = now.brain.and_then(|brain| brain.answer(&effect, wall)) {
+            if let Some(end) = now.brain.and_then(|brain| brain.answer(&effect, &self.pattern, wall)) {
                 self.queue.push_front(QueuedEvent::from_inside(end, Some(key)));
             }
             effects.push(effect);
