@@ -64,6 +64,8 @@ impl Agent {
                 let message = OutgoingEnvelope { label, to, envelope, best_effort, is_redelivery, trace };
                 self.send((id.clone(), key), message, cx);
             }
+            // A later step that is being committed has stopped the turn, and its pattern may keep no checkpoints for it.
+            Effect::RunTurn { .. } if !conversation.open.contains_key(&key) => {}
             Effect::RunTurn { turn, prompt, deadline, produced, input } => {
                 let log = conversation.chunk_log(&self.me);
                 let progress = conversation.pattern.turn_progress();
