@@ -75,7 +75,7 @@ pub(super) const STANDARD: [(&str, &str, &str); 32] = [
 ];
 
 /// Variables of the compose files, from the shell or from `deploy/.env`: name, default, effect.
-pub(super) const COMPOSE: [(&str, &str, &str); 13] = [
+pub(super) const COMPOSE: [(&str, &str, &str); 12] = [
     ("COMPOSE_PROJECT_NAME", "agent-mesh", "what containers, volumes and networks are called after"),
     ("COMPOSE_PROFILES", "jaeger", "the tracing backend that starts with the mesh; empty for none"),
     ("MESH_IMAGE", "agent-mesh:0.1.0", "the image that every process runs, and what a build is called"),
@@ -96,7 +96,6 @@ pub(super) const COMPOSE: [(&str, &str, &str); 13] = [
         "`mesh` compiles in the public Rust image, `ready` takes the binary that is there",
     ),
     ("MESH_MEMORY", "1g", "how much memory a container of the mesh may use"),
-    ("MESH_PIDS", "512", "how many processes and threads a container of the mesh may have"),
     ("MESH_LOOPBACK", "0.0.1", "the address of this machine's loopback to publish at, without its `127.`"),
     (
         "MESH_RESOURCE_ATTRIBUTES",
