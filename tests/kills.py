@@ -40,6 +40,8 @@ WORKERS = ["worker-01", "worker-02", "worker-03", "worker-04"]
 LATE = "127.0.0.2"
 LATEST = 0.2
 CALLERS = 64
+# What a caller repeats a request after. A process that was stopped answers 408: it could not read the request in time.
+RETRIED = (408, 429, 503)
 # The time limits of a start and of a stop, and of all tasks after the last kill, seconds.
 START, STOP, REST = 60, 60, 300
 
@@ -193,7 +195,7 @@ class Run:
             status, answer = self.insist(node, "POST", "/a2a/messages", message)
             if status in (200, 202):
                 break
-            if status not in (429, 503):
+            if status not in RETRIED:
                 raise AssertionError(f"{kind} to {node} refused: {status} {answer}")
             time.sleep(0.2)
         self.acknowledged[task] = (node, kind)
@@ -202,7 +204,7 @@ class Run:
             if status == 200 and (state := answer["status"]["state"]) not in OPEN:
                 self.ended[task] = (time.time_ns(), state, answer)
                 return
-            if status not in (200, 429, 503):
+            if status not in (200, *RETRIED):
                 raise AssertionError(f"{kind} acknowledged by {node}, then {status} {answer}")
             time.sleep(0.25)
 
