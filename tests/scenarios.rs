@@ -33,6 +33,7 @@ mod scenarios {
     mod llm;
     mod llm_durable;
     mod llm_tools;
+    mod mcp;
     mod messages;
     mod metrics;
     mod outbound_calls;

@@ -5,7 +5,6 @@
 
 use super::{
     edge::release_permit,
-    headers,
     node_state::NodeState,
     routes::person_token,
     server::{ListenerAddress, own_url},
@@ -25,6 +24,7 @@ use bytes::Bytes;
 use dashmap::DashMap;
 use http_body_util::{BodyExt as _, Full};
 use protocol::{
+    a2a::agent_policy::API_KEY_HEADER,
     json,
     limits::Limits,
     principal::Principal,
@@ -179,10 +179,8 @@ fn api(request: &HttpRequest, node: &NodeState) -> Result<MeshApi, Problem> {
     let unknown = || Problem::new(Reason::Internal, "the listener of the request is not known");
     let ListenerAddress(address) = *request.conn_data().ok_or_else(unknown)?;
     let text = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let credentials: Vec<(&'static str, String)> = ["authorization", headers::API_KEY.as_str()]
-        .into_iter()
-        .filter_map(|name| Some((if name == "authorization" { name } else { "x-api-key" }, text(name)?)))
-        .collect();
+    let named = ["authorization", API_KEY_HEADER].into_iter();
+    let credentials: Vec<_> = named.filter_map(|name| Some((name, text(name)?))).collect();
     let agents = node.by_port.keys().map(|port| own_url(SocketAddr::new(address.ip(), *port))).collect();
     let lookup = Arc::new(move |_: String| Box::pin(ready(credentials.clone())) as _);
     Ok(MeshApi::new(node.mcp.wire.clone(), own_url(address), lookup, ApiReach::Node(agents)))
