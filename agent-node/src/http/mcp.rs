@@ -170,6 +170,10 @@ async fn serve(
         && let Some(id) = session
     {
         endpoint.sessions.remove(id);
+        if response.status().is_success() {
+            // Clients of several versions take 200 and 204 only.
+            return Ok(HttpResponse::NoContent().finish());
+        }
     }
     Ok(answer(response).await?)
 }

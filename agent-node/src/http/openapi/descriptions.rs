@@ -137,7 +137,7 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
             .with(200, ("text/event-stream", json!({ "type": "string" })))
             .answers(202, &[]),
         ("GET", "/mcp") => of("Follows the messages of an MCP session.").streams(),
-        ("DELETE", "/mcp") => of("Ends an MCP session.").answers(202, &[]),
+        ("DELETE", "/mcp") => of("Ends an MCP session.").done(),
         ("GET", "/openapi.json") => of("Returns this document.").answers(200, &["openapi", "paths"]),
         ("GET", "/healthz") => of("Answers while the process lives.").answers(200, &["status"]),
         ("GET", "/readyz") => {
