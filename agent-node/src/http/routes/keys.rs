@@ -88,7 +88,9 @@ pub async fn rotate(
     let id: AgentId = super::id(&id)?;
     let identity = match Principal::of_signer(id.clone()) {
         Principal::Service(service) => key_rotation::rotate_service(&node, service).await?,
-        _ => key_rotation::rotate(&node, node.agent(&id)?).await?,
+        Principal::Agent(_) | Principal::User(_) | Principal::Brain(_) => {
+            key_rotation::rotate(&node, node.agent(&id)?).await?
+        }
     };
     Ok(HttpResponse::Ok().json(identity.as_ref()))
 }
