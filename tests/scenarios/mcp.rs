@@ -65,7 +65,8 @@ impl McpClient {
     }
 
     fn http(&self, message: &Value) -> RequestBuilder {
-        let mut request = client().post(&self.url).json(message).header("accept", "application/json, text/event-stream");
+        let mut request =
+            client().post(&self.url).json(message).header("accept", "application/json, text/event-stream");
         let version = match (&self.session, message["method"] == "initialize") {
             (None, true) => return self.authorized(request),
             (Some(session), _) => {
@@ -114,7 +115,8 @@ impl McpClient {
         while let Some(chunk) = answer.chunk().await.unwrap() {
             text += std::str::from_utf8(&chunk).unwrap();
             while let Some((line, rest)) = text.split_once('\n') {
-                let message = line.strip_prefix("data:").and_then(|data| serde_json::from_str::<Value>(data).ok());
+                let message =
+                    line.strip_prefix("data:").and_then(|data| serde_json::from_str::<Value>(data).ok());
                 text = rest.to_owned();
                 match message {
                     Some(message) if message["id"] == 7 && message["method"].is_null() => return message,
@@ -135,7 +137,8 @@ impl McpClient {
     }
 
     async fn tool_asking(&self, name: &str, arguments: Value, elicited: impl Fn(&Value) -> Value) -> Value {
-        let answer = self.request("tools/call", json!({ "name": name, "arguments": arguments }), elicited).await;
+        let answer =
+            self.request("tools/call", json!({ "name": name, "arguments": arguments }), elicited).await;
         assert!(answer["result"].is_object(), "{answer:#}");
         answer["result"].clone()
     }
@@ -162,7 +165,12 @@ async fn both_revisions_serve_the_same_tools() {
     assert!(found["result"]["supportedVersions"].to_string().contains(STATELESS), "{found:#}");
     for client in [old, new] {
         let tools = client.request("tools/list", json!({}), |_| Value::Null).await;
-        let names: Vec<_> = tools["result"]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+        let names: Vec<_> = tools["result"]["tools"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|tool| tool["name"].as_str().unwrap())
+            .collect();
         assert_eq!(names.len(), 13, "{names:?}");
         let agents = client.tool("list_agents", json!({ "capability": "front" })).await;
         assert_eq!(agents["structuredContent"]["agents"][0]["agentId"], "front-01", "{agents:#}");
@@ -184,8 +192,15 @@ async fn a_task_is_followed_listed_and_cancelled_and_a_large_artifact_is_read_in
     let client = McpClient::stateless(&node, json!({}));
     let hanging = json!({ "description": "hang", "taskId": "t-hang", "waitSeconds": 0 });
     let sent = client.tool("send_task", hanging.clone()).await;
-    assert_eq!((&sent["structuredContent"]["taskId"], &sent["structuredContent"]["ended"]), (&json!("t-hang"), &json!(false)));
-    assert_eq!(client.tool("send_task", hanging).await["structuredContent"]["taskId"], "t-hang", "it is sent once");
+    assert_eq!(
+        (&sent["structuredContent"]["taskId"], &sent["structuredContent"]["ended"]),
+        (&json!("t-hang"), &json!(false))
+    );
+    assert_eq!(
+        client.tool("send_task", hanging).await["structuredContent"]["taskId"],
+        "t-hang",
+        "it is sent once"
+    );
     let listed = client.tool("list_tasks", json!({})).await;
     assert_eq!(listed["structuredContent"]["tasks"].as_array().unwrap().len(), 1, "{listed:#}");
     let waited = client.tool("get_task", json!({ "taskId": "t-hang", "waitSeconds": 1 })).await;
@@ -202,7 +217,9 @@ async fn a_task_is_followed_listed_and_cancelled_and_a_large_artifact_is_read_in
     let mut read = 0;
     let mut offset = Some(0);
     while let Some(at) = offset {
-        let piece = client.tool("read_artifact", json!({ "taskId": "t-large", "artifact": "big.txt", "offset": at })).await;
+        let piece = client
+            .tool("read_artifact", json!({ "taskId": "t-large", "artifact": "big.txt", "offset": at }))
+            .await;
         read += piece["structuredContent"]["text"].as_str().unwrap().len();
         offset = piece["structuredContent"]["next"].as_u64();
     }
@@ -210,7 +227,10 @@ async fn a_task_is_followed_listed_and_cancelled_and_a_large_artifact_is_read_in
     let put = client.tool("put_artifact", json!({ "text": "notes", "mediaType": "text/markdown" })).await;
     let digest = &put["structuredContent"]["sha256"];
     let piece = client.tool("read_artifact", json!({ "sha256": digest })).await;
-    assert_eq!((&piece["structuredContent"]["text"], &piece["structuredContent"]["mediaType"]), (&json!("notes"), &json!("text/markdown")));
+    assert_eq!(
+        (&piece["structuredContent"]["text"], &piece["structuredContent"]["mediaType"]),
+        (&json!("notes"), &json!("text/markdown"))
+    );
 }
 
 #[tokio::test]
@@ -219,13 +239,16 @@ async fn open_tasks_are_offered_seen_claimed_and_completed() {
     let client = McpClient::stateless(&node, json!({}));
     let head = client.tool("read_signals", json!({ "types": ["task.available"], "after": "now" })).await;
     let next = head["structuredContent"]["next"].clone();
-    let waiting = client.tool("read_signals", json!({ "types": ["task.available"], "after": next, "waitSeconds": 60 }));
+    let waiting =
+        client.tool("read_signals", json!({ "types": ["task.available"], "after": next, "waitSeconds": 60 }));
     let offer = json!({ "type": "task.available", "taskId": "open-1", "capability": "nobodys", "refs": { "description": "do it" } });
     let (seen, offered) = tokio::join!(waiting, client.tool("publish_signal", offer));
     assert!(offered["structuredContent"]["revision"].is_u64(), "{offered:#}");
     assert_eq!(seen["structuredContent"]["signals"][0]["taskId"], "open-1", "{seen:#}");
     let publisher = &seen["structuredContent"]["signals"][0]["refs"]["publisher"];
-    let claim = client.tool("claim_open_task", json!({ "taskId": "open-1", "publisher": publisher, "holder": "claude" })).await;
+    let claim = client
+        .tool("claim_open_task", json!({ "taskId": "open-1", "publisher": publisher, "holder": "claude" }))
+        .await;
     let epoch = &claim["structuredContent"]["epoch"];
     assert_eq!(claim["structuredContent"]["state"], "held", "{claim:#}");
     let again = client.tool("claim_open_task", json!({ "taskId": "open-1" })).await;
@@ -273,7 +296,10 @@ async fn a_question_is_elicited_in_a_session_and_by_a_result_without_one() {
     let done = new.request("tools/call", again, |_| Value::Null).await["result"].clone();
     assert_eq!(done["structuredContent"]["state"], "completed", "{done:#}");
     let key = new.tool("send_task", json!({ "description": "a key" })).await;
-    assert_eq!(key["structuredContent"]["questions"][0]["kind"], "credential", "a credential is no form: {key:#}");
+    assert_eq!(
+        key["structuredContent"]["questions"][0]["kind"], "credential",
+        "a credential is no form: {key:#}"
+    );
     assert_eq!(key["structuredContent"]["state"], "auth-required");
 }
 
@@ -295,20 +321,20 @@ async fn a_person_approves_by_elicitation_with_the_rights_of_the_credential() {
     // A tool's arguments are a model's: they never approve, whatever the credential.
     let person = McpClient::with_session(&node, Some(&token(&node)), json!({})).await;
     let open = person.tool("send_task", delete).await["structuredContent"].clone();
-    let decision = json!({ "taskId": open["taskId"], "questionId": open["questions"][0]["id"], "decision": "approve" });
+    let decision =
+        json!({ "taskId": open["taskId"], "questionId": open["questions"][0]["id"], "decision": "approve" });
     let by_model = person.tool("answer_question", decision.clone()).await;
     assert!(by_model["isError"] == true && text(&by_model).contains("--approve"), "{by_model:#}");
     let asked = McpClient::with_session(&node, Some(&token(&node)), forms()).await;
-    let denied = asked
-        .tool_asking("answer_question", decision, |_| json!({ "action": "decline" }))
-        .await;
+    let denied = asked.tool_asking("answer_question", decision, |_| json!({ "action": "decline" })).await;
     assert_eq!(denied["structuredContent"]["questions"], Value::Null, "{denied:#}");
 }
 
 #[tokio::test]
 async fn a_task_of_the_mesh_is_a_task_of_the_extension() {
     let node = up().await;
-    let tasks = json!({ "elicitation": { "form": {} }, "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    let tasks =
+        json!({ "elicitation": { "form": {} }, "extensions": { "io.modelcontextprotocol/tasks": {} } });
     let client = McpClient::stateless(&node, tasks);
     let call = json!({ "name": "send_task", "arguments": { "description": "which color", "taskId": "t-1" } });
     let created = client.request("tools/call", call, |_| Value::Null).await["result"].clone();
@@ -352,7 +378,11 @@ async fn hostile_requests_are_refused_and_a_session_is_its_callers() {
     let is = |status: u16, reason: &str| (status, reason.to_owned());
     let foreign = session.http(&list).header("origin", "https://evil.example");
     assert_eq!(refusal(foreign).await, is(403, "foreign_origin"));
-    let other = McpClient { key: Some("alices-own-key-0001".to_owned()), session: session.session.clone(), ..McpClient::stateless(&node, json!({})) };
+    let other = McpClient {
+        key: Some("alices-own-key-0001".to_owned()),
+        session: session.session.clone(),
+        ..McpClient::stateless(&node, json!({}))
+    };
     assert_eq!(refusal(other.http(&list)).await, is(404, "session_not_found"), "a session is its caller's");
     let unproven = McpClient { key: Some(token(&node)), ..other };
     assert_eq!(refusal(unproven.http(&list)).await, is(404, "session_not_found"), "and of the same proof");
@@ -360,12 +390,23 @@ async fn hostile_requests_are_refused_and_a_session_is_its_callers() {
     assert_eq!(refusal(made_up.http(&list)).await, is(404, "session_not_found"));
     let brain = McpClient { key: Some("mesh-brain-0".to_owned()), ..McpClient::stateless(&node, json!({})) };
     assert_eq!(refusal(brain.http(&list)).await, is(401, "unauthenticated"));
-    let raw = |body: String| client().post(&session.url).header("content-type", "application/json").body(body);
+    let raw =
+        |body: String| client().post(&session.url).header("content-type", "application/json").body(body);
     assert_eq!(refusal(raw("x".repeat(300_000))).await, is(413, "payload_too_large"));
-    assert_eq!(refusal(raw(r#"{"jsonrpc":"2.0","jsonrpc":"2.0"}"#.to_owned())).await, is(400, "malformed_json"));
-    assert_eq!(refusal(raw(format!("{}1{}", "[".repeat(99), "]".repeat(99)))).await, is(400, "malformed_json"));
+    assert_eq!(
+        refusal(raw(r#"{"jsonrpc":"2.0","jsonrpc":"2.0"}"#.to_owned())).await,
+        is(400, "malformed_json")
+    );
+    assert_eq!(
+        refusal(raw(format!("{}1{}", "[".repeat(99), "]".repeat(99)))).await,
+        is(400, "malformed_json")
+    );
     assert_eq!(refusal(raw(list.to_string())).await, is(406, "not_acceptable"));
-    let ended = client().delete(&session.url).header("mcp-session-id", session.session.as_ref().unwrap()).send().await;
+    let ended = client()
+        .delete(&session.url)
+        .header("mcp-session-id", session.session.as_ref().unwrap())
+        .send()
+        .await;
     assert!(ended.unwrap().status().is_success());
     assert_eq!(refusal(session.http(&list)).await, is(404, "session_not_found"));
     // Sessions of one caller have an end.
@@ -388,7 +429,8 @@ async fn the_command_serves_the_same_tools_on_standard_input_and_output() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let (mut input, mut output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()).lines());
+    let (mut input, mut output) =
+        (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()).lines());
     let mut send = |message: Value| writeln!(input, "{message}").unwrap();
     let mut next = || serde_json::from_str::<Value>(&output.next().unwrap().unwrap()).unwrap();
     send(json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {

@@ -27,11 +27,14 @@ pub(super) async fn mcp(common: &CommonArgs, args: McpArgs) -> Result<(), CliErr
     let wire = MeshApi::client().map_err(|problem| CliError::of(&problem, &base))?;
     let lookup = Arc::new(move |base: String| {
         let client = client.clone();
-        Box::pin(async move { client.credential(&base).await.map(|value| ("authorization", value)).into_iter().collect() })
-            as _
+        Box::pin(async move {
+            client.credential(&base).await.map(|value| ("authorization", value)).into_iter().collect()
+        }) as _
     });
     let server = MeshServer::for_caller(MeshApi::new(wire, base, lookup, reach));
-    let failed = |error: &dyn std::fmt::Display| CliError::new(Exit::Failed, format!("MCP on standard input: {error}"));
+    let failed = |error: &dyn std::fmt::Display| {
+        CliError::new(Exit::Failed, format!("MCP on standard input: {error}"))
+    };
     let running = rmcp::serve_server(server, (tokio::io::stdin(), tokio::io::stdout()));
     let running = match running.await {
         Ok(running) => running,

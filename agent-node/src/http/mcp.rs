@@ -15,11 +15,7 @@ use actix_web::{
     http::{Method, StatusCode, header},
     web,
 };
-use blackboard::{
-    http_client::HttpClient,
-    refusal::Refusal,
-    resource::resource,
-};
+use blackboard::{http_client::HttpClient, refusal::Refusal, resource::resource};
 use bytes::Bytes;
 use dashmap::DashMap;
 use http_body_util::{BodyExt as _, Full};
@@ -182,7 +178,8 @@ async fn serve(
 fn api(request: &HttpRequest, node: &NodeState) -> Result<MeshApi, Problem> {
     let unknown = || Problem::new(Reason::Internal, "the listener of the request is not known");
     let ListenerAddress(address) = *request.conn_data().ok_or_else(unknown)?;
-    let text = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let text =
+        |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let named = ["authorization", API_KEY_HEADER].into_iter();
     let credentials: Vec<_> = named.filter_map(|name| Some((name, text(name)?))).collect();
     let agents = node.by_port.keys().map(|port| own_url(SocketAddr::new(address.ip(), *port))).collect();
@@ -191,7 +188,11 @@ fn api(request: &HttpRequest, node: &NodeState) -> Result<MeshApi, Problem> {
 }
 
 /// The request in the types of rmcp.
-fn translate(request: &HttpRequest, body: &Bytes, api: MeshApi) -> Result<http::Request<Full<Bytes>>, Problem> {
+fn translate(
+    request: &HttpRequest,
+    body: &Bytes,
+    api: MeshApi,
+) -> Result<http::Request<Full<Bytes>>, Problem> {
     let mut translated = http::Request::builder().method(request.method().as_str()).uri(request.path());
     for (name, value) in request.headers() {
         translated = translated.header(name.as_str(), value.as_bytes());

@@ -111,7 +111,8 @@ impl MeshApi {
                     let kind = answer.headers().get("content-type").and_then(|kind| kind.to_str().ok());
                     let kind = kind.unwrap_or("application/octet-stream").to_owned();
                     let body = answer.bytes().await;
-                    let body = body.map_err(|error| Problem::new(Reason::GatewayTimeout, error.to_string()))?;
+                    let body =
+                        body.map_err(|error| Problem::new(Reason::GatewayTimeout, error.to_string()))?;
                     return Ok((body, kind));
                 }
                 Err(problem) => missing = Some(problem),
@@ -175,9 +176,7 @@ impl MeshApi {
             Err(problem) if problem.reason == Reason::RouteNotFound => {
                 let registry = self.service(|addresses| addresses.registry.clone()).await?;
                 let addresses: ServiceAddresses = self.get(&registry, routes::SERVICES).await?;
-                let unknown = || {
-                    Problem::new(Reason::BlackboardUnavailable, "the registry knows no board")
-                };
+                let unknown = || Problem::new(Reason::BlackboardUnavailable, "the registry knows no board");
                 addresses.board_from(&registry).ok_or_else(unknown)
             }
             found => found,
@@ -227,7 +226,10 @@ impl MeshApi {
         agent: Option<&str>,
         capability: Option<&str>,
     ) -> Result<Vec<Recipient>, Problem> {
-        let at = |agent: &str, endpoint: &str| Recipient { agent: agent.to_owned(), endpoint: endpoint.to_owned() };
+        let at = |agent: &str, endpoint: &str| Recipient {
+            agent: agent.to_owned(),
+            endpoint: endpoint.to_owned(),
+        };
         let of = |entry: &AgentEntry| at(entry.id().as_str(), &entry.card.endpoint);
         match (&self.reach, agent) {
             (ApiReach::Node(_), Some(id)) => Ok(vec![at(id, &self.base)]),
@@ -244,7 +246,11 @@ impl MeshApi {
             (ApiReach::Mesh, Some(id)) => {
                 let agents = self.agents(None).await?;
                 let missing = || Problem::new(Reason::AgentNotFound, format!("no agent {id} is registered"));
-                agents.iter().find(|entry| entry.id().as_str() == id).map(|entry| vec![of(entry)]).ok_or_else(missing)
+                agents
+                    .iter()
+                    .find(|entry| entry.id().as_str() == id)
+                    .map(|entry| vec![of(entry)])
+                    .ok_or_else(missing)
             }
             (ApiReach::Mesh, None) => {
                 let agents = self.agents(None).await?;
@@ -305,5 +311,7 @@ fn hops(task: &A2aTask) -> usize {
 /// Percent-encodes `text` for a path or query.
 pub(super) fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
 }

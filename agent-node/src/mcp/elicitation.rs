@@ -18,9 +18,7 @@ pub(super) enum ElicitationOutcome {
 
 /// The elicitation of a question. `None` if it can't be a form: a credential never is one, and neither is a nested schema.
 pub(super) fn request(question: &Question) -> Option<ElicitRequestParams> {
-    let schema = |properties: Value, required: &str| {
-        json!({ "type": "object", "properties": properties, "required": [required] })
-    };
+    let schema = |properties: Value, required: &str| json!({ "type": "object", "properties": properties, "required": [required] });
     let mut message = question.text.clone();
     let schema = match question.kind {
         QuestionKind::Text => schema(json!({ "answer": { "type": "string" } }), "answer"),
@@ -51,7 +49,10 @@ pub(super) fn outcome(question: &Question, result: &ElicitResult) -> Elicitation
         );
     }
     if result.action != ElicitationAction::Accept {
-        return ElicitationOutcome::LeftOpen(format!("question {} was cancelled; it stays open", question.id));
+        return ElicitationOutcome::LeftOpen(format!(
+            "question {} was cancelled; it stays open",
+            question.id
+        ));
     }
     match question.kind {
         QuestionKind::Form => ElicitationOutcome::Answer(body("values", content)),
@@ -87,11 +88,13 @@ mod tests {
     #[test]
     fn each_kind_has_its_form_and_a_credential_none() {
         let schema = |json: Value| {
-            request(&question(json)).map(|params| serde_json::to_value(params).unwrap()["requestedSchema"].clone())
+            request(&question(json))
+                .map(|params| serde_json::to_value(params).unwrap()["requestedSchema"].clone())
         };
         let text = schema(json!({ "id": "q", "text": "?" })).unwrap();
         assert_eq!(text["properties"]["answer"]["type"], "string");
-        let choice = schema(json!({ "id": "q", "kind": "choice", "text": "?", "options": ["a", "b"] })).unwrap();
+        let choice =
+            schema(json!({ "id": "q", "kind": "choice", "text": "?", "options": ["a", "b"] })).unwrap();
         assert_eq!(choice["properties"]["answer"]["enum"], json!(["a", "b"]));
         let approval = json!({ "id": "q", "kind": "approval", "text": "ok?", "call": { "name": "rm" } });
         assert_eq!(schema(approval.clone()).unwrap()["required"], json!(["decision"]));
@@ -109,7 +112,8 @@ mod tests {
     #[test]
     fn an_accepted_form_answers_a_declined_one_denies_and_a_cancelled_one_leaves_the_question_open() {
         let ask = question(json!({ "id": "q", "kind": "approval", "text": "ok?" }));
-        let accepted = result(json!({ "action": "accept", "content": { "decision": "approve", "reason": "fine" } }));
+        let accepted =
+            result(json!({ "action": "accept", "content": { "decision": "approve", "reason": "fine" } }));
         assert_eq!(
             outcome(&ask, &accepted),
             ElicitationOutcome::Answer(json!({ "questionId": "q", "decision": "approve", "reason": "fine" }))

@@ -11,8 +11,9 @@ use protocol::problem::{Problem, Reason};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CancelTaskParams, GetTaskParams, GetTaskResult, Implementation,
-        ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, UpdateTaskParams,
+        CallToolRequestParams, CallToolResponse, CancelTaskParams, GetTaskParams, GetTaskResult,
+        Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+        UpdateTaskParams,
     },
     service::RequestContext,
 };
@@ -92,7 +93,8 @@ impl ServerHandler for MeshServer {
     ) -> Result<CallToolResponse, ErrorData> {
         let api = self.api(&context)?;
         let Ok(_permit) = self.calls.try_acquire() else {
-            let problem = Problem::new(Reason::Overloaded, format!("{MAX_CALLS} calls of tools run; try again"));
+            let problem =
+                Problem::new(Reason::Overloaded, format!("{MAX_CALLS} calls of tools run; try again"));
             return Ok(tools::response(Err(problem)));
         };
         let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
@@ -129,7 +131,9 @@ impl ServerHandler for MeshServer {
         let found = api.find(&task_id).await.map_err(|problem| error_of(&problem))?;
         let LocatedTask { endpoint, task } = found;
         let open = open_questions(&task);
-        if let Some(unknown) = input_responses.keys().find(|id| !open.iter().any(|question| question.id == **id)) {
+        if let Some(unknown) =
+            input_responses.keys().find(|id| !open.iter().any(|question| question.id == **id))
+        {
             let unknown: String = unknown.chars().take(80).collect();
             let message = format!("task {task_id} has no open question {unknown:?}");
             return Err(error_of(&Problem::new(Reason::NotAwaitingAnswer, message)));

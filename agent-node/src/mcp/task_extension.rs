@@ -16,7 +16,8 @@ const POLL_INTERVAL_MS: u64 = 1_000;
 /// The task without its result.
 pub(super) fn handle(task: &A2aTask) -> Task {
     let at = task.status.timestamp.map(|at| at.to_string()).unwrap_or_default();
-    let handle = Task::new(task.id.clone(), status(task), at.clone(), at).with_poll_interval_ms(POLL_INTERVAL_MS);
+    let handle =
+        Task::new(task.id.clone(), status(task), at.clone(), at).with_poll_interval_ms(POLL_INTERVAL_MS);
     match &task.status.message {
         Some(message) => handle.with_status_message(message.as_text()),
         None => handle,

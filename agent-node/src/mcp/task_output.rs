@@ -163,9 +163,11 @@ impl TaskOutput {
             Some(message) => format!("task {}: {}: {message}", self.task_id, self.state),
             None => format!("task {}: {}", self.task_id, self.state),
         }];
-        lines.extend(self.questions.iter().map(|question| {
-            format!("question {} ({}): {}", question.id, question.kind, json!(question))
-        }));
+        lines.extend(
+            self.questions
+                .iter()
+                .map(|question| format!("question {} ({}): {}", question.id, question.kind, json!(question))),
+        );
         lines.extend(self.notes.iter().map(|note| format!("note: {note}")));
         for artifact in &self.artifacts {
             let name = artifact.name.as_deref().unwrap_or(&artifact.id);

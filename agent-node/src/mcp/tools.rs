@@ -15,8 +15,8 @@ use protocol::{
 use rmcp::{
     RoleServer,
     model::{
-        CallToolResponse, CallToolResult, ContentBlock, InputRequiredResult, InputResponses, JsonObject, Tool,
-        ToolAnnotations,
+        CallToolResponse, CallToolResult, ContentBlock, InputRequiredResult, InputResponses, JsonObject,
+        Tool, ToolAnnotations,
     },
     service::RequestContext,
 };
@@ -117,8 +117,16 @@ pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             "Shows a task, or waits until it ends or asks a question.",
         ),
         tool::<tasks::ListTasks, tasks::TaskList>("list_tasks", Reads, "Lists your tasks, the newest first."),
-        tool::<tasks::CancelTask, TaskOutput>("cancel_task", Ends, "Ends a task at every agent that works on it."),
-        tool::<tasks::Inbox, tasks::InboxList>("inbox", Reads, "Lists the questions of your tasks that wait for an answer."),
+        tool::<tasks::CancelTask, TaskOutput>(
+            "cancel_task",
+            Ends,
+            "Ends a task at every agent that works on it.",
+        ),
+        tool::<tasks::Inbox, tasks::InboxList>(
+            "inbox",
+            Reads,
+            "Lists the questions of your tasks that wait for an answer.",
+        ),
         tool::<tasks::AnswerQuestion, TaskOutput>(
             "answer_question",
             Adds,
@@ -212,7 +220,11 @@ fn invalid(message: impl Into<String>) -> Problem {
     Problem::new(Reason::InvalidField, message)
 }
 
-fn tool<A: JsonSchema, O: JsonSchema>(name: &'static str, effect: ToolEffect, description: &'static str) -> Tool {
+fn tool<A: JsonSchema, O: JsonSchema>(
+    name: &'static str,
+    effect: ToolEffect,
+    description: &'static str,
+) -> Tool {
     let input = schema::<A>(SchemaSettings::draft2020_12());
     let mut tool = Tool::new(name, description, input);
     tool.output_schema = Some(schema::<O>(SchemaSettings::draft2020_12().for_serialize()));
@@ -245,7 +257,11 @@ mod tests {
             let description = tool.description.as_deref().unwrap();
             assert!(description.len() < 220 && description.ends_with('.'), "{}: {description}", tool.name);
             let input = &tool.input_schema;
-            assert_eq!((&input["type"], &input["additionalProperties"]), (&"object".into(), &false.into()), "{input:?}");
+            assert_eq!(
+                (&input["type"], &input["additionalProperties"]),
+                (&"object".into(), &false.into()),
+                "{input:?}"
+            );
             let properties = input.get("properties").and_then(Value::as_object);
             for (name, property) in properties.into_iter().flatten() {
                 assert!(property["description"].is_string(), "{}.{name} has no description", tool.name);

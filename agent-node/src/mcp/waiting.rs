@@ -9,8 +9,8 @@ use super::{
 use futures_util::StreamExt;
 use protocol::{a2a::task::A2aTask, problem::Problem, question::Question, routes};
 use rmcp::model::{
-    ElicitResult, InputRequest, InputRequests, InputRequiredResult, InputResponses, ProgressNotificationParam,
-    ProtocolVersion, Request,
+    ElicitResult, InputRequest, InputRequests, InputRequiredResult, InputResponses,
+    ProgressNotificationParam, ProtocolVersion, Request,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -60,7 +60,8 @@ pub(super) async fn follow(
     loop {
         let seen = settled(call, endpoint, task, deadline).await?;
         let questions = open_questions(&seen);
-        let asked: Vec<_> = questions.iter().filter(|question| elicitation::request(question).is_some()).collect();
+        let asked: Vec<_> =
+            questions.iter().filter(|question| elicitation::request(question).is_some()).collect();
         let asks = !seen.status.state.is_terminal() && !asked.is_empty() && notes.is_empty();
         match (support, asked.first()) {
             (ElicitationSupport::InputRequired, Some(_)) if asks => {
@@ -78,7 +79,9 @@ pub(super) async fn follow(
             _ => {
                 let mut output = TaskOutput::of(&seen);
                 if questions.iter().any(|question| elicitation::request(question).is_none()) {
-                    notes.push("a question can't be asked by a form here; `mesh answer` answers it".to_owned());
+                    notes.push(
+                        "a question can't be asked by a form here; `mesh answer` answers it".to_owned(),
+                    );
                 }
                 output.notes.extend(notes);
                 return Ok(ToolOutcome::Task(Box::new(output)));
@@ -122,7 +125,8 @@ pub(super) async fn apply(
     for question in questions {
         let Some(response) = responses.get(&question.id) else { continue };
         let result = serde_json::from_value::<ElicitResult>(response.clone());
-        let result = result.map_err(|error| format!("question {}: no elicitation result: {error}", question.id));
+        let result =
+            result.map_err(|error| format!("question {}: no elicitation result: {error}", question.id));
         notes.extend(settle(api, endpoint, task, question, result).await);
     }
     notes

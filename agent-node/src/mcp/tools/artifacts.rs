@@ -93,7 +93,8 @@ pub(super) async fn read(call: &mut ToolCall<'_>, arguments: ReadArtifact) -> Re
             let is_named = |known: &&protocol::artifact::Artifact| {
                 known.artifact_id == name || known.name.as_deref() == Some(&name)
             };
-            let missing = || Problem::new(Reason::ArtifactNotFound, format!("task {task} has no artifact {name}"));
+            let missing =
+                || Problem::new(Reason::ArtifactNotFound, format!("task {task} has no artifact {name}"));
             let found = found.artifacts.iter().find(is_named).ok_or_else(missing)?;
             let media_type = found.parts.first().and_then(|part| part.media_type.clone());
             (artifact_text(found).into_bytes(), media_type)
@@ -141,7 +142,8 @@ pub(super) async fn put(call: &mut ToolCall<'_>, arguments: PutArtifact) -> Resu
         _ => return Err(invalid("exactly one of text and base64 is the content")),
     };
     if content.len() > MAX_CONTENT {
-        let message = format!("{} bytes are more than {MAX_CONTENT}; PUT /a2a/artifacts takes more", content.len());
+        let message =
+            format!("{} bytes are more than {MAX_CONTENT}; PUT /a2a/artifacts takes more", content.len());
         return Err(Problem::new(Reason::PayloadTooLarge, message));
     }
     let media_type = media_type.unwrap_or_else(|| default.to_owned());

@@ -89,7 +89,8 @@ pub(super) async fn read(call: &mut ToolCall<'_>, arguments: ReadSignals) -> Res
             "limit must be 1 to {MAX_SIGNALS}, waitSeconds at most {MAX_WAIT_SECONDS}"
         )));
     }
-    let one = |name: &str, value: &Option<String>| value.as_ref().map(|value| format!("{name}={}", encoded(value)));
+    let one =
+        |name: &str, value: &Option<String>| value.as_ref().map(|value| format!("{name}={}", encoded(value)));
     let mut filter: Vec<String> = types.iter().map(|kind| format!("type={}", encoded(kind))).collect();
     filter.extend(one("capability", &capability));
     filter.extend(one("taskId", &task_id));
@@ -124,7 +125,10 @@ fn cursor(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-pub(super) async fn publish(call: &mut ToolCall<'_>, arguments: PublishSignal) -> Result<ToolOutcome, Problem> {
+pub(super) async fn publish(
+    call: &mut ToolCall<'_>,
+    arguments: PublishSignal,
+) -> Result<ToolOutcome, Problem> {
     let PublishSignal { kind, subject, task_id, capability, refs, id } = arguments;
     let mut signal = json!({ "type": kind });
     if let Some(members) = signal.as_object_mut() {

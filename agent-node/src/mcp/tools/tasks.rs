@@ -286,7 +286,8 @@ pub(super) async fn cancel_task(
 
 pub(super) async fn inbox(call: &mut ToolCall<'_>, _: Inbox) -> Result<ToolOutcome, Problem> {
     let endpoints = call.api.agent_endpoints().await?;
-    let answers = join_all(endpoints.iter().map(|endpoint| call.api.get::<Value>(endpoint, routes::INBOX))).await;
+    let answers =
+        join_all(endpoints.iter().map(|endpoint| call.api.get::<Value>(endpoint, routes::INBOX))).await;
     let mut items = BTreeMap::new();
     for answer in answers {
         for item in answer?["items"].as_array_mut().map(std::mem::take).unwrap_or_default() {
@@ -298,14 +299,18 @@ pub(super) async fn inbox(call: &mut ToolCall<'_>, _: Inbox) -> Result<ToolOutco
     ToolOutcome::data(&InboxList { items: items.into_values().collect() })
 }
 
-pub(super) async fn answer(call: &mut ToolCall<'_>, arguments: AnswerQuestion) -> Result<ToolOutcome, Problem> {
+pub(super) async fn answer(
+    call: &mut ToolCall<'_>,
+    arguments: AnswerQuestion,
+) -> Result<ToolOutcome, Problem> {
     let AnswerQuestion { task_id, question_id, text, values, decision, reason } = arguments;
     let LocatedTask { endpoint, task } = call.api.find(&task_id).await?;
     if decision == Some(QuestionDecision::Approve) {
         let id = question_id.ok_or_else(|| invalid("questionId: names what is approved"))?;
         let open = open_questions(&task);
         let question = open.iter().find(|question| question.id == id);
-        let missing = || Problem::new(Reason::NotAwaitingAnswer, format!("task {task_id} has no open question {id}"));
+        let missing =
+            || Problem::new(Reason::NotAwaitingAnswer, format!("task {task_id} has no open question {id}"));
         return approve(call, &endpoint, &task_id, question.ok_or_else(missing)?).await;
     }
     let mut body = Map::new();
