@@ -8,7 +8,6 @@ use super::{
 };
 use protocol::{a2a::task::A2aTask, task::TaskState};
 use rmcp::model::{DetailedTask, Task, TaskPayload, TaskStatus};
-use serde_json::Value;
 
 /// How often a client is asked to poll.
 const POLL_INTERVAL_MS: u64 = 1_000;
@@ -30,17 +29,14 @@ pub(super) fn detailed(task: &A2aTask) -> DetailedTask {
         TaskStatus::Cancelled => TaskPayload::Cancelled,
         TaskStatus::Completed => {
             let result = serde_json::to_value(task_result(&TaskOutput::of(task)));
-            let result = result.ok().and_then(|result| match result {
-                Value::Object(members) => Some(members),
-                _ => None,
-            });
-            TaskPayload::Completed { result: result.unwrap_or_default() }
+            let members = result.ok().and_then(|result| result.as_object().cloned());
+            TaskPayload::Completed { result: members.unwrap_or_default() }
         }
         TaskStatus::InputRequired => {
             let input_requests = input_requests(open_questions(task).iter());
             TaskPayload::InputRequired { input_requests }
         }
-        _ => TaskPayload::Working,
+        TaskStatus::Working | TaskStatus::Failed | _ => TaskPayload::Working,
     };
     DetailedTask::new(handle(task), payload)
 }

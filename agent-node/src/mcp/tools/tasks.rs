@@ -257,13 +257,15 @@ pub(super) async fn list(call: &mut ToolCall<'_>, arguments: ListTasks) -> Resul
 }
 
 fn listed(task: &A2aTask, agent: &str) -> ListedTask {
-    let first = task.history.first().map(|message| message.as_text());
+    let ours = task.metadata.get(EXTENSION).map(|ours| &ours["description"]);
     ListedTask {
         task_id: task.id.clone(),
         agent_id: agent.to_owned(),
         state: task.status.state.word().to_owned(),
         since: task.status.timestamp.map(|at| at.to_string()),
-        description: first.map(|text| beginning(&text, MAX_DESCRIPTION_BYTES).to_owned()),
+        description: ours
+            .and_then(Value::as_str)
+            .map(|text| beginning(text, MAX_DESCRIPTION_BYTES).to_owned()),
         questions: open_questions(task).len(),
     }
 }
