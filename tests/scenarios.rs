@@ -58,4 +58,5 @@ mod scenarios {
     mod trace_tree;
     mod traces;
     mod turns;
+    mod workers;
 }

@@ -4,6 +4,7 @@
 //! `file` has the types of the YAML, `type_names` rewords type errors, `loader` validates and converts.
 
 mod a2a;
+mod exec;
 mod fault;
 mod file;
 mod llm;
@@ -25,7 +26,7 @@ use crate::brain::{
     AgentBounds, Brain, BrainError,
     a2a::A2aBrainConfig,
     echo::EchoBrain,
-    exec::{BrainRights, ExecBrain},
+    exec::{BrainRights, ExecBrain, ExecMode},
     llm::{LlmBrain, LlmConfig},
     scripted::ScriptedBrain,
 };
@@ -92,6 +93,8 @@ pub enum BrainConfig {
         dir: Option<PathBuf>,
         /// The user of the operating system that it runs as; the node's own if `None`.
         user: Option<String>,
+        /// How it takes its turns.
+        mode: ExecMode,
     },
     /// Answers from a file.
     Scripted(PathBuf),
@@ -174,14 +177,16 @@ impl BrainConfig {
     /// Creates the brain; `rights` are those of a command or a tool server. Fails for a foreign agent, which needs a node.
     pub fn brain(&self, rights: &BrainRights) -> Result<Arc<dyn Brain>, BrainError> {
         Ok(match self {
-            Self::Exec { command, env, dir, user } => Arc::new(ExecBrain {
-                env: env.clone(),
-                dir: dir.clone().or_else(|| user.is_some().then(|| rights.home.clone())?),
-                home: rights.home.clone(),
-                user: rights.user.clone(),
-                access: rights.access.clone(),
-                ..ExecBrain::new(command.clone())
-            }),
+            Self::Exec { command, env, dir, user, mode } => {
+                let mut exec = ExecBrain::new(command.clone());
+                exec.mode = *mode;
+                exec.env.clone_from(env);
+                exec.dir = dir.clone().or_else(|| user.is_some().then(|| rights.home.clone())?);
+                exec.home.clone_from(&rights.home);
+                exec.user.clone_from(&rights.user);
+                exec.access = rights.access.clone();
+                Arc::new(exec)
+            }
             Self::Scripted(path) => Arc::new(ScriptedBrain::read(path)?),
             Self::Llm(config) => Arc::new(LlmBrain::new(config.as_ref().clone(), rights)?),
             Self::Echo => Arc::new(EchoBrain),

@@ -1,5 +1,6 @@
 //! The output of a brain as JSON lines: reports ([`Progress`]), then one end.
 
+pub mod input_line;
 mod output_line;
 
 use output_line::OutputLine;
@@ -83,6 +84,11 @@ pub fn from_value(value: Value) -> Result<BrainLine, String> {
 pub fn schema() -> Value {
     let mut schema = crate::json_schema::of::<OutputLine>();
     schema["title"] = json!("Agent Mesh: a line of a brain's output");
+    let mut from_node = crate::json_schema::of::<input_line::NodeLine>();
+    if let Some(members) = from_node.as_object_mut() {
+        members.remove("$schema");
+    }
+    schema["$defs"]["NodeLine"] = from_node;
     schema
 }
 

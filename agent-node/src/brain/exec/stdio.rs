@@ -1,7 +1,9 @@
 //! Reads the output of a brain: lines from standard output, with limits, and the end of standard error.
 
-use super::BrainError;
-use crate::brain::json_lines::{self, BrainLine};
+use crate::brain::{
+    BrainError,
+    json_lines::{self, BrainLine},
+};
 
 /// Splits standard output into lines and parses them.
 pub(super) struct StdoutParser {
