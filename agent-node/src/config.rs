@@ -7,6 +7,7 @@ mod a2a;
 mod exec;
 mod fault;
 mod file;
+mod http;
 mod llm;
 mod loader;
 mod mesh;
@@ -27,6 +28,7 @@ use crate::brain::{
     a2a::A2aBrainConfig,
     echo::EchoBrain,
     exec::{BrainRights, ExecBrain, ExecMode},
+    http::HttpBrainConfig,
     llm::{LlmBrain, LlmConfig},
     scripted::ScriptedBrain,
 };
@@ -100,6 +102,8 @@ pub enum BrainConfig {
     Scripted(PathBuf),
     /// A language model with tools.
     Llm(Box<LlmConfig>),
+    /// A service.
+    Http(HttpBrainConfig),
     /// A foreign A2A agent.
     Foreign(A2aBrainConfig),
     /// Returns its input.
@@ -118,6 +122,9 @@ impl BrainConfig {
                 config.credentials.0.values().map(|secret| secret.expose().to_owned()).collect()
             }
             Self::Llm(config) => config.secrets(),
+            Self::Http(HttpBrainConfig { headers, secret, .. }) => {
+                headers.values().chain(secret).map(|secret| secret.expose().to_owned()).collect()
+            }
             Self::Scripted(_) | Self::Echo => Vec::new(),
         }
     }
@@ -174,7 +181,7 @@ impl AgentDefinition {
 }
 
 impl BrainConfig {
-    /// Creates the brain; `rights` are those of a command or a tool server. Fails for a foreign agent, which needs a node.
+    /// Creates the brain; `rights` are those of a command or a tool server. Fails for a foreign agent and a service, which need a node.
     pub fn brain(&self, rights: &BrainRights) -> Result<Arc<dyn Brain>, BrainError> {
         Ok(match self {
             Self::Exec { command, env, dir, user, mode } => {
@@ -190,6 +197,10 @@ impl BrainConfig {
             Self::Scripted(path) => Arc::new(ScriptedBrain::read(path)?),
             Self::Llm(config) => Arc::new(LlmBrain::new(config.as_ref().clone(), rights)?),
             Self::Echo => Arc::new(EchoBrain),
+            Self::Http(service) => {
+                let what = format!("{} is reached through a node", service.url);
+                return Err(BrainError::NotStarted { what, source: None });
+            }
             Self::Foreign(foreign) => {
                 let what = format!("{} is reached through a node", foreign.card);
                 return Err(BrainError::NotStarted { what, source: None });

@@ -6,7 +6,7 @@ mod command;
 pub mod os_user;
 pub mod private_dir;
 mod process;
-mod stdio;
+mod stderr;
 mod workers;
 
 use super::{Brain, TurnFuture, TurnHandle, TurnRequest, json_lines::input_line};

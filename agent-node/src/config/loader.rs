@@ -374,6 +374,11 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
                 bounds: bounds.map_err(|error| location.fault("brain.a2a.bounds", error))?,
             }))
         }
+        BrainFile::Http(service) => {
+            let config = service.config();
+            let config = config.map_err(|(key, what)| location.fault(&format!("brain.http.{key}"), what))?;
+            Ok(BrainConfig::Http(config))
+        }
         BrainFile::Scripted(path) => {
             let path = within(path);
             if !path.is_file() {

@@ -3,11 +3,11 @@
 use super::{
     ExecBrain, ExecMode,
     process::{self, BrainProcess},
-    stdio::{StderrLines, StderrTail, StdoutParser},
+    stderr::{StderrLines, StderrTail},
 };
 use crate::brain::{
     BrainError, TurnHandle, TurnRequest,
-    json_lines::{self, BrainLine, input_line::NodeLine},
+    json_lines::{self, BrainLine, input_line::NodeLine, line_parser::LineParser},
 };
 use futures_util::FutureExt as _;
 use protocol::patterns::turn::{Progress, TurnEnd};
@@ -26,7 +26,7 @@ pub(super) struct RunningCommand {
     /// What is to be written, and how much of it is.
     input: (Vec<u8>, usize),
     stdout: Option<ChildStdout>,
-    output: StdoutParser,
+    output: LineParser,
     stderr: Option<ChildStderr>,
     stderr_lines: StderrLines,
     /// Lines of standard error that were written between two turns.
@@ -56,7 +56,7 @@ impl RunningCommand {
             stdin: process.stdin(),
             input: Default::default(),
             stdout: process.stdout(),
-            output: StdoutParser::new(exec.max_line_bytes, exec.max_output_bytes),
+            output: LineParser::new(exec.max_line_bytes, exec.max_output_bytes),
             stderr: process.stderr(),
             stderr_lines: StderrLines::default(),
             unreported: Vec::new(),
@@ -75,7 +75,7 @@ impl RunningCommand {
         key: &str,
         report: &TurnHandle,
     ) -> Result<TurnEnd, BrainError> {
-        self.output = StdoutParser::new(exec.max_line_bytes, exec.max_output_bytes);
+        self.output = LineParser::new(exec.max_line_bytes, exec.max_output_bytes);
         self.stderr_lines = StderrLines::default();
         for line in std::mem::take(&mut self.unreported) {
             report.log_stderr(line).await;
@@ -141,7 +141,10 @@ impl RunningCommand {
 
     /// Whether it can take another turn.
     pub(super) fn is_usable(&self) -> bool {
-        self.mode == ExecMode::Worker && self.status.is_none() && self.stdout.is_some() && self.stdin.is_some()
+        self.mode == ExecMode::Worker
+            && self.status.is_none()
+            && self.stdout.is_some()
+            && self.stdin.is_some()
     }
 
     /// Tells it that the turn `key` is stopped, and drops what it reports. Returns whether the turn has ended within `exec.linger`.

@@ -191,7 +191,8 @@ async fn a_worker_takes_turns_one_after_the_other_and_several_at_once_in_several
     let (first, second) = (message(&first), message(&second));
     let (pid, _) = first.split_once(' ').unwrap();
     assert_eq!((first.clone(), second), (format!("{pid} 1"), format!("{pid} 2")));
-    let ((_, third), (_, fourth)) = tokio::join!(turn(&brain, first_turn("c")), turn(&brain, first_turn("d")));
+    let ((_, third), (_, fourth)) =
+        tokio::join!(turn(&brain, first_turn("c")), turn(&brain, first_turn("d")));
     let pids: Vec<_> = [&third, &fourth].map(message).into_iter().collect();
     assert_eq!(pids.iter().filter(|text| text.starts_with(pid)).count(), 1, "{pids:?}");
     let other = pids.iter().find(|text| !text.starts_with(pid)).unwrap().split(' ').next().unwrap();
