@@ -214,8 +214,15 @@ async fn a_worker_that_dies_fails_its_turn_only_and_is_started_again() {
     assert_eq!(died.unwrap_err().to_string(), "the brain died: exit code 7");
     let (_, next) = turn(&brain, first_turn("b")).await;
     assert!(message(&next).ends_with(" 1") && message(&next) != message(&first));
+    let last = message(&next).split(' ').next().unwrap().to_owned();
     // What is written after the end of a turn ends the process, not the next turn.
     let (_, _) = turn(&brain, first_turn("chatter")).await;
+    let ended = async {
+        while brain.workers.has_idle() && is_running(&last) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), ended).await.unwrap();
     let (_, after) = turn(&brain, first_turn("c")).await;
     assert!(message(&after).ends_with(" 1"), "{after:?}");
 }
