@@ -27,6 +27,7 @@ mod scenarios {
     mod foreign_unavailable;
     mod grpc;
     mod health;
+    mod hitl;
     mod http;
     mod http_brain;
     mod identity;

@@ -13,9 +13,9 @@ use protocol::{
     routes,
     task::EXTENSION,
 };
-use registry::entry::AgentEntry;
+use registry::entry::{AgentEntry, AgentList};
 use reqwest::Method;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -48,7 +48,7 @@ pub struct MeshApi {
 }
 
 /// A task and the base URL of the agent that has it.
-pub(super) struct LocatedTask {
+pub(super) struct TaskAtEndpoint {
     pub(super) endpoint: String,
     pub(super) task: A2aTask,
 }
@@ -67,11 +67,6 @@ pub(super) struct StatusEvent {
 
 /// The status events of a task.
 pub(super) type StatusEvents = Pin<Box<dyn Stream<Item = Result<StatusEvent, Problem>> + Send>>;
-
-#[derive(Deserialize)]
-struct AgentListBody {
-    agents: Vec<AgentEntry>,
-}
 
 impl MeshApi {
     /// Calls the process at `base` over `wire`.
@@ -167,7 +162,7 @@ impl MeshApi {
     pub(super) async fn agents(&self, capability: Option<&str>) -> Result<Vec<AgentEntry>, Problem> {
         let base = self.service(|addresses| addresses.registry.clone()).await?;
         let query = capability.map(|name| format!("?capability={}", encoded(name))).unwrap_or_default();
-        Ok(self.get::<AgentListBody>(&base, &format!("{}{query}", routes::AGENTS)).await?.agents)
+        Ok(self.get::<AgentList>(&base, &format!("{}{query}", routes::AGENTS)).await?.agents)
     }
 
     /// The base URL of the board.
@@ -267,14 +262,14 @@ impl MeshApi {
     }
 
     /// The task at the accountable agent, the one with the shortest path, among those that are called.
-    pub(super) async fn find(&self, task: &str) -> Result<LocatedTask, Problem> {
+    pub(super) async fn find(&self, task: &str) -> Result<TaskAtEndpoint, Problem> {
         let endpoints = self.agent_endpoints().await?;
         let answers = join_all(endpoints.iter().map(|endpoint| self.task_at(endpoint, task))).await;
-        let (mut best, mut failure): (Option<LocatedTask>, Option<Problem>) = (None, None);
+        let (mut best, mut failure): (Option<TaskAtEndpoint>, Option<Problem>) = (None, None);
         for (endpoint, answer) in endpoints.iter().zip(answers) {
             match answer {
                 Ok(task) if best.as_ref().is_none_or(|best| hops(&task) < hops(&best.task)) => {
-                    best = Some(LocatedTask { endpoint: endpoint.clone(), task });
+                    best = Some(TaskAtEndpoint { endpoint: endpoint.clone(), task });
                 }
                 Ok(_) => {}
                 Err(problem) if problem.reason == Reason::TaskNotFound => {}

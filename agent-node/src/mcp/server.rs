@@ -1,10 +1,10 @@
 //! The MCP server: its description, its tools, and the tasks extension.
 
 use super::{
-    api::{LocatedTask, MeshApi},
+    api::{MeshApi, TaskAtEndpoint},
     task_extension,
     task_output::open_questions,
-    tools::{self, TOOLS, ToolCall},
+    tools::{self, McpToolCall, TOOLS},
     waiting,
 };
 use protocol::problem::{Problem, Reason};
@@ -99,7 +99,7 @@ impl ServerHandler for MeshServer {
         };
         let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
         let mut call =
-            ToolCall { api: &api, context: &context, input_responses, request_state, progress: 0.0 };
+            McpToolCall { api: &api, context: &context, input_responses, request_state, progress: 0.0 };
         match tools::perform(&name, arguments, &mut call).await {
             Some(outcome) => Ok(tools::response(outcome)),
             None => {
@@ -129,7 +129,7 @@ impl ServerHandler for MeshServer {
         let api = self.api(&context)?;
         let UpdateTaskParams { task_id, input_responses, .. } = request;
         let found = api.find(&task_id).await.map_err(|problem| error_of(&problem))?;
-        let LocatedTask { endpoint, task } = found;
+        let TaskAtEndpoint { endpoint, task } = found;
         let open = open_questions(&task);
         if let Some(unknown) =
             input_responses.keys().find(|id| !open.iter().any(|question| question.id == **id))

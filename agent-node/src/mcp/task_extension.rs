@@ -7,7 +7,7 @@ use super::{
     waiting::input_requests,
 };
 use protocol::{a2a::task::A2aTask, task::TaskState};
-use rmcp::model::{DetailedTask, Task, TaskPayload, TaskStatus};
+use rmcp::model::{DetailedTask, Task, TaskPayload as DetailedState, TaskStatus};
 
 /// How often a client is asked to poll.
 const POLL_INTERVAL_MS: u64 = 1_000;
@@ -26,17 +26,17 @@ pub(super) fn handle(task: &A2aTask) -> Task {
 /// The task with its questions or its result.
 pub(super) fn detailed(task: &A2aTask) -> DetailedTask {
     let payload = match status(task) {
-        TaskStatus::Cancelled => TaskPayload::Cancelled,
+        TaskStatus::Cancelled => DetailedState::Cancelled,
         TaskStatus::Completed => {
             let result = serde_json::to_value(task_result(&TaskOutput::of(task)));
             let members = result.ok().and_then(|result| result.as_object().cloned());
-            TaskPayload::Completed { result: members.unwrap_or_default() }
+            DetailedState::Completed { result: members.unwrap_or_default() }
         }
         TaskStatus::InputRequired => {
             let input_requests = input_requests(open_questions(task).iter());
-            TaskPayload::InputRequired { input_requests }
+            DetailedState::InputRequired { input_requests }
         }
-        TaskStatus::Working | TaskStatus::Failed | _ => TaskPayload::Working,
+        TaskStatus::Working | TaskStatus::Failed | _ => DetailedState::Working,
     };
     DetailedTask::new(handle(task), payload)
 }

@@ -26,7 +26,7 @@ use serde_json::Value;
 use std::sync::{Arc, LazyLock};
 
 /// One call of a tool.
-pub(super) struct ToolCall<'a> {
+pub(super) struct McpToolCall<'a> {
     pub(super) api: &'a MeshApi,
     pub(super) context: &'a RequestContext<RoleServer>,
     /// The client's answers, if it repeats a call that asked for them.
@@ -100,24 +100,28 @@ enum ToolEffect {
 pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
     use ToolEffect::{Adds, Ends, Reads};
     vec![
-        tool::<agents::ListAgents, agents::AgentList>(
+        tool::<agents::ListAgentsArguments, agents::AgentListOutput>(
             "list_agents",
             Reads,
             "Lists the agents of the mesh with their skills.",
         ),
-        tool::<tasks::SendTask, TaskOutput>(
+        tool::<tasks::SendTaskArguments, TaskOutput>(
             "send_task",
             Adds,
             "Gives a task to an agent, or to whoever has a capability, and waits for the result. If it is not done in time, \
              the result has the task's id for get_task.",
         ),
-        tool::<tasks::GetTask, TaskOutput>(
+        tool::<tasks::GetTaskArguments, TaskOutput>(
             "get_task",
             Reads,
             "Shows a task, or waits until it ends or asks a question.",
         ),
-        tool::<tasks::ListTasks, tasks::TaskList>("list_tasks", Reads, "Lists your tasks, the newest first."),
-        tool::<tasks::CancelTask, TaskOutput>(
+        tool::<tasks::ListTasksArguments, tasks::TaskList>(
+            "list_tasks",
+            Reads,
+            "Lists your tasks, the newest first.",
+        ),
+        tool::<tasks::CancelTaskArguments, TaskOutput>(
             "cancel_task",
             Ends,
             "Ends a task at every agent that works on it.",
@@ -127,7 +131,7 @@ pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             Reads,
             "Lists the questions of your tasks that wait for an answer.",
         ),
-        tool::<tasks::AnswerQuestion, TaskOutput>(
+        tool::<tasks::AnswerQuestionArguments, TaskOutput>(
             "answer_question",
             Adds,
             "Answers a question of a task. To approve something, the person is asked first.",
@@ -137,7 +141,7 @@ pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             Reads,
             "Reads signals of the blackboard, or waits for new ones. task.available offers an open task.",
         ),
-        tool::<signals::PublishSignal, signals::PublishedSignal>(
+        tool::<signals::PublishSignal, signals::PublishedSignalOutput>(
             "publish_signal",
             Adds,
             "Publishes a signal on the blackboard. With type task.available it offers an open task to every agent.",
@@ -169,7 +173,7 @@ pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
 pub(super) async fn perform(
     name: &str,
     arguments: Option<JsonObject>,
-    call: &mut ToolCall<'_>,
+    call: &mut McpToolCall<'_>,
 ) -> Option<Result<ToolOutcome, Problem>> {
     let arguments = Value::Object(arguments.unwrap_or_default());
     macro_rules! run {

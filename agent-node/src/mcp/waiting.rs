@@ -4,7 +4,7 @@ use super::{
     api::{MeshApi, StatusEvents, encoded},
     elicitation::{self, ElicitationOutcome},
     task_output::{TaskOutput, open_questions},
-    tools::{ToolCall, ToolOutcome},
+    tools::{McpToolCall, ToolOutcome},
 };
 use futures_util::StreamExt;
 use protocol::{a2a::task::A2aTask, problem::Problem, question::Question, routes};
@@ -32,7 +32,7 @@ pub(super) enum ElicitationSupport {
 
 impl ElicitationSupport {
     /// What the client of a call supports.
-    pub(super) fn of(call: &ToolCall<'_>) -> Self {
+    pub(super) fn of(call: &McpToolCall<'_>) -> Self {
         let declared = call.context.client_capabilities().and_then(|capabilities| capabilities.elicitation);
         // A client that names neither mode supports forms.
         let has_forms = declared.is_some_and(|modes| modes.form.is_some() || modes.url.is_none());
@@ -49,7 +49,7 @@ impl ElicitationSupport {
 
 /// Waits up to `wait` until the task ends or asks what can't be asked here. The time that a person takes does not count.
 pub(super) async fn follow(
-    call: &mut ToolCall<'_>,
+    call: &mut McpToolCall<'_>,
     endpoint: &str,
     task: &str,
     wait: Duration,
@@ -159,7 +159,7 @@ pub(super) fn answer_path(task: &str) -> String {
 }
 
 /// Asks the client by a request of the server.
-pub(super) async fn elicit(call: &ToolCall<'_>, question: &Question) -> Result<ElicitResult, String> {
+pub(super) async fn elicit(call: &McpToolCall<'_>, question: &Question) -> Result<ElicitResult, String> {
     let Some(params) = elicitation::request(question) else {
         return Err(format!("question {} can't be a form", question.id));
     };
@@ -176,7 +176,7 @@ pub(super) async fn elicit(call: &ToolCall<'_>, question: &Question) -> Result<E
 
 /// Waits until the task has ended or an open question, or the time is over, or the client cancels. Returns the task.
 async fn settled(
-    call: &mut ToolCall<'_>,
+    call: &mut McpToolCall<'_>,
     endpoint: &str,
     task: &str,
     deadline: Instant,
@@ -206,7 +206,7 @@ async fn settled(
 }
 
 /// Tells a client that wants it how the task goes on.
-async fn report_progress(call: &mut ToolCall<'_>, message: Option<String>) {
+async fn report_progress(call: &mut McpToolCall<'_>, message: Option<String>) {
     let Some(token) = call.context.meta.get_progress_token() else { return };
     call.progress += 1.0;
     let mut progress = ProgressNotificationParam::new(token, call.progress);

@@ -1,6 +1,6 @@
 //! `list_agents`: who is there, and what each can do.
 
-use super::{ToolCall, ToolOutcome};
+use super::{McpToolCall, ToolOutcome};
 use protocol::problem::Problem;
 use registry::entry::{AgentEntry, Presence};
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ const MAX_SKILLS: usize = 24;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct ListAgents {
+pub(super) struct ListAgentsArguments {
     /// Only agents with this skill or tag.
     #[serde(default)]
     capability: Option<String>,
@@ -22,7 +22,7 @@ pub(super) struct ListAgents {
 
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct AgentList {
+pub(super) struct AgentListOutput {
     agents: Vec<ListedAgent>,
     /// How many more there are.
     more: usize,
@@ -52,11 +52,14 @@ struct ListedSkill {
     tags: Vec<String>,
 }
 
-pub(super) async fn list(call: &mut ToolCall<'_>, arguments: ListAgents) -> Result<ToolOutcome, Problem> {
+pub(super) async fn list(
+    call: &mut McpToolCall<'_>,
+    arguments: ListAgentsArguments,
+) -> Result<ToolOutcome, Problem> {
     let found = call.api.agents(arguments.capability.as_deref()).await?;
     let more = found.len().saturating_sub(MAX_AGENTS);
     let agents = found.iter().take(MAX_AGENTS).map(listed).collect();
-    ToolOutcome::data(&AgentList { agents, more })
+    ToolOutcome::data(&AgentListOutput { agents, more })
 }
 
 fn listed(entry: &AgentEntry) -> ListedAgent {

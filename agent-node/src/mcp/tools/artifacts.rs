@@ -1,6 +1,6 @@
 //! Artifacts: read a piece of one, store one.
 
-use super::{ToolCall, ToolOutcome, invalid};
+use super::{McpToolCall, ToolOutcome, invalid};
 use crate::mcp::task_output::artifact_text;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use protocol::problem::{Problem, Reason};
@@ -78,7 +78,10 @@ pub(super) struct StoredContent {
     bytes: usize,
 }
 
-pub(super) async fn read(call: &mut ToolCall<'_>, arguments: ReadArtifact) -> Result<ToolOutcome, Problem> {
+pub(super) async fn read(
+    call: &mut McpToolCall<'_>,
+    arguments: ReadArtifact,
+) -> Result<ToolOutcome, Problem> {
     let ReadArtifact { sha256, task_id, artifact, offset, length } = arguments;
     if !(4..=MAX_PIECE).contains(&length) {
         return Err(invalid(format!("length: must be 4 to {MAX_PIECE}")));
@@ -131,7 +134,7 @@ fn piece(
     Ok(ArtifactPiece { bytes, offset, media_type, text: shown, base64, next })
 }
 
-pub(super) async fn put(call: &mut ToolCall<'_>, arguments: PutArtifact) -> Result<ToolOutcome, Problem> {
+pub(super) async fn put(call: &mut McpToolCall<'_>, arguments: PutArtifact) -> Result<ToolOutcome, Problem> {
     let PutArtifact { text, base64, media_type } = arguments;
     let (content, default) = match (text, base64) {
         (Some(text), None) => (text.into_bytes(), "text/plain; charset=utf-8"),

@@ -1,6 +1,6 @@
 //! Claims on open tasks of the blackboard.
 
-use super::{ToolCall, ToolOutcome, invalid};
+use super::{McpToolCall, ToolOutcome, invalid};
 use crate::mcp::api::encoded;
 use protocol::{problem::Problem, routes};
 use schemars::JsonSchema;
@@ -70,7 +70,10 @@ pub(super) struct ClaimOutput {
     remaining_ms: u64,
 }
 
-pub(super) async fn claim(call: &mut ToolCall<'_>, arguments: ClaimOpenTask) -> Result<ToolOutcome, Problem> {
+pub(super) async fn claim(
+    call: &mut McpToolCall<'_>,
+    arguments: ClaimOpenTask,
+) -> Result<ToolOutcome, Problem> {
     let ClaimOpenTask { task_id, publisher, lease_seconds, holder } = arguments;
     let mut body = json!({ "leaseMs": lease_seconds.saturating_mul(1_000) });
     if let Some(holder) = holder {
@@ -79,7 +82,10 @@ pub(super) async fn claim(call: &mut ToolCall<'_>, arguments: ClaimOpenTask) -> 
     post(call, &task_id, "", publisher, &body).await
 }
 
-pub(super) async fn update(call: &mut ToolCall<'_>, arguments: UpdateClaim) -> Result<ToolOutcome, Problem> {
+pub(super) async fn update(
+    call: &mut McpToolCall<'_>,
+    arguments: UpdateClaim,
+) -> Result<ToolOutcome, Problem> {
     let UpdateClaim { task_id, publisher, epoch, action } = arguments;
     let verb = match action {
         ClaimAction::Renew => "/renew",
@@ -91,7 +97,7 @@ pub(super) async fn update(call: &mut ToolCall<'_>, arguments: UpdateClaim) -> R
 }
 
 async fn post(
-    call: &mut ToolCall<'_>,
+    call: &mut McpToolCall<'_>,
     task: &str,
     verb: &str,
     publisher: Option<String>,

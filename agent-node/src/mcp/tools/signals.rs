@@ -1,6 +1,6 @@
 //! Signals of the blackboard.
 
-use super::{ToolCall, ToolOutcome, invalid};
+use super::{McpToolCall, ToolOutcome, invalid};
 use crate::mcp::api::encoded;
 use protocol::{problem::Problem, routes};
 use schemars::JsonSchema;
@@ -75,14 +75,14 @@ pub(super) struct PublishSignal {
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
-pub(super) struct PublishedSignal {
+pub(super) struct PublishedSignalOutput {
     id: String,
     revision: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }
 
-pub(super) async fn read(call: &mut ToolCall<'_>, arguments: ReadSignals) -> Result<ToolOutcome, Problem> {
+pub(super) async fn read(call: &mut McpToolCall<'_>, arguments: ReadSignals) -> Result<ToolOutcome, Problem> {
     let ReadSignals { types, capability, task_id, after, limit, wait_seconds } = arguments;
     if !(1..=MAX_SIGNALS).contains(&limit) || wait_seconds > MAX_WAIT_SECONDS {
         return Err(invalid(format!(
@@ -126,7 +126,7 @@ fn cursor(value: &Value) -> String {
 }
 
 pub(super) async fn publish(
-    call: &mut ToolCall<'_>,
+    call: &mut McpToolCall<'_>,
     arguments: PublishSignal,
 ) -> Result<ToolOutcome, Problem> {
     let PublishSignal { kind, subject, task_id, capability, refs, id } = arguments;
@@ -141,5 +141,5 @@ pub(super) async fn publish(
     let board = call.api.board().await?;
     let answer = call.api.post(&board, routes::SIGNALS, &signal).await?;
     let unreadable = |error: serde_json::Error| invalid(format!("the board's answer can't be read: {error}"));
-    ToolOutcome::data(&serde_json::from_value::<PublishedSignal>(answer).map_err(unreadable)?)
+    ToolOutcome::data(&serde_json::from_value::<PublishedSignalOutput>(answer).map_err(unreadable)?)
 }

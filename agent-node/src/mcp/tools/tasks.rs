@@ -1,8 +1,8 @@
 //! Tasks: send, show, list and cancel them, and answer their questions.
 
-use super::{ToolCall, ToolOutcome, invalid};
+use super::{McpToolCall, ToolOutcome, invalid};
 use crate::mcp::{
-    api::{LocatedTask, MeshApi, encoded, read_task},
+    api::{MeshApi, TaskAtEndpoint, encoded, read_task},
     task_extension,
     task_output::{TaskOutput, beginning, open_questions},
     waiting::{ElicitationSupport, answer_path, follow, task_of_state},
@@ -28,7 +28,7 @@ const MAX_DESCRIPTION_BYTES: usize = 240;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct SendTask {
+pub(super) struct SendTaskArguments {
     /// What to do, in words.
     description: String,
     /// The skill it needs, as list_agents shows it. Without it the agent does it or finds who can.
@@ -61,7 +61,7 @@ fn half_a_minute() -> u64 {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct GetTask {
+pub(super) struct GetTaskArguments {
     /// The task's id.
     task_id: String,
     /// How long to wait until it ends or asks, at most 300 seconds; 0 shows it as it is.
@@ -72,7 +72,7 @@ pub(super) struct GetTask {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct ListTasks {
+pub(super) struct ListTasksArguments {
     /// How many, at most 100.
     #[serde(default = "twenty")]
     #[schemars(range(min = 1, max = 100))]
@@ -106,7 +106,7 @@ struct ListedTask {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct CancelTask {
+pub(super) struct CancelTaskArguments {
     /// The task's id.
     task_id: String,
     /// Why.
@@ -146,7 +146,7 @@ enum QuestionDecision {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct AnswerQuestion {
+pub(super) struct AnswerQuestionArguments {
     /// The task's id.
     task_id: String,
     /// The question's id; the only open question that takes a text if absent.
@@ -166,11 +166,14 @@ pub(super) struct AnswerQuestion {
     reason: Option<String>,
 }
 
-pub(super) async fn send(call: &mut ToolCall<'_>, arguments: SendTask) -> Result<ToolOutcome, Problem> {
+pub(super) async fn send(
+    call: &mut McpToolCall<'_>,
+    arguments: SendTaskArguments,
+) -> Result<ToolOutcome, Problem> {
     let wait = wait_of(arguments.wait_seconds)?;
     // A client that repeats the call with answers goes on with its task.
     if let Some(task) = call.request_state.as_deref().and_then(task_of_state) {
-        let LocatedTask { endpoint, .. } = call.api.find(&task).await?;
+        let TaskAtEndpoint { endpoint, .. } = call.api.find(&task).await?;
         return follow(call, &endpoint, &task, wait).await;
     }
     let (endpoint, task) = submit(call.api, arguments).await?;
@@ -182,8 +185,9 @@ pub(super) async fn send(call: &mut ToolCall<'_>, arguments: SendTask) -> Result
 }
 
 /// Sends the task; returns the base URL of the agent that has it, and its id.
-async fn submit(api: &MeshApi, arguments: SendTask) -> Result<(String, String), Problem> {
-    let SendTask { description, capability, agent, input, artifacts, deadline, task_id, .. } = arguments;
+async fn submit(api: &MeshApi, arguments: SendTaskArguments) -> Result<(String, String), Problem> {
+    let SendTaskArguments { description, capability, agent, input, artifacts, deadline, task_id, .. } =
+        arguments;
     let mut payload = json!({ "description": description });
     if let Some(members) = payload.as_object_mut() {
         members.extend(capability.clone().map(|name| ("capability".to_owned(), name.into())));
@@ -214,9 +218,12 @@ async fn submit(api: &MeshApi, arguments: SendTask) -> Result<(String, String), 
     Err(elsewhere.unwrap_or_else(|| Problem::new(Reason::AgentNotFound, "no agent takes it")))
 }
 
-pub(super) async fn get(call: &mut ToolCall<'_>, arguments: GetTask) -> Result<ToolOutcome, Problem> {
+pub(super) async fn get(
+    call: &mut McpToolCall<'_>,
+    arguments: GetTaskArguments,
+) -> Result<ToolOutcome, Problem> {
     let wait = wait_of(arguments.wait_seconds)?;
-    let LocatedTask { endpoint, task } = call.api.find(&arguments.task_id).await?;
+    let TaskAtEndpoint { endpoint, task } = call.api.find(&arguments.task_id).await?;
     if wait.is_zero() && call.input_responses.is_none() {
         return Ok(ToolOutcome::Task(Box::new(TaskOutput::of(&task))));
     }
@@ -230,7 +237,10 @@ fn wait_of(seconds: u64) -> Result<Duration, Problem> {
     }
 }
 
-pub(super) async fn list(call: &mut ToolCall<'_>, arguments: ListTasks) -> Result<ToolOutcome, Problem> {
+pub(super) async fn list(
+    call: &mut McpToolCall<'_>,
+    arguments: ListTasksArguments,
+) -> Result<ToolOutcome, Problem> {
     if !(1..=100).contains(&arguments.limit) {
         return Err(invalid("limit: must be 1 to 100"));
     }
@@ -270,7 +280,10 @@ fn listed(task: &A2aTask, agent: &str) -> ListedTask {
     }
 }
 
-pub(super) async fn cancel(call: &mut ToolCall<'_>, arguments: CancelTask) -> Result<ToolOutcome, Problem> {
+pub(super) async fn cancel(
+    call: &mut McpToolCall<'_>,
+    arguments: CancelTaskArguments,
+) -> Result<ToolOutcome, Problem> {
     let task = cancel_task(call.api, &arguments.task_id, arguments.reason).await?;
     Ok(ToolOutcome::Task(Box::new(TaskOutput::of(&task))))
 }
@@ -281,12 +294,12 @@ pub(super) async fn cancel_task(
     task: &str,
     reason: Option<String>,
 ) -> Result<A2aTask, Problem> {
-    let LocatedTask { endpoint, .. } = api.find(task).await?;
+    let TaskAtEndpoint { endpoint, .. } = api.find(task).await?;
     let body = reason.map_or_else(|| json!({}), |reason| json!({ "reason": reason }));
     read_task(api.post(&endpoint, &format!("{}/{}/cancel", routes::TASKS, encoded(task)), &body).await?)
 }
 
-pub(super) async fn inbox(call: &mut ToolCall<'_>, _: Inbox) -> Result<ToolOutcome, Problem> {
+pub(super) async fn inbox(call: &mut McpToolCall<'_>, _: Inbox) -> Result<ToolOutcome, Problem> {
     let endpoints = call.api.agent_endpoints().await?;
     let answers =
         join_all(endpoints.iter().map(|endpoint| call.api.get::<Value>(endpoint, routes::INBOX))).await;
@@ -302,11 +315,11 @@ pub(super) async fn inbox(call: &mut ToolCall<'_>, _: Inbox) -> Result<ToolOutco
 }
 
 pub(super) async fn answer(
-    call: &mut ToolCall<'_>,
-    arguments: AnswerQuestion,
+    call: &mut McpToolCall<'_>,
+    arguments: AnswerQuestionArguments,
 ) -> Result<ToolOutcome, Problem> {
-    let AnswerQuestion { task_id, question_id, text, values, decision, reason } = arguments;
-    let LocatedTask { endpoint, task } = call.api.find(&task_id).await?;
+    let AnswerQuestionArguments { task_id, question_id, text, values, decision, reason } = arguments;
+    let TaskAtEndpoint { endpoint, task } = call.api.find(&task_id).await?;
     if decision == Some(QuestionDecision::Approve) {
         let id = question_id.ok_or_else(|| invalid("questionId: names what is approved"))?;
         let open = open_questions(&task);
@@ -327,7 +340,7 @@ pub(super) async fn answer(
 
 /// Puts an approval to the person at the client. A tool's arguments are written by a model, so they never approve.
 async fn approve(
-    call: &mut ToolCall<'_>,
+    call: &mut McpToolCall<'_>,
     endpoint: &str,
     task: &str,
     question: &Question,
