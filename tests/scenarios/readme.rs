@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 
 const README: &str = include_str!("../../README.md");
-const AGENTS: &str = include_str!("../../docs/agents.md");
+const AGENTS: &str = include_str!("../../docs/brain-protocol.md");
 
 /// The indented block of the README that begins with the line `first`.
 fn block(first: &str) -> String {
