@@ -28,6 +28,7 @@ mod scenarios {
     mod grpc;
     mod health;
     mod http;
+    mod http_brain;
     mod identity;
     mod large_results;
     mod llm;
@@ -59,4 +60,5 @@ mod scenarios {
     mod trace_tree;
     mod traces;
     mod turns;
+    mod workers;
 }

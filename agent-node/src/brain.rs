@@ -8,6 +8,7 @@ pub mod a2a;
 pub mod coordinator;
 pub mod echo;
 pub mod exec;
+pub mod http;
 pub mod llm;
 pub mod scripted;
 

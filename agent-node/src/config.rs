@@ -4,8 +4,10 @@
 //! `file` has the types of the YAML, `type_names` rewords type errors, `loader` validates and converts.
 
 mod a2a;
+mod exec;
 mod fault;
 mod file;
+mod http;
 mod llm;
 mod loader;
 mod mesh;
@@ -25,7 +27,8 @@ use crate::brain::{
     AgentBounds, Brain, BrainError,
     a2a::A2aBrainConfig,
     echo::EchoBrain,
-    exec::{BrainRights, ExecBrain},
+    exec::{BrainRights, ExecBrain, ExecMode},
+    http::HttpBrainConfig,
     llm::{LlmBrain, LlmConfig},
     scripted::ScriptedBrain,
 };
@@ -92,11 +95,15 @@ pub enum BrainConfig {
         dir: Option<PathBuf>,
         /// The user of the operating system that it runs as; the node's own if `None`.
         user: Option<String>,
+        /// How it takes its turns.
+        mode: ExecMode,
     },
     /// Answers from a file.
     Scripted(PathBuf),
     /// A language model with tools.
     Llm(Box<LlmConfig>),
+    /// A service.
+    Http(HttpBrainConfig),
     /// A foreign A2A agent.
     Foreign(A2aBrainConfig),
     /// Returns its input.
@@ -115,6 +122,9 @@ impl BrainConfig {
                 config.credentials.0.values().map(|secret| secret.expose().to_owned()).collect()
             }
             Self::Llm(config) => config.secrets(),
+            Self::Http(HttpBrainConfig { headers, secret, .. }) => {
+                headers.values().chain(secret).map(|secret| secret.expose().to_owned()).collect()
+            }
             Self::Scripted(_) | Self::Echo => Vec::new(),
         }
     }
@@ -171,20 +181,26 @@ impl AgentDefinition {
 }
 
 impl BrainConfig {
-    /// Creates the brain; `rights` are those of a command or a tool server. Fails for a foreign agent, which needs a node.
+    /// Creates the brain; `rights` are those of a command or a tool server. Fails for a foreign agent and a service, which need a node.
     pub fn brain(&self, rights: &BrainRights) -> Result<Arc<dyn Brain>, BrainError> {
         Ok(match self {
-            Self::Exec { command, env, dir, user } => Arc::new(ExecBrain {
-                env: env.clone(),
-                dir: dir.clone().or_else(|| user.is_some().then(|| rights.home.clone())?),
-                home: rights.home.clone(),
-                user: rights.user.clone(),
-                access: rights.access.clone(),
-                ..ExecBrain::new(command.clone())
-            }),
+            Self::Exec { command, env, dir, user, mode } => {
+                let mut exec = ExecBrain::new(command.clone());
+                exec.mode = *mode;
+                exec.env.clone_from(env);
+                exec.dir = dir.clone().or_else(|| user.is_some().then(|| rights.home.clone())?);
+                exec.home.clone_from(&rights.home);
+                exec.user.clone_from(&rights.user);
+                exec.access = rights.access.clone();
+                Arc::new(exec)
+            }
             Self::Scripted(path) => Arc::new(ScriptedBrain::read(path)?),
             Self::Llm(config) => Arc::new(LlmBrain::new(config.as_ref().clone(), rights)?),
             Self::Echo => Arc::new(EchoBrain),
+            Self::Http(service) => {
+                let what = format!("{} is reached through a node", service.url);
+                return Err(BrainError::NotStarted { what, source: None });
+            }
             Self::Foreign(foreign) => {
                 let what = format!("{} is reached through a node", foreign.card);
                 return Err(BrainError::NotStarted { what, source: None });

@@ -1,5 +1,7 @@
 //! The output of a brain as JSON lines: reports ([`Progress`]), then one end.
 
+pub mod input_line;
+pub(super) mod line_parser;
 mod output_line;
 
 use output_line::OutputLine;
@@ -83,6 +85,11 @@ pub fn from_value(value: Value) -> Result<BrainLine, String> {
 pub fn schema() -> Value {
     let mut schema = crate::json_schema::of::<OutputLine>();
     schema["title"] = json!("Agent Mesh: a line of a brain's output");
+    let mut from_node = crate::json_schema::of::<input_line::NodeLine>();
+    if let Some(members) = from_node.as_object_mut() {
+        members.remove("$schema");
+    }
+    schema["$defs"]["NodeLine"] = from_node;
     schema
 }
 
@@ -193,6 +200,9 @@ mod tests {
         let examples = docs.split('`').filter(|text| text.starts_with("{\"type\":"));
         let mut shown = std::collections::BTreeSet::new();
         for example in examples {
+            if serde_json::from_str::<input_line::NodeLine>(example).is_ok() {
+                continue;
+            }
             parsed(example).unwrap_or_else(|error| panic!("docs/brain-protocol.md: {example}: {error}"));
             let line: Value = serde_json::from_str(example).unwrap();
             shown.insert(line["type"].as_str().unwrap_or_default().to_owned());

@@ -166,7 +166,9 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for WithoutUser<A> {
 #[serde(rename_all = "camelCase")]
 pub(super) enum BrainFile {
     /// A command: one JSON line in, JSON lines out. `mesh` is this very program.
-    Exec(#[schemars(length(min = 1))] Vec<YamlText>),
+    Exec(super::exec::ExecFile),
+    /// A service that takes the same lines by HTTP.
+    Http(super::http::HttpFile),
     /// The path of a script of answers, relative to this file.
     Scripted(String),
     /// A language model that works with tools.

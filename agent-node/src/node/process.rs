@@ -16,6 +16,7 @@ use crate::{
         Brain,
         a2a::{A2aBrain, A2aBrainConfig},
         exec::{BrainRights, access::BrainAccessCell, os_user::OsUser, private_dir},
+        http::HttpBrain,
     },
     config::{AgentDefinition, BrainConfig, Team},
     http::edge::IssuedTokens,
@@ -301,6 +302,14 @@ async fn agent_specs(
                     .map(|why| retry_card(why, &foreign_agents, agent, config, foreign.brain.clone()));
                 (Arc::new(foreign.brain), foreign.description, foreign.skills)
             }
+            BrainConfig::Http(service) => {
+                outside.check_resolved(&service.url).await.map_err(|error| {
+                    let hint = "`mesh: { outside: { allow: […] } }` names addresses that may be called";
+                    anyhow::anyhow!("the brain of {}: {error}; {hint}", agent.id)
+                })?;
+                let brain = Arc::new(HttpBrain::new(service.clone(), outside.clone()));
+                (Arc::new(brain), agent.description.clone(), agent.skills.clone())
+            }
             own @ (BrainConfig::Exec { .. }
             | BrainConfig::Scripted(_)
             | BrainConfig::Echo
@@ -333,7 +342,7 @@ fn brain_rights(config: &BrainConfig, agent: &AgentId, data: &Path) -> Result<Br
     let user = match config {
         BrainConfig::Exec { user, .. } => user.as_deref(),
         BrainConfig::Llm(_) => None,
-        BrainConfig::Scripted(_) | BrainConfig::Echo | BrainConfig::Foreign(_) => {
+        BrainConfig::Scripted(_) | BrainConfig::Echo | BrainConfig::Foreign(_) | BrainConfig::Http(_) => {
             return Ok(BrainRights::default());
         }
     };
