@@ -133,8 +133,8 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         }
         ("POST", "/mcp") => of("Takes a message of MCP; the tools of the mesh.")
             .takes(json!({ "type": "object", "required": ["jsonrpc"], "properties": { "jsonrpc": { "const": "2.0" } } }))
-            .answers(200, &["jsonrpc"])
-            .with(200, ("text/event-stream", json!({ "type": "string" })))
+            // JSON, or server-sent events.
+            .with(200, ("*/*", json!({})))
             .answers(202, &[]),
         ("GET", "/mcp") => of("Follows the messages of an MCP session.").streams(),
         ("DELETE", "/mcp") => of("Ends an MCP session.").done(),
