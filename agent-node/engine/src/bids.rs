@@ -36,6 +36,7 @@ pub(crate) struct BidQuestions {
 
 /// A call and its sender.
 struct ReceivedCall {
+    cfp: Cfp,
     call: Envelope,
     by: Principal,
     trace: Option<TraceContext>,
@@ -56,10 +57,10 @@ impl Agent {
             && by.agent().is_some()
             && self.ask_for_bid(cfp, bid, cx)
         {
-            let (call, by) = (call.clone(), by.clone());
+            let (cfp, call, by) = (cfp.clone(), call.clone(), by.clone());
             self.bid_questions
                 .open
-                .insert(BidQuestionId(self.bid_questions.last), ReceivedCall { call, by, trace });
+                .insert(BidQuestionId(self.bid_questions.last), ReceivedCall { cfp, call, by, trace });
             return None;
         }
         self.bid_envelope(computed, cfp, call, by, trace, cx)
@@ -95,18 +96,18 @@ impl Agent {
         cx: &mut Context<'_>,
     ) {
         self.counts.bid_usage = self.counts.bid_usage.plus(used);
-        let Some(ReceivedCall { call, by, trace }) = self.bid_questions.open.remove(&id) else { return };
-        let (Payload::Cfp(cfp), Some(manager)) = (&call.payload, by.agent().cloned()) else { return };
-        let computed = self.computed_bid(cfp, cx);
+        let Some(ReceivedCall { cfp, call, by, trace }) = self.bid_questions.open.remove(&id) else { return };
+        let Some(manager) = by.agent().cloned() else { return };
+        let computed = self.computed_bid(&cfp, cx);
         let result = match answer {
-            Ok(answer) => computed.and_then(|bid| bidding::with_answer(bid, cfp, answer)),
+            Ok(answer) => computed.and_then(|bid| bidding::with_answer(bid, &cfp, answer)),
             Err(why) => {
                 let task = cfp.task_id.as_str();
                 tracing::warn!(agent = %self.me, task, why, "the brain made no bid; the computed one is sent");
                 computed
             }
         };
-        let Some(envelope) = self.bid_envelope(result, cfp, &call, &by, trace.clone(), cx) else { return };
+        let Some(envelope) = self.bid_envelope(result, &cfp, &call, &by, trace.clone(), cx) else { return };
         let Ok(none) = ConversationId::parse(NO_CONVERSATION) else { return };
         let message = OutgoingEnvelope {
             label: bidding::label(),

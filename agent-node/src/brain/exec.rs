@@ -18,7 +18,7 @@ use access::BrainAccessCell;
 use command::RunningCommand;
 use os_user::OsUser;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
-use workers::{Question, WorkerPool};
+use workers::{BrainQuestion, WorkerPool};
 
 /// What a command may do on its machine, and its access to the mesh.
 #[derive(Debug, Clone, Default)]
@@ -108,7 +108,7 @@ impl Brain for ExecBrain {
     fn think(&self, request: TurnRequest, turn: TurnHandle) -> TurnFuture {
         let exec = self.clone();
         Box::pin(async move {
-            let question = Question {
+            let question = BrainQuestion {
                 agent: request.agent.clone(),
                 key: request.key.clone(),
                 prompt: input_line::prompt(&request).map_err(command::not_serializable)?,
@@ -122,7 +122,7 @@ impl Brain for ExecBrain {
         let exec = self.clone();
         Box::pin(async move {
             let prompt = input_line::call(&request).map_err(command::not_serializable)?;
-            let question = Question { agent: request.agent, key: request.key, prompt, turn: None };
+            let question = BrainQuestion { agent: request.agent, key: request.key, prompt, turn: None };
             exec.ask(question, &turn).await?.into_bid()
         })
     }
@@ -133,7 +133,7 @@ impl Brain for ExecBrain {
 }
 
 impl ExecBrain {
-    async fn ask(&self, question: Question, report: &TurnHandle) -> Result<BrainEnd, BrainError> {
+    async fn ask(&self, question: BrainQuestion, report: &TurnHandle) -> Result<BrainEnd, BrainError> {
         match self.mode {
             ExecMode::OneShot => {
                 let mut command = RunningCommand::start(self, question.turn.as_deref())?;

@@ -21,7 +21,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(10);
 
 /// What a process is given.
 #[derive(Clone)]
-pub(super) struct Question {
+pub(super) struct BrainQuestion {
     pub(super) agent: AgentId,
     pub(super) key: String,
     /// The line.
@@ -32,7 +32,7 @@ pub(super) struct Question {
 
 /// A turn for a process. If `done` is dropped, the turn was not begun.
 struct TurnJob {
-    question: Question,
+    question: BrainQuestion,
     report: TurnHandle,
     done: oneshot::Sender<Result<BrainEnd, BrainError>>,
     /// How the worker that gets it takes its next turn.
@@ -53,7 +53,7 @@ impl WorkerPool {
     pub(super) async fn run(
         self: &Arc<Self>,
         exec: &ExecBrain,
-        question: &Question,
+        question: &BrainQuestion,
         report: &TurnHandle,
     ) -> Result<BrainEnd, BrainError> {
         loop {

@@ -178,7 +178,7 @@ pub(super) enum OutputLine {
         cost: Option<Cost>,
         /// The duration of the task: milliseconds, or text like `2m`.
         #[serde(default)]
-        #[schemars(with = "Option<EtaForms>")]
+        #[schemars(with = "Option<DurationForms>")]
         eta: Option<Eta>,
         /// How well it fits, from 0 to 1. It can lower, never raise, what the card says.
         #[serde(default, rename = "match")]
@@ -248,7 +248,7 @@ pub(super) struct ArtifactLine {
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
-enum EtaForms {
+enum DurationForms {
     Millis(u64),
     Text(String),
 }
