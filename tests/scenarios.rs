@@ -27,6 +27,7 @@ mod scenarios {
     mod foreign_unavailable;
     mod grpc;
     mod health;
+    mod hitl;
     mod http;
     mod http_brain;
     mod identity;
@@ -34,6 +35,7 @@ mod scenarios {
     mod llm;
     mod llm_durable;
     mod llm_tools;
+    mod mcp;
     mod messages;
     mod metrics;
     mod outbound_calls;

@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-const DOCS: &str = include_str!("../../docs/agents.md");
+const DOCS: &str = include_str!("../../docs/brain-protocol.md");
 const SECRET: &str = "a secret of the service";
 
 /// What a turn does is said by the word of its task. `seen` gets a line for each request and each closed connection.

@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_docs_have_a_valid_example_of_every_line_of_the_schema() {
-        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/agents.md");
+        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/brain-protocol.md");
         let docs = std::fs::read_to_string(docs).unwrap();
         let examples = docs.split('`').filter(|text| text.starts_with("{\"type\":"));
         let mut shown = std::collections::BTreeSet::new();
@@ -214,7 +214,7 @@ mod tests {
             if serde_json::from_str::<input_line::NodeLine>(example).is_ok() {
                 continue;
             }
-            parsed(example).unwrap_or_else(|error| panic!("docs/agents.md: {example}: {error}"));
+            parsed(example).unwrap_or_else(|error| panic!("docs/brain-protocol.md: {example}: {error}"));
             let line: Value = serde_json::from_str(example).unwrap();
             shown.insert(line["type"].as_str().unwrap_or_default().to_owned());
         }
@@ -223,7 +223,7 @@ mod tests {
         let types = lines.iter().map(|line| line["properties"]["type"]["const"].as_str().unwrap_or_default());
         let types: std::collections::BTreeSet<_> = types.map(str::to_owned).collect();
         assert_eq!(types, TYPES.map(str::to_owned).into());
-        assert_eq!(shown, types, "docs/agents.md has no example of some line");
+        assert_eq!(shown, types, "docs/brain-protocol.md has no example of some line");
     }
 
     proptest! {
