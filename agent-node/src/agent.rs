@@ -146,6 +146,7 @@ impl AgentActor {
             auction: self.parts.auction.clone(),
             work_limits: WorkLimits { bounds: self.parts.bounds.task, ..self.parts.work_limits },
             is_direct: self.parts.is_direct,
+            asks_for_bids: self.parts.brain.bid_timeout(),
         };
         self.is_drained = false;
         let mut world = NodeWorld(&self.parts);
@@ -224,6 +225,10 @@ impl AgentActor {
                 self.attempts.insert(id, running);
             }
             Output::StartTurn(turn) => self.start_turn(*turn, ctx),
+            Output::AskBid(question) => {
+                let asked = turns::ask_bid(&self.parts, self.me.clone(), *question);
+                drop(self.spawn(ctx, asked));
+            }
             Output::StopTurn(turn) => {
                 if let Some(running) = self.turns.remove(&turn) {
                     running.stop();

@@ -46,6 +46,7 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 /// The agents of a node and the settings of their mesh.
@@ -72,6 +73,8 @@ pub struct AgentDefinition {
     pub brain: BrainConfig,
     /// The terms of its bids.
     pub terms: BidTerms,
+    /// How long its brain has to answer a call for proposals; `None` means that bids are computed.
+    pub asks_for_bids: Option<Duration>,
     /// Signal types it reacts to, each exact or ending in `*`.
     pub subscribe: Vec<String>,
     /// Whether it takes requests that name no capability.

@@ -38,6 +38,74 @@ agent.run()
 
 const MODULE: &str = include_str!("../../agent-node/templates/python/mesh_agent.py");
 
+/// Bids by the word of the call.
+const BIDDER: &str = r#"
+import time
+import mesh_agent as agent
+
+@agent.bid
+def bid(call):
+    if call.description == "no":
+        return "not my field"
+    if call.description == "slow":
+        time.sleep(600)
+    if call.description == "dies":
+        raise SystemExit(3)
+    return agent.Bid(cost=call.cost * 2, eta="3s", match=0.5)
+
+@agent.turn
+def work(turn):
+    return "done by " + turn.agent
+
+agent.run()
+"#;
+
+#[tokio::test]
+async fn a_brain_bids_itself_and_the_computed_bid_stands_in_for_it() {
+    let bidder = |id: &str, members: &str| {
+        format!(
+            "{{ agent: {id}, skills: [dig], bid: {{ cost: 1, eta: 1s{members} }}, brain: {{ exec: {{ command: [python3, bidder.py], worker: true }} }} }}"
+        )
+    };
+    let asked = bidder("asked-01", ", ask: brain, within: 400ms");
+    let team = format!(
+        "agents: [{{ agent: manager-01, brain: {{ echo: {{}} }} }}, {asked}, {}]",
+        bidder("computed-01", "")
+    );
+    let mesh = Process::up_beside(&team, &[("bidder.py", BIDDER), ("mesh_agent.py", MODULE)]).await;
+    let manager = mesh.agent("manager-01");
+    let candidate = async |task: &str| {
+        let award = manager.award(task).await;
+        let candidates = award["rounds"][0]["candidates"].as_array().unwrap().clone();
+        candidates.into_iter().find(|candidate| candidate["agent"] == "asked-01").unwrap()
+    };
+    let work = |word: &str| json!({ "taskId": word, "capability": "dig", "description": word });
+    // The first answer starts the interpreter, which may take longer than the brain has.
+    eventually("the brain bids", async || {
+        let task = manager.ask(json!({ "capability": "dig", "description": "warm" })).await;
+        let id = task["id"].as_str().unwrap().to_owned();
+        (candidate(&id).await["bid"]["cost"] == 2.0).then_some(())
+    })
+    .await;
+    let task = manager.ask(work("yes")).await;
+    assert_eq!(message(&task), "done by computed-01", "{task:#}");
+    let bid = candidate("yes").await["bid"].clone();
+    assert_eq!(
+        (&bid["cost"], &bid["eta"], &bid["capabilityMatch"]),
+        (&json!(2.0), &json!(3_000), &json!(0.5))
+    );
+    manager.ask(work("no")).await;
+    let passed = candidate("no").await;
+    assert_eq!((&passed["bid"], &passed["why"]), (&Value::Null, &json!("not my field")), "{passed:#}");
+    for word in ["slow", "dies"] {
+        manager.ask(work(word)).await;
+        let computed = candidate(word).await;
+        assert_eq!(computed["bid"]["cost"], 1.0, "{word}: {computed:#}");
+    }
+    let log = mesh.log();
+    assert!(log.contains("did not answer within") && log.contains("the computed one is sent"), "{log}");
+}
+
 async fn up(members: &str) -> Process {
     let team = format!(
         "agents: [{{ agent: solo-01, open: true, brain: {{ exec: {{ command: [python3, brain.py], worker: true }} }}{members} }}]"

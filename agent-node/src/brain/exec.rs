@@ -9,12 +9,16 @@ mod process;
 mod stderr;
 mod workers;
 
-use super::{Brain, TurnFuture, TurnHandle, TurnRequest, json_lines::input_line};
+use super::{
+    Brain, BrainError, TurnFuture, TurnHandle, TurnRequest,
+    bidding::{BidFuture, BidRequest, BrainEnd},
+    json_lines::input_line,
+};
 use access::BrainAccessCell;
 use command::RunningCommand;
 use os_user::OsUser;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
-use workers::WorkerPool;
+use workers::{BrainQuestion, WorkerPool};
 
 /// What a command may do on its machine, and its access to the mesh.
 #[derive(Debug, Clone, Default)]
@@ -104,19 +108,39 @@ impl Brain for ExecBrain {
     fn think(&self, request: TurnRequest, turn: TurnHandle) -> TurnFuture {
         let exec = self.clone();
         Box::pin(async move {
-            match exec.mode {
-                ExecMode::OneShot => {
-                    let prompt = input_line::prompt(&request).map_err(command::not_serializable)?;
-                    let mut command = RunningCommand::start(&exec, Some(&request))?;
-                    command.run_turn(&exec, &prompt, &request.key, &turn).await
-                }
-                ExecMode::Duplex | ExecMode::Worker => exec.workers.run(&exec, &request, &turn).await,
-            }
+            let question = BrainQuestion {
+                agent: request.agent.clone(),
+                key: request.key.clone(),
+                prompt: input_line::prompt(&request).map_err(command::not_serializable)?,
+                turn: Some(Box::new(request)),
+            };
+            exec.ask(question, &turn).await?.into_turn()
+        })
+    }
+
+    fn bid(&self, request: BidRequest, turn: TurnHandle) -> BidFuture {
+        let exec = self.clone();
+        Box::pin(async move {
+            let prompt = input_line::call(&request).map_err(command::not_serializable)?;
+            let question = BrainQuestion { agent: request.agent, key: request.key, prompt, turn: None };
+            exec.ask(question, &turn).await?.into_bid()
         })
     }
 
     fn name(&self) -> &'static str {
         "exec"
+    }
+}
+
+impl ExecBrain {
+    async fn ask(&self, question: BrainQuestion, report: &TurnHandle) -> Result<BrainEnd, BrainError> {
+        match self.mode {
+            ExecMode::OneShot => {
+                let mut command = RunningCommand::start(self, question.turn.as_deref())?;
+                command.run_turn(self, &question.prompt, &question.key, report).await
+            }
+            ExecMode::Duplex | ExecMode::Worker => self.workers.run(self, &question, report).await,
+        }
     }
 }
 

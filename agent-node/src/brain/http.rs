@@ -4,7 +4,11 @@
 mod answer;
 mod signing;
 
-use super::{Brain, BrainError, TurnFuture, TurnHandle, TurnRequest, json_lines};
+use super::{
+    Brain, BrainError, TurnFuture, TurnHandle, TurnRequest,
+    bidding::{BidFuture, BidRequest, BrainEnd},
+    json_lines,
+};
 use crate::outbox::{
     a2a::credentials::SecretString,
     outbound_client::{Error, OutboundClient, OutboundRequest, StreamOrResponse},
@@ -19,6 +23,7 @@ use json_lines::{
 use protocol::{
     ids::{ConversationId, EffectId},
     patterns::turn::{Progress, TurnEnd},
+    trace::TraceContext,
 };
 use reqwest::{Method, StatusCode};
 use signing::{authorization, sign};
@@ -100,10 +105,11 @@ impl HttpBrain {
 
     async fn turn(&self, request: &TurnRequest, report: &TurnHandle) -> Result<TurnEnd, BrainError> {
         let conversation = conversation(&request.key);
-        let failure = match self.ask(request, report).await {
+        let prompt = input_line::prompt(request).map_err(not_serializable)?;
+        let failure = match self.ask(&request.key, prompt, request.trace.as_ref(), report).await {
             Ok(end) => {
                 self.failures().remove(&conversation);
-                return Ok(end);
+                return end.into_turn();
             }
             Err(failure) => failure,
         };
@@ -134,13 +140,15 @@ impl HttpBrain {
     }
 
     /// Sends the prompt, and reports the lines of the answer up to its end.
-    async fn ask(&self, request: &TurnRequest, report: &TurnHandle) -> Result<TurnEnd, ServiceFailure> {
-        let prompt = input_line::prompt(request).map_err(|error| {
-            ServiceFailure::Permanent(BrainError::NotStarted { what: error.to_string(), source: None })
-        })?;
-        let key = &request.key;
+    async fn ask(
+        &self,
+        key: &str,
+        prompt: Vec<u8>,
+        trace: Option<&TraceContext>,
+        report: &TurnHandle,
+    ) -> Result<BrainEnd, ServiceFailure> {
         let mut sent = self.request(key, key, prompt);
-        if let Some(trace) = &request.trace {
+        if let Some(trace) = trace {
             sent = sent.header("traceparent", &trace.to_string());
             if let Some(state) = &trace.state {
                 sent = sent.header("tracestate", state);
@@ -183,7 +191,8 @@ impl HttpBrain {
             };
             for (_, line) in lines.map_err(ServiceFailure::Permanent)? {
                 match line {
-                    BrainLine::End(end) => return Ok(end),
+                    BrainLine::End(end) => return Ok(BrainEnd::Turn(end)),
+                    BrainLine::Bid(answer) => return Ok(BrainEnd::Bid(answer)),
                     BrainLine::Progress(Progress::Checkpoint(checkpoint)) => {
                         self.failures().remove(&conversation(key));
                         checkpoints.push_back(report.begin_checkpoint(checkpoint).await);
@@ -196,7 +205,7 @@ impl HttpBrain {
             }
             if parser.has_ended() {
                 return match is_waiting {
-                    true => Ok(TurnEnd::Waiting),
+                    true => Ok(BrainEnd::Turn(TurnEnd::Waiting)),
                     false => Err(ServiceFailure::Broken("the answer broke off before its end".to_owned())),
                 };
             }
@@ -231,6 +240,10 @@ impl HttpBrain {
 /// The agent and the conversation of a turn: its key without the step and the index.
 fn conversation(key: &str) -> String {
     key.rsplitn(3, ':').last().unwrap_or(key).to_owned()
+}
+
+fn not_serializable(error: serde_json::Error) -> BrainError {
+    BrainError::NotStarted { what: error.to_string(), source: None }
 }
 
 fn unanswered(error: Error) -> ServiceFailure {
@@ -293,6 +306,22 @@ impl Brain for Arc<HttpBrain> {
     fn think(&self, request: TurnRequest, report: TurnHandle) -> TurnFuture {
         let this = self.clone();
         Box::pin(async move { this.turn(&request, &report).await })
+    }
+
+    fn bid(&self, request: BidRequest, report: TurnHandle) -> BidFuture {
+        let this = self.clone();
+        Box::pin(async move {
+            let prompt = input_line::call(&request).map_err(not_serializable)?;
+            match this.ask(&request.key, prompt, None, &report).await {
+                Ok(end) => end.into_bid(),
+                Err(ServiceFailure::Permanent(error)) => Err(error),
+                Err(
+                    ServiceFailure::Busy { reason: what, .. }
+                    | ServiceFailure::Broken(what)
+                    | ServiceFailure::Refused(what),
+                ) => Err(BrainError::NotStarted { what, source: None }),
+            }
+        })
     }
 
     fn release(&self, ended: &ConversationId) {

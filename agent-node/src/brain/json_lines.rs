@@ -7,7 +7,10 @@ mod output_line;
 use output_line::OutputLine;
 use protocol::{
     json::{MAX_DEPTH, parse as parse_json},
-    patterns::turn::{Progress, TurnEnd},
+    patterns::{
+        contract_net::bidding::BidAnswer,
+        turn::{Progress, TurnEnd},
+    },
 };
 use serde_json::{Value, json};
 
@@ -18,6 +21,8 @@ pub enum BrainLine {
     Progress(Progress),
     /// The end of the turn.
     End(TurnEnd),
+    /// The answer to a call for proposals.
+    Bid(BidAnswer),
 }
 
 /// The deepest nesting of a line. Messages to peers contain a line's values at a greater depth.
@@ -38,6 +43,10 @@ impl BrainLine {
             Self::End(TurnEnd::Pause { after_ms, reason }) => {
                 json!({ "type": "pause", "afterMs": after_ms, "reason": reason })
             }
+            Self::Bid(BidAnswer::Bid { cost, eta, capability_match }) => {
+                json!({ "type": "bid", "cost": cost, "eta": eta, "match": capability_match })
+            }
+            Self::Bid(BidAnswer::NoBid { reason }) => json!({ "type": "no-bid", "reason": reason }),
             Self::End(TurnEnd::Waiting) => json!({ "type": "wait" }),
         };
         Some(value.to_string())
@@ -45,7 +54,7 @@ impl BrainLine {
 }
 
 /// The types of lines.
-const TYPES: [&str; 15] = [
+const TYPES: [&str; 17] = [
     "status",
     "artifact",
     "signal",
@@ -61,6 +70,8 @@ const TYPES: [&str; 15] = [
     "rejected",
     "wait",
     "pause",
+    "bid",
+    "no-bid",
 ];
 
 /// Parses a line. The error says what is wrong with it.

@@ -22,7 +22,11 @@ use std::{
     ffi::OsString,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
+    time::Duration,
 };
+
+/// How long a brain has for a bid.
+const BID_TIME: Duration = Duration::from_secs(2);
 
 /// Where a command is looked up if there is no `PATH` (execvp(3)).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -198,6 +202,7 @@ impl TeamLoader {
         let positive = [
             ("port", agent.port == Some(0)),
             ("bid.maxParallel", agent.bid.max_parallel == Some(0)),
+            ("bid.within", is_zero(agent.bid.within)),
             ("bounds.turns", agent.bounds.turns == Some(0)),
             ("bounds.idle", is_zero(agent.bounds.idle)),
             ("bounds.turn", is_zero(agent.bounds.turn)),
@@ -219,6 +224,14 @@ impl TeamLoader {
                 );
                 self.faults.push(location.fault(&format!("subscribe[{at}]"), what));
             }
+        }
+        let may_bid = matches!(agent.brain.kind, BrainFile::Exec(_) | BrainFile::Http(_));
+        if agent.bid.ask.is_some() && !may_bid {
+            self.faults
+                .push(location.fault("bid.ask", "is for an exec or http brain; this one makes no bids"));
+        }
+        if agent.bid.within.is_some() && agent.bid.ask.is_none() {
+            self.faults.push(location.fault("bid.within", "is for `ask: brain`; computed bids take no time"));
         }
         let is_llm = matches!(agent.brain.kind, BrainFile::Llm(_));
         if let Some(at) = agent.skills.iter().position(|skill| !is_llm && skill.output_schema().is_some()) {
@@ -248,6 +261,7 @@ impl TeamLoader {
                 eta: agent.bid.eta.unwrap_or(defaults.eta),
                 max_parallel: agent.bid.max_parallel.unwrap_or(defaults.max_parallel),
             },
+            asks_for_bids: agent.bid.ask.map(|_| agent.bid.within.map_or(BID_TIME, Eta::duration)),
             subscribe: agent.subscribe,
             open: agent.open,
             a2a: agent.a2a.into(),
@@ -390,6 +404,7 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
                     BrainError::NotStarted { what, .. } => what.clone(),
                     BrainError::Died { .. }
                     | BrainError::InvalidLine { .. }
+                    | BrainError::WrongEnd(_)
                     | BrainError::NoResult { .. } => error.to_string(),
                 };
                 location.fault("brain.scripted", what)

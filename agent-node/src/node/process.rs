@@ -15,6 +15,7 @@ use crate::{
     brain::{
         Brain,
         a2a::{A2aBrain, A2aBrainConfig},
+        bidding::BiddingBrain,
         exec::{BrainRights, access::BrainAccessCell, os_user::OsUser, private_dir},
         http::HttpBrain,
     },
@@ -318,6 +319,10 @@ async fn agent_specs(
                     BrainRights { access: access.clone(), ..brain_rights(own, &agent.id, &config.data)? };
                 (own.brain(&rights).with_context(what)?, agent.description.clone(), agent.skills.clone())
             }
+        };
+        let brain = match agent.asks_for_bids {
+            Some(within) => Arc::new(BiddingBrain { brain, within }),
+            None => brain,
         };
         agents.push(AgentSpec {
             id: agent.id.clone(),

@@ -179,6 +179,30 @@ class Delegate:
         )
 
 
+@dataclass(frozen=True)
+class Call:
+    """A call for proposals. `cost`, `eta` (milliseconds) and `match` are those of the bid that is
+    made without an answer."""
+
+    task_id: str
+    capability: str
+    description: str
+    bid_by: str
+    constraints: Mapping[str, Json]
+    cost: float
+    eta: int
+    match: float
+
+
+@dataclass(frozen=True)
+class Bid:
+    """A bid; what is None is as in the call. `eta` is milliseconds or a text such as `3m`."""
+
+    cost: Optional[float] = None
+    eta: Union[int, str, None] = None
+    match: Optional[float] = None
+
+
 class TurnEnded(BaseException):
     """Ends a turn from anywhere in the function. `except Exception` does not catch it."""
 
@@ -392,7 +416,9 @@ class Turn:
 
 
 Work = Callable[[Turn], Optional[str]]
+Bidder = Callable[[Call], Union[Bid, str]]
 _work: Optional[Work] = None
+_bidder: Optional[Bidder] = None
 
 
 def turn(work: Work) -> Work:
@@ -400,6 +426,14 @@ def turn(work: Work) -> Work:
     global _work
     _work = work
     return work
+
+
+def bid(bidder: Bidder) -> Bidder:
+    """Makes `bidder` the function that answers calls for proposals, with a bid or with the reason
+    for none. The agent's file says `bid: { ask: brain }`."""
+    global _bidder
+    _bidder = bidder
+    return bidder
 
 
 def run() -> None:
@@ -466,7 +500,7 @@ class _Worker:
     def _read(self) -> None:
         for text in sys.stdin.buffer:
             line = json.loads(text)
-            if line["type"] == "turn":
+            if line["type"] in ("turn", "cfp"):
                 self._prompts.put(line)
             elif line["type"] == "recorded" and line["key"] == self._key:
                 with self._change:
@@ -485,7 +519,7 @@ class _Cancelled(BaseException):
     """The turn was stopped."""
 
 
-_ENDS = ("done", "failed", "rejected", "message", "pause", "wait")
+_ENDS = ("done", "failed", "rejected", "message", "pause", "wait", "bid", "no-bid")
 
 
 def play(
@@ -506,6 +540,27 @@ def play(
     return lines
 
 
+def _answer_call(line: Mapping[str, Json]) -> Line:
+    call, computed = line["cfp"], line["computed"]
+    if _bidder is None:
+        return _line("bid")
+    answer = _bidder(
+        Call(
+            call["taskId"],
+            call["capability"],
+            call["description"],
+            call["bidBy"],
+            call.get("constraints", {}),
+            computed["cost"],
+            computed["eta"],
+            computed["match"],
+        )
+    )
+    if isinstance(answer, str):
+        return _line("no-bid", reason=answer)
+    return _line("bid", cost=answer.cost, eta=answer.eta, match=answer.match)
+
+
 def _take(
     work: Work,
     prompt: Mapping[str, Json],
@@ -513,6 +568,8 @@ def _take(
     settle: Settle = lambda noted: None,
 ) -> None:
     try:
+        if prompt.get("type") == "cfp":
+            return emit(_answer_call(prompt))
         emit(_line("done", message=work(Turn(prompt, emit, settle))))
     except TurnEnded:
         pass

@@ -260,6 +260,7 @@ pub(crate) fn agents(count: usize) -> Vec<EngineConfig> {
                 ..WorkLimits::default()
             },
             is_direct: false,
+            asks_for_bids: None,
         }
     };
     (0..count).map(config).collect()

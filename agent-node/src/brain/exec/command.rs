@@ -7,6 +7,7 @@ use super::{
 };
 use crate::brain::{
     BrainError, TurnHandle, TurnRequest,
+    bidding::BrainEnd,
     json_lines::{self, BrainLine, input_line::NodeLine, line_parser::LineParser},
 };
 use futures_util::FutureExt as _;
@@ -38,7 +39,7 @@ pub(super) struct RunningCommand {
 /// What the lines of a turn have said so far.
 #[derive(Default)]
 struct ExecTurnState {
-    end: Option<TurnEnd>,
+    end: Option<BrainEnd>,
     /// Whether a report expects an answer.
     is_waiting: bool,
     /// The checkpoints that are not durable yet, in order.
@@ -74,7 +75,7 @@ impl RunningCommand {
         prompt: &[u8],
         key: &str,
         report: &TurnHandle,
-    ) -> Result<TurnEnd, BrainError> {
+    ) -> Result<BrainEnd, BrainError> {
         self.output = LineParser::new(exec.max_line_bytes, exec.max_output_bytes);
         self.stderr_lines = StderrLines::default();
         for line in std::mem::take(&mut self.unreported) {
@@ -134,7 +135,7 @@ impl RunningCommand {
         }
         match state.end {
             Some(end) => Ok(end),
-            None if state.is_waiting => Ok(TurnEnd::Waiting),
+            None if state.is_waiting => Ok(BrainEnd::Turn(TurnEnd::Waiting)),
             None => Err(BrainError::NoResult { stderr: self.tail.text() }),
         }
     }
@@ -160,7 +161,7 @@ impl RunningCommand {
                         let Some(n @ 1..) = read else { return false };
                         let Ok(lines) = self.output.push(&chunk[..n]) else { return false };
                         match lines.last() {
-                            Some((_, BrainLine::End(_))) => return true,
+                            Some((_, BrainLine::End(_) | BrainLine::Bid(_))) => return true,
                             Some((_, BrainLine::Progress(_))) | None => {}
                         }
                     }
@@ -286,7 +287,8 @@ impl ExecTurnState {
             return Err(BrainError::InvalidLine { line: number, problem });
         }
         match line {
-            BrainLine::End(end) => self.end = Some(end),
+            BrainLine::End(end) => self.end = Some(BrainEnd::Turn(end)),
+            BrainLine::Bid(answer) => self.end = Some(BrainEnd::Bid(answer)),
             BrainLine::Progress(Progress::Checkpoint(checkpoint)) if mode != ExecMode::OneShot => {
                 self.checkpoints.push_back(report.begin_checkpoint(checkpoint).await);
             }

@@ -1,8 +1,5 @@
 use super::*;
-use crate::brain::{
-    BrainError,
-    tests::{first_turn, turn},
-};
+use crate::brain::tests::{first_turn, turn};
 use protocol::patterns::turn::{Progress, TurnEnd};
 use std::{path::Path, time::Duration};
 

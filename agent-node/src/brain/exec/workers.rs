@@ -1,12 +1,9 @@
 //! Processes whose standard input stays open. Each takes one turn at a time. A worker takes many, one after the other, and is idle
 //! between them; the others exit after the turn.
 
-use super::{
-    ExecBrain, ExecMode,
-    command::{RunningCommand, not_serializable},
-};
-use crate::brain::{BrainError, TurnHandle, TurnRequest, json_lines::input_line};
-use protocol::patterns::turn::TurnEnd;
+use super::{ExecBrain, ExecMode, command::RunningCommand};
+use crate::brain::{BrainError, TurnHandle, TurnRequest, bidding::BrainEnd};
+use protocol::ids::AgentId;
 use std::{
     collections::VecDeque,
     sync::{
@@ -22,12 +19,22 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest such pause.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 
+/// What a process is given.
+#[derive(Clone)]
+pub(super) struct BrainQuestion {
+    pub(super) agent: AgentId,
+    pub(super) key: String,
+    /// The line.
+    pub(super) prompt: Vec<u8>,
+    /// The turn, if it is about one.
+    pub(super) turn: Option<Box<TurnRequest>>,
+}
+
 /// A turn for a process. If `done` is dropped, the turn was not begun.
 struct TurnJob {
-    request: Box<TurnRequest>,
-    prompt: Vec<u8>,
+    question: BrainQuestion,
     report: TurnHandle,
-    done: oneshot::Sender<Result<TurnEnd, BrainError>>,
+    done: oneshot::Sender<Result<BrainEnd, BrainError>>,
     /// How the worker that gets it takes its next turn.
     worker: Option<mpsc::Sender<TurnJob>>,
 }
@@ -46,15 +53,14 @@ impl WorkerPool {
     pub(super) async fn run(
         self: &Arc<Self>,
         exec: &ExecBrain,
-        request: &TurnRequest,
+        question: &BrainQuestion,
         report: &TurnHandle,
-    ) -> Result<TurnEnd, BrainError> {
-        let prompt = input_line::prompt(request).map_err(not_serializable)?;
+    ) -> Result<BrainEnd, BrainError> {
         loop {
             let (done, end) = oneshot::channel();
-            let (request, prompt, report) = (Box::new(request.clone()), prompt.clone(), report.clone());
+            let (question, report) = (question.clone(), report.clone());
             let worker = self.take_idle();
-            let job = TurnJob { request, prompt, report, done, worker: worker.clone() };
+            let job = TurnJob { question, report, done, worker: worker.clone() };
             match worker {
                 // A worker that has just ended drops the job.
                 Some(worker) => drop(worker.try_send(job)),
@@ -72,7 +78,8 @@ impl WorkerPool {
             let pause = FIRST_PAUSE.saturating_mul(1 << (failures - 1).min(16)).min(MAX_PAUSE);
             tokio::time::sleep(pause).await;
         }
-        let command = RunningCommand::start(exec, (exec.mode != ExecMode::Worker).then_some(&*job.request));
+        let turn = job.question.turn.as_deref().filter(|_| exec.mode != ExecMode::Worker);
+        let command = RunningCommand::start(exec, turn);
         let command = command.inspect_err(|_| self.note_failure())?;
         // A worker ends when nothing holds the pool.
         let exec = ExecBrain { workers: Arc::default(), ..exec.clone() };
@@ -101,18 +108,18 @@ impl WorkerPool {
 /// Gives a process its turns until it can take no more, or the pool is gone.
 async fn serve(exec: ExecBrain, mut command: RunningCommand, first: TurnJob, pool: Weak<WorkerPool>) {
     let (this, mut jobs) = mpsc::channel(1);
-    let agent = first.request.agent.clone();
+    let agent = first.question.agent.clone();
     let mut next = Some(TurnJob { worker: Some(this), ..first });
-    while let Some(TurnJob { request, prompt, report, mut done, worker }) = next {
+    while let Some(TurnJob { question, report, mut done, worker }) = next {
         let end = tokio::select! {
             biased;
-            end = command.run_turn(&exec, &prompt, &request.key, &report) => Some(end),
+            end = command.run_turn(&exec, &question.prompt, &question.key, &report) => Some(end),
             () = done.closed() => None,
         };
         drop(report);
         let has_ended = match &end {
             Some(end) => end.is_ok(),
-            None => command.cancel(&exec, &request.key).await,
+            None => command.cancel(&exec, &question.key).await,
         };
         let is_usable = has_ended && command.is_usable();
         if let Some(pool) = pool.upgrade() {

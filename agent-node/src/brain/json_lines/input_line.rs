@@ -1,7 +1,7 @@
 //! The lines that a node sends to a brain. A prompt is `turn` with the members of [`TurnRequest`]; the others go to a brain whose
 //! input stays open, and to an HTTP brain.
 
-use crate::brain::TurnRequest;
+use crate::brain::{TurnRequest, bidding::BidRequest};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +52,20 @@ pub fn prompt(request: &TurnRequest) -> Result<Vec<u8>, serde_json::Error> {
         traceparent: trace.map(ToString::to_string),
         tracestate: trace.and_then(|trace| trace.state.as_deref()),
     })
+}
+
+/// A call for proposals as it is written.
+#[derive(Serialize)]
+struct CallLine<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(flatten)]
+    request: &'a BidRequest,
+}
+
+/// The call for proposals of `request` with its line feed.
+pub fn call(request: &BidRequest) -> Result<Vec<u8>, serde_json::Error> {
+    line(&CallLine { kind: "cfp", request })
 }
 
 fn line(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
