@@ -35,6 +35,7 @@ mod scenarios {
     mod llm_tools;
     mod messages;
     mod metrics;
+    mod model_usage;
     mod outbound_calls;
     mod own_agents;
     mod person_token;
