@@ -38,6 +38,7 @@ mod scenarios {
     mod mcp;
     mod messages;
     mod metrics;
+    mod model_usage;
     mod outbound_calls;
     mod own_agents;
     mod person_token;

@@ -9,6 +9,7 @@ pub mod cursor;
 pub mod export;
 pub mod log;
 pub mod meters;
+mod model_name;
 pub mod names;
 pub mod otel_settings;
 mod otlp;

@@ -125,6 +125,8 @@ pub enum SpanName<'a> {
     Message(&'a MessageId),
     /// Any other effect, by its id.
     Effect(&'a str),
+    /// A call of a model or a tool within a turn: the id of the turn's effect, and the number of the call there.
+    Call(&'a str, usize),
 }
 
 impl SpanName<'_> {
@@ -136,6 +138,7 @@ impl SpanName<'_> {
             Self::Arrival(agent, id) => digest("arrival", agent.as_str(), id.as_str()),
             Self::Message(id) => digest("message", "", id.as_str()),
             Self::Effect(id) => digest("effect", "", id),
+            Self::Call(turn, number) => digest("call", turn, &number.to_string()),
         };
         let [a, b, c, d, e, f, g, h, ..] = *digest.bytes();
         u64::from_be_bytes([a, b, c, d, e, f, g, h]).max(1)

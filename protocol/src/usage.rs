@@ -4,7 +4,7 @@ use crate::bid::Cost;
 use serde::{Deserialize, Serialize};
 
 /// What a brain reports of one call of a model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelUsage {
     /// The model.
@@ -16,6 +16,69 @@ pub struct ModelUsage {
     /// What the call cost, in the mesh's own unit; `None` if the price is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
+    /// Who serves the model, as OpenTelemetry's GenAI conventions name it: `anthropic`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// Why the answer ended: `stop`, `length`, `content_filter` or `tool_call`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish_reason: Option<String>,
+    /// How long the call took, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// Why there is no answer, as a code such as `429`; `None` if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl ModelUsage {
+    /// Whether its codes are codes. Telemetry shows them, and shows no text of a brain.
+    pub fn validate(&self) -> Result<(), String> {
+        let words =
+            [("provider", &self.provider), ("finishReason", &self.finish_reason), ("error", &self.error)];
+        words.into_iter().try_for_each(|(member, word)| validate_code(member, word.as_deref()))
+    }
+}
+
+/// What a brain reports of one call of a tool, when it has ended.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolUse {
+    /// The id of the call, unique in the task.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// How long the call took, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// Why it failed, as a code such as `tool_error`; `None` if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl ToolUse {
+    /// Whether id, name and code are such, see [`ModelUsage::validate`].
+    pub fn validate(&self) -> Result<(), String> {
+        let words = [("id", Some(&self.id)), ("name", Some(&self.name)), ("error", self.error.as_ref())];
+        words.into_iter().try_for_each(|(member, word)| validate_code(member, word.map(String::as_str)))
+    }
+}
+
+/// The longest code, bytes.
+const MAX_CODE: usize = 64;
+
+fn validate_code(member: &str, word: Option<&str>) -> Result<(), String> {
+    match word {
+        Some(word) if !is_code(word) => Err(format!(
+            "{member:?} is a code of 1 to {MAX_CODE} letters, digits and `_ - . / :`, and no text"
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Whether `word` is a short code: letters, digits and `_ - . / :`.
+pub fn is_code(word: &str) -> bool {
+    let is_accepted = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:".contains(&byte);
+    (1..=MAX_CODE).contains(&word.len()) && word.bytes().all(is_accepted)
 }
 
 /// The sum of what the work on a task has used, that of other agents included.
@@ -186,13 +249,33 @@ mod tests {
 
     #[test]
     fn tokens_without_a_price_are_counted_apart() {
-        let priced =
-            ModelUsage { model: "m".into(), input_tokens: 10, output_tokens: 5, cost: Cost::new(0.5) };
+        let priced = ModelUsage {
+            model: "m".into(),
+            input_tokens: 10,
+            output_tokens: 5,
+            cost: Cost::new(0.5),
+            ..ModelUsage::default()
+        };
         let unpriced = ModelUsage { cost: None, ..priced.clone() };
         let sum = Usage::from(&priced).plus(&Usage::from(&unpriced));
         assert_eq!((sum.tokens(), sum.cost.get(), sum.unpriced_tokens), (30, 0.5, 15));
         let bounds = TaskBounds { turns: Some(3), tokens: Some(40), cost: Cost::new(1.0) };
         let left = RemainingBudget::of(&bounds, 1, &sum);
         assert_eq!((left.turns, left.tokens, left.cost.map(Cost::get)), (Some(2), Some(10), Some(0.5)));
+    }
+
+    #[test]
+    fn codes_are_short_and_no_text() {
+        let call = |error: &str| ModelUsage { error: Some(error.into()), ..ModelUsage::default() };
+        assert_eq!(call("429").validate(), Ok(()));
+        assert_eq!(
+            ModelUsage { provider: Some("gcp.gemini".into()), ..call("no_answer") }.validate(),
+            Ok(())
+        );
+        for bad in ["", "the key was abc", &"x".repeat(65)] {
+            assert!(call(bad).validate().unwrap_err().contains("\"error\""), "{bad}");
+        }
+        let tool = |name: &str| ToolUse { id: "c1".into(), name: name.into(), ..ToolUse::default() };
+        assert!(tool("git_log").validate().is_ok() && tool("git log").validate().is_err());
     }
 }

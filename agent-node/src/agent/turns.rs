@@ -6,7 +6,7 @@ use crate::{
         Brain, PeerSummary, TurnHandle, TurnReport, TurnRequest,
         bidding::{BidRequest, ComputedBid},
     },
-    telemetry::Telemetry,
+    telemetry::{Telemetry, meters::model_meters::CallOrigin},
 };
 use actix::{AsyncContext, Context};
 use engine::{BidQuestion, Input, InstantAnswer, TurnStart};
@@ -100,6 +100,20 @@ pub(super) fn brain_of<'a>(parts: &'a AgentParts, wanted: Option<&Capability>) -
     if wanted.is_none_or(is_own) { &parts.brain } else { &parts.coordinator }
 }
 
+/// The labels of calls in a turn.
+fn call_origin(parts: &AgentParts, prompt: &Prompt) -> CallOrigin {
+    let capability = match &prompt.about {
+        TurnSubject::Task { capability, .. } | TurnSubject::Help { capability, .. } => capability.as_ref(),
+        TurnSubject::Signal(_) => None,
+    };
+    let capability = match capability {
+        Some(own) if parts.card.support(own) > 0.0 => own.to_string(),
+        Some(_) => "other".to_owned(),
+        None => String::new(),
+    };
+    CallOrigin { agent: parts.card.agent_id.to_string(), capability }
+}
+
 /// The answer of a brain that needs no time, see [`Brain::answer_at_once`].
 pub(super) fn answer_at_once(parts: &AgentParts, prompt: &Prompt) -> Option<InstantAnswer> {
     let begun = Instant::now();
@@ -107,7 +121,10 @@ pub(super) fn answer_at_once(parts: &AgentParts, prompt: &Prompt) -> Option<Inst
         Ok(answer) => answer.filter(|(updates, _)| updates.len() <= MAX_UPDATES)?,
         Err(_) => return Some((Vec::new(), Err(PANICKED.to_owned()))),
     };
-    parts.telemetry.meters().think.observe(begun.elapsed().as_secs_f64());
+    let meters = parts.telemetry.meters();
+    meters.think.observe(begun.elapsed().as_secs_f64());
+    let origin = call_origin(parts, prompt);
+    updates.iter().for_each(|update| meters.models.observe(&origin, update));
     Some((updates, end.map_err(|error| error.to_string())))
 }
 
@@ -146,7 +163,8 @@ pub(super) fn ask_bid(
                         | Progress::Help { .. }
                         | Progress::Delegate { .. }
                         | Progress::Question(_)
-                        | Progress::Checkpoint(_) => {}
+                        | Progress::Checkpoint(_)
+                        | Progress::Tool(_) => {}
                     }
                 }
             };
@@ -189,6 +207,7 @@ impl AgentActor {
         request.prompt.remaining.idle_ms = u64::try_from(limits.idle.as_millis()).ok();
         let (agent, life, telemetry) = (ctx.address(), self.life, self.parts.telemetry.clone());
         let log = BrainLog::new(&request, telemetry.clone());
+        let origin = call_origin(&self.parts, &request.prompt);
         let turn = key.clone();
         let (recorded, mut is_recorded) = mpsc::unbounded_channel::<usize>();
         let running = actix::spawn(async move {
@@ -226,6 +245,7 @@ impl AgentActor {
                             log.write(message, is_stderr);
                             continue;
                         }
+                        telemetry.meters().models.observe(&origin, &progress);
                         if updates.is_empty() {
                             gather.as_mut().reset(tokio::time::Instant::now() + GATHER);
                         }
@@ -251,6 +271,7 @@ impl AgentActor {
                 if let Progress::Log { message } = &progress {
                     log.write(message, is_stderr);
                 } else {
+                    telemetry.meters().models.observe(&origin, &progress);
                     updates.push(progress);
                 }
             }

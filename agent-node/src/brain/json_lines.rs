@@ -54,7 +54,7 @@ impl BrainLine {
 }
 
 /// The types of lines.
-const TYPES: [&str; 17] = [
+const TYPES: [&str; 18] = [
     "status",
     "artifact",
     "signal",
@@ -63,6 +63,7 @@ const TYPES: [&str; 17] = [
     "question",
     "checkpoint",
     "usage",
+    "tool",
     "log",
     "done",
     "message",
@@ -156,6 +157,11 @@ mod tests {
             ),
             (r#"{"type":"question","id":"q","text":"?","kind":"choice"}"#, "a choice needs \"options\""),
             (r#"{"type":"help","id":"h","question":"?"}"#, "exactly one of \"capability\" and \"to\""),
+            (
+                r#"{"type":"usage","model":"m","inputTokens":1,"outputTokens":2,"error":"no such key"}"#,
+                "\"usage\": \"error\" is a code",
+            ),
+            (r#"{"type":"tool","id":"c","name":"a tool"}"#, "\"tool\": \"name\" is a code"),
             (r#"{"type":"wait","for":"h"}"#, "unknown field `for`"),
             (r#"{"type":"artifact","name":"x","raw":"no base64!"}"#, "\"raw\": "),
             (r#"{"type":"signal","signal":"agent.left"}"#, "only the registry publishes agent.left"),
@@ -186,6 +192,8 @@ mod tests {
             r#"{"type":"question","id":"q2","kind":"choice","text":"which?","options":["a","b"],"expiresAt":"2027-01-01T00:00:00Z","onTimeout":{"answer":"a"},"wait":false}"#,
             r#"{"type":"checkpoint","data":[1,{"a":null}],"replace":true}"#,
             r#"{"type":"usage","model":"m","inputTokens":1,"outputTokens":2,"cost":0.5}"#,
+            r#"{"type":"usage","model":"m","inputTokens":0,"outputTokens":0,"provider":"openai","finishReason":"stop","durationMs":9,"error":"429"}"#,
+            r#"{"type":"tool","id":"c1_0","name":"git_log","durationMs":12,"error":"tool_error"}"#,
             r#"{"type":"log","message":"hm"}"#,
             r#"{"type":"wait"}"#,
             r#"{"type":"pause","afterMs":5,"reason":"429"}"#,

@@ -117,10 +117,11 @@ impl LlmBrain {
         // An answer that comes slowly is reported well before `idle`. A call of a tool has a timeout of its own.
         let idle = request.prompt.remaining.idle_ms.map_or(IDLE, Duration::from_millis);
         let mut reported = Instant::now();
+        let mut asked = reported;
         loop {
             for action in actions {
                 reported = Instant::now();
-                if let Some(end) = self.perform(action, &mut events, &turn).await {
+                if let Some(end) = self.perform(action, &mut events, &mut asked, &turn).await {
                     return Ok(end);
                 }
             }
@@ -184,11 +185,12 @@ impl LlmBrain {
         }
     }
 
-    /// Performs an action. Returns the end of the turn if this is it.
+    /// Performs an action. Returns the end of the turn if this is it. `asked` is when the last call of a model began.
     async fn perform(
         &self,
         action: LoopAction,
         events: &mut LoopEvents,
+        asked: &mut Instant,
         turn: &TurnHandle,
     ) -> Option<TurnEnd> {
         match action {
@@ -206,17 +208,22 @@ impl LlmBrain {
                 let question = Question { kind, call: Some(call), ..Question::text(id, text) };
                 turn.send(Progress::Question(question)).await;
             }
-            LoopAction::Usage { model, usage } => {
-                let ModelConfig { model, price, .. } = &self.config.models[model];
+            LoopAction::Usage { model, usage, end } => {
+                let ModelConfig { model, provider, price, .. } = &self.config.models[model];
                 let usage = ModelUsage {
                     model: model.clone(),
                     input_tokens: usage.input,
                     output_tokens: usage.output,
                     cost: price.and_then(|price| Cost::new(price.cost(usage))),
+                    provider: Some(provider.convention_name().to_owned()),
+                    duration_ms: u64::try_from(asked.elapsed().as_millis()).ok(),
+                    finish_reason: end.as_ref().ok().map(|reason| (*reason).to_owned()),
+                    error: end.err(),
                 };
                 turn.usage(usage).await;
             }
             LoopAction::AskModel { model, request } => {
+                *asked = Instant::now();
                 let deltas = self.models[model].ask(request).map(|delta| match delta {
                     Ok(delta) => LoopEvent::Delta(delta),
                     Err(error) => LoopEvent::Failed(error),
@@ -226,8 +233,9 @@ impl LlmBrain {
             LoopAction::CallTool { server, name, call } => {
                 let this = self.clone();
                 let called = async move {
+                    let begun = Instant::now();
                     let outcome = this.servers[server].call(name, call.arguments).await;
-                    LoopEvent::Called { call: call.id, outcome }
+                    LoopEvent::Called { call: call.id, outcome, took: begun.elapsed() }
                 };
                 events.push(stream::once(called).boxed());
             }

@@ -1,4 +1,7 @@
-//! `mesh trace`: the spans of a task as a tree with times, read from the agents' journals.
+//! `mesh trace`: the spans of a task as a tree with times, and what models used by task and agent, read from the agents'
+//! journals.
+
+mod usage;
 
 use super::{
     CommonArgs,
@@ -14,11 +17,15 @@ use futures_util::future::join_all;
 use protocol::{bid::Eta, ids::EffectId, routes, time::WallTime, words::counted};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use usage::UsageSum;
 
 #[derive(Debug, Args)]
 pub(super) struct TraceArgs {
     /// The task.
     task: String,
+    /// Show each call of a model and a tool; otherwise a turn's line has their sum.
+    #[arg(long)]
+    calls: bool,
     #[command(flatten)]
     at: AtArgs,
 }
@@ -32,11 +39,15 @@ pub(super) async fn trace(common: &CommonArgs, trace: TraceArgs) -> Result<(), C
     if let Some(origin) = tasks::origin(&found.task) {
         output::note(&format!("mesh: a part of what {origin} asked for, who can tell the whole"));
     }
+    let spans: Vec<Span> = serde_json::from_value(answer["spans"].clone()).unwrap_or_default();
     if common.json {
+        answer["usage"] = json!(usage::by_agent(&spans));
         return output::json(&answer);
     }
-    let spans: Vec<Span> = serde_json::from_value(answer["spans"].clone()).unwrap_or_default();
-    output::line(&text(&trace.task, &spans))?;
+    output::line(&text(&trace.task, &spans, trace.calls))?;
+    if let Some(table) = usage::table(&spans) {
+        output::line(&format!("\n{table}"))?;
+    }
     for missing in answer["missing"].as_array().into_iter().flatten() {
         let part = |name: &str| plain(missing[name].as_str().unwrap_or_default());
         output::note(&format!("{}'s part is missing: {}", part("agent"), part("why")));
@@ -108,7 +119,7 @@ struct TraceLine<'a> {
     span: &'a Span,
 }
 
-fn text(task: &str, spans: &[Span]) -> String {
+fn text(task: &str, spans: &[Span], shows_calls: bool) -> String {
     let Some(start) = spans.iter().map(|span| span.start).min() else { return String::new() };
     let ended = spans.iter().filter_map(|span| span.end).max().unwrap_or(start);
     let agents: BTreeSet<_> = spans.iter().map(|span| &span.agent).collect();
@@ -119,14 +130,24 @@ fn text(task: &str, spans: &[Span]) -> String {
         counted(agents.len(), "agent", "agents"),
         duration(start, ended)
     );
-    let lines = tree(spans);
+    let shown: Vec<_> = spans.iter().filter(|span| shows_calls || !usage::is_call(span)).collect();
+    let lines = tree(&shown);
     let who = agents.iter().map(|agent| agent.as_str().len()).max().unwrap_or_default();
     let what = |line: &TraceLine<'_>| format!("{}{}", line.prefix, plain(&line.span.name));
     let wide = lines.iter().map(|line| what(line).chars().count()).max().unwrap_or_default();
     let rows = lines.iter().map(|line| {
         let span = line.span;
         let took = span.end.map_or_else(|| "…".to_owned(), |end| duration(span.start, end));
-        let details = format!("{} {}", outcome(span), about(span));
+        let mut details = format!("{} {}", outcome(span), about(span));
+        let calls = spans.iter().filter(|call| usage::is_call(call));
+        let calls = calls.filter(|call| match shows_calls {
+            true => call.span_id == span.span_id && span.text(n::MESH_SPAN) == Some("chat"),
+            false => call.parent_id.as_deref() == Some(&span.span_id),
+        });
+        let used = UsageSum::of(calls).text();
+        if !used.is_empty() {
+            details.push_str(&format!(", {}", plain(&used)));
+        }
         let row = format!(
             "{:>9}  {:>9}  {:who$}  {:wide$}  {}",
             format!("+{}", duration(start, span.start)),
@@ -141,10 +162,10 @@ fn text(task: &str, spans: &[Span]) -> String {
 }
 
 /// Every span under its parent, in order of start time.
-fn tree(spans: &[Span]) -> Vec<TraceLine<'_>> {
+fn tree<'a>(spans: &[&'a Span]) -> Vec<TraceLine<'a>> {
     let known: BTreeSet<_> = spans.iter().map(|span| span.span_id.as_str()).collect();
     let mut below: BTreeMap<Option<&str>, Vec<&Span>> = BTreeMap::new();
-    for span in spans {
+    for span in spans.iter().copied() {
         let parent = span.parent_id.as_deref().filter(|parent| known.contains(parent));
         below.entry(parent).or_default().push(span);
     }

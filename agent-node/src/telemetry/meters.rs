@@ -1,7 +1,10 @@
-//! CounterFamily and latencies of a process, for `GET /metrics`. Every label has a closed list of values, no ids.
+//! CounterFamily and latencies of a process, for `GET /metrics`. No label has an id of a task, a message or a
+//! conversation: their values are bounded.
 
+pub mod model_meters;
 pub mod openmetrics;
 
+use model_meters::ModelMeters;
 use openmetrics::Metric;
 use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
 use protocol::{message::MessageKind, problem::Reason, task::TaskState};
@@ -25,6 +28,8 @@ pub struct Meters {
     pub commit: Histogram,
     /// Seconds from a question to a brain to its answer.
     pub think: Histogram,
+    /// Calls of models and tools.
+    pub models: ModelMeters,
     /// Attempts to deliver messages, by result.
     pub attempts: CounterFamily,
     /// Messages given up, by reason.
@@ -50,6 +55,7 @@ impl Default for Meters {
             ended: counters(Metric::Ended, STATES.iter().map(|state| state.word())),
             commit: Histogram::new(COMMIT_SECONDS.iter().copied()),
             think: Histogram::new(THINK_SECONDS.iter().copied()),
+            models: ModelMeters::default(),
             attempts: counters(Metric::Attempts, ATTEMPTS),
             given_up: counters(Metric::GivenUp, reasons()),
             rounds: Counter::default(),

@@ -12,7 +12,7 @@ macro_rules! names {
 }
 
 names! {
-    /// What the span is: `receive`, `conversation`, `cfp`, `bid`, `award`, `claim`, `think`, `tell` or `publish`.
+    /// What the span is: `receive`, `conversation`, `cfp`, `bid`, `award`, `claim`, `think`, `chat`, `tool`, `tell` or `publish`.
     MESH_SPAN = "mesh.span";
     /// Who sent the message, or who is at work.
     PEER_FROM = "peer.from";
@@ -42,12 +42,14 @@ names! {
     MESH_BID_COST = "mesh.bid.cost";
     /// What a bid offered: the time it needs, milliseconds.
     MESH_BID_ETA = "mesh.bid.eta_ms";
+    /// What a call of a model cost, in the unit of the mesh; absent if the price is unknown.
+    MESH_USAGE_COST = "mesh.usage.cost";
     /// Why it came to nothing, as a `reasonCode`, or in one word.
     ERROR_TYPE = "error.type";
 
-    /// GenAI: `invoke_agent` on conversations.
+    /// GenAI: `invoke_agent` on conversations, `chat` on calls of models, `execute_tool` on calls of tools.
     GEN_AI_OPERATION = "gen_ai.operation.name";
-    /// GenAI: who provides the agents, always `agent-mesh`.
+    /// GenAI: who serves the model (`anthropic`, `openai`, `gcp.gemini`, `ollama`, `openai_compatible`); on conversations `agent-mesh`.
     GEN_AI_PROVIDER = "gen_ai.provider.name";
     /// GenAI: the agent at work.
     GEN_AI_AGENT_ID = "gen_ai.agent.id";
@@ -55,6 +57,18 @@ names! {
     GEN_AI_AGENT_NAME = "gen_ai.agent.name";
     /// GenAI: the conversation.
     GEN_AI_CONVERSATION = "gen_ai.conversation.id";
+    /// GenAI: the model, as its provider names it.
+    GEN_AI_MODEL = "gen_ai.request.model";
+    /// GenAI: why the answer ended, in a list: `stop`, `length`, `content_filter` or `tool_call`.
+    GEN_AI_FINISH = "gen_ai.response.finish_reasons";
+    /// GenAI: the tokens that the model read, cached ones included.
+    GEN_AI_INPUT_TOKENS = "gen_ai.usage.input_tokens";
+    /// GenAI: the tokens that the model wrote.
+    GEN_AI_OUTPUT_TOKENS = "gen_ai.usage.output_tokens";
+    /// GenAI: the tool that was called.
+    GEN_AI_TOOL = "gen_ai.tool.name";
+    /// GenAI: the id of the call, unique in the task.
+    GEN_AI_TOOL_CALL = "gen_ai.tool.call.id";
 
     /// Messaging: always `agent-mesh`.
     MESSAGING_SYSTEM = "messaging.system";
@@ -77,7 +91,7 @@ names! {
     LANGFUSE_TRACE_INPUT = "langfuse.trace.input";
     /// Langfuse: what came of it, if payloads are captured; where a user's request comes in.
     LANGFUSE_TRACE_OUTPUT = "langfuse.trace.output";
-    /// Langfuse: `agent` for conversations, `chain` for thoughts, `span` for all else.
+    /// Langfuse: `agent` for conversations, `chain` for thoughts, `generation` for calls of models, `tool` for calls of tools, `span` for all else.
     LANGFUSE_TYPE = "langfuse.observation.type";
     /// Langfuse: what went in, if payloads are captured.
     LANGFUSE_INPUT = "langfuse.observation.input";

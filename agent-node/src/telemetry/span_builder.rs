@@ -6,6 +6,7 @@
 //! exported by the same process, except where a peer asked for the work: a peer that dies leaves no orphans here.
 
 mod bid_spans;
+mod call_spans;
 mod effect_spans;
 mod span_content;
 
@@ -53,6 +54,8 @@ struct SpanBuilder<'a> {
     open_effects: BTreeMap<EffectKey, usize>,
     /// Indices of the spans of calls for proposals that have no answer, by bidder.
     open_cfps: BTreeMap<String, usize>,
+    /// The turns, by number.
+    turns: BTreeMap<u32, call_spans::TurnCalls>,
     step: u64,
 }
 
@@ -71,6 +74,7 @@ pub fn build(me: &AgentId, id: &ConversationId, steps: &[Step], capture: &Captur
         spans: Vec::new(),
         open_effects: BTreeMap::new(),
         open_cfps: BTreeMap::new(),
+        turns: BTreeMap::new(),
         step: 1,
     };
     builder.start_conversation(begun);
@@ -207,6 +211,11 @@ impl SpanBuilder<'_> {
     fn record_event(&mut self, event: &Event, closes: Option<EffectKey>) {
         if let EventKind::MessageReceived { by, envelope, .. } = &event.what {
             return self.record_message(by, envelope, event.wall);
+        }
+        if let EventKind::TurnProgress { turn, updates } | EventKind::TurnEnded { turn, updates, .. } =
+            &event.what
+        {
+            self.record_calls(*turn, updates, event.wall);
         }
         if let EventKind::Undelivered { to, reason, .. } = &event.what
             && closes.is_none()

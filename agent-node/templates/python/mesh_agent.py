@@ -339,9 +339,18 @@ class Turn:
         return result
 
     def usage(
-        self, model: str, input_tokens: int, output_tokens: int, cost: Optional[float] = None
+        self,
+        model: str,
+        input_tokens: int,
+        output_tokens: int,
+        cost: Optional[float] = None,
+        *,
+        provider: Optional[str] = None,
+        finish_reason: Optional[str] = None,
+        duration_ms: Optional[int] = None,
+        error: Optional[str] = None,
     ) -> None:
-        """Reports what one call of a model has used."""
+        """Reports what one call of a model has used. `error` is a code, such as `429`, of a call without an answer."""
         self._emit(
             _line(
                 "usage",
@@ -349,8 +358,23 @@ class Turn:
                 inputTokens=input_tokens,
                 outputTokens=output_tokens,
                 cost=cost,
+                provider=provider,
+                finishReason=finish_reason,
+                durationMs=duration_ms,
+                error=error,
             )
         )
+
+    def tool(
+        self,
+        id: str,
+        name: str,
+        *,
+        duration_ms: Optional[int] = None,
+        error: Optional[str] = None,
+    ) -> None:
+        """Reports a call of a tool that has ended, for traces and metrics. `error` is a code."""
+        self._emit(_line("tool", id=id, name=name, durationMs=duration_ms, error=error))
 
     def ask(
         self,

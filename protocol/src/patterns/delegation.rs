@@ -243,7 +243,7 @@ impl Delegation {
                     Err(why) => effects.extend(self.fail(why)),
                 },
                 Progress::Usage(call) => effects.extend(self.charge_call(&call)),
-                Progress::Log { .. } => {}
+                Progress::Tool(_) | Progress::Log { .. } => {}
             }
             if self.ownership.has_ended() {
                 return effects;

@@ -294,6 +294,7 @@ impl HelpRequest {
                 | Progress::Help { .. }
                 | Progress::Delegate { .. }
                 | Progress::Question(_)
+                | Progress::Tool(_)
                 | Progress::Log { .. } => {}
             }
         }

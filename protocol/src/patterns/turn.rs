@@ -9,7 +9,7 @@ use crate::{
     signal::{SignalRecord, SignalType},
     task::PastTask,
     time::WallTime,
-    usage::{ModelUsage, RemainingBudget, Usage},
+    usage::{ModelUsage, RemainingBudget, ToolUse, Usage},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -240,6 +240,8 @@ pub enum Progress {
     Checkpoint(Checkpoint),
     /// What one call of a model has used.
     Usage(ModelUsage),
+    /// A call of a tool has ended.
+    Tool(ToolUse),
     /// A line for the node's log.
     Log {
         /// The line.
@@ -267,6 +269,7 @@ impl Progress {
             | Self::Signal { .. }
             | Self::Checkpoint(_)
             | Self::Usage(_)
+            | Self::Tool(_)
             | Self::Log { .. } => None,
         }
     }

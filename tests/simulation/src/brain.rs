@@ -137,7 +137,13 @@ fn steps(random: &mut Random, prompt: &Prompt, is_slow: bool) -> Vec<(u64, Brain
             return actions;
         }
     }
-    let usage = ModelUsage { model: "m".into(), input_tokens: 3, output_tokens: 1, cost: None };
+    let usage = ModelUsage {
+        model: "m".into(),
+        input_tokens: 3,
+        output_tokens: 1,
+        cost: None,
+        ..ModelUsage::default()
+    };
     actions.push((1, BrainAction::Report(vec![Progress::Usage(usage)])));
     actions.push((1, BrainAction::End(Ok(TurnEnd::Done { message: Some("step by step".into()) }))));
     actions

@@ -111,7 +111,13 @@ fn a_large_checkpoint_is_recorded_once_and_its_journal_replays() {
 fn usage_is_shown_in_the_row_and_in_a_turn_that_begins_again() {
     let mut agent = TestAgent::new(&[]);
     let (_, turn) = agent.begin_task("t-1");
-    let call = ModelUsage { model: "m".into(), input_tokens: 7, output_tokens: 2, cost: None };
+    let call = ModelUsage {
+        model: "m".into(),
+        input_tokens: 7,
+        output_tokens: 2,
+        cost: None,
+        ..ModelUsage::default()
+    };
     agent.handle(Input::TurnProgress(turn, vec![Progress::Usage(call)]));
     agent.commit_all();
     let by = protocol::principal::Principal::local_user();

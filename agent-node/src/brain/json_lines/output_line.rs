@@ -15,7 +15,7 @@ use protocol::{
     question::{OnTimeout, Question, QuestionKind},
     signal::SignalType,
     time::WallTime,
-    usage::ModelUsage,
+    usage::{ModelUsage, ToolUse},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -143,6 +143,31 @@ pub(super) enum OutputLine {
         #[serde(default)]
         #[schemars(with = "Option<f64>", range(min = 0))]
         cost: Option<Cost>,
+        /// Who serves the model, such as `anthropic`.
+        #[serde(default)]
+        provider: Option<String>,
+        /// Why the answer ended: `stop`, `length`, `content_filter` or `tool_call`.
+        #[serde(default)]
+        finish_reason: Option<String>,
+        /// How long the call took, milliseconds.
+        #[serde(default)]
+        duration_ms: Option<u64>,
+        /// Why there is no answer, as a code such as `429`.
+        #[serde(default)]
+        error: Option<String>,
+    },
+    /// A call of a tool that has ended, for traces and metrics.
+    Tool {
+        /// The id of the call, unique in the task.
+        id: String,
+        /// The tool.
+        name: String,
+        /// How long the call took, milliseconds.
+        #[serde(default)]
+        duration_ms: Option<u64>,
+        /// Why it failed, as a code such as `tool_error`.
+        #[serde(default)]
+        error: Option<String>,
     },
     /// A line for the node's log.
     Log {
@@ -380,8 +405,33 @@ impl TryFrom<OutputLine> for BrainLine {
                 Progress::Question(question)
             }
             OutputLine::Checkpoint { data, replace } => Progress::Checkpoint(Checkpoint { data, replace }),
-            OutputLine::Usage { model, input_tokens, output_tokens, cost } => {
-                Progress::Usage(ModelUsage { model, input_tokens, output_tokens, cost })
+            OutputLine::Usage {
+                model,
+                input_tokens,
+                output_tokens,
+                cost,
+                provider,
+                finish_reason,
+                duration_ms,
+                error,
+            } => {
+                let call = ModelUsage {
+                    model,
+                    input_tokens,
+                    output_tokens,
+                    cost,
+                    provider,
+                    finish_reason,
+                    duration_ms,
+                    error,
+                };
+                call.validate()?;
+                Progress::Usage(call)
+            }
+            OutputLine::Tool { id, name, duration_ms, error } => {
+                let call = ToolUse { id, name, duration_ms, error };
+                call.validate()?;
+                Progress::Tool(call)
             }
             OutputLine::Log { message } => Progress::Log { message },
             OutputLine::Done { message } => return Ok(Self::End(TurnEnd::Done { message })),

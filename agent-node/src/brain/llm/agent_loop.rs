@@ -17,7 +17,7 @@ use protocol::{
     artifact::Artifact,
     patterns::turn::{Progress, RequestResult, TurnEnd},
     question::Decision,
-    usage::{RemainingBudget, Usage},
+    usage::{RemainingBudget, ToolUse, Usage},
 };
 use serde_json::Value;
 use std::{
@@ -90,6 +90,8 @@ pub(super) enum LoopEvent {
         call: String,
         /// What came of it, and further artifacts.
         outcome: CallOutcome,
+        /// How long it took.
+        took: Duration,
     },
 }
 
@@ -118,12 +120,14 @@ pub(super) enum LoopAction {
         /// The call, whose arguments the decision is about.
         call: ToolCall,
     },
-    /// Tokens that a model took.
+    /// A call of a model has ended.
     Usage {
         /// The position of the model.
         model: usize,
-        /// Of the request and of the answer; estimated if the provider did not say.
+        /// The tokens of the request and of the answer; estimated if the provider did not say, none without an answer.
         usage: TokenUsage,
+        /// Why the answer ended, or why there is none, as a code.
+        end: Result<&'static str, String>,
     },
     /// Ask a model.
     AskModel {
@@ -225,6 +229,8 @@ const MAX_STARTS: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 /// The longest such pause.
 const MAX_PAUSE: Duration = Duration::from_secs(300);
+/// The code of a call whose result is an error.
+const TOOL_ERROR: &str = "tool_error";
 /// Bytes of a token, about.
 const TOKEN: usize = 4;
 
@@ -280,7 +286,7 @@ impl AgentLoop {
             LoopEvent::Delta(ModelDelta::Answer(answer)) => self.answered(answer, &mut actions),
             LoopEvent::Quiet => actions.extend(self.stream.flush().map(LoopAction::Report)),
             LoopEvent::Failed(error) => self.failed(error, &mut actions),
-            LoopEvent::Called { call, outcome } => self.called(&call, outcome, &mut actions),
+            LoopEvent::Called { call, outcome, took } => self.called(&call, outcome, took, &mut actions),
         }
         actions
     }
@@ -398,8 +404,21 @@ impl AgentLoop {
         }
     }
 
+    /// Records the result of a call that this turn has not timed.
+    fn finish(&mut self, call: &ToolCall, result: ToolResult, actions: &mut Vec<LoopAction>) {
+        self.finish_after(call, result, None, actions);
+    }
+
     /// Records the result of a call. A large one becomes an artifact, of which the model reads the beginning.
-    fn finish(&mut self, call: &ToolCall, mut result: ToolResult, actions: &mut Vec<LoopAction>) {
+    fn finish_after(
+        &mut self,
+        call: &ToolCall,
+        mut result: ToolResult,
+        took: Option<Duration>,
+        actions: &mut Vec<LoopAction>,
+    ) {
+        let error = result.is_error.then_some(TOOL_ERROR);
+        actions.push(LoopAction::Report(self.tool_use(call, took, error)));
         // Pieces of artifacts are bounded already.
         if result.text.len() > MAX_RESULT && call.name != MeshTool::ReadArtifact.name() {
             let id = format!("{}-{}", call.name, call.id);
@@ -416,7 +435,14 @@ impl AgentLoop {
         self.record(TranscriptRecord::Finished { call: call.id.clone(), result }, actions);
     }
 
-    fn called(&mut self, id: &str, outcome: CallOutcome, actions: &mut Vec<LoopAction>) {
+    /// The report of a call that has ended. A name that is no tool's is the model's own text.
+    fn tool_use(&self, call: &ToolCall, took: Option<Duration>, error: Option<&str>) -> Progress {
+        let name = if self.tools.contains_key(&call.name) { call.name.clone() } else { "unknown".to_owned() };
+        let duration_ms = took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+        Progress::Tool(ToolUse { id: call.id.clone(), name, duration_ms, error: error.map(str::to_owned) })
+    }
+
+    fn called(&mut self, id: &str, outcome: CallOutcome, took: Duration, actions: &mut Vec<LoopAction>) {
         if !self.running.remove(id) {
             return;
         }
@@ -429,9 +455,10 @@ impl AgentLoop {
                     let report = Progress::Artifact { artifact, append: false, last_chunk: true };
                     actions.push(LoopAction::Report(report));
                 }
-                self.finish(&call, result, actions);
+                self.finish_after(&call, result, Some(took), actions);
             }
             CallOutcome::Interrupted(reason) => {
+                actions.push(LoopAction::Report(self.tool_use(&call, Some(took), Some("interrupted"))));
                 let message = format!("{} was interrupted: {reason}", call.name);
                 actions.push(LoopAction::Report(Progress::Status { message }));
             }
@@ -503,6 +530,7 @@ impl AgentLoop {
 
     fn failed(&mut self, error: ModelError, actions: &mut Vec<LoopAction>) {
         let Some(model) = self.asking.take() else { return };
+        actions.push(LoopAction::Usage { model, usage: TokenUsage::default(), end: Err(error.code()) });
         if error.kind == ModelErrorKind::ContextTooLong {
             let target = self.transcript.bytes() / 2;
             if self.compact(target, actions) {
@@ -542,7 +570,8 @@ impl AgentLoop {
             let tokens = |bytes: usize| u64::try_from(bytes / TOKEN).unwrap_or(u64::MAX);
             TokenUsage { input: tokens(self.context_bytes()), output: tokens(text.len()) }
         });
-        actions.push(LoopAction::Usage { model, usage });
+        let end = if calls.is_empty() { stop.word() } else { "tool_call" };
+        actions.push(LoopAction::Usage { model, usage, end: Ok(end) });
         let mut notes = Vec::new();
         let mut is_refused = false;
         if calls.is_empty() {

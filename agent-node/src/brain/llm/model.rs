@@ -137,6 +137,17 @@ pub enum StopReason {
     Refused,
 }
 
+impl StopReason {
+    /// The reason as OpenTelemetry's GenAI conventions name it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Complete => "stop",
+            Self::Length => "length",
+            Self::Refused => "content_filter",
+        }
+    }
+}
+
 /// The tokens of a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TokenUsage {
@@ -176,6 +187,16 @@ impl ModelError {
     pub(super) fn transient(message: impl Into<String>) -> Self {
         let kind = ModelErrorKind::Transient;
         Self { kind, status: None, retry_after: None, message: message.into() }
+    }
+
+    /// The error as a code without content.
+    pub(super) fn code(&self) -> String {
+        match (self.kind, self.status) {
+            (ModelErrorKind::ContextTooLong, _) => "context_too_long".to_owned(),
+            (_, Some(status)) => status.to_string(),
+            (ModelErrorKind::Transient, None) => "no_answer".to_owned(),
+            (ModelErrorKind::Permanent, None) => "provider_error".to_owned(),
+        }
     }
 }
 

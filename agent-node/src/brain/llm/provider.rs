@@ -77,6 +77,17 @@ impl Provider {
         }
     }
 
+    /// Its name in OpenTelemetry's GenAI conventions; those have none for the last two.
+    pub fn convention_name(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenAi => "openai",
+            Self::Gemini => "gcp.gemini",
+            Self::Ollama => "ollama",
+            Self::Compatible => "openai_compatible",
+        }
+    }
+
     /// Where it is if the configuration does not say.
     pub fn url(self) -> &'static str {
         match self {

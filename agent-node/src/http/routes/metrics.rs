@@ -30,6 +30,7 @@ fn add_counters(node: &NodeState, page: &mut MetricsPage) {
     page.add(Metric::Ended, meters.ended.clone());
     page.add(Metric::Commit, meters.commit.clone());
     page.add(Metric::Think, meters.think.clone());
+    meters.models.add_to(page);
     page.add(Metric::Attempts, meters.attempts.clone());
     page.add(Metric::GivenUp, meters.given_up.clone());
     page.add(Metric::Rounds, meters.rounds.clone());

@@ -17,7 +17,7 @@ pub enum MetricType {
     Counter,
     /// Increases and decreases.
     Gauge,
-    /// Latencies, in seconds.
+    /// Latencies, in seconds, or numbers of tokens.
     Histogram,
 }
 
@@ -62,6 +62,10 @@ metrics! {
     Steps = "mesh_steps_total", Counter, "", "Steps of conversations that became durable";
     Commit = "mesh_step_commit_seconds", Histogram, "", "From deciding a step to its being durable";
     Think = "mesh_think_seconds", Histogram, "", "From a question to a brain to its answer, waiting for a free place included";
+    ModelTokens = "gen_ai_client_token_usage", Histogram, "gen_ai_operation_name, gen_ai_provider_name, gen_ai_request_model, gen_ai_token_type, agent, capability", "Tokens of a call of a model: read (input) or written (output)";
+    CallSeconds = "gen_ai_client_operation_duration_seconds", Histogram, "gen_ai_operation_name, gen_ai_provider_name, gen_ai_request_model, error_type, agent, capability", "Calls of models (chat) and of tools (execute_tool)";
+    ModelCost = "mesh_model_cost_total", Counter, "gen_ai_request_model, agent, capability", "Cost of calls of models whose price is known, in the unit of the mesh";
+    UnpricedTokens = "mesh_model_unpriced_tokens_total", Counter, "gen_ai_request_model, agent, capability", "Tokens of calls of models whose price is unknown";
     Thinking = "mesh_thinking", Gauge, "", "Turns being thought";
     Panics = "mesh_rule_panics_total", Counter, "", "Rules that panicked; each ended its conversation";
     OutboxWaiting = "mesh_outbox_waiting", Gauge, "", "Messages on their way";
@@ -186,7 +190,8 @@ mod tests {
         for metric in Metric::ALL {
             let (name, kind, _, _) = metric.describe();
             assert_eq!(name.ends_with("_total"), kind == MetricType::Counter, "{name}");
-            assert_eq!(name.ends_with("_seconds"), kind == MetricType::Histogram, "{name}");
+            let is_tokens = *metric == Metric::ModelTokens;
+            assert_eq!(name.ends_with("_seconds"), kind == MetricType::Histogram && !is_tokens, "{name}");
         }
     }
 }

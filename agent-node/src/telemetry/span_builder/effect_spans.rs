@@ -46,6 +46,7 @@ impl SpanBuilder<'_> {
             Effect::RunTurn { turn, prompt, .. } => {
                 let input = self.capture.render(&json!(prompt)).map(Value::from);
                 self.set_input(input.as_ref());
+                self.begin_turn(*turn, &name, id, at);
                 self.span("think", id, mine, SpanKind::Internal, "think".to_owned(), at)
                     .with(n::MESH_TURN, json!(turn))
                     .with(n::PEER_FROM, json!(self.me))

@@ -246,6 +246,7 @@ impl PendingRequests {
             | Progress::Signal { .. }
             | Progress::Checkpoint(_)
             | Progress::Usage(_)
+            | Progress::Tool(_)
             | Progress::Log { .. } => return effects,
         };
         self.open.push(PendingRequest { id, key, kind, waits, reply: None });

@@ -60,7 +60,7 @@ fn says(text: &str, calls: &[(&str, &str)]) -> LoopEvent {
 
 fn returns(call: &str, text: &str) -> LoopEvent {
     let outcome = CallOutcome::Answered(ToolResult::text(text), Vec::new());
-    LoopEvent::Called { call: call.into(), outcome }
+    LoopEvent::Called { call: call.into(), outcome, took: Duration::from_millis(3) }
 }
 
 fn fails(kind: ModelErrorKind, retry_after: Option<u64>) -> LoopEvent {
@@ -509,7 +509,11 @@ proptest! {
                 }
                 RandomStep::Interrupts if !world.running.is_empty() => {
                     let call = world.running.remove(0);
-                    LoopEvent::Called { call: call.id, outcome: CallOutcome::Interrupted("died".into()) }
+                    LoopEvent::Called {
+                        call: call.id,
+                        outcome: CallOutcome::Interrupted("died".into()),
+                        took: Duration::ZERO,
+                    }
                 }
                 RandomStep::ModelFails if world.is_asked => {
                     world.is_asked = false;

@@ -133,7 +133,13 @@ fn pauses_end_at_the_deadline_or_else_after_a_day() {
 fn a_budget_is_announced_and_then_ends_the_task_with_its_figures() {
     let usage = |tokens, cost| {
         let cost = crate::bid::Cost::new(cost);
-        Progress::Usage(ModelUsage { model: "m".into(), input_tokens: tokens, output_tokens: 0, cost })
+        Progress::Usage(ModelUsage {
+            model: "m".into(),
+            input_tokens: tokens,
+            output_tokens: 0,
+            cost,
+            ..ModelUsage::default()
+        })
     };
     let bounds = TaskBounds { tokens: Some(100), ..TaskBounds::default() };
     let mut doer = started(spec(), bounds);
@@ -148,7 +154,13 @@ fn a_budget_is_announced_and_then_ends_the_task_with_its_figures() {
 
     let bounds = TaskBounds { cost: crate::bid::Cost::new(1.0), ..TaskBounds::default() };
     let mut doer = started(spec(), bounds);
-    let unpriced = ModelUsage { model: "m".into(), input_tokens: 1, output_tokens: 1, cost: None };
+    let unpriced = ModelUsage {
+        model: "m".into(),
+        input_tokens: 1,
+        output_tokens: 1,
+        cost: None,
+        ..ModelUsage::default()
+    };
     let why = failure(&doer.on(&progress(Progress::Usage(unpriced)))).unwrap();
     assert!(why.contains("the cost of m is unknown"), "{why}");
 }
