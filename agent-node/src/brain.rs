@@ -9,6 +9,7 @@ pub mod coordinator;
 pub mod echo;
 pub mod exec;
 pub mod llm;
+pub mod result_checker;
 pub mod scripted;
 
 use protocol::{

@@ -4,6 +4,7 @@
 //! `file` has the types of the YAML, `type_names` rewords type errors, `loader` validates and converts.
 
 mod a2a;
+mod accept;
 mod fault;
 mod file;
 mod llm;
@@ -17,6 +18,7 @@ mod unknown_keys;
 mod variables;
 mod yaml;
 
+pub use accept::AcceptConfig;
 pub use fault::{ConfigErrors, ConfigFault};
 pub use mesh::{MeshConfig, TimingPreset};
 pub use schema::schema;
@@ -67,6 +69,8 @@ pub struct AgentDefinition {
     pub skills: Vec<Skill>,
     /// Its brain.
     pub brain: BrainConfig,
+    /// What it demands of results before they count.
+    pub accept: AcceptConfig,
     /// The terms of its bids.
     pub terms: BidTerms,
     /// Signal types it reacts to, each exact or ending in `*`.

@@ -16,6 +16,7 @@ use crate::{
     turns::queue::Turns,
 };
 use protocol::{
+    acceptance::AcceptanceRule,
     card::Card,
     ids::{AgentId, ConversationId, Digest, TaskId},
     limits::Limits,
@@ -49,6 +50,8 @@ pub struct EngineConfig {
     pub work_limits: WorkLimits,
     /// Whether its brain may answer a request with a message instead of a task.
     pub is_direct: bool,
+    /// What it demands of results before they count.
+    pub acceptance: Arc<[AcceptanceRule]>,
 }
 
 /// Messages that are being recorded: the digest of each, and the senders that wait for the same answer.

@@ -84,6 +84,7 @@ fn brain_for<'a>(parts: &'a AgentParts, prompt: &Prompt) -> &'a Arc<dyn Brain> {
     match &prompt.about {
         TurnSubject::Task { capability, .. } => brain_of(parts, capability.as_ref()),
         TurnSubject::Help { .. } | TurnSubject::Signal(_) => &parts.brain,
+        TurnSubject::Check { .. } => &parts.checker,
     }
 }
 
@@ -215,7 +216,7 @@ struct BrainLog {
 impl BrainLog {
     fn new(request: &TurnRequest, telemetry: Telemetry) -> Self {
         let task = match &request.prompt.about {
-            TurnSubject::Task { task_id, .. } => Some(task_id.clone()),
+            TurnSubject::Task { task_id, .. } | TurnSubject::Check { task_id, .. } => Some(task_id.clone()),
             TurnSubject::Help { .. } | TurnSubject::Signal(_) => None,
         };
         Self { telemetry, agent: request.agent.clone(), turn: request.key.clone(), task }

@@ -1,6 +1,7 @@
 //! A command as a brain: it reads one line of JSON, writes JSON lines ([`super::json_lines`]) and exits.
 
 pub mod access;
+pub mod check_command;
 pub mod os_user;
 pub mod private_dir;
 mod process;

@@ -50,7 +50,7 @@ impl BrainProcess {
         command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         command.envs(exec.home.iter().flat_map(|home| [("HOME", home), ("TMPDIR", home)]));
         command.envs(exec.access.get().into_iter().flat_map(|access| access.variables()));
-        if let TurnSubject::Task { task_id, .. } = &turn.prompt.about {
+        if let TurnSubject::Task { task_id, .. } | TurnSubject::Check { task_id, .. } = &turn.prompt.about {
             command.env("MESH_TASK_ID", task_id.as_str());
             command.envs(turn.prompt.epoch.map(|epoch| ("MESH_EPOCH", epoch.to_string())));
         }

@@ -11,7 +11,7 @@ use engine::records::EffectKey;
 use protocol::{
     ids::{Address, EffectId},
     message::Payload,
-    patterns::{Effect, Outcome, OutgoingMessage},
+    patterns::{Effect, Outcome, OutgoingMessage, turn::TurnSubject},
     task::TaskState,
     time::WallTime,
     trace::SpanName,
@@ -46,7 +46,9 @@ impl SpanBuilder<'_> {
             Effect::RunTurn { turn, prompt, .. } => {
                 let input = self.capture.render(&json!(prompt)).map(Value::from);
                 self.set_input(input.as_ref());
-                self.span("think", id, mine, SpanKind::Internal, "think".to_owned(), at)
+                let is_check = matches!(prompt.about, TurnSubject::Check { .. });
+                let name = if is_check { "check" } else { "think" };
+                self.span("think", id, mine, SpanKind::Internal, name.to_owned(), at)
                     .with(n::MESH_TURN, json!(turn))
                     .with(n::PEER_FROM, json!(self.me))
                     .with(n::LANGFUSE_TYPE, json!("chain"))
