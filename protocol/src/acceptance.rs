@@ -232,8 +232,16 @@ mod tests {
         let text = |text: &str| vec![Artifact::text("a", "text/plain", text)];
         for (artifacts, message, verdict) in [
             (text(r#"{"accepted":true}"#), None, Some((true, ""))),
-            (text("```json\n{\"accepted\":false,\"findings\":\"no test\"}\n```"), None, Some((false, "no test"))),
-            (text("I looked at it."), Some(r#"{"accepted":false,"findings":["a"]}"#), Some((false, "[\"a\"]"))),
+            (
+                text("```json\n{\"accepted\":false,\"findings\":\"no test\"}\n```"),
+                None,
+                Some((false, "no test")),
+            ),
+            (
+                text("I looked at it."),
+                Some(r#"{"accepted":false,"findings":["a"]}"#),
+                Some((false, "[\"a\"]")),
+            ),
             (text("accepted: true"), Some("fine"), None),
             (text(r#"{"accepted":"true"}"#), None, None),
         ] {

@@ -83,7 +83,9 @@ impl ResultChecker {
         };
         let demanded = match schema.clone().map(OutputSchema::new).transpose() {
             Ok(schema) => schema.map(NodeCheck::Schema),
-            Err(why) => return Ok(TurnEnd::Failed { reason: format!("the request's schema is none: {why}") }),
+            Err(why) => {
+                return Ok(TurnEnd::Failed { reason: format!("the request's schema is none: {why}") });
+            }
         };
         let mut passed = Vec::new();
         for check in self.applying(capability.as_ref()).chain(&demanded) {
@@ -100,11 +102,14 @@ impl ResultChecker {
                     match tokio::time::timeout(*within, check_command::run(exec, request, turn)).await {
                         Err(_) => {
                             let ms = within.as_millis();
-                            return Ok(TurnEnd::Failed { reason: format!("{name} did not end within {ms} ms") });
+                            return Ok(TurnEnd::Failed {
+                                reason: format!("{name} did not end within {ms} ms"),
+                            });
                         }
                         Ok(Ok(CheckExit::Accepted)) => passed.push(name),
                         Ok(Ok(CheckExit::Refused { code, findings })) => {
-                            let findings = if findings.is_empty() { "no findings".to_owned() } else { findings };
+                            let findings =
+                                if findings.is_empty() { "no findings".to_owned() } else { findings };
                             let reason = format!("{name} (exit code {code}): {findings}");
                             return Ok(TurnEnd::Rejected { reason: clip_findings(&reason) });
                         }
@@ -152,7 +157,10 @@ impl Brain for ResultChecker {
 mod tests {
     use super::*;
     use crate::brain::tests::{first_turn, turn};
-    use protocol::{artifact::Artifact, ids::{AgentId, TaskId}};
+    use protocol::{
+        artifact::Artifact,
+        ids::{AgentId, TaskId},
+    };
     use serde_json::json;
 
     fn request(artifacts: Vec<Artifact>, schema: Option<Value>) -> TurnRequest {
@@ -213,7 +221,10 @@ mod tests {
     async fn the_last_artifact_or_else_the_message_is_held_against_the_schema() {
         let schema = json!({ "type": "object", "required": ["n"] });
         let checker = ResultChecker::default();
-        let fits = vec![Artifact::text("log", "text/plain", "…"), Artifact::text("n", "application/json", "{\"n\":1}")];
+        let fits = vec![
+            Artifact::text("log", "text/plain", "…"),
+            Artifact::text("n", "application/json", "{\"n\":1}"),
+        ];
         for (artifacts, part) in [
             (fits, ""),
             (vec![Artifact::text("n", "application/json", "{}")], "required"),
@@ -223,7 +234,9 @@ mod tests {
             let end = turn(&checker, request(artifacts, Some(schema.clone()))).await.1.unwrap();
             match &end {
                 TurnEnd::Done { .. } => assert!(part.is_empty(), "{end:?}"),
-                TurnEnd::Rejected { reason } => assert!(!part.is_empty() && reason.contains(part), "{reason}"),
+                TurnEnd::Rejected { reason } => {
+                    assert!(!part.is_empty() && reason.contains(part), "{reason}")
+                }
                 _ => panic!("{end:?}"),
             }
         }

@@ -261,7 +261,11 @@ fn show(task: &Value) -> Result<(), CliError> {
     }
     let checks = ours["checks"].as_array().into_iter().flatten();
     for check in checks.filter_map(|check| serde_json::from_value::<ResultCheck>(check.clone()).ok()) {
-        output::line(&format!("{:<13} {}", output::paint("check", output::Colour::Grey), check_line(&check).trim()))?;
+        output::line(&format!(
+            "{:<13} {}",
+            output::paint("check", output::Colour::Grey),
+            check_line(&check).trim()
+        ))?;
     }
     let artifacts = artifacts::of_task(task);
     if artifacts.is_empty() {

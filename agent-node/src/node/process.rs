@@ -315,7 +315,9 @@ async fn agent_specs(
             }
         };
         let rights = match agent.accept.has_commands() {
-            true => BrainRights { access: access.clone(), ..brain_rights(&agent.brain, &agent.id, &config.data)? },
+            true => {
+                BrainRights { access: access.clone(), ..brain_rights(&agent.brain, &agent.id, &config.data)? }
+            }
             false => BrainRights::default(),
         };
         agents.push(AgentSpec {

@@ -179,7 +179,9 @@ impl ResultChecks {
             spec.description
         );
         if tries > 1 {
-            description.push_str("\n\nThe last review had no such JSON object, neither as an artifact nor as its message.");
+            description.push_str(
+                "\n\nThe last review had no such JSON object, neither as an artifact nor as its message.",
+            );
         }
         let request = TaskRequest {
             description,
@@ -203,7 +205,11 @@ impl ResultChecks {
             recorded: (!chunks.is_empty()).then(|| RecordedArtifacts { chunks, only: Vec::new() }),
             path: spec.path.iter().cloned().chain(doer).collect(),
             expires: Some(event.wall.plus(wait)),
-            ..OutgoingMessage::new(label, Address::Capability(capability.clone()), Payload::TaskRequest(request))
+            ..OutgoingMessage::new(
+                label,
+                Address::Capability(capability.clone()),
+                Payload::TaskRequest(request),
+            )
         };
         vec![Effect::Send(message), Effect::SetTimer { timer, when: TimerAt::Node(event.at + wait) }]
     }
@@ -218,12 +224,15 @@ impl ResultChecks {
         match (&current.stage, &event.what) {
             (CheckStage::Node, EventKind::TurnEnded { end, .. }) => Some(match end {
                 TurnEnd::Done { message } => {
-                    let effects = vec![self.record(CheckVerdict::Accepted, message.clone().unwrap_or_default(), event)];
+                    let effects =
+                        vec![self.record(CheckVerdict::Accepted, message.clone().unwrap_or_default(), event)];
                     self.next(0, effects, task, event)
                 }
                 TurnEnd::Rejected { reason } => self.refused(reason, event),
                 TurnEnd::Failed { reason } | TurnEnd::Pause { reason, .. } => self.unchecked(reason, event),
-                TurnEnd::Message { .. } | TurnEnd::Waiting => self.unchecked("it ended without a verdict", event),
+                TurnEnd::Message { .. } | TurnEnd::Waiting => {
+                    self.unchecked("it ended without a verdict", event)
+                }
             }),
             (CheckStage::Node, EventKind::TurnFailed { reason, .. }) => Some(self.unchecked(reason, event)),
             (CheckStage::Node, EventKind::TurnProgress { .. }) => Some(nothing()),
@@ -236,7 +245,9 @@ impl ResultChecks {
                 let Payload::TaskResponse(response) = &envelope.payload else { return Some(nothing()) };
                 Some(self.reviewed(response, task, event))
             }
-            (CheckStage::Review { .. }, EventKind::Undelivered { label, message, .. }) if *label == task.label => {
+            (CheckStage::Review { .. }, EventKind::Undelivered { label, message, .. })
+                if *label == task.label =>
+            {
                 let mut step = self.unchecked(message, event);
                 step.effects.push(Effect::ClearTimer { timer: task.timer });
                 Some(step)
@@ -258,7 +269,8 @@ impl ResultChecks {
         task: CheckedTask<'_, L, T>,
         event: &Event<L, T>,
     ) -> CheckStep<L, T> {
-        let Some(CheckStage::Review { at, tries, .. }) = self.current.as_ref().map(|current| &current.stage) else {
+        let Some(CheckStage::Review { at, tries, .. }) = self.current.as_ref().map(|current| &current.stage)
+        else {
             return nothing();
         };
         let (at, tries) = (*at, *tries);
@@ -327,12 +339,7 @@ impl ResultChecks {
         }
     }
 
-    fn record<L, T>(
-        &self,
-        verdict: CheckVerdict,
-        findings: String,
-        event: &Event<L, T>,
-    ) -> Effect<L, T> {
+    fn record<L, T>(&self, verdict: CheckVerdict, findings: String, event: &Event<L, T>) -> Effect<L, T> {
         let current = self.current.as_deref();
         let doer = current.map(|current| current.doer.clone());
         let review = current.and_then(|current| match &current.stage {
@@ -351,7 +358,11 @@ impl ResultChecks {
     }
 
     /// Ends the check under way without a verdict.
-    pub(super) fn abort<L: Clone, T: Clone>(&mut self, why: &str, task: &CheckedTask<'_, L, T>) -> Vec<Effect<L, T>> {
+    pub(super) fn abort<L: Clone, T: Clone>(
+        &mut self,
+        why: &str,
+        task: &CheckedTask<'_, L, T>,
+    ) -> Vec<Effect<L, T>> {
         let effects = self.stop(why, task);
         self.current = None;
         effects
@@ -388,7 +399,8 @@ fn review_id(me: &AgentId, ownership: &TaskOwnership, number: u32) -> TaskId {
     let requester = ownership.requester.as_ref();
     let epoch = ownership.epoch();
     let request = requester.map(|requester| requester.message.as_str()).unwrap_or_default();
-    let seed = format!("{}|{me}|{}|{epoch:?}|{request}|{:?}|review {number}", spec.root, spec.task_id, spec.path);
+    let seed =
+        format!("{}|{me}|{}|{epoch:?}|{request}|{:?}|review {number}", spec.root, spec.task_id, spec.path);
     let digest = Digest::of(seed.as_bytes()).to_string();
     TaskId::parse(&format!("review-{}", &digest[..20])).unwrap_or_else(|_| spec.task_id.clone())
 }

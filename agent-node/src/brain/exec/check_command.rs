@@ -26,7 +26,11 @@ pub enum CheckExit {
 
 /// Runs the command of `exec` for the result in `request`. Its standard error goes to the log of `turn`. Fails if it can't be
 /// started, or dies by a signal.
-pub async fn run(exec: &ExecBrain, request: &TurnRequest, turn: &TurnHandle) -> Result<CheckExit, BrainError> {
+pub async fn run(
+    exec: &ExecBrain,
+    request: &TurnRequest,
+    turn: &TurnHandle,
+) -> Result<CheckExit, BrainError> {
     let not_serializable =
         |error: serde_json::Error| BrainError::NotStarted { what: error.to_string(), source: None };
     let mut input = serde_json::to_vec(request).map_err(not_serializable)?;

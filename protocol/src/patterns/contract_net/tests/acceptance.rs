@@ -94,7 +94,8 @@ fn a_refused_result_goes_back_once_with_the_findings_then_to_the_runner_up() {
     let (winner, award) = &again[0];
     assert_eq!((winner.as_str(), award.epoch > first), ("b-1", true));
     assert_eq!(award.revision.as_ref().unwrap().findings, "no test");
-    let message = sent(&effects).into_iter().find(|message| matches!(message.payload, Payload::Award(_))).unwrap();
+    let message =
+        sent(&effects).into_iter().find(|message| matches!(message.payload, Payload::Award(_))).unwrap();
     assert_eq!(message.recorded.as_ref().unwrap().chunks, ChunkRange { from: 0, to: 1 });
     let digest = fixture.contract_net.record.checks[0].sha256;
 
@@ -127,7 +128,10 @@ fn if_all_results_are_refused_the_task_fails_with_the_findings() {
     fixture.deliver(EventKind::PeersFound { label: ContractNetLabel::Search(2), candidates });
     assert_eq!(fixture.end_state(), Some(TaskState::Failed));
     let message = fixture.outcome().unwrap().status.message.clone().unwrap();
-    assert!(message.contains("refused twice: worse") && message.contains("its result was refused"), "{message}");
+    assert!(
+        message.contains("refused twice: worse") && message.contains("its result was refused"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -162,7 +166,8 @@ fn a_review_without_a_verdict_is_asked_for_again_once() {
     let (mut fixture, effects) = with_result(reviewed());
     let (first, _) = review_of(&effects);
     let words = |task: &str| {
-        let payload = json!({ "taskId": task, "seq": 1, "state": "TASK_STATE_COMPLETED", "message": "looks good" });
+        let payload =
+            json!({ "taskId": task, "seq": 1, "state": "TASK_STATE_COMPLETED", "message": "looks good" });
         message_received("planner-01", "task-response", payload)
     };
     let effects = fixture.deliver(words(&first));

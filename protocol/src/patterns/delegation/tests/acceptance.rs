@@ -11,7 +11,11 @@ fn terms() -> AcceptanceTerms {
 }
 
 fn artifact(text: &str) -> Progress {
-    Progress::Artifact { artifact: Artifact::text("a.rs", "text/plain", text), append: false, last_chunk: true }
+    Progress::Artifact {
+        artifact: Artifact::text("a.rs", "text/plain", text),
+        append: false,
+        last_chunk: true,
+    }
 }
 
 /// A doer whose first result is checked, and the effects of that.
