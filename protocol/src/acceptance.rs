@@ -158,10 +158,8 @@ pub fn verdict_of(response: &TaskResponse) -> Option<(bool, String)> {
     let message = response.message.as_deref().and_then(json_in);
     artifacts.chain(message).find_map(|answer| {
         let accepted = answer.get("accepted")?.as_bool()?;
-        let findings = answer.get("findings").map(|findings| match findings {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        });
+        let findings = answer.get("findings");
+        let findings = findings.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
         Some((accepted, clip_findings(&findings.unwrap_or_default())))
     })
 }

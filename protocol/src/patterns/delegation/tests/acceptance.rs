@@ -35,11 +35,9 @@ fn refused(findings: &str) -> What {
 }
 
 fn turn_of(effects: &[DelegationEffect]) -> Option<(&turn::Prompt, ChunkRange, ChunkRange)> {
-    effects.iter().find_map(|effect| match effect {
-        DelegationEffect::RunTurn { prompt, produced, input, .. } => {
-            Some((prompt.as_ref(), *produced, input.refused))
-        }
-        _ => None,
+    effects.iter().find_map(|effect| {
+        let DelegationEffect::RunTurn { prompt, produced, input, .. } = effect else { return None };
+        Some((prompt.as_ref(), *produced, input.refused))
     })
 }
 
@@ -71,9 +69,9 @@ fn a_refused_result_is_made_again_once_and_then_the_task_fails_with_the_findings
     let Some(DelegationEffect::Finish(outcome)) = effects.last() else { panic!("{effects:?}") };
     assert!(outcome.status.message.as_ref().unwrap().contains("refused twice: still none"));
     let verdicts = |effects: &[DelegationEffect]| {
-        let checks = effects.iter().filter_map(|effect| match effect {
-            DelegationEffect::Update(Update::Checked(check)) => Some(check.verdict),
-            _ => None,
+        let checks = effects.iter().filter_map(|effect| {
+            let DelegationEffect::Update(Update::Checked(check)) = effect else { return None };
+            Some(check.verdict)
         });
         checks.collect::<Vec<_>>()
     };
