@@ -61,7 +61,8 @@ fn read_sources(folder: &str) -> Vec<(String, String)> {
 /// The direct dependencies that are packages of the workspace, too.
 fn workspace_dependencies(package_name: &str) -> BTreeSet<String> {
     let workspace =
-        ["protocol", "store-types", "blackboard", "registry", "engine", "agent-node"].map(str::to_owned);
+        ["protocol", "store-types", "blackboard", "registry", "engine", "open-files", "agent-node"]
+            .map(str::to_owned);
     dependencies(package_name).into_iter().filter(|name| workspace.contains(name)).collect()
 }
 
@@ -78,8 +79,9 @@ fn crates_depend_only_on_those_that_the_design_allows() {
     assert_eq!(workspace_dependencies("engine"), string_set(&["protocol", "store-types"]));
     assert_eq!(
         workspace_dependencies("agent-node"),
-        string_set(&["protocol", "blackboard", "registry", "engine"])
+        string_set(&["protocol", "blackboard", "registry", "engine", "open-files"])
     );
+    assert_eq!(workspace_dependencies("open-files"), string_set(&[]));
 }
 
 #[test]

@@ -49,6 +49,7 @@ mod scenarios {
     mod restart;
     mod route_table;
     mod separate_processes;
+    mod service_keys;
     mod shutdown;
     mod signals;
     mod startup;

@@ -10,6 +10,7 @@ mod foreign_agents;
 mod grpc_port;
 mod health_checks;
 pub mod key_rotation;
+pub mod key_sync;
 pub mod process;
 mod registration;
 mod replica;
@@ -205,7 +206,10 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         signed(first_agent, Reason::RegistryUnavailable),
         signed(&registry_id, Reason::BlackboardUnavailable),
     );
+    let as_registry = wires.1.clone();
     token_sync::start(setup.registry.as_ref(), &service_locator, wires, &setup.tokens);
+    let registry_client = (setup.registry.as_ref(), registry_for(first_agent));
+    let keys_wake = key_sync::start(registry_client, &service_locator, as_registry, &keys);
 
     let outside = &setup.outside;
     let peers = Arc::new(Peers::default());
@@ -309,7 +313,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         && let Some(registry) = registry_for(&first.id)
     {
         let grace_period = setup.registry_config.grace_period();
-        directory_sync::spawn(registry, peers.clone(), keys.clone(), grace_period);
+        directory_sync::spawn(registry, peers.clone(), (keys.clone(), keys_wake), grace_period);
         let registries = local.keys().filter_map(|id| Some((id.clone(), registry_for(id)?))).collect();
         unreachable_reports::spawn(
             registries,
@@ -362,6 +366,8 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         tokens: setup.tokens.clone(),
         keys: keys.clone(),
         key_files: setup.keys.clone(),
+        rotation: Default::default(),
+        told_cursor: Default::default(),
         registry: registry_actor.clone(),
         drain: drain.clone(),
         services: service_locator.clone(),
@@ -417,7 +423,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
             config
                 .app_data(web::Data::new(board.clone()))
                 .configure(blackboard::http::routes)
-                .configure(routes::board_token);
+                .configure(routes::board_secrets);
         }
     };
     let served = openapi::all_routes(registered(configure.clone()));
@@ -456,7 +462,8 @@ fn own_keys(setup: &NodeSetup) -> anyhow::Result<KeyRing> {
         (MeshService::Board, setup.board == ServiceLocation::Local),
     ];
     for (service, _) in is_local.into_iter().filter(|(_, is_local)| *is_local) {
-        keys.set_own(setup.keys.identity(&AgentId::parse(service.name())?)?);
+        let (key, history) = setup.keys.service(&AgentId::parse(service.name())?)?;
+        keys.set_own_service(key, history);
     }
     for spec in &setup.agents {
         keys.set_own(setup.keys.identity(&spec.id)?);

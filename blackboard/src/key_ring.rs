@@ -10,7 +10,7 @@ use dashmap::DashMap;
 use own_identity::OwnIdentity;
 use protocol::{
     a2a::card_signature::SigningKey,
-    identity::{IdentityKey, KeyCertificate, KeyChange, PublicIdentity},
+    identity::{IdentityKey, KeyCertificate, KeyChange, KeyHistory, PublicIdentity},
     ids::AgentId,
     principal::MeshService,
     problem::{Problem, Reason},
@@ -73,9 +73,19 @@ impl KeyRing {
 
     /// Signs as `key` from now on. A key that it replaces still checks what is under way.
     pub fn set_own(&self, key: IdentityKey) {
+        self.set_own_service(key, KeyHistory::default());
+    }
+
+    /// The same for a service, with the history of its keys, which ends with `key` or is empty.
+    pub fn set_own_service(&self, key: IdentityKey, history: KeyHistory) {
         let id = key.public().id().to_string();
         let previous = self.0.own.get(&id).map(|own| own.clone());
-        self.0.own.insert(id, Arc::new(OwnIdentity::new(key, previous)));
+        self.0.own.insert(id, Arc::new(OwnIdentity::new(key, history, previous)));
+    }
+
+    /// How the keys that this process has had under `id` replaced each other; empty for an agent.
+    pub fn own_history(&self, id: &str) -> KeyHistory {
+        self.0.own.get(id).map(|own| own.history().clone()).unwrap_or_default()
     }
 
     /// The identity that this process has under `id`.
@@ -113,7 +123,7 @@ impl KeyRing {
             return Some(known.identity.clone());
         }
         let pinned = self.0.services.read(id)?;
-        self.set_known(pinned.clone(), 0);
+        self.set_known(pinned.clone(), 0, false);
         Some(pinned)
     }
 
@@ -129,7 +139,7 @@ impl KeyRing {
     pub fn learn(&self, certificate: &KeyCertificate) -> Result<(), Problem> {
         let claimed = certificate.claimed();
         if let Some(own) = self.0.own.get(claimed.id().as_str()).map(|own| own.clone()) {
-            certificate.verify(self.registry()?.as_ref())?;
+            self.verify_certificate(certificate)?;
             own.set_certificate(certificate);
             return Ok(());
         }
@@ -153,40 +163,80 @@ impl KeyRing {
                 return Err(Problem::new(Reason::KeyMismatch, message));
             }
         }
-        let registry = self.registry()?;
-        let identity = Arc::new(certificate.verify(&registry)?.clone());
-        self.set_known(identity, number);
+        let identity = self.verify_certificate(certificate)?;
+        self.set_known(identity, number, true);
         Ok(())
+    }
+
+    /// The identity of a certificate of the registry. One that it made with the key before its last rotation is accepted as long
+    /// as that key is.
+    fn verify_certificate(&self, certificate: &KeyCertificate) -> Result<Arc<PublicIdentity>, Problem> {
+        let registry = self.registry()?;
+        let verified = certificate.verify(&registry).cloned().or_else(|problem| {
+            let previous = self.previous(MeshService::Registry.name()).ok_or(problem)?;
+            certificate.verify(&previous).cloned()
+        });
+        verified.map(Arc::new)
     }
 
     /// Takes the key of an agent that the registry of this process has pinned.
     pub fn set_pinned(&self, identity: Arc<PublicIdentity>, number: u64) {
-        self.set_known(identity, number);
+        self.set_known(identity, number, true);
     }
 
-    /// Forgets the key of `id`, which the registry has given up: only a later certificate is accepted.
-    pub fn revoke(&self, id: &str) {
-        if let Some((id, known)) = self.0.known.remove(id) {
-            self.0.revoked.insert(id, known.number);
+    /// Forgets the key of `id`, which the registry has given up: only a certificate later than `number` is accepted, or, without
+    /// `number`, than that of the key.
+    pub fn revoke(&self, id: &str, number: Option<u64>) {
+        let is_older = |_: &String, known: &KnownIdentity| number.is_none_or(|number| known.number <= number);
+        let known = self.0.known.remove_if(id, is_older).map(|(_, known)| known.number);
+        if let Some(number) = number.or(known) {
+            let mut revoked = self.0.revoked.entry(id.to_owned()).or_default();
+            *revoked = number.max(*revoked);
         }
     }
 
-    /// Takes the key of a service that has proven the join secret, and pins it. Fails if another key is pinned.
-    pub fn pin_service(&self, identity: &Arc<PublicIdentity>) -> Result<(), Problem> {
-        self.0.services.pin(identity)?;
-        self.set_known(identity.clone(), 0);
+    /// Takes the key of a service that has proven the join secret, and pins it. Fails if another key is pinned that `history`
+    /// does not lead from.
+    pub fn pin_service(&self, identity: &Arc<PublicIdentity>, history: &KeyHistory) -> Result<(), Problem> {
+        self.0.services.pin(identity, history)?;
+        let before = self.0.known.get(identity.id().as_str()).map(|known| known.identity.clone());
+        // A service whose pin a person has removed is another one.
+        let is_rotated = before.is_some_and(|before| history.leads(&before, identity));
+        self.set_known(identity.clone(), 0, is_rotated);
         Ok(())
     }
 
-    fn set_known(&self, identity: Arc<PublicIdentity>, number: u64) {
+    /// Takes the key of a service of another process, if `history` leads to it from the one that is known. It needs no proof of
+    /// the join secret. Does nothing if none is known.
+    pub fn follow_service(
+        &self,
+        identity: &Arc<PublicIdentity>,
+        history: &KeyHistory,
+    ) -> Result<(), Problem> {
+        let id = identity.id().as_str();
+        match self.identity(id) {
+            Some(known) if !known.is_same(identity) && self.own(id).is_none() => {
+                self.pin_service(identity, history)
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn set_known(&self, identity: Arc<PublicIdentity>, number: u64, is_rotated: bool) {
         let id = identity.id().to_string();
         let before = self.0.known.get(&id);
         let previous = before.and_then(|known| match known.identity.is_same(&identity) {
             true => known.previous.clone(),
-            // A service whose pin a person has removed is another one.
-            false => (known.number > 0 && number > 0).then(|| (known.identity.clone(), Instant::now())),
+            false => is_rotated.then(|| (known.identity.clone(), Instant::now())),
         });
         self.0.known.insert(id, KnownIdentity { identity, number, previous });
+    }
+
+    /// The key of `id` that another one has replaced, as long as it is good for what is under way.
+    fn previous(&self, id: &str) -> Option<Arc<PublicIdentity>> {
+        let known = self.0.known.get(id)?;
+        let (identity, since) = known.previous.as_ref()?;
+        (since.elapsed() < GRACE).then(|| identity.clone())
     }
 
     /// The headers that prove that `me` made the request `parts`. Fails if no key of the recipient is known.
@@ -257,12 +307,7 @@ impl KeyRing {
             return Err(unauthenticated(message).with(UNKNOWN_KEY, true));
         };
         let is_good = |peer: &Arc<PublicIdentity>| own.has_made(peer, claim, now);
-        let previous = || {
-            let known = self.0.known.get(signer)?;
-            let (identity, since) = known.previous.as_ref()?;
-            (since.elapsed() < GRACE).then(|| identity.clone())
-        };
-        match is_good(&identity) || previous().is_some_and(|previous| is_good(&previous)) {
+        match is_good(&identity) || self.previous(signer).is_some_and(|previous| is_good(&previous)) {
             true => Ok(()),
             false => Err(unauthenticated("the signature is not right")),
         }

@@ -1,5 +1,5 @@
-//! Which addresses beyond the mesh may be called: public unicast ones, and those the configuration names (DESIGN §8,
-//! RELIABILITY §1.9).
+//! Which addresses and ports beyond the mesh may be called: public unicast ones at the ports of https, and those the
+//! configuration names (DESIGN §8, RELIABILITY §1.9).
 //!
 //! A webhook or a card may name any host, and a name may lead anywhere; so it is the address that is judged, in whatever
 //! form it is wrapped.
@@ -78,26 +78,109 @@ impl fmt::Display for IpNetwork {
     }
 }
 
+/// The ports of public addresses that may be called without being named.
+const PORTS: [u16; 2] = [443, 8443];
+
+/// What the configuration names: a network such as `10.0.0.0/8`, at one port (`10.0.0.0/8:9000`, `[fd00::/8]:9000`) or at every
+/// port, or a port of every public address (`*:9000`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct AllowedTarget {
+    /// `None`: every public address.
+    addresses: Option<IpNetwork>,
+    /// `None`: every port.
+    port: Option<u16>,
+}
+
+impl FromStr for AllowedTarget {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wanted = || {
+            format!(
+                "{text:?} names no addresses; write 127.0.0.1, 10.0.0.0/8, 10.0.0.0/8:9000, [fd00::/8]:9000, or *:9000 for a port of \
+                 every public address"
+            )
+        };
+        let (addresses, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once("]:")) {
+            Some((net, port)) => (net, Some(port)),
+            // A colon within an IPv6 address is not that of a port.
+            None if text.matches(':').count() > 1 => (text, None),
+            None => text.split_once(':').map_or((text, None), |(net, port)| (net, Some(port))),
+        };
+        let port =
+            port.map(|port| port.parse().ok().filter(|port| *port > 0).ok_or_else(wanted)).transpose()?;
+        let addresses = match (addresses, port) {
+            ("*", Some(_)) => None,
+            (net, _) => Some(net.parse().map_err(|_| wanted())?),
+        };
+        Ok(Self { addresses, port })
+    }
+}
+
+impl TryFrom<String> for AllowedTarget {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<AllowedTarget> for String {
+    fn from(target: AllowedTarget) -> Self {
+        target.to_string()
+    }
+}
+
+impl fmt::Display for AllowedTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.addresses, self.port) {
+            (Some(net), None) => net.fmt(f),
+            (Some(net), Some(port)) if net.first.is_ipv6() => write!(f, "[{net}]:{port}"),
+            (Some(net), Some(port)) => write!(f, "{net}:{port}"),
+            (None, Some(port)) => write!(f, "*:{port}"),
+            (None, None) => f.write_str("*"),
+        }
+    }
+}
+
 /// Where calls to the outside may go.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct AddressPolicy {
-    /// Addresses that may be called though they are not public, and without TLS.
-    pub allow: Vec<IpNetwork>,
+    /// Addresses that may be called though they are not public, and without TLS, and ports.
+    pub allow: Vec<AllowedTarget>,
 }
 
 impl AddressPolicy {
-    /// Whether the configuration names `address`.
-    pub fn names(&self, address: IpAddr) -> bool {
-        self.allow.iter().any(|net| net.contains(address))
+    /// Whether the configuration names `address` at `port`.
+    pub fn names(&self, address: IpAddr, port: u16) -> bool {
+        let is_at = |target: &AllowedTarget| target.port.is_none_or(|named| named == port);
+        self.allow
+            .iter()
+            .filter(|target| is_at(target))
+            .any(|target| target.addresses.is_some_and(|net| net.contains(address)))
     }
 
-    /// Whether `address` may be called; else what it is.
-    pub fn judge(&self, address: IpAddr) -> Result<(), &'static str> {
-        if self.names(address) {
-            return Ok(());
+    /// Whether this port of every public address may be called.
+    fn opens(&self, port: u16) -> bool {
+        let named = |target: &AllowedTarget| target.addresses.is_none() && target.port == Some(port);
+        PORTS.contains(&port) || self.allow.iter().any(named)
+    }
+
+    /// Whether the configuration names a port of its own, or one of those that need no name.
+    pub fn mentions(&self, port: u16) -> bool {
+        PORTS.contains(&port) || self.allow.iter().any(|target| target.port == Some(port))
+    }
+
+    /// Whether `address` may be called at `port`; else why not, as the end of a sentence about the address.
+    pub fn judge(&self, address: IpAddr, port: u16) -> Result<(), String> {
+        match what_is_wrong_with(address) {
+            _ if self.names(address, port) => Ok(()),
+            Some(what) => Err(format!("is {what}")),
+            None if self.opens(port) => Ok(()),
+            None => Err(format!("is called at the ports 443 and 8443 only, not at {port}")),
         }
-        what_is_wrong_with(address).map_or(Ok(()), Err)
     }
 }
 
@@ -224,11 +307,11 @@ mod tests {
         let rules =
             AddressPolicy { allow: vec!["127.0.0.0/8".parse().unwrap(), "fd00:1::/32".parse().unwrap()] };
         for address in ["127.0.0.1", "127.9.9.9", "::ffff:127.0.0.1", "fd00:1:2::3"] {
-            assert_eq!(rules.judge(address.parse().unwrap()), Ok(()), "{address}");
+            assert_eq!(rules.judge(address.parse().unwrap(), 9), Ok(()), "{address}");
         }
         for address in ["128.0.0.1", "::1", "10.0.0.1", "fd00:2::1"] {
             assert_eq!(
-                rules.judge(address.parse().unwrap()).is_ok(),
+                rules.judge(address.parse().unwrap(), 443).is_ok(),
                 verdict(address).is_none(),
                 "{address}"
             );
@@ -237,6 +320,43 @@ mod tests {
             assert!(text.parse::<IpNetwork>().is_err(), "{text}");
         }
         assert!("0.0.0.0/0".parse::<IpNetwork>().unwrap().contains("9.9.9.9".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_port_is_called_if_it_is_one_of_https_or_named() {
+        let allow = ["10.0.0.0/8:9000", "[fd00::/8]:9001", "*:8080", "192.168.0.1"];
+        let rules = AddressPolicy { allow: allow.map(|text| text.parse().unwrap()).to_vec() };
+        let judge = |address: &str, port| rules.judge(address.parse().unwrap(), port);
+        for (address, port) in [
+            ("1.1.1.1", 443),
+            ("1.1.1.1", 8443),
+            ("1.1.1.1", 8080),
+            ("10.1.2.3", 9000),
+            ("::ffff:10.1.2.3", 9000),
+            ("fd00::1", 9001),
+            ("192.168.0.1", 22),
+        ] {
+            assert_eq!(judge(address, port), Ok(()), "{address} {port}");
+        }
+        for (address, port, part) in [
+            ("1.1.1.1", 22, "not at 22"),
+            ("2606:4700::1", 9001, "not at 9001"),
+            ("10.1.2.3", 8080, "private"),
+            ("10.1.2.3", 443, "private"),
+            ("fd00::1", 9000, "private"),
+            ("127.0.0.1", 8080, "loopback"),
+        ] {
+            let why = judge(address, port).unwrap_err();
+            assert!(why.contains(part), "{address} {port}: {why}");
+        }
+        for text in
+            ["*", "*:", "*:0", "*:65536", "10.0.0.1:", "10.0.0.1:x", "[::1]", "[::1]:0", "10.0.0.1:1:2"]
+        {
+            assert!(text.parse::<AllowedTarget>().is_err(), "{text}");
+        }
+        for target in &rules.allow {
+            assert_eq!(target.to_string().parse(), Ok(*target));
+        }
     }
 
     proptest! {

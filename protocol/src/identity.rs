@@ -3,14 +3,14 @@
 //! An identity is an Ed25519 key, which signs cards and statements, and an X25519 key derived from the same seed and
 //! signed by it. Two identities agree on a key without a message between them (RFC 7748); their requests and responses carry
 //! an `hmac-sha256` under it. Three statements exist: [`PublicIdentity`], by the identity about itself; [`KeyCertificate`], by
-//! the registry about an id; [`KeyChange`], by an old key about the one that replaces it.
+//! the registry about an id; [`KeyChange`], by an old key about the one that replaces it. A [`KeyHistory`] is a chain of the latter.
 
 mod certificate;
 mod pair_key;
 #[cfg(test)]
 mod tests;
 
-pub use certificate::{KeyCertificate, KeyChange};
+pub use certificate::{KeyCertificate, KeyChange, KeyHistory};
 pub use pair_key::PairSecret;
 
 use crate::{a2a::card_signature::SigningKey, ids::AgentId};
@@ -78,6 +78,9 @@ pub struct Introduction {
     /// In the registry's answer: the certificate of the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callers: Option<KeyCertificate>,
+    /// Of a service whose key was replaced: how.
+    #[serde(default, skip_serializing_if = "KeyHistory::is_empty")]
+    pub history: KeyHistory,
 }
 
 /// The two public keys of an identity.

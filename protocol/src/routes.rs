@@ -32,7 +32,11 @@ pub const BOARD_TOKEN: &str = "/board/token";
 pub const JOIN: &str = "/join";
 /// The keys that the registry has pinned: `{id}`, `{id}/change`.
 pub const REGISTRY_KEYS: &str = "/registry/keys";
-/// The keys of this process's agents: `{id}/rotate`.
+/// What the registry says about keys, in the order in which they changed.
+pub const KEY_RECORDS: &str = "/registry/key-records";
+/// Where the registry tells the board what it says about keys.
+pub const BOARD_KEY_RECORDS: &str = "/board/key-records";
+/// The keys of this process's agents and services: `{id}/rotate`.
 pub const OWN_KEYS: &str = "/keys";
 /// The addresses of the registry and the board, as this process knows them.
 pub const SERVICES: &str = "/services";

@@ -9,9 +9,10 @@ pub use watch::RegistryWatch;
 
 use crate::{
     entry::{AgentEntry, AgentQuery, Heartbeat, LeaseGrant},
+    pinned_keys::{KeyCursor, KeyPage},
     registrar::{
-        ChangeKey, Deregister, FindAgents, GetAgent, RecordHeartbeat, Register, ReportSuspicion,
-        SupervisedRegistry,
+        ChangeKey, Deregister, FindAgents, GetAgent, ReadKeyRecords, RecordHeartbeat, Register,
+        ReportSuspicion, SupervisedRegistry,
     },
     registration_request::RegistrationRequest,
 };
@@ -125,6 +126,14 @@ impl Registry {
                 registry.ask(ChangeKey { by, id: id.clone(), change }).await?
             }
             RegistryBackend::Remote(remote) => remote.change_key(id, &change).await,
+        }
+    }
+
+    /// The key records that changed after `after`; all from the beginning without it, or if the registry has restarted.
+    pub async fn key_records(&self, after: Option<KeyCursor>) -> Result<KeyPage, Problem> {
+        match &self.0 {
+            RegistryBackend::Local(registry) => registry.ask(ReadKeyRecords(after)).await?,
+            RegistryBackend::Remote(remote) => remote.key_records(after).await,
         }
     }
 

@@ -5,9 +5,10 @@ mod stream;
 
 use crate::{
     entry::{AgentList, AgentQuery, CapabilityMatch, Heartbeat, SearchOrder},
+    pinned_keys::KeyCursor,
     registrar::{
-        ChangeKey, Deregister, FindAgents, GetAgent, RecordHeartbeat, Register, ReportSuspicion,
-        SupervisedRegistry,
+        ChangeKey, Deregister, FindAgents, GetAgent, ReadKeyRecords, RecordHeartbeat, Register,
+        ReportSuspicion, SupervisedRegistry,
     },
     registration_request::{RegistrationRequest, may_speak_for},
 };
@@ -39,6 +40,7 @@ pub fn routes(cfg: &mut web::ServiceConfig) {
             &format!("{}/{{id}}/change", routes::REGISTRY_KEYS),
             [(Method::POST, web::to(change_key))],
         ))
+        .service(resource(routes::KEY_RECORDS, [(Method::GET, web::to(key_records))]))
         .service(resource(routes::REGISTRY_WATCH, [(Method::GET, web::to(watch))]))
         .service(resource(routes::AI_CATALOG, [(Method::GET, web::to(catalog))]));
 }
@@ -69,6 +71,27 @@ async fn change_key(
     let (id, by) = (agent(&id)?, by.into_inner());
     may_speak_for(&by, &id, true)?;
     Ok(HttpResponse::Ok().json(registry.ask(ChangeKey { by, id, change: read(&body)? }).await??))
+}
+
+async fn key_records(
+    registry: RegistryData,
+    _by: web::ReqData<Principal>,
+    request: HttpRequest,
+) -> RegistryResponse {
+    let (mut life, mut revision) = (None, None);
+    for (name, value) in query_pairs(&request)? {
+        match name.as_str() {
+            "life" => life = Some(value),
+            "revision" => revision = value.parse().ok(),
+            _ => {}
+        }
+    }
+    let after = match (life, revision) {
+        (Some(life), Some(revision)) => Some(KeyCursor { life, revision }),
+        (None, None) => None,
+        (_, _) => return Err(invalid("life and revision (a number) are the cursor of the last page").into()),
+    };
+    Ok(HttpResponse::Ok().json(registry.ask(ReadKeyRecords(after)).await??))
 }
 
 async fn suspect(

@@ -1,8 +1,8 @@
 //! Which key belongs to which id, pure: the first registration pins it, and its owner or a person replaces it (DESIGN §8). The
-//! names of departed agents stay reserved for their keys.
+//! names of departed agents stay reserved for their keys. Every change has a revision, so that others can follow them.
 
 use protocol::{
-    identity::{KeyCertificate, KeyChange, PublicIdentity},
+    identity::{KeyCertificate, KeyChange, KeyHistory, PublicIdentity},
     ids::AgentId,
     problem::{Problem, Reason},
     time::WallTime,
@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 
 /// The most ids with a pinned key.
 pub const MAX_PINNED_KEYS: usize = 100_000;
+/// The most records of a [`KeyPage`], which must fit into a request's body.
+const MAX_PAGE: usize = 100;
 
 /// The stored record of an id's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,10 +29,62 @@ pub struct PinnedKey {
     pub number: u64,
 }
 
+/// What the registry says about the key of an id: its certificate, or that it has given the key up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyRecord {
+    /// The id.
+    pub id: AgentId,
+    /// [`PinnedKey::number`]. A certificate with this number or a lower one is void after a reset.
+    pub number: u64,
+    /// The certificate; `None` after a reset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<KeyCertificate>,
+}
+
+/// How far a reader has followed the records.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyCursor {
+    /// Which life of the registry counts the revisions.
+    pub life: String,
+    /// The last revision that was read.
+    pub revision: u64,
+}
+
+/// Records in the order of their last change.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyPage {
+    /// The registry's own key.
+    pub registry: PublicIdentity,
+    /// How it came to be.
+    #[serde(default, skip_serializing_if = "KeyHistory::is_empty")]
+    pub history: KeyHistory,
+    /// Where the page begins; `None` is the beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<KeyCursor>,
+    /// The records.
+    pub records: Vec<KeyRecord>,
+    /// Where the page ends.
+    pub cursor: KeyCursor,
+    /// Whether there are more.
+    pub has_more: bool,
+}
+
 /// The keys of all ids, with their certificates.
 #[derive(Debug, Default)]
 pub struct PinnedKeys {
-    pins: BTreeMap<AgentId, (PinnedKey, Option<KeyCertificate>)>,
+    pins: BTreeMap<AgentId, CertifiedPin>,
+    /// The id that each revision changed last.
+    order: BTreeMap<u64, AgentId>,
+}
+
+#[derive(Debug)]
+struct CertifiedPin {
+    pin: PinnedKey,
+    certificate: Option<KeyCertificate>,
+    revision: u64,
 }
 
 impl PinnedKeys {
@@ -86,29 +140,53 @@ impl PinnedKeys {
     }
 
     fn next(&self, id: &AgentId, identity: Option<PublicIdentity>, now: WallTime) -> PinnedKey {
-        let before = self.pins.get(id).map_or(0, |(pin, _)| pin.number);
+        let before = self.pins.get(id).map_or(0, |certified| certified.pin.number);
         let number = u64::try_from(now.0).unwrap_or(0).max(before + 1);
         PinnedKey { id: id.clone(), identity, number }
     }
 
     /// Takes a record that is durable, with its certificate.
     pub fn apply(&mut self, pin: PinnedKey, certificate: Option<KeyCertificate>) {
-        self.pins.insert(pin.id.clone(), (pin, certificate));
+        let revision = self.revision() + 1;
+        let id = pin.id.clone();
+        if let Some(before) = self.pins.insert(id.clone(), CertifiedPin { pin, certificate, revision }) {
+            self.order.remove(&before.revision);
+        }
+        self.order.insert(revision, id);
+    }
+
+    /// The revision of the last change.
+    pub fn revision(&self) -> u64 {
+        self.order.last_key_value().map_or(0, |(revision, _)| *revision)
+    }
+
+    /// At most [`MAX_PAGE`] records that changed after `revision`, the last revision among them, and whether there are more.
+    pub fn changed_after(&self, revision: u64) -> (Vec<KeyRecord>, u64, bool) {
+        let mut changed = self.order.range(revision.saturating_add(1)..).map(|(_, id)| id);
+        let pins = changed.by_ref().take(MAX_PAGE).filter_map(|id| self.pins.get(id));
+        let (mut records, mut last) = (Vec::new(), revision);
+        for CertifiedPin { pin, certificate, revision } in pins {
+            let PinnedKey { id, number, .. } = pin.clone();
+            records.push(KeyRecord { id, number, certificate: certificate.clone() });
+            last = *revision;
+        }
+        let has_more = changed.next().is_some();
+        (records, last, has_more)
     }
 
     /// The pinned key of `id`.
     pub fn identity(&self, id: &AgentId) -> Option<&PublicIdentity> {
-        self.pins.get(id)?.0.identity.as_ref()
+        self.pins.get(id)?.pin.identity.as_ref()
     }
 
     /// The certificate of the key of `id`.
     pub fn certificate(&self, id: &AgentId) -> Option<KeyCertificate> {
-        self.pins.get(id)?.1.clone()
+        self.pins.get(id)?.certificate.clone()
     }
 
     /// Every record, by id.
     pub fn all(&self) -> impl Iterator<Item = &PinnedKey> {
-        self.pins.values().map(|(pin, _)| pin)
+        self.pins.values().map(|certified| &certified.pin)
     }
 }
 
@@ -154,5 +232,26 @@ mod tests {
         assert_eq!(pins.identity(&id), None);
         assert_eq!(pins.pin(thief.public(), WallTime(0)).unwrap().unwrap().number, 5_001);
         assert_eq!(pins.reset(&id, now).unwrap_err().reason, Reason::AgentNotFound);
+    }
+
+    #[test]
+    fn records_are_read_in_pages_in_the_order_of_their_last_change() {
+        let mut pins = PinnedKeys::default();
+        assert_eq!(pins.changed_after(0), (vec![], 0, false));
+        for at in 0..=MAX_PAGE {
+            let pin = pins.pin(key(&format!("a-{at}"), 1).public(), WallTime(1)).unwrap().unwrap();
+            pins.apply(pin, None);
+        }
+        let (records, last, has_more) = pins.changed_after(0);
+        assert!(records.len() == MAX_PAGE && has_more, "{}", records.len());
+        let (rest, last, has_more) = pins.changed_after(last);
+        assert!(rest.len() == 1 && rest[0].id.as_str() == format!("a-{MAX_PAGE}") && !has_more, "{rest:?}");
+        assert_eq!(pins.changed_after(last), (vec![], last, false));
+        let id = AgentId::parse("a-0").unwrap();
+        let reset = pins.reset(&id, WallTime(9)).unwrap();
+        pins.apply(reset, None);
+        let (changed, _, _) = pins.changed_after(last);
+        assert_eq!(changed, [KeyRecord { id, number: 9, certificate: None }]);
+        assert_eq!(pins.changed_after(0).0[0].id.as_str(), "a-1");
     }
 }

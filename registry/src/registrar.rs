@@ -12,8 +12,9 @@ mod signal_outbox;
 pub(crate) mod tests;
 
 pub use messages::{
-    AdmitKey, ChangeKey, Deregister, FindAgents, GetAgent, GetRegistryState, ListKeys, RecordHeartbeat,
-    Register, RegistryState, ReportSuspicion, ResetKey, SweepLeases, WatchDirectory, WatchStart,
+    AdmitKey, ChangeKey, Deregister, FindAgents, GetAgent, GetRegistryState, ListKeys, ReadKeyRecords,
+    Recertify, RecordHeartbeat, Register, RegistryState, ReportSuspicion, ResetKey, SweepLeases,
+    WatchDirectory, WatchStart,
 };
 pub use registration_service::Clocks;
 pub use rows::OWNER;
@@ -23,7 +24,7 @@ use crate::{
     config::Config,
     directory::{AgentDirectory, Departure},
     entry::{AgentEntry, LeaseGrant},
-    pinned_keys::PinnedKey,
+    pinned_keys::{KeyPage, PinnedKey},
     registration_request::may_speak_for,
 };
 use actix::{
@@ -119,6 +120,11 @@ impl SupervisedRegistry {
         self.ask(ListKeys).await
     }
 
+    /// Certifies every key anew, after the registry's own key was replaced.
+    pub async fn recertify(&self) -> Result<(), Problem> {
+        self.ask(Recertify).await
+    }
+
     /// The number of restarts after a panic.
     pub fn restarts(&self) -> u64 {
         self.0.restarts()
@@ -158,6 +164,7 @@ impl RegistryActor {
             directory: RefCell::new(directory),
             pins: RefCell::default(),
             keys,
+            life: uuid::Uuid::new_v4().to_string(),
             pending: RefCell::default(),
             change_lock: Mutex::new(()),
             change_permits: Semaphore::new(config.max_waiting),
@@ -310,6 +317,20 @@ impl Handler<ResetKey> for RegistryActor {
     fn handle(&mut self, ResetKey(id): ResetKey, _: &mut Self::Context) -> Self::Result {
         let service = self.service.clone();
         Box::pin(async move { service.reset_key(&id).await })
+    }
+}
+
+impl Handler<Recertify> for RegistryActor {
+    type Result = ();
+    fn handle(&mut self, _: Recertify, _: &mut Self::Context) {
+        self.service.recertify();
+    }
+}
+
+impl Handler<ReadKeyRecords> for RegistryActor {
+    type Result = Result<KeyPage, Problem>;
+    fn handle(&mut self, ReadKeyRecords(after): ReadKeyRecords, _: &mut Self::Context) -> Self::Result {
+        self.service.key_records(after)
     }
 }
 

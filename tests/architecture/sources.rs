@@ -4,8 +4,15 @@ use std::path::{Path, PathBuf};
 use syn::Item;
 
 /// The folders of our crates, from the root of the workspace.
-pub(crate) const CRATES: &[&str] =
-    &["protocol", "blackboard/store-types", "blackboard", "registry", "agent-node/engine", "agent-node"];
+pub(crate) const CRATES: &[&str] = &[
+    "protocol",
+    "blackboard/store-types",
+    "blackboard",
+    "registry",
+    "agent-node/engine",
+    "agent-node/open-files",
+    "agent-node",
+];
 
 /// One file of a crate.
 pub(crate) struct SourceFile {

@@ -186,3 +186,25 @@ async fn the_token_of_a_brain_is_good_at_its_own_node_only() {
     let refused = call(reqwest::Method::GET, format!("{}/healthz", other.agent("spy-01").url), "").await;
     assert_eq!(refusal_of_status(refused).await, (401, "unauthenticated".to_owned()));
 }
+
+#[tokio::test]
+async fn a_brain_has_the_limit_of_open_files_that_the_node_was_started_with() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let hard = limit.maximum.unwrap();
+    // The node inherits it, and raises its own.
+    setrlimit(Resource::Nofile, Rlimit { current: Some(hard - 1), ..limit }).unwrap();
+    let own = if is_root() { format!(", user: '{NOBODY}:{NOBODY}'") } else { String::new() };
+    let tell =
+        r#"printf '{"type":"artifact","name":"limit","text":"%s"}\n{"type":"done"}\n' "$(ulimit -Sn)""#;
+    let brain = |id: &str, more: &str| {
+        let exec = serde_json::json!(["sh", "-c", tell]);
+        format!("  - {{ agent: {id}, skills: [{id}], brain: {{ exec: {exec}{more} }} }}\n")
+    };
+    let team = format!("agents:\n{}{}", brain("plain", ""), brain("other", &own));
+    let node = Process::up(&team).await;
+    for id in ["plain", "other"] {
+        let done = node.agent(id).ask(serde_json::json!({ "description": "x", "capability": id })).await;
+        assert_eq!(artifact(&done, "limit"), Some((hard - 1).to_string()), "{id}: {done:#}");
+    }
+}

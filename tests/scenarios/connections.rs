@@ -2,7 +2,6 @@
 
 use super::remote_access::outward;
 use crate::harness::{DEADLINE, Process, client, directory, eventually, file, get, mesh, peer::Peer, text};
-use agent_node::http::connections::raise_file_limit;
 use serde_json::json;
 use std::net::SocketAddr;
 use tokio::{
@@ -55,7 +54,7 @@ fn address(url: &str, host: &str) -> SocketAddr {
 
 #[tokio::test]
 async fn agents_and_tools_get_through_while_1300_connections_are_kept() {
-    raise_file_limit();
+    open_files::raise().unwrap();
     let (mesh, own) = up().await;
     let echo = mesh.agent("echo-01");
     let peer = Peer::join(&mesh, "peer-01", "anything").await;

@@ -98,7 +98,7 @@ async fn send(
 }
 
 /// Every signed route of an agent, a board and a registry. `{id}` is the one as whom the thief acts.
-const ROUTES: [(&str, &str, &str); 32] = [
+const ROUTES: [(&str, &str, &str); 36] = [
     ("builder-01", "POST", "/a2a/messages"),
     ("builder-01", "GET", "/a2a/messages/m-1"),
     ("builder-01", "GET", "/a2a/messages/m-1/trace"),
@@ -124,11 +124,15 @@ const ROUTES: [(&str, &str, &str); 32] = [
     ("board", "POST", "/board/claims/t-1/renew"),
     ("board", "POST", "/board/claims/t-1/complete"),
     ("board", "PUT", "/board/token"),
+    ("board", "PUT", "/board/key-records"),
+    ("board", "POST", "/keys/board/rotate"),
     ("registry", "POST", "/registry/agents"),
     ("registry", "PUT", "/registry/agents/{id}/heartbeat"),
     ("registry", "POST", "/registry/agents/{id}/suspicion"),
     ("registry", "DELETE", "/registry/agents/{id}?incarnation=1"),
     ("registry", "GET", "/registry/token"),
+    ("registry", "GET", "/registry/key-records"),
+    ("registry", "POST", "/keys/registry/rotate"),
     ("registry", "POST", "/registry/keys/{id}/change"),
     ("registry", "POST", "/registry/keys/{id}/reset"),
 ];
@@ -203,8 +207,11 @@ async fn an_agent_with_the_join_secret_acts_as_nobody_but_itself() {
         for at in ["registry", "board", "builder-01"] {
             for certificate in [None, Some(certificate.clone()), Some(pinned.clone())] {
                 let identity = Thief::key(victim).public().as_ref().clone();
-                let answer =
-                    Thief::join(&target(at), &Introduction { identity, certificate, callers: None }).await;
+                let answer = Thief::join(
+                    &target(at),
+                    &Introduction { identity, certificate, callers: None, history: Default::default() },
+                )
+                .await;
                 assert!([409, 503].contains(&answer.status), "{victim} at {at}: {answer:?}");
             }
         }
@@ -268,14 +275,14 @@ async fn the_doctor_names_what_does_not_match_with_its_remedy() {
 }
 
 /// Runs `mesh keys` with the person's token of the mesh.
-fn keys(registry: &Process, words: &[&str]) -> (i32, String, String) {
+pub(super) fn keys(registry: &Process, words: &[&str]) -> (i32, String, String) {
     let token = registry.data.join("token").to_string_lossy().into_owned();
     let args = [&["keys"][..], words, &["--url", &registry.url, "--token", &token]].concat();
     mesh(&args, &[])
 }
 
 /// A planner that gives its task to a builder, which works until the test opens its gate.
-async fn task_under_way(cluster: &Cluster) -> (Process, Process, String) {
+pub(super) async fn task_under_way(cluster: &Cluster) -> (Process, Process, String) {
     let brain = gated_brain(cluster.dir.path(), "builder-01");
     let builder =
         format!("agents: [{{ agent: builder-01, skills: [build], brain: {{ exec: [sh, '{brain}'] }} }}]");
@@ -291,7 +298,7 @@ async fn task_under_way(cluster: &Cluster) -> (Process, Process, String) {
     (builder, planner, task)
 }
 
-fn open_gate(cluster: &Cluster) {
+pub(super) fn open_gate(cluster: &Cluster) {
     std::fs::write(cluster.path("open"), "").unwrap();
 }
 

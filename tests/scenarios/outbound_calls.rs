@@ -112,3 +112,24 @@ async fn a_marked_call_needs_a_credential_of_a_configured_caller() {
     assert_eq!(answer(card).await.status, 200, "cards are public");
     assert_eq!(call(Method::GET, &format!("{}/a2a/tasks", front.url), None).await.status, 200);
 }
+
+#[tokio::test]
+async fn a_webhook_at_a_port_that_is_not_of_https_is_refused_with_the_remedy() {
+    let mesh = up().await;
+    let send =
+        json!({ "message": { "messageId": "m-1", "role": "ROLE_USER", "parts": [{ "text": "make it" }] } });
+    let sent = a2a(&mesh, "message:send", &send).await;
+    let task = sent.body["task"]["id"].as_str().unwrap().to_owned();
+    let configure = async |url: &str| {
+        a2a(&mesh, &format!("tasks/{task}/pushNotificationConfigs"), &json!({ "url": url })).await
+    };
+    let refused = configure("https://1.1.1.1:22/hook").await;
+    assert_eq!(refused.status, 400, "{refused:?}");
+    let why = refused.body.to_string();
+    assert!(why.contains("not at 22") && why.contains("mesh: { outside: { allow:"), "{why}");
+    // Public at the ports of https, and what the configuration names at any.
+    for url in ["https://1.1.1.1:8443/hook", "http://127.0.0.1:22/hook"] {
+        let taken = configure(url).await;
+        assert!(taken.status < 300, "{url}: {taken:?}");
+    }
+}

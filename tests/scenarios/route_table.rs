@@ -199,6 +199,11 @@ impl Setup {
             ("POST", "/board/signals") => json!({ "type": "acme.seen" }),
             ("POST", "/board/claims/{task}") => json!({ "leaseMs": 60_000 }),
             ("POST", path) if path.starts_with("/board/claims") => json!({ "epoch": 1 }),
+            ("PUT", "/board/key-records") => {
+                let registry = crate::harness::test_identity(&self.mesh.data, "registry");
+                let cursor = json!({ "life": "x", "revision": 0 });
+                json!({ "registry": registry.public().as_ref(), "records": [], "cursor": cursor, "hasMore": false })
+            }
             ("PUT", "/board/token") => json!({ "sha256": Digest::of(self.tokens["person"].as_bytes()) }),
             ("POST", "/a2a/v1/message:send" | "/a2a/v1/message:stream") => {
                 json!({ "message": message(&format!("a-{caller:?}")) })
@@ -295,6 +300,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/readyz", "aaaaaa1111"),
     ("GET", "/registry/agents", "aaaa3a1111"),
     ("GET", "/registry/agents/{id}", "aaaa3a1111"),
+    ("GET", "/registry/key-records", "aaaa3a1111"),
     ("GET", "/registry/keys", "aaaa3a1111"),
     ("GET", "/registry/token", "aa33331111"),
     ("GET", "/registry/watch", "aaaa3a1111"),
@@ -319,6 +325,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/registry/agents/{id}/suspicion", "a333331111"),
     ("POST", "/registry/keys/{id}/change", "a333331111"),
     ("PUT", "/a2a/artifacts", "aaaaaa1111"),
+    ("PUT", "/board/key-records", "3a33331111"),
     ("PUT", "/board/token", "3a33331111"),
     ("PUT", "/registry/agents/{id}/heartbeat", "a333331111"),
     ("GET", "/board/claims/{task}", "aaa43a1111"),

@@ -90,7 +90,7 @@ async fn every_signal_type_has_the_right_publisher() {
     assert_eq!(content.headers()["content-type"].to_str().unwrap(), refs["mediaType"].as_str().unwrap());
     assert_eq!(content.text().await.unwrap(), "hello");
     let stranger = wire_with(test_identity(&mesh.data, "worker-01"), &secret_of(&mesh));
-    stranger.keys.pin_service(test_identity(&mesh.data, "registry").public()).unwrap();
+    stranger.keys.pin_service(test_identity(&mesh.data, "registry").public(), &Default::default()).unwrap();
     let url = format!("{}/a2a/artifacts/{digest}", owner.url);
     let read_by_agent = stranger.bytes(ClientRequest::get(&url, owner.id.as_str())).await;
     assert!(read_by_agent.is_ok(), "an agent that sees the signal: {read_by_agent:?}");

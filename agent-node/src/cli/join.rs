@@ -22,7 +22,7 @@ use blackboard::http_client::redact_url;
 use clap::Args;
 use protocol::{
     a2a::remote_task::RemoteTaskLimits,
-    address_policy::{AddressPolicy, IpNetwork},
+    address_policy::{AddressPolicy, AllowedTarget},
     bid::{Cost, Eta},
     card::BidTerms,
     ids::AgentId,
@@ -50,7 +50,7 @@ pub(super) struct JoinArgs {
     credential: Vec<String>,
     /// Addresses that may be called though they are not public, and without TLS.
     #[arg(long, value_name = "NET", env = "MESH_OUTSIDE_ALLOW", value_delimiter = ',')]
-    allow: Vec<IpNetwork>,
+    allow: Vec<AllowedTarget>,
     /// The registry's base URL.
     #[arg(long, env = "MESH_REGISTRY", hide_env_values = true, value_parser = base_url, default_value = "http://127.0.0.1:8000")]
     registry: String,

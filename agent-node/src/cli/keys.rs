@@ -9,8 +9,15 @@ use super::{
     processes::DataDirArgs,
     reset::data_dirs,
 };
+use crate::node::services::ServiceAddresses;
+use blackboard::http_client::redact_url;
 use clap::{Args, Subcommand};
-use protocol::{identity::PublicIdentity, ids::AgentId, routes, time::WallTime};
+use protocol::{
+    identity::{KeyHistory, PublicIdentity},
+    ids::AgentId,
+    routes,
+    time::WallTime,
+};
 use registry::pinned_keys::PinnedKey;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -27,9 +34,9 @@ pub(super) struct KeysArgs {
 enum KeysVerb {
     /// List which key each id has.
     Ls,
-    /// Replace the key of a running agent. Its tasks go on.
+    /// Replace the key of a running agent, of the registry or of the board. Tasks go on.
     Rotate {
-        /// The agent's id.
+        /// The agent's id; `registry`, `board`.
         id: AgentId,
     },
     /// Give up the key of an id, so that the next process that registers under it pins its own: after the loss of a key file.
@@ -45,6 +52,8 @@ enum KeysVerb {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct PinnedKeyList {
     pub(super) registry: Option<PublicIdentity>,
+    #[serde(default, skip_serializing_if = "KeyHistory::is_empty")]
+    pub(super) history: KeyHistory,
     pub(super) keys: Vec<PinnedKey>,
 }
 
@@ -55,6 +64,8 @@ pub(super) async fn keys(common: &CommonArgs, args: KeysArgs) -> Result<(), CliE
         KeysVerb::Rotate { id } => {
             let endpoint = match args.at.base() {
                 Some(at) => at,
+                None if id.as_str() == "registry" => client.url.clone(),
+                None if id.as_str() == "board" => board_url(&client).await?,
                 None => client.card_of(id.as_str()).await?.endpoint.clone(),
             };
             let path = format!("{}/{}/rotate", routes::OWN_KEYS, encoded(id.as_str()));
@@ -72,6 +83,17 @@ pub(super) async fn keys(common: &CommonArgs, args: KeysArgs) -> Result<(), CliE
             )
         }
     }
+}
+
+/// The board's base URL, as the process at `--url` knows it.
+async fn board_url(client: &MeshClient) -> Result<String, CliError> {
+    let services: ServiceAddresses = client.get(&client.url, routes::SERVICES).await?;
+    services.board_from(&client.url).ok_or_else(|| {
+        CliError::new(
+            Exit::Failed,
+            format!("{} knows no board; --at says where it is", redact_url(&client.url)),
+        )
+    })
 }
 
 fn done(common: &CommonArgs, answer: &Value, text: &str) -> Result<(), CliError> {

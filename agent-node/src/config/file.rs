@@ -395,11 +395,11 @@ pub(super) struct MeshFile {
     pub(super) callers: Vec<super::a2a::CallerFile>,
 }
 
-/// Where calls beyond the mesh may go. Public addresses by https always; what is named here too, and without TLS.
+/// Where calls beyond the mesh may go. Public addresses by https at the ports 443 and 8443 always; what is named here too.
 #[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct OutsideFile {
-    /// Addresses: `127.0.0.0/8`, `10.1.2.3`, `fd00::/8`.
+    /// Addresses, at every port or at one: `127.0.0.0/8`, `10.1.2.3:9000`, `[fd00::/8]:9000`; a port of every public address: `*:8080`.
     allow: Vec<String>,
     /// Credentials for foreign agents, by host and by the name of their card's security scheme; best as `${VARIABLE}`.
     #[serde(skip_serializing)]

@@ -7,7 +7,7 @@
 use super::edge::LocalCallers;
 use futures_util::task::AtomicWaker;
 use protocol::problem::{Problem, Reason};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -49,14 +49,6 @@ impl ConnectionLimits {
     /// The limits of this process.
     pub fn of_process() -> Self {
         Self::of_open_files(getrlimit(Resource::Nofile).current)
-    }
-}
-
-/// Raises the limit of open files to the highest that this process may have.
-pub fn raise_file_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
-        tracing::warn!(%error, "the limit of open files stays at {:?}", limit.current);
     }
 }
 

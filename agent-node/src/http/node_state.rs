@@ -34,13 +34,13 @@ use protocol::{
     problem::{Problem, Reason},
     words,
 };
-use registry::{client::Registry, registrar::SupervisedRegistry};
+use registry::{client::Registry, pinned_keys::KeyCursor, registrar::SupervisedRegistry};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
     future::Future,
     pin::Pin,
-    sync::{Arc, OnceLock, atomic::AtomicBool},
+    sync::{Arc, Mutex, OnceLock, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -119,6 +119,10 @@ pub struct NodeState {
     pub keys: KeyRing,
     /// The files of its own keys.
     pub key_files: SigningKeys,
+    /// Held while one of its keys is replaced.
+    pub rotation: tokio::sync::Mutex<()>,
+    /// How far the registry has told the key records to the board of this process.
+    pub told_cursor: Mutex<Option<KeyCursor>>,
     /// The registry, if it runs in this process.
     pub registry: Option<SupervisedRegistry>,
     /// Whether it drains.

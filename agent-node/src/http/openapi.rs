@@ -131,7 +131,7 @@ mod tests {
                 .configure(registry::http::routes)
                 .configure(crate::http::routes::registry_secrets)
                 .configure(blackboard::http::routes)
-                .configure(crate::http::routes::board_token);
+                .configure(crate::http::routes::board_secrets);
         }))
     }
 

@@ -65,10 +65,6 @@ pub fn agents(config: &mut web::ServiceConfig) {
         ))
         .service(resource(&format!("{}/{{id}}", routes::HOOKS), [(Method::POST, web::to(hooks::post))]))
         .service(resource(routes::JWKS, [(Method::GET, web::to(keys::jwks))]))
-        .service(resource(
-            &format!("{}/{{id}}/rotate", routes::OWN_KEYS),
-            [(Method::POST, web::to(keys::rotate))],
-        ))
         .service(resource(routes::CARD, [(Method::GET, web::to(health::card))]));
 }
 
@@ -82,10 +78,12 @@ pub fn registry_secrets(config: &mut web::ServiceConfig) {
         .service(resource(&format!("{keys}/{{id}}/reset"), [(Method::POST, web::to(keys::reset))]));
 }
 
-/// The route of a board that is told the digest of the person's token.
-pub fn board_token(config: &mut web::ServiceConfig) {
+/// The routes of a board that is told the digest of the person's token, and what the registry says about keys.
+pub fn board_secrets(config: &mut web::ServiceConfig) {
     use actix_web::http::Method;
-    config.service(resource(routes::BOARD_TOKEN, [(Method::PUT, web::to(person_token::put))]));
+    config
+        .service(resource(routes::BOARD_TOKEN, [(Method::PUT, web::to(person_token::put))]))
+        .service(resource(routes::BOARD_KEY_RECORDS, [(Method::PUT, web::to(keys::put_records))]));
 }
 
 /// The routes of every process.
@@ -95,6 +93,10 @@ pub fn process(config: &mut web::ServiceConfig) {
         .service(resource(routes::HEALTH, [(Method::GET, web::to(health::health))]))
         .service(resource(routes::READY, [(Method::GET, web::to(health::ready))]))
         .service(resource(routes::JOIN, [(Method::POST, web::to(join::post))]))
+        .service(resource(
+            &format!("{}/{{id}}/rotate", routes::OWN_KEYS),
+            [(Method::POST, web::to(keys::rotate))],
+        ))
         .service(resource(routes::SERVICES, [(Method::GET, web::to(health::services))]))
         .service(resource(routes::OPENAPI, [(Method::GET, web::to(super::openapi::get))]))
         .service(resource(routes::METRICS, [(Method::GET, web::to(metrics::metrics))]))

@@ -12,12 +12,18 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 /// Watches the registry until the process ends; logs once, for all agents, if it is unavailable. A peer that snapshots
 /// have not confirmed for `timeout` is marked as departed.
 /// The keys of the agents go to `keys`; one without a right certificate is refused and logged.
-pub(super) fn spawn(registry: Registry, peers: Arc<Peers>, keys: KeyRing, timeout: Duration) {
+/// `key_sync` then reads the registry's records: the registry may have a new key.
+pub(super) fn spawn(
+    registry: Registry,
+    peers: Arc<Peers>,
+    (keys, key_sync): (KeyRing, Arc<Notify>),
+    timeout: Duration,
+) {
     actix::spawn(async move {
         let mut watch = registry.watch();
         let mut is_unavailable = false;
@@ -26,7 +32,7 @@ pub(super) fn spawn(registry: Registry, peers: Arc<Peers>, keys: KeyRing, timeou
             match unconfirmed.next(&mut watch, &peers).await {
                 Ok(RegistryEvent::Snapshot(entries)) => {
                     entries.iter().for_each(|entry| {
-                        learn(&keys, entry);
+                        learn(&keys, &key_sync, entry);
                         peers.update(peer(entry));
                     });
                     let confirmed = entries.iter().map(|entry| entry.id().clone()).collect();
@@ -38,7 +44,7 @@ pub(super) fn spawn(registry: Registry, peers: Arc<Peers>, keys: KeyRing, timeou
                 }
                 Ok(RegistryEvent::Change(entry)) => {
                     unconfirmed.since.remove(entry.id());
-                    learn(&keys, &entry);
+                    learn(&keys, &key_sync, &entry);
                     peers.update(peer(&entry));
                 }
                 Err(problem) => {
@@ -94,14 +100,15 @@ impl UnconfirmedPeers {
 }
 
 /// Takes the key of an agent, or gives it up after a reset.
-fn learn(keys: &KeyRing, entry: &AgentEntry) {
+fn learn(keys: &KeyRing, key_sync: &Notify, entry: &AgentEntry) {
     match &entry.key {
         Some(certificate) => {
             if let Err(problem) = keys.learn(certificate) {
                 tracing::warn!(agent = %entry.id(), %problem, "its new key is refused");
+                key_sync.notify_one();
             }
         }
-        None => keys.revoke(entry.id().as_str()),
+        None => keys.revoke(entry.id().as_str(), None),
     }
 }
 

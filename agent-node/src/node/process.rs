@@ -18,7 +18,7 @@ use crate::{
         exec::{BrainRights, access::BrainAccessCell, os_user::OsUser, private_dir},
     },
     config::{AgentDefinition, BrainConfig, Team},
-    http::{connections::raise_file_limit, edge::IssuedTokens},
+    http::edge::IssuedTokens,
     outbox::{
         a2a::callbacks::CallbackRegistry,
         outbound_client::{OutboundClient, OutboundLimits},
@@ -90,7 +90,9 @@ pub struct ProcessConfig {
 /// Runs the process until SIGTERM or SIGINT, then drains it; a second signal ends it at once.
 pub async fn run(mut config: ProcessConfig) -> anyhow::Result<()> {
     hide_from_own_user();
-    raise_file_limit();
+    if let Err(error) = open_files::raise() {
+        print_line(Level::WARN, &format!("mesh: the limit of open files is not raised: {error}"));
+    }
     let _replica_lock = if config.is_replica { Some(replica::claim(&mut config)?) } else { None };
     let (data, grace) = (config.data.clone(), config.grace);
     if let Some(kill_timeout) = config.kill_timeout

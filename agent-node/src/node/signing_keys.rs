@@ -1,9 +1,14 @@
 //! The signing key of each agent and service: created with mode 0600 at its first start and kept (DESIGN §8). Its X25519 key is
-//! derived from it.
+//! derived from it. A service also keeps the history of its keys.
 
 use super::services::StartError;
 use crate::outbox::webhooks::Seal;
-use protocol::{a2a::card_signature::SigningKey, identity::IdentityKey, ids::AgentId};
+use anyhow::Context as _;
+use protocol::{
+    a2a::card_signature::SigningKey,
+    identity::{IdentityKey, KeyHistory},
+    ids::AgentId,
+};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::{
     fs::{self, OpenOptions},
@@ -21,6 +26,47 @@ impl SigningKeys {
     /// The identity of an agent or a service; created if it is missing.
     pub fn identity(&self, id: &AgentId) -> anyhow::Result<IdentityKey> {
         Ok(IdentityKey::new(id.clone(), self.of(id)?))
+    }
+
+    /// The identity of a service, created if it is missing, and the history of its keys. Finishes a rotation whose history is
+    /// durable.
+    pub fn service(&self, id: &AgentId) -> anyhow::Result<(IdentityKey, KeyHistory)> {
+        let history = self.history(id)?;
+        let ends_with = |key: &IdentityKey| history.last().is_some_and(|last| last.is_same(key.public()));
+        if self.has_next(id) {
+            let next = self.next(id)?;
+            if ends_with(&next) {
+                self.promote_next(id).with_context(|| format!("the key of {id}"))?;
+                tracing::info!(service = %id, "the rotation of its key is finished");
+                return Ok((next, history));
+            }
+        }
+        let key = self.identity(id)?;
+        // Without the key that it ends with, it leads nowhere.
+        let history = if ends_with(&key) { history } else { KeyHistory::default() };
+        Ok((key, history))
+    }
+
+    fn history_file(&self, service: &AgentId) -> Option<PathBuf> {
+        Some(self.0.as_ref()?.join(format!("{service}.history")))
+    }
+
+    fn history(&self, service: &AgentId) -> anyhow::Result<KeyHistory> {
+        let Some(file) = self.history_file(service).filter(|file| file.exists()) else {
+            return Ok(KeyHistory::default());
+        };
+        let read = || {
+            serde_json::from_slice(&fs::read(&file)?).context(
+                "it is damaged; put it back, or take it away and reset the pinned key of each process that has not followed",
+            )
+        };
+        Ok(read().map_err(bad_key(service, file.clone()))?)
+    }
+
+    /// Makes the history of a service's keys durable.
+    pub fn write_history(&self, service: &AgentId, history: &KeyHistory) -> anyhow::Result<()> {
+        let Some(file) = self.history_file(service) else { return Ok(()) };
+        write_durably(&file, &serde_json::to_vec(history)?)
     }
 
     /// The seal of the webhooks of `agent`, whose key is `key`. It stays when the key is replaced or lost.
@@ -86,12 +132,7 @@ fn read_or_create(
     create: impl FnOnce() -> anyhow::Result<[u8; 32]>,
 ) -> anyhow::Result<[u8; 32]> {
     if !file.exists() {
-        let draft = file.with_extension(format!("{}.new", std::process::id()));
-        let mut draft_file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-        draft_file.write_all(&create()?)?;
-        draft_file.sync_all()?;
-        fs::rename(&draft, file)?;
+        write_durably(file, &create()?)?;
     }
     let mode = fs::metadata(file)?.permissions().mode() & 0o777;
     anyhow::ensure!(mode & 0o077 == 0, "others may read it (mode {mode:o}); it must be 600, or made anew");
@@ -104,9 +145,24 @@ fn read_or_create(
     })
 }
 
+/// Replaces the content of `file`, which only its owner may read.
+fn write_durably(file: &Path, content: &[u8]) -> anyhow::Result<()> {
+    let draft = file.with_extension(format!("{}.new", std::process::id()));
+    let mut draft_file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    draft_file.write_all(content)?;
+    draft_file.sync_all()?;
+    fs::rename(&draft, file)?;
+    if let Some(dir) = file.parent() {
+        fs::File::open(dir)?.sync_all()?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::identity::KeyChange;
 
     #[test]
     fn the_next_key_replaces_the_first_and_the_seal_stays() {
@@ -125,6 +181,30 @@ mod tests {
         assert_eq!(keys.identity(&id).unwrap().public(), next.public());
         keys.seal(&id, &keys.of(&id).unwrap()).unwrap();
         assert_eq!(fs::read(dir.path().join("keys/builder-01.seal")).unwrap(), sealed);
+    }
+
+    #[test]
+    fn a_rotation_of_a_service_is_finished_once_its_history_is_durable() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = SigningKeys(Some(dir.path().join("keys")));
+        let id = AgentId::parse("registry").unwrap();
+        let (first, history) = keys.service(&id).unwrap();
+        assert!(history.is_empty());
+        let next = keys.next(&id).unwrap();
+        assert!(
+            keys.service(&id).unwrap().0.public().is_same(first.public()),
+            "without the statement it has not begun"
+        );
+        let history = history.with(KeyChange::new(&first, next.public()));
+        keys.write_history(&id, &history).unwrap();
+        let (second, kept) = keys.service(&id).unwrap();
+        assert!(second.public().is_same(next.public()) && !keys.has_next(&id));
+        assert!(kept == history && kept.leads(first.public(), second.public()));
+        assert_eq!(keys.service(&id).unwrap().1, history);
+        fs::remove_file(dir.path().join("keys/registry.ed25519")).unwrap();
+        assert!(keys.service(&id).unwrap().1.is_empty(), "of a key that is lost");
+        fs::write(dir.path().join("keys/registry.history"), b"{").unwrap();
+        assert!(format!("{:#}", keys.service(&id).unwrap_err()).contains("registry.history"));
     }
 
     #[test]

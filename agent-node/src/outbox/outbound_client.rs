@@ -1,16 +1,18 @@
 //! The HTTP client for URLs that others choose: webhooks, foreign cards, foreign agents (DESIGN §8).
 //!
 //! The client's own resolver checks addresses and returns only allowed ones, so the connection goes to the address that was
-//! checked. The client follows no redirect and uses no proxy; time and size are bounded. Plain `http` is allowed only to
-//! addresses that the configuration names. Every call has the header [`OUTBOUND`], so that no process of a mesh takes it for
+//! checked. The client follows no redirect and uses no proxy; time and size are bounded. Plain `http`, and other ports than 443
+//! and 8443, are allowed only where the configuration names them. Every call has the header [`OUTBOUND`], so that no process of a mesh takes it for
 //! one of its local user, and none goes to a known endpoint of the mesh.
 
+mod clients;
 mod http2;
 mod mesh_endpoints;
 mod resolve;
 
 use blackboard::http_client::redact_url;
 use bytes::{Bytes, BytesMut};
+use clients::{Clients, HttpVersion};
 use futures_util::{Stream, StreamExt};
 use mesh_endpoints::MeshEndpoints;
 use protocol::{
@@ -19,11 +21,10 @@ use protocol::{
     limits::Limits,
 };
 use reqwest::{
-    Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode, Url,
+    Method, RequestBuilder, Response, StatusCode, Url,
     header::{HeaderMap, HeaderName, HeaderValue},
-    redirect,
 };
-use resolve::{AddressRefused, PolicyResolver};
+use resolve::AddressRefused;
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 /// Limits of every request.
@@ -171,39 +172,19 @@ pub enum StreamOrResponse<S> {
 /// The client. Cheap to clone; all clones share connections.
 #[derive(Debug, Clone)]
 pub struct OutboundClient {
-    http1: ClientPair,
-    http2: ClientPair,
+    clients: Clients,
     policy: Arc<AddressPolicy>,
     mesh: MeshEndpoints,
     limits: OutboundLimits,
-}
-
-/// A client for `https` URLs and one for `http` URLs.
-#[derive(Debug, Clone)]
-struct ClientPair {
-    https: Client,
-    http: Client,
 }
 
 impl OutboundClient {
     /// A client for the addresses that `policy` allows.
     pub fn new(policy: AddressPolicy, limits: OutboundLimits) -> Result<Self, Error> {
         let policy = Arc::new(policy);
-        let client = |named_only, version: fn(ClientBuilder) -> ClientBuilder| {
-            let client = blackboard::http_client::tls::client()
-                .no_proxy()
-                .redirect(redirect::Policy::none())
-                .referer(false)
-                .user_agent(concat!("agent-mesh/", env!("CARGO_PKG_VERSION")))
-                .connect_timeout(limits.connect)
-                .dns_resolver(Arc::new(PolicyResolver::new(policy.clone(), named_only)));
-            version(client).build().map_err(|error| Error::Unreachable(format!("no HTTP client: {error}")))
-        };
-        let pair = |version| {
-            Ok::<_, Error>(ClientPair { https: client(false, version)?, http: client(true, version)? })
-        };
-        let (http1, http2) = (pair(ClientBuilder::http1_only)?, pair(http2::http2_only)?);
-        Ok(Self { http1, http2, policy: policy.clone(), mesh: MeshEndpoints::default(), limits })
+        let clients = Clients::new(policy.clone(), limits.connect);
+        clients.get(HttpVersion::Http1, false, 443)?;
+        Ok(Self { clients, policy, mesh: MeshEndpoints::default(), limits })
     }
 
     /// Refuses, for this client and its clones, calls to the base URLs that `list` returns.
@@ -213,7 +194,7 @@ impl OutboundClient {
 
     /// Checks whether `url` may be called, without a DNS lookup.
     pub fn check(&self, url: &str) -> Result<(), Error> {
-        self.build(&self.http1, OutboundRequest::new(Method::POST, url)).map(drop)
+        self.build(HttpVersion::Http1, OutboundRequest::new(Method::POST, url)).map(drop)
     }
 
     /// Checks whether `url` may be called, with a DNS lookup. A name that can't be resolved passes: a request checks its
@@ -223,7 +204,8 @@ impl OutboundClient {
         let Ok(parsed) = Url::parse(url) else { return Ok(()) };
         self.check_endpoint(&parsed).await?;
         let Some(host) = parsed.host_str().filter(|_| literal(&parsed).is_none()) else { return Ok(()) };
-        let addresses = resolve::resolve_allowed(&self.policy, host, parsed.scheme() == "http");
+        let port = parsed.port_or_known_default().unwrap_or_default();
+        let addresses = resolve::resolve_allowed(&self.policy, (host, port), parsed.scheme() == "http");
         match tokio::time::timeout(self.limits.lookup, addresses).await {
             Ok(Ok(_)) | Ok(Err(resolve::ResolveError::Unknown(_))) | Err(_) => Ok(()),
             Ok(Err(resolve::ResolveError::Refused(AddressRefused(why)))) => Err(Error::AddressRefused(why)),
@@ -244,7 +226,7 @@ impl OutboundClient {
     pub async fn send(&self, request: OutboundRequest) -> Result<OutboundResponse, Error> {
         let timeout = request.timeout.unwrap_or(self.limits.response);
         let response = async {
-            let response = self.open(&self.http1, request).await?;
+            let response = self.open(HttpVersion::Http1, request).await?;
             read_body(response, self.limits.max_bytes).await
         };
         tokio::time::timeout(timeout, response).await.unwrap_or_else(|_| Err(timed_out("no answer in time")))
@@ -256,7 +238,7 @@ impl OutboundClient {
         request: OutboundRequest,
     ) -> Result<StreamOrResponse<impl Stream<Item = Result<Bytes, Error>> + Send + 'static>, Error> {
         let timeout = request.timeout.unwrap_or(self.limits.response);
-        let open = self.open(&self.http1, request.header("accept", "text/event-stream"));
+        let open = self.open(HttpVersion::Http1, request.header("accept", "text/event-stream"));
         let Ok(response) = tokio::time::timeout(timeout, open).await else {
             return Err(timed_out("no answer in time"));
         };
@@ -289,8 +271,8 @@ impl OutboundClient {
     }
 
     /// Sends `request` and returns when the head of the response has arrived.
-    async fn open(&self, clients: &ClientPair, request: OutboundRequest) -> Result<Response, Error> {
-        let builder = self.build(clients, request)?;
+    async fn open(&self, version: HttpVersion, request: OutboundRequest) -> Result<Response, Error> {
+        let builder = self.build(version, request)?;
         let (client, request) = builder.build_split();
         let request = request.map_err(|error| send_error(&error))?;
         self.check_endpoint(request.url()).await?;
@@ -305,21 +287,22 @@ impl OutboundClient {
         }
     }
 
-    fn build(&self, clients: &ClientPair, request: OutboundRequest) -> Result<RequestBuilder, Error> {
+    fn build(&self, version: HttpVersion, request: OutboundRequest) -> Result<RequestBuilder, Error> {
         let url = Url::parse(&request.url)
             .map_err(|error| Error::BadUrl(format!("{:?} is no URL: {error}", redact_url(&request.url))))?;
-        let client = match url.scheme() {
-            "https" => &clients.https,
-            "http" => &clients.http,
+        let named_only = match url.scheme() {
+            "https" => false,
+            "http" => true,
             other => return Err(Error::BadUrl(format!("{other}: is not called; https and http are"))),
         };
         if !url.username().is_empty() || url.password().is_some() {
             return Err(Error::BadUrl("a URL must not carry credentials".to_owned()));
         }
+        let port = url.port_or_known_default().unwrap_or_default();
+        let client = self.clients.get(version, named_only, port)?;
         // The resolver is not called for a literal address.
         if let Some(address) = literal(&url) {
-            let named_only = url.scheme() == "http";
-            resolve::check_ip(&self.policy, address, named_only)
+            resolve::check_ip(&self.policy, (address, port), named_only)
                 .map_err(|AddressRefused(why)| Error::AddressRefused(format!("{address} {why}")))?;
         }
         if self.mesh.names(&url) {

@@ -23,7 +23,9 @@ impl HttpClient {
             return Err(Problem::new(Reason::Internal, format!("this process has no key of {me}")));
         };
         let certificate = keys.own_certificate(me.as_str());
-        let introduction = Introduction { identity: identity.as_ref().clone(), certificate, callers: None };
+        let history = keys.own_history(me.as_str());
+        let introduction =
+            Introduction { identity: identity.as_ref().clone(), certificate, callers: None, history };
         let body = serde_json::to_vec(&introduction)
             .map_err(|error| Problem::new(Reason::Internal, error.to_string()))?;
         let mut url = parse_url(call.url)?;
@@ -74,7 +76,7 @@ impl HttpClient {
 
     /// Takes the key of `recipient`: that of a service is pinned, that of an agent is certified by the registry.
     fn learn(&self, signer: &Signer, recipient: &AgentId, told: Introduction) -> Result<(), Problem> {
-        let Introduction { identity, certificate, callers } = told;
+        let Introduction { identity, certificate, callers, history } = told;
         if identity.id() != recipient {
             return Err(
                 self.mismatch(recipient.as_str(), format!("{} answers for {recipient}", identity.id()))
@@ -82,7 +84,7 @@ impl HttpClient {
         }
         let learnt = match (Principal::of_signer(recipient.clone()), certificate) {
             (Principal::Service(MeshService::Registry | MeshService::Board), _) => {
-                signer.keys.pin_service(&Arc::new(identity))
+                signer.keys.pin_service(&Arc::new(identity), &history)
             }
             (_, Some(certificate)) if certificate.claimed().is_same(&identity) => {
                 signer.keys.learn(&certificate)

@@ -1,11 +1,15 @@
 //! An identity of this process, with the keys that it shares with each peer.
 
+use super::GRACE;
 use dashmap::DashMap;
 use protocol::{
-    identity::{IdentityKey, KeyCertificate, PairSecret, PublicIdentity},
+    identity::{IdentityKey, KeyCertificate, KeyHistory, PairSecret, PublicIdentity},
     signature::{Secret, SignatureClaim},
 };
-use std::sync::{Arc, PoisonError, RwLock};
+use std::{
+    sync::{Arc, PoisonError, RwLock},
+    time::Instant,
+};
 
 /// The most shared keys kept; beyond that all are computed anew.
 const MAX_PAIRS: usize = 16_384;
@@ -14,8 +18,9 @@ pub(super) struct OwnIdentity {
     key: IdentityKey,
     certificate: RwLock<Option<KeyCertificate>>,
     pairs: DashMap<String, SharedKey>,
-    /// The identity that this one has replaced in this life of the process.
-    previous: Option<Arc<OwnIdentity>>,
+    history: KeyHistory,
+    /// The identity that this one has replaced in this life of the process, and when.
+    previous: Option<(Arc<OwnIdentity>, Instant)>,
 }
 
 /// What is shared with one peer, and the key of the latest day.
@@ -27,8 +32,13 @@ struct SharedKey {
 }
 
 impl OwnIdentity {
-    pub(super) fn new(key: IdentityKey, previous: Option<Arc<Self>>) -> Self {
-        Self { key, certificate: RwLock::default(), pairs: DashMap::new(), previous }
+    pub(super) fn new(key: IdentityKey, history: KeyHistory, previous: Option<Arc<Self>>) -> Self {
+        let previous = previous.map(|previous| (previous, Instant::now()));
+        Self { key, certificate: RwLock::default(), pairs: DashMap::new(), history, previous }
+    }
+
+    pub(super) fn history(&self) -> &KeyHistory {
+        &self.history
     }
 
     pub(super) fn secret(&self) -> &IdentityKey {
@@ -55,11 +65,12 @@ impl OwnIdentity {
         key
     }
 
-    /// Whether `peer` made the claim for this identity, or for the one that it has replaced.
+    /// Whether `peer` made the claim for this identity, or for the one that it has replaced a short time ago.
     pub(super) fn has_made(&self, peer: &Arc<PublicIdentity>, claim: &SignatureClaim, now: u64) -> bool {
         let mut is_right = false;
         self.with_key(peer, claim.created(), now, |key| is_right = claim.is_signed_by(key));
-        is_right || self.previous.as_ref().is_some_and(|previous| previous.has_made(peer, claim, now))
+        let previous = self.previous.as_ref().filter(|(_, since)| since.elapsed() < GRACE);
+        is_right || previous.is_some_and(|(previous, _)| previous.has_made(peer, claim, now))
     }
 
     /// Calls `with` with the key of the day of `created`. Only a key of the day of `now` is kept: anybody may name any time.

@@ -1,14 +1,14 @@
 //! The keys of the registry and the board in other processes, pinned at the first contact: a file each.
 
 use protocol::{
-    identity::PublicIdentity,
+    identity::{KeyHistory, PublicIdentity},
     problem::{Problem, Reason},
 };
 use std::{
     fs,
     io::Write as _,
     os::unix::fs::OpenOptionsExt as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -36,31 +36,21 @@ impl ServicePins {
             .map(Arc::new)
     }
 
-    /// Pins a key that has proven the join secret. Fails if another one is pinned.
-    pub(super) fn pin(&self, identity: &PublicIdentity) -> Result<(), Problem> {
+    /// Pins a key that has proven the join secret. Fails if another one is pinned that `history` does not lead from.
+    pub(super) fn pin(&self, identity: &PublicIdentity, history: &KeyHistory) -> Result<(), Problem> {
         let id = identity.id();
         let Some(file) = self.file(id.as_str()) else { return Ok(()) };
         if file.exists() {
-            let pinned = self.read(id.as_str());
-            return match pinned.as_ref().is_some_and(|pinned| pinned.is_same(identity)) {
-                true => Ok(()),
-                false => {
-                    let known =
-                        pinned.map_or_else(|| "a damaged one".to_owned(), |pinned| pinned.fingerprint());
-                    let message = format!(
-                        "the {id} shows the key {}, pinned here is {known}: another process answers there, or the {id} has lost its \
-                         data; if that is meant, remove {} (`mesh keys reset {id}`)",
-                        identity.fingerprint(),
-                        file.display()
+            match self.read(id.as_str()) {
+                Some(pinned) if pinned.is_same(identity) => return Ok(()),
+                Some(pinned) if history.leads(&pinned, identity) => {
+                    tracing::info!(
+                        key = identity.fingerprint(),
+                        "the {id} has a new key, as its old one says"
                     );
-                    let logged =
-                        self.refused.lock().unwrap_or_else(PoisonError::into_inner).replace(message.clone());
-                    if logged.as_ref() != Some(&message) {
-                        tracing::error!("{message}");
-                    }
-                    Err(Problem::new(Reason::KeyMismatch, message))
                 }
-            };
+                pinned => return Err(self.refuse(identity, pinned.as_deref(), &file)),
+            }
         }
         let draft = file.with_extension(format!("{}.new", std::process::id()));
         let text = serde_json::to_vec(identity)
@@ -79,5 +69,21 @@ impl ServicePins {
                 format!("the key of the {id} can't be pinned in {}: {error}", file.display()),
             )
         })
+    }
+
+    fn refuse(&self, identity: &PublicIdentity, pinned: Option<&PublicIdentity>, file: &Path) -> Problem {
+        let id = identity.id();
+        let known = pinned.map_or_else(|| "a damaged one".to_owned(), PublicIdentity::fingerprint);
+        let message = format!(
+            "the {id} shows the key {}, pinned here is {known}: another process answers there, or the {id} has lost its data; if \
+             that is meant, remove {} (`mesh keys reset {id}`)",
+            identity.fingerprint(),
+            file.display()
+        );
+        let logged = self.refused.lock().unwrap_or_else(PoisonError::into_inner).replace(message.clone());
+        if logged.as_ref() != Some(&message) {
+            tracing::error!("{message}");
+        }
+        Problem::new(Reason::KeyMismatch, message)
     }
 }

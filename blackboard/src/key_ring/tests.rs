@@ -98,7 +98,7 @@ fn a_key_is_replaced_by_a_later_certificate_of_the_registry_only() {
     let certificate = |byte, number| registry.certify(keyed("a", byte).public(), number).unwrap();
     let b = ring(&["b"]);
     assert_eq!(b.learn(&certificate(1, 1)).unwrap_err().reason, Reason::RegistryUnavailable);
-    b.pin_service(identity("registry").public()).unwrap();
+    b.pin_service(identity("registry").public(), &KeyHistory::default()).unwrap();
     b.learn(&certificate(1, 5)).unwrap();
     assert_eq!(b.learn(&certificate(1, 3)), Ok(()), "the same key");
     for number in [4, 5] {
@@ -112,7 +112,7 @@ fn a_key_is_replaced_by_a_later_certificate_of_the_registry_only() {
 
     b.learn(&certificate(2, 6)).unwrap();
     assert!(b.identity("a").unwrap().is_same(keyed("a", 2).public()));
-    b.revoke("a");
+    b.revoke("a", None);
     assert!(b.identity("a").is_none());
     assert_eq!(b.learn(&certificate(2, 6)).unwrap_err().reason, Reason::KeyMismatch, "reset");
     b.learn(&certificate(3, 7)).unwrap();
@@ -129,7 +129,7 @@ fn after_a_rotation_what_is_under_way_is_accepted_and_after_a_reset_it_is_not() 
     assert!(accepts(&a, (&pair().1, "b"), "a", now, now).is_ok(), "b does not know the new key yet");
 
     let (a, b) = pair();
-    b.revoke("a");
+    b.revoke("a", None);
     b.set_pinned(keyed("a", 2).public().clone(), 2);
     assert!(accepts(&b, (&a, "a"), "b", now, now).is_err());
 }
@@ -138,14 +138,79 @@ fn after_a_rotation_what_is_under_way_is_accepted_and_after_a_reset_it_is_not() 
 fn the_key_of_a_service_is_pinned_at_the_first_contact() {
     let dir = tempfile::tempdir().unwrap();
     let keys = || KeyRing::new(Secret::new(&[7; 32]).unwrap(), Some(dir.path().to_owned()));
-    keys().pin_service(identity("registry").public()).unwrap();
+    keys().pin_service(identity("registry").public(), &KeyHistory::default()).unwrap();
     assert!(
         keys().identity("registry").unwrap().is_same(identity("registry").public()),
         "also after a restart"
     );
-    let refused = keys().pin_service(keyed("registry", 2).public()).unwrap_err();
+    let refused = keys().pin_service(keyed("registry", 2).public(), &KeyHistory::default()).unwrap_err();
     assert_eq!(refused.reason, Reason::KeyMismatch);
     assert!(refused.message.contains("registry.pinned"), "{refused}");
     std::fs::remove_file(dir.path().join("registry.pinned")).unwrap();
-    keys().pin_service(keyed("registry", 2).public()).unwrap();
+    keys().pin_service(keyed("registry", 2).public(), &KeyHistory::default()).unwrap();
+}
+
+#[test]
+fn a_service_is_followed_over_the_history_of_its_keys_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let keys = |name: &str| {
+        let dir = dir.path().join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        KeyRing::new(Secret::new(&[7; 32]).unwrap(), Some(dir))
+    };
+    let [first, second, third, thief] = [1, 2, 3, 9].map(|byte| keyed("registry", byte));
+    let one = KeyHistory::default().with(KeyChange::new(&first, second.public()));
+    let both = one.clone().with(KeyChange::new(&second, third.public()));
+    let forged = KeyHistory::default().with(KeyChange::new(&thief, third.public()));
+    let is_refused = |answer: Result<(), Problem>| answer.unwrap_err().reason == Reason::KeyMismatch;
+
+    let late = keys("late");
+    late.follow_service(first.public(), &one).unwrap();
+    assert!(
+        late.identity("registry").is_none(),
+        "without the join secret nothing is pinned at the first contact"
+    );
+    late.pin_service(first.public(), &KeyHistory::default()).unwrap();
+    assert!(is_refused(late.follow_service(third.public(), &forged)));
+    assert!(is_refused(late.pin_service(thief.public(), &both)));
+    late.pin_service(third.public(), &both).unwrap();
+    assert!(is_refused(late.pin_service(first.public(), &both)), "there is no way back");
+    assert!(keys("late").identity("registry").unwrap().is_same(third.public()), "also after a restart");
+
+    let b = keys("b");
+    b.set_own(identity("b"));
+    b.pin_service(first.public(), &KeyHistory::default()).unwrap();
+    let registry = |key: &IdentityKey, history: &KeyHistory| {
+        let ring = ring(&[]);
+        ring.set_own_service(IdentityKey::new(agent("registry"), key.signing().clone()), history.clone());
+        ring.set_pinned(identity("b").public().clone(), 1);
+        ring
+    };
+    let (old, new) = (registry(&first, &KeyHistory::default()), registry(&second, &one));
+    let certificate = |of: &KeyRing, byte| of.certify(keyed("a", byte).public(), byte.into()).unwrap();
+    b.follow_service(&new.own("registry").unwrap(), &new.own_history("registry")).unwrap();
+    let now = MIDNIGHT;
+    assert!(accepts(&b, (&old, "registry"), "b", now, now).is_ok(), "what is under way");
+    assert!(accepts(&b, (&new, "registry"), "b", now, now).is_ok());
+    b.learn(&certificate(&old, 1)).unwrap();
+    b.learn(&certificate(&new, 2)).unwrap();
+
+    let reset = keys("b");
+    reset.set_own(identity("b"));
+    assert!(accepts(&reset, (&old, "registry"), "b", now, now).is_err(), "after a restart the new one only");
+}
+
+#[test]
+fn a_reset_that_is_told_by_number_leaves_a_later_key() {
+    let registry = ring(&["registry"]);
+    let certificate = |byte, number| registry.certify(keyed("a", byte).public(), number).unwrap();
+    let b = ring(&["b"]);
+    b.pin_service(identity("registry").public(), &KeyHistory::default()).unwrap();
+    b.revoke("a", Some(5));
+    assert_eq!(b.learn(&certificate(1, 5)).unwrap_err().reason, Reason::KeyMismatch, "never seen before");
+    b.learn(&certificate(2, 6)).unwrap();
+    b.revoke("a", Some(5));
+    assert!(b.identity("a").unwrap().is_same(keyed("a", 2).public()));
+    b.revoke("a", Some(6));
+    assert!(b.identity("a").is_none());
 }

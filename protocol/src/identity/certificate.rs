@@ -1,8 +1,12 @@
-//! Statements about the key of an id: the registry's certificate, and the old key's consent to its successor.
+//! Statements about the key of an id: the registry's certificate, the old key's consent to its successor, and the history of a
+//! service's keys.
 
 use super::{Base64Bytes, IdentityKey, PublicIdentity, is_signed, signature};
 use crate::problem::{Problem, Reason};
 use serde::{Deserialize, Serialize};
+
+/// The most statements of a [`KeyHistory`]; older ones are dropped.
+const MAX_HISTORY: usize = 32;
 
 /// What the registry says: this id has this key. The number grows with each key of the id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,5 +90,49 @@ impl KeyChange {
                 Err(Problem::new(Reason::KeyMismatch, message))
             }
         }
+    }
+}
+
+/// How the keys of a service replaced each other, oldest first. A process that knows one of them can follow it to the last one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<KeyChange>")]
+pub struct KeyHistory(Vec<KeyChange>);
+
+impl TryFrom<Vec<KeyChange>> for KeyHistory {
+    type Error = String;
+
+    fn try_from(changes: Vec<KeyChange>) -> Result<Self, String> {
+        match changes.len() {
+            0..=MAX_HISTORY => Ok(Self(changes)),
+            many => Err(format!("a history of keys has at most {MAX_HISTORY} changes, not {many}")),
+        }
+    }
+}
+
+impl KeyHistory {
+    /// The same with one more change. Beyond its limit of 32 it loses the oldest one: who knows only the key before that can't
+    /// follow it.
+    #[must_use]
+    pub fn with(mut self, change: KeyChange) -> Self {
+        self.0.push(change);
+        let excess = self.0.len().saturating_sub(MAX_HISTORY);
+        self.0.drain(..excess);
+        self
+    }
+
+    /// Whether no key was replaced.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The key that it ends with. Not proven.
+    pub fn last(&self) -> Option<&PublicIdentity> {
+        self.0.last().map(KeyChange::claimed)
+    }
+
+    /// Whether the owner of `from` says, over any number of changes, that `to` is its key.
+    pub fn leads(&self, from: &PublicIdentity, to: &PublicIdentity) -> bool {
+        let reached = self.0.iter().fold(from, |at, change| change.verify(at).unwrap_or(at));
+        reached.is_same(to)
     }
 }

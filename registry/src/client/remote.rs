@@ -2,6 +2,7 @@
 
 use crate::{
     entry::{AgentEntry, AgentList, AgentQuery, CapabilityMatch, Heartbeat, LeaseGrant, SearchOrder},
+    pinned_keys::{KeyCursor, KeyPage},
     registrar::OWNER,
     registration_request::RegistrationRequest,
 };
@@ -86,6 +87,12 @@ impl RemoteRegistry {
     ) -> Result<KeyCertificate, Problem> {
         let url = format!("{}{}/{id}/change", self.base, routes::REGISTRY_KEYS);
         self.wire.json(ClientRequest::post(&url, OWNER, json(change)?)).await
+    }
+
+    pub(super) async fn key_records(&self, after: Option<KeyCursor>) -> Result<KeyPage, Problem> {
+        let query = after.map(|KeyCursor { life, revision }| format!("?life={life}&revision={revision}"));
+        let url = format!("{}{}{}", self.base, routes::KEY_RECORDS, query.unwrap_or_default());
+        self.check_registry(self.wire.json(ClientRequest::get(&url, OWNER)).await)
     }
 
     pub(super) async fn find(&self, query: &AgentQuery) -> Result<Vec<AgentEntry>, Problem> {

@@ -4,7 +4,7 @@ use crate::{
     config::Config,
     directory::DirectoryStats,
     entry::{AgentEntry, AgentQuery, Heartbeat, LeaseGrant},
-    pinned_keys::PinnedKey,
+    pinned_keys::{KeyCursor, KeyPage, PinnedKey},
     registration_request::RegistrationRequest,
 };
 use actix::Message;
@@ -87,6 +87,16 @@ pub struct ChangeKey {
 #[derive(Message)]
 #[rtype(result = "Result<(), Problem>")]
 pub struct ResetKey(pub AgentId);
+
+/// Certifies every key anew, after the registry's own key was replaced.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Recertify;
+
+/// Returns the key records that changed after a cursor; all from the beginning if it is of another life of the registry.
+#[derive(Message)]
+#[rtype(result = "Result<KeyPage, Problem>")]
+pub struct ReadKeyRecords(pub Option<KeyCursor>);
 
 /// Returns the keys of all ids.
 #[derive(Message)]

@@ -8,7 +8,7 @@ use crate::{
     config::Config,
     directory::{AgentDirectory, Departure, DirectoryChange, DirectoryError, RegistrationDecision},
     entry::{AgentEntry, AgentQuery, Heartbeat, LeaseGrant},
-    pinned_keys::{PinnedKey, PinnedKeys},
+    pinned_keys::{KeyCursor, KeyPage, PinnedKey, PinnedKeys},
     registration_request::{RegistrationRequest, may_speak_for},
 };
 use blackboard::{
@@ -19,7 +19,7 @@ use protocol::{
     card::Card,
     identity::{KeyCertificate, KeyChange, PublicIdentity},
     ids::AgentId,
-    principal::Principal,
+    principal::{MeshService, Principal},
     problem::{Problem, Reason},
     time::{NodeTime, WallTime},
 };
@@ -69,6 +69,8 @@ pub(super) struct RegistrationService {
     pub(super) directory: RefCell<AgentDirectory>,
     pub(super) pins: RefCell<PinnedKeys>,
     pub(super) keys: KeyRing,
+    /// Names this life of the registry in cursors of key records.
+    pub(super) life: String,
     pub(super) pending: RefCell<VecDeque<PendingRegistration>>,
     pub(super) change_lock: Mutex<()>,
     pub(super) change_permits: Semaphore,
@@ -216,11 +218,33 @@ impl RegistrationService {
                 self.keys.certify(identity, pin.number)
             }
             None => {
-                self.keys.revoke(pin.id.as_str());
+                self.keys.revoke(pin.id.as_str(), Some(pin.number));
                 None
             }
         };
+        let own = certificate.as_ref().filter(|_| self.keys.own(pin.id.as_str()).is_some());
+        if let Some(Err(problem)) = own.map(|certificate| self.keys.learn(certificate)) {
+            tracing::debug!(agent = %pin.id, %problem, "the certificate is not of the key that this process has");
+        }
         self.pins.borrow_mut().apply(pin, certificate);
+    }
+
+    /// Certifies every key with the key that the registry has now.
+    pub(super) fn recertify(&self) {
+        let pins: Vec<_> = self.pins.borrow().all().cloned().collect();
+        pins.into_iter().for_each(|pin| self.apply_pin(pin));
+    }
+
+    /// The key records that changed after `after`.
+    pub(super) fn key_records(&self, after: Option<KeyCursor>) -> Result<KeyPage, Problem> {
+        let name = MeshService::Registry.name();
+        let no_key = || Problem::new(Reason::Internal, "this registry has no key to certify with");
+        let registry = self.keys.own(name).ok_or_else(no_key)?.as_ref().clone();
+        let from =
+            after.as_ref().filter(|cursor| cursor.life == self.life).map_or(0, |cursor| cursor.revision);
+        let (records, revision, has_more) = self.pins.borrow().changed_after(from);
+        let cursor = KeyCursor { life: self.life.clone(), revision };
+        Ok(KeyPage { registry, history: self.keys.own_history(name), after, records, cursor, has_more })
     }
 
     /// Pins the key of an agent that has proven the join secret; a repeat gets the same certificate.

@@ -99,7 +99,9 @@ impl Figure {
 }
 
 fn main() -> anyhow::Result<()> {
-    agent_node::http::connections::raise_file_limit();
+    if let Err(error) = open_files::raise() {
+        eprintln!("the limit of open files is not raised: {error}");
+    }
     let options = Options::parse();
     if options.serve {
         return child::serve();

@@ -40,10 +40,10 @@ fn of_file(file: &Path, list: &PinnedKeyList) -> Option<DoctorFinding> {
     }
     if name == "registry.pinned" {
         let pinned: Option<PublicIdentity> = serde_json::from_slice(&fs::read(file).ok()?).ok();
-        let is_same =
-            pinned.is_some_and(|pinned| list.registry.as_ref().is_some_and(|own| own.is_same(&pinned)));
+        let is_same = pinned
+            .is_some_and(|pinned| list.registry.as_ref().is_some_and(|own| list.history.leads(&pinned, own)));
         return Some(match is_same {
-            true => DoctorFinding::right("registry", format!("{at} is its key")),
+            true => DoctorFinding::right("registry", format!("{at} is its key, or one that it has replaced")),
             false => DoctorFinding::wrong(
                 "registry",
                 format!(
@@ -113,7 +113,8 @@ mod tests {
             PinnedKey { id, identity: Some(key.public().as_ref().clone()), number: 1 }
         };
         let registry = pin("registry", 9).identity;
-        let list = PinnedKeyList { registry, keys: vec![pin("a", 1), pin("b", 2)] };
+        let list =
+            PinnedKeyList { registry, history: Default::default(), keys: vec![pin("a", 1), pin("b", 2)] };
         let of = |file: &Path| of_file(file, &list).unwrap();
         assert!(of(&write("a.ed25519", 1)).ok);
         let other = of(&write("b.ed25519", 3));

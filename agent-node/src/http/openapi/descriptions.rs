@@ -187,10 +187,14 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
             .takes(object(&["to", "signature"]))
             .answers(200, &["identity", "number", "signature"]),
         ("POST", "/registry/keys/{id}/reset") => of("Gives up the key of an id, for the person's token.").answers(200, &["id"]),
-        ("POST", "/keys/{id}/rotate") => of("Replaces the key of an agent of this process, for the person's token.").answers(200, &["id"]),
+        ("POST", "/keys/{id}/rotate") => of("Replaces the key of an agent or a service of this process, for the person's token.").answers(200, &["id"]),
         ("POST", "/join") => of("Tells the caller's key and returns the recipient's, under the join secret.")
             .takes(object(&["identity"]))
             .answers(200, &["identity"]),
+        ("GET", "/registry/key-records") => of("Returns what the registry says about keys, in the order of the last change.")
+            .query("life", json!({ "type": "string" }))
+            .query("revision", json!({ "type": "integer", "minimum": 0 }))
+            .answers(200, &["registry", "records", "cursor", "hasMore"]),
         ("GET", "/registry/watch") => of("Follows the changes among agents.").streams(),
         ("GET", "/registry/token") => of("Returns the digest of the person's token.").answers(200, &["sha256"]),
         ("GET", "/board/signals") => signal_query(of("Reads signals.")).query("limit", json!({ "type": "integer", "minimum": 0 })).answers(200, &["signals"]),
@@ -216,6 +220,9 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
                 "properties": { "sha256": { "type": "string", "pattern": "^[0-9a-f]{64}$" } },
             }))
             .done(),
+        ("PUT", "/board/key-records") => of("Takes what the registry says about keys.")
+            .takes(object(&["registry", "records", "cursor", "hasMore"]))
+            .answers(200, &["cursor"]),
         (_, path) => return describe_a2a(method, path.strip_prefix(protocol::routes::A2A_REST)?),
     })
 }

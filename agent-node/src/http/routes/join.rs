@@ -37,7 +37,8 @@ pub async fn post(
         serde_json::from_value(introduction).map_err(|error| invalid(error.to_string()))?;
     let callers = take(&node, &recipient, introduction).await?;
     let certificate = node.keys.own_certificate(recipient.as_str());
-    let answer = Introduction { identity: own.as_ref().clone(), certificate, callers };
+    let history = node.keys.own_history(recipient.as_str());
+    let answer = Introduction { identity: own.as_ref().clone(), certificate, callers, history };
     let answer = serde_json::to_vec(&answer)
         .map_err(|error| Problem::new(Reason::Internal, format!("the keys can't be written: {error}")))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -55,7 +56,7 @@ async fn take(
     recipient: &AgentId,
     introduction: Introduction,
 ) -> Result<Option<KeyCertificate>, Problem> {
-    let Introduction { identity, certificate, .. } = introduction;
+    let Introduction { identity, certificate, history, .. } = introduction;
     let (id, identity) = (identity.id().clone(), Arc::new(identity));
     let (is_registry, is_board) = (recipient.as_str() == "registry", recipient.as_str() == "board");
     if let Some(own) = node.keys.own(id.as_str()) {
@@ -67,7 +68,7 @@ async fn take(
         };
     }
     if is_board && id.as_str() == "registry" {
-        node.keys.pin_service(&identity)?;
+        node.keys.pin_service(&identity, &history)?;
         return Ok(None);
     }
     if id.is_reserved() {

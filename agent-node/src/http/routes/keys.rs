@@ -1,17 +1,28 @@
 //! The keys of agents: those that this node's agents sign their cards with (RFC 7517), those that the registry has pinned, and
-//! their replacement by a person (DESIGN §8).
+//! the replacement of keys by a person (DESIGN §8).
 
 use super::person_token;
-use crate::{http::node_state::NodeState, node::key_rotation};
+use crate::{
+    http::node_state::NodeState,
+    node::{
+        key_rotation,
+        key_sync::{self, ToldCursor},
+    },
+};
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::refusal::Refusal;
 use protocol::{
     ids::AgentId,
+    json::{self as strict_json, MAX_DEPTH},
     principal::{MeshService, Principal},
     problem::{Problem, Reason},
 };
-use registry::{pinned_keys::PinnedKey, registrar::SupervisedRegistry};
+use registry::{
+    pinned_keys::{KeyPage, PinnedKey},
+    registrar::SupervisedRegistry,
+};
 use serde_json::json;
+use std::sync::PoisonError;
 
 /// Returns the keys of this node's agents as a JSON Web Key Set.
 pub async fn jwks(node: web::Data<NodeState>) -> HttpResponse {
@@ -25,8 +36,9 @@ pub async fn pinned(
     registry: web::Data<SupervisedRegistry>,
 ) -> Result<HttpResponse, Refusal> {
     let own = node.keys.own(MeshService::Registry.name());
+    let history = node.keys.own_history(MeshService::Registry.name());
     let keys: Vec<PinnedKey> = registry.pinned_keys().await?;
-    Ok(HttpResponse::Ok().json(json!({ "registry": own.as_deref(), "keys": keys })))
+    Ok(HttpResponse::Ok().json(json!({ "registry": own.as_deref(), "history": history, "keys": keys })))
 }
 
 /// Has the registry give up the key of an id.
@@ -43,7 +55,29 @@ pub async fn reset(
     Ok(HttpResponse::Ok().json(json!({ "id": id })))
 }
 
-/// Replaces the key of an agent of this node.
+/// Takes, for the board, what the registry says about keys. Answers how far the board has been told.
+pub async fn put_records(
+    node: web::Data<NodeState>,
+    by: web::ReqData<Principal>,
+    body: web::Bytes,
+) -> Result<HttpResponse, Refusal> {
+    if *by != Principal::Service(MeshService::Registry) {
+        return Err(
+            Problem::new(Reason::Forbidden, format!("only the registry tells them, not {}", *by)).into()
+        );
+    }
+    let page: KeyPage = serde_json::from_value(strict_json::parse(&body, MAX_DEPTH)?)
+        .map_err(|error| Problem::new(Reason::InvalidField, error.to_string()))?;
+    key_sync::take(&node.keys, &page)?;
+    let mut told = node.told_cursor.lock().unwrap_or_else(PoisonError::into_inner);
+    // After a restart of the board the pages before this one are missing.
+    if page.after.is_none() || page.after == *told {
+        *told = Some(page.cursor);
+    }
+    Ok(HttpResponse::Ok().json(ToldCursor { cursor: told.clone() }))
+}
+
+/// Replaces the key of an agent or a service of this process.
 pub async fn rotate(
     request: HttpRequest,
     node: web::Data<NodeState>,
@@ -51,8 +85,13 @@ pub async fn rotate(
     id: web::Path<String>,
 ) -> Result<HttpResponse, Refusal> {
     check_person(&request, &node, &by)?;
-    let agent = node.agent(&super::id(&id)?)?;
-    let identity = key_rotation::rotate(&node, agent).await?;
+    let id: AgentId = super::id(&id)?;
+    let identity = match Principal::of_signer(id.clone()) {
+        Principal::Service(service) => key_rotation::rotate_service(&node, service).await?,
+        Principal::Agent(_) | Principal::User(_) | Principal::Brain(_) => {
+            key_rotation::rotate(&node, node.agent(&id)?).await?
+        }
+    };
     Ok(HttpResponse::Ok().json(identity.as_ref()))
 }
 

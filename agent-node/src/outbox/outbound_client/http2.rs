@@ -1,17 +1,10 @@
 //! The client's HTTP/2 requests, for gRPC: with prior knowledge (RFC 9113 §3.3) and trailers.
 
-use super::{Error, OutboundClient, OutboundRequest, resolve::check_ip, timed_out};
+use super::{Error, OutboundClient, OutboundRequest, clients::HttpVersion, resolve::check_ip, timed_out};
 use bytes::Bytes;
 use hyper::Response;
-use reqwest::{Body, ClientBuilder, Url};
-use std::{net::IpAddr, time::Duration};
-
-/// The interval of keep-alive pings, and the timeout of each.
-const PING: Duration = Duration::from_secs(15);
-
-pub(super) fn http2_only(client: ClientBuilder) -> ClientBuilder {
-    client.http2_prior_knowledge().http2_keep_alive_interval(PING).http2_keep_alive_timeout(PING)
-}
+use reqwest::{Body, Url};
+use std::net::IpAddr;
 
 impl OutboundClient {
     /// Sends `request` with this body and returns when the head of the response has arrived.
@@ -21,7 +14,7 @@ impl OutboundClient {
         body: Bytes,
     ) -> Result<Response<Body>, Error> {
         let timeout = request.timeout.unwrap_or(self.limits.response);
-        let open = self.open(&self.http2, OutboundRequest { body, ..request });
+        let open = self.open(HttpVersion::Http2, OutboundRequest { body, ..request });
         match tokio::time::timeout(timeout, open).await {
             Ok(response) => response.map(Into::into),
             Err(_) => Err(timed_out("no answer in time")),
@@ -38,13 +31,15 @@ impl OutboundClient {
         let url = Url::parse(&format!("https://{authority}")).map_err(|error| bad(&error.to_string()))?;
         let host = url.host_str().ok_or_else(|| bad("no host"))?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let lookup = tokio::net::lookup_host((host, url.port_or_known_default().unwrap_or(443)));
+        let port = url.port_or_known_default().unwrap_or(443);
+        let lookup = tokio::net::lookup_host((host, port));
         let ips: Vec<IpAddr> = match tokio::time::timeout(self.limits.connect, lookup).await {
             Ok(Ok(addresses)) => addresses.map(|address| address.ip()).collect(),
             Ok(Err(error)) => return Err(Error::Unreachable(format!("{host}: {error}"))),
             Err(_) => return Err(timed_out("no address in time")),
         };
-        let is_plain = !ips.is_empty() && ips.iter().all(|ip| check_ip(&self.policy, *ip, true).is_ok());
+        let is_plain =
+            !ips.is_empty() && ips.iter().all(|ip| check_ip(&self.policy, (*ip, port), true).is_ok());
         Ok(format!("{}://{authority}", if is_plain { "http" } else { "https" }))
     }
 }

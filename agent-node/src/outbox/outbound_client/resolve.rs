@@ -16,21 +16,24 @@ pub(super) struct AddressRefused(pub(super) String);
 #[derive(Debug)]
 pub(super) struct PolicyResolver {
     policy: Arc<AddressPolicy>,
+    port: u16,
     named_only: bool,
 }
 
 impl PolicyResolver {
-    /// `named_only` for a client without TLS, which may call only addresses that the configuration names.
-    pub(super) fn new(policy: Arc<AddressPolicy>, named_only: bool) -> Self {
-        Self { policy, named_only }
+    /// A resolver of a client that calls `port`, or another one that the policy treats alike. `named_only` for a client without
+    /// TLS, which may call only addresses that the configuration names.
+    pub(super) fn new(policy: Arc<AddressPolicy>, port: u16, named_only: bool) -> Self {
+        Self { policy, port, named_only }
     }
 }
 
 impl Resolve for PolicyResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let (policy, named_only, host) = (self.policy.clone(), self.named_only, name.as_str().to_owned());
+        let (policy, host) = (self.policy.clone(), name.as_str().to_owned());
+        let (port, named_only) = (self.port, self.named_only);
         Box::pin(async move {
-            match resolve_allowed(&policy, &host, named_only).await {
+            match resolve_allowed(&policy, (&host, port), named_only).await {
                 Ok(allowed) => Ok(Box::new(allowed.into_iter()) as Addrs),
                 Err(ResolveError::Refused(refused)) => Err(refused.into()),
                 Err(ResolveError::Unknown(why)) => Err(why.into()),
@@ -47,10 +50,10 @@ pub(super) enum ResolveError {
     Unknown(String),
 }
 
-/// The addresses of `host` that may be called.
+/// The addresses of `host` that may be called at `port`.
 pub(super) async fn resolve_allowed(
     policy: &AddressPolicy,
-    host: &str,
+    (host, port): (&str, u16),
     named_only: bool,
 ) -> Result<Vec<SocketAddr>, ResolveError> {
     let addresses = tokio::net::lookup_host((host, 0)).await;
@@ -58,7 +61,7 @@ pub(super) async fn resolve_allowed(
     let mut refused = None;
     let mut allowed = Vec::new();
     for address in addresses {
-        match check_ip(policy, address.ip(), named_only) {
+        match check_ip(policy, (address.ip(), port), named_only) {
             Ok(()) => allowed.push(address),
             Err(AddressRefused(why)) => {
                 refused = Some(format!("{host} leads to {}, which {why}", address.ip()))
@@ -72,14 +75,15 @@ pub(super) async fn resolve_allowed(
     }
 }
 
-/// Checks whether `ip` may be called, with TLS or (`named_only`) without. The error continues a sentence about it.
-pub(super) fn check_ip(policy: &AddressPolicy, ip: IpAddr, named_only: bool) -> Result<(), AddressRefused> {
+/// Checks whether `ip` may be called at `port`, with TLS or (`named_only`) without. The error continues a sentence about it.
+pub(super) fn check_ip(
+    policy: &AddressPolicy,
+    (ip, port): (IpAddr, u16),
+    named_only: bool,
+) -> Result<(), AddressRefused> {
     let how = "`mesh: { outside: { allow: [\u{2026}] } }` lets it be called";
-    if let Err(what) = policy.judge(ip) {
-        return Err(AddressRefused(format!("is {what}; {how}")));
-    }
-    if named_only && !policy.names(ip) {
+    if named_only && !policy.names(ip, port) && policy.judge(ip, 443).is_ok() {
         return Err(AddressRefused(format!("is called by https only; {how} without")));
     }
-    Ok(())
+    policy.judge(ip, port).map_err(|what| AddressRefused(format!("{what}; {how}")))
 }

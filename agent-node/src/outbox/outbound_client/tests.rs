@@ -179,3 +179,25 @@ async fn a_name_is_resolved_and_its_addresses_are_checked() {
     );
     assert_eq!(allowing(&["127.0.0.0/8", "::1"]).check_resolved("http://localhost:9/hook").await, Ok(()));
 }
+
+#[tokio::test]
+async fn a_port_that_is_not_of_https_must_be_named() {
+    let error = allowing(&[]).send(get("https://1.1.1.1:22/".into())).await.unwrap_err();
+    assert!(
+        matches!(&error, Error::AddressRefused(why) if why.contains("ports 443 and 8443 only, not at 22") && why.contains("outside")),
+        "{error:?}"
+    );
+    assert_eq!(allowing(&["*:22"]).check("https://1.1.1.1:22/"), Ok(()));
+    for port in [443, 8443] {
+        assert_eq!(allowing(&[]).check(&format!("https://1.1.1.1:{port}/")), Ok(()));
+    }
+    // By name, so that the resolver decides; the same client calls both.
+    let (named, other) = (server(OK.to_owned(), b"hi", 1).await, server(OK.to_owned(), b"no", 1).await);
+    let client = allowing(&[&format!("127.0.0.1:{}", named.port), &format!("[::1]:{}", named.port)]);
+    let call = |port| client.send(get(format!("http://localhost:{port}/")));
+    assert_eq!(call(named.port).await.unwrap().body, "hi");
+    let error = call(other.port).await.unwrap_err();
+    assert!(matches!(&error, Error::AddressRefused(why) if why.contains("loopback")), "{error:?}");
+    assert_eq!(call(named.port).await.unwrap().body, "hi");
+    assert_eq!(other.calls.load(Ordering::SeqCst), 0);
+}

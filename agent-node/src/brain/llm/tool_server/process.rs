@@ -65,6 +65,7 @@ impl ServerProcess {
         }
         started.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         started.process_group(0).kill_on_drop(true);
+        open_files::restore_in_child(started.as_std_mut());
         let mut child = started.spawn()?;
         let last_line = Arc::new(Mutex::new(String::new()));
         let stderr = child.stderr.take();
@@ -110,5 +111,22 @@ async fn log_lines(server: String, stderr: ChildStderr, last_line: Arc<Mutex<Str
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    #[tokio::test]
+    async fn a_server_has_the_limit_of_open_files_from_before_it_was_raised() {
+        let limit = getrlimit(Resource::Nofile);
+        let hard = limit.maximum.unwrap();
+        setrlimit(Resource::Nofile, Rlimit { current: Some(hard - 1), ..limit }).unwrap();
+        open_files::raise().unwrap();
+        let command = ["sh", "-c", "ulimit -Sn >&2"].map(str::to_owned);
+        let (server, _stdio) = ServerProcess::start(&command, &BTreeMap::new(), None, None).unwrap();
+        assert_eq!(server.last_words().await, (hard - 1).to_string());
     }
 }
