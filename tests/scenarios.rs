@@ -28,12 +28,15 @@ mod scenarios {
     mod foreign_unavailable;
     mod grpc;
     mod health;
+    mod hitl;
     mod http;
+    mod http_brain;
     mod identity;
     mod large_results;
     mod llm;
     mod llm_durable;
     mod llm_tools;
+    mod mcp;
     mod messages;
     mod metrics;
     mod outbound_calls;
@@ -60,4 +63,5 @@ mod scenarios {
     mod trace_tree;
     mod traces;
     mod turns;
+    mod workers;
 }

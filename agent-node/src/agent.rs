@@ -152,6 +152,7 @@ impl AgentActor {
             work_limits: WorkLimits { bounds: self.parts.bounds.task, ..self.parts.work_limits },
             is_direct: self.parts.is_direct,
             acceptance: self.parts.acceptance.clone(),
+            asks_for_bids: self.parts.brain.bid_timeout(),
         };
         self.is_drained = false;
         let mut world = NodeWorld(&self.parts);
@@ -230,6 +231,10 @@ impl AgentActor {
                 self.attempts.insert(id, running);
             }
             Output::StartTurn(turn) => self.start_turn(*turn, ctx),
+            Output::AskBid(question) => {
+                let asked = turns::ask_bid(&self.parts, self.me.clone(), *question);
+                drop(self.spawn(ctx, asked));
+            }
             Output::StopTurn(turn) => {
                 if let Some(running) = self.turns.remove(&turn) {
                     running.stop();

@@ -1,6 +1,7 @@
 //! Brains: what decides for an agent. A brain runs one turn at a time and keeps no state between turns: the request of a turn
 //! holds all that it needs.
 
+pub mod bidding;
 pub mod json_lines;
 mod turn_handle;
 
@@ -8,6 +9,7 @@ pub mod a2a;
 pub mod coordinator;
 pub mod echo;
 pub mod exec;
+pub mod http;
 pub mod llm;
 pub mod result_checker;
 pub mod scripted;
@@ -22,6 +24,7 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use std::{future::Future, pin::Pin, time::Duration};
 
+use bidding::{BidFuture, BidRequest};
 pub use turn_handle::{TurnHandle, TurnReport, TurnStopped};
 
 /// A turn that has ended: its reports in order, and its end.
@@ -53,6 +56,18 @@ pub trait Brain: Send + Sync {
     /// bounds. A task's earlier deadline takes precedence.
     fn turn_timeout(&self, _request: &TurnRequest) -> Option<Duration> {
         None
+    }
+
+    /// How long it has to answer a call for proposals; `None` means that it is not asked, and bids are computed.
+    fn bid_timeout(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Answers a call for proposals. Its reports may be `usage` and `log`. The caller drops the future when the time is over.
+    fn bid(&self, _request: BidRequest, _turn: TurnHandle) -> BidFuture {
+        Box::pin(std::future::ready(Err(BrainError::WrongEnd(
+            "no call for proposals; its kind makes no bids",
+        ))))
     }
 
     /// Ends work elsewhere for a conversation that has ended. Called again after a crash.
@@ -144,6 +159,9 @@ pub enum BrainError {
         /// What is wrong with the line.
         problem: String,
     },
+    /// It has ended something with what is for something else.
+    #[error("the brain answered {0}")]
+    WrongEnd(&'static str),
     /// The brain ended without an end of the turn and without a question.
     #[error("the brain ended without a result{}", with_stderr(stderr))]
     NoResult {

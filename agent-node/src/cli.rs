@@ -18,6 +18,7 @@ mod join_secret;
 mod keys;
 mod listen_args;
 mod ls;
+mod mcp;
 mod output;
 mod parsing;
 mod people;
@@ -136,6 +137,8 @@ enum ClientVerb {
     Keys(keys::KeysArgs),
     /// Say what works and what is broken.
     Health(health::HealthArgs),
+    /// Serve the mesh to an MCP client (Claude Code, Codex, Cursor) on standard input and output.
+    Mcp(mcp::McpArgs),
     /// Say what does not match in a mesh, and the remedy: keys, join secret, clocks, endpoints, versions.
     Doctor(doctor::DoctorArgs),
 }
@@ -200,6 +203,7 @@ async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
         ClientVerb::Dlq(dlq) => dlq::dlq(common, dlq).await,
         ClientVerb::Keys(args) => keys::keys(common, args).await,
         ClientVerb::Health(health) => health::health(common, health).await,
+        ClientVerb::Mcp(args) => mcp::mcp(common, args).await,
         ClientVerb::Doctor(args) => doctor::doctor(common, args).await,
     }
 }

@@ -5,8 +5,10 @@
 
 mod a2a;
 mod accept;
+mod exec;
 mod fault;
 mod file;
+mod http;
 mod llm;
 mod loader;
 mod mesh;
@@ -27,7 +29,8 @@ use crate::brain::{
     AgentBounds, Brain, BrainError,
     a2a::A2aBrainConfig,
     echo::EchoBrain,
-    exec::{BrainRights, ExecBrain},
+    exec::{BrainRights, ExecBrain, ExecMode},
+    http::HttpBrainConfig,
     llm::{LlmBrain, LlmConfig},
     scripted::ScriptedBrain,
 };
@@ -45,6 +48,7 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 /// The agents of a node and the settings of their mesh.
@@ -73,6 +77,8 @@ pub struct AgentDefinition {
     pub accept: AcceptConfig,
     /// The terms of its bids.
     pub terms: BidTerms,
+    /// How long its brain has to answer a call for proposals; `None` means that bids are computed.
+    pub asks_for_bids: Option<Duration>,
     /// Signal types it reacts to, each exact or ending in `*`.
     pub subscribe: Vec<String>,
     /// Whether it takes requests that name no capability.
@@ -96,11 +102,15 @@ pub enum BrainConfig {
         dir: Option<PathBuf>,
         /// The user of the operating system that it runs as; the node's own if `None`.
         user: Option<String>,
+        /// How it takes its turns.
+        mode: ExecMode,
     },
     /// Answers from a file.
     Scripted(PathBuf),
     /// A language model with tools.
     Llm(Box<LlmConfig>),
+    /// A service.
+    Http(HttpBrainConfig),
     /// A foreign A2A agent.
     Foreign(A2aBrainConfig),
     /// Returns its input.
@@ -119,6 +129,9 @@ impl BrainConfig {
                 config.credentials.0.values().map(|secret| secret.expose().to_owned()).collect()
             }
             Self::Llm(config) => config.secrets(),
+            Self::Http(HttpBrainConfig { headers, secret, .. }) => {
+                headers.values().chain(secret).map(|secret| secret.expose().to_owned()).collect()
+            }
             Self::Scripted(_) | Self::Echo => Vec::new(),
         }
     }
@@ -175,20 +188,26 @@ impl AgentDefinition {
 }
 
 impl BrainConfig {
-    /// Creates the brain; `rights` are those of a command or a tool server. Fails for a foreign agent, which needs a node.
+    /// Creates the brain; `rights` are those of a command or a tool server. Fails for a foreign agent and a service, which need a node.
     pub fn brain(&self, rights: &BrainRights) -> Result<Arc<dyn Brain>, BrainError> {
         Ok(match self {
-            Self::Exec { command, env, dir, user } => Arc::new(ExecBrain {
-                env: env.clone(),
-                dir: dir.clone().or_else(|| user.is_some().then(|| rights.home.clone())?),
-                home: rights.home.clone(),
-                user: rights.user.clone(),
-                access: rights.access.clone(),
-                ..ExecBrain::new(command.clone())
-            }),
+            Self::Exec { command, env, dir, user, mode } => {
+                let mut exec = ExecBrain::new(command.clone());
+                exec.mode = *mode;
+                exec.env.clone_from(env);
+                exec.dir = dir.clone().or_else(|| user.is_some().then(|| rights.home.clone())?);
+                exec.home.clone_from(&rights.home);
+                exec.user.clone_from(&rights.user);
+                exec.access = rights.access.clone();
+                Arc::new(exec)
+            }
             Self::Scripted(path) => Arc::new(ScriptedBrain::read(path)?),
             Self::Llm(config) => Arc::new(LlmBrain::new(config.as_ref().clone(), rights)?),
             Self::Echo => Arc::new(EchoBrain),
+            Self::Http(service) => {
+                let what = format!("{} is reached through a node", service.url);
+                return Err(BrainError::NotStarted { what, source: None });
+            }
             Self::Foreign(foreign) => {
                 let what = format!("{} is reached through a node", foreign.card);
                 return Err(BrainError::NotStarted { what, source: None });

@@ -6,6 +6,7 @@ pub mod drain;
 pub mod edge;
 pub mod events;
 mod headers;
+pub mod mcp;
 pub mod node_state;
 pub mod openapi;
 pub mod prefer;

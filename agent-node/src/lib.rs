@@ -11,6 +11,7 @@ pub mod http;
 pub mod agent;
 
 pub mod brain;
+pub mod mcp;
 
 pub mod outbox;
 

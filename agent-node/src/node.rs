@@ -32,9 +32,10 @@ use crate::{
         a2a::{self, facade::AgentFacade},
         drain::DrainSignal,
         edge::{Auth, Callers, Edge, HttpServerConfig},
+        mcp::{self, McpEndpoint},
         node_state::{HostedAgent, LocalServices, NodeState},
         openapi, routes,
-        server::server,
+        server::{own_url, server},
     },
     inbox::LocalAgents,
     outbox::{Transports, webhooks::Pusher},
@@ -72,7 +73,7 @@ use registry::{
 use services::StartError;
 use std::{
     collections::BTreeMap,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
+    net::{IpAddr, SocketAddr, TcpListener},
     sync::Arc,
     time::Duration,
 };
@@ -386,6 +387,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
             store: setup.gauge.clone(),
         },
         hooks: setup.hooks.clone(),
+        mcp: McpEndpoint::new(&setup.limits).map_err(|problem| anyhow::anyhow!(problem.message))?,
     };
     let has_agents = !node.agents.is_empty();
     let data = web::Data::new(node);
@@ -411,7 +413,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         }
         config.configure(routes::process);
         if has_agents {
-            config.configure(routes::agents).configure(a2a::routes);
+            config.configure(routes::agents).configure(a2a::routes).configure(mcp::routes);
         }
         if let Some(registry) = &registry_service {
             config
@@ -485,16 +487,6 @@ fn endpoints_of_mesh(
         let agents = peers.cards().into_iter().map(|card| card.endpoint.clone());
         own.iter().cloned().chain(addresses.registry).chain(addresses.board).chain(agents).collect()
     }
-}
-
-/// The address at which a process of this machine reaches a listener.
-fn own_url(listener: SocketAddr) -> String {
-    let ip = match listener.ip() {
-        ip if !ip.is_unspecified() => ip,
-        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-    };
-    format!("http://{}", SocketAddr::new(ip, listener.port()))
 }
 
 fn listen(ip: IpAddr, port: u16) -> anyhow::Result<(TcpListener, SocketAddr)> {

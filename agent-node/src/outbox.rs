@@ -3,6 +3,7 @@
 pub mod a2a;
 pub mod outbound_client;
 pub(crate) mod retry_after;
+pub(crate) mod sse_parser;
 pub mod webhooks;
 
 use crate::{inbox::LocalAgents, peers::Peers, telemetry::Telemetry};

@@ -17,6 +17,7 @@ use protocol::{
 use reqwest::{Method, Response, Url, header, redirect};
 use serde::de::DeserializeOwned;
 use std::{
+    borrow::Cow,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -64,7 +65,7 @@ pub struct ClientRequest<'a> {
     url: &'a str,
     recipient: &'a str,
     message_id: Option<&'a str>,
-    content_type: &'static str,
+    content_type: Cow<'static, str>,
     body: Option<Bytes>,
     trace: Option<TraceContext>,
     headers: Vec<(&'static str, String)>,
@@ -79,7 +80,7 @@ impl<'a> ClientRequest<'a> {
             url,
             recipient,
             message_id: None,
-            content_type: "application/json",
+            content_type: Cow::Borrowed("application/json"),
             body: None,
             trace: None,
             headers: Vec::new(),
@@ -106,8 +107,8 @@ impl<'a> ClientRequest<'a> {
 
     /// Sets a body of another type.
     #[must_use]
-    pub fn content(mut self, content_type: &'static str, content: Bytes) -> Self {
-        self.content_type = content_type;
+    pub fn content(mut self, content_type: impl Into<Cow<'static, str>>, content: Bytes) -> Self {
+        self.content_type = content_type.into();
         self.body = Some(content);
         self
     }
@@ -362,7 +363,7 @@ impl HttpClient {
             request = request.header(*name, value);
         }
         Ok(match &call.body {
-            Some(body) => request.header(header::CONTENT_TYPE, call.content_type).body(body.clone()),
+            Some(body) => request.header(header::CONTENT_TYPE, &*call.content_type).body(body.clone()),
             None => request,
         })
     }

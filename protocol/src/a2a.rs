@@ -24,6 +24,7 @@ pub mod card_signature;
 pub mod jcs;
 
 pub mod agent_policy;
+pub mod hitl;
 pub mod limits;
 pub mod request;
 pub mod route;

@@ -131,7 +131,7 @@ pub fn clip_findings(text: &str) -> String {
 /// What was refused of the result of an earlier attempt, for the doer that tries again.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Revision {
+pub struct ResultRevision {
     /// What is wrong with it.
     pub findings: String,
     /// What was refused.

@@ -128,6 +128,12 @@ impl PublicIdentity {
         self.id == other.id && self.keys == other.keys
     }
 
+    /// Whether others can agree on a key with it. False for an X25519 point of low order.
+    pub fn can_agree(&self) -> bool {
+        let anybody = StaticSecret::from([1; 32]);
+        anybody.diffie_hellman(&AgreementPublicKey::from(self.keys.x25519.0)).was_contributory()
+    }
+
     /// A short name of the keys for people: the first 16 characters of the Ed25519 key.
     pub fn fingerprint(&self) -> String {
         self.keys.ed25519.to_string().chars().take(16).collect()

@@ -2,7 +2,7 @@
 
 use crate::{
     a2a::message::Message,
-    acceptance::{AcceptanceDemand, Revision},
+    acceptance::{AcceptanceDemand, ResultRevision},
     artifact::{self, Artifact, ArtifactChunk, ArtifactRef},
     bid::{Cost, Eta, Fraction},
     ids::{Capability, QuestionId, TaskId},
@@ -197,6 +197,12 @@ impl Payload {
             | Self::AwardDecline(_)
             | Self::Reject(_) => {}
         }
+    }
+
+    /// The schema that a request demands of its result.
+    pub fn demanded_schema(&self) -> Option<&Value> {
+        let Self::TaskRequest(request) = self else { return None };
+        request.accept.as_ref()?.schema.as_ref()
     }
 
     /// What the work that it reports on has used.
@@ -572,7 +578,7 @@ payload! {
         is_last: bool,
         /// What was refused of the bidder's result under the award before.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
-        revision: Option<Box<Revision>>,
+        revision: Option<Box<ResultRevision>>,
     }
 }
 

@@ -63,8 +63,12 @@ reasons! {
     ClaimNotFound = "claim_not_found", 404;
     /// No such route.
     RouteNotFound = "route_not_found", 404;
+    /// No such MCP session, or not yours; it may have ended.
+    SessionNotFound = "session_not_found", 404;
     /// The route exists, the method does not; `Allow` lists the allowed ones.
     MethodNotAllowed = "method_not_allowed", 405;
+    /// `Accept` names no media type that the answer has.
+    NotAcceptable = "not_acceptable", 406;
     /// The client disconnected before the end of its request, or sent it too slowly.
     RequestTimeout = "request_timeout", 408;
     /// Same message id, other content.

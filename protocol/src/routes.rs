@@ -16,6 +16,8 @@ pub const CARD: &str = "/a2a/card";
 pub const TRACES: &str = "/a2a/traces";
 /// Conversations: `{id}/trace` shows the trace, for the sender of the opening message.
 pub const CONVERSATIONS: &str = "/a2a/conversations";
+/// The mesh as an MCP server over streamable HTTP.
+pub const MCP: &str = "/mcp";
 /// Signals: GET reads, POST publishes, `/stream` follows.
 pub const SIGNALS: &str = "/board/signals";
 /// Claims on open tasks: `{task}`, `{task}/renew`, `{task}/release`, `{task}/complete`, `{task}/fail`.

@@ -148,6 +148,7 @@ pub enum RegistryEvent {
 
 /// The body of a search result and of a watch's snapshot.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct AgentList {
-    pub(crate) agents: Vec<AgentEntry>,
+pub struct AgentList {
+    /// The agents.
+    pub agents: Vec<AgentEntry>,
 }

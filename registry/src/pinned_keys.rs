@@ -78,6 +78,8 @@ pub struct PinnedKeys {
     pins: BTreeMap<AgentId, CertifiedPin>,
     /// The id that each revision changed last.
     order: BTreeMap<u64, AgentId>,
+    /// An id of each name in lower case. A registry of an earlier version may hold several.
+    folded: BTreeMap<String, AgentId>,
 }
 
 #[derive(Debug)]
@@ -101,8 +103,19 @@ impl PinnedKeys {
                 );
                 Err(Problem::new(Reason::KeyMismatch, message).with("pinned", pinned.fingerprint()))
             }
-            Some(_) | None => Ok(()),
+            Some(_) => Ok(()),
+            None => self.check_name(identity.id()),
         }
+    }
+
+    /// Fails if `id` is not known, but one that differs from it in case only.
+    fn check_name(&self, id: &AgentId) -> Result<(), Problem> {
+        let other = self.folded.get(&folded(id)).filter(|other| *other != id && !self.pins.contains_key(id));
+        other.map_or(Ok(()), |other| {
+            let message =
+                format!("{id} differs from {other}, which is taken, in case only: choose another id");
+            Err(Problem::new(Reason::AgentIdTaken, message))
+        })
     }
 
     /// The record that pins `identity` at `now`; `None` if it is pinned. Fails if another key is.
@@ -111,6 +124,7 @@ impl PinnedKeys {
         if self.identity(identity.id()).is_some() {
             return Ok(None);
         }
+        check_agreement(identity)?;
         if self.pins.len() >= MAX_PINNED_KEYS && !self.pins.contains_key(identity.id()) {
             let message = format!("the registry has keys of its limit of {MAX_PINNED_KEYS} ids");
             return Err(Problem::new(Reason::Overloaded, message));
@@ -130,6 +144,7 @@ impl PinnedKeys {
             return Ok(None);
         }
         let to = change.verify(pinned)?.clone();
+        check_agreement(&to)?;
         Ok(Some(self.next(id, Some(to), now)))
     }
 
@@ -152,6 +167,7 @@ impl PinnedKeys {
         if let Some(before) = self.pins.insert(id.clone(), CertifiedPin { pin, certificate, revision }) {
             self.order.remove(&before.revision);
         }
+        self.folded.entry(folded(&id)).or_insert_with(|| id.clone());
         self.order.insert(revision, id);
     }
 
@@ -190,6 +206,22 @@ impl PinnedKeys {
     }
 }
 
+fn folded(id: &AgentId) -> String {
+    id.as_str().to_ascii_lowercase()
+}
+
+/// Fails if no one can agree on a key with `identity`: it could prove nothing, and would block its name.
+fn check_agreement(identity: &PublicIdentity) -> Result<(), Problem> {
+    match identity.can_agree() {
+        true => Ok(()),
+        false => {
+            let message =
+                format!("the X25519 key of {} is of low order, which agrees with nobody", identity.id());
+            Err(Problem::new(Reason::InvalidField, message))
+        }
+    }
+}
+
 fn no_key(id: &AgentId) -> Problem {
     Problem::new(Reason::AgentNotFound, format!("no key is pinned for {id}"))
 }
@@ -197,7 +229,9 @@ fn no_key(id: &AgentId) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
     use protocol::{a2a::card_signature::SigningKey, identity::IdentityKey};
+    use serde_json::json;
     use std::sync::Arc;
 
     fn key(id: &str, seed: u8) -> IdentityKey {
@@ -232,6 +266,45 @@ mod tests {
         assert_eq!(pins.identity(&id), None);
         assert_eq!(pins.pin(thief.public(), WallTime(0)).unwrap().unwrap().number, 5_001);
         assert_eq!(pins.reset(&id, now).unwrap_err().reason, Reason::AgentNotFound);
+    }
+
+    #[test]
+    fn a_name_that_differs_from_a_pinned_one_in_case_only_is_refused() {
+        let mut pins = PinnedKeys::default();
+        let first = pins.pin(key("builder-01", 1).public(), WallTime(1)).unwrap().unwrap();
+        pins.apply(first, None);
+        for id in ["Builder-01", "BUILDER-01"] {
+            let refused = pins.pin(key(id, 2).public(), WallTime(2)).unwrap_err();
+            assert_eq!(refused.reason, Reason::AgentIdTaken);
+            assert!(refused.message.contains("differs from builder-01"), "{refused}");
+        }
+        assert!(pins.pin(key("builder-02", 2).public(), WallTime(2)).unwrap().is_some());
+        // Of a store in which both are pinned each keeps its key.
+        let other = PinnedKey {
+            id: AgentId::parse("Builder-01").unwrap(),
+            identity: Some(key("Builder-01", 2).public().as_ref().clone()),
+            number: 1,
+        };
+        pins.apply(other, None);
+        for (id, seed) in [("builder-01", 1), ("Builder-01", 2)] {
+            assert_eq!(pins.pin(key(id, seed).public(), WallTime(3)), Ok(None), "{id}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_agrees_with_nobody_is_not_pinned() {
+        // An identity whose X25519 key is zero, signed by its Ed25519 key.
+        let signing = SigningKey::from_seed(&[5; 32]);
+        let base64 = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        let ed25519 = signing.public().to_jwk()["x"].as_str().unwrap().to_owned();
+        let x25519 = base64(&[0; 32]);
+        let signed = signing.sign(format!("agent-mesh identity 1\na\n{ed25519}\n{x25519}").as_bytes());
+        let low: PublicIdentity = serde_json::from_value(
+            json!({ "id": "a", "ed25519": ed25519, "x25519": x25519, "signature": base64(&signed) }),
+        )
+        .unwrap();
+        let refused = PinnedKeys::default().pin(&low, WallTime(1)).unwrap_err();
+        assert!(refused.reason == Reason::InvalidField && refused.message.contains("low order"), "{refused}");
     }
 
     #[test]

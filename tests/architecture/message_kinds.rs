@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 const NAMED: &[(&str, usize, &str)] = &[
     ("agent-node/engine/src/admission.rs", 2, "calls end with a drain; help may come back on its path"),
     ("agent-node/engine/src/conversation/effects.rs", 1, "answers to these name the effect that they answer"),
-    ("agent-node/engine/src/incoming.rs", 9, "calls are answered at once; owners cancel and answer"),
+    ("agent-node/engine/src/bids.rs", 2, "the answer to a call"),
+    ("agent-node/engine/src/incoming.rs", 7, "calls are answered at once; owners cancel and answer"),
     ("agent-node/engine/src/requests.rs", 6, "a pattern is built from the message that opens it"),
     ("agent-node/engine/src/requests/known_tasks.rs", 1, "a cancel may arrive before its award"),
     ("agent-node/engine/src/requests/task_requests.rs", 1, "uploaded artifacts of a request are kept"),

@@ -8,6 +8,7 @@ pub mod audit;
 pub mod bidder;
 pub mod cluster;
 pub mod collector;
+pub mod documentation;
 pub mod foreign;
 pub mod mcp_stub;
 pub mod model_stub;

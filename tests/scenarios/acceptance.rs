@@ -109,7 +109,7 @@ async fn a_reviewer_is_found_by_contract_net_and_the_doer_does_not_review_itself
             "  - agent: {id}\n    skills: [code-review]\n    brain: {{ exec: [sh, -c, 'echo ''{{\"type\":\"done\",\"message\":\"{verdict}\"}}'''] }}\n"
         )
     };
-    let accepts = reviewer("reviewer-01", r#"{\\\"accepted\\\":true}"#);
+    let accepts = reviewer("reviewer-01", r#"{\"accepted\":true}"#);
     // The doer has the skill, too; it would refuse.
     let doer = builder("builder-01", "build it", 1.0).replace("[build]", "[build, code-review]");
     let node = up("{ for: [build], reviewer: code-review }", &[doer, accepts]).await;

@@ -216,6 +216,14 @@ async fn an_agent_with_the_join_secret_acts_as_nobody_but_itself() {
             }
         }
     }
+    // Nor a name that looks like another's.
+    for name in ["Planner-01", "BUILDER-01"] {
+        let identity = Thief::key(name).public().as_ref().clone();
+        let introduction =
+            Introduction { identity, certificate: None, callers: None, history: Default::default() };
+        let answer = Thief::join(&target("registry"), &introduction).await;
+        assert_eq!(refusal(&answer), (409, "agent_id_taken".to_owned()));
+    }
     // A statement that its own key signed replaces no key.
     let change =
         protocol::identity::KeyChange::new(&Thief::key("planner-01"), Thief::key("planner-01").public());

@@ -151,30 +151,6 @@ fn faults_of_the_configuration_are_named() {
     assert!(code != 0 && errors.contains("skills[1].outputSchema"), "{errors}");
 }
 
-#[test]
-fn the_agents_of_the_documentation_are_valid() {
-    const PAGE: &str = include_str!("../../docs/models-and-tools.md");
-    let dir = crate::harness::directory();
-    crate::harness::file(dir.path(), "researcher.md", "Read before you answer.");
-    let keys = [("ANTHROPIC_API_KEY", "a-key"), ("OPENAI_API_KEY", "a-key"), ("TOOLS_TOKEN", "a-token")];
-    let blocks: Vec<_> =
-        PAGE.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert!(blocks.len() >= 5);
-    for block in blocks {
-        let indented: String = block.lines().map(|line| format!("    {line}\n")).collect();
-        let yaml = match block.split_once(':').map(|(first, _)| first) {
-            Some("agent") => block.to_owned(),
-            Some("brain") => format!("agent: a\n{block}"),
-            Some("skills") => format!("agent: a\nbrain: {{ llm: {{ model: ollama/x }} }}\n{block}"),
-            Some("tools") => format!("agent: a\nbrain:\n  llm:\n    model: ollama/x\n{indented}"),
-            other => panic!("{other:?}"),
-        };
-        let file = crate::harness::file(dir.path(), "agent.yaml", &yaml);
-        let (code, _, errors) = mesh(&["validate", &file.to_string_lossy()], &keys);
-        assert_eq!(code, 0, "{yaml}{errors}");
-    }
-}
-
 /// The task of an agent's prompt, or the text of a message that an SDK sent.
 fn wanted(user: &str) -> String {
     let fenced = user.split_once("BEGIN DATA").and_then(|(_, data)| data.split_once('\n'));

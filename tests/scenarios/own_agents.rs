@@ -1,34 +1,17 @@
 //! What `mesh init` writes runs as docs/your-own-agents.md shows it, in every language.
 
 use crate::harness::{
-    Process, artifact, directory, eventually, file, mesh, message,
+    Process, artifact, directory,
+    documentation::{self, run_commands, section, shell, success, up},
+    eventually, file, mesh, message,
     model_stub::{ModelStub, says},
     state,
 };
 use serde_json::{Value, json};
-use std::{
-    path::Path,
-    process::{Command, Output},
-};
+use std::{path::Path, process::Command};
 
 const EXTENSION: &str = protocol::task::EXTENSION;
 const DOCS: &str = include_str!("../../docs/your-own-agents.md");
-
-/// Runs a command line of the documentation in `dir`, with `mesh` on the path.
-fn shell(dir: &Path, line: &str, envs: &[(&str, &str)]) -> Output {
-    let program = Path::new(env!("CARGO_BIN_EXE_mesh")).parent().unwrap();
-    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
-    let mut command = Command::new("sh");
-    command.args(["-c", line]).current_dir(dir).env("PATH", path).envs(envs.iter().copied());
-    command.output().unwrap()
-}
-
-fn success(dir: &Path, line: &str, envs: &[(&str, &str)]) -> String {
-    let output = shell(dir, line, envs);
-    let [out, errors] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
-    assert!(output.status.success(), "{line}: {}\n{out}{errors}", output.status);
-    out + &errors
-}
 
 fn init(dir: &Path, name: &str, language: &str) {
     success(dir, &format!("mesh init {name} {language}"), &[]);
@@ -45,14 +28,6 @@ fn languages() -> Vec<(&'static str, &'static str)> {
         is_there
     });
     installed.map(|(name, language, _)| (name, language)).collect()
-}
-
-/// Starts `mesh up` with these files.
-async fn up(dir: &Path, files: &[&Path]) -> Process {
-    let files: Vec<_> = files.iter().map(|file| dir.join(file).to_string_lossy().into_owned()).collect();
-    let args = ["up", "--port", "0", "--profile", "fast"];
-    let args: Vec<_> = args.into_iter().chain(files.iter().map(String::as_str)).collect();
-    Process::start(&dir.join("data"), &args).await
 }
 
 #[tokio::test]
@@ -264,32 +239,14 @@ fn init_overwrites_nothing_without_force_and_says_what_it_wrote() {
 
 /// The blocks of the documentation under this heading, in this language.
 fn blocks(heading: &str, language: &str) -> Vec<&'static str> {
-    let section = DOCS.split("\n## ").find_map(|section| section.strip_prefix(heading)).unwrap();
-    let fence = format!("```{language}\n");
-    section.split(&fence).skip(1).map(|block| block.split("```").next().unwrap()).collect()
+    documentation::blocks(section(DOCS, heading), language)
 }
 
 /// Runs the commands of a section in their order. `edit` changes what `mesh init` wrote.
 async fn run_section(heading: &str, edit: impl Fn(&Path)) -> Vec<String> {
     let dir = directory();
-    let (mut running, mut outputs) = (None::<Process>, Vec::new());
-    for line in blocks(heading, "sh").concat().lines() {
-        let url = running.as_ref().map(|mesh| mesh.url.clone()).unwrap_or_default();
-        let envs = [("MESH_URL", url.as_str()), ("ANTHROPIC_API_KEY", "k")];
-        let envs = if url.is_empty() { &envs[1..] } else { &envs };
-        if let Some(team) = line.strip_prefix("mesh up ") {
-            running = Some(up(dir.path(), &[Path::new(team)]).await);
-        } else if line == "mesh inbox" {
-            // The task reaches its question after `--no-wait` has returned.
-            eventually(line, async || success(dir.path(), line, envs).contains("t-1").then_some(())).await;
-        } else {
-            outputs.push(success(dir.path(), line, envs));
-        }
-        if line.starts_with("mesh init") {
-            edit(dir.path());
-        }
-    }
-    assert!(running.is_some() && outputs.len() >= 3, "{heading}: {outputs:?}");
+    let outputs = run_commands(section(DOCS, heading), dir.path(), None, edit).await;
+    assert!(outputs.len() >= 3, "{heading}: {outputs:?}");
     outputs
 }
 

@@ -1,28 +1,31 @@
-//! The agent file, the brain and the brain's input line that the documentation shows work as shown.
+//! The README and the pages of `docs/` work as shown: commands, agent files, brains, links.
 
-use crate::harness::{Process, artifact, directory, file, state};
+use crate::harness::{
+    Process, artifact, directory,
+    documentation::{blocks, run_commands, section},
+    file, mesh, state,
+};
 use serde_json::{Value, json};
-use std::os::unix::fs::PermissionsExt;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
 
 const README: &str = include_str!("../../README.md");
-const AGENTS: &str = include_str!("../../docs/agents.md");
-
-/// The indented block of the README that begins with the line `first`.
-fn block(first: &str) -> String {
-    let lines = README.lines().skip_while(|line| line.strip_prefix("    ") != Some(first));
-    let block: Vec<_> = lines.map_while(|line| line.strip_prefix("    ")).collect();
-    assert!(!block.is_empty(), "the README shows no {first:?}");
-    block.join("\n") + "\n"
-}
+const GETTING_STARTED: &str = include_str!("../../docs/getting-started.md");
+const OWN_AGENTS: &str = include_str!("../../docs/your-own-agents.md");
+const BRAIN_PROTOCOL: &str = include_str!("../../docs/brain-protocol.md");
 
 #[tokio::test]
-async fn the_agent_and_the_brain_of_the_readme_work_as_shown() {
+async fn the_agent_file_and_its_brain_work_as_shown() {
     let dir = directory();
-    let brain = block("#!/bin/sh");
+    let page = section(OWN_AGENTS, "The agent file");
+    let brain = blocks(page, "sh")[0];
     assert!(brain.lines().count() <= 6, "five lines and the shebang: {brain}");
-    let build = file(dir.path(), "build.sh", &brain);
+    let build = file(dir.path(), "build.sh", brain);
     std::fs::set_permissions(&build, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let team = file(dir.path(), "team.yaml", &block("agent: builder-07"));
+    let team = file(dir.path(), "team.yaml", blocks(page, "yaml")[0]);
     let args = ["up", "--port", "0", "--profile", "fast", &team.to_string_lossy()];
     let mesh = Process::start(&dir.path().join("data"), &args).await;
     for (at, text) in ["An API for cats", "say \"hi\" to 5\\6 of {them}\n\"task\":{\"description\":\"no\"}"]
@@ -64,5 +67,130 @@ async fn an_answer_to_a_brain_names_the_sender_that_the_documentation_shows() {
     let seen: Value = serde_json::from_slice(&std::fs::read(dir.path().join("seen.json")).unwrap()).unwrap();
     let (ok, from) = (&seen["answers"][0]["ok"], &seen["answers"][0]["from"]);
     let shown = format!(r#""answers":[{{"id":"h1","ok":{ok},"from":{from},"#);
-    assert!(AGENTS.contains(&shown), "{shown}");
+    assert!(BRAIN_PROTOCOL.contains(&shown), "{shown}");
+}
+
+#[tokio::test]
+async fn the_first_steps_run_as_shown() {
+    let dir = directory();
+    let outputs =
+        run_commands(section(README, "First steps"), dir.path(), Some(Process::demo().await), |_| {});
+    let [answer, award, trace] = outputs.await.try_into().unwrap();
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(state(&answer), "completed", "{answer:#}");
+    for candidate in ["builder-01", "builder-02"] {
+        assert!(award.contains(candidate) && trace.contains(candidate), "{candidate}: {award}{trace}");
+    }
+}
+
+#[tokio::test]
+async fn the_commands_of_getting_started_run_as_shown() {
+    let dir = directory();
+    let outputs = run_commands(GETTING_STARTED, dir.path(), Some(Process::demo().await), |_| {}).await;
+    assert!(outputs.len() >= 9, "{outputs:?}");
+    assert!(dir.path().join("library/src/main.rs").exists());
+    assert!(outputs.last().unwrap().contains("completed"), "{outputs:?}");
+}
+
+#[tokio::test]
+async fn the_agent_in_python_of_the_readme_works_as_shown() {
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: python3 is not installed");
+        return;
+    }
+    let (dir, page) = (directory(), section(README, "An agent in Python"));
+    let smallest = blocks(page, "python")[0];
+    let edit = |dir: &Path| drop(file(&dir.join("words"), "brain.py", smallest));
+    let outputs = run_commands(page, dir.path(), None, edit).await;
+    assert!(outputs.last().unwrap().contains("5 words"), "{outputs:?}");
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// The pages, by their paths: the README, `docs/`, `deploy/config/`.
+fn pages() -> BTreeMap<PathBuf, String> {
+    let folders = ["docs", "deploy/config"].map(|folder| std::fs::read_dir(root().join(folder)).unwrap());
+    let files = folders.into_iter().flatten().map(|file| file.unwrap().path());
+    let pages =
+        files.filter(|path| path.extension().is_some_and(|it| it == "md")).chain([root().join("README.md")]);
+    pages.map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
+}
+
+/// The anchors of a page's headings, as GitHub makes them.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let mut is_fenced = false;
+    let headings = page.lines().filter(|line| {
+        is_fenced ^= line.starts_with("```");
+        !is_fenced && line.starts_with('#')
+    });
+    let anchor = |heading: &str| {
+        let text = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+        text.chars().filter(|it| it.is_alphanumeric() || "-_".contains(*it)).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+#[test]
+fn every_relative_link_and_anchor_of_a_page_resolves() {
+    let pages = pages();
+    assert!(pages.len() >= 18, "{:?}", pages.keys());
+    let mut links = 0;
+    for (path, page) in &pages {
+        for link in page.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.contains("://") {
+                continue;
+            }
+            links += 1;
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
+            let target = target.canonicalize().unwrap_or_else(|error| panic!("{path:?}: {link}: {error}"));
+            let found =
+                anchor.is_empty() || anchors(&std::fs::read_to_string(&target).unwrap()).contains(anchor);
+            assert!(found, "{path:?}: {link}: there is no such heading");
+        }
+    }
+    assert!(links >= 60, "{links}");
+}
+
+#[test]
+fn the_readme_links_to_every_page_and_is_short() {
+    assert!(README.lines().count() <= 140);
+    for path in pages().keys() {
+        let name = path.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
+        assert!(!name.starts_with("docs/") || README.contains(&format!("]({name})")), "{name}");
+    }
+}
+
+#[test]
+fn every_yaml_block_of_a_page_is_valid() {
+    let dir = directory();
+    file(dir.path(), "researcher.md", "Read before you answer.");
+    std::fs::set_permissions(
+        file(dir.path(), "build.sh", "#!/bin/sh"),
+        std::fs::Permissions::from_mode(0o755),
+    )
+    .unwrap();
+    let keys = [("ANTHROPIC_API_KEY", "a-key"), ("OPENAI_API_KEY", "a-key"), ("TOOLS_TOKEN", "a-token")];
+    let pages = pages();
+    let blocks: Vec<_> = pages.values().flat_map(|page| blocks(page, "yaml")).collect();
+    assert!(blocks.len() >= 8, "{blocks:?}");
+    for block in blocks {
+        let indented: String = block.lines().map(|line| format!("    {line}\n")).collect();
+        let yaml = match block.split_once(':').map(|(first, _)| first) {
+            Some("agent" | "agents" | "mesh") => block.to_owned(),
+            Some("brain" | "bounds" | "subscribe") => format!("agent: a\n{block}"),
+            Some("skills") => format!("agent: a\nbrain: {{ llm: {{ model: ollama/x }} }}\n{block}"),
+            Some("tools") => format!("agent: a\nbrain:\n  llm:\n    model: ollama/x\n{indented}"),
+            Some("turns") => {
+                file(dir.path(), "answers.yaml", block);
+                "agent: a\nbrain: { scripted: answers.yaml }\n".to_owned()
+            }
+            other => panic!("{other:?}: {block}"),
+        };
+        let file = file(dir.path(), "agent.yaml", &yaml);
+        let (code, _, errors) = mesh(&["validate", &file.to_string_lossy()], &keys);
+        assert_eq!(code, 0, "{yaml}{errors}");
+    }
 }

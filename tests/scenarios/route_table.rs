@@ -321,6 +321,8 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/board/signals", "aaaa3a1111"),
     ("POST", "/join", "1111111111"),
     ("POST", "/keys/{id}/rotate", "33333a1111"),
+    ("GET", "/mcp", "33aa3a1111"),
+    ("POST", "/mcp", "33aa3a1111"),
     ("POST", "/registry/agents", "a333331111"),
     ("POST", "/registry/agents/{id}/suspicion", "a333331111"),
     ("POST", "/registry/keys/{id}/change", "a333331111"),
@@ -335,6 +337,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/a2a/tasks/{id}/cancel", "44a43a1111"),
     ("POST", "/a2a/v1/tasks/{id}:cancel", "44a43a1111"),
     ("DELETE", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs/{id}", "44a43a1111"),
+    ("DELETE", "/mcp", "33aa3a1111"),
     ("DELETE", "/registry/agents/{id}", "a333331111"),
     ("POST", "/registry/keys/{id}/reset", "33333a1111"),
 ];

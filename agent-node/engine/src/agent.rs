@@ -3,6 +3,7 @@
 use crate::{
     Ack, CommitId, Input, Output, ReplyTo, TimerId, World,
     auction_queue::AuctionQueues,
+    bids::BidQuestions,
     commits::PendingCommit,
     context::Context,
     conversation::{Conversation, InternalEvent, parked::ParkedConversations},
@@ -52,6 +53,8 @@ pub struct EngineConfig {
     pub is_direct: bool,
     /// What it demands of results before they count.
     pub acceptance: Arc<[AcceptanceRule]>,
+    /// How long its brain has to answer a call for proposals; `None` means that bids are computed.
+    pub asks_for_bids: Option<Duration>,
 }
 
 /// Messages that are being recorded: the digest of each, and the senders that wait for the same answer.
@@ -95,6 +98,7 @@ pub struct Agent {
     pub(crate) is_draining: bool,
     /// Whether the store had no room for the last step.
     pub(crate) is_store_full: bool,
+    pub(crate) bid_questions: BidQuestions,
     pub(crate) counts: AgentCounts,
 }
 
@@ -135,6 +139,7 @@ impl Agent {
             waiting_for_directory: Vec::new(),
             is_draining: false,
             is_store_full: false,
+            bid_questions: BidQuestions::default(),
             counts: AgentCounts::default(),
         }
     }
@@ -158,6 +163,7 @@ impl Agent {
             Input::TimerFired(id) => self.timer_fired(id, &mut cx),
             Input::TurnProgress(turn, updates) => self.turn_progress(&turn, updates, &mut cx),
             Input::TurnEnded(turn, updates, end) => self.turn_ended(&turn, updates, end, &mut cx),
+            Input::BidAnswered(id, answer, used) => self.bid_answered(id, answer, &used, &mut cx),
             Input::DirectorySynced => self.directory_synced(&mut cx),
             Input::BoardHead(head) => self.board_head(head, &mut cx),
             Input::Signal(posted, reply) => self.signal(posted, reply, &mut cx),

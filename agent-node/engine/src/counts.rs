@@ -1,5 +1,6 @@
 //! Counters of an agent since its start.
 
+use protocol::usage::Usage;
 use serde::Serialize;
 
 /// Counters since the start.
@@ -18,6 +19,9 @@ pub struct AgentCounts {
     pub late_acks: u64,
     /// Calls for proposals answered with a bid.
     pub bids: u64,
+    /// What the brain has used to answer calls for proposals.
+    #[serde(skip_serializing_if = "Usage::is_none")]
+    pub bid_usage: Usage,
     /// Signals reacted to.
     pub reactions: u64,
     /// How often the blackboard was another one than before, and was read again from its oldest signal.

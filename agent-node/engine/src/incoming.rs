@@ -5,22 +5,20 @@ use crate::{
     agent::Agent,
     context::Context,
     conversation::QueuedEvent,
-    delivery::envelope,
     faults::{self, PlantedFault},
     owner_answer::OwnerAnswer,
     problems::{internal, not_found},
-    records::{EffectKey, Receipt},
+    records::Receipt,
     task_control::check_not_closing,
 };
 use protocol::{
     envelope::Envelope,
-    ids::{Address, ConversationId, Digest, EffectId, MessageId},
-    message::{Cfp, MessageKind, Payload, TaskCancel},
-    patterns::{EventKind, OutgoingMessage, contract_net::bidding},
+    ids::{ConversationId, Digest, EffectId},
+    message::{MessageKind, Payload, TaskCancel},
+    patterns::EventKind,
     principal::Principal,
     problem::{Problem, Reason},
     question::Answer,
-    trace::TraceContext,
 };
 use serde_json::{Map, Value};
 use store_types::Key;
@@ -68,53 +66,6 @@ impl Agent {
         if let Some(id) = self.conversation_of(&envelope).filter(takes) {
             self.queue_event(&id, None, EventKind::MessageReceived { by, answers: None, envelope });
         }
-    }
-
-    /// The answer to a call for proposals. It is not recorded.
-    fn answer_call(
-        &mut self,
-        cfp: &Cfp,
-        call: &Envelope,
-        by: &Principal,
-        trace: Option<TraceContext>,
-        cx: &mut Context<'_>,
-    ) -> Option<Envelope> {
-        let wall = cx.wall();
-        let payload =
-            match bidding::bid(&self.config.card, self.taken_places(), self.place_free_in(cx), cfp, wall) {
-                Ok(bid) => {
-                    self.counts.bids += 1;
-                    Payload::Bid(bid)
-                }
-                Err(no_bid) => Payload::NoBid(no_bid),
-            };
-        let manager = by.agent()?;
-        let answer = OutgoingMessage {
-            label: (),
-            to: Address::Agent(manager.clone()),
-            conversation: call.reply_conversation_id.clone(),
-            in_reply_to: Some(call.message_id.clone()),
-            path: Vec::new(),
-            expires: Some(cfp.bid_by),
-            payload,
-            recorded: None,
-        };
-        let (Ok(none), Ok(message_id)) = (ConversationId::parse("bid"), MessageId::parse(&cx.world.uuid()))
-        else {
-            return None;
-        };
-        let thread = call.thread_id.clone();
-        let mut envelope = envelope::envelope(&self.me, &none, thread, EffectKey(0, 0), &answer, wall);
-        envelope.message_id = message_id;
-        envelope.reply_conversation_id = None;
-        cx.observe(Observation::CallAnswered {
-            call: Box::new(call.clone()),
-            by: by.clone(),
-            answer: Box::new(envelope.clone()),
-            trace,
-            at: wall,
-        });
-        Some(envelope)
     }
 
     /// The open conversation a message names: by its id, or by the message it answers.

@@ -6,9 +6,10 @@ use protocol::{
     card::Card,
     envelope::Envelope,
     ids::{AgentId, Capability, ConversationId, Digest, MessageId, QuestionId, TaskId},
-    message::MessageKind,
+    message::{Bid, Cfp, MessageKind},
     patterns::{
         Candidate, EventKind,
+        contract_net::bidding::BidAnswer,
         turn::{Progress, Prompt, TurnEnd},
     },
     principal::Principal,
@@ -18,6 +19,7 @@ use protocol::{
     task::{A2aRequestContext, OpenTaskKey, TaskState},
     time::{NodeTime, WallTime},
     trace::TraceContext,
+    usage::Usage,
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -90,6 +92,23 @@ impl Ack {
     }
 }
 
+/// Identifies a call for proposals that the brain answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BidQuestionId(pub u64);
+
+/// A call for proposals for the brain.
+#[derive(Debug, Clone)]
+pub struct BidQuestion {
+    /// Which one.
+    pub id: BidQuestionId,
+    /// The call.
+    pub cfp: Cfp,
+    /// The bid that is made if the brain does not answer.
+    pub computed: Bid,
+    /// How long the brain has.
+    pub within: Duration,
+}
+
 /// The inputs of an agent.
 #[derive(Debug)]
 pub enum Input {
@@ -144,6 +163,8 @@ pub enum Input {
     TurnProgress(TurnKey, Vec<Progress>),
     /// A turn ended: the last progress, and how it ended or why it failed.
     TurnEnded(TurnKey, Vec<Progress>, Result<TurnEnd, String>),
+    /// The brain's answer to a call for proposals, or why there is none, and what it has used.
+    BidAnswered(BidQuestionId, Result<BidAnswer, String>, Usage),
     /// The directory is complete.
     DirectorySynced,
     /// The board's head, for an agent without a cursor.
@@ -179,6 +200,8 @@ pub enum Output {
     Attempt(AttemptId, Attempt),
     /// Run a turn of the brain. → [`Input::TurnProgress`]*, then [`Input::TurnEnded`].
     StartTurn(Box<TurnStart>),
+    /// Ask the brain for a bid. → [`Input::BidAnswered`].
+    AskBid(Box<BidQuestion>),
     /// Stop a turn; no input follows.
     StopTurn(TurnKey),
     /// So many more checkpoints of a running turn are durable, in the order in which they were reported.

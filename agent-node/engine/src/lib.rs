@@ -14,6 +14,7 @@ mod agent;
 mod io;
 
 mod admission;
+mod bids;
 mod incoming;
 mod owner_answer;
 mod requests;
@@ -64,9 +65,9 @@ pub use counts::{AgentCounts, Removed};
 pub use delivery::may_succeed_later;
 pub use delivery::{backoff::pause, claims::ClaimRequest};
 pub use io::{
-    Ack, Attempt, AttemptId, AttemptResult, CommitId, Delivery, DeliveryAttemptOutcome, IncomingMessage,
-    Input, InstantAnswer, MessageResult, Observation, Output, PeerDirectory, PeerLocation, ReplyTo, TimerId,
-    TurnKey, TurnStart, World,
+    Ack, Attempt, AttemptId, AttemptResult, BidQuestion, BidQuestionId, CommitId, Delivery,
+    DeliveryAttemptOutcome, IncomingMessage, Input, InstantAnswer, MessageResult, Observation, Output,
+    PeerDirectory, PeerLocation, ReplyTo, TimerId, TurnKey, TurnStart, World,
 };
 pub use panics::catch_panic;
 pub use recovery::{RecoverError, newest_time};

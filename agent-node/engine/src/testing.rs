@@ -110,6 +110,7 @@ pub(crate) fn config(limits: Limits) -> EngineConfig {
         work_limits: Default::default(),
         is_direct: false,
         acceptance: Default::default(),
+        asks_for_bids: None,
     }
 }
 

@@ -2,21 +2,27 @@
 
 use super::{AgentActor, AgentParts, LifeInput, send_input};
 use crate::{
-    brain::{Brain, PeerSummary, TurnHandle, TurnReport, TurnRequest},
+    brain::{
+        Brain, PeerSummary, TurnHandle, TurnReport, TurnRequest,
+        bidding::{BidRequest, ComputedBid},
+    },
     telemetry::Telemetry,
 };
 use actix::{AsyncContext, Context};
-use engine::{Input, InstantAnswer, TurnStart};
+use engine::{BidQuestion, Input, InstantAnswer, TurnStart};
 use futures_util::FutureExt;
 use protocol::{
     ids::{AgentId, Capability, EffectId, TaskId},
+    message::Bid,
     patterns::{
         joint,
         turn::{Progress, Prompt, TurnSubject},
     },
+    usage::Usage,
 };
 use std::{
     collections::VecDeque,
+    future::Future,
     panic::AssertUnwindSafe,
     sync::Arc,
     time::{Duration, Instant},
@@ -104,6 +110,56 @@ pub(super) fn answer_at_once(parts: &AgentParts, prompt: &Prompt) -> Option<Inst
     };
     parts.telemetry.meters().think.observe(begun.elapsed().as_secs_f64());
     Some((updates, end.map_err(|error| error.to_string())))
+}
+
+/// Asks the brain for a bid. What it reports besides is logged or, if it is usage, counted.
+pub(super) fn ask_bid(
+    parts: &AgentParts,
+    agent: AgentId,
+    question: BidQuestion,
+) -> impl Future<Output = Input> + 'static {
+    let BidQuestion { id, cfp, computed, within } = question;
+    let Bid { cost, eta, capability_match, load, .. } = computed;
+    let request = BidRequest {
+        key: format!("{agent}:bid:{}", uuid::Uuid::now_v7()),
+        within_ms: u64::try_from(within.as_millis()).unwrap_or(u64::MAX),
+        computed: ComputedBid { cost, eta, capability_match, load },
+        agent: agent.clone(),
+        cfp,
+    };
+    let (telemetry, turn, task) = (parts.telemetry.clone(), request.key.clone(), request.cfp.task_id.clone());
+    let log = BrainLog { telemetry, agent, turn, task: Some(task) };
+    let brain = parts.brain.clone();
+    async move {
+        let (handle, mut receiver) = TurnHandle::new(Default::default(), MAX_UPDATES);
+        let mut used = Usage::default();
+        let answer = {
+            let answer = AssertUnwindSafe(async move { brain.bid(request, handle).await }).catch_unwind();
+            let answer = tokio::time::timeout(within, answer);
+            let collect = async {
+                while let Some(TurnReport { progress, recorded: _, is_stderr }) = receiver.recv().await {
+                    match &progress {
+                        Progress::Usage(call) => used = used.plus(&Usage::from(call)),
+                        Progress::Log { message } => log.write(message, is_stderr),
+                        Progress::Status { .. }
+                        | Progress::Artifact { .. }
+                        | Progress::Signal { .. }
+                        | Progress::Help { .. }
+                        | Progress::Delegate { .. }
+                        | Progress::Question(_)
+                        | Progress::Checkpoint(_) => {}
+                    }
+                }
+            };
+            tokio::join!(answer, collect).0
+        };
+        let answer = match answer {
+            Ok(Ok(answer)) => answer.map_err(|error| error.to_string()),
+            Ok(Err(_)) => Err(PANICKED.to_owned()),
+            Err(_) => Err(format!("it did not answer within {} ms (bid: within)", within.as_millis())),
+        };
+        Input::BidAnswered(id, answer, used)
+    }
 }
 
 impl AgentActor {

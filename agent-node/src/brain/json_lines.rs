@@ -1,11 +1,16 @@
 //! The output of a brain as JSON lines: reports ([`Progress`]), then one end.
 
+pub mod input_line;
+pub(super) mod line_parser;
 mod output_line;
 
 use output_line::OutputLine;
 use protocol::{
     json::{MAX_DEPTH, parse as parse_json},
-    patterns::turn::{Progress, TurnEnd},
+    patterns::{
+        contract_net::bidding::BidAnswer,
+        turn::{Progress, TurnEnd},
+    },
 };
 use serde_json::{Value, json};
 
@@ -16,6 +21,8 @@ pub enum BrainLine {
     Progress(Progress),
     /// The end of the turn.
     End(TurnEnd),
+    /// The answer to a call for proposals.
+    Bid(BidAnswer),
 }
 
 /// The deepest nesting of a line. Messages to peers contain a line's values at a greater depth.
@@ -36,6 +43,10 @@ impl BrainLine {
             Self::End(TurnEnd::Pause { after_ms, reason }) => {
                 json!({ "type": "pause", "afterMs": after_ms, "reason": reason })
             }
+            Self::Bid(BidAnswer::Bid { cost, eta, capability_match }) => {
+                json!({ "type": "bid", "cost": cost, "eta": eta, "match": capability_match })
+            }
+            Self::Bid(BidAnswer::NoBid { reason }) => json!({ "type": "no-bid", "reason": reason }),
             Self::End(TurnEnd::Waiting) => json!({ "type": "wait" }),
         };
         Some(value.to_string())
@@ -43,7 +54,7 @@ impl BrainLine {
 }
 
 /// The types of lines.
-const TYPES: [&str; 15] = [
+const TYPES: [&str; 17] = [
     "status",
     "artifact",
     "signal",
@@ -59,6 +70,8 @@ const TYPES: [&str; 15] = [
     "rejected",
     "wait",
     "pause",
+    "bid",
+    "no-bid",
 ];
 
 /// Parses a line. The error says what is wrong with it.
@@ -83,6 +96,11 @@ pub fn from_value(value: Value) -> Result<BrainLine, String> {
 pub fn schema() -> Value {
     let mut schema = crate::json_schema::of::<OutputLine>();
     schema["title"] = json!("Agent Mesh: a line of a brain's output");
+    let mut from_node = crate::json_schema::of::<input_line::NodeLine>();
+    if let Some(members) = from_node.as_object_mut() {
+        members.remove("$schema");
+    }
+    schema["$defs"]["NodeLine"] = from_node;
     schema
 }
 
@@ -188,12 +206,15 @@ mod tests {
 
     #[test]
     fn the_docs_have_a_valid_example_of_every_line_of_the_schema() {
-        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/agents.md");
+        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/brain-protocol.md");
         let docs = std::fs::read_to_string(docs).unwrap();
         let examples = docs.split('`').filter(|text| text.starts_with("{\"type\":"));
         let mut shown = std::collections::BTreeSet::new();
         for example in examples {
-            parsed(example).unwrap_or_else(|error| panic!("docs/agents.md: {example}: {error}"));
+            if serde_json::from_str::<input_line::NodeLine>(example).is_ok() {
+                continue;
+            }
+            parsed(example).unwrap_or_else(|error| panic!("docs/brain-protocol.md: {example}: {error}"));
             let line: Value = serde_json::from_str(example).unwrap();
             shown.insert(line["type"].as_str().unwrap_or_default().to_owned());
         }
@@ -202,7 +223,7 @@ mod tests {
         let types = lines.iter().map(|line| line["properties"]["type"]["const"].as_str().unwrap_or_default());
         let types: std::collections::BTreeSet<_> = types.map(str::to_owned).collect();
         assert_eq!(types, TYPES.map(str::to_owned).into());
-        assert_eq!(shown, types, "docs/agents.md has no example of some line");
+        assert_eq!(shown, types, "docs/brain-protocol.md has no example of some line");
     }
 
     proptest! {

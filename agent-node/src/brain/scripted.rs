@@ -103,6 +103,7 @@ impl ScriptEntryConfig {
         for line in self.say {
             match json_lines::from_value(line)? {
                 BrainLine::Progress(progress) => say.push(progress),
+                BrainLine::Bid(_) => return Err("a script makes no bids".into()),
                 BrainLine::End(TurnEnd::Done { message }) => ends.push(ScriptedEnd::Done(message)),
                 BrainLine::End(TurnEnd::Failed { reason }) => ends.push(ScriptedEnd::Failed(reason)),
                 BrainLine::End(TurnEnd::Rejected { reason }) => ends.push(ScriptedEnd::Rejected(reason)),

@@ -53,11 +53,15 @@ impl TurnHandle {
 
     /// Records a checkpoint. Returns when it is durable: after a crash the turn is given it.
     pub async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), TurnStopped> {
+        self.begin_checkpoint(checkpoint).await.await.map_err(|_| TurnStopped)
+    }
+
+    /// Reports a checkpoint. The receiver is told when it is durable, and fails if the turn is stopped before.
+    pub(super) async fn begin_checkpoint(&self, checkpoint: Checkpoint) -> oneshot::Receiver<()> {
         let (recorded, is_recorded) = oneshot::channel();
         let (progress, recorded) = (Progress::Checkpoint(checkpoint), Some(recorded));
-        let report = TurnReport { progress, recorded, is_stderr: false };
-        self.reports.send(report).await.map_err(|_| TurnStopped)?;
-        is_recorded.await.map_err(|_| TurnStopped)
+        let _ = self.reports.send(TurnReport { progress, recorded, is_stderr: false }).await;
+        is_recorded
     }
 
     /// Reports what a call of a model has used, and returns what is left of the task's budget. The agent fails the task when

@@ -82,13 +82,20 @@ impl MeshClient {
 
     /// `call` with the person's token, if the process at `base` is to see it.
     async fn authorized<'a>(&self, call: ClientRequest<'a>, base: &str) -> ClientRequest<'a> {
-        // A name and a password in the URL are a credential for a proxy in between, in the same header.
-        let Some(token) = self.token.as_ref().filter(|_| !has_credentials(base)) else { return call };
-        let value = format!("Bearer {}", token.text);
-        if !token.is_default || is_on_this_machine(base) && self.is_accepted(token, &value, base).await {
-            return call.header("authorization", value);
+        match self.credential(base).await {
+            Some(value) => call.header("authorization", value),
+            None => call,
         }
-        call
+    }
+
+    /// The value of `Authorization` for the process at `base`, if it is to see the person's token.
+    pub(super) async fn credential(&self, base: &str) -> Option<String> {
+        // A name and a password in the URL are a credential for a proxy in between, in the same header.
+        let token = self.token.as_ref().filter(|_| !has_credentials(base))?;
+        let value = format!("Bearer {}", token.text);
+        let is_shown =
+            !token.is_default || is_on_this_machine(base) && self.is_accepted(token, &value, base).await;
+        is_shown.then_some(value)
     }
 
     /// Whether the process at `base` is of the mesh of the default token. It is asked once.

@@ -121,6 +121,7 @@ fn team(
     let bounds = RemoteTaskLimits::default();
     let agent = AgentDefinition {
         bounds: Default::default(),
+        asks_for_bids: None,
         id,
         description,
         skills: Vec::new(),

@@ -91,14 +91,10 @@ impl AcceptConfig {
         for AcceptDemand { capabilities, schema, command, reviewer } in &self.demands {
             checks.extend(schema.clone().map(|schema| (capabilities.clone(), NodeCheck::Schema(schema))));
             checks.extend(command.clone().map(|(command, within)| {
-                let exec = ExecBrain {
-                    env: self.env.clone(),
-                    dir: self.dir.clone(),
-                    home: rights.home.clone(),
-                    user: rights.user.clone(),
-                    access: rights.access.clone(),
-                    ..ExecBrain::new(command)
-                };
+                let mut exec = ExecBrain::new(command);
+                (exec.env, exec.dir) = (self.env.clone(), self.dir.clone());
+                (exec.home, exec.user) = (rights.home.clone(), rights.user.clone());
+                exec.access = rights.access.clone();
                 (capabilities.clone(), NodeCheck::Command { exec: Box::new(exec), within })
             }));
             reviewers.extend(reviewer.clone().map(|reviewer| AcceptanceRule {

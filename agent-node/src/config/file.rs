@@ -168,7 +168,9 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for WithoutUser<A> {
 #[serde(rename_all = "camelCase")]
 pub(super) enum BrainFile {
     /// A command: one JSON line in, JSON lines out. `mesh` is this very program.
-    Exec(#[schemars(length(min = 1))] Vec<YamlText>),
+    Exec(super::exec::ExecFile),
+    /// A service that takes the same lines by HTTP.
+    Http(super::http::HttpFile),
     /// The path of a script of answers, relative to this file.
     Scripted(String),
     /// A language model that works with tools.
@@ -319,6 +321,14 @@ impl From<SkillFile> for Skill {
     }
 }
 
+/// Who answers calls for proposals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum BidderFile {
+    /// The brain.
+    Brain,
+}
+
 /// What an agent's bids are made of.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -332,6 +342,11 @@ pub(super) struct BidFile {
     /// Tasks at once.
     #[schemars(range(min = 1))]
     pub(super) max_parallel: Option<u32>,
+    /// Who answers calls for proposals; bids are computed if absent.
+    pub(super) ask: Option<BidderFile>,
+    /// How long the brain has for an answer: milliseconds, or text like `2s`; 2 s if absent. The computed bid is made if it has none.
+    #[schemars(with = "Option<EtaForms>")]
+    pub(super) within: Option<protocol::bid::Eta>,
 }
 
 /// How long an agent's brain may think, and what its work on one task may use.

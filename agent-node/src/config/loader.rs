@@ -2,6 +2,7 @@
 
 use super::{
     AcceptConfig, AgentDefinition, BrainConfig, ConfigErrors, ConfigFault, MeshConfig, Team, TimingPreset,
+    exec::ExecSettings,
     file::{AgentFile, BrainFile, MeshFile, TeamFile},
     llm::LlmSurroundings,
     schema,
@@ -21,7 +22,11 @@ use std::{
     ffi::OsString,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
+    time::Duration,
 };
+
+/// How long a brain has for a bid.
+const BID_TIME: Duration = Duration::from_secs(2);
 
 /// Where a command is looked up if there is no `PATH` (execvp(3)).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -197,6 +202,7 @@ impl TeamLoader {
         let positive = [
             ("port", agent.port == Some(0)),
             ("bid.maxParallel", agent.bid.max_parallel == Some(0)),
+            ("bid.within", is_zero(agent.bid.within)),
             ("bounds.turns", agent.bounds.turns == Some(0)),
             ("bounds.idle", is_zero(agent.bounds.idle)),
             ("bounds.turn", is_zero(agent.bounds.turn)),
@@ -218,6 +224,14 @@ impl TeamLoader {
                 );
                 self.faults.push(location.fault(&format!("subscribe[{at}]"), what));
             }
+        }
+        let may_bid = matches!(agent.brain.kind, BrainFile::Exec(_) | BrainFile::Http(_));
+        if agent.bid.ask.is_some() && !may_bid {
+            self.faults
+                .push(location.fault("bid.ask", "is for an exec or http brain; this one makes no bids"));
+        }
+        if agent.bid.within.is_some() && agent.bid.ask.is_none() {
+            self.faults.push(location.fault("bid.within", "is for `ask: brain`; computed bids take no time"));
         }
         let (brain, accept) = match (brain(location, &agent), accept(location, &agent)) {
             (Ok(brain), Ok(accept)) => (brain, accept),
@@ -243,6 +257,7 @@ impl TeamLoader {
                 eta: agent.bid.eta.unwrap_or(defaults.eta),
                 max_parallel: agent.bid.max_parallel.unwrap_or(defaults.max_parallel),
             },
+            asks_for_bids: agent.bid.ask.map(|_| agent.bid.within.map_or(BID_TIME, Eta::duration)),
             subscribe: agent.subscribe,
             open: agent.open,
             a2a: agent.a2a.into(),
@@ -356,23 +371,20 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
         };
         location.fault(key, message)
     };
-    let dir = match &agent.cwd {
+    let directory = |key: &str, cwd: Option<&str>| match cwd {
         Some(cwd) => {
             let dir = within(cwd);
-            if !dir.is_dir() {
-                let what = format!("there is no directory {}", shown(&dir));
-                return Err(location.fault("cwd", what));
+            match dir.is_dir() {
+                true => Ok(Some(dir)),
+                false => Err(location.fault(key, format!("there is no directory {}", shown(&dir)))),
             }
-            Some(dir)
         }
-        None => location.base.map(Path::to_owned),
+        None => Ok(location.base.map(Path::to_owned)),
     };
+    let dir = directory("cwd", agent.cwd.as_deref())?;
     let user = agent.brain.user.as_ref().map(|user| user.0.clone()).filter(|user| !user.is_empty());
     if user.is_some() && !matches!(agent.brain.kind, BrainFile::Exec(_)) {
         return Err(location.fault("brain.user", "is for an exec brain; this one runs no command"));
-    }
-    if let Some(user) = &user {
-        OsUser::lookup(user).map_err(|what| location.fault("brain.user", what))?;
     }
     match &agent.brain.kind {
         BrainFile::Echo(_) => Ok(BrainConfig::Echo),
@@ -410,6 +422,11 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
                 bounds: bounds.map_err(|error| location.fault("brain.a2a.bounds", error))?,
             }))
         }
+        BrainFile::Http(service) => {
+            let config = service.config();
+            let config = config.map_err(|(key, what)| location.fault(&format!("brain.http.{key}"), what))?;
+            Ok(BrainConfig::Http(config))
+        }
         BrainFile::Scripted(path) => {
             let path = within(path);
             if !path.is_file() {
@@ -421,42 +438,50 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
                     BrainError::NotStarted { what, .. } => what.clone(),
                     BrainError::Died { .. }
                     | BrainError::InvalidLine { .. }
+                    | BrainError::WrongEnd(_)
                     | BrainError::NoResult { .. } => error.to_string(),
                 };
                 location.fault("brain.scripted", what)
             })?;
             Ok(script)
         }
-        BrainFile::Exec(command) => {
-            let mut command: Vec<_> = command.iter().map(|word| word.0.clone()).collect();
+        BrainFile::Exec(exec) => {
+            let exec = exec.settings(&agent.env, agent.cwd.as_ref(), user.as_ref());
+            let exec = exec.map_err(|(key, what)| location.fault(key, what))?;
+            let ExecSettings { mut command, env, cwd, user, mode, command_key } = exec;
+            let (cwd_key, cwd) = cwd.map_or(("cwd", None), |(key, cwd)| (key, Some(cwd)));
+            let dir = directory(cwd_key, cwd.as_deref())?;
+            if let Some((key, user)) = &user {
+                OsUser::lookup(user).map_err(|what| location.fault(key, what))?;
+            }
             match command.first().map(String::as_str) {
-                None | Some("") => return Err(location.fault("brain.exec", "names no command")),
+                None | Some("") => return Err(location.fault(command_key, "names no command")),
                 Some(program) if program.contains('/') => {
                     let path = dir.as_deref().map_or_else(|| program.into(), |dir| dir.join(program));
                     if !path.is_file() {
-                        return Err(missing("brain.exec", &path));
+                        return Err(missing(command_key, &path));
                     }
                     if !is_executable(&path) {
                         let what = format!("{} may not be executed; chmod +x lets it", shown(&path));
-                        return Err(location.fault("brain.exec", what));
+                        return Err(location.fault(command_key, what));
                     }
                 }
                 Some("mesh") => {}
                 Some(program) => {
-                    let path = agent.env.get("PATH").map(|path| path.0.as_str());
-                    find_in_path(program, path).map_err(|what| location.fault("brain.exec", what))?;
+                    find_in_path(program, env.get("PATH").map(String::as_str))
+                        .map_err(|what| location.fault(command_key, what))?;
                 }
             }
-            let env = agent.env.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();
-            if user.is_none() || agent.cwd.is_some() {
-                return Ok(BrainConfig::Exec { command, env, dir, user });
+            let user = user.map(|(_, user)| user);
+            if user.is_none() || cwd.is_some() {
+                return Ok(BrainConfig::Exec { command, env, dir, user, mode });
             }
             // It runs in its own directory, and its program is still beside this file.
             if let Some(program) = command.first_mut().filter(|program| program.contains('/')) {
                 let path = within(program);
                 *program = std::path::absolute(&path).unwrap_or(path).display().to_string();
             }
-            Ok(BrainConfig::Exec { command, env, dir: None, user })
+            Ok(BrainConfig::Exec { command, env, dir: None, user, mode })
         }
     }
 }

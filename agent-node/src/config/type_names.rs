@@ -20,7 +20,7 @@ const EXPECTED: &[(&str, &str)] = &[
     ("struct variant", ONE),
 ];
 
-const ONE: &str = "one kind with its settings: exec, scripted, echo, llm or a2a, such as `echo: {}`";
+const ONE: &str = "one kind with its settings: exec, http, scripted, echo, llm or a2a, such as `echo: {}`";
 
 /// Serde's names of found types and their descriptions.
 const FOUND: &[(&str, &str)] =

@@ -14,7 +14,7 @@ use std::{
 fn artifacts_of(lines: &[BrainLine]) -> Vec<Artifact> {
     let artifact = |line: &BrainLine| match line {
         BrainLine::Progress(Progress::Artifact { artifact, .. }) => Some(artifact.clone()),
-        BrainLine::Progress(_) | BrainLine::End(_) => None,
+        BrainLine::Progress(_) | BrainLine::End(_) | BrainLine::Bid(_) => None,
     };
     lines.iter().filter_map(artifact).collect()
 }

@@ -5,6 +5,7 @@ use super::{
     connections::Connections,
     drain::DrainSignal,
     edge::{IssuedTokens, StreamLimit},
+    mcp::McpEndpoint,
     server::ListenerAddress,
 };
 use crate::{
@@ -131,6 +132,8 @@ pub struct NodeState {
     pub services: Arc<ServiceLocator>,
     /// The callbacks that foreign agents may call.
     pub hooks: CallbackRegistry,
+    /// Its MCP endpoint.
+    pub mcp: McpEndpoint,
     /// The OpenAPI document of its routes.
     pub openapi: OnceLock<Value>,
     /// Its clock.

@@ -128,6 +128,7 @@ mod tests {
                 .configure(crate::http::routes::process)
                 .configure(crate::http::routes::agents)
                 .configure(crate::http::a2a::routes)
+                .configure(crate::http::mcp::routes)
                 .configure(registry::http::routes)
                 .configure(crate::http::routes::registry_secrets)
                 .configure(blackboard::http::routes)

@@ -23,7 +23,7 @@ use shared_service::{ServerId, SharedServiceFactory};
 use socket2::{SockRef, TcpKeepalive};
 use std::{
     future::ready,
-    net::{SocketAddr, TcpListener},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
     time::Duration,
 };
 
@@ -98,6 +98,16 @@ pub fn server(
 /// The local address of the listener that accepted a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct ListenerAddress(pub SocketAddr);
+
+/// The base URL of a listener of this process, from this process.
+pub(crate) fn own_url(listener: SocketAddr) -> String {
+    let ip = match listener.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+    };
+    format!("http://{}", SocketAddr::new(ip, listener.port()))
+}
 
 /// Sets `TCP_NODELAY`, and timeouts that detect a dead peer within seconds instead of hours.
 pub(crate) fn set_socket_options(stream: &TcpStream, user_timeout: Duration) {

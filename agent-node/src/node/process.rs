@@ -15,7 +15,9 @@ use crate::{
     brain::{
         Brain,
         a2a::{A2aBrain, A2aBrainConfig},
+        bidding::BiddingBrain,
         exec::{BrainRights, access::BrainAccessCell, os_user::OsUser, private_dir},
+        http::HttpBrain,
     },
     config::{AgentDefinition, BrainConfig, Team},
     http::edge::IssuedTokens,
@@ -301,6 +303,14 @@ async fn agent_specs(
                     .map(|why| retry_card(why, &foreign_agents, agent, config, foreign.brain.clone()));
                 (Arc::new(foreign.brain), foreign.description, foreign.skills)
             }
+            BrainConfig::Http(service) => {
+                outside.check_resolved(&service.url).await.map_err(|error| {
+                    let hint = "`mesh: { outside: { allow: […] } }` names addresses that may be called";
+                    anyhow::anyhow!("the brain of {}: {error}; {hint}", agent.id)
+                })?;
+                let brain = Arc::new(HttpBrain::new(service.clone(), outside.clone()));
+                (Arc::new(brain), agent.description.clone(), agent.skills.clone())
+            }
             own @ (BrainConfig::Exec { .. }
             | BrainConfig::Scripted(_)
             | BrainConfig::Echo
@@ -309,12 +319,17 @@ async fn agent_specs(
                     BrainConfig::Exec { .. } | BrainConfig::Llm(_) => {
                         BrainRights { access: access.clone(), ..brain_rights(own, &agent.id, &config.data)? }
                     }
-                    BrainConfig::Scripted(_) | BrainConfig::Echo | BrainConfig::Foreign(_) => {
-                        BrainRights::default()
-                    }
+                    BrainConfig::Scripted(_)
+                    | BrainConfig::Echo
+                    | BrainConfig::Foreign(_)
+                    | BrainConfig::Http(_) => BrainRights::default(),
                 };
                 (own.brain(&rights).with_context(what)?, agent.description.clone(), agent.skills.clone())
             }
+        };
+        let brain = match agent.asks_for_bids {
+            Some(within) => Arc::new(BiddingBrain { brain, within }),
+            None => brain,
         };
         let rights = match agent.accept.has_commands() {
             true => {
@@ -345,7 +360,11 @@ async fn agent_specs(
 fn brain_rights(config: &BrainConfig, agent: &AgentId, data: &Path) -> Result<BrainRights, StartError> {
     let user = match config {
         BrainConfig::Exec { user, .. } => user.as_deref(),
-        BrainConfig::Llm(_) | BrainConfig::Scripted(_) | BrainConfig::Echo | BrainConfig::Foreign(_) => None,
+        BrainConfig::Llm(_)
+        | BrainConfig::Scripted(_)
+        | BrainConfig::Echo
+        | BrainConfig::Foreign(_)
+        | BrainConfig::Http(_) => None,
     };
     let refused = |why| StartError::BrainRights { agent: agent.clone(), why };
     let user = user.map(OsUser::find).transpose().map_err(refused)?;

@@ -33,6 +33,9 @@ impl OwnKeys {
                         return Err(StartError::KeyRefused { message: problem.message });
                     }
                 }
+                Err(problem) if problem.reason == Reason::AgentIdTaken => {
+                    return Err(StartError::KeyRefused { message: problem.message });
+                }
                 Ok(Some(certificate)) => {
                     if let Err(problem) = self.keys.learn(&certificate) {
                         tracing::warn!(%agent, %problem, "its certificate is refused");

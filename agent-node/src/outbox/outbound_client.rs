@@ -237,28 +237,48 @@ impl OutboundClient {
         &self,
         request: OutboundRequest,
     ) -> Result<StreamOrResponse<impl Stream<Item = Result<Bytes, Error>> + Send + 'static>, Error> {
+        let OutboundLimits { idle, max_stream_bytes, .. } = self.limits;
+        let answer = self.stream_as(request, &["text/event-stream"], idle, max_stream_bytes).await?;
+        Ok(match answer {
+            StreamOrResponse::Stream((_, stream)) => StreamOrResponse::Stream(stream),
+            StreamOrResponse::Response(response) => StreamOrResponse::Response(response),
+        })
+    }
+
+    /// Sends `request` and returns the media type and the bytes of a response with one of these media types, which may be silent
+    /// for `idle` and have at most `max_bytes`; a refusal and a response of another type are read whole.
+    pub async fn stream_as(
+        &self,
+        request: OutboundRequest,
+        media_types: &[&str],
+        idle: Duration,
+        max_bytes: usize,
+    ) -> Result<StreamOrResponse<(String, impl Stream<Item = Result<Bytes, Error>> + Send + 'static)>, Error>
+    {
         let timeout = request.timeout.unwrap_or(self.limits.response);
-        let open = self.open(HttpVersion::Http1, request.header("accept", "text/event-stream"));
+        let open = self.open(HttpVersion::Http1, request.header("accept", &media_types.join(", ")));
         let Ok(response) = tokio::time::timeout(timeout, open).await else {
             return Err(timed_out("no answer in time"));
         };
         let response = response?;
         let media_type = response.headers().get("content-type").and_then(|value| value.to_str().ok());
-        if !media_type.is_some_and(|media_type| media_type.starts_with("text/event-stream")) {
+        let media_type =
+            media_type.filter(|found| media_types.iter().any(|wanted| found.starts_with(wanted)));
+        let Some(media_type) = media_type.filter(|_| response.status().is_success()).map(str::to_owned)
+        else {
             let body = read_body(response, self.limits.max_bytes);
             return match tokio::time::timeout(timeout, body).await {
                 Ok(response) => response.map(StreamOrResponse::Response),
                 Err(_) => Err(timed_out("no answer in time")),
             };
-        }
-        let OutboundLimits { idle, max_stream_bytes, .. } = self.limits;
+        };
         let open = Some((Box::pin(response.bytes_stream()), 0));
-        Ok(StreamOrResponse::Stream(futures_util::stream::unfold(open, move |open| async move {
+        let stream = futures_util::stream::unfold(open, move |open| async move {
             let (mut body, received) = open?;
             match tokio::time::timeout(idle, body.next()).await {
                 Ok(None) => None,
-                Ok(Some(Ok(bytes))) if received + bytes.len() > max_stream_bytes => {
-                    Some((Err(Error::TooLarge(max_stream_bytes)), None))
+                Ok(Some(Ok(bytes))) if received + bytes.len() > max_bytes => {
+                    Some((Err(Error::TooLarge(max_bytes)), None))
                 }
                 Ok(Some(Ok(bytes))) => {
                     let received = received + bytes.len();
@@ -267,7 +287,8 @@ impl OutboundClient {
                 Ok(Some(Err(error))) => Some((Err(send_error(&error)), None)),
                 Err(_) => Some((Err(timed_out("the stream fell silent")), None)),
             }
-        })))
+        });
+        Ok(StreamOrResponse::Stream((media_type, stream)))
     }
 
     /// Sends `request` and returns when the head of the response has arrived.

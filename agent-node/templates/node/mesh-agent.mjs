@@ -22,7 +22,7 @@ import { fileURLToPath } from "node:url";
 export class TurnEnded extends Error {}
 
 /**
- * A request that `together` sends: `question`, `help` or `delegate`, with the members of docs/agents.md.
+ * A request that `together` sends: `question`, `help` or `delegate`, with the members of docs/brain-protocol.md.
  * @typedef {{ type: "question" | "help" | "delegate", id: string, [member: string]: unknown }} Request
  * @typedef {{ id: string, ok: boolean, text: string, from?: string, artifacts?: object[], decision?: "approve" | "deny",
  *   values?: Record<string, unknown>, taskId?: string }} Answer `text` is the answer, or why there is none

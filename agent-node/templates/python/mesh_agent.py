@@ -12,8 +12,9 @@
     if __name__ == "__main__":
         agent.run()
 
-A process runs one turn. A request (`ask`, `help`, `delegate`, `together`) returns its answer if
-there is one. Otherwise it ends the turn, and the next turn runs the function again from its start:
+With `worker: true` a process runs many turns, one after the other, so that imports and global
+variables stay; otherwise it runs one. A request (`ask`, `help`, `delegate`, `together`) returns its
+answer if there is one. Otherwise it ends the turn, and the next turn runs the function again from its start:
 the request then returns the answer. Work that must not run again goes into `once`. An exception
 fails the turn with the last line of its traceback; the whole traceback and what the function
 prints go to the log of the node.
@@ -24,7 +25,10 @@ from __future__ import annotations
 import base64
 import json
 import os
+import queue
+import signal
 import sys
+import threading
 import traceback
 from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, NoReturn, Optional, Sequence, TypeVar, Union
@@ -32,6 +36,7 @@ from typing import Any, Callable, Mapping, NoReturn, Optional, Sequence, TypeVar
 Json = Any
 Line = dict[str, Json]
 Emit = Callable[[Line], None]
+Settle = Callable[[int], None]
 T = TypeVar("T")
 
 
@@ -174,6 +179,30 @@ class Delegate:
         )
 
 
+@dataclass(frozen=True)
+class Call:
+    """A call for proposals. `cost`, `eta` (milliseconds) and `match` are those of the bid that is
+    made without an answer."""
+
+    task_id: str
+    capability: str
+    description: str
+    bid_by: str
+    constraints: Mapping[str, Json]
+    cost: float
+    eta: int
+    match: float
+
+
+@dataclass(frozen=True)
+class Bid:
+    """A bid; what is None is as in the call. `eta` is milliseconds or a text such as `3m`."""
+
+    cost: Optional[float] = None
+    eta: Union[int, str, None] = None
+    match: Optional[float] = None
+
+
 class TurnEnded(BaseException):
     """Ends a turn from anywhere in the function. `except Exception` does not catch it."""
 
@@ -181,8 +210,12 @@ class TurnEnded(BaseException):
 class Turn:
     """One turn of a brain: what it is given, and the lines that it reports."""
 
-    def __init__(self, prompt: Mapping[str, Json], emit: Emit):
+    def __init__(
+        self, prompt: Mapping[str, Json], emit: Emit, settle: Settle = lambda noted: None
+    ):
         self._emit = emit
+        self._settle = settle
+        self._noted = 0
         self._subject = prompt
         self.agent: str = prompt.get("agent", "")
         """The id of this agent."""
@@ -289,8 +322,10 @@ class Turn:
 
     def checkpoint(self, data: Json, *, replace: bool = False) -> None:
         """Notes something for every later turn of the task, also after a crash. `replace` makes the
-        earlier notes obsolete, also those of `once`."""
+        earlier notes obsolete, also those of `once`. A worker returns when the note is durable."""
         self._emit({**_line("checkpoint", replace=replace or None), "data": data})
+        self._noted += 1
+        self._settle(self._noted)
         self.checkpoints = [*([] if replace else self.checkpoints), data]
 
     def once(self, name: str, call: Callable[[], T]) -> T:
@@ -381,7 +416,9 @@ class Turn:
 
 
 Work = Callable[[Turn], Optional[str]]
+Bidder = Callable[[Call], Union[Bid, str]]
 _work: Optional[Work] = None
+_bidder: Optional[Bidder] = None
 
 
 def turn(work: Work) -> Work:
@@ -391,8 +428,17 @@ def turn(work: Work) -> Work:
     return work
 
 
+def bid(bidder: Bidder) -> Bidder:
+    """Makes `bidder` the function that answers calls for proposals, with a bid or with the reason
+    for none. The agent's file says `bid: { ask: brain }`."""
+    global _bidder
+    _bidder = bidder
+    return bidder
+
+
 def run() -> None:
-    """Runs one turn: the prompt from standard input, lines to standard output."""
+    """Runs a turn, or as a worker one after the other: prompts from standard input, lines to
+    standard output."""
     if _work is None:
         raise SystemExit(
             "mesh_agent.run() has no function to call: write @mesh_agent.turn above one"
@@ -405,7 +451,75 @@ def run() -> None:
             output.write(_json(line) + "\n")
             output.flush()
 
-        _take(_work, json.loads(sys.stdin.buffer.readline()), emit)
+        if os.environ.get("MESH_EXEC_MODE"):
+            _Worker(_work, emit).run()
+        else:
+            _take(_work, json.loads(sys.stdin.buffer.readline()), emit)
+
+
+class _Worker:
+    """Runs the turns that come on a standard input which stays open. A thread reads it: a `cancel`
+    interrupts the turn, and the end of the input, as when the node dies, ends the process."""
+
+    def __init__(self, work: Work, emit: Emit):
+        self._work = work
+        self._output = emit
+        self._prompts: queue.Queue[Optional[Line]] = queue.Queue()
+        self._change = threading.Condition()
+        self._key: Optional[str] = None
+        self._recorded = 0
+
+    def run(self) -> None:
+        signal.signal(signal.SIGINT, self._interrupt)
+        threading.Thread(target=self._read, daemon=True).start()
+        while (prompt := self._prompts.get()) is not None:
+            with self._change:
+                self._key, self._recorded = prompt["key"], 0
+            end = _line("wait")
+            try:
+                _take(self._work, prompt, self._emit, self._settle)
+            except _Cancelled:
+                end = _line("failed", reason="cancelled")
+            if self._key is not None:
+                self._emit(end)
+
+    def _emit(self, line: Line) -> None:
+        if line["type"] in _ENDS:
+            sys.stdout.flush()
+            self._key = None
+        self._output(line)
+
+    def _settle(self, noted: int) -> None:
+        with self._change:
+            self._change.wait_for(lambda: self._recorded >= noted)
+
+    def _interrupt(self, *_: Json) -> None:
+        if self._key is not None:
+            raise _Cancelled
+
+    def _read(self) -> None:
+        for text in sys.stdin.buffer:
+            line = json.loads(text)
+            if line["type"] in ("turn", "cfp"):
+                self._prompts.put(line)
+            elif line["type"] == "recorded" and line["key"] == self._key:
+                with self._change:
+                    self._recorded = line["checkpoints"]
+                    self._change.notify_all()
+            elif line["type"] == "cancel" and line["key"] == self._key:
+                ident = threading.main_thread().ident
+                if ident is not None:
+                    signal.pthread_kill(ident, signal.SIGINT)
+        if self._key is not None:
+            os._exit(1)
+        self._prompts.put(None)
+
+
+class _Cancelled(BaseException):
+    """The turn was stopped."""
+
+
+_ENDS = ("done", "failed", "rejected", "message", "pause", "wait", "bid", "no-bid")
 
 
 def play(
@@ -426,9 +540,37 @@ def play(
     return lines
 
 
-def _take(work: Work, prompt: Mapping[str, Json], emit: Emit) -> None:
+def _answer_call(line: Mapping[str, Json]) -> Line:
+    call, computed = line["cfp"], line["computed"]
+    if _bidder is None:
+        return _line("bid")
+    answer = _bidder(
+        Call(
+            call["taskId"],
+            call["capability"],
+            call["description"],
+            call["bidBy"],
+            call.get("constraints", {}),
+            computed["cost"],
+            computed["eta"],
+            computed["match"],
+        )
+    )
+    if isinstance(answer, str):
+        return _line("no-bid", reason=answer)
+    return _line("bid", cost=answer.cost, eta=answer.eta, match=answer.match)
+
+
+def _take(
+    work: Work,
+    prompt: Mapping[str, Json],
+    emit: Emit,
+    settle: Settle = lambda noted: None,
+) -> None:
     try:
-        emit(_line("done", message=work(Turn(prompt, emit))))
+        if prompt.get("type") == "cfp":
+            return emit(_answer_call(prompt))
+        emit(_line("done", message=work(Turn(prompt, emit, settle))))
     except TurnEnded:
         pass
     except Exception as error:

@@ -10,6 +10,7 @@ use super::{
         JSONRPC,
     },
     error::{A2aError, A2aErrorKind},
+    hitl::HITL_EXTENSION,
     limits,
     message::Message,
     request::A2aOperation,
@@ -221,10 +222,18 @@ impl AgentPolicy {
             required: self.requires.iter().any(|uri| uri == EXTENSION),
             params,
         };
-        let others = self.requires.iter().filter(|uri| *uri != EXTENSION);
+        let approvals = AgentExtension {
+            uri: HITL_EXTENSION.to_owned(),
+            description: "Shows open approvals and questions in metadata of the status message, and takes decisions by id."
+                .to_owned(),
+            required: self.requires.iter().any(|uri| uri == HITL_EXTENSION),
+            ..Default::default()
+        };
+        let known = [EXTENSION, HITL_EXTENSION];
+        let others = self.requires.iter().filter(|uri| !known.contains(&uri.as_str()));
         let required =
             others.map(|uri| AgentExtension { uri: uri.clone(), required: true, ..Default::default() });
-        std::iter::once(ours).chain(required).collect()
+        [ours, approvals].into_iter().chain(required).collect()
     }
 }
 

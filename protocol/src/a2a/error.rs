@@ -259,6 +259,8 @@ fn kind_of(reason: Reason) -> A2aErrorKind {
         | Reason::UnknownType
         | Reason::BadRequest
         | Reason::HeadTooLarge
+        | Reason::NotAcceptable
+        | Reason::SessionNotFound
         | Reason::MessageIdReused
         | Reason::TaskIdReused
         | Reason::Expired

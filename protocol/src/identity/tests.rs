@@ -46,6 +46,27 @@ fn a_key_of_low_order_agrees_with_nobody() {
     let signature = signature(&signing, &PublicIdentity::statement(&id("b"), &keys));
     let peer = PublicIdentity { id: id("b"), keys, signature };
     assert!(PairSecret::new(&own, &peer).is_none());
+    assert!(!peer.can_agree() && own.public().can_agree());
+}
+
+#[test]
+fn a_history_leads_from_each_of_its_keys_to_the_last_one_and_is_bounded() {
+    let keys: Vec<_> = (0..40).map(|seed| key("registry", seed)).collect();
+    let changes: Vec<_> = keys.windows(2).map(|pair| KeyChange::new(&pair[0], pair[1].public())).collect();
+    let history = changes.iter().cloned().fold(KeyHistory::default(), KeyHistory::with);
+    let (last, lost) = (keys[39].public(), keys.len() - 1 - 32);
+    assert!(history.last().unwrap().is_same(last));
+    for (at, key) in keys.iter().enumerate() {
+        assert_eq!(history.leads(key.public(), last), at >= lost, "{at}");
+    }
+    assert!(!history.leads(last, keys[38].public()), "not back");
+    let mut removed: Vec<_> = changes[8..].to_vec();
+    removed.remove(3);
+    let gap = KeyHistory::try_from(removed).unwrap();
+    assert!(!gap.leads(keys[8].public(), last) && gap.leads(keys[12].public(), last));
+    let read: KeyHistory = serde_json::from_value(json!(history)).unwrap();
+    assert_eq!(read, history);
+    assert!(serde_json::from_value::<KeyHistory>(json!(changes)).is_err(), "39 changes");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::{
     a2a::message::Message,
-    acceptance::Revision,
+    acceptance::ResultRevision,
     artifact::Artifact,
     ids::{Address, AgentId, Capability, TaskId},
     message::Epoch,
@@ -50,7 +50,7 @@ pub struct Prompt {
     pub remaining: RemainingBudget,
     /// What was refused of an earlier result of this task, if the task is done again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub revision: Option<Box<Revision>>,
+    pub revision: Option<Box<ResultRevision>>,
 }
 
 impl Prompt {

@@ -282,6 +282,7 @@ pub(crate) fn agents(count: usize) -> Vec<EngineConfig> {
             },
             is_direct: false,
             acceptance: Default::default(),
+            asks_for_bids: None,
         }
     };
     (0..count).map(config).collect()

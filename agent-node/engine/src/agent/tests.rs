@@ -83,6 +83,7 @@ impl Driver {
                 | Output::Subscribe(..)
                 | Output::ReleaseBrain(..)
                 | Output::Observed(_)
+                | Output::AskBid(_)
                 | Output::Continue
                 | Output::Fatal(_) => {}
             }

@@ -4,7 +4,7 @@
 use super::{
     BrainError, ExecBrain,
     process::{self, BrainProcess},
-    stdio::{StderrLines, StderrTail},
+    stderr::{StderrLines, StderrTail},
 };
 use crate::brain::{TurnHandle, TurnRequest};
 use protocol::acceptance::{MAX_FINDINGS, clip_findings};
@@ -35,7 +35,7 @@ pub async fn run(
         |error: serde_json::Error| BrainError::NotStarted { what: error.to_string(), source: None };
     let mut input = serde_json::to_vec(request).map_err(not_serializable)?;
     input.push(b'\n');
-    let mut child = BrainProcess::start(exec, request)?;
+    let mut child = BrainProcess::start(exec, Some(request))?;
     let (stdin, stdout, stderr) = (child.stdin(), child.stdout(), child.stderr());
     let write = async {
         if let Some(mut stdin) = stdin {
@@ -78,7 +78,7 @@ pub async fn run(
     };
     let (status, said, tail, ()) = tokio::join!(wait, read, log, write);
     let code = status.as_ref().ok().and_then(std::process::ExitStatus::code);
-    match (code, process::failure(status)) {
+    match (code, process::failure(&status)) {
         (_, None) => Ok(CheckExit::Accepted),
         (Some(code), Some(_)) if code != 126 && code != 127 => {
             Ok(CheckExit::Refused { code, findings: clip_findings(String::from_utf8_lossy(&said).trim()) })

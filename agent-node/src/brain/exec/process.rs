@@ -1,11 +1,14 @@
 //! The process of a brain. It leads a process group, which is killed when the process exits or is dropped.
 
-use super::{BrainError, ExecBrain, TurnRequest};
+use super::ExecBrain;
+use crate::brain::{BrainError, TurnRequest};
 use protocol::patterns::turn::TurnSubject;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus, process::Stdio};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
+/// The variable that tells a command whose standard input stays open so.
+const EXEC_MODE: &str = "MESH_EXEC_MODE";
 const INHERITED: [&str; 2] = ["PATH", "LANG"];
 
 pub(super) struct BrainProcess {
@@ -14,10 +17,10 @@ pub(super) struct BrainProcess {
 }
 
 impl BrainProcess {
-    /// Starts the command for a turn. The trace goes into the variables that OpenTelemetry defines, so that spans of the brain
-    /// are children of the turn's span. The task, its epoch and the brain's access to the mesh are in variables, too. No secret of
-    /// the mesh is.
-    pub(super) fn start(exec: &ExecBrain, turn: &TurnRequest) -> Result<Self, BrainError> {
+    /// Starts the command, for `turn` if it takes only one. The trace goes into the variables that OpenTelemetry defines, so that
+    /// spans of the brain are children of the turn's span. The task, its epoch and the brain's access to the mesh are in variables,
+    /// too. No secret of the mesh is.
+    pub(super) fn start(exec: &ExecBrain, turn: Option<&TurnRequest>) -> Result<Self, BrainError> {
         let (program, args) = exec
             .command
             .split_first()
@@ -50,14 +53,17 @@ impl BrainProcess {
         command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         command.envs(exec.home.iter().flat_map(|home| [("HOME", home), ("TMPDIR", home)]));
         command.envs(exec.access.get().into_iter().flat_map(|access| access.variables()));
-        if let TurnSubject::Task { task_id, .. } | TurnSubject::Check { task_id, .. } = &turn.prompt.about {
+        if let Some(turn) = turn
+            && let TurnSubject::Task { task_id, .. } | TurnSubject::Check { task_id, .. } = &turn.prompt.about
+        {
             command.env("MESH_TASK_ID", task_id.as_str());
             command.envs(turn.prompt.epoch.map(|epoch| ("MESH_EPOCH", epoch.to_string())));
         }
-        if let Some(trace) = &turn.trace {
+        if let Some(trace) = turn.and_then(|turn| turn.trace.as_ref()) {
             command.env("TRACEPARENT", trace.to_string());
             command.envs(trace.state.as_deref().map(|state| ("TRACESTATE", state)));
         }
+        command.envs(exec.mode.word().map(|word| (EXEC_MODE, word)));
         command.envs(&exec.env);
         if let Some(dir) = &exec.dir {
             command.current_dir(dir);
@@ -117,7 +123,7 @@ fn permission_hint(program: &str, user: &str) -> String {
 }
 
 /// The exit code or signal of a process that failed.
-pub(super) fn failure(status: io::Result<ExitStatus>) -> Option<String> {
+pub(super) fn failure(status: &io::Result<ExitStatus>) -> Option<String> {
     match status {
         Ok(status) if status.success() => None,
         Ok(status) => Some(match (status.code(), status.signal()) {

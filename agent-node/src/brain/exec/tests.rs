@@ -1,6 +1,6 @@
 use super::*;
 use crate::brain::tests::{first_turn, turn};
-use protocol::patterns::turn::Progress;
+use protocol::patterns::turn::{Progress, TurnEnd};
 use std::{path::Path, time::Duration};
 
 const DONE: &str = r#"echo '{"type":"done","message":"ok"}'"#;
@@ -163,4 +163,124 @@ async fn an_unknown_member_fails_the_turn_by_name() {
     assert_eq!(error, "line 1 of the brain's output: \"done\": unknown field `summary`, expected `message`");
     assert_eq!(end_of(r#"echo '{"type":"done"}'"#).await.unwrap(), TurnEnd::Done { message: None });
     assert_eq!(end_of(r#"echo '{"type":"wait"}'"#).await.unwrap(), TurnEnd::Waiting);
+}
+
+fn with_mode(mode: ExecMode, script: &str) -> ExecBrain {
+    ExecBrain { mode, ..sh(script) }
+}
+
+fn message(end: &Result<TurnEnd, BrainError>) -> String {
+    match end {
+        Ok(TurnEnd::Done { message: Some(message) }) => message.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Answers each prompt with its process id and how many it has read.
+const COUNTING: &str = r#"n=0; while read -r line; do n=$((n+1)); case "$line" in
+    *die*) exit 7;; *chatter*) echo '{"type":"done","message":"ok"}'; echo '{"type":"status","message":"more"}';; *) echo "{\"type\":\"done\",\"message\":\"$$ $n\"}";; esac; done"#;
+
+#[tokio::test]
+async fn a_worker_takes_turns_one_after_the_other_and_several_at_once_in_several_processes() {
+    let brain = with_mode(ExecMode::Worker, COUNTING);
+    let (_, first) = turn(&brain, first_turn("a")).await;
+    let (_, second) = turn(&brain, first_turn("b")).await;
+    let (first, second) = (message(&first), message(&second));
+    let (pid, _) = first.split_once(' ').unwrap();
+    assert_eq!((first.clone(), second), (format!("{pid} 1"), format!("{pid} 2")));
+    let ((_, third), (_, fourth)) =
+        tokio::join!(turn(&brain, first_turn("c")), turn(&brain, first_turn("d")));
+    let pids: Vec<_> = [&third, &fourth].map(message).into_iter().collect();
+    assert_eq!(pids.iter().filter(|text| text.starts_with(pid)).count(), 1, "{pids:?}");
+    let other = pids.iter().find(|text| !text.starts_with(pid)).unwrap().split(' ').next().unwrap();
+    assert!(is_running(pid) && is_running(other));
+    drop(brain);
+    let ended = async {
+        while is_running(pid) || is_running(other) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), ended).await.expect("workers end with their brain");
+}
+
+#[tokio::test]
+async fn a_worker_that_dies_fails_its_turn_only_and_is_started_again() {
+    let brain = with_mode(ExecMode::Worker, COUNTING);
+    let (_, first) = turn(&brain, first_turn("a")).await;
+    let (_, died) = turn(&brain, first_turn("die")).await;
+    assert_eq!(died.unwrap_err().to_string(), "the brain died: exit code 7");
+    let (_, next) = turn(&brain, first_turn("b")).await;
+    assert!(message(&next).ends_with(" 1") && message(&next) != message(&first));
+    let last = message(&next).split(' ').next().unwrap().to_owned();
+    // What is written after the end of a turn ends the process, not the next turn.
+    let (_, _) = turn(&brain, first_turn("chatter")).await;
+    let ended = async {
+        while brain.workers.has_idle() && is_running(&last) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), ended).await.unwrap();
+    let (_, after) = turn(&brain, first_turn("c")).await;
+    assert!(message(&after).ends_with(" 1"), "{after:?}");
+}
+
+#[tokio::test]
+async fn a_checkpoint_of_a_duplex_brain_is_acknowledged_once_it_is_durable() {
+    let script = r#"read -r prompt; echo '{"type":"checkpoint","data":1}'; read -r recorded
+        echo "{\"type\":\"artifact\",\"name\":\"a\",\"data\":$recorded}"; echo '{"type":"done"}'; cat >/dev/null; exit 0"#;
+    for mode in [ExecMode::Duplex, ExecMode::Worker] {
+        let (reports, end) = turn(&with_mode(mode, script), first_turn("x")).await;
+        assert!(end.is_ok(), "{end:?}");
+        let [Progress::Checkpoint(_), Progress::Artifact { artifact, .. }] = reports.as_slice() else {
+            panic!("{reports:?}")
+        };
+        let recorded = serde_json::json!({ "type": "recorded", "key": "agent-01:c:1:0", "checkpoints": 1 });
+        assert_eq!(artifact.parts[0].content, protocol::artifact::PartContent::Data(recorded));
+    }
+}
+
+/// Starts a turn, waits for its first status, and drops it.
+async fn stop_after_status(brain: &ExecBrain) -> String {
+    let (report, mut reports) = TurnHandle::new(Default::default(), 8);
+    let mut thinking = brain.think(first_turn("stop me"), report);
+    tokio::select! {
+        end = &mut thinking => panic!("ended: {end:?}"),
+        report = reports.recv() => match report.map(|report| report.progress) {
+            Some(Progress::Status { message }) => message,
+            other => panic!("{other:?}"),
+        },
+    }
+}
+
+#[tokio::test]
+async fn a_stopped_turn_is_cancelled_and_a_worker_that_ends_it_goes_on() {
+    let script = r#"while read -r line; do case "$line" in
+        *'"type":"cancel"'*) echo '{"type":"failed","reason":"cancelled"}';;
+        *'stop me'*) echo "{\"type\":\"status\",\"message\":\"$$\"}";;
+        *) echo "{\"type\":\"done\",\"message\":\"$$\"}";; esac; done"#;
+    let brain = with_mode(ExecMode::Worker, script);
+    let pid = stop_after_status(&brain).await;
+    let idle = async {
+        while !brain.workers.has_idle() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), idle).await.unwrap();
+    let (_, end) = turn(&brain, first_turn("next")).await;
+    assert_eq!(message(&end), pid, "the same process");
+}
+
+#[tokio::test]
+async fn a_worker_that_ignores_the_cancel_is_killed_with_its_group() {
+    let script = r#"while read -r line; do case "$line" in
+        *'stop me'*) sleep 1000 & echo "{\"type\":\"status\",\"message\":\"$$ $!\"}"; wait;; esac; done"#;
+    for mode in [ExecMode::Duplex, ExecMode::Worker] {
+        let pids = stop_after_status(&with_mode(mode, script)).await;
+        let killed = async {
+            while pids.split(' ').any(is_running) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), killed).await.unwrap();
+    }
 }

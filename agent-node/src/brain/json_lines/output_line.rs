@@ -5,9 +5,10 @@ use super::BrainLine;
 use protocol::{
     a2a::json::base64_of_any_kind,
     artifact::{Artifact, Part, PartContent},
-    bid::Cost,
+    bid::{Cost, Eta, Fraction},
     ids::{Address, Capability},
     patterns::{
+        contract_net::bidding::BidAnswer,
         open_task,
         turn::{Checkpoint, Progress, TurnEnd},
     },
@@ -169,6 +170,27 @@ pub(super) enum OutputLine {
         /// The message.
         text: String,
     },
+    /// Answers a call for proposals with a bid. What is absent is as in the computed bid.
+    Bid {
+        /// The cost of the task, in the unit of the mesh.
+        #[serde(default)]
+        #[schemars(with = "Option<f64>", range(min = 0))]
+        cost: Option<Cost>,
+        /// The duration of the task: milliseconds, or text like `2m`.
+        #[serde(default)]
+        #[schemars(with = "Option<DurationForms>")]
+        eta: Option<Eta>,
+        /// How well it fits, from 0 to 1. It can lower, never raise, what the card says.
+        #[serde(default, rename = "match")]
+        #[schemars(with = "Option<f64>", range(min = 0, max = 1))]
+        capability_match: Option<Fraction>,
+    },
+    /// Answers a call for proposals without a bid.
+    #[serde(rename = "no-bid")]
+    NoBid {
+        /// Why.
+        reason: String,
+    },
     /// Ends the turn until an answer comes: all of those with `wait: true`, or else the first of the others.
     Wait {},
     /// Ends the turn for a while. It begins again with the same checkpoints.
@@ -221,6 +243,14 @@ pub(super) struct ArtifactLine {
     /// Whether no piece follows.
     #[serde(default)]
     last_chunk: bool,
+}
+
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum DurationForms {
+    Millis(u64),
+    Text(String),
 }
 
 #[derive(JsonSchema)]
@@ -358,6 +388,10 @@ impl TryFrom<OutputLine> for BrainLine {
             OutputLine::Failed { reason } => return Ok(Self::End(TurnEnd::Failed { reason })),
             OutputLine::Rejected { reason } => return Ok(Self::End(TurnEnd::Rejected { reason })),
             OutputLine::Message { text } => return Ok(Self::End(TurnEnd::Message { text })),
+            OutputLine::Bid { cost, eta, capability_match } => {
+                return Ok(Self::Bid(BidAnswer::Bid { cost, eta, capability_match }));
+            }
+            OutputLine::NoBid { reason } => return Ok(Self::Bid(BidAnswer::NoBid { reason })),
             OutputLine::Wait {} => return Ok(Self::End(TurnEnd::Waiting)),
             OutputLine::Pause { after_ms, reason } => {
                 return Ok(Self::End(TurnEnd::Pause { after_ms, reason }));

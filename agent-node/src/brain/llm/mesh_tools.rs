@@ -145,7 +145,7 @@ impl MeshTool {
             members.insert("type".to_owned(), json!(kind));
             match json_lines::from_value(Value::Object(members)) {
                 Ok(BrainLine::Progress(progress)) => Ok(progress),
-                Ok(BrainLine::End(_)) => Err("is no request".to_owned()),
+                Ok(BrainLine::End(_) | BrainLine::Bid(_)) => Err("is no request".to_owned()),
                 Err(problem) => Err(problem),
             }
         };

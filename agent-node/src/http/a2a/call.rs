@@ -5,7 +5,7 @@ use crate::http::{
     edge::{InFlightPermit, take_permit},
     headers::{A2A_EXTENSIONS, A2A_VERSION},
     node_state::{HostedAgent, NodeState},
-    routes::messages::trace_of,
+    routes::{messages::trace_of, person_token::is_persons},
 };
 use actix_web::{
     HttpRequest,
@@ -16,6 +16,7 @@ use protocol::{
     a2a::{
         error::{A2aError, A2aErrorKind},
         event::SendMessageResponse,
+        hitl::HITL_EXTENSION,
         limits::MAX_TENANT,
         push::PushConfig,
         request::{A2aOperation, PushConfigPage, Request, TaskPage},
@@ -37,6 +38,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct A2aCall {
     pub(super) local: HostedAgent,
     pub(super) by: Principal,
+    /// Whether the caller is proven to be a person, who may approve.
+    pub(super) is_persons: bool,
     pub(super) extensions: Vec<String>,
     /// The tenant, if it is not one of this node's agents.
     pub(super) tenant: Option<String>,
@@ -93,7 +96,9 @@ impl A2aCall {
             trace: trace_of(http),
         };
         let local = node.default_agent(http)?.clone();
-        Self::new(headers, local, node.into_inner(), by, take_permit(http))
+        let is_persons = is_persons(http, &node, &by);
+        let call = Self::new(headers, local, node.into_inner(), by, take_permit(http))?;
+        Ok(Self { is_persons, ..call })
     }
 
     /// A call of `by` to the agent `local`, which a tenant in the parameters may replace. Fails if the protocol version is
@@ -107,7 +112,8 @@ impl A2aCall {
     ) -> Result<Self, A2aError> {
         version::negotiate(headers.version.as_deref())?;
         let CallHeaders { extensions, trace, version: _ } = headers;
-        Ok(Self { local, by, extensions, tenant: None, trace, permit: Mutex::new(permit), node })
+        let is_persons = matches!(&by, Principal::User(_)) && by != Principal::local_user();
+        Ok(Self { local, by, is_persons, extensions, tenant: None, trace, permit: Mutex::new(permit), node })
     }
 
     /// Performs `operation`. Returns the result and the value of the extensions header.
@@ -202,6 +208,11 @@ impl A2aCall {
         self.extensions.iter().any(|uri| uri == EXTENSION)
     }
 
+    /// Whether the client activates kagent's human-in-the-loop extension.
+    pub(super) fn wants_hitl(&self) -> bool {
+        self.extensions.iter().any(|uri| uri == HITL_EXTENSION)
+    }
+
     /// Whether the caller may see a task under this tenant.
     pub(super) fn may_see(&self, task: &Task) -> bool {
         task.is_visible_to(&self.by) && task.tenant() == self.tenant.as_deref() && !task.is_message
@@ -221,7 +232,9 @@ pub(super) fn task_not_found(id: &str) -> A2aError {
 
 /// The requested extensions that this agent supports, for the response header.
 fn activated_extensions(extensions: &[String], facade: &AgentFacade) -> Option<String> {
-    let is_spoken = |uri: &&String| *uri == EXTENSION || facade.policy.requires.contains(uri);
+    let is_spoken = |uri: &&String| {
+        [EXTENSION, HITL_EXTENSION].contains(&uri.as_str()) || facade.policy.requires.contains(uri)
+    };
     let activated_extensions: Vec<_> = extensions.iter().filter(is_spoken).map(String::as_str).collect();
     (!activated_extensions.is_empty()).then(|| activated_extensions.join(", "))
 }

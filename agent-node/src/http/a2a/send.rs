@@ -20,6 +20,7 @@ use protocol::{
         agent_policy::{ANY, TaskMetadata, data_of},
         error::{A2aError, A2aErrorKind},
         event::{SendMessageResponse, StreamResponse},
+        hitl,
         json::InvalidField,
         limits::{MAX_CONTEXT, MAX_REFERENCES},
         message::Message,
@@ -27,9 +28,9 @@ use protocol::{
         request::SendMessage,
     },
     envelope::Envelope,
-    ids::{Address, AgentId, Capability, Digest, MessageId, TaskId},
+    ids::{Address, AgentId, Capability, Digest, MessageId, QuestionId, TaskId},
     message::{Payload, TaskRequest},
-    question::Answer,
+    question::{Answer, Decision},
     task::{A2aRequestContext, Status, Task, TaskState},
 };
 use serde_json::Map;
@@ -162,8 +163,15 @@ async fn continue_task(
     if row.ended_at.is_some() {
         return Err(ended(row.task.status.state));
     }
+    let questions = row.task.status.questions.clone();
     if let Some(webhook) = webhook {
         webhooks::put(call, row, webhook, (head, usize::MAX)).await?;
+    }
+    if let Some(response) = hitl::response_of(&message).filter(|_| call.wants_hitl()) {
+        let decided = hitl::answers(response, &questions)
+            .map_err(|why| InvalidField::new(format!("message.metadata.{}", hitl::HITL_EXTENSION), why))?;
+        answer_each(call, &task, decided, message).await?;
+        return Ok(accepted);
     }
     let data = || data_of(&message).map(|data| data.to_string()).unwrap_or_default();
     let text = Some(message.as_text()).filter(|text| !text.is_empty()).unwrap_or_else(data);
@@ -187,6 +195,35 @@ async fn continue_task(
             })
         }
     }
+}
+
+/// Answers questions of a task by their ids. Nothing is answered if one of them may not be.
+async fn answer_each(
+    call: &A2aCall,
+    task: &TaskId,
+    decided: Vec<(String, Answer)>,
+    message: Message,
+) -> Result<(), A2aError> {
+    let approves = decided.iter().any(|(_, answer)| answer.decision() == Some(Decision::Approve));
+    if approves && !call.is_persons {
+        let why = "to approve needs the person's token or the credential of a configured caller";
+        return Err(A2aError::new(A2aErrorKind::Forbidden, why).with("taskId", task));
+    }
+    let mut message = Some(Box::new(message));
+    for (question, answer) in decided {
+        let question = QuestionId::parse(&question)
+            .map_err(|error| A2aError::new(A2aErrorKind::Internal, error.to_string()))?;
+        let answer = AnswerTaskRequest {
+            task: task.clone(),
+            by: call.by.clone(),
+            question: Some(question),
+            answer,
+            message: message.take(),
+            is_persons: call.is_persons,
+        };
+        call.local.actor.send(answer).await.map_err(unavailable)??;
+    }
+    Ok(())
 }
 
 fn row_state(call: &A2aCall, task: &TaskId) -> Result<TaskState, A2aError> {

@@ -10,8 +10,9 @@ use blackboard::store::{Revision, SharedStore};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, stream};
 use protocol::{
-    a2a::{error::A2aError, event::StreamResponse},
+    a2a::{error::A2aError, event::StreamResponse, hitl},
     ids::AgentId,
+    principal::Principal,
     task::EXTENSION,
 };
 use serde_json::json;
@@ -26,6 +27,8 @@ pub(crate) struct TaskEventStream {
     closes_when_interrupted: bool,
     /// Store and agent to read the award from, for the last event.
     award: Option<(SharedStore, AgentId)>,
+    /// Store, agent and client to read open questions with, if the client activates the human-in-the-loop extension.
+    hitl: Option<(SharedStore, AgentId, Principal)>,
     is_over: bool,
 }
 
@@ -34,7 +37,10 @@ impl TaskEventStream {
     pub(super) fn new(follower: TaskFollower, first: StreamResponse, call: &A2aCall) -> Self {
         let is_over = first.is_terminal();
         let award = call.wants_extension().then(|| (call.local.store.clone(), call.local.id.clone()));
-        Self { follower, ready: [first].into(), held: None, closes_when_interrupted: false, award, is_over }
+        let hitl =
+            call.wants_hitl().then(|| (call.local.store.clone(), call.local.id.clone(), call.by.clone()));
+        let ready = [first].into();
+        Self { follower, ready, held: None, closes_when_interrupted: false, award, hitl, is_over }
     }
 
     /// The same, but ends when the task is interrupted.
@@ -78,6 +84,7 @@ impl TaskEventStream {
         if is_last {
             self.add_award(&mut data);
         }
+        self.attach_hitl(&mut data);
         self.is_over |= is_last || self.closes_when_interrupted && is_interruption(&data);
         let Some((held, first_step)) = &mut self.held else { return self.ready.push_back(data) };
         if matches!(data, StreamResponse::Message(_)) {
@@ -101,6 +108,20 @@ impl TaskEventStream {
     fn release_held(&mut self) {
         if let Some((held, _)) = self.held.take() {
             self.ready.extend(held);
+        }
+    }
+
+    /// Adds the task's open questions to the event that it waits.
+    fn attach_hitl(&self, event: &mut StreamResponse) {
+        let (Some((store, me, by)), StreamResponse::StatusUpdate(update)) = (&self.hitl, event) else {
+            return;
+        };
+        if !update.status.state.is_interrupted() {
+            return;
+        }
+        let task = &self.follower.task().spec.task_id;
+        if let Ok(Some(row)) = tasks::row(store.as_ref(), me, task, by) {
+            hitl::attach(&mut update.status.message, task.as_str(), &row.task.status.questions);
         }
     }
 

@@ -13,6 +13,7 @@ use protocol::{
     a2a::{
         error::{A2aError, A2aErrorKind},
         event::StreamResponse,
+        hitl,
         limits::PAGE,
         request::{CancelTask, GetTask, ListTasks, SubscribeToTask, TaskPage},
         task::A2aTask,
@@ -29,7 +30,15 @@ pub(super) fn a2a_task(call: &A2aCall, row: &TaskRow, history: Option<usize>) ->
     {
         extension.insert("award".into(), award);
     }
+    attach_hitl(call, row, &mut task);
     Ok(task)
+}
+
+/// Shows the open questions to a client that activates the human-in-the-loop extension.
+pub(super) fn attach_hitl(call: &A2aCall, row: &TaskRow, task: &mut A2aTask) {
+    if call.wants_hitl() && row.ended_at.is_none() {
+        hitl::attach(&mut task.status.message, &task.id, &row.task.status.questions);
+    }
 }
 
 /// The award record, if the client requests the mesh's extension.

@@ -4,7 +4,10 @@
 use super::is_a2a;
 use crate::http::headers::PREFER;
 use actix_web::{HttpMessage, HttpRequest, dev::ServiceRequest};
-use protocol::problem::{Problem, Reason};
+use protocol::{
+    problem::{Problem, Reason},
+    routes,
+};
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
@@ -42,9 +45,10 @@ impl Drop for InFlightPermit {
     }
 }
 
-/// Moves the permit into a request that may wait (`Prefer`, or A2A), so that its handler can release it; else returns it.
+/// Moves the permit into a request that may wait (`Prefer`, A2A, or MCP), so that its handler can release it; else returns it.
 pub(super) fn hand_over(permit: InFlightPermit, request: &ServiceRequest) -> Option<InFlightPermit> {
-    if !request.headers().contains_key(&PREFER) && !is_a2a(request) {
+    let may_wait = is_a2a(request) || request.path() == routes::MCP;
+    if !request.headers().contains_key(&PREFER) && !may_wait {
         return Some(permit);
     }
     request.extensions_mut().insert(permit);

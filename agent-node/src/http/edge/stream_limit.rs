@@ -27,7 +27,7 @@ impl StreamLimit {
     }
 
     /// A permit for `reader`, or 429.
-    pub(super) fn acquire(self: &Arc<Self>, reader: &Principal) -> Result<StreamPermit, Problem> {
+    pub(in crate::http) fn acquire(self: &Arc<Self>, reader: &Principal) -> Result<StreamPermit, Problem> {
         let reader = reader.to_string();
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(reader.clone()).or_default();

@@ -131,6 +131,13 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         ("GET", "/.well-known/ai-catalog.json") => {
             of("Lists the cards of all agents.").with(200, ("application/ai-catalog+json", object(&[])))
         }
+        ("POST", "/mcp") => of("Takes a message of MCP; the tools of the mesh.")
+            .takes(json!({ "type": "object", "required": ["jsonrpc"], "properties": { "jsonrpc": { "const": "2.0" } } }))
+            // JSON, or server-sent events.
+            .with(200, ("*/*", json!({})))
+            .answers(202, &[]),
+        ("GET", "/mcp") => of("Follows the messages of an MCP session.").streams(),
+        ("DELETE", "/mcp") => of("Ends an MCP session.").done(),
         ("GET", "/openapi.json") => of("Returns this document.").answers(200, &["openapi", "paths"]),
         ("GET", "/healthz") => of("Answers while the process lives.").answers(200, &["status"]),
         ("GET", "/readyz") => {

@@ -25,7 +25,7 @@ pub async fn get(node: web::Data<NodeState>, by: web::ReqData<Principal>) -> Res
 }
 
 /// Whether a request is proven to be a person's: by the person's token, or by the credential of a configured caller.
-pub(super) fn is_persons(request: &HttpRequest, node: &NodeState, by: &Principal) -> bool {
+pub(in crate::http) fn is_persons(request: &HttpRequest, node: &NodeState, by: &Principal) -> bool {
     if *by != Principal::local_user() {
         return matches!(by, Principal::User(_));
     }

@@ -1,14 +1,14 @@
 //! Reads the events of an A2A stream from server-sent events (A2A §9.4.2, §11.7).
 
-mod sse_parser;
-
 use super::{CallError, RemoteEventStream, decode, from_outbound_error};
-use crate::outbox::outbound_client;
+use crate::outbox::{
+    outbound_client,
+    sse_parser::{SseEventTooLong, SseParser},
+};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use protocol::a2a::{error::A2aError, event::StreamResponse};
 use serde_json::Value;
-use sse_parser::SseParser;
 
 /// The events in `bytes`, each of at most `max_bytes`. HTTP+JSON (`is_rest`) sends them bare, JSON-RPC as results. The stream
 /// ends after its first error.
@@ -31,7 +31,7 @@ pub(super) fn events(
                     }
                     Err(error) => Err(from_outbound_error(error)),
                 },
-                Err(sse_parser::SseEventTooLong) => {
+                Err(SseEventTooLong) => {
                     Err(CallError::TooLarge(format!("an event is longer than {max_bytes} bytes")))
                 }
             };

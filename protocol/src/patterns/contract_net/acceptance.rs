@@ -6,7 +6,7 @@ use super::{
     ContractNetTimer, record::CandidateResult,
 };
 use crate::{
-    acceptance::Revision,
+    acceptance::ResultRevision,
     patterns::{
         ChunkRange, Effect, RecordedArtifacts, Update,
         result_check::{AcceptanceVerdict, CheckStep, CheckedTask},
@@ -34,8 +34,8 @@ pub(super) struct RefusedResult {
 }
 
 impl RefusedResult {
-    pub(super) fn revision(&self) -> Revision {
-        Revision { findings: self.findings.clone(), artifacts: Vec::new() }
+    pub(super) fn revision(&self) -> ResultRevision {
+        ResultRevision { findings: self.findings.clone(), artifacts: Vec::new() }
     }
 
     pub(super) fn artifacts(&self) -> Option<RecordedArtifacts> {

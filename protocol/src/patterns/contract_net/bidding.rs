@@ -1,9 +1,12 @@
-//! The bidder's side: a bid computed from the card's terms and the load, without a turn (DESIGN §5: bids cost no tokens).
+//! The bidder's side: a bid computed from the card's terms and the load, without a turn (DESIGN §5: bids cost no tokens). A brain
+//! may answer in its place.
 
+use super::ContractNetLabel;
 use crate::{
-    bid::{Eta, Fraction},
+    bid::{Cost, Eta, Fraction},
     card::Card,
     message::{BUSY, Bid, Cfp, NoBid},
+    patterns::AnyLabel,
     time::WallTime,
 };
 use serde_json::Map;
@@ -59,11 +62,60 @@ pub fn bid(card: &Card, taken: u32, free_in: Duration, cfp: &Cfp, now: WallTime)
     })
 }
 
+/// The label of a bid that is sent as a message. No pattern of the bidder is told of its delivery.
+pub fn label() -> AnyLabel {
+    AnyLabel::ContractNet(ContractNetLabel::Cfp)
+}
+
+/// What a brain answers to a call for proposals.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BidAnswer {
+    /// It bids; what it does not say is as in the computed bid.
+    Bid {
+        /// The cost of the task.
+        cost: Option<Cost>,
+        /// The duration of the task.
+        eta: Option<Eta>,
+        /// How well it fits. It can lower, never raise, what the card supports.
+        capability_match: Option<Fraction>,
+    },
+    /// It does not bid.
+    NoBid {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// The computed `bid` with the answer of the brain.
+pub fn with_answer(bid: Bid, cfp: &Cfp, answer: BidAnswer) -> Result<Bid, NoBid> {
+    let no =
+        |reason| Err(NoBid { task_id: cfp.task_id.clone(), reason, free_in_ms: None, extra: Map::new() });
+    match answer {
+        // Only a full agent is waited for.
+        BidAnswer::NoBid { reason } if reason == BUSY => no("its brain says that it is busy".to_owned()),
+        BidAnswer::NoBid { reason } => no(reason),
+        BidAnswer::Bid { cost, eta, capability_match } => {
+            let cost = cost.unwrap_or(bid.cost);
+            let most = cfp.constraints.get("maxCost").and_then(serde_json::Value::as_f64);
+            if most.is_some_and(|most| cost.get() > most) {
+                return no(format!("it costs {}", cost.get()));
+            }
+            let support = bid.capability_match.map_or(1.0, Fraction::get);
+            let lowered = capability_match.and_then(|own| Fraction::new(own.get().min(support)));
+            Ok(Bid {
+                cost,
+                eta: eta.unwrap_or(bid.eta),
+                capability_match: lowered.or(bid.capability_match),
+                ..bid
+            })
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        bid::Cost,
         card::BidTerms,
         ids::{AgentId, Capability, TaskId},
     };
@@ -95,6 +147,29 @@ mod tests {
         assert_eq!((offer.cost, offer.eta), (Cost::new(0.5).unwrap(), Eta(120_000)));
         assert_eq!((offer.load, offer.capability_match), (Fraction::new(0.5), Fraction::new(0.8)));
         assert_eq!(card().agent_id, AgentId::parse("b-1").unwrap());
+    }
+
+    #[test]
+    fn a_brain_may_set_cost_and_eta_and_lower_the_match() {
+        let offer = || bid(&card(), 1, Duration::ZERO, &cfp("rest", json!({})), WallTime(0)).unwrap();
+        let answer = |capability_match| BidAnswer::Bid {
+            cost: Cost::new(2.0),
+            eta: Some(Eta(7)),
+            capability_match: Fraction::new(capability_match),
+        };
+        let open = cfp("rest", json!({}));
+        let lower = with_answer(offer(), &open, answer(0.3)).unwrap();
+        assert_eq!((lower.cost, lower.eta), (Cost::new(2.0).unwrap(), Eta(7)));
+        assert_eq!((lower.capability_match, lower.load), (Fraction::new(0.3), Fraction::new(0.5)));
+        let higher = with_answer(offer(), &open, answer(1.0)).unwrap();
+        assert_eq!(higher.capability_match, Fraction::new(0.8), "the card supports no more");
+        let silent = BidAnswer::Bid { cost: None, eta: None, capability_match: None };
+        assert_eq!(with_answer(offer(), &open, silent), Ok(offer()));
+        let poor = cfp("rest", json!({ "maxCost": 1.0 }));
+        assert_eq!(with_answer(offer(), &poor, answer(0.3)).unwrap_err().reason, "it costs 2");
+        let no = |reason: &str| with_answer(offer(), &open, BidAnswer::NoBid { reason: reason.into() });
+        assert_eq!(no("not my field").unwrap_err().reason, "not my field");
+        assert_ne!(no(BUSY).unwrap_err().reason, BUSY, "a place is free");
     }
 
     #[test]

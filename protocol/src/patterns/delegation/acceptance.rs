@@ -6,7 +6,7 @@ use super::{
     labels::{DelegationEffect, DelegationEvent},
 };
 use crate::{
-    acceptance::{AcceptanceTerms, Revision},
+    acceptance::{AcceptanceTerms, ResultRevision},
     patterns::{
         ChunkRange,
         result_check::{AcceptanceVerdict, CheckStep, CheckedTask, ResultChecks},
@@ -24,7 +24,7 @@ pub(super) struct OwnResult {
     message: Option<String>,
     /// What the manager or the agent's own checks have refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    refused: Option<Box<Revision>>,
+    refused: Option<Box<ResultRevision>>,
     /// The chunks of what the agent's own checks have refused.
     #[serde(default, skip_serializing_if = "ChunkRange::is_default")]
     chunks: ChunkRange,
@@ -47,13 +47,13 @@ impl Delegation {
 
     /// The task is done again, because the manager has refused a result of it.
     #[must_use]
-    pub fn revising(mut self, revision: Option<Box<Revision>>) -> Self {
+    pub fn revising(mut self, revision: Option<Box<ResultRevision>>) -> Self {
         self.result.refused = revision;
         self
     }
 
     /// What a turn is given of a refused result: in the prompt, and in its input.
-    pub(super) fn revision(&self, input: TurnInput) -> (Option<Box<Revision>>, TurnInput) {
+    pub(super) fn revision(&self, input: TurnInput) -> (Option<Box<ResultRevision>>, TurnInput) {
         (self.result.refused.clone(), TurnInput { refused: self.result.chunks, ..input })
     }
 
@@ -111,7 +111,7 @@ impl Delegation {
         }
         let status = format!("its result was refused, and it tries again: {findings}");
         self.result.chunks = self.ownership.produced();
-        self.result.refused = Some(Box::new(Revision { findings, artifacts: Vec::new() }));
+        self.result.refused = Some(Box::new(ResultRevision { findings, artifacts: Vec::new() }));
         let mut effects = self.ownership.discard_artifacts();
         effects.extend(self.ownership.status(TaskState::Working, status));
         effects.extend(self.think());

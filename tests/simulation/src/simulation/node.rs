@@ -242,7 +242,7 @@ impl Simulation {
                 let delay = self.random.between(1, 50);
                 self.after(delay, Event::PollBoard { agent, life, reader });
             }
-            Output::ReleaseBrain(..) | Output::Observed(_) => {}
+            Output::ReleaseBrain(..) | Output::Observed(_) | Output::AskBid(_) => {}
             Output::Continue => self.after(1, Event::Continue { agent, life }),
             Output::Fatal(_) => self.crash(agent, "its store failed"),
         }

@@ -3,7 +3,6 @@
 use crate::brain::llm::output::OutputSchema;
 use protocol::{
     envelope::Envelope,
-    message::Payload,
     problem::{Problem, Reason},
 };
 
@@ -12,10 +11,7 @@ const MAX_SCHEMA: usize = 16 * 1024;
 
 /// Fails if the message is a task request whose `accept.schema` is no JSON Schema, or too large.
 pub(super) fn check(envelope: &Envelope) -> Result<(), Problem> {
-    let Payload::TaskRequest(request) = &envelope.payload else { return Ok(()) };
-    let Some(schema) = request.accept.as_ref().and_then(|accept| accept.schema.as_ref()) else {
-        return Ok(());
-    };
+    let Some(schema) = envelope.payload.demanded_schema() else { return Ok(()) };
     let invalid = |what: String| {
         let field = "payload.accept.schema";
         Problem::new(Reason::InvalidField, format!("{field}: {what}")).with("field", field)

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    acceptance::{AcceptanceTerms, CheckVerdict, Revision},
+    acceptance::{AcceptanceTerms, CheckVerdict, ResultRevision},
     patterns::turn::TurnSubject,
 };
 
@@ -80,7 +80,7 @@ fn a_refused_result_is_made_again_once_and_then_the_task_fails_with_the_findings
 
 #[test]
 fn an_awarded_task_that_was_refused_tells_its_brain_in_every_turn() {
-    let revision = Some(Box::new(Revision { findings: "too slow".into(), artifacts: Vec::new() }));
+    let revision = Some(Box::new(ResultRevision { findings: "too slow".into(), artifacts: Vec::new() }));
     let mut doer = doer(Some(7)).revising(revision.clone());
     let effects = doer.on(&event(0, EventKind::Started));
     assert_eq!(turn_of(&effects).unwrap().0.revision, revision);

@@ -5,11 +5,11 @@ use bytes::{Buf, BytesMut};
 
 /// An event, or a line without an end, is longer than the limit.
 #[derive(Debug, PartialEq)]
-pub(super) struct SseEventTooLong;
+pub(crate) struct SseEventTooLong;
 
 /// Bytes that have arrived, and the event that they have begun.
 #[derive(Debug)]
-pub(super) struct SseParser {
+pub(crate) struct SseParser {
     max_bytes: usize,
     buffer: BytesMut,
     /// The length of the beginning of `buffer` that holds no end of a line.
@@ -21,7 +21,7 @@ pub(super) struct SseParser {
 
 impl SseParser {
     /// A parser of events of at most `max_bytes`.
-    pub(super) fn new(max_bytes: usize) -> Self {
+    pub(crate) fn new(max_bytes: usize) -> Self {
         Self {
             max_bytes,
             buffer: BytesMut::new(),
@@ -33,12 +33,12 @@ impl SseParser {
     }
 
     /// Adds received bytes.
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
     /// The data of the next complete event.
-    pub(super) fn next_event(&mut self) -> Result<Option<Vec<u8>>, SseEventTooLong> {
+    pub(crate) fn next_event(&mut self) -> Result<Option<Vec<u8>>, SseEventTooLong> {
         while let Some(line) = self.line() {
             if line.is_empty() {
                 if !self.data.is_empty() {

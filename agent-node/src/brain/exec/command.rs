@@ -1,0 +1,303 @@
+//! A running command and its pipes. It is given lines on its standard input, and its output is read until the turn has ended.
+
+use super::{
+    ExecBrain, ExecMode,
+    process::{self, BrainProcess},
+    stderr::{StderrLines, StderrTail},
+};
+use crate::brain::{
+    BrainError, TurnHandle, TurnRequest,
+    bidding::BrainEnd,
+    json_lines::{self, BrainLine, input_line::NodeLine, line_parser::LineParser},
+};
+use futures_util::FutureExt as _;
+use protocol::patterns::turn::{Progress, TurnEnd};
+use std::{collections::VecDeque, io, process::ExitStatus};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    process::{ChildStderr, ChildStdin, ChildStdout},
+    sync::oneshot,
+    time::Instant,
+};
+
+pub(super) struct RunningCommand {
+    process: BrainProcess,
+    mode: ExecMode,
+    stdin: Option<ChildStdin>,
+    /// What is to be written, and how much of it is.
+    input: (Vec<u8>, usize),
+    stdout: Option<ChildStdout>,
+    output: LineParser,
+    stderr: Option<ChildStderr>,
+    stderr_lines: StderrLines,
+    /// Lines of standard error that were written between two turns.
+    unreported: Vec<String>,
+    tail: StderrTail,
+    status: Option<io::Result<ExitStatus>>,
+}
+
+/// What the lines of a turn have said so far.
+#[derive(Default)]
+struct ExecTurnState {
+    end: Option<BrainEnd>,
+    /// Whether a report expects an answer.
+    is_waiting: bool,
+    /// The checkpoints that are not durable yet, in order.
+    checkpoints: VecDeque<oneshot::Receiver<()>>,
+    /// How many are.
+    recorded: u64,
+}
+
+impl RunningCommand {
+    /// Starts the command of `exec`, for `turn` if it takes only one.
+    pub(super) fn start(exec: &ExecBrain, turn: Option<&TurnRequest>) -> Result<Self, BrainError> {
+        let mut process = BrainProcess::start(exec, turn)?;
+        Ok(Self {
+            mode: exec.mode,
+            stdin: process.stdin(),
+            input: Default::default(),
+            stdout: process.stdout(),
+            output: LineParser::new(exec.max_line_bytes, exec.max_output_bytes),
+            stderr: process.stderr(),
+            stderr_lines: StderrLines::default(),
+            unreported: Vec::new(),
+            tail: StderrTail::default(),
+            status: None,
+            process,
+        })
+    }
+
+    /// Runs one turn. A process that takes several turns is left as soon as the turn has ended; one that takes only this one has
+    /// `exec.linger` to exit.
+    pub(super) async fn run_turn(
+        &mut self,
+        exec: &ExecBrain,
+        prompt: &[u8],
+        key: &str,
+        report: &TurnHandle,
+    ) -> Result<BrainEnd, BrainError> {
+        self.output = LineParser::new(exec.max_line_bytes, exec.max_output_bytes);
+        self.stderr_lines = StderrLines::default();
+        for line in std::mem::take(&mut self.unreported) {
+            report.log_stderr(line).await;
+        }
+        self.write_later(prompt);
+        let mut state = ExecTurnState::default();
+        let (mut chunk, mut error_chunk) = (vec![0; 16 * 1024], vec![0; 2 * 1024]);
+        let mut kill_at: Option<Instant> = None;
+        let is_worker = self.mode == ExecMode::Worker;
+        while !(is_worker && state.end.is_some())
+            && (self.stdout.is_some() || self.stderr.is_some() || self.status.is_none())
+        {
+            tokio::select! {
+                biased;
+                () = Self::write(&mut self.stdin, &mut self.input), if self.has_input() => {}
+                read = read(&mut self.stdout, &mut chunk), if self.stdout.is_some() => {
+                    let lines = match read {
+                        None | Some(0) => { self.stdout = None; self.output.end()? }
+                        Some(n) => self.output.push(&chunk[..n])?,
+                    };
+                    for (number, line) in lines {
+                        state.apply(number, line, report, self.mode).await?;
+                    }
+                }
+                read = read(&mut self.stderr, &mut error_chunk), if self.stderr.is_some() => {
+                    for line in self.take_stderr(read, &error_chunk) {
+                        report.log_stderr(line).await;
+                    }
+                }
+                is_recorded = async { state.checkpoints.front_mut()?.await.ok() }, if !state.checkpoints.is_empty() => {
+                    state.checkpoints.pop_front();
+                    // An error means that the turn is being stopped.
+                    if is_recorded.is_some() {
+                        state.recorded += 1;
+                        let line = NodeLine::Recorded { key: key.to_owned(), checkpoints: state.recorded };
+                        self.write_later(&line.to_line().map_err(not_serializable)?);
+                    }
+                }
+                ended = self.process.wait(), if self.status.is_none() => self.status = Some(ended),
+                () = tokio::time::sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => break,
+            }
+            let is_ending = state.end.is_some() || self.stdout.is_none() || self.status.is_some();
+            // The input of a process that takes one turn ends with the prompt or with the turn.
+            let is_over = self.mode == ExecMode::OneShot || is_ending;
+            if is_over && !is_worker && !self.has_input() {
+                self.stdin = None;
+            }
+            if is_ending && kill_at.is_none() {
+                kill_at = Some(Instant::now() + exec.linger);
+            }
+        }
+        if is_worker && self.status.is_none() && state.end.is_some() {
+            self.report_stderr_at_hand(report).await;
+        } else if let Some(how) = self.status.as_ref().and_then(process::failure) {
+            return Err(BrainError::Died { how, stderr: self.tail.text() });
+        }
+        match state.end {
+            Some(end) => Ok(end),
+            None if state.is_waiting => Ok(BrainEnd::Turn(TurnEnd::Waiting)),
+            None => Err(BrainError::NoResult { stderr: self.tail.text() }),
+        }
+    }
+
+    /// Whether it can take another turn.
+    pub(super) fn is_usable(&self) -> bool {
+        self.mode == ExecMode::Worker
+            && self.status.is_none()
+            && self.stdout.is_some()
+            && self.stdin.is_some()
+    }
+
+    /// Tells it that the turn `key` is stopped, and drops what it reports. Returns whether the turn has ended within `exec.linger`.
+    pub(super) async fn cancel(&mut self, exec: &ExecBrain, key: &str) -> bool {
+        let Ok(line) = (NodeLine::Cancel { key: key.to_owned() }).to_line() else { return false };
+        self.write_later(&line);
+        let (mut chunk, mut error_chunk) = (vec![0; 16 * 1024], vec![0; 2 * 1024]);
+        let ends = async {
+            loop {
+                tokio::select! {
+                    () = Self::write(&mut self.stdin, &mut self.input), if self.has_input() => {}
+                    read = read(&mut self.stdout, &mut chunk) => {
+                        let Some(n @ 1..) = read else { return false };
+                        let Ok(lines) = self.output.push(&chunk[..n]) else { return false };
+                        match lines.last() {
+                            Some((_, BrainLine::End(_) | BrainLine::Bid(_))) => return true,
+                            Some((_, BrainLine::Progress(_))) | None => {}
+                        }
+                    }
+                    read = read(&mut self.stderr, &mut error_chunk), if self.stderr.is_some() => {
+                        let lines = self.take_stderr(read, &error_chunk);
+                        self.keep_unreported(lines);
+                    }
+                }
+            }
+        };
+        tokio::time::timeout(exec.linger, ends).await.unwrap_or(false)
+    }
+
+    /// Waits between two turns. Returns why it can take none any more.
+    pub(super) async fn idle(&mut self) -> String {
+        let (mut chunk, mut error_chunk) = ([0; 256], vec![0; 2 * 1024]);
+        loop {
+            tokio::select! {
+                biased;
+                ended = self.process.wait() => {
+                    let how = process::failure(&ended).unwrap_or_else(|| "exit code 0".to_owned());
+                    return format!("it ended between two turns: {how}");
+                }
+                read = read(&mut self.stdout, &mut chunk), if self.stdout.is_some() => match read {
+                    None | Some(0) => self.stdout = None,
+                    Some(n) if chunk[..n].trim_ascii().is_empty() => {}
+                    Some(_) => return "it wrote a line between two turns".to_owned(),
+                },
+                read = read(&mut self.stderr, &mut error_chunk), if self.stderr.is_some() => {
+                    let lines = self.take_stderr(read, &error_chunk);
+                    self.keep_unreported(lines);
+                }
+            }
+        }
+    }
+
+    /// Whether it has written something since its turn has ended.
+    pub(super) fn has_written(&mut self) -> bool {
+        let mut chunk = [0; 256];
+        let read = read(&mut self.stdout, &mut chunk).now_or_never().flatten();
+        read.is_some_and(|n| !chunk[..n].trim_ascii().is_empty())
+    }
+
+    /// Ends its input, and kills it if it has not exited within `exec.linger`.
+    pub(super) async fn close(mut self, exec: &ExecBrain) {
+        self.stdin = None;
+        let _ = tokio::time::timeout(exec.linger, self.process.wait()).await;
+    }
+
+    fn has_input(&self) -> bool {
+        self.stdin.is_some() && self.input.1 < self.input.0.len()
+    }
+
+    fn write_later(&mut self, line: &[u8]) {
+        self.input.0.extend_from_slice(line);
+    }
+
+    /// Writes a piece of the input. A command that has closed its standard input is given no more.
+    async fn write(stdin: &mut Option<ChildStdin>, (bytes, written): &mut (Vec<u8>, usize)) {
+        let Some(pipe) = stdin else { return };
+        match pipe.write(&bytes[*written..]).await {
+            Ok(n @ 1..) => *written += n,
+            Ok(0) | Err(_) => *stdin = None,
+        }
+        if *written >= bytes.len() {
+            bytes.clear();
+            *written = 0;
+        }
+    }
+
+    /// The lines that `read` completes on standard error.
+    fn take_stderr(&mut self, read: Option<usize>, chunk: &[u8]) -> Vec<String> {
+        match read {
+            None | Some(0) => {
+                self.stderr = None;
+                self.stderr_lines.complete().into_iter().collect()
+            }
+            Some(n) => {
+                self.tail.push(&chunk[..n]);
+                self.stderr_lines.push(&chunk[..n])
+            }
+        }
+    }
+
+    /// Reports what the process has written to standard error before the end of the turn.
+    async fn report_stderr_at_hand(&mut self, report: &TurnHandle) {
+        let mut chunk = vec![0; 2 * 1024];
+        while let Some(Some(n @ 1..)) = read(&mut self.stderr, &mut chunk).now_or_never() {
+            for line in self.take_stderr(Some(n), &chunk) {
+                report.log_stderr(line).await;
+            }
+        }
+    }
+
+    fn keep_unreported(&mut self, lines: Vec<String>) {
+        let room = MAX_UNREPORTED.saturating_sub(self.unreported.len());
+        self.unreported.extend(lines.into_iter().take(room));
+    }
+}
+
+/// The most lines of standard error that wait for the next turn.
+const MAX_UNREPORTED: usize = 200;
+
+/// Reads a piece of a pipe; `None` if it is closed or fails.
+async fn read<R: tokio::io::AsyncRead + Unpin>(pipe: &mut Option<R>, chunk: &mut [u8]) -> Option<usize> {
+    pipe.as_mut()?.read(chunk).await.ok()
+}
+
+pub(super) fn not_serializable(error: serde_json::Error) -> BrainError {
+    BrainError::NotStarted { what: error.to_string(), source: None }
+}
+
+impl ExecTurnState {
+    async fn apply(
+        &mut self,
+        number: u64,
+        line: BrainLine,
+        report: &TurnHandle,
+        mode: ExecMode,
+    ) -> Result<(), BrainError> {
+        if self.end.is_some() {
+            let problem = "comes after the end of the turn".to_owned();
+            return Err(BrainError::InvalidLine { line: number, problem });
+        }
+        match line {
+            BrainLine::End(end) => self.end = Some(BrainEnd::Turn(end)),
+            BrainLine::Bid(answer) => self.end = Some(BrainEnd::Bid(answer)),
+            BrainLine::Progress(Progress::Checkpoint(checkpoint)) if mode != ExecMode::OneShot => {
+                self.checkpoints.push_back(report.begin_checkpoint(checkpoint).await);
+            }
+            BrainLine::Progress(progress) => {
+                self.is_waiting |= json_lines::expects_answer(&progress);
+                // The end of the turn counts even if the receiver is closed.
+                report.send(progress).await;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,338 @@
+//! A service as a brain: the prompt goes to it by POST, and its answer is a stream of the lines of [`super::json_lines`], as
+//! server-sent events or one JSON object a line. Acknowledgements of checkpoints go to the same URL.
+
+mod answer;
+mod signing;
+
+use super::{
+    Brain, BrainError, TurnFuture, TurnHandle, TurnRequest,
+    bidding::{BidFuture, BidRequest, BrainEnd},
+    json_lines,
+};
+use crate::outbox::{
+    a2a::credentials::SecretString,
+    outbound_client::{Error, OutboundClient, OutboundRequest, StreamOrResponse},
+    retry_after::retry_after,
+};
+use answer::AnswerParser;
+use futures_util::StreamExt as _;
+use json_lines::{
+    BrainLine,
+    input_line::{self, NodeLine},
+};
+use protocol::{
+    ids::{ConversationId, EffectId},
+    patterns::turn::{Progress, TurnEnd},
+    trace::TraceContext,
+};
+use reqwest::{Method, StatusCode};
+use signing::{authorization, sign};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
+use tokio::sync::{oneshot, watch};
+
+/// The media types of an answer: an event stream, or a JSON object a line.
+const ACCEPT: [&str; 3] = ["text/event-stream", "application/x-ndjson", "application/jsonl"];
+/// The longest that a turn takes if it has no bound.
+const TURN: Duration = Duration::from_secs(24 * 3_600);
+/// The largest answer, bytes.
+const MAX_ANSWER: usize = 16 << 20;
+/// The longest line, bytes.
+const MAX_LINE: usize = 1 << 20;
+/// The first pause after a failure that may pass; it doubles.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest such pause.
+const MAX_PAUSE: Duration = Duration::from_secs(300);
+/// How many answers in a row may break off or fail within the service.
+const MAX_BROKEN: u32 = 5;
+/// How much of a refusal is shown, bytes.
+const MAX_REFUSAL: usize = 400;
+
+/// The configuration of a service.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HttpBrainConfig {
+    /// Where the prompts go.
+    pub url: String,
+    /// Headers of every request.
+    pub headers: BTreeMap<String, SecretString>,
+    /// With it every request is signed, and has a bearer token of its task.
+    pub secret: Option<SecretString>,
+}
+
+/// Sends the turns of an agent to a service.
+pub struct HttpBrain {
+    config: HttpBrainConfig,
+    client: OutboundClient,
+    /// How many answers in a row have failed, by conversation.
+    failures: Mutex<BTreeMap<String, u32>>,
+}
+
+/// Why a request has no answer to the end.
+enum ServiceFailure {
+    /// The service has no room, or can't be reached.
+    Busy { reason: String, after: Option<Duration> },
+    /// The answer has broken off, or the service has failed.
+    Broken(String),
+    /// A repeat is of no use.
+    Permanent(BrainError),
+    /// The service refuses the turn.
+    Refused(String),
+}
+
+impl HttpBrain {
+    /// A brain for the service of `config`.
+    pub fn new(config: HttpBrainConfig, client: OutboundClient) -> Self {
+        Self { config, client, failures: Mutex::default() }
+    }
+
+    /// A request about the turn `key`. `id` is the same if it is repeated.
+    fn request(&self, key: &str, id: &str, body: Vec<u8>) -> OutboundRequest {
+        let mut request = OutboundRequest::new(Method::POST, &self.config.url).header("idempotency-key", id);
+        for (name, value) in &self.config.headers {
+            request = request.secret_header(name, value.expose());
+        }
+        if let Some(secret) = &self.config.secret {
+            request = sign(request, secret, id, SystemTime::now(), &body);
+            if !self.config.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization")) {
+                request = request.secret_header("authorization", &authorization(secret, key));
+            }
+        }
+        request.body("application/json", body)
+    }
+
+    async fn turn(&self, request: &TurnRequest, report: &TurnHandle) -> Result<TurnEnd, BrainError> {
+        let conversation = conversation(&request.key);
+        let prompt = input_line::prompt(request).map_err(not_serializable)?;
+        let failure = match self.ask(&request.key, prompt, request.trace.as_ref(), report).await {
+            Ok(end) => {
+                self.failures().remove(&conversation);
+                return end.into_turn();
+            }
+            Err(failure) => failure,
+        };
+        let (reason, after, is_broken) = match failure {
+            ServiceFailure::Permanent(error) => return Err(error),
+            ServiceFailure::Refused(reason) => return Ok(TurnEnd::Failed { reason }),
+            ServiceFailure::Busy { reason, after } => (reason, after, false),
+            ServiceFailure::Broken(reason) => (reason, None, true),
+        };
+        let count = {
+            let mut failures = self.failures();
+            let count = failures.entry(conversation.clone()).or_default();
+            *count += 1;
+            *count
+        };
+        if is_broken && count >= MAX_BROKEN {
+            self.failures().remove(&conversation);
+            let reason = format!("{reason}; given up after {count} failures in a row");
+            return Ok(TurnEnd::Failed { reason });
+        }
+        let pause = FIRST_PAUSE.saturating_mul(1 << (count - 1).min(16)).min(MAX_PAUSE);
+        let after_ms = u64::try_from(after.unwrap_or(pause).as_millis()).unwrap_or(u64::MAX);
+        Ok(TurnEnd::Pause { after_ms, reason })
+    }
+
+    fn failures(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, u32>> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends the prompt, and reports the lines of the answer up to its end.
+    async fn ask(
+        &self,
+        key: &str,
+        prompt: Vec<u8>,
+        trace: Option<&TraceContext>,
+        report: &TurnHandle,
+    ) -> Result<BrainEnd, ServiceFailure> {
+        let mut sent = self.request(key, key, prompt);
+        if let Some(trace) = trace {
+            sent = sent.header("traceparent", &trace.to_string());
+            if let Some(state) = &trace.state {
+                sent = sent.header("tracestate", state);
+            }
+        }
+        // The agent's own bounds are shorter: a silent service is cut by `idle`.
+        let opened = self.client.stream_as(sent.with_timeout(TURN), &ACCEPT, TURN, MAX_ANSWER).await;
+        let (media_type, stream) = match opened.map_err(unanswered)? {
+            StreamOrResponse::Stream(stream) => stream,
+            StreamOrResponse::Response(response) => {
+                let (after, body) = (response.header("retry-after"), &response.body);
+                let after = after.and_then(|text| retry_after(text, SystemTime::now()));
+                return Err(refusal(response.status, after, response.header("content-type"), body));
+            }
+        };
+        let mut stream = std::pin::pin!(stream);
+        let mut parser = AnswerParser::new(media_type.starts_with(ACCEPT[0]), MAX_LINE, MAX_ANSWER);
+        let (mut is_waiting, mut recorded) = (false, 0);
+        let mut checkpoints: VecDeque<oneshot::Receiver<()>> = VecDeque::new();
+        let (count, counts) = watch::channel(0);
+        let mut acknowledging = std::pin::pin!(self.acknowledge(key, counts, report));
+        loop {
+            let piece = tokio::select! {
+                biased;
+                is_recorded = async { checkpoints.front_mut()?.await.ok() }, if !checkpoints.is_empty() => {
+                    checkpoints.pop_front();
+                    if is_recorded.is_some() {
+                        recorded += 1;
+                        let _ = count.send(recorded);
+                    }
+                    continue;
+                }
+                () = &mut acknowledging => continue,
+                piece = stream.next() => piece,
+            };
+            let lines = match piece {
+                Some(Ok(bytes)) => parser.push(&bytes),
+                Some(Err(error)) => return Err(broken_off(error)),
+                None => parser.end(),
+            };
+            for (_, line) in lines.map_err(ServiceFailure::Permanent)? {
+                match line {
+                    BrainLine::End(end) => return Ok(BrainEnd::Turn(end)),
+                    BrainLine::Bid(answer) => return Ok(BrainEnd::Bid(answer)),
+                    BrainLine::Progress(Progress::Checkpoint(checkpoint)) => {
+                        self.failures().remove(&conversation(key));
+                        checkpoints.push_back(report.begin_checkpoint(checkpoint).await);
+                    }
+                    BrainLine::Progress(progress) => {
+                        is_waiting |= json_lines::expects_answer(&progress);
+                        report.send(progress).await;
+                    }
+                }
+            }
+            if parser.has_ended() {
+                return match is_waiting {
+                    true => Ok(BrainEnd::Turn(TurnEnd::Waiting)),
+                    false => Err(ServiceFailure::Broken("the answer broke off before its end".to_owned())),
+                };
+            }
+        }
+    }
+
+    /// Tells the service how many checkpoints are durable, each time the number in `counts` grows. Never returns.
+    async fn acknowledge(&self, key: &str, mut counts: watch::Receiver<u64>, report: &TurnHandle) {
+        while counts.changed().await.is_ok() {
+            let mut pause = FIRST_PAUSE;
+            loop {
+                let checkpoints = *counts.borrow_and_update();
+                let line = NodeLine::Recorded { key: key.to_owned(), checkpoints };
+                let Ok(body) = line.to_line() else { break };
+                let id = format!("{key}:recorded:{checkpoints}");
+                let why = match self.client.send(self.request(key, &id, body)).await {
+                    Ok(response) if response.status.is_success() => break,
+                    Ok(response) => format!("it answered {}", response.status),
+                    Err(error) => error.to_string(),
+                };
+                let text =
+                    format!("the service was not told that {checkpoints} checkpoints are recorded: {why}");
+                report.log(text).await;
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(MAX_PAUSE);
+            }
+        }
+        std::future::pending().await
+    }
+}
+
+/// The agent and the conversation of a turn: its key without the step and the index.
+fn conversation(key: &str) -> String {
+    key.rsplitn(3, ':').last().unwrap_or(key).to_owned()
+}
+
+fn not_serializable(error: serde_json::Error) -> BrainError {
+    BrainError::NotStarted { what: error.to_string(), source: None }
+}
+
+fn unanswered(error: Error) -> ServiceFailure {
+    match error {
+        Error::BadUrl(what) => ServiceFailure::Permanent(BrainError::NotStarted { what, source: None }),
+        Error::AddressRefused(why) => {
+            let what =
+                format!("{why}; `mesh: {{ outside: {{ allow: […] }} }}` names addresses that may be called");
+            ServiceFailure::Permanent(BrainError::NotStarted { what, source: None })
+        }
+        Error::Unreachable(why) => {
+            ServiceFailure::Busy { reason: format!("the service can't be reached: {why}"), after: None }
+        }
+        Error::TooLarge(most) => too_large(most),
+    }
+}
+
+fn broken_off(error: Error) -> ServiceFailure {
+    match error {
+        Error::TooLarge(most) => too_large(most),
+        Error::BadUrl(why) | Error::AddressRefused(why) | Error::Unreachable(why) => {
+            ServiceFailure::Broken(format!("the answer broke off: {why}"))
+        }
+    }
+}
+
+fn too_large(most: usize) -> ServiceFailure {
+    ServiceFailure::Refused(format!("the service's answer exceeds {most} bytes"))
+}
+
+/// What an answer without a stream means.
+fn refusal(
+    status: StatusCode,
+    after: Option<Duration>,
+    media_type: Option<&str>,
+    body: &[u8],
+) -> ServiceFailure {
+    if status.is_success() {
+        let got = media_type.unwrap_or("none");
+        let what = format!(
+            "the service answered {status} with the media type {got}; text/event-stream or application/x-ndjson is needed"
+        );
+        return ServiceFailure::Refused(what);
+    }
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim();
+    let said = &text[..text.floor_char_boundary(MAX_REFUSAL)];
+    let reason = match said {
+        "" => format!("the service answered {status}"),
+        said => format!("the service answered {status}: {said}"),
+    };
+    match status.as_u16() {
+        429 | 503 => ServiceFailure::Busy { reason, after },
+        408 | 500..=599 => ServiceFailure::Broken(reason),
+        _ => ServiceFailure::Refused(reason),
+    }
+}
+
+impl Brain for Arc<HttpBrain> {
+    fn think(&self, request: TurnRequest, report: TurnHandle) -> TurnFuture {
+        let this = self.clone();
+        Box::pin(async move { this.turn(&request, &report).await })
+    }
+
+    fn bid(&self, request: BidRequest, report: TurnHandle) -> BidFuture {
+        let this = self.clone();
+        Box::pin(async move {
+            let prompt = input_line::call(&request).map_err(not_serializable)?;
+            match this.ask(&request.key, prompt, None, &report).await {
+                Ok(end) => end.into_bid(),
+                Err(ServiceFailure::Permanent(error)) => Err(error),
+                Err(
+                    ServiceFailure::Busy { reason: what, .. }
+                    | ServiceFailure::Broken(what)
+                    | ServiceFailure::Refused(what),
+                ) => Err(BrainError::NotStarted { what, source: None }),
+            }
+        })
+    }
+
+    fn release(&self, ended: &ConversationId) {
+        let is_ended = |conversation: &String| {
+            EffectId::parse(&format!("{conversation}:0:0"))
+                .is_some_and(|effect| effect.conversation == *ended)
+        };
+        self.failures().retain(|conversation, _| !is_ended(conversation));
+    }
+
+    fn name(&self) -> &'static str {
+        "http"
+    }
+}

@@ -1,0 +1,276 @@
+//! The tools: their names, descriptions and schemas, and which function performs them.
+
+mod agents;
+mod artifacts;
+mod claims;
+mod signals;
+mod tasks;
+
+use super::{api::MeshApi, task_output::TaskOutput};
+use blackboard::http_client::is_unreachable;
+use protocol::{
+    a2a::task::A2aTask,
+    problem::{Problem, Reason},
+};
+use rmcp::{
+    RoleServer,
+    model::{
+        CallToolResponse, CallToolResult, ContentBlock, InputRequiredResult, InputResponses, JsonObject,
+        Tool, ToolAnnotations,
+    },
+    service::RequestContext,
+};
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use std::sync::{Arc, LazyLock};
+
+/// One call of a tool.
+pub(super) struct McpToolCall<'a> {
+    pub(super) api: &'a MeshApi,
+    pub(super) context: &'a RequestContext<RoleServer>,
+    /// The client's answers, if it repeats a call that asked for them.
+    pub(super) input_responses: Option<InputResponses>,
+    /// What the result that asked for them said.
+    pub(super) request_state: Option<String>,
+    /// How many progress notifications were sent.
+    pub(super) progress: f64,
+}
+
+/// What a tool returns.
+pub(super) enum ToolOutcome {
+    /// A JSON object that fits the tool's output schema.
+    Data(Value),
+    /// A task.
+    Task(Box<TaskOutput>),
+    /// It needs answers of the person.
+    InputRequired(InputRequiredResult),
+    /// The handle of a task, for a client of the tasks extension.
+    Created(rmcp::model::Task),
+}
+
+impl ToolOutcome {
+    /// Data, as JSON.
+    fn data(value: &impl Serialize) -> Result<Self, Problem> {
+        let invalid = |error: serde_json::Error| {
+            Problem::new(Reason::Internal, format!("a result can't be written: {error}"))
+        };
+        serde_json::to_value(value).map(Self::Data).map_err(invalid)
+    }
+}
+
+/// The result of a tool for the client.
+pub(super) fn response(outcome: Result<ToolOutcome, Problem>) -> CallToolResponse {
+    match outcome {
+        Ok(ToolOutcome::Data(value)) => CallToolResult::structured(value).into(),
+        Ok(ToolOutcome::Task(task)) => task_result(&task).into(),
+        Ok(ToolOutcome::InputRequired(result)) => result.into(),
+        Ok(ToolOutcome::Created(task)) => rmcp::model::CreateTaskResult::new(task).into(),
+        Err(problem) => {
+            let hint = match is_unreachable(&problem) {
+                true => "; is the mesh running? `mesh up` starts one, --url (MESH_URL) says where it is",
+                false => "",
+            };
+            let text = format!("{} ({}){hint}", problem.message, problem.reason.code());
+            CallToolResult::error(vec![ContentBlock::text(text)]).into()
+        }
+    }
+}
+
+/// A task as the result of a tool; an error if the task has failed.
+pub(super) fn task_result(task: &TaskOutput) -> CallToolResult {
+    let mut result = CallToolResult::success(vec![ContentBlock::text(task.to_text())]);
+    result.structured_content = serde_json::to_value(task).ok();
+    result.is_error = Some(["failed", "rejected"].contains(&task.state.as_str()));
+    result
+}
+
+/// What a call of a tool does, for clients that ask before it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ToolEffect {
+    /// It only reads.
+    Reads,
+    /// It adds something.
+    Adds,
+    /// It ends something.
+    Ends,
+}
+
+/// All tools.
+pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
+    use ToolEffect::{Adds, Ends, Reads};
+    vec![
+        tool::<agents::ListAgentsArguments, agents::AgentListOutput>(
+            "list_agents",
+            Reads,
+            "Lists the agents of the mesh with their skills.",
+        ),
+        tool::<tasks::SendTaskArguments, TaskOutput>(
+            "send_task",
+            Adds,
+            "Gives a task to an agent, or to whoever has a capability, and waits for the result. If it is not done in time, \
+             the result has the task's id for get_task.",
+        ),
+        tool::<tasks::GetTaskArguments, TaskOutput>(
+            "get_task",
+            Reads,
+            "Shows a task, or waits until it ends or asks a question.",
+        ),
+        tool::<tasks::ListTasksArguments, tasks::TaskList>(
+            "list_tasks",
+            Reads,
+            "Lists your tasks, the newest first.",
+        ),
+        tool::<tasks::CancelTaskArguments, TaskOutput>(
+            "cancel_task",
+            Ends,
+            "Ends a task at every agent that works on it.",
+        ),
+        tool::<tasks::Inbox, tasks::InboxList>(
+            "inbox",
+            Reads,
+            "Lists the questions of your tasks that wait for an answer.",
+        ),
+        tool::<tasks::AnswerQuestionArguments, TaskOutput>(
+            "answer_question",
+            Adds,
+            "Answers a question of a task. To approve something, the person is asked first.",
+        ),
+        tool::<signals::ReadSignals, signals::SignalList>(
+            "read_signals",
+            Reads,
+            "Reads signals of the blackboard, or waits for new ones. task.available offers an open task.",
+        ),
+        tool::<signals::PublishSignal, signals::PublishedSignalOutput>(
+            "publish_signal",
+            Adds,
+            "Publishes a signal on the blackboard. With type task.available it offers an open task to every agent.",
+        ),
+        tool::<claims::ClaimOpenTask, claims::ClaimOutput>(
+            "claim_open_task",
+            Adds,
+            "Claims an open task of the blackboard for you. Renew it before its lease is over.",
+        ),
+        tool::<claims::UpdateClaim, claims::ClaimOutput>(
+            "update_claim",
+            Adds,
+            "Renews, completes, fails or releases your claim on an open task.",
+        ),
+        tool::<artifacts::ReadArtifact, artifacts::ArtifactPiece>(
+            "read_artifact",
+            Reads,
+            "Reads a piece of an artifact, of a task or by its digest.",
+        ),
+        tool::<artifacts::PutArtifact, artifacts::StoredContent>(
+            "put_artifact",
+            Adds,
+            "Stores content and returns its digest, by which a task may refer to it.",
+        ),
+    ]
+});
+
+/// Performs the tool `name`; `None` if there is none.
+pub(super) async fn perform(
+    name: &str,
+    arguments: Option<JsonObject>,
+    call: &mut McpToolCall<'_>,
+) -> Option<Result<ToolOutcome, Problem>> {
+    let arguments = Value::Object(arguments.unwrap_or_default());
+    macro_rules! run {
+        ($function:path) => {
+            match parse(arguments) {
+                Ok(arguments) => $function(call, arguments).await,
+                Err(problem) => Err(problem),
+            }
+        };
+    }
+    Some(match name {
+        "list_agents" => run!(agents::list),
+        "send_task" => run!(tasks::send),
+        "get_task" => run!(tasks::get),
+        "list_tasks" => run!(tasks::list),
+        "cancel_task" => run!(tasks::cancel),
+        "inbox" => run!(tasks::inbox),
+        "answer_question" => run!(tasks::answer),
+        "read_signals" => run!(signals::read),
+        "publish_signal" => run!(signals::publish),
+        "claim_open_task" => run!(claims::claim),
+        "update_claim" => run!(claims::update),
+        "read_artifact" => run!(artifacts::read),
+        "put_artifact" => run!(artifacts::put),
+        _ => return None,
+    })
+}
+
+/// Cancels a task; returns it.
+pub(super) async fn cancel_task(api: &MeshApi, task: &str) -> Result<A2aTask, Problem> {
+    tasks::cancel_task(api, task, None).await
+}
+
+/// The arguments of a tool. A problem names the wrong one.
+fn parse<T: DeserializeOwned>(arguments: Value) -> Result<T, Problem> {
+    serde_path_to_error::deserialize(arguments).map_err(|error| {
+        let path = error.path().to_string();
+        let message = match path.as_str() {
+            "." => error.inner().to_string(),
+            path => format!("{path}: {}", error.inner()),
+        };
+        invalid(message)
+    })
+}
+
+/// The refusal of an argument.
+fn invalid(message: impl Into<String>) -> Problem {
+    Problem::new(Reason::InvalidField, message)
+}
+
+fn tool<A: JsonSchema, O: JsonSchema>(
+    name: &'static str,
+    effect: ToolEffect,
+    description: &'static str,
+) -> Tool {
+    let input = schema::<A>(SchemaSettings::draft2020_12());
+    let mut tool = Tool::new(name, description, input);
+    tool.output_schema = Some(schema::<O>(SchemaSettings::draft2020_12().for_serialize()));
+    let annotations = ToolAnnotations::new().read_only(effect == ToolEffect::Reads);
+    tool.annotations = Some(match effect {
+        ToolEffect::Reads => annotations,
+        ToolEffect::Adds | ToolEffect::Ends => annotations.destructive(effect == ToolEffect::Ends),
+    });
+    tool
+}
+
+/// The schema of `T`, with subschemas inlined.
+fn schema<T: JsonSchema>(settings: SchemaSettings) -> Arc<JsonObject> {
+    let settings = settings.with(|settings| settings.inline_subschemas = true);
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    let object = schema.ensure_object();
+    object.remove("title");
+    object.remove("description");
+    object.remove("$schema");
+    Arc::new(std::mem::take(object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tool_has_a_short_description_and_typed_schemas() {
+        for tool in TOOLS.iter() {
+            let description = tool.description.as_deref().unwrap();
+            assert!(description.len() < 220 && description.ends_with('.'), "{}: {description}", tool.name);
+            let input = &tool.input_schema;
+            assert_eq!(
+                (&input["type"], &input["additionalProperties"]),
+                (&"object".into(), &false.into()),
+                "{input:?}"
+            );
+            let properties = input.get("properties").and_then(Value::as_object);
+            for (name, property) in properties.into_iter().flatten() {
+                assert!(property["description"].is_string(), "{}.{name} has no description", tool.name);
+            }
+            assert_eq!(tool.output_schema.as_ref().unwrap()["type"], "object", "{}", tool.name);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Commands that stay for many turns: kept processes, acknowledged checkpoints, cancels and kills.
+
+use crate::harness::{Process, call, eventually, message, state};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Counts its turns; the word of the task says what else it does.
+const BRAIN: &str = r#"
+import os, time
+import mesh_agent as agent
+
+turns = 0
+
+@agent.turn
+def work(turn):
+    global turns
+    turns += 1
+    word = turn.task.description
+    with open("pids", "a") as pids:
+        pids.write(f"{os.getpid()}\n")
+    if word == "die":
+        os._exit(7)
+    if word == "hang":
+        turn.status("hangs")
+        time.sleep(600)
+    if word == "calls":
+        for n in range(3):
+            turn.once(f"call {n}", lambda: open("calls", "a").write(f"{n}\n"))
+            # The note is durable, so the call is made once even if the node is killed here.
+            if n == 1 and not os.path.exists("gate"):
+                turn.status("waits")
+                time.sleep(600)
+    return f"{os.getpid()} {turns}"
+
+agent.run()
+"#;
+
+const MODULE: &str = include_str!("../../agent-node/templates/python/mesh_agent.py");
+
+/// Bids by the word of the call.
+const BIDDER: &str = r#"
+import time
+import mesh_agent as agent
+
+@agent.bid
+def bid(call):
+    if call.description == "no":
+        return "not my field"
+    if call.description == "slow":
+        time.sleep(600)
+    if call.description == "dies":
+        raise SystemExit(3)
+    return agent.Bid(cost=call.cost * 2, eta="3s", match=0.5)
+
+@agent.turn
+def work(turn):
+    return "done by " + turn.agent
+
+agent.run()
+"#;
+
+#[tokio::test]
+async fn a_brain_bids_itself_and_the_computed_bid_stands_in_for_it() {
+    let bidder = |id: &str, members: &str| {
+        format!(
+            "{{ agent: {id}, skills: [dig], bid: {{ cost: 1, eta: 1s{members} }}, brain: {{ exec: {{ command: [python3, bidder.py], worker: true }} }} }}"
+        )
+    };
+    let asked = bidder("asked-01", ", ask: brain, within: 400ms");
+    let team = format!(
+        "agents: [{{ agent: manager-01, brain: {{ echo: {{}} }} }}, {asked}, {}]",
+        bidder("computed-01", "")
+    );
+    let mesh = Process::up_beside(&team, &[("bidder.py", BIDDER), ("mesh_agent.py", MODULE)]).await;
+    let manager = mesh.agent("manager-01");
+    let candidate = async |task: &str| {
+        let award = manager.award(task).await;
+        let candidates = award["rounds"][0]["candidates"].as_array().unwrap().clone();
+        candidates.into_iter().find(|candidate| candidate["agent"] == "asked-01").unwrap()
+    };
+    let work = |word: &str| json!({ "taskId": word, "capability": "dig", "description": word });
+    // The first answer starts the interpreter, which may take longer than the brain has.
+    eventually("the brain bids", async || {
+        let task = manager.ask(json!({ "capability": "dig", "description": "warm" })).await;
+        let id = task["id"].as_str().unwrap().to_owned();
+        (candidate(&id).await["bid"]["cost"] == 2.0).then_some(())
+    })
+    .await;
+    let task = manager.ask(work("yes")).await;
+    assert_eq!(message(&task), "done by computed-01", "{task:#}");
+    let bid = candidate("yes").await["bid"].clone();
+    assert_eq!(
+        (&bid["cost"], &bid["eta"], &bid["capabilityMatch"]),
+        (&json!(2.0), &json!(3_000), &json!(0.5))
+    );
+    manager.ask(work("no")).await;
+    let passed = candidate("no").await;
+    assert_eq!((&passed["bid"], &passed["why"]), (&Value::Null, &json!("not my field")), "{passed:#}");
+    for word in ["slow", "dies"] {
+        manager.ask(work(word)).await;
+        let computed = candidate(word).await;
+        assert_eq!(computed["bid"]["cost"], 1.0, "{word}: {computed:#}");
+    }
+    let log = mesh.log();
+    assert!(log.contains("did not answer within") && log.contains("the computed one is sent"), "{log}");
+}
+
+async fn up(members: &str) -> Process {
+    let team = format!(
+        "agents: [{{ agent: solo-01, open: true, brain: {{ exec: {{ command: [python3, brain.py], worker: true }} }}{members} }}]"
+    );
+    Process::up_beside(&team, &[("brain.py", BRAIN), ("mesh_agent.py", MODULE)]).await
+}
+
+fn work(id: &str, word: &str) -> Value {
+    json!({ "taskId": id, "description": word })
+}
+
+/// Whether a process runs and is no zombie.
+fn is_running(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+fn last_pid(mesh: &Process) -> String {
+    let pids = std::fs::read_to_string(mesh.dir().join("pids")).unwrap();
+    pids.lines().last().unwrap().to_owned()
+}
+
+async fn has_ended(pid: &str) {
+    eventually("the process ends", async || (!is_running(pid)).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_worker_keeps_its_memory_and_its_death_fails_one_task() {
+    let mut mesh = up("").await;
+    let solo = mesh.agent("solo-01");
+    let first = message(&solo.ask(work("t-1", "x")).await);
+    let second = message(&solo.ask(work("t-2", "x")).await);
+    let (pid, _) = first.split_once(' ').unwrap();
+    assert_eq!((first.as_str(), second), (format!("{pid} 1").as_str(), format!("{pid} 2")));
+    let died = solo.ask(work("t-3", "die")).await;
+    assert_eq!(state(&died), "failed", "{died:#}");
+    assert!(message(&died).contains("the brain died: exit code 7"), "{died:#}");
+    let third = message(&solo.ask(work("t-4", "x")).await);
+    assert!(third.ends_with(" 1") && !third.starts_with(pid), "{third}");
+    // A cancelled turn ends in the process, which goes on.
+    solo.send(work("t-5", "hang")).await;
+    eventually("it hangs", async || (message(&solo.task("t-5").await) == "hangs").then_some(())).await;
+    let pid = last_pid(&mesh);
+    call(Method::POST, &format!("{}/a2a/tasks/t-5/cancel", solo.url), Some(&json!({}))).await;
+    assert_eq!(state(&solo.task_in("t-5", &["canceled", "completed", "failed"]).await), "canceled");
+    let fourth = eventually("the same process", async || {
+        let done = message(&solo.ask(json!({ "description": "x" })).await);
+        done.starts_with(&pid).then_some(done)
+    });
+    fourth.await;
+    mesh.signal("TERM");
+    assert_eq!(mesh.ended().await, 0);
+    assert!(!is_running(&pid), "a worker ends with its node");
+}
+
+#[tokio::test]
+async fn a_kill_of_the_node_ends_its_worker_and_repeats_no_acknowledged_call() {
+    let mut mesh = up("").await;
+    mesh.agent("solo-01").send(work("t-1", "calls")).await;
+    let solo = mesh.agent("solo-01");
+    eventually("it waits", async || (message(&solo.task("t-1").await) == "waits").then_some(())).await;
+    let pid = last_pid(&mesh);
+    mesh.kill();
+    has_ended(&pid).await;
+    std::fs::write(mesh.dir().join("gate"), "").unwrap();
+    let mesh = mesh.restart().await;
+    let task = mesh.agent("solo-01").task_in("t-1", &["completed", "failed"]).await;
+    assert_eq!(state(&task), "completed", "{task:#}");
+    assert_eq!(std::fs::read_to_string(mesh.dir().join("calls")).unwrap(), "0\n1\n2\n");
+}
+
+#[tokio::test]
+async fn a_silent_worker_is_cut_by_idle_and_takes_the_next_turn() {
+    let mesh = up(", bounds: { idle: 1s }").await;
+    let solo = mesh.agent("solo-01");
+    let task = solo.ask(work("t-1", "hang")).await;
+    assert!(message(&task).contains("reported nothing for 1000 ms"), "{task:#}");
+    let pid = last_pid(&mesh);
+    eventually("the same process", async || {
+        message(&solo.ask(json!({ "description": "x" })).await).starts_with(&pid).then_some(())
+    })
+    .await;
+}
