@@ -8,6 +8,7 @@ mod scenarios {
     mod a2a;
     mod a2a_clients;
     mod a2a_limits;
+    mod acceptance;
     mod agent_address;
     mod artifacts;
     mod auction;

@@ -28,6 +28,7 @@ use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
 use blackboard::store::{Error, SharedStore};
 use engine::{Ack, Agent, AttemptId, EngineConfig, Input, Output, ReplyTo, TimerId, TurnKey, records::keys};
 use protocol::{
+    acceptance::AcceptanceRule,
     card::Card,
     ids::{AgentId, ConversationId},
     limits::Limits,
@@ -54,6 +55,10 @@ pub struct AgentParts {
     pub brain: Arc<dyn Brain>,
     /// The brain for requests that need several agents.
     pub coordinator: Arc<dyn Brain>,
+    /// Checks results before they count.
+    pub checker: Arc<dyn Brain>,
+    /// What it demands of results before they count.
+    pub acceptance: Arc<[AcceptanceRule]>,
     /// Its store, bound to its own prefix.
     pub store: SharedStore,
     /// The node's clocks.
@@ -146,6 +151,7 @@ impl AgentActor {
             auction: self.parts.auction.clone(),
             work_limits: WorkLimits { bounds: self.parts.bounds.task, ..self.parts.work_limits },
             is_direct: self.parts.is_direct,
+            acceptance: self.parts.acceptance.clone(),
             asks_for_bids: self.parts.brain.bid_timeout(),
         };
         self.is_drained = false;

@@ -11,6 +11,7 @@ pub mod echo;
 pub mod exec;
 pub mod http;
 pub mod llm;
+pub mod result_checker;
 pub mod scripted;
 
 use protocol::{

@@ -4,6 +4,7 @@
 //! `file` has the types of the YAML, `type_names` rewords type errors, `loader` validates and converts.
 
 mod a2a;
+mod accept;
 mod exec;
 mod fault;
 mod file;
@@ -19,6 +20,7 @@ mod unknown_keys;
 mod variables;
 mod yaml;
 
+pub use accept::AcceptConfig;
 pub use fault::{ConfigErrors, ConfigFault};
 pub use mesh::{MeshConfig, TimingPreset};
 pub use schema::schema;
@@ -71,6 +73,8 @@ pub struct AgentDefinition {
     pub skills: Vec<Skill>,
     /// Its brain.
     pub brain: BrainConfig,
+    /// What it demands of results before they count.
+    pub accept: AcceptConfig,
     /// The terms of its bids.
     pub terms: BidTerms,
     /// How long its brain has to answer a call for proposals; `None` means that bids are computed.

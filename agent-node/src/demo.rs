@@ -55,7 +55,7 @@ fn answer(name: &str, request: &TurnRequest) -> Option<Vec<BrainLine>> {
     };
     Some(match request.prompt.about {
         TurnSubject::Signal(_) => vec![BrainLine::End(TurnEnd::Done { message: None })],
-        TurnSubject::Task { .. } | TurnSubject::Help { .. } => brain(request),
+        TurnSubject::Task { .. } | TurnSubject::Help { .. } | TurnSubject::Check { .. } => brain(request),
     })
 }
 
@@ -96,7 +96,7 @@ fn request_text(request: &TurnRequest) -> Cow<'_, str> {
         (None, Some(plan), _) => plan.as_text().into(),
         (None, None, TurnSubject::Task { description, .. }) => description.into(),
         (None, None, TurnSubject::Help { question, .. }) => question.into(),
-        (None, None, TurnSubject::Signal(_)) => "".into(),
+        (None, None, TurnSubject::Signal(_) | TurnSubject::Check { .. }) => "".into(),
     }
 }
 
@@ -116,7 +116,7 @@ fn plan(request: &TurnRequest) -> Result<ApiPlan, Vec<BrainLine>> {
 fn artifacts(request: &TurnRequest) -> &[Artifact] {
     match &request.prompt.about {
         TurnSubject::Task { artifacts, .. } | TurnSubject::Help { artifacts, .. } => artifacts,
-        TurnSubject::Signal(_) => &[],
+        TurnSubject::Signal(_) | TurnSubject::Check { .. } => &[],
     }
 }
 

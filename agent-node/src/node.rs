@@ -243,6 +243,8 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         let parts = AgentParts {
             card: card.get(),
             brain: spec.brain.clone(),
+            checker: Arc::new(spec.acceptance.checker.clone()),
+            acceptance: spec.acceptance.rules().into(),
             coordinator: Arc::new(Coordinator::new(
                 outside.clone(),
                 setup.keyring.clone(),

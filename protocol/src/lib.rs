@@ -23,6 +23,7 @@ pub mod message;
 pub mod principal;
 pub mod signature;
 
+pub mod acceptance;
 pub mod artifact;
 pub mod bid;
 pub mod card;

@@ -2,6 +2,7 @@
 
 use crate::{
     a2a::message::Message,
+    acceptance::{AcceptanceDemand, ResultRevision},
     artifact::{self, Artifact, ArtifactChunk, ArtifactRef},
     bid::{Cost, Eta, Fraction},
     ids::{Capability, QuestionId, TaskId},
@@ -180,6 +181,11 @@ impl Payload {
             Self::TaskResponse(p) => p.artifacts = assembled(chunks),
             Self::TaskRequest(p) => drop(p.inline_artifacts.splice(..0, assembled(chunks))),
             Self::HelpRequest(p) => drop(p.inline_artifacts.splice(..0, assembled(chunks))),
+            Self::Award(p) => {
+                if let Some(revision) = &mut p.revision {
+                    revision.artifacts = assembled(chunks);
+                }
+            }
             Self::HelpResponse(_)
             | Self::Broadcast(_)
             | Self::TaskCancel(_)
@@ -187,11 +193,16 @@ impl Payload {
             | Self::Cfp(_)
             | Self::Bid(_)
             | Self::NoBid(_)
-            | Self::Award(_)
             | Self::AwardAccept(_)
             | Self::AwardDecline(_)
             | Self::Reject(_) => {}
         }
+    }
+
+    /// The schema that a request demands of its result.
+    pub fn demanded_schema(&self) -> Option<&Value> {
+        let Self::TaskRequest(request) = self else { return None };
+        request.accept.as_ref()?.schema.as_ref()
     }
 
     /// What the work that it reports on has used.
@@ -290,6 +301,12 @@ payload! {
         /// The requester's own task that this one is a part of; believed from agents only.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         parent_task_id: Option<TaskId>,
+        /// What its result must pass before it counts.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        accept: Option<Box<AcceptanceDemand>>,
+        /// Whether it is the review of a result, which is not checked itself; believed from an agent's request to itself only.
+        => #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_review: bool,
     }
 }
 
@@ -559,6 +576,9 @@ payload! {
         /// Whether no other bidder is left: if the work is handed back, a new round follows.
         => #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_last: bool,
+        /// What was refused of the bidder's result under the award before.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        revision: Option<Box<ResultRevision>>,
     }
 }
 

@@ -6,6 +6,7 @@
 pub mod effect;
 pub mod ownership;
 mod progress;
+mod result_check;
 pub mod turn;
 pub mod turn_log;
 

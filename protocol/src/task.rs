@@ -6,6 +6,7 @@ use crate::{
         self,
         message::{Message, Role},
     },
+    acceptance::{MAX_CHECKS, ResultCheck},
     artifact::Artifact,
     ids::{AgentId, Capability, ConversationId, TaskId},
     principal::Principal,
@@ -225,6 +226,9 @@ pub struct Task {
     /// What it has used, that of other agents included.
     #[serde(default, skip_serializing_if = "Usage::is_none")]
     pub usage: Usage,
+    /// The checks of its results, the oldest first, at most [`MAX_CHECKS`](crate::acceptance::MAX_CHECKS).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<ResultCheck>,
 }
 
 /// The most messages of one task that are kept, beside the one it began with; the oldest go first.
@@ -265,6 +269,13 @@ impl Task {
         self.history.push(message);
         let old = self.history.len().saturating_sub(MAX_HISTORY);
         self.history.drain(..old);
+    }
+
+    /// Appends the record of a check; the oldest go first.
+    pub fn append_check(&mut self, check: ResultCheck) {
+        self.checks.push(check);
+        let old = self.checks.len().saturating_sub(MAX_CHECKS);
+        self.checks.drain(..old);
     }
 
     /// A2A's TaskStatus.
@@ -309,6 +320,7 @@ impl Task {
                 ("capability", self.spec.capability.as_ref().map(|capability| json!(capability))),
                 ("parentTaskId", self.spec.parent.as_ref().map(|parent| json!(parent))),
                 ("doer", self.doer.as_ref().map(|doer| json!(doer))),
+                ("checks", (!self.checks.is_empty()).then(|| json!(self.checks))),
                 ("usage", (!self.usage.is_none()).then(|| json!(self.usage))),
                 ("questions", (!self.status.questions.is_empty()).then(|| json!(self.status.questions))),
             ];

@@ -17,6 +17,7 @@ use crate::{
     turns::queue::Turns,
 };
 use protocol::{
+    acceptance::AcceptanceRule,
     card::Card,
     ids::{AgentId, ConversationId, Digest, TaskId},
     limits::Limits,
@@ -50,6 +51,8 @@ pub struct EngineConfig {
     pub work_limits: WorkLimits,
     /// Whether its brain may answer a request with a message instead of a task.
     pub is_direct: bool,
+    /// What it demands of results before they count.
+    pub acceptance: Arc<[AcceptanceRule]>,
     /// How long its brain has to answer a call for proposals; `None` means that bids are computed.
     pub asks_for_bids: Option<Duration>,
 }

@@ -144,6 +144,9 @@ impl ChunkLog {
     ) -> Result<Prompt, Error> {
         let mut prompt = Prompt { used: progress.used, remaining: progress.remaining, ..prompt.clone() };
         prompt.produced = artifact::assemble(self.read_all(store, produced)?);
+        if let Some(revision) = prompt.revision.as_mut().filter(|_| !input.refused.is_empty()) {
+            revision.artifacts = artifact::assemble(self.read_all(store, input.refused)?);
+        }
         let answers = ChunkRange { from: 0, to: input.answers };
         for (kind, range) in [
             (TurnRecordKind::Answer, answers),

@@ -72,6 +72,8 @@ pub enum PlantedFault {
     ForeignCursor,
     /// A checkpoint is acknowledged before it is durable.
     EarlyCheckpoint,
+    /// Results count without the checks that the agent demands.
+    UncheckedResults,
 }
 
 impl PlantedFault {
@@ -111,6 +113,7 @@ impl PlantedFault {
         Self::HiddenSignals,
         Self::ForeignCursor,
         Self::EarlyCheckpoint,
+        Self::UncheckedResults,
     ];
 }
 

@@ -105,8 +105,9 @@ impl Agent {
         }
         let lease = Duration::from_millis(self.config.auction.lease_ms);
         let offer = MessageId::parse(first_offer(signal)).map_err(internal)?;
+        let acceptance = self.acceptance(spec.capability.as_ref(), None);
         let task = OpenTask::new(self.me.clone(), owner, offer, spec, lease, self.config.work_limits);
-        Ok(Some(task.into()))
+        Ok(Some(task.with_acceptance(acceptance).into()))
     }
 
     /// Adapts the result of a claim to the conversation `id`. The board knows agents, not conversations: it confirms a claim

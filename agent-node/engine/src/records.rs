@@ -279,6 +279,7 @@ impl TaskRow {
             history: Vec::new(),
             is_message: false,
             usage: Usage::default(),
+            checks: Vec::new(),
             spec,
         };
         Self { task, asked, epoch: None, references: Vec::new(), chunks: None, ended_at: None }

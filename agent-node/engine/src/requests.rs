@@ -18,6 +18,7 @@ use crate::{
     records::{Receipt, TaskRow, keys},
 };
 use protocol::{
+    acceptance::AcceptanceTerms,
     envelope::Envelope,
     ids::{Address, AgentId, Capability, ConversationId, Digest, TaskId, ThreadId},
     message::{self, Payload},
@@ -115,6 +116,10 @@ impl Agent {
                     || message.contact.is_some() && self.orchestrator_capability(cx).is_err()
             }
         };
+        let acceptance = match is_self && request.is_review {
+            true => AcceptanceTerms::default(),
+            false => self.acceptance(capability.as_ref(), request.accept.map(|demand| *demand)),
+        };
         let root = root(&message.by, request.on_behalf_of);
         let mut path = self.path_to_here(&message.envelope, &message.by);
         // Its own requests to itself stay here: the path of an auction would not show them.
@@ -162,6 +167,7 @@ impl Agent {
             None => Delegation::new(self.me.clone(), ownership, None, self.config.work_limits)
                 .queued(!self.has_free_place())
                 .with_auction(self.config.auction.clone())
+                .with_acceptance(acceptance)
                 .into(),
             Some(capability) => {
                 let mut auction = self.config.auction.clone();
@@ -170,7 +176,8 @@ impl Agent {
                 }
                 let others_wait = self.auction_queues.has_waiting(&capability, &root);
                 let candidates = if others_wait { Vec::new() } else { self.candidates(&capability, cx) };
-                let mut contract_net = ContractNet::new(self.me.clone(), ownership, auction, candidates);
+                let mut contract_net = ContractNet::new(self.me.clone(), ownership, auction, candidates)
+                    .with_acceptance(acceptance);
                 if has_own_bid {
                     contract_net = contract_net.with_own_bid();
                 }
@@ -251,7 +258,10 @@ impl Agent {
             return self.begin_for(message, refusal.into(), None, reply, cx);
         }
         let lease = Some(Duration::from_millis(award.lease_ms));
-        let delegation = Delegation::new(self.me.clone(), ownership, lease, self.config.work_limits);
+        let acceptance = self.acceptance(spec.capability.as_ref(), None);
+        let delegation = Delegation::new(self.me.clone(), ownership, lease, self.config.work_limits)
+            .with_acceptance(acceptance)
+            .revising(award.revision);
         let asked = Digest::of(spec.description.as_bytes());
         self.check_room()?;
         let older = self.cancel_older_award(&owner)?;

@@ -109,6 +109,7 @@ pub(crate) fn config(limits: Limits) -> EngineConfig {
         auction: Default::default(),
         work_limits: Default::default(),
         is_direct: false,
+        acceptance: Default::default(),
         asks_for_bids: None,
     }
 }

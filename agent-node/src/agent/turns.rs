@@ -90,6 +90,7 @@ fn brain_for<'a>(parts: &'a AgentParts, prompt: &Prompt) -> &'a Arc<dyn Brain> {
     match &prompt.about {
         TurnSubject::Task { capability, .. } => brain_of(parts, capability.as_ref()),
         TurnSubject::Help { .. } | TurnSubject::Signal(_) => &parts.brain,
+        TurnSubject::Check { .. } => &parts.checker,
     }
 }
 
@@ -103,7 +104,9 @@ pub(super) fn brain_of<'a>(parts: &'a AgentParts, wanted: Option<&Capability>) -
 /// The labels of calls in a turn.
 fn call_origin(parts: &AgentParts, prompt: &Prompt) -> CallOrigin {
     let capability = match &prompt.about {
-        TurnSubject::Task { capability, .. } | TurnSubject::Help { capability, .. } => capability.as_ref(),
+        TurnSubject::Task { capability, .. }
+        | TurnSubject::Help { capability, .. }
+        | TurnSubject::Check { capability, .. } => capability.as_ref(),
         TurnSubject::Signal(_) => None,
     };
     let capability = match capability {
@@ -292,7 +295,7 @@ struct BrainLog {
 impl BrainLog {
     fn new(request: &TurnRequest, telemetry: Telemetry) -> Self {
         let task = match &request.prompt.about {
-            TurnSubject::Task { task_id, .. } => Some(task_id.clone()),
+            TurnSubject::Task { task_id, .. } | TurnSubject::Check { task_id, .. } => Some(task_id.clone()),
             TurnSubject::Help { .. } | TurnSubject::Signal(_) => None,
         };
         Self { telemetry, agent: request.agent.clone(), turn: request.key.clone(), task }

@@ -243,6 +243,7 @@ fn message(request: &TurnRequest) -> Result<Message, String> {
         TurnSubject::Task { description, input, artifacts, .. } => (description, input.as_ref(), artifacts),
         TurnSubject::Help { question, artifacts, .. } => (question, None, artifacts),
         TurnSubject::Signal(_) => return Err("a foreign agent hears no signals".to_owned()),
+        TurnSubject::Check { .. } => return Err("a foreign agent checks no results".to_owned()),
     };
     let mut message = Message::text(request.key.clone(), Role::User, text.clone());
     message.parts.extend(input.map(|input| Part::new(PartContent::Data(input.clone()))));

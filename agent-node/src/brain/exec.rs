@@ -2,6 +2,7 @@
 //! turns.
 
 pub mod access;
+pub mod check_command;
 mod command;
 pub mod os_user;
 pub mod private_dir;

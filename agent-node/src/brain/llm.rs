@@ -155,11 +155,12 @@ impl LlmBrain {
                 (LoopSubject::Task, capability.as_ref(), artifacts.as_slice())
             }
             TurnSubject::Help { artifacts, .. } => (LoopSubject::Help, None, artifacts.as_slice()),
-            TurnSubject::Signal(_) => (LoopSubject::Signal, None, [].as_slice()),
+            TurnSubject::Signal(_) | TurnSubject::Check { .. } => (LoopSubject::Signal, None, [].as_slice()),
         };
         let output = capability.and_then(|capability| self.config.outputs.get(capability)).cloned();
         let answered = request.prompt.answers.iter().flat_map(|answer| &answer.artifacts);
-        let known = artifacts.iter().chain(answered).chain(&request.prompt.produced);
+        let refused = request.prompt.revision.iter().flat_map(|revision| &revision.artifacts);
+        let known = artifacts.iter().chain(answered).chain(refused).chain(&request.prompt.produced);
         let limits = LoopLimits {
             rounds: self.config.rounds,
             context: Some(self.config.context),

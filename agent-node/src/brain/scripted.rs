@@ -161,6 +161,7 @@ impl ScriptCondition {
         let (text, capability) = match &prompt.about {
             TurnSubject::Task { description, capability, .. } => (description.as_str(), capability),
             TurnSubject::Help { question, capability, .. } => (question.as_str(), capability),
+            TurnSubject::Check { description, capability, .. } => (description.as_str(), capability),
             TurnSubject::Signal(posted) => (posted.signal.kind.as_str(), &posted.signal.capability),
         };
         let message = prompt.messages.last().map(|message| message.message_id.as_str());

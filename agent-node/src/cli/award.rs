@@ -11,6 +11,7 @@ use super::{
 use clap::{Args, Subcommand};
 use comfy_table::Cell;
 use protocol::{
+    acceptance::{CheckVerdict, ResultCheck},
     patterns::contract_net::record::{AwardRecord, BidScore, BiddingRound, CandidateRecord, CandidateResult},
     routes,
     task::EXTENSION,
@@ -97,6 +98,10 @@ pub(super) fn text(record: &AwardRecord) -> String {
         out.push(String::new());
         out.extend(round_text(round));
     }
+    if !record.checks.is_empty() {
+        out.push("\nchecks of results:".to_owned());
+        out.extend(record.checks.iter().map(check_line));
+    }
     if !record.ignored.is_empty() {
         out.push("\nwithout effect:".to_owned());
         out.extend(record.ignored.iter().map(|ignored| {
@@ -113,6 +118,22 @@ pub(super) fn text(record: &AwardRecord) -> String {
         out.push(format!("\noutcome: {}", output::plain(outcome)));
     }
     out.join("\n")
+}
+
+/// The record of one check in one line.
+pub(super) fn check_line(check: &ResultCheck) -> String {
+    let ResultCheck { by, review, doer, verdict, findings, sha256, at } = check;
+    let colour = match verdict {
+        CheckVerdict::Accepted => Colour::Green,
+        CheckVerdict::Refused | CheckVerdict::Failed => Colour::Red,
+    };
+    let review = review.as_ref().map(|task| format!(" (task {task})")).unwrap_or_default();
+    let findings = output::plain(findings);
+    let findings = if findings.is_empty() { findings } else { format!(": {findings}") };
+    let digest = sha256.to_string();
+    let digest = digest.get(..12).unwrap_or_default();
+    let verdict = output::paint(&wire_word(verdict), colour);
+    format!("  {at}  result {digest} of {doer} {verdict} by {by}{review}{findings}")
 }
 
 fn round_text(round: &BiddingRound) -> Vec<String> {
@@ -157,6 +178,7 @@ fn fate_cell(fate: CandidateResult) -> Cell {
         | CandidateResult::AcceptTimeout
         | CandidateResult::LeaseExpired
         | CandidateResult::Unreachable
+        | CandidateResult::Refused
         | CandidateResult::Failed => Colour::Red,
         CandidateResult::NoAnswer | CandidateResult::NoBid => Colour::Yellow,
         CandidateResult::NotEligible | CandidateResult::NotAsked | CandidateResult::Cancelled => Colour::Grey,

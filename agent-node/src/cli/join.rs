@@ -131,6 +131,7 @@ fn team(
             credentials,
             bounds,
         }),
+        accept: Default::default(),
         terms: BidTerms { cost, eta: join.eta, max_parallel: join.max_parallel.max(1) },
         subscribe: Vec::new(),
         open: false,

@@ -2,6 +2,7 @@
 
 use super::{
     CommonArgs, artifacts,
+    award::check_line,
     client::{MeshClient, encoded},
     endpoints::{self, AgentEndpoint, AtArgs},
     exit::{self, CliError, Exit},
@@ -10,6 +11,7 @@ use super::{
 };
 use clap::{Args, Subcommand};
 use protocol::{
+    acceptance::ResultCheck,
     bid::Eta,
     problem::Reason,
     routes,
@@ -256,6 +258,14 @@ fn show(task: &Value) -> Result<(), CliError> {
         if let Some(value) = value {
             output::line(&format!("{:<13} {value}", output::paint(name, output::Colour::Grey)))?;
         }
+    }
+    let checks = ours["checks"].as_array().into_iter().flatten();
+    for check in checks.filter_map(|check| serde_json::from_value::<ResultCheck>(check.clone()).ok()) {
+        output::line(&format!(
+            "{:<13} {}",
+            output::paint("check", output::Colour::Grey),
+            check_line(&check).trim()
+        ))?;
     }
     let artifacts = artifacts::of_task(task);
     if artifacts.is_empty() {

@@ -61,6 +61,8 @@ pub(super) struct AgentFile {
     /// How long its brain may think, and what its work on one task may use.
     #[serde(default)]
     pub(super) bounds: AgentBoundsFile,
+    /// What it demands of results before they count: of its own, and of those that it awarded to others.
+    pub(super) accept: Option<super::accept::AcceptFile>,
     /// Signal types it reacts to, each exact or ending in `*`.
     #[serde(default)]
     pub(super) subscribe: Vec<String>,
@@ -258,7 +260,7 @@ pub(super) struct SkillMembers {
     /// Media types it can answer in; none means any.
     #[serde(default)]
     output_modes: Vec<String>,
-    /// The JSON Schema of its results, which an `llm` brain keeps to; any result if absent.
+    /// The JSON Schema of its results: of the last artifact, or of the message if there is none. They are checked before they count, and an `llm` brain is told of it; any result if absent.
     #[serde(default)]
     #[schemars(with = "Option<serde_json::Map<String, Value>>")]
     output_schema: Option<Value>,

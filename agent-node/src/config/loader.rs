@@ -1,7 +1,7 @@
 //! Loads a team from files: reads every document and collects every fault.
 
 use super::{
-    AgentDefinition, BrainConfig, ConfigErrors, ConfigFault, MeshConfig, Team, TimingPreset,
+    AcceptConfig, AgentDefinition, BrainConfig, ConfigErrors, ConfigFault, MeshConfig, Team, TimingPreset,
     exec::ExecSettings,
     file::{AgentFile, BrainFile, MeshFile, TeamFile},
     llm::LlmSurroundings,
@@ -15,7 +15,7 @@ use crate::{
     outbox::a2a::credentials::{SchemeCredentials, SecretString},
 };
 use blackboard::http_client::has_credentials;
-use protocol::{bid::Eta, card::BidTerms, signal::SIGNAL_TYPES, signal::SignalType};
+use protocol::{bid::Eta, card::BidTerms, ids::Capability, signal::SIGNAL_TYPES, signal::SignalType};
 use serde::de::DeserializeOwned;
 use std::{
     collections::BTreeMap,
@@ -233,14 +233,9 @@ impl TeamLoader {
         if agent.bid.within.is_some() && agent.bid.ask.is_none() {
             self.faults.push(location.fault("bid.within", "is for `ask: brain`; computed bids take no time"));
         }
-        let is_llm = matches!(agent.brain.kind, BrainFile::Llm(_));
-        if let Some(at) = agent.skills.iter().position(|skill| !is_llm && skill.output_schema().is_some()) {
-            let what = "is for an llm brain; nothing would check it for this one";
-            self.faults.push(location.fault(&format!("skills[{at}].outputSchema"), what));
-        }
-        let brain = match brain(location, &agent) {
-            Ok(brain) => brain,
-            Err(fault) => return self.faults.push(fault),
+        let (brain, accept) = match (brain(location, &agent), accept(location, &agent)) {
+            (Ok(brain), Ok(accept)) => (brain, accept),
+            (brain, accept) => return self.faults.extend([brain.err(), accept.err()].into_iter().flatten()),
         };
         for (key, _) in agent.a2a.published().filter(|(_, url)| has_credentials(url)) {
             let what = "must not carry a name or a password: whoever reads the card sees it";
@@ -256,6 +251,7 @@ impl TeamLoader {
             description: agent.description.0,
             skills: agent.skills.into_iter().map(Into::into).collect(),
             brain,
+            accept,
             terms: BidTerms {
                 cost: agent.bid.cost.unwrap_or(defaults.cost),
                 eta: agent.bid.eta.unwrap_or(defaults.eta),
@@ -318,6 +314,53 @@ fn find_in_path(program: &str, path: Option<&str>) -> Result<(), String> {
     }
 }
 
+/// The schemas of the skills' outputs, with the capabilities that each is for. A tag that is a skill of its own has that
+/// skill's.
+fn outputs(
+    location: &SourceLocation<'_>,
+    agent: &AgentFile,
+) -> Result<BTreeMap<Capability, OutputSchema>, ConfigFault> {
+    let mut outputs = BTreeMap::new();
+    for (at, skill) in agent.skills.iter().enumerate() {
+        let Some(schema) = skill.output_schema() else { continue };
+        let schema = OutputSchema::new(schema.clone())
+            .map_err(|what| location.fault(&format!("skills[{at}].outputSchema"), what))?;
+        for tag in skill.tags() {
+            outputs.entry(tag.clone()).or_insert_with(|| schema.clone());
+        }
+        outputs.insert(skill.id().clone(), schema);
+    }
+    Ok(outputs)
+}
+
+/// What the agent demands of results.
+fn accept(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<AcceptConfig, ConfigFault> {
+    let dir = match &agent.cwd {
+        Some(cwd) => Some(location.base.map_or_else(|| cwd.into(), |base| base.join(cwd))),
+        None => location.base.map(Path::to_owned),
+    };
+    let path_variable = agent.env.get("PATH").map(|path| path.0.as_str());
+    let check_command = |command: &[String]| match command.first().map(String::as_str) {
+        None | Some("") => Err("names no command".to_owned()),
+        Some(program) if program.contains('/') => {
+            let path = dir.as_deref().map_or_else(|| program.into(), |dir| dir.join(program));
+            match path.is_file() && is_executable(&path) {
+                true => Ok(()),
+                false => Err(format!("{} is no file that may be executed", shown(&path))),
+            }
+        }
+        Some(program) => find_in_path(program, path_variable),
+    };
+    let env = agent.env.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();
+    let fault = |key: &str, what: String| location.fault(key, what);
+    let accept = agent.accept.as_ref();
+    let accept = accept.map(|accept| accept.config(env, dir.clone(), check_command, fault)).transpose()?;
+    let mut accept = accept.unwrap_or_default();
+    let outputs = outputs(location, agent)?.into_iter();
+    accept.outputs = outputs.map(|(capability, schema)| (vec![capability], schema)).collect();
+    Ok(accept)
+}
+
 fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig, ConfigFault> {
     let within = |path: &str| location.base.map_or_else(|| path.into(), |base| base.join(path));
     let missing = |key: &str, path: &Path| {
@@ -346,16 +389,7 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
     match &agent.brain.kind {
         BrainFile::Echo(_) => Ok(BrainConfig::Echo),
         BrainFile::Llm(llm) => {
-            let mut outputs = BTreeMap::new();
-            for (at, skill) in agent.skills.iter().enumerate() {
-                let Some(schema) = skill.output_schema() else { continue };
-                let schema = OutputSchema::new(schema.clone())
-                    .map_err(|what| location.fault(&format!("skills[{at}].outputSchema"), what))?;
-                for tag in skill.tags() {
-                    outputs.entry(tag.clone()).or_insert_with(|| schema.clone());
-                }
-                outputs.insert(skill.id().clone(), schema);
-            }
+            let outputs = outputs(location, agent)?;
             let env = agent.env.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();
             let description = &agent.description.0;
             let bounds = &agent.bounds;

@@ -98,7 +98,7 @@ fn a_fault_names_file_line_key_and_remedy() {
             "agents:\n- agent: a\n  brain: {echo: {}}\n  bid:\n    maxparalel: 2",
             &["team.yaml:5: agents[0].bid.maxparalel: unknown key; did you mean `maxParallel`?"],
         ),
-        ("agent: a\nbrain: {echo: {}}\nzzz: 1", &[":3: zzz: unknown key; there are a2a, agent,"]),
+        ("agent: a\nbrain: {echo: {}}\nzzz: 1", &[":3: zzz: unknown key; there are a2a, accept, agent,"]),
         ("agent: a\nbrain: {echo: {}}\nskills: [{id: x, tag: [y]}]", &[":3: skills[0].tag: ", "`tags`"]),
         ("mesh: {limits: {ackms: 5}}\nagents: []", &["mesh.limits.ackms: ", "`ackMs`"]),
         (

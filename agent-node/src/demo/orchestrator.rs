@@ -30,7 +30,7 @@ pub(super) fn answer(request: &TurnRequest) -> Vec<BrainLine> {
             status(format!("handing it to whoever has {skill}")),
             delegate(request, DELEGATED.to_owned(), skill, request_text(request).into_owned()),
         ],
-        (Some(skill), TurnSubject::Help { .. } | TurnSubject::Signal(_)) => {
+        (Some(skill), TurnSubject::Help { .. } | TurnSubject::Signal(_) | TurnSubject::Check { .. }) => {
             vec![done(format!("ask for {skill}"))]
         }
         (None, _) => {

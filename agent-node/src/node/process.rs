@@ -315,8 +315,15 @@ async fn agent_specs(
             | BrainConfig::Scripted(_)
             | BrainConfig::Echo
             | BrainConfig::Llm(_)) => {
-                let rights =
-                    BrainRights { access: access.clone(), ..brain_rights(own, &agent.id, &config.data)? };
+                let rights = match own {
+                    BrainConfig::Exec { .. } | BrainConfig::Llm(_) => {
+                        BrainRights { access: access.clone(), ..brain_rights(own, &agent.id, &config.data)? }
+                    }
+                    BrainConfig::Scripted(_)
+                    | BrainConfig::Echo
+                    | BrainConfig::Foreign(_)
+                    | BrainConfig::Http(_) => BrainRights::default(),
+                };
                 (own.brain(&rights).with_context(what)?, agent.description.clone(), agent.skills.clone())
             }
         };
@@ -324,8 +331,15 @@ async fn agent_specs(
             Some(within) => Arc::new(BiddingBrain { brain, within }),
             None => brain,
         };
+        let rights = match agent.accept.has_commands() {
+            true => {
+                BrainRights { access: access.clone(), ..brain_rights(&agent.brain, &agent.id, &config.data)? }
+            }
+            false => BrainRights::default(),
+        };
         agents.push(AgentSpec {
             id: agent.id.clone(),
+            acceptance: agent.accept.acceptance(&rights),
             bounds: agent.bounds,
             description,
             skills,
@@ -346,10 +360,11 @@ async fn agent_specs(
 fn brain_rights(config: &BrainConfig, agent: &AgentId, data: &Path) -> Result<BrainRights, StartError> {
     let user = match config {
         BrainConfig::Exec { user, .. } => user.as_deref(),
-        BrainConfig::Llm(_) => None,
-        BrainConfig::Scripted(_) | BrainConfig::Echo | BrainConfig::Foreign(_) | BrainConfig::Http(_) => {
-            return Ok(BrainRights::default());
-        }
+        BrainConfig::Llm(_)
+        | BrainConfig::Scripted(_)
+        | BrainConfig::Echo
+        | BrainConfig::Foreign(_)
+        | BrainConfig::Http(_) => None,
     };
     let refused = |why| StartError::BrainRights { agent: agent.clone(), why };
     let user = user.map(OsUser::find).transpose().map_err(refused)?;

@@ -2,7 +2,7 @@
 
 use super::{advertise::AdvertiseConfig, card_retry, services::ServiceLocation, signing_keys};
 use crate::{
-    brain::{AgentBounds, Brain, exec::access::BrainAccessCell},
+    brain::{AgentBounds, Brain, exec::access::BrainAccessCell, result_checker::AgentAcceptance},
     http::edge::{Caller, IssuedTokens},
     outbox::outbound_client::OutboundClient,
     telemetry::Telemetry,
@@ -38,6 +38,8 @@ pub struct AgentSpec {
     pub subscribe: Vec<String>,
     /// Its brain.
     pub brain: Arc<dyn Brain>,
+    /// What it demands of results before they count.
+    pub acceptance: AgentAcceptance,
     /// How long the brain may think, and what a task may use.
     pub bounds: AgentBounds,
     /// Its port, if it has one of its own.

@@ -45,6 +45,7 @@ fn agent_spec(id: &str, skill: &str, cost: f64, eta: u64) -> AgentSpec {
         },
         subscribe: Vec::new(),
         brain: Arc::new(EchoBrain),
+        acceptance: Default::default(),
         bounds: Default::default(),
         port: None,
         pending_card: None,

@@ -12,6 +12,7 @@ pub mod bidding;
 pub mod record;
 pub mod track_record;
 
+mod acceptance;
 mod award;
 mod call;
 mod eligible;
@@ -23,8 +24,10 @@ pub use auction::{Auction, Strategy, Weights};
 use super::{
     AuctionView, Candidate, EventKind, OutgoingMessage, Pattern, TimerAt,
     ownership::{ReportLabel, TaskOwnership, from_report_label},
+    result_check::ResultChecks,
 };
 use crate::{
+    acceptance::AcceptanceTerms,
     envelope::Envelope,
     ids::{Address, AgentId},
     message::{Epoch, MessageKind, Payload, Reject, Seq, TaskCancel, TaskResponse, TaskUpdate},
@@ -33,12 +36,13 @@ use crate::{
     task::TaskState,
     time::{NodeTime, WallTime},
 };
+use acceptance::{CheckedResult, RefusedResult};
 use eligible::EligiblePeer;
 use record::{AwardRecord, BiddingRound, CandidateRecord, CandidateResult, clip};
 use score::ValidBid;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 type ContractNetEvent = super::Event<ContractNetLabel, ContractNetTimer>;
 type ContractNetEffect = super::Effect<ContractNetLabel, ContractNetTimer>;
@@ -59,6 +63,8 @@ pub enum ContractNetLabel {
     Reject,
     /// The owner's answer, passed on to the winner.
     Answer,
+    /// The review of a result.
+    Review,
     /// A report to the requester, without chunks of artifacts.
     Update,
     /// A report with chunks.
@@ -85,6 +91,8 @@ pub enum ContractNetTimer {
     Lease,
     /// The end of the time in which a place is awaited.
     Queue,
+    /// The end of the time in which a review is awaited.
+    Review,
 }
 
 /// The manager's side of one task.
@@ -102,6 +110,9 @@ pub struct ContractNet {
     /// The reasons of awarded bidders that rejected the task.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     rejections: BTreeMap<AgentId, String>,
+    /// The bidders whose results were refused twice.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    refused: BTreeSet<AgentId>,
     /// Whether an award failed in any other way.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     was_tried: bool,
@@ -113,6 +124,9 @@ pub struct ContractNet {
     own_failure: Option<String>,
     /// The epoch of the last award; the next one's is greater.
     last_epoch: Epoch,
+    /// The checks that a result passes before it counts.
+    #[serde(default, skip_serializing_if = "ResultChecks::is_none")]
+    checks: ResultChecks,
     /// The peers known at the start; empty from the first round on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     candidates: Vec<Candidate>,
@@ -146,9 +160,14 @@ enum AuctionStage {
         /// The task was ended meanwhile; the claim must come back before it can be freed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         called_off: Option<(TaskState, String)>,
+        /// What was refused of the winner's last result, if it is awarded the task again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        revision: Option<Box<RefusedResult>>,
     },
     /// An award is active.
     Awarded(ActiveAward),
+    /// The result under an award is checked before it counts.
+    Checking(Box<CheckedResult>),
     /// It is over.
     Over,
 }
@@ -173,6 +192,9 @@ struct ActiveAward {
     /// Updates that arrived before missing ones, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     early: Vec<TaskUpdate>,
+    /// Whether the winner's result was refused before: it is awarded the task again once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_revision: bool,
 }
 
 impl ContractNet {
@@ -184,6 +206,7 @@ impl ContractNet {
             strategy: auction.strategy,
             weights: auction.weights,
             rounds: Vec::new(),
+            checks: Vec::new(),
             ignored: Vec::new(),
             outcome: None,
         };
@@ -198,12 +221,22 @@ impl ContractNet {
             fulfilments,
             last_failure: None,
             rejections: BTreeMap::new(),
+            refused: BTreeSet::new(),
             was_tried: false,
             place_search: queue::PlaceSearch::default(),
             own_failure: None,
+            checks: ResultChecks::default(),
             last_epoch: 0,
             candidates,
         }
+    }
+
+    /// Results of others are checked on these terms before they count. The agent's own are checked where it works.
+    #[must_use]
+    pub fn with_acceptance(mut self, terms: AcceptanceTerms) -> Self {
+        self.ownership.is_checked = !terms.is_default();
+        self.checks = ResultChecks::of(terms);
+        self
     }
 
     /// The agent itself is a bidder: the task was sent to it, and it has the skill.
@@ -224,11 +257,11 @@ impl ContractNet {
     pub(super) fn after_own_failure(
         me: AgentId,
         ownership: TaskOwnership,
-        auction: Auction,
+        (auction, terms): (Auction, AcceptanceTerms),
         reason: String,
         wall: WallTime,
     ) -> Self {
-        let mut own = Self::new(me.clone(), ownership, auction, Vec::new());
+        let mut own = Self::new(me.clone(), ownership, auction, Vec::new()).with_acceptance(terms);
         let failed = CandidateRecord {
             fate: CandidateResult::Failed,
             why: Some(clip(&reason)),
@@ -277,6 +310,10 @@ impl ContractNet {
             );
             return Vec::new();
         };
+        // A late word about a review.
+        if !is_this_task && *agent == self.me {
+            return Vec::new();
+        }
         if !is_this_task {
             return self.ignore(agent, envelope, "it is about another task", event);
         }
@@ -335,10 +372,17 @@ impl ContractNet {
                 let waiting = asked.keys().filter(|agent| !matches!(answers.get(agent), Some(None)));
                 effects.extend(waiting.map(|agent| self.reject(agent, &reason)));
             }
-            AuctionStage::Claiming { winner, next, called_off } => {
+            AuctionStage::Claiming { winner, next, called_off, revision } => {
                 let called_off = called_off.or(Some((state, reason)));
-                self.stage = AuctionStage::Claiming { winner, next, called_off };
+                self.stage = AuctionStage::Claiming { winner, next, called_off, revision };
                 return Vec::new();
+            }
+            AuctionStage::Checking(checked) => {
+                effects.extend(self.stop_check(&reason));
+                let ActiveAward { winner, epoch, .. } = checked.award;
+                self.record.set(&winner, CandidateResult::Cancelled, Some(reason.clone()));
+                effects.extend(self.revoke(&winner, epoch, &reason));
+                effects.extend(self.reject_losers(&reason));
             }
             AuctionStage::Opening
             | AuctionStage::Between { .. }
@@ -459,6 +503,9 @@ impl Pattern for ContractNet {
         if self.ownership.has_ended() {
             return Vec::new();
         }
+        if let Some(effects) = self.check_event(event) {
+            return effects;
+        }
         match &event.what {
             EventKind::Started if self.stage == AuctionStage::Opening => self.start(event),
             EventKind::MessageReceived { by, envelope, .. } => self.receive(by, envelope, event),
@@ -481,6 +528,7 @@ impl Pattern for ContractNet {
                     self.call_off(TaskState::Failed, format!("its deadline passed{waited}"))
                 }
                 ContractNetTimer::Queue => self.queue_ends(event),
+                ContractNetTimer::Review => Vec::new(),
             },
             EventKind::CallDue { candidates } if matches!(self.stage, AuctionStage::Queued { .. }) => {
                 self.call(candidates, event)

@@ -8,6 +8,7 @@
 //! Work that was sent to the agent itself is like an award to itself: if its brain fails for a technical reason, the same
 //! conversation goes on as an auction among other agents.
 
+mod acceptance;
 mod award_answer;
 mod budget;
 mod confirmation;
@@ -22,6 +23,7 @@ use super::{
     AuctionView, EventKind, OutgoingSignal, Pattern, RecordedTurnProgress, TimerAt, WorkPhase,
     contract_net::{Auction, ContractNet, record::AwardRecord},
     ownership::TaskOwnership,
+    result_check::ResultChecks,
     turn,
     turn_log::{TurnInput, TurnLog},
 };
@@ -37,6 +39,7 @@ use crate::{
     task::{Status, TaskState},
     usage::{RemainingBudget, TaskBounds},
 };
+use acceptance::OwnResult;
 use award_answer::AwardRefusal;
 use confirmation::UnconfirmedOutcome;
 use labels::{DelegationEffect, DelegationEvent};
@@ -79,6 +82,12 @@ pub struct Delegation {
     pauses: Pauses,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_reported: bool,
+    /// The checks that a result passes before it counts.
+    #[serde(default, skip_serializing_if = "ResultChecks::is_none")]
+    checks: ResultChecks,
+    /// What is checked, or was refused and is done again.
+    #[serde(default, skip_serializing_if = "OwnResult::is_none")]
+    result: OwnResult,
     /// The outcome of awarded work, until the manager has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unconfirmed: Option<Box<UnconfirmedOutcome>>,
@@ -108,6 +117,8 @@ impl Delegation {
             log: TurnLog::default(),
             pauses: Pauses::default(),
             has_reported: false,
+            checks: ResultChecks::default(),
+            result: OwnResult::default(),
             unconfirmed: None,
         }
     }
@@ -200,7 +211,8 @@ impl Delegation {
         let first = spec.contact.as_ref().filter(|_| self.turn == 1);
         let messages = first.map(|contact| contact.message.clone()).into_iter().collect();
         let (epoch, history) = (self.ownership.epoch(), spec.history.clone());
-        let prompt = Prompt { epoch, messages, history, ..Prompt::new(self.turn, about) };
+        let (revision, input) = self.revision(input);
+        let prompt = Prompt { epoch, messages, history, revision, ..Prompt::new(self.turn, about) };
         let produced = self.ownership.produced();
         let (turn, prompt, deadline) = (self.turn, Box::new(prompt), spec.deadline);
         DelegationEffect::RunTurn { turn, prompt, deadline, produced, input }
@@ -285,7 +297,7 @@ impl Delegation {
             TurnEnd::Done { message } => {
                 let has_message = message.as_ref().is_some_and(|text| !text.trim().is_empty());
                 if has_message || self.ownership.has_content() {
-                    self.finish(TaskState::Completed, message.clone())
+                    self.check_result(message.clone(), event)
                 } else {
                     self.fail("done without a result: no artifact and no message".to_owned())
                 }
@@ -326,7 +338,11 @@ impl Delegation {
     /// Whether a message may be the whole answer: the requester is an A2A client that has not seen the task yet.
     fn may_just_answer(&self) -> bool {
         let is_its_own = self.ownership.requester.is_none() && self.ownership.claim.is_none();
-        is_its_own && self.ownership.spec.contact.is_some() && self.turn == 1 && !self.has_reported
+        is_its_own
+            && self.ownership.spec.contact.is_some()
+            && self.turn == 1
+            && !self.has_reported
+            && self.checks.is_none()
     }
 
     fn just_answer(&mut self, text: &str) -> Vec<DelegationEffect> {
@@ -342,6 +358,7 @@ impl Delegation {
 
     fn go_on(&mut self) -> Vec<DelegationEffect> {
         if self.is_thinking
+            || self.checks.is_under_way()
             || self.pauses.is_paused()
             || self.pending.is_waiting()
             || self.ownership.has_ended()
@@ -433,9 +450,13 @@ impl Delegation {
 
     /// Stops the running turn and withdraws open requests.
     fn stop(&mut self, why: &str) -> Vec<DelegationEffect> {
-        let stopped = std::mem::take(&mut self.is_thinking).then_some(DelegationEffect::StopTurn);
+        let is_check = self.checks.is_under_way();
+        let stopped = std::mem::take(&mut self.is_thinking) && !is_check;
+        let stopped = stopped.then_some(DelegationEffect::StopTurn);
+        let mut effects: Vec<_> = stopped.into_iter().chain(self.stop_check(why)).collect();
         self.ownership.questions.clear();
-        stopped.into_iter().chain(self.pending.withdraw(why)).collect()
+        effects.extend(self.pending.withdraw(why));
+        effects
     }
 
     fn receive(
@@ -539,7 +560,8 @@ impl Pattern for Delegation {
         let used = *self.ownership.usage();
         let bounds = TaskBounds { turns: Some(self.max_turns()), ..self.work_limits.bounds };
         let remaining = RemainingBudget::of(&bounds, self.turn, &used);
-        RecordedTurnProgress { checkpoints: self.log.checkpoints(), used, remaining }
+        let checkpoints = if self.checks.runs_turn() { Default::default() } else { self.log.checkpoints() };
+        RecordedTurnProgress { checkpoints, used, remaining }
     }
 
     fn on(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
@@ -564,6 +586,9 @@ impl Pattern for Delegation {
         }
         if self.ownership.has_ended() {
             return Vec::new();
+        }
+        if let Some(effects) = self.check_event(event) {
+            return effects;
         }
         match &event.what {
             EventKind::Started if self.turn == 0 => self.start(event),

@@ -6,6 +6,7 @@ use super::{
     turn_log::{TurnInput, TurnRecord},
 };
 use crate::{
+    acceptance::ResultCheck,
     artifact::{Artifact, ArtifactChunk},
     envelope::Envelope,
     ids::{Address, AgentId, Capability, ConversationId, Digest, MessageId, TaskId},
@@ -237,7 +238,7 @@ pub struct ChunkRange {
 }
 
 impl ChunkRange {
-    fn is_default(&self) -> bool {
+    pub(super) fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
@@ -381,6 +382,8 @@ pub enum Update {
     },
     /// What the task has used in all.
     Usage(Usage),
+    /// A check of the result has ended.
+    Checked(Box<ResultCheck>),
 }
 
 /// How a conversation ended.

@@ -14,6 +14,7 @@ use super::{
     ownership::{TaskOwnership, produced},
 };
 use crate::{
+    acceptance::AcceptanceTerms,
     ids::{Address, AgentId, MessageId},
     message::{Epoch, MessageKind, Payload, TaskResponse},
     principal::Principal,
@@ -48,6 +49,9 @@ pub struct OpenTask {
     spec: TaskSpec,
     lease: Duration,
     work_limits: WorkLimits,
+    /// What its result passes before it counts.
+    #[serde(default, skip_serializing_if = "AcceptanceTerms::is_default")]
+    acceptance: AcceptanceTerms,
     stage: OpenTaskStage,
 }
 
@@ -113,7 +117,15 @@ impl OpenTask {
         lease: Duration,
         work_limits: WorkLimits,
     ) -> Self {
-        Self { me, owner, offer, spec, lease, work_limits, stage: OpenTaskStage::Offered }
+        let (acceptance, stage) = (AcceptanceTerms::default(), OpenTaskStage::Offered);
+        Self { me, owner, offer, spec, lease, work_limits, acceptance, stage }
+    }
+
+    /// Its result is checked on these terms before it counts.
+    #[must_use]
+    pub fn with_acceptance(mut self, terms: AcceptanceTerms) -> Self {
+        self.acceptance = terms;
+        self
     }
 
     /// The claim it is done under.
@@ -148,7 +160,8 @@ impl OpenTask {
         let mut ownership = TaskOwnership::new(self.spec.clone(), None);
         ownership.announces = false;
         ownership.claim = Some(epoch);
-        let work = Delegation::new(self.me.clone(), ownership, None, self.work_limits);
+        let work = Delegation::new(self.me.clone(), ownership, None, self.work_limits)
+            .with_acceptance(self.acceptance.clone());
         self.stage = OpenTaskStage::Doing { epoch, work: Box::new(work) };
         let mut effects = vec![
             OpenTaskEffect::TrackTask { spec: Box::new(self.spec.clone()), owner: self.owner.clone(), epoch },

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     artifact::{Artifact, ArtifactChunk},
-    ids::{Address, AgentId, Capability, ConversationId, MessageId},
+    ids::{Address, AgentId, Capability, ConversationId, Digest, MessageId},
     message::{Epoch, Payload, Seq, TaskResponse, TaskUpdate},
     problem::Reason,
     question::Question,
@@ -95,6 +95,9 @@ pub struct TaskOwnership {
     /// What was used, that of other agents included.
     #[serde(default, skip_serializing_if = "Usage::is_none")]
     usage: Usage,
+    /// Whether its result is checked before it counts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_checked: bool,
     /// The open questions. Every status shows them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) questions: Vec<Question>,
@@ -117,6 +120,7 @@ impl TaskOwnership {
             record: None,
             has_excused_itself: false,
             usage: Usage::default(),
+            is_checked: false,
             questions: Vec::new(),
         }
     }
@@ -161,6 +165,20 @@ impl TaskOwnership {
         self.produced.range()
     }
 
+    /// Whether the board is told of what it has produced.
+    fn is_announced(&self) -> bool {
+        self.announces || self.claim.is_some()
+    }
+
+    /// The digest of its result: of the ids and digests of its first artifacts, and of `message`.
+    pub(super) fn result_digest(&self, message: Option<&str>) -> Digest {
+        let artifacts = self.produced.described();
+        let mut text: String =
+            artifacts.iter().map(|made| format!("{} {}\n", made.sha256, made.artifact_id)).collect();
+        text.extend(message);
+        Digest::of(text.as_bytes())
+    }
+
     /// Whether anything with content has been produced.
     pub fn has_content(&self) -> bool {
         self.produced.has_content()
@@ -186,7 +204,7 @@ impl TaskOwnership {
         {
             self.record = Some(Box::new(chunk.artifact.clone()));
         }
-        let is_described = self.announces || self.claim.is_some();
+        let is_described = self.is_announced() || self.is_checked;
         let number = self.produced.add(&chunk, self.is_awarded(), is_described);
         Some(Effect::Update(Update::Artifact { number, chunk }))
     }
@@ -291,7 +309,7 @@ impl TaskOwnership {
         }
         effects.push(Effect::Finish(Outcome {
             chunks,
-            produced: self.produced.described(),
+            produced: if self.is_announced() { self.produced.described() } else { Vec::new() },
             fulfilments,
             usage: self.usage,
             ..Outcome::new(Status { message, ..Status::of(state) })

@@ -95,7 +95,9 @@ impl Reaction {
                 }
                 Some(ReactionEffect::Send(message))
             }
-            ReactionEffect::Update(Update::Status(_) | Update::Restart { .. } | Update::Usage(_))
+            ReactionEffect::Update(
+                Update::Status(_) | Update::Restart { .. } | Update::Usage(_) | Update::Checked(_),
+            )
             | ReactionEffect::AskPerson { .. }
             | ReactionEffect::Assign { .. }
             | ReactionEffect::TrackTask { .. } => None,

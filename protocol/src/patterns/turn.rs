@@ -2,6 +2,7 @@
 
 use crate::{
     a2a::message::Message,
+    acceptance::ResultRevision,
     artifact::Artifact,
     ids::{Address, AgentId, Capability, TaskId},
     message::Epoch,
@@ -47,6 +48,9 @@ pub struct Prompt {
     /// What is left of its bounds.
     #[serde(default, skip_serializing_if = "RemainingBudget::is_default")]
     pub remaining: RemainingBudget,
+    /// What was refused of an earlier result of this task, if the task is done again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<Box<ResultRevision>>,
 }
 
 impl Prompt {
@@ -63,6 +67,7 @@ impl Prompt {
             checkpoints: Vec::new(),
             used: Usage::default(),
             remaining: RemainingBudget::default(),
+            revision: None,
         }
     }
 
@@ -110,6 +115,29 @@ pub enum TurnSubject {
         /// What it is about.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         artifacts: Vec<Artifact>,
+    },
+    /// A result to check before it counts: the artifacts in the prompt's `produced`, and a message. The turn ends as `done`
+    /// if the result is accepted, and as `rejected` with the findings if not; any other end says nothing about it.
+    #[serde(rename_all = "camelCase")]
+    Check {
+        /// The task whose result it is.
+        task_id: TaskId,
+        /// The description of the work.
+        description: String,
+        /// The ability it needed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        capability: Option<Capability>,
+        /// What it was done with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<Value>,
+        /// The agent that did it.
+        doer: AgentId,
+        /// The summary of the doer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+        /// The JSON Schema that the request demands.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        schema: Option<Value>,
     },
     /// A signal that the agent subscribes to. A turn that ends with nothing to say has done its work.
     Signal(Box<SignalRecord>),

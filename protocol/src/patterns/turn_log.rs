@@ -30,6 +30,9 @@ pub struct TurnInput {
     /// The messages that are new to it.
     #[serde(default)]
     pub messages: ChunkRange,
+    /// The chunks of a refused result, for the artifacts of the prompt's `revision`.
+    #[serde(default, skip_serializing_if = "ChunkRange::is_default")]
+    pub refused: ChunkRange,
 }
 
 impl TurnInput {
@@ -39,7 +42,7 @@ impl TurnInput {
 
     /// Whether a turn is given none.
     pub fn is_empty(&self) -> bool {
-        self.answers == 0 && self.messages.is_empty()
+        self.answers == 0 && self.messages.is_empty() && self.refused.is_empty()
     }
 }
 
@@ -105,7 +108,7 @@ impl TurnLog {
     }
 
     fn input(&self) -> TurnInput {
-        TurnInput { answers: self.answers, messages: self.shown }
+        TurnInput { answers: self.answers, messages: self.shown, refused: ChunkRange::default() }
     }
 
     /// The checkpoints that count.

@@ -108,6 +108,7 @@ pub(crate) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<AgentSpec>
         terms: BidTerms { max_parallel: 256, ..BidTerms::default() },
         subscribe: Vec::new(),
         brain,
+        acceptance: Default::default(),
         bounds: AgentBounds { idle: HOUR, turn: HOUR, ..AgentBounds::default() },
         port: None,
         pending_card: None,

@@ -3,12 +3,14 @@
 use crate::random::{Hash, Random};
 use engine::InstantAnswer;
 use protocol::{
+    acceptance::verdict_schema,
     artifact::Artifact,
     ids::{Address, AgentId, Capability},
     patterns::turn::{Checkpoint, Progress, Prompt, TurnEnd, TurnSubject},
     question::Question,
     usage::ModelUsage,
 };
+use serde_json::json;
 
 /// An action of a brain.
 #[derive(Debug, Clone)]
@@ -23,6 +25,10 @@ pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) ->
         TurnSubject::Task { task_id, .. } => (task_id.to_string(), true),
         TurnSubject::Help { question, .. } => (question.clone(), false),
         TurnSubject::Signal(posted) => (posted.signal.id.clone(), false),
+        TurnSubject::Check { task_id, doer, message, .. } => {
+            let made: String = prompt.produced.iter().map(Artifact::as_text).collect();
+            (format!("{task_id}|{doer}|{message:?}|{made}"), false)
+        }
     };
     let mut random = Random::new(seed ^ Hash::of(&[me.as_str(), &about, &prompt.turn.to_string()]));
     let pause = |random: &mut Random| random.between(1, if is_slow { 9_000 } else { 900 });
@@ -34,6 +40,20 @@ pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) ->
     };
     let first = pause(&mut random);
     let roll = random.below(100);
+    if let TurnSubject::Check { .. } = prompt.about {
+        let end = match roll {
+            0..55 => Ok(TurnEnd::Done { message: Some("fine".into()) }),
+            55..88 => Ok(TurnEnd::Rejected { reason: "it does not work".into() }),
+            88..92 => Ok(TurnEnd::Failed { reason: "the check is broken".into() }),
+            92..96 => Err("the check died".into()),
+            _ => return Vec::new(),
+        };
+        return vec![(first, BrainAction::End(end))];
+    }
+    if is_review(prompt) && roll < 85 {
+        let verdict = json!({ "accepted": roll < 55, "findings": "it does not work" });
+        return vec![(first, done(&verdict.to_string()))];
+    }
     if !is_task {
         let is_signal = matches!(prompt.about, TurnSubject::Signal(_));
         return match roll {
@@ -117,6 +137,12 @@ pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) ->
             BrainAction::Report(vec![Progress::Status { message: "begun, and then silent".into() }]),
         )],
     }
+}
+
+/// Whether the task is to review a result.
+fn is_review(prompt: &Prompt) -> bool {
+    let TurnSubject::Task { input: Some(input), .. } = &prompt.about else { return false };
+    input.get("answer").is_some_and(|answer| *answer == verdict_schema())
 }
 
 /// The steps that a task of several steps has.

@@ -3,6 +3,7 @@
 use crate::{brain::capability, random::Random};
 use engine::EngineConfig;
 use protocol::{
+    acceptance::AcceptanceRule,
     bid::Eta,
     card::{BidTerms, Card, Skill},
     ids::AgentId,
@@ -208,6 +209,26 @@ pub(crate) fn limits() -> Limits {
     }
 }
 
+/// Managers and a doer check results before they count: with checks of their own, by reviewers, or both.
+pub(crate) fn demand_acceptance(agents: &mut [EngineConfig]) {
+    let rule = |names: &[&str], is_checked_here, reviewer: Option<&str>| AcceptanceRule {
+        capabilities: names.iter().map(|name| capability(name)).collect(),
+        is_checked_here,
+        reviewer: reviewer.map(capability),
+    };
+    let rules = [
+        (0, vec![rule(&[], true, None)]),
+        (1, vec![rule(&["build"], true, Some("review")), rule(&["test"], false, Some("review"))]),
+        (2, vec![rule(&["build"], true, None)]),
+        (10, vec![rule(&["chore"], true, None)]),
+    ];
+    for (at, rules) in rules {
+        if let Some(agent) = agents.get_mut(at) {
+            agent.acceptance = rules.into();
+        }
+    }
+}
+
 /// The agents: two managers, bidders, doers, helpers, and two subscribers of the board.
 pub(crate) fn agents(count: usize) -> Vec<EngineConfig> {
     let limits = Arc::new(limits());
@@ -260,6 +281,7 @@ pub(crate) fn agents(count: usize) -> Vec<EngineConfig> {
                 ..WorkLimits::default()
             },
             is_direct: false,
+            acceptance: Default::default(),
             asks_for_bids: None,
         }
     };

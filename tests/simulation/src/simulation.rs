@@ -41,6 +41,8 @@ pub struct RunSettings {
     /// No other faults and little work: the agent that issues the commit of that number crashes, and its unsettled
     /// commits are lost or kept.
     pub only_crash: Option<(u64, CommitSurvival)>,
+    /// Whether agents check results before they count.
+    pub has_acceptance: bool,
 }
 
 /// What happens to the unsettled commits of an agent that crashes.
@@ -55,7 +57,7 @@ pub enum CommitSurvival {
 impl RunSettings {
     /// A run of `seed` with twelve agents.
     pub fn of(seed: u64) -> Self {
-        Self { seed, agents: 12, is_traced: false, only_crash: None }
+        Self { seed, agents: 12, is_traced: false, only_crash: None, has_acceptance: seed % 3 == 1 }
     }
 }
 
@@ -134,7 +136,10 @@ impl Simulation {
             None => plan::of(settings.seed, settings.agents),
         };
         let random = Random::new(settings.seed).fork(2);
-        let configs = plan::agents(settings.agents);
+        let mut configs = plan::agents(settings.agents);
+        if settings.has_acceptance {
+            plan::demand_acceptance(&mut configs);
+        }
         let limits = plan::limits();
         let observer =
             Observer::new(configs.iter().map(|config| config.card.agent_id.clone()), limits.dedup_ms);

@@ -60,7 +60,10 @@ fn a_seed_reproduces_a_run_to_the_byte() {
 
 #[test]
 fn an_agent_may_crash_at_every_commit() {
-    let calm = |only_crash| run(RunSettings { only_crash: Some(only_crash), ..RunSettings::of(0) });
+    let calm = |only_crash| {
+        let settings = RunSettings::of(0);
+        run(RunSettings { only_crash: Some(only_crash), has_acceptance: true, ..settings })
+    };
     let commits = calm((0, CommitSurvival::Lost)).commits;
     assert!(commits > 100, "{commits} commits");
     let mut failed = Vec::new();

@@ -1,7 +1,15 @@
 //! The parts of a request: candidates, capability, path, input artifacts, requester.
 
-use crate::{IncomingMessage, agent::Agent, artifacts, context::Context, problems::internal};
+use crate::{
+    IncomingMessage,
+    agent::Agent,
+    artifacts,
+    context::Context,
+    faults::{self, PlantedFault},
+    problems::internal,
+};
 use protocol::{
+    acceptance::{AcceptanceDemand, AcceptanceTerms},
     artifact::{Artifact, ArtifactRef, Part, PartContent},
     envelope::Envelope,
     ids::{AgentId, Capability, Digest},
@@ -65,6 +73,19 @@ impl Agent {
             message += &format!(" and {} more", there.len() - named.len());
         }
         Err(Problem::new(Reason::CapabilityNeeded, message).with("skills", named.join(",")))
+    }
+
+    /// What the result of a task passes before it counts, by the agent's rules and the demand of the request.
+    pub(crate) fn acceptance(
+        &self,
+        capability: Option<&Capability>,
+        demand: Option<AcceptanceDemand>,
+    ) -> AcceptanceTerms {
+        let rules = &self.config.acceptance;
+        match faults::is_planted(PlantedFault::UncheckedResults) {
+            true => AcceptanceTerms::default(),
+            false => AcceptanceTerms::of(rules, capability, demand),
+        }
     }
 
     /// Adds this agent to the path of a request that it sent to itself; fails if it is on the path already.

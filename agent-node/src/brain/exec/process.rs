@@ -54,7 +54,7 @@ impl BrainProcess {
         command.envs(exec.home.iter().flat_map(|home| [("HOME", home), ("TMPDIR", home)]));
         command.envs(exec.access.get().into_iter().flat_map(|access| access.variables()));
         if let Some(turn) = turn
-            && let TurnSubject::Task { task_id, .. } = &turn.prompt.about
+            && let TurnSubject::Task { task_id, .. } | TurnSubject::Check { task_id, .. } = &turn.prompt.about
         {
             command.env("MESH_TASK_ID", task_id.as_str());
             command.envs(turn.prompt.epoch.map(|epoch| ("MESH_EPOCH", epoch.to_string())));

@@ -40,16 +40,22 @@ impl OutputSchema {
     pub(super) fn check(&self, text: &str) -> Result<Value, String> {
         let value = protocol::json::parse(unfenced(text).as_bytes(), protocol::json::MAX_DEPTH - 4)
             .map_err(|error| format!("it is no JSON: {error}"))?;
+        self.check_value(&value)?;
+        Ok(value)
+    }
+
+    /// What is wrong with a value.
+    pub(crate) fn check_value(&self, value: &Value) -> Result<(), String> {
         let faults: Vec<_> = self
             .validator
-            .iter_errors(&value)
+            .iter_errors(value)
             .take(MAX_FAULTS)
             .map(|error| match error.instance_path().as_str() {
                 "" => error.to_string(),
                 path => format!("at {path}: {error}"),
             })
             .collect();
-        if faults.is_empty() { Ok(value) } else { Err(faults.join("; ")) }
+        if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
     }
 }
 

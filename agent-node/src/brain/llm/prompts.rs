@@ -86,19 +86,27 @@ pub(super) fn subject(request: &TurnRequest) -> String {
             with(HELP, capability.as_ref(), json!({ "question": question }), artifacts)
         }
         TurnSubject::Signal(signal) => with(SIGNAL, None, json!(signal), &[]),
+        // The node checks results, not the model.
+        TurnSubject::Check { .. } => String::new(),
     }
 }
 
 /// What the user has said since the last turn, fenced: id and text. What an answer already says is left out.
 pub(super) fn new_messages(request: &TurnRequest) -> Vec<(String, String)> {
     let prompt = &request.prompt;
+    let revision = prompt.revision.iter().map(|revision| {
+        let mut text = format!("{}\n", revision.findings.trim_end());
+        revision.artifacts.iter().for_each(|artifact| push_artifact(&mut text, artifact));
+        let id = Digest::of(revision.findings.as_bytes()).to_string();
+        (format!("revision-{}", &id[..12]), note("refused result", &[("content", &fenced(&text))]))
+    });
     // The first turn is about the first message.
     let new = prompt.messages.iter().filter(|_| prompt.turn > 1).filter_map(|message| {
         let text: String = message.parts.iter().map(readable_part).collect();
         let is_answer = prompt.new_answers().any(|answer| answer.text == text);
         (!is_answer).then(|| (message.message_id.clone(), note("message", &[("content", &fenced(&text))])))
     });
-    new.collect()
+    revision.chain(new).collect()
 }
 
 /// Text of others between marks that it can't contain: they hold its digest.

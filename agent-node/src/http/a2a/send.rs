@@ -262,6 +262,8 @@ async fn begin_task(call: &A2aCall, request: SendMessage) -> Result<TaskId, A2aE
         reply_to: None,
         on_behalf_of: None,
         parent_task_id: None,
+        accept: None,
+        is_review: false,
         extra: Map::new(),
     };
     let internal = |error: protocol::ids::BadId| A2aError::new(A2aErrorKind::Internal, error.to_string());

@@ -1,5 +1,6 @@
 //! `POST /a2a/messages`: receives a message and answers with the target's acknowledgement (RFC-005; DESIGN §4).
 
+mod accept_schema;
 mod large_payload;
 mod message_status;
 mod reply_to;
@@ -65,6 +66,7 @@ pub async fn post(
     let mut json = protocol::json::parse(&body, depth)?;
     let payload = large_payload::inline(&request, &node, &mut json, &by)?;
     let envelope = Box::new(Envelope::from_json(json, new_message_id)?);
+    accept_schema::check(&envelope)?;
     let local = match &envelope.to_agent_id {
         Address::Agent(id) => node.agent(id).map_err(|problem| problem.with("field", "toAgentId"))?,
         Address::Capability(_) => node.default_agent(&request)?,

@@ -11,7 +11,7 @@ use engine::records::EffectKey;
 use protocol::{
     ids::{Address, EffectId},
     message::Payload,
-    patterns::{Effect, Outcome, OutgoingMessage},
+    patterns::{Effect, Outcome, OutgoingMessage, turn::TurnSubject},
     task::TaskState,
     time::WallTime,
     trace::SpanName,
@@ -47,7 +47,9 @@ impl SpanBuilder<'_> {
                 let input = self.capture.render(&json!(prompt)).map(Value::from);
                 self.set_input(input.as_ref());
                 self.begin_turn(*turn, &name, id, at);
-                self.span("think", id, mine, SpanKind::Internal, "think".to_owned(), at)
+                let is_check = matches!(prompt.about, TurnSubject::Check { .. });
+                let label = if is_check { "check" } else { "think" };
+                self.span("think", id, mine, SpanKind::Internal, label.to_owned(), at)
                     .with(n::MESH_TURN, json!(turn))
                     .with(n::PEER_FROM, json!(self.me))
                     .with(n::LANGFUSE_TYPE, json!("chain"))

@@ -29,12 +29,15 @@ impl ContractNet {
         epoch: Epoch,
         event: &ContractNetEvent,
     ) -> Vec<ContractNetEffect> {
-        let AuctionStage::Claiming { winner, next, called_off } = &mut self.stage else { return Vec::new() };
+        let AuctionStage::Claiming { winner, next, called_off, revision } = &mut self.stage else {
+            return Vec::new();
+        };
         if winner != holder || epoch <= self.last_epoch {
             return Vec::new();
         }
         self.last_epoch = epoch;
         let (winner, next, called_off) = (winner.clone(), std::mem::take(next), called_off.take());
+        let refused = revision.take();
         if let Some((state, reason)) = called_off {
             let task = self.ownership.spec.task_id.clone();
             self.stage = AuctionStage::Over;
@@ -51,10 +54,13 @@ impl ContractNet {
         task.path.push(self.me.clone());
         let lease_ms = self.auction.lease_ms;
         let (task_id, is_last) = (task.task_id.clone(), next.is_empty());
-        let award = message::Award { task_id, epoch, lease_ms, task, is_last, extra: Map::new() };
+        let revision = refused.as_ref().map(|refused| Box::new(refused.revision()));
+        let is_revision = revision.is_some();
+        let award = message::Award { task_id, epoch, lease_ms, task, is_last, revision, extra: Map::new() };
         let mut send_award = self.send_to(ContractNetLabel::Award(epoch), &winner, Payload::Award(award));
         if let ContractNetEffect::Send(message) = &mut send_award {
             message.expires = Some(event.wall.plus(self.auction.accept()));
+            message.recorded = refused.and_then(|refused| refused.artifacts());
         }
         let revoked_at = event.at + self.auction.accept();
         let wake = wake(ContractNetTimer::Accept, revoked_at);
@@ -68,6 +74,7 @@ impl ContractNet {
             chunks: 0,
             result: None,
             early: Vec::new(),
+            is_revision,
         });
         vec![send_award, wake]
     }
@@ -97,6 +104,9 @@ impl ContractNet {
     pub(super) fn why_epoch_is_fenced(&self, epoch: Epoch) -> Option<&'static str> {
         match &self.stage {
             AuctionStage::Awarded(award) => (epoch < award.epoch).then_some("a later award is in force"),
+            AuctionStage::Checking(checked) => {
+                (epoch < checked.award.epoch).then_some("a later award is in force")
+            }
             AuctionStage::Opening
             | AuctionStage::Bidding { .. }
             | AuctionStage::Between { .. }
@@ -124,6 +134,7 @@ impl ContractNet {
             AuctionStage::Awarded(award) if award.winner != *agent => "it does not have the award",
             AuctionStage::Awarded(award) if Some(award.epoch) != epoch => "fenced: another award is in force",
             AuctionStage::Awarded(_) => "",
+            AuctionStage::Checking(_) => "its result is checked already",
             _ if epoch.is_some_and(|epoch| epoch > 0 && epoch <= self.last_epoch) => {
                 "fenced: that award was taken back"
             }
@@ -263,7 +274,7 @@ impl ContractNet {
     }
 
     /// The award has failed: the runner-up gets the next one, then another round follows.
-    fn goes_to_another(
+    pub(super) fn goes_to_another(
         &mut self,
         fate: CandidateResult,
         why: String,
@@ -389,13 +400,23 @@ impl ContractNet {
             return effects;
         };
         effects.push(ContractNetEffect::ClearTimer { timer: ContractNetTimer::Lease });
-        self.record.set(agent, CandidateResult::Completed, None);
-        self.fulfilments.entry(agent.clone()).or_default().push(true);
-        let task = self.ownership.spec.task_id.clone();
-        effects.push(ContractNetEffect::Release { task, epoch: award.epoch });
         effects.extend(self.take_results(&response.artifacts));
         effects.extend(self.ownership.add_usage(&response.usage));
-        effects.extend(self.finish(TaskState::Completed, response.message.clone()));
+        effects.extend(self.check_result(award, response.message.clone(), event));
+        effects
+    }
+
+    /// The result under `award` counts.
+    pub(super) fn accept_result(
+        &mut self,
+        award: &ActiveAward,
+        message: Option<String>,
+    ) -> Vec<ContractNetEffect> {
+        self.record.set(&award.winner, CandidateResult::Completed, None);
+        self.fulfilments.entry(award.winner.clone()).or_default().push(true);
+        let task = self.ownership.spec.task_id.clone();
+        let mut effects = vec![ContractNetEffect::Release { task, epoch: award.epoch }];
+        effects.extend(self.finish(TaskState::Completed, message));
         effects
     }
 

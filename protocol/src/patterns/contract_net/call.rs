@@ -43,8 +43,11 @@ impl ContractNet {
             }
             self.place_search.note_busy(None);
         }
-        let (me, spec, rejections) = (&self.me, &self.ownership.spec, &self.rejections);
-        let choice = eligible::choose(me, spec, &capability, candidates, rejections, fanout);
+        let (me, spec) = (&self.me, &self.ownership.spec);
+        let rejected = self.rejections.keys().map(|agent| (agent, "it rejected this task"));
+        let refused = self.refused.iter().map(|agent| (agent, "its result was refused"));
+        let excluded = rejected.chain(refused).collect();
+        let choice = eligible::choose(me, spec, &capability, candidates, &excluded, fanout);
         self.record.rounds.push(BiddingRound {
             round: self.round,
             opened_at: event.wall,
@@ -265,7 +268,7 @@ impl ContractNet {
             holder: winner.clone(),
             lease: self.auction.lease(),
         };
-        self.stage = AuctionStage::Claiming { winner, next, called_off: None };
+        self.stage = AuctionStage::Claiming { winner, next, called_off: None, revision: None };
         claim
     }
 

@@ -41,16 +41,15 @@ pub(super) fn choose(
     spec: &TaskSpec,
     capability: &Capability,
     candidates: &[Candidate],
-    rejections: &BTreeMap<AgentId, String>,
+    excluded: &BTreeMap<&AgentId, &str>,
     fanout: usize,
 ) -> PeerSelection {
     let mut eligible = Vec::new();
     let mut choice =
         PeerSelection { asked: BTreeMap::new(), candidates: Vec::new(), not_listed: 0, may_come: false };
     for candidate in candidates {
-        let rejected = rejections.contains_key(&candidate.agent);
-        let rejected = rejected.then(|| Err(("it rejected this task".to_owned(), false)));
-        match rejected.unwrap_or_else(|| why_not(me, spec, capability, candidate)) {
+        let excluded = excluded.get(&candidate.agent).map(|why| Err(((*why).to_owned(), false)));
+        match excluded.unwrap_or_else(|| why_not(me, spec, capability, candidate)) {
             Ok(()) => {
                 let places = f64::from(candidate.max_parallel.max(1));
                 let peer = EligiblePeer {

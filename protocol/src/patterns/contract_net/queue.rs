@@ -154,6 +154,7 @@ impl ContractNet {
         let phase = match &self.stage {
             AuctionStage::Queued { until } => AuctionPhase::Waiting { until: *until },
             AuctionStage::Awarded(award) if award.is_accepted => AuctionPhase::Placed,
+            AuctionStage::Checking(_) => AuctionPhase::Placed,
             AuctionStage::Bidding { .. }
             | AuctionStage::Searching
             | AuctionStage::Claiming { .. }

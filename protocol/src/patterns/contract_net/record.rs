@@ -2,6 +2,7 @@
 
 use super::auction::{Strategy, Weights};
 use crate::{
+    acceptance::{MAX_CHECKS, ResultCheck},
     bid::{Cost, Eta},
     ids::{AgentId, Capability, TaskId},
     message::Epoch,
@@ -28,6 +29,9 @@ pub struct AwardRecord {
     pub weights: Weights,
     /// Every call for proposals.
     pub rounds: Vec<BiddingRound>,
+    /// The checks of results, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<ResultCheck>,
     /// Messages that changed nothing, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<IgnoredMessage>,
@@ -113,6 +117,8 @@ pub enum CandidateResult {
     Unreachable,
     /// It failed.
     Failed,
+    /// Its result was refused, twice.
+    Refused,
     /// It completed the task.
     Completed,
     /// The task was cancelled.
@@ -199,6 +205,12 @@ impl AwardRecord {
             entry.fate = fate;
             entry.why = why.or_else(|| entry.why.take());
         }
+    }
+
+    pub(super) fn append_check(&mut self, check: ResultCheck) {
+        self.checks.push(check);
+        let old = self.checks.len().saturating_sub(MAX_CHECKS);
+        self.checks.drain(..old);
     }
 
     pub(super) fn ignore(&mut self, from: String, kind: &str, why: &str, at: WallTime) {

@@ -33,6 +33,8 @@ pub enum DelegationLabel {
     Answer,
     /// The cancel of a request that is no longer needed.
     Withdraw,
+    /// The review of a result.
+    Review,
     /// A label of the auction that follows a failure of the agent's own brain.
     Auction(ContractNetLabel),
 }
@@ -58,6 +60,8 @@ pub enum DelegationTimer {
     Request(RequestKey),
     /// The end of a pause.
     Resume,
+    /// The end of the time in which a review is awaited.
+    Review,
     /// A timer of the auction that follows a failure of the agent's own brain.
     Auction(ContractNetTimer),
 }

@@ -32,7 +32,8 @@ impl Delegation {
         effects.extend(self.ownership.discard_artifacts());
         let status = format!("{} could not do it: {why}", self.me);
         effects.extend(self.ownership.status(TaskState::Submitted, status));
-        let (terms, ownership) = (self.auction_terms.clone(), self.ownership.clone());
+        let terms = (self.auction_terms.clone(), self.checks.terms().clone());
+        let ownership = self.ownership.clone();
         let auction = ContractNet::after_own_failure(self.me.clone(), ownership, terms, why, event.wall);
         self.auction = Some(Box::new(auction));
         let started = DelegationEvent { what: EventKind::Started, ..event.clone() };

@@ -225,6 +225,8 @@ impl PendingRequests {
                     reply_to: None,
                     on_behalf_of: Some(ownership.spec.root.clone()),
                     parent_task_id: Some(ownership.spec.task_id.clone()),
+                    accept: None,
+                    is_review: false,
                     extra: Map::new(),
                 };
                 send_request(to, Payload::TaskRequest(request), artifacts, wait);

@@ -1,3 +1,4 @@
+mod acceptance;
 mod turns;
 
 use super::*;

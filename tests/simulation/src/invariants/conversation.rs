@@ -4,7 +4,7 @@ use engine::records::Step;
 use protocol::{
     ids::{Address, AgentId, TaskId},
     message::{BUSY, MessageKind, Payload},
-    patterns::{AnyPattern, Effect, EventKind},
+    patterns::{AnyPattern, Effect, EventKind, turn::TurnSubject},
     principal::Principal,
     task::TaskState,
 };
@@ -48,7 +48,21 @@ impl ObservedConversation {
     pub(crate) fn has_revoked(&self, task: &TaskId, epoch: u64) -> bool {
         let is_end = |effect: &Effect| matches!(effect, Effect::Finish(outcome) if outcome.status.state == TaskState::Completed);
         let is_release = |effect: &Effect| matches!(effect, Effect::Release { task: of, epoch: freed } if of == task && *freed == epoch);
-        self.steps.iter().any(|step| step.effects.iter().any(is_release) && !step.effects.iter().any(is_end))
+        // A result that is checked has been delivered; refused, it ends the award but not the doer's task.
+        let is_check = |effect: &Effect| match effect {
+            Effect::RunTurn { prompt, .. } => matches!(prompt.about, TurnSubject::Check { .. }),
+            Effect::Send(message) => {
+                matches!(&message.payload, Payload::TaskRequest(request) if request.is_review)
+            }
+            _ => false,
+        };
+        let is_checked = self.steps.iter().any(|step| step.effects.iter().any(is_check))
+            && self.has_event(|what| is_completion(what, epoch));
+        !is_checked
+            && self
+                .steps
+                .iter()
+                .any(|step| step.effects.iter().any(is_release) && !step.effects.iter().any(is_end))
     }
 
     /// The name of its pattern.
@@ -142,17 +156,26 @@ impl ObservedConversation {
 
     /// A manager completes a task only with a response under the newest award.
     fn unproven_completion(&self, step: &Step) -> Option<String> {
-        let has_response = step.events.iter().any(|event| match &event.what {
-            EventKind::MessageReceived { by, envelope, .. } => match &envelope.payload {
-                Payload::TaskResponse(response) => {
-                    response.epoch == Some(self.newest_epoch) && by.agent().is_some()
-                }
-                _ => false,
-            },
-            _ => false,
-        });
+        // A check may come between the response and the end.
+        let mut events = self.steps.iter().chain([step]).flat_map(|step| &step.events);
+        let has_response = events.any(|event| is_completion(&event.what, self.newest_epoch));
         (!has_response)
             .then(|| format!("it is completed without a response under award {}", self.newest_epoch))
+    }
+}
+
+/// Whether it is a result of an agent under the award of `epoch`.
+fn is_completion(what: &EventKind, epoch: u64) -> bool {
+    match what {
+        EventKind::MessageReceived { by, envelope, .. } => match &envelope.payload {
+            Payload::TaskResponse(response) => {
+                response.epoch == Some(epoch)
+                    && response.state == TaskState::Completed
+                    && by.agent().is_some()
+            }
+            _ => false,
+        },
+        _ => false,
     }
 }
 

@@ -11,6 +11,7 @@ use engine::{
     records::{TaskRow, keys},
 };
 use protocol::{
+    acceptance::{AcceptanceTerms, CheckVerdict},
     ids::{AgentId, Digest, EffectId},
     limits::Limits,
     patterns::{AnyLabel, Effect, EventKind, delegation::DelegationLabel, reaction},
@@ -123,6 +124,40 @@ impl Simulation {
             let (me, pause) = (&node.id, self.now - failed);
             self.fail(format!("{me} repeats a claim request after {pause} ms; the lease has {lease}"));
         }
+    }
+
+    /// A task is completed with a result that has passed every check that its agent demands.
+    pub(super) fn check_acceptance(&mut self, agent: usize, batch: &Batch) {
+        let node = &self.nodes[agent];
+        let mut failures = Vec::new();
+        for write in &batch.writes {
+            let (key, Some(value), Some("task")) = (write.key(), write.value(), topic(write).as_deref())
+            else {
+                continue;
+            };
+            let row = content::decode::<TaskRow>(&node.id, &node.store.settled, value).ok();
+            let Some(task) = row.filter(|row| row.ended_at.is_some()).map(|row| row.task) else { continue };
+            let terms = AcceptanceTerms::of(&node.config.acceptance, task.spec.capability.as_ref(), None);
+            let observed = self.observer.agent(&node.id).conversations.get(&task.conversation);
+            let is_offer = observed.and_then(|observed| observed.pattern()) == Some("offer");
+            let is_exempt = task.spec.task_id.as_str().starts_with("review-")
+                || task.doer.as_ref() == Some(&node.id)
+                || is_offer;
+            if task.status.state != TaskState::Completed || is_exempt {
+                continue;
+            }
+            let accepting =
+                task.checks.iter().rev().take_while(|check| check.verdict == CheckVerdict::Accepted);
+            let accepting: Vec<_> = accepting.map(|check| check.by.as_str()).collect();
+            let own = terms.has_own_check().then(|| "node".to_owned());
+            let reviewers = terms.reviewers.iter().map(|reviewer| format!("capability:{reviewer}"));
+            for demanded in own.into_iter().chain(reviewers) {
+                if !accepting.contains(&demanded.as_str()) {
+                    failures.push(format!("{}: {key} is completed unchecked by {demanded}", node.id));
+                }
+            }
+        }
+        self.failures.extend(failures);
     }
 
     /// A task's end agrees with the board and with the manager that awarded it.

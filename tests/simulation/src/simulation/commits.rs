@@ -64,6 +64,7 @@ impl Simulation {
             self.observer.record(&me, &self.nodes[agent].store.settled, batch);
             self.note_steps(agent, batch);
             self.check_ends(agent, batch);
+            self.check_acceptance(agent, batch);
             self.check_chunks(agent, batch);
         }
         let rate = self.faults.crash_after_commit;

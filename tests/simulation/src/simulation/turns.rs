@@ -6,7 +6,7 @@ use crate::{
     invariants, plan,
 };
 use engine::{Input, TurnKey, TurnStart, records::EffectKey};
-use protocol::patterns::Effect;
+use protocol::patterns::{Effect, turn::TurnSubject};
 
 impl Simulation {
     /// Schedules the actions of a turn, and its timeout.
@@ -35,8 +35,12 @@ impl Simulation {
         self.after(plan::MAX_TURN, Event::Turn { agent, life, key: turn.key, token, action });
     }
 
-    /// A turn is given every acknowledged checkpoint of its task, and each once: no checkpointed work is repeated.
+    /// A turn is given every acknowledged checkpoint of its task, and each once: no checkpointed work is repeated. The check
+    /// of a result is given none.
     fn check_checkpoints(&mut self, agent: usize, turn: &TurnStart) {
+        if let TurnSubject::Check { .. } = turn.prompt.about {
+            return;
+        }
         let (node, id) = (&self.nodes[agent], &turn.key.conversation);
         let acknowledged = node.checkpoints.get(id).copied().unwrap_or_default();
         let given: Vec<_> = turn.prompt.checkpoints.iter().filter_map(serde_json::Value::as_u64).collect();

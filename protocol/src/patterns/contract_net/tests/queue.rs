@@ -183,7 +183,7 @@ fn after_its_own_failure_it_asks_others_or_ends_with_that_failure() {
         let contract_net = ContractNet::after_own_failure(
             me,
             ownership,
-            Auction::default(),
+            (Auction::default(), Default::default()),
             "exit status 1".into(),
             WallTime(0),
         );

@@ -2,12 +2,16 @@
 
 use super::fixture::*;
 use crate::{
+    acceptance::{AcceptanceTerms, CheckVerdict},
+    ids::Capability,
     message::Payload,
     patterns::{
-        TimerAt,
+        TimerAt, Update,
         contract_net::{Auction, ContractNetEffect, ContractNetLabel, ContractNetTimer},
+        turn::TurnEnd,
     },
     principal::Principal,
+    task::TaskState,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -65,12 +69,19 @@ struct SimulatedEngine {
     claimed_epoch: Option<u64>,
     award_epochs: Vec<u64>,
     finish_count: usize,
+    /// The verdicts of the checks to come; when none is left, they accept.
+    verdicts: Vec<CheckVerdict>,
+    /// The last verdict on a result under the newest award.
+    last_verdict: Option<CheckVerdict>,
+    is_checked: bool,
 }
 
 impl SimulatedEngine {
-    fn new() -> Self {
+    fn new(terms: AcceptanceTerms, verdicts: Vec<CheckVerdict>) -> Self {
         let candidates = AGENTS[..3].iter().map(|agent| candidate(agent)).collect();
-        let fixture = ManagerFixture::new(Auction::default(), candidates);
+        let mut fixture = ManagerFixture::new(Auction::default(), candidates);
+        let is_checked = !terms.is_default();
+        fixture.contract_net = fixture.contract_net.with_acceptance(terms);
         let mut engine = Self {
             fixture,
             timers: BTreeMap::new(),
@@ -78,6 +89,9 @@ impl SimulatedEngine {
             claimed_epoch: None,
             award_epochs: vec![],
             finish_count: 0,
+            verdicts,
+            last_verdict: None,
+            is_checked,
         };
         engine.deliver(EventKind::Started);
         engine
@@ -118,9 +132,30 @@ impl SimulatedEngine {
                             "the epochs of awards must grow"
                         );
                         self.award_epochs.push(award.epoch);
+                        self.last_verdict = None;
+                    }
+                    if let Payload::TaskRequest(review) = &message.payload {
+                        let id = review.task_id.clone().unwrap();
+                        let verdict = self.verdicts.pop().unwrap_or(CheckVerdict::Accepted);
+                        self.pending_results.push(review_ended(id.as_str(), verdict));
                     }
                 }
-                ContractNetEffect::Finish(_) => {
+                ContractNetEffect::RunTurn { turn, .. } => {
+                    let end = match self.verdicts.pop().unwrap_or(CheckVerdict::Accepted) {
+                        CheckVerdict::Accepted => TurnEnd::Done { message: None },
+                        CheckVerdict::Refused => TurnEnd::Rejected { reason: "no test".into() },
+                        CheckVerdict::Failed => TurnEnd::Failed { reason: "it died".into() },
+                    };
+                    self.pending_results.push(EventKind::TurnEnded { turn: *turn, updates: Vec::new(), end });
+                }
+                ContractNetEffect::StopTurn => {
+                    self.pending_results.retain(|event| !matches!(event, EventKind::TurnEnded { .. }));
+                }
+                ContractNetEffect::Update(Update::Checked(check)) => self.last_verdict = Some(check.verdict),
+                ContractNetEffect::Finish(outcome) => {
+                    if self.is_checked && outcome.status.state == TaskState::Completed {
+                        assert_eq!(self.last_verdict, Some(CheckVerdict::Accepted), "an unchecked result");
+                    }
                     self.finish_count += 1;
                     self.timers.clear();
                 }
@@ -205,12 +240,46 @@ impl SimulatedEngine {
     }
 }
 
+/// The result of a review, as the manager's own agent reports it.
+pub(super) fn review_ended(task: &str, verdict: CheckVerdict) -> EventKind {
+    let (state, message) = match verdict {
+        CheckVerdict::Accepted => ("TASK_STATE_COMPLETED", r#"{"accepted":true}"#),
+        CheckVerdict::Refused => ("TASK_STATE_COMPLETED", r#"{"accepted":false,"findings":"no test"}"#),
+        CheckVerdict::Failed => ("TASK_STATE_FAILED", "no bids"),
+    };
+    let payload = json!({ "taskId": task, "seq": 1, "state": state, "message": message });
+    message_received("planner-01", "task-response", payload)
+}
+
+fn terms() -> impl Strategy<Value = AcceptanceTerms> {
+    let reviewers = prop::sample::subsequence(vec!["review", "audit"], 0..=2);
+    (any::<bool>(), reviewers).prop_map(|(is_checked_here, reviewers)| AcceptanceTerms {
+        is_checked_here,
+        schema: None,
+        reviewers: reviewers.into_iter().map(|name| Capability::parse(name).unwrap()).collect(),
+    })
+}
+
+fn verdicts() -> impl Strategy<Value = Vec<CheckVerdict>> {
+    let verdict = prop_oneof![
+        3 => Just(CheckVerdict::Accepted),
+        3 => Just(CheckVerdict::Refused),
+        1 => Just(CheckVerdict::Failed),
+    ];
+    prop::collection::vec(verdict, 0..8)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn one_award_at_a_time_one_end_and_nothing_after_it(actions in actions(), delivers_results_at_once in any::<bool>()) {
-        let mut engine = SimulatedEngine::new();
+    fn one_award_at_a_time_one_end_and_nothing_after_it(
+        actions in actions(),
+        delivers_results_at_once in any::<bool>(),
+        terms in terms(),
+        verdicts in verdicts(),
+    ) {
+        let mut engine = SimulatedEngine::new(terms, verdicts);
         let mut last_event = None;
         for action in &actions {
             match action {
@@ -241,8 +310,8 @@ proptest! {
     }
 
     #[test]
-    fn a_repeated_message_has_no_effects(actions in actions()) {
-        let mut engine = SimulatedEngine::new();
+    fn a_repeated_message_has_no_effects(actions in actions(), terms in terms(), verdicts in verdicts()) {
+        let mut engine = SimulatedEngine::new(terms, verdicts);
         for action in &actions {
             let Some(event) = engine.event_of(action) else { engine.fire_next_timer(); engine.deliver_pending_results(); continue };
             engine.deliver(event.clone());

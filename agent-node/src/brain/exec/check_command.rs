@@ -1,0 +1,88 @@
+//! A command that checks a result: the turn on its standard input, findings on its standard output, the verdict by its exit
+//! code.
+
+use super::{
+    BrainError, ExecBrain,
+    process::{self, BrainProcess},
+    stderr::{StderrLines, StderrTail},
+};
+use crate::brain::{TurnHandle, TurnRequest};
+use protocol::acceptance::{MAX_FINDINGS, clip_findings};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// How a check ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum CheckExit {
+    /// With 0.
+    Accepted,
+    /// With another code, except 126 and 127, by which shells say that there is no such command.
+    Refused {
+        /// The code.
+        code: i32,
+        /// The beginning of its standard output.
+        findings: String,
+    },
+}
+
+/// Runs the command of `exec` for the result in `request`. Its standard error goes to the log of `turn`. Fails if it can't be
+/// started, or dies by a signal.
+pub async fn run(
+    exec: &ExecBrain,
+    request: &TurnRequest,
+    turn: &TurnHandle,
+) -> Result<CheckExit, BrainError> {
+    let not_serializable =
+        |error: serde_json::Error| BrainError::NotStarted { what: error.to_string(), source: None };
+    let mut input = serde_json::to_vec(request).map_err(not_serializable)?;
+    input.push(b'\n');
+    let mut child = BrainProcess::start(exec, Some(request))?;
+    let (stdin, stdout, stderr) = (child.stdin(), child.stdout(), child.stderr());
+    let write = async {
+        if let Some(mut stdin) = stdin {
+            // A check may end without reading the result.
+            let _ = stdin.write_all(&input).await;
+        }
+    };
+    let read = async {
+        let mut said = Vec::new();
+        if let Some(mut stdout) = stdout {
+            let mut chunk = vec![0; 16 * 1024];
+            while let Ok(count @ 1..) = stdout.read(&mut chunk).await {
+                let room = MAX_FINDINGS.saturating_add(4).saturating_sub(said.len());
+                said.extend_from_slice(&chunk[..count.min(room)]);
+            }
+        }
+        said
+    };
+    let log = async {
+        let (mut tail, mut lines) = (StderrTail::default(), StderrLines::default());
+        if let Some(mut stderr) = stderr {
+            let mut chunk = vec![0; 2 * 1024];
+            while let Ok(count @ 1..) = stderr.read(&mut chunk).await {
+                tail.push(&chunk[..count]);
+                for line in lines.push(&chunk[..count]) {
+                    turn.log_stderr(line).await;
+                }
+            }
+            if let Some(line) = lines.complete() {
+                turn.log_stderr(line).await;
+            }
+        }
+        tail
+    };
+    let wait = async {
+        let status = child.wait().await;
+        // What the command has left running must not hold its output open.
+        drop(child);
+        status
+    };
+    let (status, said, tail, ()) = tokio::join!(wait, read, log, write);
+    let code = status.as_ref().ok().and_then(std::process::ExitStatus::code);
+    match (code, process::failure(&status)) {
+        (_, None) => Ok(CheckExit::Accepted),
+        (Some(code), Some(_)) if code != 126 && code != 127 => {
+            Ok(CheckExit::Refused { code, findings: clip_findings(String::from_utf8_lossy(&said).trim()) })
+        }
+        (_, Some(how)) => Err(BrainError::Died { how, stderr: tail.text() }),
+    }
+}

@@ -1,0 +1,115 @@
+//! The agent's own results, checked before they count.
+
+use super::*;
+use crate::{
+    acceptance::{AcceptanceTerms, CheckVerdict, ResultRevision},
+    patterns::turn::TurnSubject,
+};
+
+fn terms() -> AcceptanceTerms {
+    AcceptanceTerms { is_checked_here: true, ..AcceptanceTerms::default() }
+}
+
+fn artifact(text: &str) -> Progress {
+    Progress::Artifact {
+        artifact: Artifact::text("a.rs", "text/plain", text),
+        append: false,
+        last_chunk: true,
+    }
+}
+
+/// A doer whose first result is checked, and the effects of that.
+fn checked(doer: Delegation) -> (Delegation, Vec<DelegationEffect>) {
+    let mut doer = doer.with_acceptance(terms());
+    doer.on(&event(0, EventKind::Started));
+    let effects = doer.on(&event(1, thought(1, vec![artifact("fn f() {}")], done("built"))));
+    (doer, effects)
+}
+
+fn check_ended(end: TurnEnd) -> What {
+    EventKind::TurnEnded { turn: 0, updates: Vec::new(), end }
+}
+
+fn refused(findings: &str) -> What {
+    check_ended(TurnEnd::Rejected { reason: findings.into() })
+}
+
+fn turn_of(effects: &[DelegationEffect]) -> Option<(&turn::Prompt, ChunkRange, ChunkRange)> {
+    effects.iter().find_map(|effect| {
+        let DelegationEffect::RunTurn { prompt, produced, input, .. } = effect else { return None };
+        Some((prompt.as_ref(), *produced, input.refused))
+    })
+}
+
+#[test]
+fn a_result_that_is_accepted_ends_the_task_with_the_doers_summary() {
+    let (mut doer, effects) = checked(doer(None));
+    let (prompt, produced, _) = turn_of(&effects).expect("a check");
+    assert!(matches!(prompt.about, TurnSubject::Check { .. }), "{prompt:?}");
+    assert_eq!(produced, ChunkRange { from: 0, to: 1 });
+    assert_eq!(doer.work(), Some(WorkPhase::Active), "the check takes the place");
+    assert!(finishes(&effects).is_empty());
+    let effects = doer.on(&event(2, check_ended(TurnEnd::Done { message: None })));
+    assert_eq!(finishes(&effects), [TaskState::Completed]);
+    let Some(DelegationEffect::Finish(outcome)) = effects.last() else { panic!("{effects:?}") };
+    assert_eq!(outcome.status.message.as_deref(), Some("built"));
+}
+
+#[test]
+fn a_refused_result_is_made_again_once_and_then_the_task_fails_with_the_findings() {
+    let (mut doer, _) = checked(doer(None));
+    let effects = doer.on(&event(2, refused("no test")));
+    let (prompt, produced, refused_chunks) = turn_of(&effects).expect("another turn");
+    assert_eq!((prompt.turn, produced.is_empty()), (2, true), "it begins afresh");
+    assert_eq!(prompt.revision.as_ref().map(|revision| revision.findings.as_str()), Some("no test"));
+    assert_eq!(refused_chunks, ChunkRange { from: 0, to: 1 });
+    doer.on(&event(3, thought(2, vec![artifact("fn f() { }")], done("built"))));
+    let effects = doer.on(&event(4, refused("still none")));
+    assert_eq!(finishes(&effects), [TaskState::Failed]);
+    let Some(DelegationEffect::Finish(outcome)) = effects.last() else { panic!("{effects:?}") };
+    assert!(outcome.status.message.as_ref().unwrap().contains("refused twice: still none"));
+    let verdicts = |effects: &[DelegationEffect]| {
+        let checks = effects.iter().filter_map(|effect| {
+            let DelegationEffect::Update(Update::Checked(check)) = effect else { return None };
+            Some(check.verdict)
+        });
+        checks.collect::<Vec<_>>()
+    };
+    assert_eq!(verdicts(&effects), [CheckVerdict::Refused]);
+}
+
+#[test]
+fn an_awarded_task_that_was_refused_tells_its_brain_in_every_turn() {
+    let revision = Some(Box::new(ResultRevision { findings: "too slow".into(), artifacts: Vec::new() }));
+    let mut doer = doer(Some(7)).revising(revision.clone());
+    let effects = doer.on(&event(0, EventKind::Started));
+    assert_eq!(turn_of(&effects).unwrap().0.revision, revision);
+}
+
+#[test]
+fn what_was_asked_and_not_answered_is_withdrawn_before_the_check() {
+    let mut doer = doer(None).with_acceptance(terms());
+    doer.on(&event(0, EventKind::Started));
+    let Progress::Delegate { id, to, capability, description, input, artifacts, .. } = delegate("d") else {
+        panic!()
+    };
+    let ask = Progress::Delegate { id, to, capability, description, input, artifacts, wait: false };
+    doer.on(&event(1, EventKind::TurnProgress { turn: 1, updates: vec![ask] }));
+    let effects = doer.on(&event(2, thought(1, vec![artifact("x")], done("built"))));
+    let kinds: Vec<_> = sent_messages(&effects).iter().map(|message| message.payload.kind()).collect();
+    assert!(kinds.contains(&MessageKind::TaskCancel), "{kinds:?}");
+}
+
+#[test]
+fn a_cancel_or_the_deadline_stops_the_check() {
+    for what in [
+        EventKind::Cancelled { by: Principal::local_user(), reason: "enough".into() },
+        EventKind::TimerFired { timer: DelegationTimer::Deadline },
+    ] {
+        let (mut doer, _) = checked(doer(None));
+        let effects = doer.on(&event(2, what));
+        let stops = effects.iter().filter(|effect| matches!(effect, DelegationEffect::StopTurn)).count();
+        assert_eq!((stops, finishes(&effects).len()), (1, 1), "{effects:?}");
+        assert!(doer.on(&event(3, check_ended(TurnEnd::Done { message: None }))).is_empty());
+    }
+}
