@@ -146,8 +146,11 @@ impl Simulation {
             if task.status.state != TaskState::Completed || is_exempt {
                 continue;
             }
+            // A review without a verdict is asked for again; a refusal ends the checks of that result.
+            let last = task.checks.last().map(|check| check.sha256);
+            let since = task.checks.iter().rev().take_while(|check| check.verdict != CheckVerdict::Refused);
             let accepting =
-                task.checks.iter().rev().take_while(|check| check.verdict == CheckVerdict::Accepted);
+                since.filter(|check| check.verdict == CheckVerdict::Accepted && Some(check.sha256) == last);
             let accepting: Vec<_> = accepting.map(|check| check.by.as_str()).collect();
             let own = terms.has_own_check().then(|| "node".to_owned());
             let reviewers = terms.reviewers.iter().map(|reviewer| format!("capability:{reviewer}"));
