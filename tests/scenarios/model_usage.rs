@@ -63,8 +63,10 @@ agents:
     assert_eq!(state(&task), "completed", "{task:#}");
 
     let is_whole = |spans: &[ReceivedSpan]| {
-        spans.iter().any(|span| span.name == "invoke_agent thinker-01")
-            && spans.iter().any(|span| span.name == "chat local-1")
+        let is_there = |id: &str| id.is_empty() || spans.iter().any(|span| span.id == id);
+        spans.iter().all(|span| is_there(&span.parent))
+            && of(spans, "chat second").len() == 3
+            && !of(spans, "chat local-1").is_empty()
     };
     let spans = collector.spans_where("the whole trace", is_whole).await;
     assert_one_tree(&spans, None);
