@@ -57,6 +57,7 @@ use blackboard::{
     store::{SharedStore, owned_store::OwnedStore},
 };
 use card_retry::CardRetry;
+use key_rotation::CardSigner;
 use protocol::{
     a2a::agent_policy::CallerSchemes,
     ids::AgentId,
@@ -274,11 +275,6 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
             status.set_waits_for(Some(pending.why.clone()));
         }
         let registry = registry_for(&spec.id);
-        let registration = registry.clone().map(|registry| {
-            RegistrationTask::spawn(registry, card.clone(), status.clone(), own_keys.clone())
-        });
-        let wake = registration.as_ref().map(RegistrationTask::wake_signal);
-        registrations.extend(registration);
         let seal = setup.keys.seal(&spec.id, &key)?;
         let pusher = Pusher::new(spec.id.clone(), store.clone(), outside.clone(), seal.clone()).start();
         let interface = grpc.as_ref().map(|(_, address)| grpc_port::interface(&setup, *address, &spec.id));
@@ -291,6 +287,12 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         ));
         let outside = outside.clone();
         let (id, key) = (spec.id.clone(), SharedCell::new(key));
+        let registration = registry.clone().map(|registry| {
+            let card_signer = CardSigner { key: key.clone(), facade: facade.clone() };
+            RegistrationTask::spawn(registry, card.clone(), status.clone(), own_keys.clone(), card_signer)
+        });
+        let wake = registration.as_ref().map(RegistrationTask::wake_signal);
+        registrations.extend(registration);
         let hosted = HostedAgent {
             id,
             actor,

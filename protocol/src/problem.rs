@@ -89,6 +89,8 @@ reasons! {
     AgentIdTaken = "agent_id_taken", 409;
     /// Another key is pinned for that id.
     KeyMismatch = "key_mismatch", 409;
+    /// The key was given up or replaced; the id needs another one.
+    KeyReset = "key_reset", 409;
     /// The agent has deregistered.
     AgentDeparted = "agent_departed", 410;
     /// `expiresAt` or the deadline had passed on arrival.

@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 pub const MAX_PINNED_KEYS: usize = 100_000;
 /// The most records of a [`KeyPage`], which must fit into a request's body.
 const MAX_PAGE: usize = 100;
+/// The most keys of [`PinnedKey::former`]; the oldest are forgotten.
+const MAX_FORMER: usize = 32;
 
 /// The stored record of an id's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +29,9 @@ pub struct PinnedKey {
     /// Grows with each key of the id, also if the registry loses its data: the wall time at which the key was pinned, in
     /// milliseconds.
     pub number: u64,
+    /// The fingerprints of the keys that it had before, the newest last. None of them is pinned again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former: Vec<String>,
 }
 
 /// What the registry says about the key of an id: its certificate, or that it has given the key up.
@@ -90,7 +95,7 @@ struct CertifiedPin {
 }
 
 impl PinnedKeys {
-    /// Fails if another key than that of `identity` is pinned for its id.
+    /// Fails if another key than that of `identity` is pinned for its id, or if none is and the id has had this one before.
     pub fn check(&self, identity: &PublicIdentity) -> Result<(), Problem> {
         match self.identity(identity.id()) {
             Some(pinned) if !pinned.is_same(identity) => {
@@ -104,7 +109,18 @@ impl PinnedKeys {
                 Err(Problem::new(Reason::KeyMismatch, message).with("pinned", pinned.fingerprint()))
             }
             Some(_) => Ok(()),
-            None => self.check_name(identity.id()),
+            None => self.check_former(identity).and_then(|()| self.check_name(identity.id())),
+        }
+    }
+
+    fn check_former(&self, identity: &PublicIdentity) -> Result<(), Problem> {
+        let (id, key) = (identity.id(), identity.fingerprint());
+        match self.pins.get(id).is_some_and(|certified| certified.pin.former.contains(&key)) {
+            true => Err(Problem::new(
+                Reason::KeyReset,
+                format!("the key {key} of {id} was reset: {id} needs a new one"),
+            )),
+            false => Ok(()),
         }
     }
 
@@ -155,9 +171,12 @@ impl PinnedKeys {
     }
 
     fn next(&self, id: &AgentId, identity: Option<PublicIdentity>, now: WallTime) -> PinnedKey {
-        let before = self.pins.get(id).map_or(0, |certified| certified.pin.number);
-        let number = u64::try_from(now.0).unwrap_or(0).max(before + 1);
-        PinnedKey { id: id.clone(), identity, number }
+        let before = self.pins.get(id).map(|certified| &certified.pin);
+        let number = u64::try_from(now.0).unwrap_or(0).max(before.map_or(0, |pin| pin.number) + 1);
+        let mut former = before.map_or_else(Vec::new, |pin| pin.former.clone());
+        former.extend(before.and_then(|pin| pin.identity.as_ref()).map(PublicIdentity::fingerprint));
+        former.drain(..former.len().saturating_sub(MAX_FORMER));
+        PinnedKey { id: id.clone(), identity, number, former }
     }
 
     /// Takes a record that is durable, with its certificate.
@@ -264,6 +283,9 @@ mod tests {
         let reset = pins.reset(&id, WallTime(5_000)).unwrap();
         pins.apply(reset, None);
         assert_eq!(pins.identity(&id), None);
+        for given_up in [&old, &new] {
+            assert_eq!(pins.pin(given_up.public(), now).unwrap_err().reason, Reason::KeyReset);
+        }
         assert_eq!(pins.pin(thief.public(), WallTime(0)).unwrap().unwrap().number, 5_001);
         assert_eq!(pins.reset(&id, now).unwrap_err().reason, Reason::AgentNotFound);
     }
@@ -284,6 +306,7 @@ mod tests {
             id: AgentId::parse("Builder-01").unwrap(),
             identity: Some(key("Builder-01", 2).public().as_ref().clone()),
             number: 1,
+            former: Vec::new(),
         };
         pins.apply(other, None);
         for (id, seed) in [("builder-01", 1), ("Builder-01", 2)] {

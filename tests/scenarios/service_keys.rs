@@ -119,6 +119,19 @@ async fn a_rotation_of_the_registry_that_a_crash_interrupts_is_finished_at_the_n
 }
 
 #[tokio::test]
+async fn an_agent_is_rotated_right_after_the_registry() {
+    let cluster = Cluster::start().await;
+    let node = cluster.node("node", TEAM).await;
+    cluster.wait_for_agents(&["builder-01", "planner-01"]).await;
+    for _ in 0..3 {
+        rotate(&cluster, "registry");
+        rotate(&cluster, "builder-01");
+    }
+    let done = node.agent("planner-01").ask(json!({ "description": "x", "capability": "build" })).await;
+    assert_eq!(crate::harness::state(&done), "completed");
+}
+
+#[tokio::test]
 async fn a_service_that_is_elsewhere_is_not_rotated_here() {
     let cluster = Cluster::start().await;
     let (code, _, errors) = keys(&cluster.registry, &["--at", &cluster.registry.url, "rotate", "board"]);

@@ -7,6 +7,7 @@ use super::{
     exit::{self, CliError, Exit},
     interrupt::InterruptSignals,
     output,
+    shell_quote::shell_quoted,
     watch::{TaskWatch, text_of},
 };
 use crate::text_file;
@@ -16,7 +17,9 @@ use protocol::{
     bid::Eta,
     ids::{AgentId, Capability, TaskId},
     problem::Reason,
+    question::{Question, QuestionKind},
     routes,
+    task::EXTENSION,
 };
 use serde_json::{Value, json};
 use std::{io::IsTerminal, path::PathBuf};
@@ -154,7 +157,11 @@ pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliErro
             if is_json {
                 output::json(&done)?;
             }
-            artifacts::write(&found, dir, ask.force)?;
+            artifacts::write(&found, dir, ask.force).map_err(|mut failure| {
+                failure.message +=
+                    &format!("; `mesh tasks show {task}{at}` prints what task {task} has made");
+                failure
+            })?;
         }
         (None, _) if ask.plan => {}
         (None, true) => output::json(&done)?,
@@ -166,12 +173,30 @@ pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliErro
     }
     let message = match (end == Exit::NeedsAnswer, message.is_empty()) {
         (true, _) => {
-            format!("task {task} asks: {message}; answer with `mesh tasks answer {task} TEXT{at}`")
+            format!("task {task} asks: {message}; answer with {}", how_to_answer(&done, &task, &at))
         }
         (false, true) => format!("task {task} {}", state.word()),
         (false, false) => format!("task {task} {}: {message}", state.word()),
     };
     Err(CliError::new(end, message))
+}
+
+/// The command that answers the first open question of `task`.
+fn how_to_answer(task: &Value, id: &str, at: &str) -> String {
+    let questions = &task["metadata"][EXTENSION]["questions"];
+    let questions: Vec<Question> = serde_json::from_value(questions.clone()).unwrap_or_default();
+    let Some(question) = questions.first() else { return format!("`mesh tasks answer {id} TEXT{at}`") };
+    let named = format!("`mesh answer {id} --question {}", shell_quoted(&output::plain(&question.id)));
+    match question.kind {
+        QuestionKind::Approval => format!("{named} --approve{at}`, or `--deny`"),
+        QuestionKind::Form => format!("{named} --values JSON{at}`"),
+        QuestionKind::Text | QuestionKind::Choice | QuestionKind::Credential if questions.len() > 1 => {
+            format!("{named} TEXT{at}`")
+        }
+        QuestionKind::Text | QuestionKind::Choice | QuestionKind::Credential => {
+            format!("`mesh tasks answer {id} TEXT{at}`")
+        }
+    }
 }
 
 /// The agent to ask: the one of --at or --to, or a registered agent that takes open requests.
@@ -212,5 +237,25 @@ fn input(text: &str) -> Result<Value, CliError> {
         }
         None => serde_json::from_str(text)
             .map_err(|error| usage(format!("--input is no JSON: {error}; `@file` reads a file"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_that_answers_fits_the_kind_of_the_question() {
+        let of = |questions: Value| {
+            how_to_answer(&json!({ "metadata": { EXTENSION: { "questions": questions } } }), "t-1", " --at x")
+        };
+        let approval = json!({ "id": "rm", "kind": "approval", "text": "?" });
+        assert_eq!(of(json!([approval])), "`mesh answer t-1 --question rm --approve --at x`, or `--deny`");
+        let form = json!({ "id": "f", "kind": "form", "text": "?", "schema": {} });
+        assert_eq!(of(json!([form])), "`mesh answer t-1 --question f --values JSON --at x`");
+        let text = json!({ "id": "q", "text": "?" });
+        assert_eq!(of(json!([text])), "`mesh tasks answer t-1 TEXT --at x`");
+        assert_eq!(of(json!([text, approval])), "`mesh answer t-1 --question q TEXT --at x`");
+        assert_eq!(of(json!([])), "`mesh tasks answer t-1 TEXT --at x`");
     }
 }

@@ -62,7 +62,13 @@ impl DoctorFinding {
 pub(super) async fn doctor(common: &CommonArgs, args: DoctorArgs) -> Result<(), CliError> {
     let client = MeshClient::new(common)?;
     let dir = args.place.dir().map_err(|error| CliError::new(Exit::Usage, format!("{error:#}")))?;
+    if args.place.is_named() && !dir.is_dir() {
+        let message =
+            format!("{} does not exist: --name or --data names the directory of the mesh", dir.display());
+        return Err(CliError::new(Exit::Usage, message));
+    }
     let join = args.join.unwrap_or_else(|| dir.join("join"));
+    let secret = secret(&client.url, &join).await;
     let mut findings = Vec::new();
     match client.get::<PinnedKeyList>(&client.url, routes::REGISTRY_KEYS).await {
         Ok(list) => findings.extend(key_files::check(&dir, &list)?),
@@ -76,8 +82,27 @@ pub(super) async fn doctor(common: &CommonArgs, args: DoctorArgs) -> Result<(), 
             findings.push(DoctorFinding::wrong("registry", what));
         }
     }
-    findings.push(secret(&client.url, &join).await);
+    if matches!(secret, Err(SecretFault::OfAnotherMesh(_))) && findings.iter().any(|finding| !finding.ok) {
+        // What its keys differ from is not their registry: no advice about them is right.
+        let at = redact_url(&client.url);
+        let what = format!(
+            "{} is the data of another mesh than that of the registry at {at}: --url names its registry, --name or --data the directory",
+            dir.display()
+        );
+        findings = vec![DoctorFinding::wrong("data directory", what)];
+    }
+    findings.push(match secret {
+        Ok(what) => DoctorFinding::right("join secret", what),
+        Err(SecretFault::OfAnotherMesh(why) | SecretFault::Other(why)) => {
+            DoctorFinding::wrong("join secret", format!("{}: {why}", join.display()))
+        }
+    });
     findings.extend(process(&client, "registry", &client.url).await);
+    match client.board().await {
+        Ok(board) if board.trim_end_matches('/') == client.url.trim_end_matches('/') => {}
+        Ok(board) => findings.extend(process(&client, "board", &board).await),
+        Err(failure) => findings.push(DoctorFinding::wrong("board", failure.message)),
+    }
     let agents = client.agents(None).await?;
     for found in join_all(agents.iter().map(|entry| agent(&client, entry))).await {
         findings.extend(found);
@@ -108,22 +133,23 @@ fn report(common: &CommonArgs, findings: &[DoctorFinding]) -> Result<(), CliErro
     }
 }
 
+/// Why a join secret is no use.
+enum SecretFault {
+    /// The registry does not take it.
+    OfAnotherMesh(String),
+    Other(String),
+}
+
 /// Whether the registry takes the join secret in `file`.
-async fn secret(url: &str, file: &Path) -> DoctorFinding {
-    let subject = "join secret";
+async fn secret(url: &str, file: &Path) -> Result<String, SecretFault> {
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return DoctorFinding::right(
-                subject,
-                format!("{} is not there: no process of the mesh starts from here", file.display()),
-            );
+            return Ok(format!("{} is not there: no process of the mesh starts from here", file.display()));
         }
-        Err(error) => {
-            return DoctorFinding::wrong(subject, format!("{} can't be read: {error}", file.display()));
-        }
+        Err(error) => return Err(SecretFault::Other(format!("it can't be read: {error}"))),
     };
-    let outcome = async {
+    let refusal = async {
         let secret = Secret::new(text.trim().as_bytes()).map_err(|error| error.to_string())?;
         let keys = KeyRing::new(secret, None);
         // A service's name: the registry checks the secret, and pins no key for it.
@@ -134,24 +160,23 @@ async fn secret(url: &str, file: &Path) -> DoctorFinding {
         let wire = HttpClient::new(Some(Signer { keys, me }), HttpClientLimits::default());
         let wire = wire.map_err(|problem| problem.message)?;
         let target = format!("{url}{}", routes::AGENTS);
-        let Err(problem) = wire.bytes(ClientRequest::get(&target, "registry")).await else { return Ok(()) };
-        if problem.reason == Reason::KeyMismatch {
-            return Ok(());
-        }
-        if problem.reason == Reason::Unauthenticated {
-            return Err(format!(
-                "the registry at {} does not take it: --join names the file that all of a mesh share ({})",
-                redact_url(url),
-                problem.message
-            ));
-        }
-        let is_stale = problem.reason == Reason::StaleSignature;
-        Err(format!("{}{}", if is_stale { "the clocks lie too far apart: " } else { "" }, problem.message))
+        Ok::<_, String>(wire.bytes(ClientRequest::get(&target, "registry")).await.err())
     };
-    match outcome.await {
-        Ok(()) => DoctorFinding::right(subject, format!("the registry takes {}", file.display())),
-        Err(why) => DoctorFinding::wrong(subject, format!("{}: {why}", file.display())),
+    let taken = || format!("the registry takes {}", file.display());
+    let Some(problem) = refusal.await.map_err(SecretFault::Other)? else { return Ok(taken()) };
+    if problem.reason == Reason::KeyMismatch {
+        return Ok(taken());
     }
+    if problem.reason == Reason::Unauthenticated {
+        return Err(SecretFault::OfAnotherMesh(format!(
+            "the registry at {} does not take it: --join names the file that all of a mesh share ({})",
+            redact_url(url),
+            problem.message
+        )));
+    }
+    let is_stale = problem.reason == Reason::StaleSignature;
+    let cause = if is_stale { "the clocks lie too far apart: " } else { "" };
+    Err(SecretFault::Other(format!("{cause}{}", problem.message)))
 }
 
 /// The clock and the version of the process at `base`.
@@ -181,7 +206,10 @@ async fn process(client: &MeshClient, name: &str, base: &str) -> Vec<DoctorFindi
 
 fn clock(name: &str, skew: Duration) -> DoctorFinding {
     let seconds = skew.as_secs();
-    let what = format!("its clock and this one are {seconds} s apart");
+    let what = match seconds {
+        0 | 1 => "its clock and this one agree within a second".to_owned(),
+        _ => format!("its clock and this one are {seconds} s apart"),
+    };
     match skew {
         skew if skew >= MAX_SKEW => DoctorFinding::wrong(
             name,

@@ -308,6 +308,11 @@ impl DataDirArgs {
         })
     }
 
+    /// Whether a directory other than the usual one is named.
+    pub(super) fn is_named(&self) -> bool {
+        self.data.is_some() || self.name.as_str() != "default"
+    }
+
     /// The mesh's data directory: `--data`, or `~/.mesh/<name>`.
     pub(super) fn dir(&self) -> anyhow::Result<PathBuf> {
         if let Some(data) = &self.data {

@@ -2,17 +2,41 @@
 //! key, then the agent signs with it. A service keeps such statements as the history of its keys, by which others that have
 //! pinned an earlier one follow. Both keys are good for a while, so nothing that is under way is lost.
 
-use crate::http::{
-    a2a::facade::AgentFacade,
-    node_state::{HostedAgent, NodeState},
+use super::key_sync;
+use crate::{
+    http::{
+        a2a::facade::AgentFacade,
+        node_state::{HostedAgent, NodeState},
+    },
+    shared_cell::SharedCell,
 };
+use blackboard::key_ring::KeyRing;
 use protocol::{
+    a2a::card_signature::SigningKey,
+    card::Card,
     identity::PublicIdentity,
     ids::AgentId,
     principal::MeshService,
     problem::{Problem, Reason},
 };
 use std::sync::Arc;
+
+/// Signs an agent's A2A cards.
+pub(super) struct CardSigner {
+    pub(super) key: SharedCell<SigningKey>,
+    pub(super) facade: SharedCell<AgentFacade>,
+}
+
+impl CardSigner {
+    /// Signs with the key that the agent has now.
+    pub(super) fn use_own_key(&self, keys: &KeyRing, card: &Card) {
+        let Some(key) = keys.own_signing_key(card.agent_id.as_str()) else { return };
+        let facade = self.facade.get();
+        let AgentFacade { policy, schemes, grpc, .. } = facade.as_ref();
+        self.facade.put(AgentFacade::new(card, policy.clone(), *schemes, grpc.clone(), &key));
+        self.key.put(key);
+    }
+}
 
 /// Replaces the key of `agent` and returns the new one. After a failure at any point a repeat goes on with the same new key;
 /// so does a start of the process, if the registry has pinned it.
@@ -28,18 +52,11 @@ pub async fn rotate(node: &NodeState, agent: &HostedAgent) -> Result<Arc<PublicI
     let change = change.ok_or_else(|| failed("this process has none".to_owned()))?;
     let certificate = registry.change_key(id, change).await?;
     node.key_files.promote_next(id).map_err(|error| failed(error.to_string()))?;
-    let (public, signing) = (next.public().clone(), next.signing().clone());
+    let public = next.public().clone();
     node.keys.set_own(next);
-    node.keys.learn(&certificate)?;
-    agent.key.put(signing);
-    let facade = agent.facade.get();
-    agent.facade.put(AgentFacade::new(
-        &agent.card.get(),
-        facade.policy.clone(),
-        facade.schemes,
-        facade.grpc.clone(),
-        &agent.key.get(),
-    ));
+    let signer = CardSigner { key: agent.key.clone(), facade: agent.facade.clone() };
+    signer.use_own_key(&node.keys, &agent.card.get());
+    key_sync::learn_own(&node.keys, registry, &certificate).await?;
     tracing::info!(agent = %id, key = public.fingerprint(), "its key was replaced");
     Ok(public)
 }

@@ -9,7 +9,7 @@ use blackboard::{
     key_ring::KeyRing,
 };
 use bytes::Bytes;
-use protocol::{problem::Problem, routes};
+use protocol::{identity::KeyCertificate, problem::Problem, routes};
 use registry::{
     client::Registry,
     pinned_keys::{KeyCursor, KeyPage},
@@ -50,6 +50,20 @@ pub fn take(keys: &KeyRing, page: &KeyPage) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+/// Takes the certificate of a key of this process. If the registry made it with a key that is not known yet, reads how that key
+/// came to be.
+pub(super) async fn learn_own(
+    keys: &KeyRing,
+    registry: &Registry,
+    certificate: &KeyCertificate,
+) -> Result<(), Problem> {
+    if keys.learn(certificate).is_ok() {
+        return Ok(());
+    }
+    take(keys, &registry.key_records(None).await?)?;
+    keys.learn(certificate)
 }
 
 /// Follows the records of a registry in another process. `wake` has it read them now.

@@ -1,9 +1,14 @@
 //! Keeps one agent registered: registers it, sends heartbeats, registers again when needed, deregisters at shutdown.
 
-use super::{services::StartError, signing_keys::SigningKeys};
+use super::{key_rotation::CardSigner, key_sync, services::StartError, signing_keys::SigningKeys};
 use crate::{agent::AgentStatus, shared_cell::SharedCell};
 use blackboard::key_ring::KeyRing;
-use protocol::{card::Card, identity::KeyCertificate, ids::AgentId, problem::Reason};
+use protocol::{
+    card::Card,
+    identity::KeyCertificate,
+    ids::AgentId,
+    problem::{Problem, Reason},
+};
 use registry::{
     client::Registry,
     entry::{Heartbeat, LeaseGrant},
@@ -28,16 +33,15 @@ impl OwnKeys {
         loop {
             let Some(identity) = self.keys.own(agent.as_str()) else { return Ok(()) };
             match registry.admit_key(&identity).await {
-                Err(problem) if problem.reason == Reason::KeyMismatch => {
-                    if !self.adopt_next(agent) {
-                        return Err(StartError::KeyRefused { message: problem.message });
-                    }
-                }
-                Err(problem) if problem.reason == Reason::AgentIdTaken => {
+                Err(problem) if self.replaces_key(agent, &problem) => {}
+                Err(problem)
+                    if [Reason::KeyMismatch, Reason::KeyReset, Reason::AgentIdTaken]
+                        .contains(&problem.reason) =>
+                {
                     return Err(StartError::KeyRefused { message: problem.message });
                 }
                 Ok(Some(certificate)) => {
-                    if let Err(problem) = self.keys.learn(&certificate) {
+                    if let Err(problem) = key_sync::learn_own(&self.keys, registry, &certificate).await {
                         tracing::warn!(%agent, %problem, "its certificate is refused");
                     }
                     return Ok(());
@@ -52,21 +56,29 @@ impl OwnKeys {
         self.keys.own(claimed.id().as_str()).is_some_and(|own| own.is_same(claimed))
     }
 
-    /// Takes the key that was to replace that of `agent` when the process ended. False if there is none.
-    pub(super) fn adopt_next(&self, agent: &AgentId) -> bool {
-        let adopted = || -> anyhow::Result<bool> {
-            if !self.key_files.has_next(agent) {
-                return Ok(false);
-            }
+    /// Whether `agent` has another key after the registry has refused its key: the one that was to replace it when the process
+    /// ended, or a new one if a person has reset it.
+    fn replaces_key(&self, agent: &AgentId, refusal: &Problem) -> bool {
+        let was_reset = refusal.reason == Reason::KeyReset;
+        if was_reset {
+            tracing::warn!(%agent, "its key was reset by a person: it gets a new one");
+        }
+        let was_interrupted = refusal.reason == Reason::KeyMismatch && self.key_files.has_next(agent);
+        (was_reset || was_interrupted) && self.adopt_next(agent)
+    }
+
+    /// Takes the key that is to replace that of `agent`, made now if there is none. False if that fails.
+    fn adopt_next(&self, agent: &AgentId) -> bool {
+        let adopted = || -> anyhow::Result<()> {
             let next = self.key_files.next(agent)?;
             self.key_files.promote_next(agent)?;
             self.keys.set_own(next);
-            Ok(true)
+            Ok(())
         };
-        adopted().unwrap_or_else(|error| {
-            tracing::warn!(%agent, %error, "the key that was to replace its key can't be used");
-            false
-        })
+        let failed = adopted().inspect_err(|error| {
+            tracing::warn!(%agent, %error, "the key that is to replace its key can't be used");
+        });
+        failed.is_ok()
     }
 }
 
@@ -86,11 +98,12 @@ impl RegistrationTask {
         card: SharedCell<Card>,
         status: Arc<AgentStatus>,
         keys: OwnKeys,
+        card_signer: CardSigner,
     ) -> Self {
         let incarnation = Arc::new(Mutex::new(None));
         let wake = Arc::new(Notify::new());
         let shared = (incarnation.clone(), wake.clone());
-        let task = actix::spawn(run(registry.clone(), card.clone(), (status, keys), shared));
+        let task = actix::spawn(run(registry.clone(), card.clone(), (status, keys, card_signer), shared));
         Self { registry, card, incarnation, wake, task }
     }
 
@@ -137,7 +150,7 @@ impl WakeSignal {
 async fn run(
     registry: Registry,
     current: SharedCell<Card>,
-    (status, keys): (Arc<AgentStatus>, OwnKeys),
+    (status, keys, card_signer): (Arc<AgentStatus>, OwnKeys, CardSigner),
     (incarnation, wake): (Arc<Mutex<Option<u64>>>, Arc<Notify>),
 ) {
     let mut card = current.get();
@@ -152,11 +165,12 @@ async fn run(
         card = newest;
         let grant = match registry.register(card.clone(), instance.clone()).await {
             Ok(grant) => grant,
-            Err(problem) if problem.reason == Reason::KeyMismatch && keys.adopt_next(&card.agent_id) => {
+            Err(problem) if keys.replaces_key(&card.agent_id, &problem) => {
+                card_signer.use_own_key(&keys.keys, &card);
                 continue;
             }
             Err(problem) => {
-                if problem.reason == Reason::KeyMismatch {
+                if [Reason::KeyMismatch, Reason::KeyReset].contains(&problem.reason) {
                     status.set_waits_for(Some(problem.message.clone()));
                     is_refused = true;
                 }
@@ -182,10 +196,14 @@ async fn run(
         }
         if let Some(certificate) = &grant.certificate {
             // For a while the registry takes the key that a rotation has replaced, too.
-            if !keys.is_own(certificate) && keys.adopt_next(&card.agent_id) {
+            if !keys.is_own(certificate)
+                && keys.key_files.has_next(&card.agent_id)
+                && keys.adopt_next(&card.agent_id)
+            {
+                card_signer.use_own_key(&keys.keys, &card);
                 continue;
             }
-            if let Err(problem) = keys.keys.learn(certificate) {
+            if let Err(problem) = key_sync::learn_own(&keys.keys, &registry, certificate).await {
                 tracing::warn!(agent = %card.agent_id, %problem, "its certificate is refused");
             }
         }
@@ -214,7 +232,10 @@ async fn send_heartbeats(
         };
         match registry.heartbeat(&card.agent_id, heartbeat).await {
             Ok(()) => {}
-            Err(problem) if [Reason::AgentNotFound, Reason::KeyMismatch].contains(&problem.reason) => {
+            Err(problem)
+                if [Reason::AgentNotFound, Reason::KeyMismatch, Reason::KeyReset]
+                    .contains(&problem.reason) =>
+            {
                 return true;
             }
             Err(problem) if problem.reason == Reason::StaleIncarnation => {

@@ -76,9 +76,10 @@ impl ServicePins {
         let known = pinned.map_or_else(|| "a damaged one".to_owned(), PublicIdentity::fingerprint);
         let message = format!(
             "the {id} shows the key {}, pinned here is {known}: another process answers there, or the {id} has lost its data; if \
-             that is meant, remove {} (`mesh keys reset {id}`)",
+             that is meant, remove {} (`mesh keys reset {id} --data {}`)",
             identity.fingerprint(),
-            file.display()
+            file.display(),
+            file.parent().and_then(Path::parent).unwrap_or(file).display()
         );
         let logged = self.refused.lock().unwrap_or_else(PoisonError::into_inner).replace(message.clone());
         if logged.as_ref() != Some(&message) {

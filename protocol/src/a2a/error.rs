@@ -278,7 +278,8 @@ fn kind_of(reason: Reason) -> A2aErrorKind {
         | Reason::Fenced
         | Reason::StaleIncarnation
         | Reason::AgentIdTaken
-        | Reason::KeyMismatch => A2aErrorKind::InvalidParams,
+        | Reason::KeyMismatch
+        | Reason::KeyReset => A2aErrorKind::InvalidParams,
         Reason::Unauthenticated | Reason::StaleSignature => A2aErrorKind::Unauthenticated,
         Reason::SenderNotProven | Reason::Forbidden | Reason::ForeignOrigin => A2aErrorKind::Forbidden,
         Reason::TaskNotFound | Reason::MessageNotFound => A2aErrorKind::TaskNotFound,

@@ -286,7 +286,7 @@ impl RegistrationService {
     pub(super) async fn reset_key(&self, id: &AgentId) -> Result<(), Problem> {
         let guard = self.lock_changes()?.await;
         let pin = self.pins.borrow().reset(id, (self.clocks.wall)())?;
-        tracing::warn!(agent = %id, "its key was reset by a person: the next process that registers under the id pins its own");
+        tracing::warn!(agent = %id, "its key was reset by a person: the next process that registers under the id with a new key pins that");
         let change = DirectoryChange { pinned: vec![pin], ..DirectoryChange::default() };
         self.commit_change(&guard, Lane::Progress, change).await
     }

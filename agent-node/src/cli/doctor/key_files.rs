@@ -47,10 +47,23 @@ fn of_file(file: &Path, list: &PinnedKeyList) -> Option<DoctorFinding> {
             false => DoctorFinding::wrong(
                 "registry",
                 format!(
-                    "{at} is another key than the registry has: if it has lost its data, `mesh keys reset registry` removes it"
+                    "{at} is another key than the registry has: if it has lost its data, `mesh keys reset registry --data {}` removes it",
+                    file.parent().and_then(Path::parent).unwrap_or(file).display()
                 ),
             ),
         });
+    }
+    if let Some(id) = name.strip_suffix(".seal").and_then(|id| AgentId::parse(id).ok()) {
+        let key = file.with_file_name(format!("{id}.ed25519"));
+        let pin = list.keys.iter().find(|pin| pin.id == id && pin.identity.is_some());
+        let is_lost = !key.exists() && pin.is_some();
+        let what = || {
+            format!(
+                "{} is missing, and the registry has its key pinned: put the file back, or `mesh keys reset {id}`",
+                key.display()
+            )
+        };
+        return is_lost.then(|| DoctorFinding::wrong(id.as_str(), what()));
     }
     let id = AgentId::parse(name.strip_suffix(".ed25519")?).ok()?;
     let identity = match identity(file, &id) {
@@ -110,7 +123,7 @@ mod tests {
         let pin = |id: &str, byte: u8| {
             let id = AgentId::parse(id).unwrap();
             let key = IdentityKey::new(id.clone(), Arc::new(SigningKey::from_seed(&[byte; 32])));
-            PinnedKey { id, identity: Some(key.public().as_ref().clone()), number: 1 }
+            PinnedKey { id, identity: Some(key.public().as_ref().clone()), number: 1, former: Vec::new() }
         };
         let registry = pin("registry", 9).identity;
         let list =
