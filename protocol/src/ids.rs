@@ -130,6 +130,9 @@ id!(/** The whole of one collaboration across agents: the root task's. */ Thread
 id!(/** A question to the owner of a task. */ QuestionId, "a question id", MESSAGE, 192, IN_MESSAGES);
 id!(/** One agent's side of one run of a coordination pattern. */ ConversationId, "a conversation id", TOKEN, 64, IN_TOKENS);
 id!(/** A named ability: what a skill id or one of its tags says. */ Capability, "a capability", TOKEN, 64, IN_TOKENS);
+id!(/** A space of the board. */ SpaceId, "a space id", TOKEN, 64, IN_TOKENS);
+id!(/** An entry of a space. */ EntryId, "an entry id", MESSAGE, 192, IN_MESSAGES);
+id!(/** A stage of a session. */ StageId, "a stage id", TOKEN, 64, IN_TOKENS);
 id!(/** The sender's name for one message; an agent's is the id of the effect that sent it. */ MessageId, "a message id", MESSAGE, 192, IN_MESSAGES);
 
 /// Names that services sign with, or keep their records under: no agent may have one.

@@ -29,6 +29,7 @@ pub mod bid;
 pub mod card;
 pub mod question;
 pub mod signal;
+pub mod spaces;
 pub mod task;
 pub mod usage;
 

@@ -18,6 +18,15 @@ pub enum Principal {
     Brain(AgentId),
 }
 
+/// What proves the principal of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SenderProof {
+    /// A token, an API key or a signature.
+    Credential,
+    /// The address it comes from, which makes it the local user's.
+    Address,
+}
+
 /// A service of the mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MeshService {

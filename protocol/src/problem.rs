@@ -61,6 +61,10 @@ reasons! {
     ArtifactNotFound = "artifact_not_found", 404;
     /// No such claim.
     ClaimNotFound = "claim_not_found", 404;
+    /// No such space, or the reader is no member of it.
+    SpaceNotFound = "space_not_found", 404;
+    /// No such entry, or none that the reader may see.
+    EntryNotFound = "entry_not_found", 404;
     /// No such route.
     RouteNotFound = "route_not_found", 404;
     /// No such MCP session, or not yours; it may have ended.
@@ -85,6 +89,12 @@ reasons! {
     NotAwaitingAnswer = "not_awaiting_answer", 409;
     /// A smaller incarnation than the registered one.
     StaleIncarnation = "stale_incarnation", 409;
+    /// The entry's state does not allow it; the state and what is possible are named.
+    EntryState = "entry_state", 409;
+    /// The author's proposal with this slug was merged or rejected.
+    SlugClosed = "slug_closed", 409;
+    /// The space has changed since the version that was named.
+    SpaceChanged = "space_changed", 409;
     /// The agent id is another's.
     AgentIdTaken = "agent_id_taken", 409;
     /// Another key is pinned for that id.

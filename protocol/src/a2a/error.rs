@@ -274,6 +274,11 @@ fn kind_of(reason: Reason) -> A2aErrorKind {
         | Reason::RegisteredElsewhere
         | Reason::ArtifactNotFound
         | Reason::ClaimNotFound
+        | Reason::SpaceNotFound
+        | Reason::EntryNotFound
+        | Reason::EntryState
+        | Reason::SlugClosed
+        | Reason::SpaceChanged
         | Reason::AlreadyClaimed
         | Reason::Fenced
         | Reason::StaleIncarnation

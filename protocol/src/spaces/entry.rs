@@ -1,0 +1,373 @@
+//! An entry: one record of a space, and the changes that it goes through.
+
+use super::{EntryAction, EntryDraft, EntryState, MemberId, Slug, SpaceId};
+use crate::{
+    ids::{StageId, TaskId},
+    principal::Principal,
+    problem::{Problem, Reason},
+    time::WallTime,
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+pub use crate::ids::EntryId;
+
+/// An entry of a space. Its JSON is the same on the wire and in the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Entry {
+    /// Its id, unique on the board.
+    pub id: EntryId,
+    /// The space it belongs to.
+    pub space: SpaceId,
+    /// What it is.
+    pub kind: EntryKind,
+    /// Its state.
+    pub state: EntryState,
+    /// Counts its changes, from 1.
+    pub version: u64,
+    /// Who wrote its content.
+    pub author: Principal,
+    /// When it was posted.
+    pub at: WallTime,
+    /// When it was last changed.
+    pub changed_at: WallTime,
+    /// Who last changed its state, if that was not its author.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed_by: Option<Principal>,
+    /// Why its state was last changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The task it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
+    /// The session it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<TaskId>,
+    /// The session's stage it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<StageId>,
+    /// Words it is found by; each is compared as a whole.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub tags: BTreeSet<String>,
+    /// Other entries that it refers to.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub links: BTreeMap<EntryLink, EntryId>,
+    /// Its title; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// Its text.
+    pub content: String,
+    /// The type of a proposal, a decision or a memory.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub entry_type: Option<EntryType>,
+    /// The name of a proposal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slug: Option<Slug>,
+    /// The importance of a proposal or a memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub importance: Option<Importance>,
+    /// Who reads a memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<MemoryScope>,
+    /// The severity of a finding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Severity>,
+    /// The addressees of a message; empty: the team.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub to: BTreeSet<MemberId>,
+}
+
+/// What an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EntryKind {
+    /// What a seat of a session said.
+    Message,
+    /// What somebody found out.
+    Finding,
+    /// What somebody proposes to decide or to remember.
+    Proposal,
+    /// What binds the team.
+    Decision,
+    /// What an agent or the team has learnt.
+    Memory,
+    /// A reference to what a stage made.
+    Artifact,
+}
+
+/// The type of a proposal, a decision or a memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EntryType {
+    /// A decision about structure; reaches every brief.
+    Architectural,
+    /// A decision about what belongs to the work; reaches every brief.
+    Scope,
+    /// A decision about how the team works.
+    Process,
+    /// A decision about a technical detail.
+    Technical,
+    /// A memory that every brief of its owner begins with.
+    CoreContext,
+    /// A memory of something learnt.
+    Learning,
+    /// A memory of what works repeatedly.
+    Pattern,
+    /// A memory of how things stand.
+    Update,
+}
+
+/// How important a memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Importance {
+    /// Rarely of use.
+    Low,
+    /// Of use.
+    #[default]
+    Medium,
+    /// Always of use.
+    High,
+}
+
+/// Who reads a memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryScope {
+    /// Only its author: its vault.
+    Own,
+    /// All members.
+    #[default]
+    Team,
+}
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// Little.
+    Low,
+    /// Some.
+    #[default]
+    Medium,
+    /// Much.
+    High,
+}
+
+/// How an entry refers to another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum EntryLink {
+    /// From a merged proposal to what it became.
+    Became,
+    /// From a decision or a memory to the proposal it was.
+    MergedFrom,
+    /// From a superseded decision to the one in force.
+    SupersededBy,
+    /// From an entry of a repeated run to that of the earlier one.
+    RetriedFrom,
+}
+
+impl EntryKind {
+    /// Every kind.
+    pub const ALL: [Self; 6] =
+        [Self::Message, Self::Finding, Self::Proposal, Self::Decision, Self::Memory, Self::Artifact];
+}
+
+impl EntryType {
+    /// Every type.
+    pub const ALL: [Self; 8] = [
+        Self::Architectural,
+        Self::Scope,
+        Self::Process,
+        Self::Technical,
+        Self::CoreContext,
+        Self::Learning,
+        Self::Pattern,
+        Self::Update,
+    ];
+
+    /// The kind that a merged proposal of this type becomes.
+    pub fn merges_to(self) -> EntryKind {
+        match self {
+            Self::Architectural | Self::Scope | Self::Process | Self::Technical => EntryKind::Decision,
+            Self::CoreContext | Self::Learning | Self::Pattern | Self::Update => EntryKind::Memory,
+        }
+    }
+
+    /// Whether a curator may merge a proposal of this type without a person.
+    pub fn is_low_risk(self) -> bool {
+        matches!(self, Self::Learning | Self::Pattern | Self::Update)
+    }
+
+    /// Whether an entry of `kind` may have this type.
+    pub fn belongs_to(self, kind: EntryKind) -> bool {
+        match kind {
+            EntryKind::Proposal => self != Self::CoreContext,
+            EntryKind::Decision | EntryKind::Memory => self.merges_to() == kind,
+            EntryKind::Message | EntryKind::Finding | EntryKind::Artifact => false,
+        }
+    }
+}
+
+/// What a merge writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Merge {
+    /// The proposal, merged, with a link to the result.
+    pub proposal: Entry,
+    /// The decision or memory, with a link to the proposal.
+    pub result: Entry,
+}
+
+impl Entry {
+    /// The entry that `author` posts with `draft`, which has been checked, at `at`. A proposal has `slug`.
+    pub fn new(
+        id: EntryId,
+        space: SpaceId,
+        author: Principal,
+        at: WallTime,
+        draft: EntryDraft,
+        slug: Option<Slug>,
+    ) -> Self {
+        let title = match (&slug, draft.title.is_empty()) {
+            (Some(slug), true) => slug.to_string(),
+            _ => draft.title,
+        };
+        let is_memory = draft.kind == EntryKind::Memory;
+        let has_importance = is_memory || draft.kind == EntryKind::Proposal;
+        Self {
+            id,
+            space,
+            kind: draft.kind,
+            state: EntryState::initial(draft.kind),
+            version: 1,
+            author,
+            at,
+            changed_at: at,
+            changed_by: None,
+            reason: None,
+            task: draft.task,
+            session: draft.session,
+            stage: draft.stage,
+            tags: draft.tags,
+            links: draft.links,
+            title,
+            content: draft.content,
+            entry_type: draft.entry_type,
+            slug,
+            importance: has_importance.then(|| draft.importance.unwrap_or_default()),
+            scope: is_memory.then(|| draft.scope.unwrap_or_default()),
+            severity: (draft.kind == EntryKind::Finding).then(|| draft.severity.unwrap_or_default()),
+            to: draft.to,
+        }
+    }
+
+    /// The next version of this pending proposal, with the content of `draft`.
+    pub fn revised(&self, at: WallTime, draft: EntryDraft) -> Self {
+        let version = self.version + 1;
+        let (id, space, author, slug) =
+            (self.id.clone(), self.space.clone(), self.author.clone(), self.slug.clone());
+        Self { version, changed_at: at, ..Self::new(id, space, author, self.at, draft, slug) }
+    }
+
+    /// The entry after `action` by `by`. Fails with `entry_state` if its state does not allow it.
+    fn changed(
+        &self,
+        action: EntryAction,
+        by: &Principal,
+        at: WallTime,
+        reason: Option<String>,
+    ) -> Result<Self, Problem> {
+        let state = self.state.after(self.kind, action)?;
+        let changed_by = Some(by.clone());
+        Ok(Self { state, version: self.version + 1, changed_at: at, changed_by, reason, ..self.clone() })
+    }
+
+    /// The finding, shown to all members.
+    pub fn released(&self, by: &Principal, at: WallTime) -> Result<Self, Problem> {
+        self.changed(EntryAction::Release, by, at, None)
+    }
+
+    /// The rejected proposal.
+    pub fn rejected(&self, by: &Principal, at: WallTime, reason: String) -> Result<Self, Problem> {
+        self.changed(EntryAction::Reject, by, at, Some(reason))
+    }
+
+    /// The decision or memory, taken out of use.
+    pub fn archived(&self, by: &Principal, at: WallTime, reason: Option<String>) -> Result<Self, Problem> {
+        self.changed(EntryAction::Archive, by, at, reason)
+    }
+
+    /// The decision, replaced by `other`, which must be an active decision of the same space.
+    pub fn superseded(
+        &self,
+        other: &Self,
+        by: &Principal,
+        at: WallTime,
+        reason: Option<String>,
+    ) -> Result<Self, Problem> {
+        let mut changed = self.changed(EntryAction::Supersede, by, at, reason)?;
+        let is_in_force = other.kind == EntryKind::Decision && other.state == EntryState::Active;
+        if !is_in_force || other.id == self.id || other.space != self.space {
+            let message = format!(
+                "by: another active decision of the space replaces a decision; {} is a {} and {}",
+                other.id, other.kind, other.state
+            );
+            return Err(Problem::new(Reason::EntryState, message).with("state", other.state));
+        }
+        changed.links.insert(EntryLink::SupersededBy, other.id.clone());
+        Ok(changed)
+    }
+
+    /// The proposal merged by `by`: to a decision or a memory of the team, as its type says, with the id `result`.
+    pub fn merged(
+        &self,
+        result: EntryId,
+        by: &Principal,
+        at: WallTime,
+        reason: Option<String>,
+    ) -> Result<Merge, Problem> {
+        let mut proposal = self.changed(EntryAction::Merge, by, at, reason)?;
+        let kind = self.entry_type.map_or(EntryKind::Decision, EntryType::merges_to);
+        let is_memory = kind == EntryKind::Memory;
+        let result = Self {
+            id: result,
+            kind,
+            state: EntryState::initial(kind),
+            version: 1,
+            at,
+            changed_at: at,
+            changed_by: Some(by.clone()),
+            reason: None,
+            links: BTreeMap::from([(EntryLink::MergedFrom, self.id.clone())]),
+            slug: None,
+            importance: self.importance.filter(|_| is_memory),
+            scope: is_memory.then_some(MemoryScope::Team),
+            ..self.clone()
+        };
+        proposal.links.insert(EntryLink::Became, result.id.clone());
+        Ok(Merge { proposal, result })
+    }
+}
+
+macro_rules! words {
+    ($name:ident: $($variant:ident = $word:literal),*) => {
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(match self { $(Self::$variant => $word,)* })
+            }
+        }
+    };
+}
+
+words!(EntryKind: Message = "message", Finding = "finding", Proposal = "proposal", Decision = "decision",
+    Memory = "memory", Artifact = "artifact");
+words!(EntryType: Architectural = "architectural", Scope = "scope", Process = "process", Technical = "technical",
+    CoreContext = "core-context", Learning = "learning", Pattern = "pattern", Update = "update");
+words!(Importance: Low = "low", Medium = "medium", High = "high");
+words!(Severity: Low = "low", Medium = "medium", High = "high");
+words!(MemoryScope: Own = "own", Team = "team");
