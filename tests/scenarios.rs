@@ -32,6 +32,7 @@ mod scenarios {
     mod http;
     mod http_brain;
     mod identity;
+    mod large_prompts;
     mod large_results;
     mod llm;
     mod llm_durable;

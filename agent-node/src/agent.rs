@@ -8,6 +8,7 @@ mod large_message;
 mod messages;
 mod observations;
 mod peer_probe;
+mod report_limits;
 mod supervision;
 mod turns;
 mod world;

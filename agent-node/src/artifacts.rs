@@ -2,7 +2,7 @@
 
 mod quota;
 
-pub use engine::artifacts::{StoredArtifact, read};
+pub use engine::artifacts::{StoredArtifact, is_kept, read};
 pub use quota::ArtifactQuota;
 
 use blackboard::store::{Error, Lane, Store};

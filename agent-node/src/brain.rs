@@ -1,6 +1,7 @@
 //! Brains: what decides for an agent. A brain runs one turn at a time and keeps no state between turns: the request of a turn
 //! holds all that it needs.
 
+pub mod agent_access;
 pub mod bidding;
 pub mod json_lines;
 mod turn_handle;

@@ -14,7 +14,7 @@ const SECRET: &str = "a secret of the service";
 
 /// What a turn does is said by the word of its task. `seen` gets a line for each request and each closed connection.
 const SERVICE: &str = r#"
-import base64, hashlib, hmac, json, os, threading, time
+import base64, hashlib, hmac, json, os, threading, time, urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 SECRET = os.environ["BRAIN_SECRET"].encode()
@@ -45,7 +45,9 @@ class Turns(BaseHTTPRequestHandler):
             self.send_response(204)
             self.end_headers()
             return
-        word = line["task"]["description"]
+        word, self.reference = line["task"]["description"], line["task"].get("descriptionRef")
+        if self.reference:
+            word = "large"
         tries[task] = tries.get(task, 0) + 1
         if word == "busy" and tries[task] == 1:
             self.send_response(503)
@@ -80,6 +82,10 @@ class Turns(BaseHTTPRequestHandler):
             return
         if word == "broken":
             return
+        if word == "large":
+            token = {"authorization": "Bearer " + self.headers["mesh-brain-token"]}
+            request = urllib.request.Request(self.reference["url"], headers=token)
+            word = len(urllib.request.urlopen(request).read())
         self.say(type="usage", model="m", inputTokens=3, outputTokens=4)
         self.say(type="done", message=f"did {word} after {notes}")
 
@@ -164,6 +170,8 @@ async fn a_service_answers_by_events_or_lines_and_every_request_is_signed_and_ma
         assert_eq!((&used["inputTokens"], &used["outputTokens"]), (&json!(3), &json!(4)), "{task:#}");
     }
     assert_eq!(seen(dir.path()), ["turn signed True", "turn signed True"]);
+    let task = solo.ask(work("t-large", &"x".repeat(50_000))).await;
+    assert_eq!(message(&task), "did 50000 after []", "a large text comes by reference: {task:#}");
     let refused = solo.ask(work("t-refused", "refuse")).await;
     assert_eq!(state(&refused), "failed");
     assert!(message(&refused).contains("the service answered 404"), "{refused:#}");

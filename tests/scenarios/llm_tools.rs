@@ -2,11 +2,12 @@
 
 use super::llm::{model, team};
 use crate::harness::{
-    Process, artifact, eventually,
+    Process, artifact, call, eventually, is_success,
     mcp_stub::{McpAnswer, McpStub, tool},
     model_stub::{ModelStub, StubAnswer, calls, says},
     state,
 };
+use reqwest::Method;
 use serde_json::json;
 
 /// A tool server on standard input and output. It writes a line into the file `starts` when it starts.
@@ -75,6 +76,33 @@ async fn a_large_result_becomes_an_artifact_and_parallel_calls_keep_their_order(
     assert_eq!(artifact(&task, "log-c1_0").map(|text| text.len()), Some(50_001));
     assert!(stub.requests()[1].results[0].len() < 6_000);
     assert_eq!(tools.calls().len(), 3);
+}
+
+#[tokio::test]
+async fn a_model_reads_the_signals_of_the_board_in_pages() {
+    let stub = ModelStub::start(|request| match request.results.as_slice() {
+        [] => calls(&[("read_signals", json!({ "type": "acme.*", "limit": 2 }))]),
+        [first] => {
+            let (_, next) = first.rsplit_once("after ").unwrap();
+            let after = next.trim_end_matches(".]");
+            calls(&[("read_signals", json!({ "type": "acme.*", "after": after }))])
+        }
+        results => says(&results.join("\n")),
+    });
+    let node = Process::up(&team(&model(&stub, "openai"))).await;
+    for (kind, subject) in
+        [("acme.one", "first"), ("other.one", "hidden"), ("acme.two", "second"), ("acme.three", "third")]
+    {
+        let signal = json!({ "type": kind, "subject": subject });
+        let answer = call(Method::POST, &format!("{}/board/signals", node.url), Some(&signal)).await;
+        assert!(is_success(answer.status), "{:#}", answer.body);
+    }
+    let task = node.agent("thinker-01").ask(json!({ "description": "what is new?" })).await;
+    assert_eq!(state(&task), "completed", "{task:#}");
+    let results = stub.requests()[2].results.clone();
+    assert!(results[0].contains("first") && results[0].contains("second"), "{results:#?}");
+    assert!(results[1].contains("third") && !results[1].contains("second"), "{results:#?}");
+    assert!(!results.concat().contains("hidden") && results[0].starts_with("BEGIN DATA"), "{results:#?}");
 }
 
 /// A model that does what a hostile result of a tool says.

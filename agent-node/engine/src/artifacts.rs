@@ -108,6 +108,18 @@ pub fn release(
     Ok(Some(Batch { writes: vec![Write::Put(key, row(&known)?)], expectations }))
 }
 
+/// Whether the content with this digest was uploaded at or after `since`, and `by` may read it.
+pub fn is_kept(
+    store: &dyn Snapshot,
+    me: &AgentId,
+    digest: &Digest,
+    by: &Principal,
+    since: WallTime,
+) -> Result<bool, Error> {
+    let known = artifact_row(store, me, digest)?;
+    Ok(known.is_some_and(|(_, known)| known.put_at >= since && known.readers.contains(by)))
+}
+
 /// How many bytes of artifacts `by` has uploaded, of those that are still kept.
 pub fn uploaded_bytes(store: &dyn Snapshot, me: &AgentId, by: &Principal) -> Result<u64, Error> {
     let (mut bytes, mut after) = (0, 0);

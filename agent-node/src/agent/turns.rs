@@ -1,9 +1,14 @@
 //! Runs turns of the brain and reports their updates and ends.
 
-use super::{AgentActor, AgentParts, LifeInput, send_input};
+use super::{
+    AgentActor, AgentParts, LifeInput,
+    report_limits::{ReportLimits, ReportVerdict, gather as gather_update},
+    send_input,
+};
 use crate::{
     brain::{
         Brain, PeerSummary, TurnHandle, TurnReport, TurnRequest,
+        agent_access::AgentAccess,
         bidding::{BidRequest, ComputedBid},
     },
     telemetry::{Telemetry, meters::model_meters::CallOrigin},
@@ -211,11 +216,19 @@ impl AgentActor {
         let (agent, life, telemetry) = (ctx.address(), self.life, self.parts.telemetry.clone());
         let log = BrainLog::new(&request, telemetry.clone());
         let origin = call_origin(&self.parts, &request.prompt);
+        let access = AgentAccess {
+            agent: self.me.clone(),
+            board: self.parts.transports.board.clone(),
+            store: self.parts.store.clone(),
+            clock: self.parts.clock,
+            keep: Duration::from_millis(self.parts.limits.keep_artifacts_ms),
+        };
         let turn = key.clone();
         let (recorded, mut is_recorded) = mpsc::unbounded_channel::<usize>();
         let running = actix::spawn(async move {
             let begun = Instant::now();
             let (handle, mut receiver) = TurnHandle::new(request.prompt.remaining, MAX_UPDATES);
+            let handle = handle.with_access(access);
             let turn_end =
                 async move { brain.think(request, handle).await.map_err(|error| error.to_string()) };
             let mut turn_end = AssertUnwindSafe(turn_end).catch_unwind().boxed();
@@ -226,9 +239,10 @@ impl AgentActor {
             // The checkpoints that the brain waits for, in order; `None` for one that it does not wait for.
             let mut checkpoints: VecDeque<Option<oneshot::Sender<()>>> = VecDeque::new();
             let mut updates = Vec::new();
+            let mut report_limits = ReportLimits::default();
             let gather = tokio::time::sleep(GATHER);
             tokio::pin!(gather);
-            let end = loop {
+            let mut end = loop {
                 tokio::select! {
                     biased;
                     () = &mut timeout => break Err(limits.too_long()),
@@ -240,9 +254,14 @@ impl AgentActor {
                         idle.as_mut().reset(tokio::time::Instant::now() + limits.idle);
                         continue;
                     }
-                    Some(TurnReport { progress, recorded, is_stderr }) = receiver.recv() => {
+                    Some(TurnReport { mut progress, recorded, is_stderr }) = receiver.recv() => {
                         if !is_stderr {
                             idle.as_mut().reset(tokio::time::Instant::now() + limits.idle);
+                            match report_limits.admit(&mut progress) {
+                                ReportVerdict::Take => {}
+                                ReportVerdict::Drop => continue,
+                                ReportVerdict::Fail(why) => break Err(why),
+                            }
                         }
                         if let Progress::Log { message } = &progress {
                             log.write(message, is_stderr);
@@ -256,7 +275,7 @@ impl AgentActor {
                         if is_checkpoint {
                             checkpoints.push_back(recorded);
                         }
-                        updates.push(progress);
+                        gather_update(&mut updates, progress);
                         if updates.len() < MAX_UPDATES && !is_checkpoint {
                             continue;
                         }
@@ -270,12 +289,22 @@ impl AgentActor {
             };
             drop(turn_end);
             telemetry.meters().think.observe(begun.elapsed().as_secs_f64());
-            while let Ok(TurnReport { progress, is_stderr, .. }) = receiver.try_recv() {
+            while let Ok(TurnReport { mut progress, is_stderr, .. }) = receiver.try_recv() {
+                let verdict =
+                    if is_stderr { ReportVerdict::Take } else { report_limits.admit(&mut progress) };
+                match verdict {
+                    ReportVerdict::Take => {}
+                    ReportVerdict::Drop => continue,
+                    ReportVerdict::Fail(why) => {
+                        end = end.and(Err(why));
+                        continue;
+                    }
+                }
                 if let Progress::Log { message } = &progress {
                     log.write(message, is_stderr);
                 } else {
                     telemetry.meters().models.observe(&origin, &progress);
-                    updates.push(progress);
+                    gather_update(&mut updates, progress);
                 }
             }
             send_input(&agent, LifeInput { life, input: Input::TurnEnded(turn, updates, end) }).await;

@@ -13,11 +13,12 @@ mod workers;
 use super::{
     Brain, BrainError, TurnFuture, TurnHandle, TurnRequest,
     bidding::{BidFuture, BidRequest, BrainEnd},
-    json_lines::input_line,
+    json_lines::{input_line, prompt_line},
 };
-use access::BrainAccessCell;
+use access::{BrainAccess, BrainAccessCell};
 use command::RunningCommand;
 use os_user::OsUser;
+use protocol::patterns::turn::TurnEnd;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 use workers::{BrainQuestion, WorkerPool};
 
@@ -109,10 +110,15 @@ impl Brain for ExecBrain {
     fn think(&self, request: TurnRequest, turn: TurnHandle) -> TurnFuture {
         let exec = self.clone();
         Box::pin(async move {
+            let node = exec.access.get().map(BrainAccess::url);
+            let (prompt, turn) = match prompt_line::prompt_text(&request, turn.access(), node).await {
+                Ok(prompt) => (prompt.line, turn.with_references(prompt.references)),
+                Err(error) => return Ok(TurnEnd::Failed { reason: error.to_string() }),
+            };
             let question = BrainQuestion {
                 agent: request.agent.clone(),
                 key: request.key.clone(),
-                prompt: input_line::prompt(&request).map_err(command::not_serializable)?,
+                prompt,
                 turn: Some(Box::new(request)),
             };
             exec.ask(question, &turn).await?.into_turn()

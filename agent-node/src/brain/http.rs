@@ -7,6 +7,7 @@ mod signing;
 use super::{
     Brain, BrainError, TurnFuture, TurnHandle, TurnRequest,
     bidding::{BidFuture, BidRequest, BrainEnd},
+    exec::access::{BrainAccess, BrainAccessCell},
     json_lines,
 };
 use crate::outbox::{
@@ -19,6 +20,7 @@ use futures_util::StreamExt as _;
 use json_lines::{
     BrainLine,
     input_line::{self, NodeLine},
+    prompt_line::{self, PromptText},
 };
 use protocol::{
     ids::{ConversationId, EffectId},
@@ -28,12 +30,14 @@ use protocol::{
 use reqwest::{Method, StatusCode};
 use signing::{authorization, sign};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
 use tokio::sync::{oneshot, watch};
 
+/// The header with the token for content to which a prompt refers.
+const BRAIN_TOKEN: &str = "mesh-brain-token";
 /// The media types of an answer: an event stream, or a JSON object a line.
 const ACCEPT: [&str; 3] = ["text/event-stream", "application/x-ndjson", "application/jsonl"];
 /// The longest that a turn takes if it has no bound.
@@ -66,6 +70,8 @@ pub struct HttpBrainConfig {
 pub struct HttpBrain {
     config: HttpBrainConfig,
     client: OutboundClient,
+    /// Its access to the content that prompts refer to.
+    access: BrainAccessCell,
     /// How many answers in a row have failed, by conversation.
     failures: Mutex<BTreeMap<String, u32>>,
 }
@@ -84,8 +90,8 @@ enum ServiceFailure {
 
 impl HttpBrain {
     /// A brain for the service of `config`.
-    pub fn new(config: HttpBrainConfig, client: OutboundClient) -> Self {
-        Self { config, client, failures: Mutex::default() }
+    pub fn new(config: HttpBrainConfig, client: OutboundClient, access: BrainAccessCell) -> Self {
+        Self { config, client, access, failures: Mutex::default() }
     }
 
     /// A request about the turn `key`. `id` is the same if it is repeated.
@@ -105,8 +111,13 @@ impl HttpBrain {
 
     async fn turn(&self, request: &TurnRequest, report: &TurnHandle) -> Result<TurnEnd, BrainError> {
         let conversation = conversation(&request.key);
-        let prompt = input_line::prompt(request).map_err(not_serializable)?;
-        let failure = match self.ask(&request.key, prompt, request.trace.as_ref(), report).await {
+        let node = self.access.get().map(BrainAccess::url);
+        let prompt = match prompt_line::prompt_text(request, report.access(), node).await {
+            Ok(prompt) => prompt,
+            Err(error) => return Ok(TurnEnd::Failed { reason: error.to_string() }),
+        };
+        let report = report.clone().with_references(prompt.references.clone());
+        let failure = match self.ask(&request.key, prompt, request.trace.as_ref(), &report).await {
             Ok(end) => {
                 self.failures().remove(&conversation);
                 return end.into_turn();
@@ -143,11 +154,14 @@ impl HttpBrain {
     async fn ask(
         &self,
         key: &str,
-        prompt: Vec<u8>,
+        prompt: PromptText,
         trace: Option<&TraceContext>,
         report: &TurnHandle,
     ) -> Result<BrainEnd, ServiceFailure> {
-        let mut sent = self.request(key, key, prompt);
+        let mut sent = self.request(key, key, prompt.line);
+        if let Some(access) = self.access.get().filter(|_| !prompt.references.is_empty()) {
+            sent = sent.secret_header(BRAIN_TOKEN, access.token());
+        }
         if let Some(trace) = trace {
             sent = sent.header("traceparent", &trace.to_string());
             if let Some(state) = &trace.state {
@@ -311,7 +325,8 @@ impl Brain for Arc<HttpBrain> {
     fn bid(&self, request: BidRequest, report: TurnHandle) -> BidFuture {
         let this = self.clone();
         Box::pin(async move {
-            let prompt = input_line::call(&request).map_err(not_serializable)?;
+            let line = input_line::call(&request).map_err(not_serializable)?;
+            let prompt = PromptText { line, references: BTreeSet::new() };
             match this.ask(&request.key, prompt, None, &report).await {
                 Ok(end) => end.into_bid(),
                 Err(ServiceFailure::Permanent(error)) => Err(error),

@@ -3,6 +3,7 @@
 pub mod input_line;
 pub(super) mod line_parser;
 mod output_line;
+pub(super) mod prompt_line;
 
 use output_line::OutputLine;
 use protocol::{

@@ -19,7 +19,9 @@ pub mod tool_server;
 mod transcript;
 
 use super::{Brain, BrainError, TurnFuture, TurnHandle, TurnRequest, exec::BrainRights};
-use agent_loop::{AgentLoop, LoopAction, LoopBudget, LoopEnd, LoopEvent, LoopLimits, LoopStart, LoopSubject};
+use agent_loop::{
+    AgentLoop, CallOutcome, LoopAction, LoopBudget, LoopEnd, LoopEvent, LoopLimits, LoopStart, LoopSubject,
+};
 use futures_util::{Stream, StreamExt, future::join_all, stream, stream::SelectAll};
 use http_model::HttpModel;
 use model::ModelClient;
@@ -28,6 +30,7 @@ use protocol::{
     bid::Cost,
     ids::Capability,
     patterns::turn::{Checkpoint, Progress, TurnEnd, TurnSubject},
+    problem::{Problem, Reason},
     question::{Question, QuestionKind},
     usage::ModelUsage,
 };
@@ -42,7 +45,7 @@ use std::{
 };
 use tool_list::tools_of;
 use tool_server::{ToolServer, ToolServerConfig};
-use transcript::TranscriptRecord;
+use transcript::{ToolResult, TranscriptRecord};
 
 /// A brain with a model, as the configuration describes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -161,6 +164,9 @@ impl LlmBrain {
         let answered = request.prompt.answers.iter().flat_map(|answer| &answer.artifacts);
         let refused = request.prompt.revision.iter().flat_map(|revision| &revision.artifacts);
         let known = artifacts.iter().chain(answered).chain(refused).chain(&request.prompt.produced);
+        let (first, whole_subject) = prompts::subject(request);
+        let mut artifacts = mesh_tools::texts(known);
+        artifacts.extend(whole_subject.map(|text| (prompts::SUBJECT.to_owned(), text)));
         let limits = LoopLimits {
             rounds: self.config.rounds,
             context: Some(self.config.context),
@@ -175,11 +181,11 @@ impl LlmBrain {
                 &self.config.instructions,
                 output.as_ref().map(OutputSchema::schema),
             ),
-            first: prompts::subject(request),
+            first,
             tools: tools_of(subject == LoopSubject::Task, servers),
             output,
             answers: request.prompt.answers.clone(),
-            artifacts: mesh_tools::texts(known),
+            artifacts,
             records,
             messages: prompts::new_messages(request),
             budget: LoopBudget { used: request.prompt.used, left: request.prompt.remaining },
@@ -239,6 +245,25 @@ impl LlmBrain {
                     LoopEvent::Called { call: call.id, outcome, took: begun.elapsed() }
                 };
                 events.push(stream::once(called).boxed());
+            }
+            LoopAction::ReadSignals { call, query } => {
+                let access = turn.access().cloned();
+                let read = async move {
+                    let begun = Instant::now();
+                    let page = match &access {
+                        Some(access) => access.signals(&query.selector, query.after, query.limit).await,
+                        None => {
+                            Err(Problem::new(Reason::BlackboardUnavailable, "this turn has no blackboard"))
+                        }
+                    };
+                    let result = match page {
+                        Ok(page) => mesh_tools::signals(page),
+                        Err(problem) => ToolResult::error(problem.to_string()),
+                    };
+                    let outcome = CallOutcome::Answered(result, Vec::new());
+                    LoopEvent::Called { call: call.id, outcome, took: begun.elapsed() }
+                };
+                events.push(stream::once(read).boxed());
             }
             LoopAction::End(LoopEnd::Turn(end)) => return Some(end),
             LoopAction::End(LoopEnd::Pause { after, reason }) => return Some(pause(after, reason)),

@@ -1,11 +1,16 @@
 //! The way of a running turn to its agent: reports, and checkpoints that are acknowledged.
 
+use super::{agent_access::AgentAccess, json_lines::prompt_line::restore};
 use protocol::{
     bid::Cost,
+    ids::Digest,
     patterns::turn::{Checkpoint, Progress},
     usage::{ModelUsage, RemainingBudget, Usage},
 };
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 use tokio::sync::{mpsc, oneshot};
 
 /// A report of a turn.
@@ -29,17 +34,46 @@ pub struct TurnStopped;
 pub struct TurnHandle {
     reports: mpsc::Sender<TurnReport>,
     remaining: Arc<Mutex<RemainingBudget>>,
+    access: Option<AgentAccess>,
+    /// The content to which the prompt refers.
+    references: Arc<BTreeSet<Digest>>,
 }
 
 impl TurnHandle {
     /// A handle for a turn with this budget, and the receiver of its reports, at most `capacity` at a time.
     pub fn new(remaining: RemainingBudget, capacity: usize) -> (Self, mpsc::Receiver<TurnReport>) {
         let (reports, receiver) = mpsc::channel(capacity);
-        (Self { reports, remaining: Arc::new(Mutex::new(remaining)) }, receiver)
+        (
+            Self {
+                reports,
+                remaining: Arc::new(Mutex::new(remaining)),
+                access: None,
+                references: Arc::default(),
+            },
+            receiver,
+        )
+    }
+
+    /// The same handle, with the mesh as the turn reaches it.
+    pub fn with_access(self, access: AgentAccess) -> Self {
+        Self { access: Some(access), ..self }
+    }
+
+    /// The same handle for a brain whose prompt refers to `references`.
+    pub(super) fn with_references(self, references: BTreeSet<Digest>) -> Self {
+        Self { references: Arc::new(references), ..self }
+    }
+
+    /// The mesh as the turn reaches it, if it does.
+    pub fn access(&self) -> Option<&AgentAccess> {
+        self.access.as_ref()
     }
 
     /// Reports something. It is recorded later; nothing is awaited but room in the channel.
-    pub async fn send(&self, progress: Progress) {
+    pub async fn send(&self, mut progress: Progress) {
+        if let (Progress::Artifact { artifact, .. }, Some(access)) = (&mut progress, &self.access) {
+            restore(artifact, &self.references, access);
+        }
         if let Progress::Usage(call) = &progress {
             self.charge(call);
         }

@@ -308,7 +308,7 @@ async fn agent_specs(
                     let hint = "`mesh: { outside: { allow: […] } }` names addresses that may be called";
                     anyhow::anyhow!("the brain of {}: {error}; {hint}", agent.id)
                 })?;
-                let brain = Arc::new(HttpBrain::new(service.clone(), outside.clone()));
+                let brain = Arc::new(HttpBrain::new(service.clone(), outside.clone(), access.clone()));
                 (Arc::new(brain), agent.description.clone(), agent.skills.clone())
             }
             own @ (BrainConfig::Exec { .. }

@@ -130,9 +130,42 @@ export class Turn {
   }
 }
 
+/** The prompt with the texts that it refers to, read from the node. */
+async function whole(value, content) {
+  if (Array.isArray(value)) return Promise.all(value.map((item) => whole(item, content)));
+  if (value === null || typeof value !== "object") return value;
+  if (value.metadata && content.has(value.url)) {
+    const { url, ...part } = value;
+    return { ...part, [part.metadata.content]: await content.read(url, part.metadata.content) };
+  }
+  const members = Object.entries(value).map(async ([name, member]) => [name, await whole(member, content)]);
+  const result = Object.fromEntries(await Promise.all(members));
+  for (const [name, reference] of Object.entries(value)) {
+    if (!name.endsWith("Ref") || !content.has(reference?.url)) continue;
+    const kind = reference.mediaType === "application/json" ? "data" : "text";
+    result[name.slice(0, -3)] = await content.read(reference.url, kind);
+  }
+  return result;
+}
+
+/** The content that a prompt refers to. Only the node can add to `references`. */
+function contentOf(prompt) {
+  const { MESH_NODE_URL: node, MESH_BRAIN_TOKEN: token } = process.env;
+  const urls = new Set((prompt.references ?? []).map((digest) => `${node}/a2a/artifacts/${digest}`));
+  return {
+    has: (url) => urls.has(url),
+    async read(url, kind) {
+      const answer = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
+      if (!answer.ok) throw new Error(`${url} answered ${answer.status}`);
+      const bytes = Buffer.from(await answer.arrayBuffer());
+      return kind === "data" ? JSON.parse(bytes) : bytes.toString(kind === "raw" ? "base64" : "utf8");
+    },
+  };
+}
+
 async function take(work, prompt, emit) {
   try {
-    emit({ type: "done", message: await work(new Turn(prompt, emit)) });
+    emit({ type: "done", message: await work(new Turn(await whole(prompt, contentOf(prompt)), emit)) });
   } catch (error) {
     if (error instanceof TurnEnded) return;
     console.error(error);

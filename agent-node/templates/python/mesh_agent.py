@@ -594,7 +594,7 @@ def _take(
     try:
         if prompt.get("type") == "cfp":
             return emit(_answer_call(prompt))
-        emit(_line("done", message=work(Turn(prompt, emit, settle))))
+        emit(_line("done", message=work(Turn(_whole(prompt, _Content(prompt)), emit, settle))))
     except TurnEnded:
         pass
     except Exception as error:
@@ -610,6 +610,46 @@ def _line(type: str, **members: Json) -> Line:
 
 def _json(line: Line) -> str:
     return json.dumps(line, allow_nan=False)
+
+
+class _Content:
+    """The content that a prompt refers to. Only the node can add to `references`."""
+
+    def __init__(self, prompt: Mapping[str, Json]):
+        node = os.environ.get("MESH_NODE_URL", "")
+        self._urls = {f"{node}/a2a/artifacts/{digest}" for digest in prompt.get("references", ())}
+
+    def has(self, url: Json) -> bool:
+        return isinstance(url, str) and url in self._urls
+
+    def read(self, url: str, kind: str) -> Json:
+        import urllib.request  # only here, because it makes the start slower
+
+        token = os.environ.get("MESH_BRAIN_TOKEN", "")
+        request = urllib.request.Request(url, headers={"authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            content: bytes = answer.read()
+        if kind == "data":
+            return json.loads(content)
+        return base64.b64encode(content).decode() if kind == "raw" else content.decode()
+
+
+def _whole(value: Json, content: _Content) -> Json:
+    """The prompt with the texts that it refers to."""
+    if isinstance(value, list):
+        return [_whole(item, content) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "metadata" in value and content.has(value.get("url")):
+        kind = value["metadata"]["content"]
+        part = {name: member for name, member in value.items() if name != "url"}
+        return {**part, kind: content.read(value["url"], kind)}
+    whole = {name: _whole(member, content) for name, member in value.items()}
+    for name, reference in value.items():
+        if name.endswith("Ref") and isinstance(reference, dict) and content.has(reference["url"]):
+            is_json = reference["mediaType"] == "application/json"
+            whole[name[:-3]] = content.read(reference["url"], "data" if is_json else "text")
+    return whole
 
 
 def _artifacts(of: Mapping[str, Json], member: str = "artifacts") -> list[Artifact]:

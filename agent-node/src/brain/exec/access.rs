@@ -33,6 +33,16 @@ impl BrainAccess {
         Digest::of(self.token.as_bytes())
     }
 
+    /// The address of the node.
+    pub(in crate::brain) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The token, for a service.
+    pub(in crate::brain) fn token(&self) -> &str {
+        &self.token
+    }
+
     /// The variables in which the brain finds it.
     pub(super) fn variables(&self) -> [(&'static str, &str); 2] {
         [(NODE_URL, &self.url), (BRAIN_TOKEN, &self.token)]

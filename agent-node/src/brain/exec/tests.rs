@@ -128,6 +128,13 @@ async fn a_relative_program_is_looked_for_in_its_directory() {
     }
 }
 
+#[tokio::test]
+async fn a_prompt_that_cannot_be_made_small_enough_fails_the_turn_with_its_size() {
+    let (_, end) = turn(&sh("exit 7"), first_turn(&"x".repeat(2 << 20))).await;
+    let Ok(TurnEnd::Failed { reason }) = end else { panic!("{end:?}") };
+    assert!(reason.contains("209") && reason.contains("at most 1048576"), "{reason}");
+}
+
 /// Whether a process runs and is no zombie.
 fn is_running(pid: &str) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();

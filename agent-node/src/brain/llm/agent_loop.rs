@@ -3,13 +3,13 @@
 //! stopped: no recorded answer and no recorded result is asked for again.
 
 use super::{
-    mesh_tools::{MeshOutcome, MeshTool},
+    mesh_tools::{MeshOutcome, MeshTool, SignalSelection},
     model::{
         ModelAnswer, ModelDelta, ModelError, ModelErrorKind, ModelMessage, ModelRequest, StopReason,
         TokenUsage, ToolCall, ToolSpec,
     },
     output::OutputSchema,
-    prompts,
+    prompts::{self, UserMessage},
     text_stream::TextStream,
     transcript::{CallRecord, Round, ToolResult, Transcript, TranscriptRecord},
 };
@@ -95,7 +95,7 @@ pub(super) enum LoopEvent {
     },
 }
 
-/// What came of a call of a tool server.
+/// What came of a call of a tool server, or of the board.
 #[derive(Debug)]
 pub(super) enum CallOutcome {
     /// The server answered.
@@ -145,6 +145,13 @@ pub(super) enum LoopAction {
         /// The call.
         call: ToolCall,
     },
+    /// Read signals of the board.
+    ReadSignals {
+        /// The call.
+        call: ToolCall,
+        /// Which.
+        query: SignalSelection,
+    },
     /// The turn ends.
     End(LoopEnd),
 }
@@ -179,8 +186,8 @@ pub(super) struct LoopStart {
     pub(super) artifacts: BTreeMap<String, String>,
     /// The records of earlier turns, and of this one before it was interrupted.
     pub(super) records: Vec<TranscriptRecord>,
-    /// What the user has said since the last turn: id and text.
-    pub(super) messages: Vec<(String, String)>,
+    /// What the user has said since the last turn.
+    pub(super) messages: Vec<UserMessage>,
     pub(super) budget: LoopBudget,
 }
 
@@ -257,10 +264,19 @@ impl AgentLoop {
             left: start.budget.left,
         };
         let mut actions = Vec::new();
-        for (id, text) in start.messages {
-            if !state.transcript.notes.contains(&id) {
-                state.record(TranscriptRecord::Noted { id, text }, &mut actions);
+        for UserMessage { id, note, whole } in start.messages {
+            if state.transcript.notes.contains(&id) {
+                continue;
             }
+            if let Some(artifact) = whole {
+                state.artifacts.insert(artifact.artifact_id.clone(), artifact.as_text());
+                actions.push(LoopAction::Report(Progress::Artifact {
+                    artifact,
+                    append: false,
+                    last_chunk: true,
+                }));
+            }
+            state.record(TranscriptRecord::Noted { id, text: note }, &mut actions);
         }
         state.advance(&mut actions);
         (state, actions)
@@ -399,6 +415,10 @@ impl AgentLoop {
                 actions.push(LoopAction::Report(progress));
                 self.finish(call, result, actions);
             }
+            Some(MeshOutcome::Read(query)) => {
+                self.running.insert(call.id.clone());
+                actions.push(LoopAction::ReadSignals { call: call.clone(), query });
+            }
             Some(MeshOutcome::Result(result)) => self.finish(call, result, actions),
             None => self.finish(call, ToolResult::error(prompts::unknown_tool(&call.name)), actions),
         }
@@ -419,8 +439,10 @@ impl AgentLoop {
     ) {
         let error = result.is_error.then_some(TOOL_ERROR);
         actions.push(LoopAction::Report(self.tool_use(call, took, error)));
-        // Pieces of artifacts are bounded already.
-        if result.text.len() > MAX_RESULT && call.name != MeshTool::ReadArtifact.name() {
+        // Pieces of artifacts and pages of signals are bounded already.
+        let is_bounded =
+            [MeshTool::ReadArtifact, MeshTool::ReadSignals].iter().any(|tool| tool.name() == call.name);
+        if result.text.len() > MAX_RESULT && !is_bounded {
             let id = format!("{}-{}", call.name, call.id);
             let kept = prompts::beginning(&result.text, MAX_KEPT_RESULT).to_owned();
             let artifact = Artifact::text(&id, "text/plain", kept.clone());

@@ -3,11 +3,17 @@
 
 use super::{
     model::{ToolCall, ToolSpec},
-    prompts::{beginning, readable},
+    prompts::{beginning, fenced, readable},
     transcript::ToolResult,
 };
 use crate::brain::json_lines::{self, BrainLine};
-use protocol::{artifact::Artifact, patterns::turn::Progress};
+use blackboard::board::SignalPage;
+use protocol::{
+    artifact::Artifact,
+    ids::Capability,
+    patterns::turn::Progress,
+    signal::{BAD_CURSOR, Cursor, Selector},
+};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -19,6 +25,7 @@ pub(super) enum MeshTool {
     AskHelp,
     AskPerson,
     PublishSignal,
+    ReadSignals,
     ReadArtifact,
 }
 
@@ -29,12 +36,24 @@ pub(super) enum MeshOutcome {
     Ask(Progress),
     /// A report, and the result.
     Report(Progress, ToolResult),
+    /// Signals to read, whose page is the result.
+    Read(SignalSelection),
     /// The result.
     Result(ToolResult),
 }
 
+/// Which signals a model wants.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct SignalSelection {
+    pub(super) selector: Selector,
+    pub(super) after: Option<Cursor>,
+    pub(super) limit: usize,
+}
+
 /// The longest piece of an artifact that is read at once, bytes.
 const MAX_PIECE: usize = 16 << 10;
+/// The most signals that are read at once.
+const MAX_SIGNALS: usize = 50;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,17 +63,28 @@ struct ReadArguments {
     offset: usize,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SignalArguments {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    capability: Option<String>,
+    after: Option<String>,
+    limit: Option<usize>,
+}
+
 impl MeshTool {
     /// Those of a turn. Only a turn about a task can ask others.
     pub(super) fn offered(is_task: bool) -> &'static [Self] {
-        const ALL: [MeshTool; 5] = [
+        const ALL: [MeshTool; 6] = [
             MeshTool::PublishSignal,
+            MeshTool::ReadSignals,
             MeshTool::ReadArtifact,
             MeshTool::Delegate,
             MeshTool::AskHelp,
             MeshTool::AskPerson,
         ];
-        if is_task { &ALL } else { &ALL[..2] }
+        if is_task { &ALL } else { &ALL[..3] }
     }
 
     /// Its name.
@@ -64,6 +94,7 @@ impl MeshTool {
             Self::AskHelp => "ask_help",
             Self::AskPerson => "ask_person",
             Self::PublishSignal => "publish_signal",
+            Self::ReadSignals => "read_signals",
             Self::ReadArtifact => "read_artifact",
         }
     }
@@ -109,6 +140,16 @@ impl MeshTool {
                     "refs": { "type": "object", "description": "Members with references to the content." },
                 }),
                 vec!["signal"],
+            ),
+            Self::ReadSignals => (
+                "Reads the signals that agents have published, oldest first: at most 50 and 16 KiB at once. The last line says how to read on.",
+                json!({
+                    "type": text("Only signals of this type; task.* means all whose type begins with task."),
+                    "capability": text("Only signals about this capability."),
+                    "after": text("Only signals behind this cursor, which the last line of an earlier result names. Without it from the oldest one on."),
+                    "limit": { "type": "integer", "minimum": 1, "maximum": MAX_SIGNALS, "description": "How many at most; 20 if not given." },
+                }),
+                vec![],
             ),
             Self::ReadArtifact => (
                 "Reads an artifact: of the task, of an answer, or a large result of a tool.",
@@ -159,6 +200,10 @@ impl MeshTool {
                 Ok(progress) => MeshOutcome::Report(progress, ToolResult::text("published")),
                 Err(problem) => invalid(problem),
             },
+            Self::ReadSignals => match arguments(call).and_then(query) {
+                Ok(query) => MeshOutcome::Read(query),
+                Err(problem) => invalid(problem),
+            },
             Self::ReadArtifact => match arguments::<ReadArguments>(call) {
                 Ok(wanted) => MeshOutcome::Result(read(&wanted, artifacts)),
                 Err(problem) => invalid(problem),
@@ -169,6 +214,42 @@ impl MeshTool {
 
 fn arguments<T: DeserializeOwned>(call: &ToolCall) -> Result<T, String> {
     serde_json::from_value(Value::Object(call.arguments.clone())).map_err(|error| error.to_string())
+}
+
+fn query(wanted: SignalArguments) -> Result<SignalSelection, String> {
+    let SignalArguments { kind, capability, after, limit } = wanted;
+    let limit = limit.unwrap_or(20);
+    if !(1..=MAX_SIGNALS).contains(&limit) {
+        return Err(format!("limit: {limit} is not from 1 to {MAX_SIGNALS}"));
+    }
+    let after = after.map(|text| Cursor::parse(&text).ok_or_else(|| format!("after: {text:?} {BAD_CURSOR}")));
+    let capability =
+        capability.map(|name| Capability::parse(&name).map_err(|error| format!("capability: {error}")));
+    let capabilities = capability.transpose()?.into_iter().collect();
+    let selector = Selector { types: kind.into_iter().collect(), capabilities, task_id: None };
+    Ok(SignalSelection { selector, after: after.transpose()?, limit })
+}
+
+/// A page as the model reads it: a line of JSON a signal, as many as fit, and where to read on.
+pub(super) fn signals(page: SignalPage) -> ToolResult {
+    let SignalPage { signals, mut next } = page;
+    let mut lines = String::new();
+    let mut last = None;
+    for record in &signals {
+        let line = serde_json::to_string(record).unwrap_or_default();
+        if let Some(last) = last.filter(|_| lines.len() + line.len() > MAX_PIECE) {
+            next.revision = last;
+            break;
+        }
+        lines.push_str(&line);
+        lines.push('\n');
+        last = Some(record.revision);
+    }
+    let note = format!("[Read on with after {next}.]");
+    ToolResult::text(match last {
+        Some(_) => format!("{}\n{note}", fenced(&lines)),
+        None => format!("[No signal.]\n{note}"),
+    })
 }
 
 fn read(wanted: &ReadArguments, artifacts: &BTreeMap<String, String>) -> ToolResult {
@@ -203,6 +284,7 @@ pub(super) fn texts<'a>(artifacts: impl Iterator<Item = &'a Artifact>) -> BTreeM
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::signal::SignalRecord;
 
     fn run(tool: MeshTool, arguments: Value) -> MeshOutcome {
         let call = ToolCall::parse("c1_0".into(), tool.name().into(), &arguments.to_string(), None);
@@ -230,6 +312,9 @@ mod tests {
             (MeshTool::PublishSignal, json!({ "signal": "task.complete" }), "only the mesh publishes"),
             (MeshTool::PublishSignal, json!({ "signal": "agent.left" }), "only the registry publishes"),
             (MeshTool::AskPerson, json!({ "question": "q", "kind": "approval" }), "no argument \"kind\""),
+            (MeshTool::ReadSignals, json!({ "limit": 51 }), "limit: 51 is not from 1 to 50"),
+            (MeshTool::ReadSignals, json!({ "after": "newest" }), "after: \"newest\" must be a revision"),
+            (MeshTool::ReadSignals, json!({ "capability": "" }), "capability: "),
             (MeshTool::ReadArtifact, json!({ "artifact": "b" }), "no artifact \"b\"; there are: a"),
             (MeshTool::ReadArtifact, json!({ "artifact": "a", "offset": 1 }), "within a character"),
         ] {
@@ -237,9 +322,51 @@ mod tests {
                 MeshOutcome::Result(result) => {
                     assert!(result.is_error && result.text.contains(part), "{result:?}")
                 }
-                other @ (MeshOutcome::Ask(_) | MeshOutcome::Report(..)) => panic!("{other:?}"),
+                other @ (MeshOutcome::Ask(_) | MeshOutcome::Report(..) | MeshOutcome::Read(_)) => {
+                    panic!("{other:?}")
+                }
             }
         }
+    }
+
+    #[test]
+    fn signals_are_read_in_bounded_pieces_without_a_gap() {
+        let signal = |revision: u64, bytes: usize| -> SignalRecord {
+            serde_json::from_value(json!({
+                "revision": revision, "id": format!("s-{revision}"), "type": "acme.noted", "from": "agent-02",
+                "subject": "x".repeat(bytes), "at": "2026-11-25T00:00:00Z",
+            }))
+            .unwrap()
+        };
+        let all: Vec<_> = [10, 9_000, 9_000, 20_000, 10]
+            .into_iter()
+            .zip(1..)
+            .map(|(bytes, at)| signal(at, bytes))
+            .collect();
+        let (mut after, mut read, mut calls) = (0, Vec::new(), 0);
+        while after < 7 {
+            let rest = all.iter().filter(|record| record.revision > after).cloned().collect();
+            let page =
+                SignalPage { signals: rest, next: Cursor { generation: Some("g1".into()), revision: 7 } };
+            let text = signals(page).text;
+            let found = all.iter().filter(|record| text.contains(&format!("\"s-{}\"", record.revision)));
+            read.extend(found.map(|record| record.revision));
+            let (_, next) = text.rsplit_once("after g1-").unwrap();
+            after = next.trim_end_matches(".]").parse().unwrap();
+            calls += 1;
+            assert!(text.len() < MAX_PIECE + 5_000, "{}", text.len());
+        }
+        assert_eq!((read, calls), (vec![1, 2, 3, 4, 5], 4));
+        let next = Cursor { generation: None, revision: 3 };
+        let empty = signals(SignalPage { signals: Vec::new(), next });
+        assert_eq!(empty.text, "[No signal.]\n[Read on with after 3.]");
+        let MeshOutcome::Read(query) =
+            run(MeshTool::ReadSignals, json!({ "type": "acme.*", "after": "g1-3" }))
+        else {
+            panic!("no query")
+        };
+        assert_eq!((query.selector.types, query.limit), (vec!["acme.*".to_owned()], 20));
+        assert_eq!(query.after.unwrap().revision, 3);
     }
 
     #[test]

@@ -119,6 +119,25 @@ fn request(actions: &[LoopAction]) -> Option<(usize, &ModelRequest)> {
 }
 
 /// What the model was told last.
+#[test]
+fn signals_are_read_again_after_a_crash_and_a_page_goes_back_whole() {
+    let (mut state, first) = AgentLoop::begin(start());
+    let asks = says("", &[("read_signals", r#"{"type":"acme.*"}"#)]);
+    let mut records = records(&first);
+    let actions = state.take(asks);
+    records.extend(self::records(&actions));
+    let reads = |actions: &[LoopAction]| {
+        actions
+            .iter()
+            .any(|action| matches!(action, LoopAction::ReadSignals { call, .. } if call.id == "c1_0"))
+    };
+    assert!(reads(&actions) && state.runs_tools(), "{actions:#?}");
+    let (mut state, again) = AgentLoop::begin(LoopStart { records, ..start() });
+    assert!(reads(&again) && end(&again).is_none(), "{again:#?}");
+    let page = "s".repeat(20_000);
+    assert_eq!(last_results(&state.take(returns("c1_0", &page))), [page]);
+}
+
 fn last_results(actions: &[LoopAction]) -> Vec<String> {
     let Some((_, request)) = request(actions) else { panic!("the model is not asked: {actions:#?}") };
     request
@@ -392,7 +411,9 @@ fn the_model_is_told_when_little_of_its_budget_is_left() {
 
 #[test]
 fn a_new_message_of_the_user_is_heard_once() {
-    let message = || vec![("m-1".to_owned(), "Also check the docs.".to_owned())];
+    let artifact = Artifact::text("message-m-1", "text/plain", "Also check the docs.");
+    let message =
+        || vec![UserMessage { id: "m-1".into(), note: "Also".into(), whole: Some(artifact.clone()) }];
     let (_, actions) = AgentLoop::begin(LoopStart { messages: message(), ..start() });
     let (_, again) =
         AgentLoop::begin(LoopStart { records: records(&actions), messages: message(), ..start() });
@@ -414,7 +435,7 @@ enum RandomStep {
 
 fn random_step() -> impl Strategy<Value = RandomStep> {
     prop_oneof![
-        4 => proptest::collection::vec(0usize..6, 0..4).prop_map(RandomStep::Says),
+        4 => proptest::collection::vec(0usize..7, 0..4).prop_map(RandomStep::Says),
         4 => Just(RandomStep::Finishes),
         2 => Just(RandomStep::Crashes),
         1 => Just(RandomStep::Interrupts),
@@ -464,6 +485,10 @@ impl LoopWorld {
                     }
                     self.running.push(call);
                 }
+                LoopAction::ReadSignals { call, .. } => {
+                    assert!(!self.completed.contains(&call.id), "{} is repeated", call.id);
+                    self.running.push(call);
+                }
                 LoopAction::AskModel { .. } => {
                     assert!(!self.is_asked && self.running.is_empty(), "one model at a time");
                     self.is_asked = true;
@@ -497,7 +522,7 @@ proptest! {
             let event = match step {
                 RandomStep::Says(tools) if world.is_asked => {
                     world.is_asked = false;
-                    let names = [SAFE, UNSAFE, APPROVED, "unknown", "ask_person", SAFE];
+                    let names = [SAFE, UNSAFE, APPROVED, "unknown", "ask_person", SAFE, "read_signals"];
                     let calls: Vec<_> = tools.iter().map(|at| match names[*at] {
                         "ask_person" => ("ask_person", r#"{"question":"?"}"#),
                         name if *at == 5 => (name, "{ broken"),

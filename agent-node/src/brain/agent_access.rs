@@ -1,0 +1,72 @@
+//! What a running turn reaches of the mesh, with the rights of its agent: the blackboard, and content in the agent's store.
+
+use crate::{
+    artifacts::{self, StoredArtifact},
+    clock::NodeClock,
+};
+use blackboard::{board::SignalPage, client::Blackboard, store::SharedStore};
+use bytes::Bytes;
+use protocol::{
+    ids::{AgentId, Digest},
+    principal::Principal,
+    problem::Problem,
+    signal::{Cursor, Selector},
+    time::WallTime,
+};
+use std::{fmt, time::Duration};
+
+/// The mesh as one agent's turns reach it.
+#[derive(Clone)]
+pub struct AgentAccess {
+    /// The agent.
+    pub agent: AgentId,
+    /// The blackboard.
+    pub board: Blackboard,
+    /// The agent's store.
+    pub store: SharedStore,
+    /// The node's clocks.
+    pub clock: NodeClock,
+    /// How long content is kept that no task refers to.
+    pub keep: Duration,
+}
+
+impl AgentAccess {
+    fn principal(&self) -> Principal {
+        Principal::Agent(self.agent.clone())
+    }
+
+    /// Up to `limit` signals after `after` that the agent may see, oldest first; without `after` from the oldest that is kept.
+    pub async fn signals(
+        &self,
+        selector: &Selector,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> Result<SignalPage, Problem> {
+        self.board.read(&self.principal(), selector, after, limit).await
+    }
+
+    /// Stores content that the brain may read by its digest. Content that is stored already, and kept for a while, is not written
+    /// again.
+    pub async fn keep_content(&self, media_type: &str, content: Bytes) -> Result<Digest, Problem> {
+        let (store, by, now) = (self.store.as_ref(), self.principal(), self.clock.wall());
+        let digest = Digest::of(&content);
+        let half = i64::try_from((self.keep / 2).as_millis()).unwrap_or(i64::MAX);
+        let since = WallTime(now.0.saturating_sub(half));
+        if !artifacts::is_kept(store, &self.agent, &digest, &by, since).map_err(Problem::from)? {
+            let media_type = Some(media_type.to_owned());
+            artifacts::put(store, &self.agent, &by, now, media_type, content).await.map_err(Problem::from)?;
+        }
+        Ok(digest)
+    }
+
+    /// The content with this digest, if the agent may read it.
+    pub fn content(&self, digest: &Digest) -> Option<StoredArtifact> {
+        artifacts::read(self.store.as_ref(), &self.agent, digest, &self.principal()).ok()
+    }
+}
+
+impl fmt::Debug for AgentAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentAccess").field("agent", &self.agent).finish_non_exhaustive()
+    }
+}
