@@ -141,6 +141,11 @@ impl Payload {
         }
     }
 
+    /// The principal for whom its sender says to ask, if it says so.
+    pub fn on_behalf_of(&self) -> Option<&Principal> {
+        if let Self::TaskRequest(request) = self { request.on_behalf_of.as_ref() } else { None }
+    }
+
     /// The award that it reports under, if it is a report of awarded work.
     pub fn reported_epoch(&self) -> Option<Epoch> {
         match self {

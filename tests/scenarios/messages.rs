@@ -65,14 +65,18 @@ async fn a_recipient_acknowledges_and_handles_a_message_once() {
 async fn members_that_nothing_reads_are_named_in_the_answer() {
     let mesh = Process::up(TEAM).await;
     let agent = mesh.agent("echo-01");
-    let mut request = agent.request(json!({ "description": "hi", "capability": "echo", "priority": 3 }));
+    let mut request = agent.request(
+        json!({ "description": "hi", "capability": "echo", "priority": 3, "onBehalfOf": "user:ann" }),
+    );
     request["correlationId"] = json!("c-1");
     let sent = agent.post(&request).await;
     let named: Vec<_> =
         sent.body["warnings"].as_array().unwrap().iter().map(|warning| warning.as_str()).collect();
     let warning = |name| format!("{name}: an unknown member; it is recorded and has no effect");
     assert_eq!(sent.status, 202, "{sent:?}");
-    assert_eq!(named, [Some(&*warning("correlationId")), Some(&*warning("payload.priority"))]);
+    let not_taken = "payload.onBehalfOf: only an agent acts for another; it has no effect";
+    let expected = [not_taken, &*warning("correlationId"), &*warning("payload.priority")];
+    assert_eq!(named, expected.map(Some));
     let known = agent.post(&agent.request(json!({ "description": "hi", "capability": "echo" }))).await;
     assert_eq!((known.status, known.body.get("warnings")), (202, None), "{known:?}");
 }

@@ -123,6 +123,23 @@ turns:
 }
 
 #[tokio::test]
+async fn what_a_turn_used_counts_if_its_brain_dies_at_once() {
+    let dir = directory();
+    let dies =
+        r#"read -r line; echo '{"type":"usage","model":"m","inputTokens":7,"outputTokens":1}'; exit 3"#;
+    let script = file(dir.path(), "dies.sh", dies);
+    let team = format!(
+        "agents: [{{ agent: solo-01, open: true, brain: {{ exec: [/bin/sh, '{}'] }} }}]",
+        script.display()
+    );
+    let node = Process::up_beside(&team, &[]).await;
+    let task = node.agent("solo-01").ask(work("t-1")).await;
+    assert_eq!(state(&task), "failed");
+    let used = &task["metadata"][EXTENSION]["usage"]["inputTokens"];
+    assert!(used.as_u64().is_some_and(|tokens| tokens > 0 && tokens % 7 == 0), "{task:#}");
+}
+
+#[tokio::test]
 async fn a_task_that_uses_up_its_budget_fails_with_the_figures() {
     let script = "
 turns:

@@ -307,6 +307,11 @@ impl AgentActor {
                     gather_update(&mut updates, progress);
                 }
             }
+            // A failure carries no updates, and what was used before it counts.
+            if end.is_err() && !updates.is_empty() {
+                let input = Input::TurnProgress(turn.clone(), std::mem::take(&mut updates));
+                send_input(&agent, LifeInput { life, input }).await;
+            }
             send_input(&agent, LifeInput { life, input: Input::TurnEnded(turn, updates, end) }).await;
         });
         self.turns.insert(key, SpawnedTurn { running, recorded });

@@ -1,4 +1,5 @@
-//! `mesh token`: prints the person's token, which every process of the mesh accepts as a bearer token.
+//! `mesh token`: prints the person's token, which every process of the mesh accepts as a bearer token. It reads the file of this
+//! machine's mesh that `--name` or `--data` names, whatever `--url` is.
 
 use super::{
     exit::{CliError, Exit},
@@ -33,7 +34,13 @@ pub(super) fn read(file: &Path, remedy: &str) -> Result<String, CliError> {
     let token = text.trim();
     match token.starts_with(PERSON_PREFIX) {
         true => Ok(token.to_owned()),
-        false => Err(CliError::new(Exit::Secret, format!("{} holds no token of a mesh", file.display()))),
+        false => Err(CliError::new(
+            Exit::Secret,
+            format!(
+                "{} holds no token of a mesh: remove it, and the next start of `mesh up` or `mesh registry` makes one; {remedy}",
+                file.display()
+            ),
+        )),
     }
 }
 

@@ -2,7 +2,10 @@
 
 use crate::peers::{Peer, Peers};
 use blackboard::key_ring::KeyRing;
-use protocol::{ids::AgentId, problem::Problem};
+use protocol::{
+    ids::AgentId,
+    problem::{Problem, Reason},
+};
 use registry::{
     client::{Registry, RegistryWatch},
     entry::{AgentEntry, RegistryEvent},
@@ -53,6 +56,9 @@ pub(super) fn spawn(
                         match peers.is_synced() {
                             true => {
                                 tracing::warn!(%problem, "the registry can't be followed; going on with what is known");
+                            }
+                            false if problem.reason == Reason::StaleSignature => {
+                                tracing::warn!(%problem, "the registry refuses this process until the clocks agree; trying again");
                             }
                             false => tracing::warn!(
                                 %problem,

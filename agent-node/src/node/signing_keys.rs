@@ -132,7 +132,7 @@ fn read_or_create(
     create: impl FnOnce() -> anyhow::Result<[u8; 32]>,
 ) -> anyhow::Result<[u8; 32]> {
     if !file.exists() {
-        write_durably(file, &create()?)?;
+        create_durably(file, &create()?)?;
     }
     let mode = fs::metadata(file)?.permissions().mode() & 0o777;
     anyhow::ensure!(mode & 0o077 == 0, "others may read it (mode {mode:o}); it must be 600, or made anew");
@@ -147,12 +147,32 @@ fn read_or_create(
 
 /// Replaces the content of `file`, which only its owner may read.
 fn write_durably(file: &Path, content: &[u8]) -> anyhow::Result<()> {
-    let draft = file.with_extension(format!("{}.new", std::process::id()));
-    let mut draft_file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    let draft = write_draft(file, content)?;
+    fs::rename(&draft, file)?;
+    sync_parent(file)
+}
+
+/// Makes `file` with `content`, which only its owner may read. A file that somebody makes at the same time stays.
+fn create_durably(file: &Path, content: &[u8]) -> anyhow::Result<()> {
+    let draft = write_draft(file, content)?;
+    let linked = fs::hard_link(&draft, file);
+    fs::remove_file(&draft)?;
+    match linked {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error.into()),
+        _ => sync_parent(file),
+    }
+}
+
+/// A durable file beside `file` with `content`, whose name nobody else uses.
+fn write_draft(file: &Path, content: &[u8]) -> anyhow::Result<PathBuf> {
+    let draft = file.with_extension(format!("{}.new", uuid::Uuid::new_v4().simple()));
+    let mut draft_file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     draft_file.write_all(content)?;
     draft_file.sync_all()?;
-    fs::rename(&draft, file)?;
+    Ok(draft)
+}
+
+fn sync_parent(file: &Path) -> anyhow::Result<()> {
     if let Some(dir) = file.parent() {
         fs::File::open(dir)?.sync_all()?;
     }
@@ -163,6 +183,21 @@ fn write_durably(file: &Path, content: &[u8]) -> anyhow::Result<()> {
 mod tests {
     use super::*;
     use protocol::identity::KeyChange;
+
+    #[test]
+    fn threads_that_start_at_once_read_one_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = SigningKeys(Some(dir.path().to_owned()));
+        let id = AgentId::parse("planner-01").unwrap();
+        let read = || keys.identity(&id).unwrap().public().fingerprint();
+        let all: std::collections::BTreeSet<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..16).map(|_| scope.spawn(read)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(all.len(), 1, "{all:?}");
+        let drafts = fs::read_dir(dir.path()).unwrap().count();
+        assert_eq!(drafts, 1, "no draft stays");
+    }
 
     #[test]
     fn the_next_key_replaces_the_first_and_the_seal_stays() {

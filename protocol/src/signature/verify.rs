@@ -6,6 +6,7 @@ use super::{
 use crate::{
     ids::AgentId,
     problem::{Problem, Reason},
+    time::WallTime,
 };
 use sfv::{Dictionary, FieldType, Item, List, ListEntry, Parser};
 
@@ -97,10 +98,18 @@ fn judge(
     check(&claim)?;
     let window = WINDOW_S;
     if claim.created.abs_diff(now) > window || claim.expires.is_some_and(|end| end < now) {
-        let message = format!("signed at {}, it is {now} here; {window} s apart are taken", claim.created);
+        let message = format!(
+            "signed at {}, it is {} here, and at most {window} s apart are taken: set the clock that is wrong (NTP)",
+            wall_time(claim.created),
+            wall_time(now)
+        );
         return Err(Problem::new(Reason::StaleSignature, message).with("now", now));
     }
     Ok(claim.agent)
+}
+
+fn wall_time(seconds: u64) -> WallTime {
+    WallTime(i64::try_from(seconds.saturating_mul(1_000)).unwrap_or(i64::MAX))
 }
 
 /// What one member of `Signature-Input` claims.

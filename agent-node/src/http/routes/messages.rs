@@ -78,7 +78,7 @@ pub async fn post(
     let answered = id.clone();
     let callback = reply_to::UserCallback::of(&node, &by, &envelope)?;
     // Agents of a later version may know more.
-    let mut warnings = if by.agent().is_some() { Vec::new() } else { unknown_members(&envelope) };
+    let mut warnings = if by.agent().is_some() { Vec::new() } else { ineffective_members(&envelope) };
     let incoming = IncomingMessage { envelope, by: by.clone(), digest, trace, contact: None };
     let mut acknowledgement = Box::pin(local.actor.send(TakeMessage(incoming)));
     let ack = match tokio::time::timeout(node.ack(), &mut acknowledgement).await {
@@ -122,8 +122,8 @@ pub async fn post(
     Ok(acknowledged(&ack, &warnings))
 }
 
-/// A warning for each member of a message that nothing reads, at most [`MAX_WARNINGS`].
-fn unknown_members(envelope: &Envelope) -> Vec<String> {
+/// A warning for each member of a user's message that has no effect: `onBehalfOf`, and at most [`MAX_WARNINGS`] that nothing reads.
+fn ineffective_members(envelope: &Envelope) -> Vec<String> {
     let of_payload = envelope.payload.extra().keys().map(|name| format!("payload.{name}"));
     let unknown: Vec<_> = envelope.extra.keys().cloned().chain(of_payload).collect();
     let left_out = unknown.len().saturating_sub(MAX_WARNINGS);
@@ -132,7 +132,10 @@ fn unknown_members(envelope: &Envelope) -> Vec<String> {
         let name: String = name.chars().take(64).collect();
         format!("{name}: an unknown member; it is recorded and has no effect")
     };
-    unknown.into_iter().take(MAX_WARNINGS).map(warning).chain(more).collect()
+    let names_another = envelope.payload.on_behalf_of().is_some();
+    let not_taken = names_another
+        .then(|| "payload.onBehalfOf: only an agent acts for another; it has no effect".to_owned());
+    not_taken.into_iter().chain(unknown.into_iter().take(MAX_WARNINGS).map(warning)).chain(more).collect()
 }
 
 /// The answer to a call for proposals: the bid, signed, so that the manager knows whose it is.
