@@ -57,6 +57,7 @@ mod scenarios {
     mod service_keys;
     mod shutdown;
     mod signals;
+    mod spaces;
     mod startup;
     mod subscriptions;
     mod tasks;

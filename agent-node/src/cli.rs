@@ -26,6 +26,7 @@ mod processes;
 mod reset;
 mod settings_reference;
 mod shell_quote;
+mod space;
 mod tasks;
 mod token;
 mod trace;
@@ -126,6 +127,8 @@ enum ClientVerb {
     /// Follow the blackboard.
     #[command(subcommand)]
     Board(board::BoardVerb),
+    /// What a team knows: list, post, propose and decide entries of spaces.
+    Space(space::SpaceArgs),
     /// Explain who got a task, and why.
     #[command(subcommand)]
     Award(award::AwardVerb),
@@ -198,6 +201,7 @@ async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
         ClientVerb::Inbox(inbox) => people::inbox(common, inbox).await,
         ClientVerb::Answer(answer) => people::answer(common, answer).await,
         ClientVerb::Board(board::BoardVerb::Tail(tail)) => board::tail(common, tail).await,
+        ClientVerb::Space(args) => space::space(common, args).await,
         ClientVerb::Award(award::AwardVerb::Explain(explain)) => award::explain(common, explain).await,
         ClientVerb::Trace(trace) => trace::trace(common, trace).await,
         ClientVerb::Dlq(dlq) => dlq::dlq(common, dlq).await,

@@ -5,6 +5,7 @@ use crate::{
     claims::{ClaimState, ClaimView, Lease},
     feed::{self, Feed, FeedSubscription},
     registered_agents, signals,
+    spaces::retention,
     store::{self, Revision, SharedStore},
     supervisor::{RestartBudget, RestartGuard, Supervisor},
 };
@@ -31,6 +32,8 @@ mod claim_commits;
 mod history;
 mod messages;
 mod publish;
+mod spaces;
+pub use spaces::{EntryEvent, EntryFollower, ImportOutcome, SpaceStore};
 
 use messages::{ClaimChange, GetBoardSnapshot, GetClaim, PublishSignals};
 
@@ -93,6 +96,7 @@ pub struct Board {
     instance: Arc<Supervisor<BoardInstance>>,
     store: SharedStore,
     config: Arc<BoardConfig>,
+    spaces: SpaceStore,
 }
 
 /// One run of the actor, with the feed of its subscribers.
@@ -113,6 +117,7 @@ impl Board {
             subscribers: config.max_subscribers,
         };
         let (actor_store, actor_config) = (store.clone(), config.clone());
+        let spaces = SpaceStore::new(store.clone(), config.clone(), clock.clone());
         let mut previous: Option<Weak<Feed>> = None;
         let unavailable = Reason::BlackboardUnavailable;
         let instance = Supervisor::start(
@@ -141,7 +146,12 @@ impl Board {
                 Ok(BoardInstance { actor: actor.start(), feed })
             },
         )?;
-        Ok(Self { instance, store, config })
+        Ok(Self { instance, store, config, spaces })
+    }
+
+    /// Its spaces and their entries.
+    pub fn spaces(&self) -> &SpaceStore {
+        &self.spaces
     }
 
     /// The limits in force.
@@ -328,7 +338,9 @@ impl Actor for BlackboardActor {
         ctx.run_interval(self.config.tidy(), |actor, ctx| {
             let (store, wall) = (actor.store.clone(), actor.clock.wall());
             let (keep, bytes) = (actor.config.keep(), actor.config.keep_bytes);
+            let entries = actor.config.entry_retention();
             let cleanup = async move {
+                retention::remove_old(store.clone(), wall, entries).await?;
                 history::remove_expired(store.clone(), wall, keep).await?;
                 history::trim_to_size(store, bytes).await
             };

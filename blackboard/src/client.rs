@@ -17,6 +17,7 @@ use std::{pin::Pin, time::Duration};
 
 mod local;
 mod remote;
+mod spaces;
 
 pub use remote::{Backoff, BoardAddress};
 

@@ -1,6 +1,7 @@
 //! The board's routes. They expect the edge's `Principal`, a complete body, and `web::Data<Board>`.
 
 mod request;
+mod spaces;
 mod stream;
 
 use crate::{
@@ -27,6 +28,7 @@ type CallerId = web::ReqData<Principal>;
 /// A stream whose client does not read holds only a few socket buffers. `TCP_USER_TIMEOUT`, which the server sets on every
 /// connection, ends it.
 pub fn routes(cfg: &mut web::ServiceConfig) {
+    spaces::routes(cfg);
     let claim_path = |verb: &str| format!("{}/{{task}}{verb}", routes::CLAIMS);
     cfg.service(resource(&format!("{}/stream", routes::SIGNALS), [(Method::GET, web::to(stream::follow))]))
         .service(resource(routes::SIGNALS, [(Method::GET, web::to(read)), (Method::POST, web::to(publish))]))

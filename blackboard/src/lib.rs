@@ -11,6 +11,7 @@ pub mod claim_writes;
 pub mod claims;
 mod registered_agents;
 pub mod signals;
+pub mod spaces;
 
 pub mod board;
 mod feed;

@@ -22,6 +22,8 @@ pub const MCP: &str = "/mcp";
 pub const SIGNALS: &str = "/board/signals";
 /// Claims on open tasks: `{task}`, `{task}/renew`, `{task}/release`, `{task}/complete`, `{task}/fail`.
 pub const CLAIMS: &str = "/board/claims";
+/// Spaces: `{space}`, `{space}/import`, `{space}/entries`, and of an entry `{entry}`, `{entry}/merge` and other changes.
+pub const SPACES: &str = "/board/spaces";
 /// Registered agents: `{id}`, `{id}/heartbeat`, `{id}/suspicion`.
 pub const AGENTS: &str = "/registry/agents";
 /// Changes among the registered agents, live.

@@ -78,6 +78,8 @@ pub(super) struct Setup {
     pub(super) task: String,
     conversation: String,
     artifact: String,
+    /// A proposal in the space `default`.
+    entry: String,
 }
 
 pub(super) async fn set_up() -> Setup {
@@ -109,11 +111,15 @@ pub(super) async fn set_up() -> Setup {
     let offered = call(Method::POST, &format!("{}/board/signals", mesh.url), Some(&offer)).await;
     assert_eq!(offered.status, 201, "{offered:?}");
     let peer = Peer::join(&mesh, "peer-01", "anything").await;
-    let entry = call(Method::GET, &format!("{}/registry/agents/peer-01", mesh.url), None).await;
+    let registered = call(Method::GET, &format!("{}/registry/agents/peer-01", mesh.url), None).await;
     let conversation = asked.body["conversationId"].as_str().unwrap().to_owned();
-    let incarnation = entry.body["incarnation"].as_u64().unwrap();
+    let incarnation = registered.body["incarnation"].as_u64().unwrap();
+    let proposal = json!({ "kind": "proposal", "type": "learning", "slug": "one", "content": "x" });
+    let proposed = client().post(format!("{}/board/spaces/default/entries", mesh.url)).bearer_auth(&person);
+    let proposed = proposed.json(&proposal).send().await.unwrap().json::<Value>().await.unwrap();
+    let entry = proposed["id"].as_str().unwrap().to_owned();
     let tokens = BTreeMap::from([("brain", brain), ("person", person)]);
-    Setup { mesh, tokens, own_address, peer, incarnation, task, conversation, artifact }
+    Setup { mesh, tokens, own_address, peer, incarnation, task, conversation, artifact, entry }
 }
 
 impl Setup {
@@ -166,7 +172,9 @@ impl Setup {
             .replace("{taskId}", &self.task)
             .replace("{sha256}", &self.artifact)
             .replace("{trace}", &"0".repeat(32))
-            .replace("{task}", "open-1");
+            .replace("{task}", "open-1")
+            .replace("{space}", "default")
+            .replace("{entry}", &self.entry);
         match path {
             _ if path.starts_with("/board/claims") => format!("{target}?publisher=user:local"),
             "/registry/agents/{id}" => format!("{target}?incarnation={}", self.incarnation),
@@ -199,6 +207,11 @@ impl Setup {
             ("POST", "/board/signals") => json!({ "type": "acme.seen" }),
             ("POST", "/board/claims/{task}") => json!({ "leaseMs": 60_000 }),
             ("POST", path) if path.starts_with("/board/claims") => json!({ "epoch": 1 }),
+            ("PUT", "/board/spaces/{space}") => json!({}),
+            ("POST", "/board/spaces/{space}/entries") => json!({ "kind": "finding", "content": "seen" }),
+            ("POST", "/board/spaces/{space}/import") => json!({ "entries": [] }),
+            ("POST", path) if path.ends_with("/reject") => json!({ "reason": "no" }),
+            ("POST", path) if path.ends_with("/supersede") => json!({ "by": self.entry }),
             ("PUT", "/board/key-records") => {
                 let registry = crate::harness::test_identity(&self.mesh.data, "registry");
                 let cursor = json!({ "life": "x", "revision": 0 });
@@ -294,6 +307,11 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/a2a/v1/tasks/{id}:subscribe", "44a43a1111"),
     ("GET", "/board/signals", "aaaa3a1111"),
     ("GET", "/board/signals/stream", "aaaa3a1111"),
+    ("GET", "/board/spaces", "a41a3a1111"),
+    ("GET", "/board/spaces/{space}", "a41a3a1111"),
+    ("GET", "/board/spaces/{space}/entries", "a41a3a1111"),
+    ("GET", "/board/spaces/{space}/entries/stream", "a41a3a1111"),
+    ("GET", "/board/spaces/{space}/entries/{entry}", "a41a3a1111"),
     ("GET", "/healthz", "aaaaaa1111"),
     ("GET", "/metrics", "aaaa3a1111"),
     ("GET", "/openapi.json", "aaaa3a1111"),
@@ -319,6 +337,13 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/board/claims/{task}/release", "aaa43a1111"),
     ("POST", "/board/claims/{task}/renew", "aaa43a1111"),
     ("POST", "/board/signals", "aaaa3a1111"),
+    ("POST", "/board/spaces/{space}/entries", "a41a3a1111"),
+    ("POST", "/board/spaces/{space}/entries/{entry}/archive", "34133a1111"),
+    ("POST", "/board/spaces/{space}/entries/{entry}/merge", "34133a1111"),
+    ("POST", "/board/spaces/{space}/entries/{entry}/reject", "34133a1111"),
+    ("POST", "/board/spaces/{space}/entries/{entry}/supersede", "34133a1111"),
+    ("POST", "/board/spaces/{space}/import", "34133a1111"),
+    ("PUT", "/board/spaces/{space}", "34133a1111"),
     ("POST", "/join", "1111111111"),
     ("POST", "/keys/{id}/rotate", "33333a1111"),
     ("GET", "/mcp", "33aa3a1111"),

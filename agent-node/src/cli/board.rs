@@ -43,7 +43,7 @@ pub(super) struct TailArgs {
 }
 
 /// The pause before a broken stream is resumed.
-const RESUME_PAUSE: Duration = Duration::from_secs(1);
+pub(super) const RESUME_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) async fn tail(common: &CommonArgs, tail: TailArgs) -> Result<(), CliError> {
     let client = MeshClient::new(common)?;

@@ -16,7 +16,7 @@ use eventsource_stream::Eventsource;
 use futures_util::{Stream, StreamExt};
 use protocol::{card::Card, problem::Reason, routes, words};
 use registry::entry::AgentEntry;
-use reqwest::Url;
+use reqwest::{Method, Url};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{
@@ -148,6 +148,13 @@ impl MeshClient {
     pub(super) async fn post(&self, base: &str, path: &str, body: &Value) -> Result<Value, CliError> {
         let url = format!("{base}{path}");
         let call = ClientRequest::post(&url, RECIPIENT, Bytes::from(body.to_string()));
+        let call = self.authorized(call, base).await;
+        self.wire.json(call).await.map_err(|problem| CliError::of(&problem, base))
+    }
+
+    pub(super) async fn put(&self, base: &str, path: &str, body: &Value) -> Result<Value, CliError> {
+        let url = format!("{base}{path}");
+        let call = ClientRequest::new(Method::PUT, &url, RECIPIENT).body(Bytes::from(body.to_string()));
         let call = self.authorized(call, base).await;
         self.wire.json(call).await.map_err(|problem| CliError::of(&problem, base))
     }

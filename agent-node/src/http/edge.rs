@@ -1,7 +1,7 @@
 //! The checks that every request passes before a handler runs (DESIGN §4, §8), cheapest first: origin, body type, sender, size
 //! and speed of the body, signature, rate, requests in flight.
 //!
-//! A handler finds in the request's extensions: the [`Principal`], the whole body as [`Bytes`] (`web::ReqData<Bytes>` takes
+//! A handler finds in the request's extensions: the [`Principal`], its `SenderProof`, the whole body as [`Bytes`] (`web::ReqData<Bytes>` takes
 //! it without the copy that `web::Bytes` makes), and the body's [`Digest`] if the request was signed.
 
 mod body;
@@ -207,6 +207,7 @@ where
         {
             let mut extensions = request.extensions_mut();
             extensions.insert(sender.principal);
+            extensions.insert(sender.proof);
             extensions.insert::<Bytes>(body.bytes);
             if let Some(digest) = sender.digest {
                 extensions.insert::<Digest>(digest);

@@ -1,5 +1,6 @@
 //! The board's limits and its clocks.
 
+use crate::spaces::retention::EntryRetention;
 use protocol::time::{NodeTime, WallTime};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -35,6 +36,11 @@ pub struct BoardConfig {
     pub keep_ms: u64,
     /// How many bytes of signals are kept; the oldest are removed first.
     pub keep_bytes: u64,
+    /// How long an entry of a space is kept that nobody uses any more, after its last change: findings, messages, decided
+    /// proposals, superseded and archived decisions and memory. What is pending or in force is kept.
+    pub keep_entries_ms: u64,
+    /// How long the changes of entries are kept for streams.
+    pub keep_entry_changes_ms: u64,
     /// The longest interval between two removals of old signals.
     pub tidy_ms: u64,
     /// The interval of heartbeats on an idle stream.
@@ -61,6 +67,8 @@ impl Default for BoardConfig {
             sweep_ms: 500,
             keep_ms: 7 * 24 * 3_600_000,
             keep_bytes: 256 << 20,
+            keep_entries_ms: 365 * 24 * 3_600_000,
+            keep_entry_changes_ms: 30 * 24 * 3_600_000,
             tidy_ms: 600_000,
             heartbeat_ms: 15_000,
             recent_events: 1_024,
@@ -89,6 +97,14 @@ impl BoardConfig {
     /// How long signals are kept.
     pub fn keep(&self) -> Duration {
         Duration::from_millis(self.keep_ms)
+    }
+
+    /// How long entries and their changes are kept.
+    pub(crate) fn entry_retention(&self) -> EntryRetention {
+        EntryRetention {
+            entries: Duration::from_millis(self.keep_entries_ms),
+            changes: Duration::from_millis(self.keep_entry_changes_ms),
+        }
     }
 
     /// The interval between two removals of old signals: at most a quarter of `keep_ms`.

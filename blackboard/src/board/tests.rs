@@ -1,5 +1,6 @@
 mod claims;
 mod damaged_head;
+mod spaces;
 
 use super::*;
 use crate::store::memory;

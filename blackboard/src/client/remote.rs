@@ -39,7 +39,7 @@ struct PublishAnswer {
 const MAX_SHARED_BYTES: usize = 64 * 1024;
 
 /// The recipient name of the board in signed requests.
-const RECIPIENT: &str = "board";
+pub(super) const RECIPIENT: &str = "board";
 
 /// The pause before a lost stream reconnects: full jitter under a ceiling that doubles from `first` to `max`. Not `backon`:
 /// it has no full jitter, and its iterator advances before a sleep in which `SignalFollower::next` may be dropped.
@@ -84,7 +84,7 @@ impl BoardAddress {
         Self { known: Arc::default(), resolve: Arc::new(move || Box::pin(resolve())) }
     }
 
-    async fn url(&self) -> Result<Arc<str>, Problem> {
+    pub(super) async fn url(&self) -> Result<Arc<str>, Problem> {
         let mut known = self.known.lock().await;
         if let Some(url) = known.as_ref() {
             return Ok(url.clone());
@@ -119,7 +119,7 @@ impl From<String> for BoardAddress {
 
 #[derive(Clone)]
 pub(super) struct RemoteBoard {
-    base: BoardAddress,
+    pub(super) base: BoardAddress,
     client_of: Arc<dyn Fn(&Principal) -> HttpClient + Send + Sync>,
     backoff: Backoff,
 }
@@ -137,7 +137,7 @@ impl RemoteBoard {
         (self.client_of)(by).with_unreachable_reason(Reason::BlackboardUnavailable)
     }
 
-    async fn json<T: DeserializeOwned>(
+    pub(super) async fn json<T: DeserializeOwned>(
         &self,
         by: &Principal,
         base: &Arc<str>,

@@ -77,7 +77,7 @@ fn fill_defaults(members: &mut Map<String, Value>, by: &Principal) {
     members.entry("at").or_insert_with(|| now().into());
 }
 
-fn deserialize_members<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T, Problem> {
+pub(super) fn deserialize_members<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T, Problem> {
     serde_path_to_error::deserialize(Value::Object(members)).map_err(|error| {
         let field = error.path().to_string();
         let problem = match field.as_str() {
@@ -148,11 +148,11 @@ pub(super) fn parse_cursor(field: &'static str, text: &str) -> Result<Cursor, Pr
     Cursor::parse(text.trim()).ok_or_else(|| invalid_field(field, BAD_CURSOR))
 }
 
-fn invalid_field(field: &'static str, why: impl std::fmt::Display) -> Problem {
+pub(super) fn invalid_field(field: &'static str, why: impl std::fmt::Display) -> Problem {
     invalid(format!("{field}: {why}")).with("field", field)
 }
 
-fn invalid(message: impl ToString) -> Problem {
+pub(super) fn invalid(message: impl ToString) -> Problem {
     Problem::new(Reason::InvalidField, message.to_string())
 }
 

@@ -9,7 +9,7 @@ use protocol::problem::Problem;
 use std::convert::Infallible;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
-const LAST_EVENT_ID: &str = "last-event-id";
+pub(super) const LAST_EVENT_ID: &str = "last-event-id";
 
 pub(super) async fn follow(
     board: BoardData,
@@ -87,6 +87,6 @@ impl SignalEventStream {
 }
 
 /// The last event of a stream: the problem that ends it.
-fn problem_event(problem: &Problem) -> Bytes {
+pub(super) fn problem_event(problem: &Problem) -> Bytes {
     Bytes::from(format!("event: problem\ndata: {}\n\n", problem.body()))
 }

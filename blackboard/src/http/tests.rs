@@ -14,7 +14,7 @@ use actix_web::{
 use futures_util::{StreamExt, future::join_all};
 use protocol::{
     ids::{AgentId, TaskId},
-    principal::Principal,
+    principal::{Principal, SenderProof},
     problem::Reason,
     signal::{Selector, Signal},
     task::OpenTaskKey,
@@ -35,6 +35,7 @@ async fn authenticate_everybody(
     next: Next<impl MessageBody>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     request.extensions_mut().insert(Principal::local_user());
+    request.extensions_mut().insert(SenderProof::Credential);
     next.call(request).await
 }
 

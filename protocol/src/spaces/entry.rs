@@ -266,6 +266,26 @@ impl Entry {
         }
     }
 
+    /// Refuses an entry that no posts and changes could have made.
+    pub fn check(&self) -> Result<(), Problem> {
+        if !EntryState::of_kind(self.kind).contains(&self.state) {
+            let message = format!("state: a {} is never {}", self.kind, self.state);
+            return Err(Problem::new(Reason::InvalidField, message).with("field", "state"));
+        }
+        let draft = EntryDraft {
+            title: self.title.clone(),
+            entry_type: self.entry_type,
+            importance: self.importance,
+            scope: self.scope,
+            severity: self.severity,
+            tags: self.tags.clone(),
+            to: self.to.clone(),
+            slug: self.slug.as_ref().map(ToString::to_string),
+            ..EntryDraft::new(self.kind, self.content.clone())
+        };
+        draft.check_content()
+    }
+
     /// The next version of this pending proposal, with the content of `draft`.
     pub fn revised(&self, at: WallTime, draft: EntryDraft) -> Self {
         let version = self.version + 1;

@@ -96,6 +96,15 @@ impl EntryDraft {
     /// Refuses a draft that is too large, lacks what its kind needs or has what its kind does not have. The refusal names the
     /// field and what is valid.
     pub fn check(&self) -> Result<(), Problem> {
+        if self.links.keys().any(|link| *link != EntryLink::RetriedFrom) {
+            return Err(invalid("links", "only retriedFrom can be posted; the board makes the others"));
+        }
+        self.check_content()?;
+        self.slug().map(drop)
+    }
+
+    /// The same, but for what the board makes: links and slugs.
+    pub(super) fn check_content(&self) -> Result<(), Problem> {
         if self.content.trim().is_empty() {
             return Err(invalid("content", "must not be empty"));
         }
@@ -119,12 +128,8 @@ impl EntryDraft {
         if self.to.len() > MAX_ADDRESSEES {
             return Err(invalid("to", format!("at most {MAX_ADDRESSEES} members")));
         }
-        if self.links.keys().any(|link| *link != EntryLink::RetriedFrom) {
-            return Err(invalid("links", "only retriedFrom can be posted; the board makes the others"));
-        }
         self.check_members()?;
-        self.check_type()?;
-        self.slug().map(drop)
+        self.check_type()
     }
 
     /// Refuses members that other kinds have.

@@ -74,6 +74,11 @@ impl EntryState {
         Self::of_kind(kind)[0]
     }
 
+    /// Whether an entry of `kind` in this state still binds somebody or waits for a change. Retention keeps it then.
+    pub fn is_in_use(self, kind: EntryKind) -> bool {
+        self == Self::Active || !self.actions(kind).is_empty()
+    }
+
     /// What is possible with an entry of `kind` in this state.
     pub fn actions(self, kind: EntryKind) -> &'static [EntryAction] {
         match (kind, self) {

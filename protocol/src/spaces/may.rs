@@ -23,6 +23,8 @@ pub enum SpaceVerb {
     ReadSpace,
     /// Change them.
     ChangeSpace,
+    /// Write entries as they are, with their authors and times.
+    Import,
     /// Post an entry of this kind.
     Post(EntryKind),
     /// Read an entry.
@@ -43,7 +45,7 @@ pub fn may(reader: &Reader, verb: SpaceVerb, entry: Option<&Entry>, space: &Spac
     }
     let needed = match verb {
         SpaceVerb::ReadSpace | SpaceVerb::Read => SpaceRole::Observer,
-        SpaceVerb::ChangeSpace => SpaceRole::Owner,
+        SpaceVerb::ChangeSpace | SpaceVerb::Import => SpaceRole::Owner,
         SpaceVerb::Post(EntryKind::Decision) => SpaceRole::Curator,
         SpaceVerb::Post(
             EntryKind::Message
@@ -59,6 +61,11 @@ pub fn may(reader: &Reader, verb: SpaceVerb, entry: Option<&Entry>, space: &Spac
         }
         SpaceVerb::Change(_) => SpaceRole::Curator,
     };
+    if verb == SpaceVerb::Import && !matches!(reader.principal, Principal::User(_)) {
+        let message =
+            format!("{} can't import: entries name other authors, so only a person does", reader.principal);
+        return Err(Problem::new(Reason::Forbidden, message));
+    }
     match role >= needed {
         true => Ok(()),
         false => {

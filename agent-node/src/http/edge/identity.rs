@@ -17,7 +17,7 @@ use actix_web::{
 use blackboard::key_ring::KeyRing;
 use protocol::{
     ids::Digest,
-    principal::Principal,
+    principal::{Principal, SenderProof},
     problem::{Problem, Reason},
     routes,
     signature::{PresentedSignature, SignedParts, verify_request},
@@ -175,6 +175,7 @@ fn is_callback(request: &ServiceRequest) -> bool {
 /// The sender, and the body's digest if it was computed.
 pub(super) struct AuthenticatedSender {
     pub(super) principal: Principal,
+    pub(super) proof: SenderProof,
     pub(super) digest: Option<Digest>,
     /// Whether it is more than the reader of a public path.
     pub(super) is_proven: bool,
@@ -211,7 +212,12 @@ pub(super) fn authenticate_head(
         let found = text(&headers::API_KEY).and_then(|key| {
             let authorization = text(&AUTHORIZATION)?;
             let from = from.filter(|_| !is_public);
-            auth.user(&PresentedCredentials { key, authorization, from, is_outbound, hosts: &hosts }, user)
+            let presented = PresentedCredentials { key, authorization, from, is_outbound, hosts: &hosts };
+            let proof = match key.or(authorization) {
+                Some(_) => SenderProof::Credential,
+                None => SenderProof::Address,
+            };
+            Ok(auth.user(&presented, user)?.map(|principal| (principal, proof)))
         });
         let found = match found {
             // A public path needs no credential, so a wrong one is ignored. A callback has a token of its own.
@@ -219,9 +225,10 @@ pub(super) fn authenticate_head(
             found => found?,
         };
         let is_proven = found.is_some();
-        let found = found.or_else(|| is_public.then(|| user.clone())).ok_or_else(credential_required)?;
-        tokens::check_reach(&found, request.method().as_str(), request.path())?;
-        return Ok(Some(AuthenticatedSender { principal: found, digest: None, is_proven }));
+        let public = || is_public.then(|| (user.clone(), SenderProof::Address));
+        let (principal, proof) = found.or_else(public).ok_or_else(credential_required)?;
+        tokens::check_reach(&principal, request.method().as_str(), request.path())?;
+        return Ok(Some(AuthenticatedSender { principal, proof, digest: None, is_proven }));
     }
     Ok(None)
 }
@@ -262,11 +269,12 @@ pub(super) fn verify_signature(
             true => Ok(()),
             false => Err(unauthenticated("it is not signed with the join secret of this mesh")),
         })?;
-        let principal = Principal::local_user();
-        return Ok(AuthenticatedSender { principal, digest: Some(digest), is_proven: true });
+        let (principal, proof) = (Principal::local_user(), SenderProof::Address);
+        return Ok(AuthenticatedSender { principal, proof, digest: Some(digest), is_proven: true });
     }
     let agent = keys.verify_request(&parts, &presented, now)?;
-    Ok(AuthenticatedSender { principal: Principal::of_signer(agent), digest: Some(digest), is_proven: true })
+    let (principal, proof) = (Principal::of_signer(agent), SenderProof::Credential);
+    Ok(AuthenticatedSender { principal, proof, digest: Some(digest), is_proven: true })
 }
 
 /// The value of a header that holds a credential. Fails if there are several, or if it is not text.

@@ -7,6 +7,8 @@ use protocol::{
 };
 use serde_json::{Value, json};
 
+mod spaces;
+
 /// A media type and a schema.
 pub(super) type Content = (&'static str, Value);
 
@@ -230,6 +232,7 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         ("PUT", "/board/key-records") => of("Takes what the registry says about keys.")
             .takes(object(&["registry", "records", "cursor", "hasMore"]))
             .answers(200, &["cursor"]),
+        (_, path) if path.starts_with("/board/spaces") => return spaces::describe(method, path),
         (_, path) => return describe_a2a(method, path.strip_prefix(protocol::routes::A2A_REST)?),
     })
 }
@@ -299,6 +302,7 @@ pub(super) fn path_parameter(name: &str) -> Value {
     match name {
         "sha256" => json!({ "type": "string", "pattern": "^[0-9a-f]{64}$" }),
         "trace" => json!({ "type": "string", "pattern": "^[0-9a-f]{32}$" }),
+        "entry" => json!({ "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._:-]{0,191}$" }),
         _ => id(),
     }
 }

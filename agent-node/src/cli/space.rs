@@ -1,0 +1,495 @@
+//! `mesh space`: what a team knows. Lists spaces and entries, posts, proposes and decides, exports and imports.
+
+use super::{
+    CommonArgs,
+    client::{MeshClient, encoded},
+    exit::{CliError, Exit},
+    output::{self, Colour},
+};
+use clap::{Args, Subcommand, ValueEnum};
+use protocol::{
+    problem::Reason,
+    routes,
+    spaces::{Entry, EntryKind, EntryState, Space, SpaceId},
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+
+mod transfer;
+
+#[derive(Debug, Args)]
+pub(super) struct SpaceArgs {
+    /// The space.
+    #[arg(long, global = true, value_name = "NAME", default_value = "default")]
+    space: SpaceId,
+    #[command(subcommand)]
+    verb: Option<SpaceCliVerb>,
+}
+
+#[derive(Debug, Subcommand)]
+enum SpaceCliVerb {
+    /// List the spaces you are a member of.
+    #[command(visible_alias = "list")]
+    Ls,
+    /// Show a space: members, routing, what is merged without a person.
+    Show,
+    /// Create a space or change it: members and their roles.
+    Set(SetArgs),
+    /// List entries, the newest first.
+    Entries(EntriesArgs),
+    /// Post a finding, a memory or a decision.
+    Post(PostArgs),
+    /// Propose something to decide or to remember.
+    Propose(ProposeArgs),
+    /// Make a proposal a decision or a memory, as its type says.
+    Merge(DecideArgs),
+    /// Refuse a proposal; it is kept.
+    Reject(RejectArgs),
+    /// Replace a decision by another one.
+    Supersede(SupersedeArgs),
+    /// Take a decision or a memory out of use.
+    Archive(DecideArgs),
+    /// Write a space and its entries to a file, one JSON object a line.
+    Export(ExportArgs),
+    /// Read the entries of such a file into a space.
+    Import(ImportArgs),
+}
+
+#[derive(Debug, Args)]
+struct SetArgs {
+    /// A member and its role (owner, curator, member, observer): an agent, or user:NAME.
+    #[arg(long = "member", value_name = "ID=ROLE", value_parser = member)]
+    members: Vec<(String, String)>,
+    /// A member to remove.
+    #[arg(long, value_name = "ID")]
+    remove: Vec<String>,
+    /// A type of proposals that the curator merges by itself: learning, pattern or update.
+    #[arg(long, value_name = "TYPE")]
+    auto_merge: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct EntriesArgs {
+    /// Only this kind: finding, proposal, decision, memory, message or artifact.
+    #[arg(long)]
+    kind: Vec<String>,
+    /// Only this state, such as pending or active.
+    #[arg(long)]
+    status: Vec<String>,
+    /// Only this type, such as architectural or learning.
+    #[arg(long = "type")]
+    types: Vec<String>,
+    /// Only entries of this agent, or of user:NAME.
+    #[arg(long)]
+    author: Option<String>,
+    /// Only entries with this tag.
+    #[arg(long)]
+    tag: Vec<String>,
+    /// Only entries with all these words; the most important first.
+    #[arg(long)]
+    text: Option<String>,
+    /// At most so many.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+    /// Then print changes as they happen.
+    #[arg(long)]
+    follow: bool,
+}
+
+/// What [`PostArgs`] can post.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum PostedKind {
+    Finding,
+    Memory,
+    Decision,
+}
+
+#[derive(Debug, Args)]
+struct PostArgs {
+    /// What it is.
+    kind: PostedKind,
+    /// The text.
+    text: String,
+    /// low, medium or high; of a finding.
+    #[arg(long)]
+    severity: Option<String>,
+    /// own or team; of a memory.
+    #[arg(long)]
+    scope: Option<String>,
+    #[command(flatten)]
+    about: AboutArgs,
+}
+
+#[derive(Debug, Args)]
+struct ProposeArgs {
+    /// Its name: lower-case words joined by `-`.
+    slug: String,
+    /// The text.
+    text: String,
+    #[command(flatten)]
+    about: AboutArgs,
+}
+
+/// What every post may have.
+#[derive(Debug, Args)]
+struct AboutArgs {
+    /// A decision: architectural, scope, process, technical; a memory: core-context, learning, pattern, update.
+    #[arg(long = "type")]
+    entry_type: Option<String>,
+    /// A title.
+    #[arg(long)]
+    title: Option<String>,
+    /// low, medium or high; of a memory or a proposal.
+    #[arg(long)]
+    importance: Option<String>,
+    /// A word to find it by.
+    #[arg(long)]
+    tag: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct DecideArgs {
+    /// The entry's id, or the slug of a pending proposal.
+    id: String,
+    /// Why.
+    #[arg(long)]
+    reason: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct RejectArgs {
+    /// The entry's id, or the slug of a pending proposal.
+    id: String,
+    /// Why.
+    reason: String,
+}
+
+#[derive(Debug, Args)]
+struct SupersedeArgs {
+    /// The id of the decision that is replaced.
+    id: String,
+    /// The id of the decision in force.
+    #[arg(long, value_name = "ID")]
+    by: String,
+    /// Why.
+    #[arg(long)]
+    reason: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct ExportArgs {
+    /// The file; standard output if absent.
+    file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct ImportArgs {
+    /// A file that `mesh space export` has written.
+    file: PathBuf,
+}
+
+fn member(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').map(|(id, role)| (id.to_owned(), role.to_owned()));
+    pair.ok_or_else(|| format!("{text:?} is no member and role; one like planner-01=curator is wanted"))
+}
+
+/// A mesh's board, and a space there.
+struct SpaceClient {
+    client: MeshClient,
+    board: String,
+    /// The path of the space.
+    path: String,
+}
+
+#[derive(Deserialize)]
+struct SpaceList {
+    spaces: Vec<Space>,
+}
+
+pub(super) async fn space(common: &CommonArgs, args: SpaceArgs) -> Result<(), CliError> {
+    let client = MeshClient::new(common)?;
+    let board = client.board().await?;
+    let path = format!("{}/{}", routes::SPACES, args.space);
+    let of = SpaceClient { client, board, path };
+    match args.verb.unwrap_or(SpaceCliVerb::Ls) {
+        SpaceCliVerb::Ls => of.ls(common).await,
+        SpaceCliVerb::Show => of.show(common).await,
+        SpaceCliVerb::Set(set) => of.set(common, set).await,
+        SpaceCliVerb::Entries(entries) => of.entries(common, entries).await,
+        SpaceCliVerb::Post(post) => of.post(common, post).await,
+        SpaceCliVerb::Propose(propose) => of.propose(common, propose).await,
+        SpaceCliVerb::Merge(args) => of.decide(common, "merge", &args.id, reason(args.reason)).await,
+        SpaceCliVerb::Archive(args) => of.decide(common, "archive", &args.id, reason(args.reason)).await,
+        SpaceCliVerb::Reject(args) => of.decide(common, "reject", &args.id, reason(Some(args.reason))).await,
+        SpaceCliVerb::Supersede(args) => {
+            let mut body = reason(args.reason);
+            body.insert("by".to_owned(), json!(args.by));
+            of.decide(common, "supersede", &args.id, body).await
+        }
+        SpaceCliVerb::Export(args) => transfer::export(&of, args.file.as_deref()).await,
+        SpaceCliVerb::Import(args) => transfer::import(common, &of, &args.file).await,
+    }
+}
+
+fn reason(reason: Option<String>) -> Map<String, Value> {
+    reason.map(|reason| ("reason".to_owned(), json!(reason))).into_iter().collect()
+}
+
+impl SpaceClient {
+    async fn get<T: serde::de::DeserializeOwned>(&self, path: &str) -> Result<T, CliError> {
+        self.client.get(&self.board, &format!("{}{path}", self.path)).await
+    }
+
+    async fn ls(&self, common: &CommonArgs) -> Result<(), CliError> {
+        let list: Value = self.client.get(&self.board, routes::SPACES).await?;
+        if common.json {
+            return output::json(&list);
+        }
+        let SpaceList { spaces } = parsed(list)?;
+        let rows = spaces.iter().map(|space| {
+            let members = match (space.is_default(), space.members.len()) {
+                (true, 0) => "every agent".to_owned(),
+                (true, named) => format!("every agent, {named} by name"),
+                (false, members) => members.to_string(),
+            };
+            vec![space.id.as_str().into(), members.into(), space.version.to_string().into()]
+        });
+        output::line(&output::table(&["space", "members", "version"], rows))
+    }
+
+    async fn show(&self, common: &CommonArgs) -> Result<(), CliError> {
+        let shown: Value = self.get("").await?;
+        if common.json {
+            return output::json(&shown);
+        }
+        let space: Space = parsed(shown.clone())?;
+        let text = |name: &str| shown[name].as_str().unwrap_or_default().to_owned();
+        let types: Vec<String> = space.auto_merge.iter().map(ToString::to_string).collect();
+        output::line(&format!("{}: version {}, routing {}", space.id, space.version, text("routing")))?;
+        output::line(&format!(
+            "merged without a person: {}",
+            if types.is_empty() { "nothing".to_owned() } else { types.join(", ") }
+        ))?;
+        if space.is_default() {
+            output::line("every agent and every user with a credential is a member")?;
+        }
+        let rows =
+            space.members.iter().map(|(id, role)| vec![id.to_string().into(), role.to_string().into()]);
+        if space.members.is_empty() {
+            Ok(())
+        } else {
+            output::line(&output::table(&["member", "role"], rows))
+        }
+    }
+
+    async fn set(&self, common: &CommonArgs, args: SetArgs) -> Result<(), CliError> {
+        let known: Result<Value, CliError> = self.get("").await;
+        let mut space = match known {
+            Ok(space) => space,
+            Err(failure) if failure.reason == Some(Reason::SpaceNotFound) => json!({ "members": {} }),
+            Err(failure) => return Err(failure),
+        };
+        if let Some(members) = space["members"].as_object_mut() {
+            args.remove.iter().for_each(|id| drop(members.remove(id)));
+            members.extend(args.members.into_iter().map(|(id, role)| (id, json!(role))));
+        }
+        if !args.auto_merge.is_empty() {
+            space["autoMerge"] = json!(args.auto_merge);
+        }
+        let answer = self.client.put(&self.board, &self.path, &space).await?;
+        let text = format!("{} has version {}", field(&answer, "id"), answer["version"]);
+        done(common, &answer, &text)
+    }
+
+    async fn entries(&self, common: &CommonArgs, args: EntriesArgs) -> Result<(), CliError> {
+        let mut query = Vec::new();
+        for (name, values) in
+            [("kind", &args.kind), ("status", &args.status), ("type", &args.types), ("tag", &args.tag)]
+        {
+            query.extend(values.iter().map(|value| format!("{name}={}", encoded(value))));
+        }
+        query.extend(args.author.iter().map(|author| format!("author={}", encoded(author))));
+        let selected = query.join("&");
+        query.extend(args.text.iter().map(|text| format!("text={}", encoded(text))));
+        query.push(format!("limit={}", args.limit));
+        let page: Value = self.get(&format!("/entries?{}", query.join("&"))).await?;
+        let entries: Vec<Entry> = parsed(page["entries"].clone())?;
+        match (common.json, args.follow) {
+            (true, false) => return output::json(&page),
+            (true, true) => entries.iter().try_for_each(output::json_line)?,
+            (false, _) if entries.is_empty() && !args.follow => return output::line("no entries"),
+            (false, true) => entries.iter().rev().try_for_each(print)?,
+            (false, false) => entries.iter().try_for_each(print)?,
+        }
+        if args.follow {
+            return self.follow(common, &selected, page["cursor"].as_str().unwrap_or_default()).await;
+        }
+        if page["next"].is_string() {
+            output::note("…and more: --limit shows up to 1000")
+        }
+        Ok(())
+    }
+
+    async fn follow(&self, common: &CommonArgs, query: &str, cursor: &str) -> Result<(), CliError> {
+        use futures_util::StreamExt;
+        let mut last = cursor.to_owned();
+        loop {
+            let path = format!("{}/entries/stream?{query}", self.path);
+            let mut events = self.client.follow(&self.board, &path, Some(&last)).await?;
+            while let Some(Ok(event)) = events.next().await {
+                if !event.id.is_empty() {
+                    last = event.id;
+                }
+                if let Some(message) = event.data["error"]["message"].as_str() {
+                    output::note(&format!("mesh: the board ended the stream: {}", output::plain(message)));
+                } else if event.data.is_object() {
+                    match common.json {
+                        true => output::json_line(&event.data)?,
+                        false => print(&parsed(event.data)?)?,
+                    }
+                }
+            }
+            tokio::time::sleep(super::board::RESUME_PAUSE).await;
+        }
+    }
+
+    async fn post(&self, common: &CommonArgs, args: PostArgs) -> Result<(), CliError> {
+        let mut draft = draft(args.about, &args.text);
+        let kind = match args.kind {
+            PostedKind::Finding => EntryKind::Finding,
+            PostedKind::Memory => EntryKind::Memory,
+            PostedKind::Decision => EntryKind::Decision,
+        };
+        draft.insert("kind".to_owned(), json!(kind));
+        draft.extend(args.severity.map(|severity| ("severity".to_owned(), json!(severity))));
+        draft.extend(args.scope.map(|scope| ("scope".to_owned(), json!(scope))));
+        let answer =
+            self.client.post(&self.board, &format!("{}/entries", self.path), &Value::Object(draft)).await?;
+        done(common, &answer, &format!("posted {}", field(&answer, "id")))
+    }
+
+    async fn propose(&self, common: &CommonArgs, args: ProposeArgs) -> Result<(), CliError> {
+        let mut draft = draft(args.about, &args.text);
+        draft.insert("kind".to_owned(), json!(EntryKind::Proposal));
+        draft.insert("slug".to_owned(), json!(args.slug));
+        let answer =
+            self.client.post(&self.board, &format!("{}/entries", self.path), &Value::Object(draft)).await?;
+        let (slug, id) = (field(&answer, "slug"), field(&answer, "id"));
+        let text = format!("proposed {slug}, version {} ({id})", answer["version"]);
+        done(common, &answer, &text)
+    }
+
+    async fn decide(
+        &self,
+        common: &CommonArgs,
+        action: &str,
+        id: &str,
+        body: Map<String, Value>,
+    ) -> Result<(), CliError> {
+        let path = |id: &str| format!("{}/entries/{}/{action}", self.path, encoded(id));
+        let body = Value::Object(body);
+        let answer = match self.client.post(&self.board, &path(id), &body).await {
+            Err(failure) if failure.reason == Some(Reason::EntryNotFound) => {
+                let Some(found) = self.proposal_with_slug(id).await? else { return Err(failure) };
+                self.client.post(&self.board, &path(&found), &body).await?
+            }
+            answer => answer?,
+        };
+        let became = answer["became"].as_str().map(|id| format!("; it became {}", output::plain(id)));
+        let text =
+            format!("{} is {}{}", field(&answer, "id"), field(&answer, "state"), became.unwrap_or_default());
+        done(common, &answer, &text)
+    }
+
+    /// The id of the proposal with this slug; a pending one if there is one.
+    async fn proposal_with_slug(&self, slug: &str) -> Result<Option<String>, CliError> {
+        let mut after = String::new();
+        let mut found: Option<Entry> = None;
+        loop {
+            let page: Value = self.get(&format!("/entries?kind=proposal&limit=1000{after}")).await?;
+            let entries: Vec<Entry> = parsed(page["entries"].clone())?;
+            let is_it = |entry: &Entry| entry.slug.as_ref().is_some_and(|of| of.as_str() == slug);
+            for entry in entries.into_iter().filter(is_it) {
+                if found.is_none() || entry.state == EntryState::Pending {
+                    found = Some(entry);
+                }
+            }
+            match page["next"].as_str() {
+                Some(next) => after = format!("&after={}", encoded(next)),
+                None => return Ok(found.map(|entry| entry.id.to_string())),
+            }
+        }
+    }
+}
+
+fn draft(about: AboutArgs, text: &str) -> Map<String, Value> {
+    let AboutArgs { entry_type, title, importance, tag } = about;
+    let mut draft = Map::from_iter([("content".to_owned(), json!(text))]);
+    let members = [("type", entry_type), ("title", title), ("importance", importance)];
+    draft.extend(members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?)))));
+    if !tag.is_empty() {
+        draft.insert("tags".to_owned(), json!(tag));
+    }
+    draft
+}
+
+fn parsed<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, CliError> {
+    serde_json::from_value(value)
+        .map_err(|error| CliError::new(Exit::Failed, format!("the board's answer can't be read: {error}")))
+}
+
+fn field(answer: &Value, name: &str) -> String {
+    output::plain(answer[name].as_str().unwrap_or("-"))
+}
+
+fn done(common: &CommonArgs, answer: &Value, text: &str) -> Result<(), CliError> {
+    if common.json { output::json(answer) } else { output::line(text) }
+}
+
+fn colour_of(state: EntryState) -> Colour {
+    match state {
+        EntryState::Pending | EntryState::Sealed => Colour::Yellow,
+        EntryState::Active | EntryState::Open | EntryState::Posted => Colour::Green,
+        EntryState::Merged | EntryState::Superseded | EntryState::Archived => Colour::Grey,
+        EntryState::Rejected => Colour::Red,
+    }
+}
+
+/// Prints an entry: a line about it, then its text.
+fn print(entry: &Entry) -> Result<(), CliError> {
+    let mut about = vec![entry.author.to_string()];
+    about.extend(entry.entry_type.map(|of| of.to_string()));
+    about.extend(entry.severity.map(|of| format!("severity={of}")));
+    about.extend(entry.importance.map(|of| format!("importance={of}")));
+    about.extend(entry.slug.as_ref().map(|slug| format!("slug={slug}")));
+    about.extend(entry.task.as_ref().map(|task| format!("task={task}")));
+    about.extend(entry.tags.iter().map(|tag| format!("#{}", output::plain(tag))));
+    about.extend(entry.links.iter().map(|(link, id)| {
+        format!(
+            "{}={id}",
+            serde_json::to_value(link)
+                .ok()
+                .and_then(|name| name.as_str().map(str::to_owned))
+                .unwrap_or_default()
+        )
+    }));
+    output::line(&format!(
+        "{} {} {} {} {}",
+        output::paint(&format!("{:<8}", entry.kind.to_string()), Colour::Cyan),
+        output::paint(&format!("{:<8}", entry.state.to_string()), colour_of(entry.state)),
+        entry.at,
+        output::paint(entry.id.as_str(), Colour::Grey),
+        about.join(" ")
+    ))?;
+    let title = Some(&entry.title).filter(|title| !title.is_empty());
+    let title = title.filter(|title| entry.slug.as_ref().is_none_or(|slug| slug.as_str() != *title));
+    if let Some(title) = title {
+        output::line(&format!("  {}", output::plain(title)))?;
+    }
+    output::line(&format!("  {}", output::plain(&entry.content)))?;
+    match &entry.reason {
+        Some(reason) => output::line(&format!("  {}: {}", entry.state, output::plain(reason))),
+        None => Ok(()),
+    }
+}

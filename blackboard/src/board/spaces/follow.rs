@@ -1,0 +1,111 @@
+//! A stream of the changes of a space's entries.
+
+use super::log_filter;
+use crate::{
+    feed::check_cursor,
+    spaces::{
+        EntryQuery,
+        entry_writes::permitted,
+        rows,
+        space_cursor::{CursorKey, CursorKind},
+    },
+    store::{self, Record, Revision, SharedStore, StoreWatch},
+};
+use protocol::{
+    ids::SpaceId,
+    problem::{Problem, Reason},
+    spaces::{Entry, Reader, SpaceVerb, may},
+};
+use tokio::sync::OwnedSemaphorePermit;
+
+/// A change of an entry, and the cursor behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryEvent {
+    /// The entry after the change.
+    pub entry: Entry,
+    /// Where a stream goes on that has read it.
+    pub cursor: String,
+}
+
+/// One reader of a space's changes. It holds at most one page in memory.
+pub struct EntryFollower {
+    store: SharedStore,
+    watch: StoreWatch,
+    cursors: CursorKey,
+    reader: Reader,
+    space: SpaceId,
+    query: EntryQuery,
+    position: Revision,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl EntryFollower {
+    pub(super) fn new(
+        store: SharedStore,
+        cursors: CursorKey,
+        reader: Reader,
+        space: SpaceId,
+        query: EntryQuery,
+        after: Option<&str>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Self, Problem> {
+        if query.text.is_some() {
+            let message = "text: a stream can't be searched; kind, status, type, author and tag select";
+            return Err(Problem::new(Reason::InvalidField, message).with("field", "text"));
+        }
+        let position = match after {
+            None => store.head(),
+            Some("start") => 0,
+            Some(cursor) => match cursors.open(CursorKind::Stream, &space, cursor) {
+                Some([position, _]) => position,
+                None => {
+                    let message = "after: must be `start`, the `cursor` of a page, or the id of an event of this space's stream";
+                    return Err(Problem::new(Reason::InvalidField, message).with("field", "after"));
+                }
+            },
+        };
+        if after.is_some_and(|after| after != "start") {
+            check_cursor(&store, &log_filter(&space), &position.into())?;
+        }
+        let watch = watch_from(&store, &space, position)?;
+        Ok(Self { store, watch, cursors, reader, space, query, position, _permit: permit })
+    }
+
+    /// Where a stream goes on that has read all so far.
+    pub fn cursor(&self) -> Result<String, Problem> {
+        self.cursors.seal(CursorKind::Stream, &self.space, [self.position, 0])
+    }
+
+    /// Waits for the next changes that the reader may see: at least one. Ends with a problem if the reader is no member any more.
+    pub async fn next(&mut self) -> Result<Vec<EntryEvent>, Problem> {
+        loop {
+            let records = self.watch.next().await?;
+            // No await from here on: whoever drops this future must not lose what was read.
+            let events = self.events(&records)?;
+            if !events.is_empty() {
+                return Ok(events);
+            }
+        }
+    }
+
+    fn events(&mut self, records: &[Record]) -> Result<Vec<EntryEvent>, Problem> {
+        let space = permitted(self.store.as_ref(), &self.reader, SpaceVerb::Read, &self.space)?;
+        let mut events = Vec::new();
+        for record in records {
+            self.position = record.revision;
+            let entry: Entry = rows::parse(record)?;
+            if self.query.admits(&entry) && may(&self.reader, SpaceVerb::Read, Some(&entry), &space).is_ok() {
+                events.push(EntryEvent { entry, cursor: self.cursor()? });
+            }
+        }
+        Ok(events)
+    }
+}
+
+/// Watches the log of `space`. From the start, it begins with the oldest change that is kept.
+fn watch_from(store: &SharedStore, space: &SpaceId, position: Revision) -> Result<StoreWatch, Problem> {
+    match store.watch(log_filter(space), position) {
+        Err(store::Error::Trimmed { floor }) if position == 0 => Ok(store.watch(log_filter(space), floor)?),
+        watch => Ok(watch?),
+    }
+}

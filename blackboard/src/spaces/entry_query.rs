@@ -1,0 +1,222 @@
+//! Which entries of a space a reader asks for, and one page of them.
+
+use super::{
+    listing::{self, Audience, Ranking},
+    rows,
+    space_cursor::{CursorKey, CursorKind},
+};
+use crate::store::{ListOrder, ListPosition, ListQuery, ListedKey, Snapshot};
+use protocol::{
+    principal::Principal,
+    problem::{Problem, Reason},
+    spaces::{Entry, EntryKind, EntryState, EntryType, Reader, Space, SpaceVerb, may, may::role_in},
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Selects entries of a space.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EntryQuery {
+    /// Only these kinds; empty: all.
+    pub kinds: BTreeSet<EntryKind>,
+    /// Only these states; empty: all.
+    pub states: BTreeSet<EntryState>,
+    /// Only these types; empty: all.
+    pub types: BTreeSet<EntryType>,
+    /// Only entries of this author.
+    pub author: Option<Principal>,
+    /// Only entries with one of these tags; empty: all. A tag is compared as a whole.
+    pub tags: BTreeSet<String>,
+    /// Only entries whose title, content or tags have all these words, or words that begin so.
+    pub text: Option<String>,
+    /// The order.
+    pub order: EntryOrder,
+    /// Only entries behind this cursor of an earlier page.
+    pub after: Option<String>,
+}
+
+/// The order of a page.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EntryOrder {
+    /// The newest first.
+    #[default]
+    Newest,
+    /// The oldest first.
+    Oldest,
+    /// The most important first, then the newest. Always so with a text.
+    Importance,
+}
+
+/// A page of entries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EntryPage {
+    /// In the order asked for.
+    pub entries: Vec<Entry>,
+    /// The cursor of the next page, if there may be more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// Where a stream goes on that is to miss nothing that this page does not have.
+    pub cursor: String,
+}
+
+/// The most bytes of a page; the entry that passes it is the last.
+const MAX_PAGE_BYTES: usize = 1 << 20;
+
+/// How many list rows one page reads at a time.
+const STEP: usize = 64;
+
+impl EntryQuery {
+    /// Whether `entry` has all words of the text.
+    fn has_text(&self, entry: &Entry) -> bool {
+        let Some(text) = &self.text else { return true };
+        let tags = entry.tags.iter().map(String::as_str);
+        let parts = [entry.title.as_str(), &entry.content].into_iter().chain(tags);
+        let words: BTreeSet<String> = parts.flat_map(words).collect();
+        self::words(text)
+            .all(|wanted| words.range(wanted.clone()..).next().is_some_and(|word| word.starts_with(&wanted)))
+    }
+
+    /// Whether `entry` is one of those that are asked for; text aside.
+    pub fn admits(&self, entry: &Entry) -> bool {
+        (self.kinds.is_empty() || self.kinds.contains(&entry.kind))
+            && (self.states.is_empty() || self.states.contains(&entry.state))
+            && (self.types.is_empty() || entry.entry_type.is_some_and(|of| self.types.contains(&of)))
+            && self.author.as_ref().is_none_or(|author| *author == entry.author)
+            && (self.tags.is_empty() || self.tags.iter().any(|tag| entry.tags.contains(tag)))
+    }
+
+    fn is_by_importance(&self) -> bool {
+        self.order == EntryOrder::Importance || self.text.is_some()
+    }
+
+    /// The parts of lists that can have such entries.
+    fn parts(&self) -> Vec<u8> {
+        let mut parts = Vec::new();
+        let kinds = EntryKind::ALL.into_iter();
+        for kind in kinds.filter(|kind| self.kinds.is_empty() || self.kinds.contains(kind)) {
+            let of_kind: Vec<_> = EntryType::ALL.into_iter().filter(|of| of.belongs_to(kind)).collect();
+            let types: Vec<Option<EntryType>> = match (of_kind.is_empty(), self.types.is_empty()) {
+                (true, true) => vec![None],
+                (true, false) => Vec::new(),
+                (false, _) => {
+                    let is_wanted = |of: &EntryType| self.types.is_empty() || self.types.contains(of);
+                    of_kind.into_iter().filter(is_wanted).map(Some).collect()
+                }
+            };
+            let states = EntryState::of_kind(kind).iter();
+            let states: Vec<_> =
+                states.filter(|state| self.states.is_empty() || self.states.contains(state)).collect();
+            for entry_type in types {
+                parts.extend(states.iter().map(|state| listing::part(kind, entry_type, **state)));
+            }
+        }
+        parts
+    }
+
+    /// The page of up to `limit` entries of `space` that `reader` may see. Blocks for pages of the store.
+    pub(crate) fn page(
+        &self,
+        store: &(impl Snapshot + ?Sized),
+        cursors: &CursorKey,
+        reader: &Reader,
+        space: &Space,
+        limit: usize,
+    ) -> Result<EntryPage, Problem> {
+        // Read first: what is written from here on comes by the stream.
+        let head = store.head();
+        let mut after = self.position(cursors, space)?;
+        let role = role_in(space, &reader.principal);
+        let audiences = role.map(|role| Audience::of_reader(reader, role)).unwrap_or_default();
+        let ranking = if self.is_by_importance() { Ranking::Importance } else { Ranking::Time };
+        let query = ListQuery {
+            parts: self.parts(),
+            group: self.author.as_ref().map(listing::author_group),
+            order: match (self.is_by_importance(), self.order) {
+                (false, EntryOrder::Oldest) => ListOrder::OldestFirst,
+                _ => ListOrder::NewestFirst,
+            },
+            ..ListQuery::oldest(Audience::Everyone.list(&space.id, ranking))
+        };
+        let (mut entries, mut bytes) = (Vec::new(), 0);
+        loop {
+            let listed = merged(store, &query, &audiences, space, ranking, after)?;
+            let is_last = listed.len() < STEP;
+            for ListedKey { position, key } in listed {
+                let Some(record) = store.latest(&key)? else { continue };
+                let entry: Entry = rows::parse(&record)?;
+                let is_visible = || may(reader, SpaceVerb::Read, Some(&entry), space).is_ok();
+                if self.admits(&entry) && self.has_text(&entry) && is_visible() {
+                    if entries.len() >= limit || bytes > MAX_PAGE_BYTES {
+                        return self.finished(cursors, space, entries, after, head);
+                    }
+                    bytes += record.value.len();
+                    entries.push(entry);
+                }
+                after = Some(position);
+            }
+            if is_last {
+                return self.finished(cursors, space, entries, None, head);
+            }
+        }
+    }
+
+    fn finished(
+        &self,
+        cursors: &CursorKey,
+        space: &Space,
+        entries: Vec<Entry>,
+        next: Option<ListPosition>,
+        head: u64,
+    ) -> Result<EntryPage, Problem> {
+        let seal = |ListPosition { at, record }| {
+            cursors.seal(self.kind_of_cursor(), &space.id, [at.cast_unsigned(), record])
+        };
+        let cursor = cursors.seal(CursorKind::Stream, &space.id, [head, 0])?;
+        Ok(EntryPage { entries, next: next.map(seal).transpose()?, cursor })
+    }
+
+    fn kind_of_cursor(&self) -> CursorKind {
+        if self.is_by_importance() { CursorKind::Ranked } else { CursorKind::Page }
+    }
+
+    fn position(&self, cursors: &CursorKey, space: &Space) -> Result<Option<ListPosition>, Problem> {
+        let Some(cursor) = &self.after else { return Ok(None) };
+        match cursors.open(self.kind_of_cursor(), &space.id, cursor) {
+            Some([at, record]) => Ok(Some(ListPosition { at: at.cast_signed(), record })),
+            None => {
+                let message = "after: must be the `next` of a page of this space in the same order";
+                Err(Problem::new(Reason::InvalidField, message).with("field", "after"))
+            }
+        }
+    }
+}
+
+/// The words of a text, in lower case.
+fn words(text: &str) -> impl Iterator<Item = String> {
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase)
+}
+
+/// The next [`STEP`] rows of the lists of these audiences, each record once.
+fn merged(
+    store: &(impl Snapshot + ?Sized),
+    query: &ListQuery,
+    audiences: &[Audience],
+    space: &Space,
+    ranking: Ranking,
+    after: Option<ListPosition>,
+) -> Result<Vec<ListedKey>, Problem> {
+    let mut all = Vec::new();
+    for audience in audiences {
+        let query = ListQuery { list: audience.list(&space.id, ranking), after, ..query.clone() };
+        all.extend(store.list(&query, STEP)?);
+    }
+    match query.order {
+        ListOrder::OldestFirst => all.sort_by_key(|listed| listed.position),
+        ListOrder::NewestFirst => all.sort_by_key(|listed| std::cmp::Reverse(listed.position)),
+    }
+    all.dedup_by_key(|listed| listed.position);
+    all.truncate(STEP);
+    Ok(all)
+}

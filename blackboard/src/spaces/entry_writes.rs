@@ -1,0 +1,408 @@
+//! Decides the batches that post and change entries. A batch expects the rows that it was decided on; whoever commits it decides
+//! again after a conflict.
+
+use super::rows::{self, SlugRow, Stored};
+use crate::{
+    signals,
+    store::{Batch, Expectation, Revision, Snapshot, Write},
+};
+use protocol::{
+    ids::{EntryId, SpaceId},
+    principal::Principal,
+    problem::{Problem, Reason},
+    spaces::{
+        Entry, EntryAction, EntryDraft, EntryLink, EntryState, MemberId, Reader, Slug, Space, SpaceRole,
+        SpaceVerb,
+        entry_draft::MAX_TITLE_BYTES,
+        may,
+        may::{entry_not_found, space_not_found},
+        slug::{SlugHolder, SlugUse, slug_use},
+    },
+    time::WallTime,
+};
+use serde::{Deserialize, Serialize};
+
+/// A change of an entry's state that somebody asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "camelCase")]
+pub enum EntryChange {
+    /// Makes a proposal a decision or a memory.
+    Merge {
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// Refuses a proposal.
+    Reject {
+        /// Why.
+        reason: String,
+    },
+    /// Replaces a decision.
+    Supersede {
+        /// The decision in force.
+        by: EntryId,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// Takes a decision or a memory out of use.
+    Archive {
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+}
+
+/// What a post or a change left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EntryOutcome {
+    /// The entry's id.
+    pub id: EntryId,
+    /// Its version.
+    pub version: u64,
+    /// Its state.
+    pub state: EntryState,
+    /// The slug that a proposal got.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slug: Option<Slug>,
+    /// What a merged proposal became.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub became: Option<EntryId>,
+    /// Whether the same post was recorded before.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub duplicate: bool,
+}
+
+impl EntryOutcome {
+    /// What a write left that ended with `entry`.
+    pub(crate) fn of(entry: &Entry) -> Self {
+        Self {
+            id: entry.id.clone(),
+            version: entry.version,
+            state: entry.state,
+            slug: entry.slug.clone(),
+            became: entry.links.get(&EntryLink::Became).cloned(),
+            duplicate: false,
+        }
+    }
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// A decided write, or the outcome of the same post before.
+#[derive(Debug)]
+pub(crate) enum EntryDecision {
+    /// Nothing has to be written.
+    Done(EntryOutcome),
+    /// This has to be committed.
+    Write(Box<EntryWrite>),
+}
+
+/// A batch, and the entry as it is after it.
+#[derive(Debug)]
+pub(crate) struct EntryWrite {
+    pub(crate) batch: Batch,
+    pub(crate) entry: Entry,
+}
+
+impl EntryChange {
+    /// The action of this change.
+    pub fn action(&self) -> EntryAction {
+        match self {
+            Self::Merge { .. } => EntryAction::Merge,
+            Self::Reject { .. } => EntryAction::Reject,
+            Self::Supersede { .. } => EntryAction::Supersede,
+            Self::Archive { .. } => EntryAction::Archive,
+        }
+    }
+
+    /// Refuses a reason that is too long, and an empty one of a rejection.
+    pub fn check(&self) -> Result<(), Problem> {
+        let reason = match self {
+            Self::Reject { reason } => Some(reason),
+            Self::Merge { reason } | Self::Supersede { reason, .. } | Self::Archive { reason } => {
+                reason.as_ref()
+            }
+        };
+        let invalid = |message: String| Problem::new(Reason::InvalidField, message).with("field", "reason");
+        match reason {
+            Some(reason) if reason.len() > MAX_TITLE_BYTES => {
+                Err(invalid(format!("reason: {} bytes, the limit is {MAX_TITLE_BYTES}", reason.len())))
+            }
+            Some(reason) if reason.trim().is_empty() => {
+                Err(invalid("reason: must say why, it must not be empty".to_owned()))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// The writes and expectations of one commit.
+#[derive(Default)]
+struct EntryBatch(Batch);
+
+impl EntryBatch {
+    fn add_new(&mut self, entry: &Entry) -> Result<(), Problem> {
+        self.0.expectations.push(Expectation::Absent(rows::entry_key(&entry.space, &entry.id)));
+        self.0.writes.extend(rows::entry_writes(entry)?);
+        Ok(())
+    }
+
+    fn replace(&mut self, old: &Stored<Entry>, entry: &Entry) -> Result<(), Problem> {
+        let key = rows::entry_key(&entry.space, &entry.id);
+        self.0.expectations.push(Expectation::At(key, old.revision));
+        self.0.writes.extend(rows::entry_writes(entry)?);
+        Ok(())
+    }
+
+    /// Gives `slug` to `entry`; `former` is the revision of a row whose entry has been removed.
+    fn take_slug(&mut self, slug: &Slug, entry: &Entry, former: Option<Revision>) -> Result<(), Problem> {
+        let key = rows::slug_key(&entry.space, slug);
+        self.0.expectations.push(match former {
+            None => Expectation::Absent(key.clone()),
+            Some(revision) => Expectation::At(key.clone(), revision),
+        });
+        let row = SlugRow { entry: entry.id.clone(), author: entry.author.clone() };
+        self.0.writes.push(Write::Put(key, signals::json(&row)?.into()));
+        Ok(())
+    }
+}
+
+/// The space of a reader that may do `verb` in it, on `entry` if it is about one.
+pub(crate) fn permitted(
+    store: &(impl Snapshot + ?Sized),
+    reader: &Reader,
+    verb: SpaceVerb,
+    space: &SpaceId,
+) -> Result<Space, Problem> {
+    let found = rows::find_space(store, space)?;
+    // A stranger is answered as if the space did not exist, and a request without proof as if it did.
+    let exists = found.is_some();
+    let found = found.map_or_else(|| Space::new(space.clone()), |found| found.value);
+    may(reader, verb, None, &found)?;
+    if exists { Ok(found) } else { Err(space_not_found(space)) }
+}
+
+/// The entry of `space` with this id, if `reader` may do `verb` with it.
+pub(crate) fn permitted_entry(
+    store: &(impl Snapshot + ?Sized),
+    reader: &Reader,
+    verb: SpaceVerb,
+    space: &Space,
+    id: &EntryId,
+) -> Result<Stored<Entry>, Problem> {
+    let found = rows::find_entry(store, &space.id, id)?.ok_or_else(|| entry_not_found(id))?;
+    may(reader, verb, Some(&found.value), space)?;
+    Ok(found)
+}
+
+/// Decides the post of `draft` by `reader`; a new entry gets `minted`, unless the draft names its own id.
+pub(crate) fn decide_post(
+    store: &(impl Snapshot + ?Sized),
+    reader: &Reader,
+    space: &SpaceId,
+    draft: &EntryDraft,
+    minted: EntryId,
+    at: WallTime,
+) -> Result<EntryDecision, Problem> {
+    let space = permitted(store, reader, SpaceVerb::Post(draft.kind), space)?;
+    draft.check()?;
+    let author = &reader.principal;
+    let own_id = draft.entry_id(author)?;
+    if let Some(id) = &own_id
+        && let Some(first) = rows::find_posted(store, &space.id, id)?
+    {
+        return Ok(EntryDecision::Done(EntryOutcome { duplicate: true, ..EntryOutcome::of(&first) }));
+    }
+    for linked in draft.links.values() {
+        permitted_entry(store, reader, SpaceVerb::Read, &space, linked).map_err(|_| {
+            let message = format!("links: no entry {linked} in the space {} that you may see", space.id);
+            Problem::new(Reason::InvalidField, message).with("field", "links")
+        })?;
+    }
+    let mut batch = EntryBatch::default();
+    let id = own_id.clone().unwrap_or(minted);
+    let new = |slug| Entry::new(id.clone(), space.id.clone(), author.clone(), at, draft.clone(), slug);
+    let entry = match draft.slug()? {
+        None => {
+            let entry = new(None);
+            batch.add_new(&entry)?;
+            entry
+        }
+        Some(requested) => match find_slug(store, &space, &requested, reader)? {
+            SlugPlace::Free { slug, former } => {
+                let entry = new(Some(slug.clone()));
+                batch.take_slug(&slug, &entry, former)?;
+                batch.add_new(&entry)?;
+                entry
+            }
+            SlugPlace::Pending(pending) => {
+                let entry = pending.value.revised(at, draft.clone());
+                batch.replace(&pending, &entry)?;
+                if let Some(id) = own_id {
+                    let key = rows::posted_key(&space.id, &id);
+                    batch.0.expectations.push(Expectation::Absent(key));
+                    batch.0.writes.push(rows::posted_write(&entry, &id)?);
+                }
+                entry
+            }
+        },
+    };
+    Ok(EntryDecision::Write(Box::new(EntryWrite { batch: batch.0, entry })))
+}
+
+/// Where a proposal goes.
+enum SlugPlace {
+    /// It is a new entry with this slug. `former` is the revision of the slug's row, if its entry has been removed.
+    Free { slug: Slug, former: Option<Revision> },
+    /// It is a new version of this one.
+    Pending(Box<Stored<Entry>>),
+}
+
+/// Where a proposal of `reader` with this slug goes.
+fn find_slug(
+    store: &(impl Snapshot + ?Sized),
+    space: &Space,
+    requested: &Slug,
+    reader: &Reader,
+) -> Result<SlugPlace, Problem> {
+    for slug in requested.candidates(&reader.principal) {
+        let row = rows::find::<SlugRow>(store, &rows::slug_key(&space.id, &slug))?;
+        let held = match &row {
+            Some(row) => rows::find_entry(store, &space.id, &row.value.entry)?,
+            None => None,
+        };
+        let holder = held.as_ref().zip(row.as_ref());
+        let holder =
+            holder.map(|(held, row)| SlugHolder { author: &row.value.author, state: held.value.state });
+        match (slug_use(&slug, &reader.principal, holder)?, held) {
+            (SlugUse::NextCandidate, _) => {}
+            (SlugUse::Revision, Some(pending)) => return Ok(SlugPlace::Pending(Box::new(pending))),
+            (SlugUse::New | SlugUse::Revision, _) => {
+                return Ok(SlugPlace::Free { slug, former: row.map(|row| row.revision) });
+            }
+        }
+    }
+    unreachable!("there are as many candidates as numbers")
+}
+
+/// Decides a change of the entry `id`; what a merge makes gets `minted`.
+pub(crate) fn decide_change(
+    store: &(impl Snapshot + ?Sized),
+    reader: &Reader,
+    (space, id): (&SpaceId, &EntryId),
+    change: &EntryChange,
+    minted: EntryId,
+    at: WallTime,
+) -> Result<EntryDecision, Problem> {
+    let space = permitted(store, reader, SpaceVerb::Read, space)?;
+    let old = permitted_entry(store, reader, SpaceVerb::Change(change.action()), &space, id)?;
+    change.check()?;
+    let (by, mut batch) = (&reader.principal, EntryBatch::default());
+    let changed = match change {
+        EntryChange::Merge { reason } => {
+            let merge = old.value.merged(minted, by, at, reason.clone())?;
+            batch.add_new(&merge.result)?;
+            merge.proposal
+        }
+        EntryChange::Reject { reason } => old.value.rejected(by, at, reason.clone())?,
+        EntryChange::Archive { reason } => old.value.archived(by, at, reason.clone())?,
+        EntryChange::Supersede { by: other, reason } => {
+            let other = permitted_entry(store, reader, SpaceVerb::Read, &space, other)?;
+            let changed = old.value.superseded(&other.value, by, at, reason.clone())?;
+            // It must still be in force when this is written.
+            let key = rows::entry_key(&space.id, &other.value.id);
+            batch.0.expectations.push(Expectation::At(key, other.revision));
+            changed
+        }
+    };
+    batch.replace(&old, &changed)?;
+    Ok(EntryDecision::Write(Box::new(EntryWrite { batch: batch.0, entry: changed })))
+}
+
+/// Decides the change of a space to `wanted`. The person whose mesh it is, and users with a credential, make new ones; the maker
+/// of a space that names no owner owns it.
+pub(crate) fn decide_space(
+    store: &(impl Snapshot + ?Sized),
+    reader: &Reader,
+    wanted: Space,
+) -> Result<(Batch, Space), Problem> {
+    let old = rows::find_space(store, &wanted.id)?;
+    let mut space = wanted;
+    let key = rows::space_key(&space.id);
+    let expectation = match &old {
+        Some(old) => {
+            may(reader, SpaceVerb::ChangeSpace, None, &old.value)?;
+            if space.version != 0 && space.version != old.value.version {
+                let message = format!(
+                    "version: the space has version {}, you changed {}; read it again (GET /board/spaces/{})",
+                    old.value.version, space.version, space.id
+                );
+                return Err(Problem::new(Reason::SpaceChanged, message).with("version", old.value.version));
+            }
+            space.version = old.value.version + 1;
+            match old.revision {
+                0 => Expectation::Absent(key.clone()),
+                revision => Expectation::At(key.clone(), revision),
+            }
+        }
+        None => {
+            if !space.members.values().any(|role| *role == SpaceRole::Owner)
+                && let Some(maker) = MemberId::of(&reader.principal)
+            {
+                space.members.insert(maker, SpaceRole::Owner);
+            }
+            let mut own = Space::new(space.id.clone());
+            if let (Principal::User(_), Some(maker)) = (&reader.principal, MemberId::of(&reader.principal)) {
+                own.members.insert(maker, SpaceRole::Owner);
+            }
+            may(reader, SpaceVerb::ChangeSpace, None, &own)?;
+            space.version = 1;
+            Expectation::Absent(key.clone())
+        }
+    };
+    space.check()?;
+    let write: Write = rows::put(key, &space)?;
+    Ok((Batch { writes: vec![write], expectations: vec![expectation] }, space))
+}
+
+/// What became of an entry that was imported.
+#[derive(Debug)]
+pub(crate) enum ImportDecision {
+    /// The space has the same entry.
+    Present,
+    /// The space has another entry with this id or this slug.
+    Differs,
+    /// This has to be committed.
+    Write(Batch),
+}
+
+/// Decides the import of `entry`, as it is, by `reader`.
+pub(crate) fn decide_import(
+    store: &(impl Snapshot + ?Sized),
+    reader: &Reader,
+    space: &SpaceId,
+    entry: &Entry,
+) -> Result<ImportDecision, Problem> {
+    permitted(store, reader, SpaceVerb::Import, space)?;
+    entry.check()?;
+    let entry = Entry { space: space.clone(), ..entry.clone() };
+    if let Some(found) = rows::find_entry(store, space, &entry.id)? {
+        return Ok(if found.value == entry { ImportDecision::Present } else { ImportDecision::Differs });
+    }
+    let mut batch = EntryBatch::default();
+    if let Some(slug) = &entry.slug {
+        let row = rows::find::<SlugRow>(store, &rows::slug_key(space, slug))?;
+        if let Some(row) = &row
+            && rows::find_entry(store, space, &row.value.entry)?.is_some()
+        {
+            return Ok(ImportDecision::Differs);
+        }
+        batch.take_slug(slug, &entry, row.map(|row| row.revision))?;
+    }
+    batch.add_new(&entry)?;
+    Ok(ImportDecision::Write(batch.0))
+}

@@ -1,0 +1,95 @@
+//! Ends what spaces no longer need: entries that bind nobody any more, posts, and the log of changes.
+
+use super::{
+    listing::{self, AgedRow},
+    rows,
+};
+use crate::{
+    feed::run_blocking,
+    store::{self, Batch, Expectation, Key, Lane, ListQuery, SharedStore, Write},
+};
+use protocol::{problem::Problem, spaces::Entry, time::WallTime};
+use std::time::Duration;
+
+const PAGE: usize = 200;
+
+/// How long each is kept.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EntryRetention {
+    /// Entries that are no longer in use, after their last change.
+    pub(crate) entries: Duration,
+    /// Posts with an id of the poster's own, and changes in the log.
+    pub(crate) changes: Duration,
+}
+
+/// Removes what is older than `keep` at `now`. Pending proposals and what is in force are never removed.
+pub(crate) async fn remove_old(
+    store: SharedStore,
+    now: WallTime,
+    keep: EntryRetention,
+) -> Result<(), Problem> {
+    let before = |age: Duration| now.0.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
+    remove_listed(&store, AgedRow::Entry, before(keep.entries)).await?;
+    remove_listed(&store, AgedRow::Post, before(keep.changes)).await?;
+    trim_log(store, WallTime(before(keep.changes))).await
+}
+
+async fn remove_listed(store: &SharedStore, row: AgedRow, until: i64) -> Result<(), Problem> {
+    loop {
+        let query = ListQuery {
+            parts: vec![row as u8],
+            until: Some(until),
+            ..ListQuery::oldest(listing::aged_list())
+        };
+        let from = store.clone();
+        let batch = run_blocking(move || {
+            let mut batch = Batch::default();
+            for listed in from.list(&query, PAGE)? {
+                let Some(record) = from.latest(&listed.key)? else { continue };
+                if row == AgedRow::Entry {
+                    let entry: Entry = rows::parse(&record)?;
+                    let slug_key: Option<Key> =
+                        entry.slug.as_ref().map(|slug| rows::slug_key(&entry.space, slug));
+                    batch.writes.extend(slug_key.map(Write::Delete));
+                }
+                batch.expectations.push(Expectation::At(listed.key.clone(), record.revision));
+                batch.writes.push(Write::Delete(listed.key));
+            }
+            Ok(batch)
+        })
+        .await?;
+        let removed = batch.expectations.len();
+        if removed == 0 {
+            return Ok(());
+        }
+        match store.commit(Lane::Admission, batch).await {
+            Ok(_) | Err(store::Error::Conflict { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if removed < PAGE {
+            return Ok(());
+        }
+    }
+}
+
+/// Trims changes that were made before `until`. Streams from an older cursor are told so.
+async fn trim_log(store: SharedStore, until: WallTime) -> Result<(), Problem> {
+    let mut after = 0;
+    loop {
+        let from = store.clone();
+        let page = run_blocking(move || Ok(from.read(&rows::all_logs(), after, PAGE)?)).await?;
+        let Some(last) = page.last().map(|record| record.revision) else { break };
+        let is_old = |record: &&store::Record| {
+            rows::parse::<Entry>(record).is_ok_and(|entry| entry.changed_at < until)
+        };
+        let old = page.iter().take_while(is_old).last().map(|record| record.revision);
+        after = old.unwrap_or(after);
+        if old != Some(last) {
+            break;
+        }
+    }
+    if after > 0 {
+        store.trim(rows::all_logs(), after + 1).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! The rows of spaces and entries: their keys, and how they are read.
+
+use super::listing::{self, AgedRow};
+use crate::{
+    signals::{self, OWNER},
+    store::{Filter, Key, Record, Revision, Snapshot, Write},
+};
+use bytes::Bytes;
+use protocol::{
+    ids::{EntryId, SpaceId},
+    principal::Principal,
+    problem::{Problem, Reason},
+    spaces::{Entry, Slug, Space},
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+const SPACE: &str = "space";
+const ENTRY: &str = "entry";
+const LOG: &str = "entrylog";
+const SLUG: &str = "slug";
+const POSTED: &str = "posted";
+
+/// The proposal that has a slug.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct SlugRow {
+    pub(super) entry: EntryId,
+    pub(super) author: Principal,
+}
+
+/// The proposal that a post with an id of the poster's own made a new version of, so that a repeat is recognised.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct PostedRow {
+    entry: EntryId,
+}
+
+/// A value of the store and its revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stored<T> {
+    pub(crate) revision: Revision,
+    pub(crate) value: T,
+}
+
+pub(crate) fn space_key(space: &SpaceId) -> Key {
+    Key::new(&[OWNER, SPACE, space.as_str()])
+}
+
+/// All spaces.
+pub(crate) fn all_spaces() -> Filter {
+    Filter::Below(Key::new(&[OWNER, SPACE]))
+}
+
+pub(crate) fn entry_key(space: &SpaceId, id: &EntryId) -> Key {
+    Key::new(&[OWNER, ENTRY, space.as_str(), id.as_str()])
+}
+
+/// The log of the changes of a space's entries.
+pub(crate) fn log_key(space: &SpaceId) -> Key {
+    Key::new(&[OWNER, LOG, space.as_str()])
+}
+
+/// The logs of all spaces.
+pub(crate) fn all_logs() -> Filter {
+    Filter::Below(Key::new(&[OWNER, LOG]))
+}
+
+pub(crate) fn slug_key(space: &SpaceId, slug: &Slug) -> Key {
+    Key::new(&[OWNER, SLUG, space.as_str(), slug.as_str()])
+}
+
+pub(crate) fn posted_key(space: &SpaceId, id: &EntryId) -> Key {
+    Key::new(&[OWNER, POSTED, space.as_str(), id.as_str()])
+}
+
+/// The newest state of an entry and its record in the log.
+pub(crate) fn entry_writes(entry: &Entry) -> Result<[Write; 2], Problem> {
+    let text = Bytes::from(signals::json(entry)?);
+    Ok([
+        Write::PutListed(entry_key(&entry.space, &entry.id), text.clone(), listing::entries_of(entry)),
+        Write::Append(log_key(&entry.space), text),
+    ])
+}
+
+pub(crate) fn put<T: Serialize>(key: Key, value: &T) -> Result<Write, Problem> {
+    Ok(Write::Put(key, Bytes::from(signals::json(value)?)))
+}
+
+/// The value under `key`, if there is one.
+pub(crate) fn find<T: DeserializeOwned>(
+    store: &(impl Snapshot + ?Sized),
+    key: &Key,
+) -> Result<Option<Stored<T>>, Problem> {
+    match store.latest(key)? {
+        None => Ok(None),
+        Some(record) => parse(&record).map(|value| Some(Stored { revision: record.revision, value })),
+    }
+}
+
+/// The value of a record.
+pub(crate) fn parse<T: DeserializeOwned>(record: &Record) -> Result<T, Problem> {
+    serde_json::from_slice(&record.value).map_err(|error| {
+        Problem::new(Reason::Internal, format!("the record under {} can't be read: {error}", record.key))
+    })
+}
+
+/// The space `id`; the space `default` always exists.
+pub(crate) fn find_space(
+    store: &(impl Snapshot + ?Sized),
+    id: &SpaceId,
+) -> Result<Option<Stored<Space>>, Problem> {
+    let found = find(store, &space_key(id))?;
+    let initial = Space::initial_default();
+    Ok(found.or_else(|| (*id == initial.id).then_some(Stored { revision: 0, value: initial })))
+}
+
+pub(crate) fn find_entry(
+    store: &(impl Snapshot + ?Sized),
+    space: &SpaceId,
+    id: &EntryId,
+) -> Result<Option<Stored<Entry>>, Problem> {
+    find(store, &entry_key(space, id))
+}
+
+/// The entry that the post with the poster's own `id` made or changed.
+pub(super) fn find_posted(
+    store: &(impl Snapshot + ?Sized),
+    space: &SpaceId,
+    id: &EntryId,
+) -> Result<Option<Entry>, Problem> {
+    if let Some(entry) = find_entry(store, space, id)? {
+        return Ok(Some(entry.value));
+    }
+    match find::<PostedRow>(store, &posted_key(space, id))? {
+        Some(row) => Ok(find_entry(store, space, &row.value.entry)?.map(|entry| entry.value)),
+        None => Ok(None),
+    }
+}
+
+/// The row of the post `id` that made a new version of `entry`.
+pub(super) fn posted_write(entry: &Entry, id: &EntryId) -> Result<Write, Problem> {
+    let row = Bytes::from(signals::json(&PostedRow { entry: entry.id.clone() })?);
+    let aged = listing::aged(AgedRow::Post, entry.changed_at);
+    Ok(Write::PutListed(posted_key(&entry.space, id), row, vec![aged]))
+}
