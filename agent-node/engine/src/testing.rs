@@ -29,6 +29,7 @@ pub(crate) const HOUR: i64 = 3_600_000;
 /// A world without a registry.
 #[derive(Default)]
 pub(crate) struct EmptyWorld {
+    pub(crate) now: NodeTime,
     pub(crate) wall: WallTime,
     /// Whether the brain's turns take no time.
     pub(crate) answers: bool,
@@ -39,7 +40,7 @@ pub(crate) struct EmptyWorld {
 
 impl World for EmptyWorld {
     fn now(&self) -> NodeTime {
-        NodeTime(0)
+        self.now
     }
 
     fn wall(&self) -> WallTime {

@@ -155,3 +155,5 @@ pub(crate) fn end_of_turn(
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod waiting_tests;
