@@ -8,6 +8,7 @@ use crate::harness::{
     model_stub::{ModelStub, StubAnswer, StubRequest, calls, says},
     state,
 };
+use futures_util::{StreamExt, stream};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::{
@@ -47,49 +48,67 @@ fn with_tools(stub: &ModelStub, tools: &McpStub, more: &str) -> String {
     team(&format!("{}, tools: [{{ mcp: '{}'{more} }}]", model(stub, "anthropic"), tools.url))
 }
 
-#[tokio::test]
-async fn a_kill_at_any_call_of_a_loop_repeats_at_most_the_one_under_way() {
-    for at in [0, 4, 9] {
-        // The call hangs until the node is killed, and is answered the second time.
-        let hangs = Arc::new(AtomicBool::new(true));
-        let is_first = hangs.clone();
-        let tools = McpStub::start(json!([tool("step", read_only())]), move |_, arguments| {
-            if arguments["n"] == at && is_first.swap(false, Ordering::SeqCst) {
-                return McpAnswer::Never;
-            }
-            McpAnswer::Text(format!("done {}", arguments["n"]))
-        });
-        let stub = ModelStub::start(ten_steps);
-        let node = Process::up(&with_tools(&stub, &tools, "")).await;
-        let id = node.agent("thinker-01").send(json!({ "description": "ten steps" })).await;
-        eventually("the call hangs", async || (!hangs.load(Ordering::SeqCst)).then_some(())).await;
-        let node = node.restart().await;
-        let task = node.agent("thinker-01").task_in(&id, &["completed", "failed"]).await;
-        assert_eq!(artifact(&task, "answer").as_deref(), Some("10 steps"), "{task:#}");
-        let expected =
-            (0..CALLS as u64).map(|n| (n, if n == at { 2 } else { 1 })).collect::<BTreeMap<_, _>>();
-        assert_eq!(made(&tools), expected, "killed in call {at}");
-        assert_eq!(stub.requests().len(), CALLS + 1, "no answer of the model is asked for twice");
+/// Where the loop is killed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum KillPoint {
+    /// While the model is asked with this many results.
+    Model(usize),
+    /// In this call of a tool that may be called again.
+    ReadOnlyCall(usize),
+    /// In this call of a tool without a hint; this is the person's decision on a second one.
+    UnhintedCall(usize, &'static str),
+}
+
+/// Kills a loop of ten calls at `point`, which hangs the first time, and checks that nothing else is done twice.
+async fn kill_at(point: KillPoint) {
+    let hung = Arc::new(AtomicBool::new(false));
+    let (model_hung, call_hung) = (hung.clone(), hung.clone());
+    let stub = ModelStub::start(move |request| {
+        let is_point = matches!(point, KillPoint::Model(at) if at == request.results.len());
+        match is_point && !model_hung.swap(true, Ordering::SeqCst) {
+            true => StubAnswer::Hangs,
+            false => ten_steps(request),
+        }
+    });
+    let hint = if matches!(point, KillPoint::ReadOnlyCall(_)) { read_only() } else { json!({}) };
+    let tools = McpStub::start(json!([tool("step", hint)]), move |_, arguments| {
+        let is_point = match point {
+            KillPoint::Model(_) => false,
+            KillPoint::ReadOnlyCall(at) | KillPoint::UnhintedCall(at, _) => arguments["n"] == at,
+        };
+        match is_point && !call_hung.swap(true, Ordering::SeqCst) {
+            true => McpAnswer::Never,
+            false => McpAnswer::Text(format!("done {}", arguments["n"])),
+        }
+    });
+    let node = Process::up(&with_tools(&stub, &tools, "")).await;
+    let id = node.agent("thinker-01").send(json!({ "description": "ten steps" })).await;
+    eventually(&format!("{point:?} hangs"), async || hung.load(Ordering::SeqCst).then_some(())).await;
+    let node = node.restart().await;
+    let agent = node.agent("thinker-01");
+    if let KillPoint::UnhintedCall(_, decision) = point {
+        let asked = question(&agent, &id).await;
+        decide(&node, &agent, &id, json!({ "questionId": asked["id"], "decision": decision })).await;
     }
+    let task = agent.task_in(&id, &["completed", "failed"]).await;
+    assert_eq!(artifact(&task, "answer").as_deref(), Some("10 steps"), "{point:?}: {task:#}");
+    let repeated = match point {
+        KillPoint::ReadOnlyCall(at) | KillPoint::UnhintedCall(at, "approve") => Some(at as u64),
+        KillPoint::UnhintedCall(..) | KillPoint::Model(_) => None,
+    };
+    let expected = (0..CALLS as u64).map(|n| (n, if Some(n) == repeated { 2 } else { 1 }));
+    assert_eq!(made(&tools), expected.collect::<BTreeMap<_, _>>(), "{point:?}");
+    let requests = CALLS + 1 + usize::from(matches!(point, KillPoint::Model(_)));
+    assert_eq!(stub.requests().len(), requests, "{point:?}: no answer of the model is asked for twice");
 }
 
 #[tokio::test]
-async fn a_kill_while_the_model_thinks_repeats_that_request_only() {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counted = asked.clone();
-    let stub = ModelStub::start(move |request| {
-        // The sixth request is never answered.
-        if counted.fetch_add(1, Ordering::SeqCst) == 5 { StubAnswer::Hangs } else { ten_steps(request) }
-    });
-    let tools = McpStub::start(json!([tool("step", json!({}))]), |_, _| McpAnswer::Text("done".to_owned()));
-    let node = Process::up(&with_tools(&stub, &tools, "")).await;
-    let id = node.agent("thinker-01").send(json!({ "description": "ten steps" })).await;
-    eventually("the model thinks", async || (asked.load(Ordering::SeqCst) == 6).then_some(())).await;
-    let node = node.restart().await;
-    let task = node.agent("thinker-01").task_in(&id, &["completed", "failed"]).await;
-    assert_eq!(artifact(&task, "answer").as_deref(), Some("10 steps"), "{task:#}");
-    assert!(made(&tools).values().all(|times| *times == 1) && tools.calls().len() == CALLS);
-    assert_eq!(stub.requests().len(), CALLS + 2);
+async fn a_kill_at_any_point_of_a_loop_repeats_at_most_what_was_under_way() {
+    let decision = |at| if at % 2 == 0 { "approve" } else { "deny" };
+    let points = (0..=CALLS).map(KillPoint::Model);
+    let points = points.chain((0..CALLS).map(KillPoint::ReadOnlyCall));
+    let points = points.chain((0..CALLS).map(|at| KillPoint::UnhintedCall(at, decision(at))));
+    stream::iter(points).for_each_concurrent(4, kill_at).await;
 }
 
 /// The id of the question that a task waits for, with its call.
