@@ -17,7 +17,7 @@ mod conformance;
 pub use owned_store::OwnedStore;
 pub use store_types::{
     Batch, Error, Expectation, Filter, Key, Lane, ListEntry, ListOrder, ListPosition, ListQuery, ListedKey,
-    MAX_READ, Record, Revision, Snapshot, Write, class, key,
+    MAX_READ, Record, Revision, Snapshot, Write, class, key, list::words,
 };
 
 use std::{future::Future, pin::Pin, sync::Arc};

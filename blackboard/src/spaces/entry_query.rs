@@ -5,7 +5,7 @@ use super::{
     rows,
     space_cursor::{CursorKey, CursorKind},
 };
-use crate::store::{ListOrder, ListPosition, ListQuery, ListedKey, Snapshot};
+use crate::store::{ListOrder, ListPosition, ListQuery, ListedKey, Snapshot, words};
 use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
@@ -63,20 +63,13 @@ pub struct EntryPage {
 /// The most bytes of a page; the entry that passes it is the last.
 const MAX_PAGE_BYTES: usize = 1 << 20;
 
+/// The most words of one search.
+const MAX_WORDS: usize = 16;
+
 /// How many list rows one page reads at a time.
 const STEP: usize = 64;
 
 impl EntryQuery {
-    /// Whether `entry` has all words of the text.
-    fn has_text(&self, entry: &Entry) -> bool {
-        let Some(text) = &self.text else { return true };
-        let tags = entry.tags.iter().map(String::as_str);
-        let parts = [entry.title.as_str(), &entry.content].into_iter().chain(tags);
-        let words: BTreeSet<String> = parts.flat_map(words).collect();
-        self::words(text)
-            .all(|wanted| words.range(wanted.clone()..).next().is_some_and(|word| word.starts_with(&wanted)))
-    }
-
     /// Whether `entry` is one of those that are asked for; text aside.
     pub fn admits(&self, entry: &Entry) -> bool {
         (self.kinds.is_empty() || self.kinds.contains(&entry.kind))
@@ -125,6 +118,10 @@ impl EntryQuery {
     ) -> Result<EntryPage, Problem> {
         // Read first: what is written from here on comes by the stream.
         let head = store.head();
+        if self.text.as_deref().is_some_and(|text| words(text).count() > MAX_WORDS) {
+            let message = format!("text: at most {MAX_WORDS} words are searched for");
+            return Err(Problem::new(Reason::InvalidField, message).with("field", "text"));
+        }
         let mut after = self.position(cursors, space)?;
         let role = role_in(space, &reader.principal);
         let audiences = role.map(|role| Audience::of_reader(reader, role)).unwrap_or_default();
@@ -136,6 +133,7 @@ impl EntryQuery {
                 (false, EntryOrder::Oldest) => ListOrder::OldestFirst,
                 _ => ListOrder::NewestFirst,
             },
+            text: self.text.clone(),
             ..ListQuery::oldest(Audience::Everyone.list(&space.id, ranking))
         };
         let (mut entries, mut bytes) = (Vec::new(), 0);
@@ -146,7 +144,7 @@ impl EntryQuery {
                 let Some(record) = store.latest(&key)? else { continue };
                 let entry: Entry = rows::parse(&record)?;
                 let is_visible = || may(reader, SpaceVerb::Read, Some(&entry), space).is_ok();
-                if self.admits(&entry) && self.has_text(&entry) && is_visible() {
+                if self.admits(&entry) && is_visible() {
                     if entries.len() >= limit || bytes > MAX_PAGE_BYTES {
                         return self.finished(cursors, space, entries, after, head);
                     }
@@ -190,12 +188,6 @@ impl EntryQuery {
             }
         }
     }
-}
-
-/// The words of a text, in lower case.
-fn words(text: &str) -> impl Iterator<Item = String> {
-    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.map(str::to_lowercase)
 }
 
 /// The next [`STEP`] rows of the lists of these audiences, each record once.

@@ -75,9 +75,21 @@ pub(crate) fn posted_key(space: &SpaceId, id: &EntryId) -> Key {
 pub(crate) fn entry_writes(entry: &Entry) -> Result<[Write; 2], Problem> {
     let text = Bytes::from(signals::json(entry)?);
     Ok([
-        Write::PutListed(entry_key(&entry.space, &entry.id), text.clone(), listing::entries_of(entry)),
+        Write::PutIndexed(
+            entry_key(&entry.space, &entry.id),
+            text.clone(),
+            listing::entries_of(entry),
+            searched_text(entry),
+        ),
         Write::Append(log_key(&entry.space), text),
     ])
+}
+
+/// What a search finds an entry by.
+fn searched_text(entry: &Entry) -> String {
+    let tags = entry.tags.iter().map(String::as_str);
+    let parts = [entry.title.as_str(), &entry.content].into_iter().chain(tags);
+    parts.collect::<Vec<_>>().join(" ")
 }
 
 pub(crate) fn put<T: Serialize>(key: Key, value: &T) -> Result<Write, Problem> {

@@ -20,7 +20,7 @@ impl TopicClass {
     pub fn of(write: &Write) -> Self {
         match write {
             Write::Append(..) | Write::Trim(..) => Self::Log,
-            Write::Put(..) | Write::PutListed(..) | Write::Delete(_) => Self::State,
+            Write::Put(..) | Write::PutListed(..) | Write::PutIndexed(..) | Write::Delete(_) => Self::State,
         }
     }
 
@@ -41,6 +41,7 @@ impl Write {
             Self::Append(key, _)
             | Self::Put(key, _)
             | Self::PutListed(key, ..)
+            | Self::PutIndexed(key, ..)
             | Self::Delete(key)
             | Self::Trim(key, _) => key,
         }
@@ -49,7 +50,10 @@ impl Write {
     /// The record that is written, if any.
     pub fn value(&self) -> Option<&Bytes> {
         match self {
-            Self::Append(_, value) | Self::Put(_, value) | Self::PutListed(_, value, _) => Some(value),
+            Self::Append(_, value)
+            | Self::Put(_, value)
+            | Self::PutListed(_, value, _)
+            | Self::PutIndexed(_, value, ..) => Some(value),
             Self::Delete(_) | Self::Trim(..) => None,
         }
     }
@@ -57,7 +61,7 @@ impl Write {
     /// The list entries of the record that is written.
     pub fn entries(&self) -> &[ListEntry] {
         match self {
-            Self::PutListed(.., entries) => entries,
+            Self::PutListed(.., entries) | Self::PutIndexed(_, _, entries, _) => entries,
             Self::Append(..) | Self::Put(..) | Self::Delete(_) | Self::Trim(..) => &[],
         }
     }

@@ -76,7 +76,9 @@ pub enum Write {
     Put(Key, Bytes),
     /// Replaces a state key's record and its list entries, which are of different lists.
     PutListed(Key, Bytes, Vec<ListEntry>),
-    /// Removes a state key's record and its list entries; takes a revision of its own.
+    /// The same with a text for searches ([`ListQuery::text`]). The other puts leave the text as it is.
+    PutIndexed(Key, Bytes, Vec<ListEntry>, String),
+    /// Removes a state key's record, its list entries and its text; takes a revision of its own.
     Delete(Key),
     /// Removes the records of a log key below a revision; takes a revision of its own.
     Trim(Key, Revision),

@@ -2,6 +2,15 @@
 
 use crate::{Key, Revision};
 
+/// The most characters of a word that are compared.
+const MAX_WORD_CHARS: usize = 64;
+
+/// The words of a text, in lower case: its runs of letters and digits, of each the first 64.
+pub fn words(text: &str) -> impl Iterator<Item = String> {
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(|word| word.to_lowercase().chars().take(MAX_WORD_CHARS).collect())
+}
+
 /// A record's entry in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListEntry {
@@ -49,6 +58,9 @@ pub struct ListQuery {
     pub until: Option<i64>,
     /// The direction.
     pub order: ListOrder,
+    /// Only entries whose record has a text with all words of this one, or words that begin so. A text without words matches
+    /// nothing.
+    pub text: Option<String>,
     /// Only entries behind this position, in the direction of reading. Does not affect counts.
     pub after: Option<ListPosition>,
 }
@@ -66,7 +78,7 @@ impl ListQuery {
     /// All entries of part 0 of `list`, the oldest first.
     pub fn oldest(list: Key) -> Self {
         let order = ListOrder::OldestFirst;
-        Self { list, parts: vec![0], group: None, from: None, until: None, order, after: None }
+        Self { list, parts: vec![0], group: None, from: None, until: None, order, text: None, after: None }
     }
 
     /// Whether an entry at `at` in `group` matches; its list and part are not compared.

@@ -4,6 +4,7 @@ use crate::{
     Batch, Error, Filter, Key, ListEntry, ListPosition, ListQuery, ListedKey, MAX_READ, Record, Revision,
     Snapshot, Write,
     class::{self, TopicClass},
+    list::words,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +17,8 @@ pub struct MemoryState {
     /// Per key, the highest revision that was trimmed.
     floors: BTreeMap<Key, Revision>,
     lists: BTreeMap<(Key, u8), BTreeMap<ListPosition, (Key, u64)>>,
+    /// Per state key with a text, its words.
+    texts: BTreeMap<Key, BTreeSet<String>>,
     /// Per listed state key, the number of its record and its entries.
     listed: BTreeMap<Key, (u64, Vec<ListEntry>)>,
 }
@@ -76,7 +79,14 @@ impl MemoryState {
         match write {
             Write::Append(..) | Write::Put(..) => {}
             Write::PutListed(key, _, entries) => self.enter(key, entries),
-            Write::Delete(key) => drop(self.leave_lists(&key)),
+            Write::PutIndexed(key, _, entries, text) => {
+                self.texts.insert(key.clone(), words(&text).collect());
+                self.enter(key, entries);
+            }
+            Write::Delete(key) => {
+                self.texts.remove(&key);
+                self.leave_lists(&key);
+            }
             Write::Trim(key, before) => drop(self.trim(&Filter::Exactly(key), before)),
         }
         (revision, record)
@@ -90,6 +100,17 @@ impl MemoryState {
             entries.insert(ListPosition { at: *at, record: number }, (key.clone(), *group));
         }
         self.listed.insert(key, (number, entries));
+    }
+
+    /// Whether the text of `key` has what `query` wants.
+    fn has_text(&self, key: &Key, query: &ListQuery) -> bool {
+        let Some(wanted) = &query.text else { return true };
+        let begins = |words: &BTreeSet<String>, wanted: &String| {
+            words.range(wanted.clone()..).next().is_some_and(|word| word.starts_with(wanted))
+        };
+        let mut wanted = words(wanted).peekable();
+        let text = self.texts.get(key).filter(|_| wanted.peek().is_some());
+        text.is_some_and(|text| wanted.all(|wanted| begins(text, &wanted)))
     }
 
     /// Removes the list entries of `key`; returns the number of its record.
@@ -194,6 +215,7 @@ impl Snapshot for MemoryState {
             let entries = self.lists.get(&(query.list.clone(), *part)).into_iter().flatten();
             let entries = entries.filter(|(at, _)| above < **at && **at < below);
             let entries = entries.filter(|(at, (_, group))| query.admits(at.at, *group));
+            let entries = entries.filter(|(_, (key, _))| self.has_text(key, query));
             found.extend(entries.map(|(at, (key, _))| (*at, key.clone())));
         }
         let page = query.first(found, limit.min(MAX_READ)).into_iter();
@@ -203,7 +225,8 @@ impl Snapshot for MemoryState {
     fn count(&self, query: &ListQuery) -> Result<u64, Error> {
         let parts =
             query.parts.iter().filter_map(|part| self.lists.get(&(query.list.clone(), *part))).flatten();
-        Ok(parts.filter(|(at, (_, group))| query.admits(at.at, *group)).count() as u64)
+        let admitted = parts.filter(|(at, (_, group))| query.admits(at.at, *group));
+        Ok(admitted.filter(|(_, (key, _))| self.has_text(key, query)).count() as u64)
     }
 
     fn head(&self) -> Revision {

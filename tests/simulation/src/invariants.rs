@@ -99,7 +99,9 @@ impl Observer {
                     self.hash.add(value);
                     (key, value)
                 }
-                Write::Put(key, value) | Write::PutListed(key, value, _) => (key, value),
+                Write::Put(key, value)
+                | Write::PutListed(key, value, _)
+                | Write::PutIndexed(key, value, ..) => (key, value),
                 Write::Delete(_) | Write::Trim(..) => continue,
             };
             let tokens = key.tokens();

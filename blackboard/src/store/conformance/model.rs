@@ -23,6 +23,7 @@ struct StoreModel {
     records: Vec<Record>,
     topics: BTreeSet<String>,
     listed: BTreeMap<Key, Vec<ListEntry>>,
+    texts: BTreeMap<Key, String>,
 }
 
 impl StoreModel {
@@ -49,7 +50,14 @@ impl StoreModel {
             match write {
                 Write::Append(..) | Write::Put(..) => {}
                 Write::PutListed(key, _, entries) => drop(self.listed.insert(key.clone(), entries.clone())),
-                Write::Delete(key) => drop(self.listed.remove(key)),
+                Write::PutIndexed(key, _, entries, text) => {
+                    self.listed.insert(key.clone(), entries.clone());
+                    self.texts.insert(key.clone(), text.clone());
+                }
+                Write::Delete(key) => {
+                    self.texts.remove(key);
+                    drop(self.listed.remove(key));
+                }
                 Write::Trim(key, before) => drop(self.trim(&Filter::Exactly(key.clone()), *before)),
             }
             if let Some(value) = write.value() {
@@ -102,6 +110,8 @@ fn batches() -> impl Strategy<Value = Batch> {
         3 => (keys(&["a.state", "a.rows", "b.state"]), value()).prop_map(|(key, value)| Write::Put(key, value)),
         3 => (keys(&["a.state", "a.rows", "b.state"]), value(), entries())
             .prop_map(|(key, value, entries)| Write::PutListed(key, value, entries)),
+        2 => (keys(&["a.state", "a.rows", "b.state"]), value(), entries(), "(Alpha|beta2|\u{e9}t\u{e9}|x-alphabet|[ .,\"*]){0,4}")
+            .prop_map(|(key, value, entries, text)| Write::PutIndexed(key, value, entries, text)),
         1 => keys(&["a.state", "a.rows", "b.state"]).prop_map(Write::Delete),
         1 => (keys(&["a.log", "b.log"]), 0..60_u64).prop_map(|(key, before)| Write::Trim(key, before)),
     ];
@@ -178,33 +188,55 @@ fn assert_lists_agree(store: &SharedStore, model: &StoreModel) {
         ("a.list.1", vec![1, 0], Some(0), Some(1)),
         ("a.list.2", vec![0], None, None),
     ] {
-        let oldest = ListQuery { parts, group, from, until: Some(2), ..ListQuery::oldest(key(list)) };
-        let mut expected: Vec<(i64, Key)> = Vec::new();
-        for (of, entries) in &model.listed {
-            let entries = entries.iter().filter(|entry| entry.list == oldest.list);
-            let entries = entries.filter(|entry| oldest.parts.contains(&entry.part));
-            let entries = entries.filter(|entry| oldest.admits(entry.at, entry.group));
-            expected.extend(entries.map(|entry| (entry.at, of.clone())));
-        }
-        expected.sort();
-        for order in [ListOrder::OldestFirst, ListOrder::NewestFirst] {
-            let mut query = ListQuery { order, ..oldest.clone() };
-            assert_eq!(store.count(&query).unwrap(), expected.len() as u64, "{query:?}");
-            let whole = store.list(&query, 1000).unwrap();
-            assert!(whole.is_sorted_by(|one, other| match order {
-                ListOrder::OldestFirst => one.position <= other.position,
-                ListOrder::NewestFirst => one.position >= other.position,
-            }));
-            let mut found: Vec<_> =
-                whole.iter().map(|listed| (listed.position.at, listed.key.clone())).collect();
-            found.sort();
-            assert_eq!(found, expected, "{query:?}");
-            let mut joined = Vec::new();
-            while let [page @ .., last] = &store.list(&query, 2).unwrap()[..] {
-                joined.extend(page.iter().chain([last]).cloned());
-                query.after = Some(last.position);
+        for text in
+            [None, Some("alpha"), Some("BETA2 alp"), Some("\u{c9}t\u{e9}"), Some("nothing"), Some(" *\"")]
+        {
+            let text = text.map(str::to_owned);
+            let parts = parts.clone();
+            let oldest =
+                ListQuery { parts, group, from, text, until: Some(2), ..ListQuery::oldest(key(list)) };
+            let mut expected: Vec<(i64, Key)> = Vec::new();
+            for (of, entries) in &model.listed {
+                if !has_text(model.texts.get(of), oldest.text.as_deref()) {
+                    continue;
+                }
+                let entries = entries.iter().filter(|entry| entry.list == oldest.list);
+                let entries = entries.filter(|entry| oldest.parts.contains(&entry.part));
+                let entries = entries.filter(|entry| oldest.admits(entry.at, entry.group));
+                expected.extend(entries.map(|entry| (entry.at, of.clone())));
             }
-            assert_eq!(joined, whole, "{query:?}");
+            expected.sort();
+            for order in [ListOrder::OldestFirst, ListOrder::NewestFirst] {
+                let mut query = ListQuery { order, ..oldest.clone() };
+                assert_eq!(store.count(&query).unwrap(), expected.len() as u64, "{query:?}");
+                let whole = store.list(&query, 1000).unwrap();
+                assert!(whole.is_sorted_by(|one, other| match order {
+                    ListOrder::OldestFirst => one.position <= other.position,
+                    ListOrder::NewestFirst => one.position >= other.position,
+                }));
+                let mut found: Vec<_> =
+                    whole.iter().map(|listed| (listed.position.at, listed.key.clone())).collect();
+                found.sort();
+                assert_eq!(found, expected, "{query:?}");
+                let mut joined = Vec::new();
+                while let [page @ .., last] = &store.list(&query, 2).unwrap()[..] {
+                    joined.extend(page.iter().chain([last]).cloned());
+                    query.after = Some(last.position);
+                }
+                assert_eq!(joined, whole, "{query:?}");
+            }
         }
     }
+}
+
+/// Whether each word of `wanted` begins a word of `text`; letters and digits make words.
+fn has_text(text: Option<&String>, wanted: Option<&str>) -> bool {
+    let words = |text: &str| -> Vec<String> {
+        let text = text.to_lowercase();
+        let is_part = |c: char| c.is_alphanumeric();
+        text.split(|c| !is_part(c)).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    };
+    let Some(wanted) = wanted.map(words) else { return true };
+    let text = text.map(|text| words(text)).unwrap_or_default();
+    !wanted.is_empty() && wanted.iter().all(|wanted| text.iter().any(|word| word.starts_with(wanted)))
 }

@@ -30,6 +30,12 @@ const TABLES: &str = "
     CREATE UNIQUE INDEX state_key ON state (key);
     CREATE TABLE lists (list INTEGER NOT NULL, part INTEGER NOT NULL, at INTEGER NOT NULL, id INTEGER NOT NULL, group_id INTEGER NOT NULL, PRIMARY KEY (list, part, at, id)) WITHOUT ROWID;";
 
+/// The words of the texts of state rows, for searches. A store that an earlier version made gets them when it is opened. Not FTS5:
+/// words are found as whole words and beginnings only, which an index does, in both backends alike, and SQLite is built without it.
+const WORDS: &str = "
+    CREATE TABLE IF NOT EXISTS words (id INTEGER NOT NULL, word TEXT NOT NULL, PRIMARY KEY (id, word)) WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS words_word ON words (word, id);";
+
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -229,6 +235,7 @@ fn prepare(connection: Connection, found: u32, options: &StoreOptions) -> rusqli
         connection.pragma_update(None, "user_version", FORMAT)?;
         connection.execute_batch("COMMIT")?;
     }
+    connection.execute_batch(WORDS)?;
     let meta = connection
         .query_row("SELECT revision, generation FROM meta", [], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;

@@ -2,7 +2,7 @@
 
 use super::super::{Batch, Error, Expectation, Key, ListEntry, Revision, Write, checksum, class::TopicClass};
 use super::conditional_writes::ConditionalWrites;
-use super::list_entries::{ListIndex, encode};
+use super::list_entries::{ListIndex, encode, has_text};
 use super::schema::TopicRow;
 use super::trim::Trimmer;
 use bytes::Bytes;
@@ -147,7 +147,7 @@ impl<'c> Transaction<'c> {
             let revision = self.revision + 1 + *write as Revision;
             let has_changed = match expectation {
                 Expectation::Absent(_) => {
-                    self.insert(key, revision, value, encode(write_of_pair.entries()).as_deref())?
+                    self.insert(key, revision, value, encode(write_of_pair.entries(), false).as_deref())?
                 }
                 Expectation::At(_, at) => {
                     let (text, crc) = (key.as_str(), checksum::crc_of(key.as_str(), revision, value));
@@ -191,7 +191,12 @@ impl<'c> Transaction<'c> {
                 let (key, crc) = (key.as_str(), checksum::crc_of(key.as_str(), revision, value));
                 self.put.execute(params![key, revision, &value[..], crc])?;
             }
-            Write::PutListed(key, value, entries) => self.put_listed(key, revision, value, entries)?,
+            Write::PutListed(key, value, entries) => {
+                self.put_listed(key, revision, value, entries, None)?;
+            }
+            Write::PutIndexed(key, value, entries, text) => {
+                self.put_listed(key, revision, value, entries, Some(text))?;
+            }
             Write::Delete(key) => self.delete(key)?,
             Write::Trim(key, before) => trimmer.trim_key(key, topic, *before)?,
         }
@@ -220,28 +225,37 @@ impl<'c> Transaction<'c> {
         revision: Revision,
         value: &Bytes,
         entries: &[ListEntry],
+        text: Option<&str>,
     ) -> rusqlite::Result<()> {
-        let encoded = encode(entries);
+        let encoded = encode(entries, text.is_some());
         if self.insert(key, revision, value, encoded.as_deref())? {
-            return Ok(());
+            let id = self.connection.last_insert_rowid();
+            return text.map_or(Ok(()), |text| self.lists.set_text(text, id));
         }
         let (id, old): (i64, Option<Vec<u8>>) =
             self.find.query_row([key.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let keeps_text = old.as_deref().is_some_and(has_text) && text.is_none();
+        let encoded = if keeps_text { encode(entries, true) } else { encoded };
         let crc = checksum::crc_of(key.as_str(), revision, value);
         self.relist.execute(params![revision, &value[..], crc, encoded, id])?;
         if old != encoded {
             self.lists.leave(old.as_deref().unwrap_or_default(), id)?;
             self.lists.enter(encoded.as_deref().unwrap_or_default(), id)?;
         }
-        Ok(())
+        text.map_or(Ok(()), |text| self.lists.set_text(text, id))
     }
 
-    /// Deletes a state record and its list entries.
+    /// Deletes a state record, its list entries and its text.
     fn delete(&mut self, key: &Key) -> rusqlite::Result<()> {
         let deleted: Option<(i64, Option<Vec<u8>>)> =
             self.delete.query_row([key.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
         match deleted {
-            Some((id, Some(entries))) => self.lists.leave(&entries, id),
+            Some((id, Some(entries))) => {
+                if has_text(&entries) {
+                    self.lists.remove_text(id)?;
+                }
+                self.lists.leave(&entries, id)
+            }
             Some((_, None)) | None => Ok(()),
         }
     }

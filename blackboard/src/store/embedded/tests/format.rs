@@ -1,6 +1,7 @@
 //! A store of another format is refused with the remedy and not changed.
 
-use super::{OpenError, StoreOptions, Write, batch, commit, key, open, reopen};
+use super::{OpenError, SharedStore, StoreOptions, Write, batch, commit, key, open, reopen};
+use crate::store::{ListEntry, ListQuery};
 
 #[tokio::test]
 async fn a_store_of_another_format_is_refused_with_the_remedy_and_not_changed() {
@@ -24,4 +25,28 @@ async fn a_store_of_another_format_is_refused_with_the_remedy_and_not_changed() 
     }
     set(4);
     assert_eq!(reopen(&dir).latest(&key("a.state.x")).unwrap().unwrap().value, "kept");
+}
+
+#[tokio::test]
+async fn a_store_from_before_searches_gets_them_when_it_is_opened() {
+    let (dir, store) = open();
+    commit(&store, batch([Write::Put(key("a.state.x"), "kept".into())])).await;
+    drop(store);
+    let on = rusqlite::Connection::open(dir.path().join("store.sqlite")).unwrap();
+    on.execute_batch("DROP TABLE words").unwrap();
+    drop(on);
+    let store = reopen(&dir);
+    let entry = ListEntry { list: key("a.list.0"), part: 0, at: 1, group: 0 };
+    let write = Write::PutIndexed(key("a.state.x"), "new".into(), vec![entry], "Some Words".into());
+    commit(&store, batch([write])).await;
+    drop(store);
+    let query = |text: &str| ListQuery { text: Some(text.to_owned()), ..ListQuery::oldest(key("a.list.0")) };
+    let found = |store: &SharedStore, text: &str| store.list(&query(text), 10).unwrap().len();
+    let store = reopen(&dir);
+    assert_eq!((found(&store, "wor some"), found(&store, "ords")), (1, 0));
+    commit(&store, batch([Write::Delete(key("a.state.x"))])).await;
+    assert_eq!(found(&store, "words"), 0);
+    let on = rusqlite::Connection::open(dir.path().join("store.sqlite")).unwrap();
+    let words: i64 = on.query_row("SELECT count(*) FROM words", [], |row| row.get(0)).unwrap();
+    assert_eq!(words, 0, "a deleted record leaves no words");
 }
