@@ -28,6 +28,7 @@ use std::{
 
 mod fan_out;
 mod local_and_remote;
+mod unseen_entries;
 
 /// Replaces the edge: every caller is the local user.
 async fn authenticate_everybody(
