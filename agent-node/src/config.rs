@@ -13,6 +13,7 @@ mod llm;
 mod loader;
 mod mesh;
 mod schema;
+mod space;
 mod text;
 mod tokens;
 mod type_names;

@@ -152,6 +152,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
                 max_signal_bytes: setup.limits.max_signal_bytes,
                 keep_ms: setup.limits.keep_signals_ms,
                 keep_bytes: setup.limits.keep_signal_bytes,
+                keep_entries_ms: setup.limits.keep_entries_ms,
                 ..setup.board_config.clone()
             };
             let started = Board::start(

@@ -53,6 +53,8 @@ pub struct Limits {
     pub keep_signals_ms: u64,
     /// How many bytes of signals the board keeps; the oldest go first.
     pub keep_signal_bytes: u64,
+    /// How long the board keeps an entry of a space that is neither pending nor in force, after its last change.
+    pub keep_entries_ms: u64,
     /// How long an artifact that was put is kept when no record refers to it.
     pub keep_artifacts_ms: u64,
     /// How often an agent lets go of what is old.
@@ -87,6 +89,7 @@ impl Default for Limits {
             keep_journal_bytes: 1 << 30,
             keep_signals_ms: 7 * 24 * HOUR,
             keep_signal_bytes: 256 << 20,
+            keep_entries_ms: 365 * 24 * HOUR,
             keep_artifacts_ms: 7 * 24 * HOUR,
             sweep_ms: 60 * SECOND,
         }

@@ -22,6 +22,8 @@ const TEAM: &str = "
 agents: [{ agent: echo-01, open: true, skills: [echo], brain: { echo: {} } }]
 mesh:
   callers: [{ user: anna, apiKey: annas-own-key-0001 }, { user: bert, apiKey: berts-own-key-0001 }]
+  spaces:
+    team: { members: { 'user:anna': curator, echo-01: observer }, autoMerge: [learning] }
 ";
 
 /// Who calls.
@@ -119,6 +121,38 @@ async fn content_needs_a_credential_and_a_vault_its_owner() {
     }
     let large = json!({ "kind": "finding", "content": "x".repeat(16 * 1024 + 1) });
     assert_eq!(refusal(&anna.call(Method::POST, &entries, Some(&large)).await).0, 413);
+}
+
+#[tokio::test]
+async fn a_team_file_makes_spaces_and_their_roles_hold() {
+    let running = Process::up(TEAM).await;
+    let space = |of: &Process| format!("{}/board/spaces/team", of.url);
+    let (anna, bert) = (SpaceUser::Key("annas-own-key-0001"), SpaceUser::Key("berts-own-key-0001"));
+    let shown = anna.call(Method::GET, &space(&running), None).await.body;
+    assert_eq!((&shown["version"], &shown["autoMerge"]), (&json!(1), &json!(["learning"])), "{shown}");
+    assert_eq!(refusal(&bert.call(Method::GET, &space(&running), None).await).1, "space_not_found");
+    let decision = json!({ "kind": "decision", "type": "scope", "content": "no coupons" });
+    let decided = anna.call(Method::POST, &format!("{}/entries", space(&running)), Some(&decision)).await;
+    assert_eq!(decided.status, 201, "{decided:?}");
+    let change = json!({ "members": {} });
+    assert_eq!(refusal(&anna.call(Method::PUT, &space(&running), Some(&change)).await).1, "forbidden");
+    let person = SpaceUser::Person(&running.data);
+    assert_eq!(person.call(Method::PUT, &space(&running), Some(&change)).await.body["version"], 2);
+    assert_eq!(refusal(&anna.call(Method::GET, &space(&running), None).await).1, "space_not_found");
+    let running = running.restart().await;
+    let shown = anna.call(Method::GET, &space(&running), None).await.body;
+    assert_eq!(shown["members"], json!({ "echo-01": "observer", "user:anna": "curator" }), "the file wins");
+    for (yaml, named) in [
+        ("shop: { members: { a-1: boss } }", "boss"),
+        ("shop: { autoMerge: [scope] }", "scope"),
+        ("'a b': {}", "space id"),
+    ] {
+        let dir = directory();
+        let file =
+            crate::harness::file(dir.path(), "team.yaml", &format!("mesh: {{ spaces: {{ {yaml} }} }}"));
+        let (code, _, errors) = mesh(&["validate", &file.to_string_lossy()], &[]);
+        assert!(code != 0 && errors.contains(named), "{yaml}: {errors}");
+    }
 }
 
 /// Line 40: the inbox is idempotent, slugs are told apart, what is closed stays closed, what is rejected is kept, and a merge links
@@ -230,10 +264,8 @@ async fn fifty_authors_of_one_slug_lose_nothing_over_kill_9() {
     let callers: Vec<_> = (0..50)
         .map(|author| json!({ "user": format!("author-{author}"), "apiKey": key_of(author) }))
         .collect();
-    let team = format!(
-        "agents: []\nmesh: {}\n",
-        json!({ "callers": callers, "limits": { "maxRatePerSecond": 100_000 } })
-    );
+    let team =
+        format!("mesh: {}\n", json!({ "callers": callers, "limits": { "maxRatePerSecond": 100_000 } }));
     let running = Arc::new(Mutex::new(Some(Process::up(&team).await)));
     let url = Arc::new(RwLock::new(url_of(&running).await));
     let recorded = Arc::new(AtomicUsize::new(0));

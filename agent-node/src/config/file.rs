@@ -408,6 +408,8 @@ pub(super) struct MeshFile {
     pub(super) grpc_port: Option<u16>,
     /// Users who prove who they are; without any, whoever calls from this machine is its user.
     pub(super) callers: Vec<super::a2a::CallerFile>,
+    /// What the team's spaces are, by name.
+    pub(super) spaces: BTreeMap<String, super::space::SpaceFile>,
 }
 
 /// Where calls beyond the mesh may go. Public addresses by https at the ports 443 and 8443 always; what is named here too.
@@ -437,7 +439,7 @@ numbers! {
     /// What a node takes, and for how long it waits; bytes, counts and milliseconds.
     LimitsFile {
         max_body_bytes max_signal_bytes max_artifact_bytes max_artifact_bytes_per_principal max_depth max_hops max_open_conversations max_in_flight
-        max_outbox_per_peer max_rate_per_second max_failed_auth_per_second max_readers_per_principal keep_signals_ms keep_signal_bytes ack_ms head_ms body_ms max_wait_ms message_life_ms dedup_ms
+        max_outbox_per_peer max_rate_per_second max_failed_auth_per_second max_readers_per_principal keep_signals_ms keep_signal_bytes keep_entries_ms ack_ms head_ms body_ms max_wait_ms message_life_ms dedup_ms
         keep_tasks_ms keep_journals_ms keep_journal_bytes keep_artifacts_ms sweep_ms
     }
 }

@@ -99,6 +99,10 @@ impl MeshConfig {
             callers: super::a2a::callers(&file.callers).map_err(|error| ("callers", error))?,
             keyring: keyring(&file.outside.credentials),
             grpc_port: file.grpc_port,
+            board: BoardConfig {
+                spaces: super::space::spaces(&file.spaces).map_err(|error| ("spaces", error))?,
+                ..base.board
+            },
             ..base
         };
         let (limits, auction, registry) = (&mesh.limits, &mesh.auction, &mesh.registry);

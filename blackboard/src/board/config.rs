@@ -1,6 +1,7 @@
 //! The board's limits and its clocks.
 
 use crate::spaces::retention::EntryRetention;
+use protocol::spaces::Space;
 use protocol::time::{NodeTime, WallTime};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -51,6 +52,9 @@ pub struct BoardConfig {
     pub recent_bytes: usize,
     /// The approximate size of one chunk of a stream, bytes.
     pub chunk_bytes: usize,
+    /// Spaces that the configuration names; they are made, or changed to this, before the first use of any space.
+    #[serde(skip)]
+    pub spaces: Vec<Space>,
 }
 
 impl Default for BoardConfig {
@@ -74,6 +78,7 @@ impl Default for BoardConfig {
             recent_events: 1_024,
             recent_bytes: 4 * 1024 * 1024,
             chunk_bytes: 16 * 1024,
+            spaces: Vec::new(),
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::{
 };
 use protocol::{
     ids::{EntryId, SpaceId},
+    principal::{Principal, SenderProof},
     problem::{Problem, Reason},
     spaces::{Entry, EntryDraft, Reader, Space, SpaceVerb, may},
 };
@@ -47,6 +48,8 @@ struct SpaceStoreState {
     config: Arc<BoardConfig>,
     clock: BoardClock,
     cursor_key: OnceCell<CursorKey>,
+    /// Set when the spaces of the configuration are stored.
+    configured: OnceCell<()>,
     /// Writes that may wait for the store.
     writes: Semaphore,
     /// Streams that may still be opened.
@@ -59,6 +62,7 @@ impl SpaceStore {
             writes: Semaphore::new(config.max_in_flight),
             followers: Arc::new(Semaphore::new(config.max_subscribers)),
             cursor_key: OnceCell::new(),
+            configured: OnceCell::new(),
             store,
             config,
             clock,
@@ -67,6 +71,7 @@ impl SpaceStore {
 
     /// The spaces that `reader` is a member of; `default` is always there.
     pub async fn spaces(&self, reader: &Reader) -> Result<Vec<Space>, Problem> {
+        self.configure().await?;
         let (store, reader) = (self.0.store.clone(), reader.clone());
         run_blocking(move || {
             let initial = Space::initial_default();
@@ -94,12 +99,38 @@ impl SpaceStore {
 
     /// The space `id`, if `reader` is a member of it.
     pub async fn space(&self, reader: &Reader, id: &SpaceId) -> Result<Space, Problem> {
+        self.configure().await?;
         permitted(self.0.store.as_ref(), reader, SpaceVerb::ReadSpace, id)
     }
 
     /// Makes `wanted` the space of its id, or changes that.
     pub async fn put_space(&self, reader: &Reader, wanted: Space) -> Result<Space, Problem> {
+        self.configure().await?;
         let _permit = self.admit()?;
+        self.write_space(reader, wanted).await
+    }
+
+    /// Stores the spaces of the configuration, once. What the configuration names wins over what was changed since.
+    async fn configure(&self) -> Result<(), Problem> {
+        let configured = self.0.configured.get_or_try_init(|| async {
+            let person = Reader { principal: Principal::local_user(), proof: SenderProof::Credential };
+            for wanted in &self.0.config.spaces {
+                let known = rows::find_space(self.0.store.as_ref(), &wanted.id)?;
+                let is_same = known.is_some_and(|known| {
+                    let Space { members, routing, auto_merge, .. } = known.value;
+                    (members, routing, auto_merge)
+                        == (wanted.members.clone(), wanted.routing, wanted.auto_merge.clone())
+                });
+                if !is_same {
+                    self.write_space(&person, wanted.clone()).await?;
+                }
+            }
+            Ok(())
+        });
+        configured.await.copied()
+    }
+
+    async fn write_space(&self, reader: &Reader, wanted: Space) -> Result<Space, Problem> {
         loop {
             let (batch, space) = entry_writes::decide_space(self.0.store.as_ref(), reader, wanted.clone())?;
             match self.0.store.commit(lane(reader), batch).await {
@@ -150,6 +181,7 @@ impl SpaceStore {
         space: &SpaceId,
         entries: Vec<Entry>,
     ) -> Result<ImportOutcome, Problem> {
+        self.configure().await?;
         let _permit = self.admit()?;
         let mut outcome = ImportOutcome::default();
         for entry in entries {
@@ -172,6 +204,7 @@ impl SpaceStore {
 
     /// The entry, if `reader` may see it.
     pub async fn entry(&self, reader: &Reader, space: &SpaceId, id: &EntryId) -> Result<Entry, Problem> {
+        self.configure().await?;
         let store = self.0.store.as_ref();
         let space = permitted(store, reader, SpaceVerb::Read, space)?;
         Ok(permitted_entry(store, reader, SpaceVerb::Read, &space, id)?.value)
@@ -185,6 +218,7 @@ impl SpaceStore {
         query: EntryQuery,
         limit: usize,
     ) -> Result<EntryPage, Problem> {
+        self.configure().await?;
         let cursors = self.cursor_key().await?;
         let (store, reader, space) = (self.0.store.clone(), reader.clone(), space.clone());
         let limit = limit.clamp(1, self.0.config.max_page);
@@ -204,6 +238,7 @@ impl SpaceStore {
         query: EntryQuery,
         after: Option<&str>,
     ) -> Result<EntryFollower, Problem> {
+        self.configure().await?;
         let cursors = self.cursor_key().await?;
         permitted(self.0.store.as_ref(), reader, SpaceVerb::Read, space)?;
         let permit = self.0.followers.clone().try_acquire_owned().map_err(|_| {
@@ -234,6 +269,7 @@ impl SpaceStore {
         reader: &Reader,
         decide: impl Fn(&dyn store::Store, EntryId) -> Result<EntryDecision, Problem>,
     ) -> Result<EntryOutcome, Problem> {
+        self.configure().await?;
         let _permit = self.admit()?;
         let minted = uuid::Uuid::now_v7().to_string();
         let minted =

@@ -350,7 +350,10 @@ pub(crate) fn decide_space(
             }
         }
         None => {
-            if !space.members.values().any(|role| *role == SpaceRole::Owner)
+            let has_owner = space.members.values().any(|role| *role == SpaceRole::Owner);
+            // The person owns every space without being named.
+            if !has_owner
+                && reader.principal != Principal::local_user()
                 && let Some(maker) = MemberId::of(&reader.principal)
             {
                 space.members.insert(maker, SpaceRole::Owner);

@@ -210,7 +210,7 @@ async fn a_space_exists_for_its_members_only() {
     let refused = spaces.put_space(&reader("a"), shop.clone()).await.unwrap_err();
     assert_eq!(refused.reason, Reason::SpaceNotFound, "an agent makes no space");
     let made = spaces.put_space(&person(), shop).await.unwrap();
-    assert_eq!((made.version, made.members.len()), (1, 2), "its maker owns it");
+    assert_eq!((made.version, made.members.len()), (1, 1), "the person owns it without being named");
     let finding = EntryDraft::new(EntryKind::Finding, "x");
     spaces.post(&reader("a"), &made.id, &finding).await.unwrap();
     let strangers = spaces.post(&reader("b"), &made.id, &finding).await.unwrap_err();
