@@ -340,9 +340,9 @@ impl Actor for BlackboardActor {
             let (keep, bytes) = (actor.config.keep(), actor.config.keep_bytes);
             let entries = actor.config.entry_retention();
             let cleanup = async move {
-                retention::remove_old(store.clone(), wall, entries).await?;
                 history::remove_expired(store.clone(), wall, keep).await?;
-                history::trim_to_size(store, bytes).await
+                history::trim_to_size(store.clone(), bytes).await?;
+                retention::remove_old(store, wall, entries).await
             };
             let cleanup = cleanup.into_actor(actor);
             ctx.spawn(cleanup.map(|outcome, _, _| {

@@ -245,10 +245,13 @@ async fn line_45_findings_and_their_stream() {
             .await
             .unwrap();
         let mut text = String::new();
-        while text.matches("data: ").count() < 7 && seen.len() + text.matches("data: ").count() < 20 {
+        let whole =
+            |text: &str| text.rsplit_once("\n\n").map_or(String::new(), |(whole, _)| whole.to_owned());
+        let count = |text: &str| whole(text).matches("\ndata: ").count();
+        while count(&text) < 7 && seen.len() + count(&text) < 20 {
             text += std::str::from_utf8(&response.chunk().await.unwrap().unwrap()).unwrap();
         }
-        for event in text.split("\n\n").filter(|event| event.contains("\ndata: ")) {
+        for event in whole(&text).split("\n\n").filter(|event| event.contains("\ndata: ")) {
             let (id, data) = event.split_once("\ndata: ").unwrap();
             let entry: Value = serde_json::from_str(data).unwrap();
             seen.push(entry["content"].as_str().unwrap().to_owned());

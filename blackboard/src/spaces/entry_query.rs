@@ -5,7 +5,7 @@ use super::{
     rows,
     space_cursor::{CursorKey, CursorKind},
 };
-use crate::store::{ListOrder, ListPosition, ListQuery, ListedKey, Snapshot, words};
+use crate::store::{Key, ListOrder, ListPosition, ListQuery, ListedKey, Snapshot, words};
 use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
@@ -141,14 +141,15 @@ impl EntryQuery {
             let listed = merged(store, &query, &audiences, space, ranking, after)?;
             let is_last = listed.len() < STEP;
             for ListedKey { position, key } in listed {
-                let Some(record) = store.latest(&key)? else { continue };
-                let entry: Entry = rows::parse(&record)?;
-                let is_visible = || may(reader, SpaceVerb::Read, Some(&entry), space).is_ok();
-                if self.admits(&entry) && is_visible() {
+                let found = readable(store, &key)?;
+                let is_visible = |entry: &Entry| may(reader, SpaceVerb::Read, Some(entry), space).is_ok();
+                if let Some((entry, size)) =
+                    found.filter(|(entry, _)| self.admits(entry) && is_visible(entry))
+                {
                     if entries.len() >= limit || bytes > MAX_PAGE_BYTES {
                         return self.finished(cursors, space, entries, after, head);
                     }
-                    bytes += record.value.len();
+                    bytes += size;
                     entries.push(entry);
                 }
                 after = Some(position);
@@ -187,6 +188,22 @@ impl EntryQuery {
                 Err(Problem::new(Reason::InvalidField, message).with("field", "after"))
             }
         }
+    }
+}
+
+/// The entry under `key` and its bytes; `None` if it is gone, or damaged, which is logged: one damaged entry hides no others.
+fn readable(store: &(impl Snapshot + ?Sized), key: &Key) -> Result<Option<(Entry, usize)>, Problem> {
+    let found = store.latest(key).map_err(Problem::from);
+    let found = found.and_then(|record| match record {
+        Some(record) => Ok(Some((rows::parse(&record)?, record.value.len()))),
+        None => Ok(None),
+    });
+    match found {
+        Err(problem) if problem.reason == Reason::Internal => {
+            tracing::error!(%problem, "an entry can't be read and is left out");
+            Ok(None)
+        }
+        found => found,
     }
 }
 

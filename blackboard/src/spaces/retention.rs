@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     feed::run_blocking,
-    store::{self, Batch, Expectation, Key, Lane, ListQuery, SharedStore, Write},
+    store::{self, Batch, Expectation, Lane, ListQuery, SharedStore, Write},
 };
 use protocol::{problem::Problem, spaces::Entry, time::WallTime};
 use std::time::Duration;
@@ -46,12 +46,10 @@ async fn remove_listed(store: &SharedStore, row: AgedRow, until: i64) -> Result<
             let mut batch = Batch::default();
             for listed in from.list(&query, PAGE)? {
                 let Some(record) = from.latest(&listed.key)? else { continue };
-                if row == AgedRow::Entry {
-                    let entry: Entry = rows::parse(&record)?;
-                    let slug_key: Option<Key> =
-                        entry.slug.as_ref().map(|slug| rows::slug_key(&entry.space, slug));
-                    batch.writes.extend(slug_key.map(Write::Delete));
-                }
+                let entry = rows::parse::<Entry>(&record).ok().filter(|_| row == AgedRow::Entry);
+                let slug_key =
+                    entry.and_then(|entry| Some(rows::slug_key(&entry.space, entry.slug.as_ref()?)));
+                batch.writes.extend(slug_key.map(Write::Delete));
                 batch.expectations.push(Expectation::At(listed.key.clone(), record.revision));
                 batch.writes.push(Write::Delete(listed.key));
             }
