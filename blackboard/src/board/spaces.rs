@@ -183,11 +183,12 @@ impl SpaceStore {
     ) -> Result<ImportOutcome, Problem> {
         self.configure().await?;
         let _permit = self.admit()?;
+        permitted(self.0.store.as_ref(), reader, SpaceVerb::Import, space)?;
         let mut outcome = ImportOutcome::default();
         for entry in entries {
             loop {
                 let store = &self.0.store;
-                match entry_writes::decide_import(store.as_ref(), reader, space, &entry)? {
+                match entry_writes::decide_import(store.as_ref(), space, &entry)? {
                     ImportDecision::Present => outcome.present += 1,
                     ImportDecision::Differs => outcome.different.push(entry.id.clone()),
                     ImportDecision::Write(batch) => match store.commit(lane(reader), batch).await {
