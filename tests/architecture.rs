@@ -60,9 +60,17 @@ fn read_sources(folder: &str) -> Vec<(String, String)> {
 
 /// The direct dependencies that are packages of the workspace, too.
 fn workspace_dependencies(package_name: &str) -> BTreeSet<String> {
-    let workspace =
-        ["protocol", "store-types", "blackboard", "registry", "engine", "open-files", "agent-node"]
-            .map(str::to_owned);
+    let workspace = [
+        "protocol",
+        "store-types",
+        "blackboard",
+        "registry",
+        "engine",
+        "open-files",
+        "mesh-agent",
+        "agent-node",
+    ]
+    .map(str::to_owned);
     dependencies(package_name).into_iter().filter(|name| workspace.contains(name)).collect()
 }
 
@@ -79,9 +87,14 @@ fn crates_depend_only_on_those_that_the_design_allows() {
     assert_eq!(workspace_dependencies("engine"), string_set(&["protocol", "store-types"]));
     assert_eq!(
         workspace_dependencies("agent-node"),
-        string_set(&["protocol", "blackboard", "registry", "engine", "open-files"])
+        string_set(&["protocol", "blackboard", "registry", "engine", "open-files", "mesh-agent"])
     );
     assert_eq!(workspace_dependencies("open-files"), string_set(&[]));
+    // A library for other people's programs: it brings little along.
+    assert_eq!(
+        dependencies("mesh-agent"),
+        string_set(&["base64", "schemars", "serde", "serde_json", "ureq"])
+    );
 }
 
 #[test]

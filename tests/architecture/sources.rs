@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use syn::Item;
 
+/// The folder of the library for other people's brains.
+pub(crate) const LIBRARY: &str = "agent-node/mesh-agent";
+
 /// The folders of our crates, from the root of the workspace.
 pub(crate) const CRATES: &[&str] = &[
     "protocol",
@@ -11,6 +14,7 @@ pub(crate) const CRATES: &[&str] = &[
     "registry",
     "agent-node/engine",
     "agent-node/open-files",
+    LIBRARY,
     "agent-node",
 ];
 

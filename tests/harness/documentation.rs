@@ -21,6 +21,8 @@ pub fn shell(dir: &Path, line: &str, envs: &[(&str, &str)]) -> Output {
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
     let mut command = Command::new("sh");
     command.args(["-c", line]).current_dir(dir).env("PATH", path).envs(envs.iter().copied());
+    // That of this test run is not for the cargo of a command.
+    command.env_remove("CARGO_TARGET_DIR");
     command.output().unwrap()
 }
 

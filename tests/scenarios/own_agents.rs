@@ -8,20 +8,55 @@ use crate::harness::{
     state,
 };
 use serde_json::{Value, json};
-use std::{path::Path, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
 
 const EXTENSION: &str = protocol::task::EXTENSION;
 const DOCS: &str = include_str!("../../docs/your-own-agents.md");
 
 fn init(dir: &Path, name: &str, language: &str) {
-    success(dir, &format!("mesh init {name} {language}"), &[]);
+    if language == "--rust" {
+        std::os::unix::fs::symlink(rust_project(), dir.join(name)).unwrap();
+    } else {
+        success(dir, &format!("mesh init {name} {language}"), &[]);
+    }
+}
+
+/// The id of the agent in Rust.
+const RUST: &str = "words-rs";
+
+/// The project in Rust as `mesh init` writes it, built. It is one for all tests and stays, so that its dependencies are compiled
+/// once; cargo takes this workspace's versions and no network.
+fn rust_project() -> &'static Path {
+    static PROJECT: OnceLock<PathBuf> = OnceLock::new();
+    PROJECT.get_or_init(|| {
+        // target/debug/mesh
+        let projects = Path::new(env!("CARGO_BIN_EXE_mesh")).ancestors().nth(2).unwrap().join("init");
+        let project = projects.join(RUST);
+        std::fs::create_dir_all(project.join(".cargo")).unwrap();
+        success(&projects, &format!("mesh init {RUST} --rust --force"), &[]);
+        file(&project.join(".cargo"), "config.toml", "[net]\noffline = true\n[profile.dev]\ndebug = false\n");
+        let versions = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock");
+        std::fs::copy(versions, project.join("Cargo.lock")).unwrap();
+        let said = success(&project, "cargo build", &[]);
+        assert!(!said.contains("warning"), "{said}");
+        project
+    })
 }
 
 /// The languages whose interpreter is installed, with an agent's name; says which are skipped.
 fn languages() -> Vec<(&'static str, &'static str)> {
-    let all = [("py", "--python", "python3"), ("sh", "--shell", "sh"), ("js", "--node", "node")];
+    let all = [
+        ("py", "--python", "python3"),
+        ("sh", "--shell", "sh"),
+        ("js", "--node", "node"),
+        (RUST, "--rust", "cargo"),
+    ];
     let installed = all.into_iter().filter(|(_, language, program)| {
-        let is_there = Command::new(program).args(["-c", ":"]).output().is_ok();
+        let is_there = Command::new(program).arg("--version").output().is_ok();
         if !is_there {
             eprintln!("skipped: {program} is not installed, so {language} is not tried");
         }
@@ -252,10 +287,17 @@ async fn run_section(heading: &str, edit: impl Fn(&Path)) -> Vec<String> {
 
 #[tokio::test]
 async fn the_commands_of_the_documentation_run_as_shown() {
-    let headings = [("--python", "Python"), ("--shell", "Shell"), ("--node", "JavaScript")];
+    let headings =
+        [("--python", "Python"), ("--shell", "Shell"), ("--node", "JavaScript"), ("--rust", "Rust")];
     for (_, language) in languages() {
         let (_, heading) = headings.into_iter().find(|(flag, _)| *flag == language).unwrap();
-        let outputs = run_section(heading, |_| {}).await;
+        let edit = |dir: &Path| {
+            if language == "--rust" {
+                std::fs::remove_dir_all(dir.join(RUST)).unwrap();
+                init(dir, RUST, language);
+            }
+        };
+        let outputs = run_section(heading, edit).await;
         assert!(outputs.iter().any(|output| output.contains("# 4 words")), "{heading}: {outputs:?}");
     }
 }
@@ -297,6 +339,8 @@ async fn the_brains_of_the_documentation_are_those_that_init_writes() {
     let written = |path: &str| std::fs::read_to_string(dir.path().join(path)).unwrap();
     assert_eq!(blocks("Python", "python"), [written("py/brain.py")]);
     assert_eq!(blocks("JavaScript", "js"), [written("js/brain.mjs")]);
+    let rust = include_str!("../../agent-node/templates/rust/main.rs");
+    assert_eq!(blocks("Rust", "rust"), [rust.strip_suffix("\n#[cfg(test)]\nmod tests;\n").unwrap()]);
     let brain = blocks("Any other language", "sh");
     file(dir.path(), "my-brain", brain[0]);
     let team = "agent: own-01\nopen: true\nbrain: { exec: [sh, my-brain] }";

@@ -18,10 +18,10 @@ use crate::outbox::{
 use answer::AnswerParser;
 use futures_util::StreamExt as _;
 use json_lines::{
-    BrainLine,
-    input_line::{self, NodeLine},
+    BrainLine, input_line,
     prompt_line::{self, PromptText},
 };
+use mesh_agent::InputLine;
 use protocol::{
     ids::{ConversationId, EffectId},
     patterns::turn::{Progress, TurnEnd},
@@ -232,8 +232,8 @@ impl HttpBrain {
             let mut pause = FIRST_PAUSE;
             loop {
                 let checkpoints = *counts.borrow_and_update();
-                let line = NodeLine::Recorded { key: key.to_owned(), checkpoints };
-                let Ok(body) = line.to_line() else { break };
+                let line = InputLine::Recorded { key: key.to_owned(), checkpoints };
+                let Ok(body) = input_line::about_turn(&line) else { break };
                 let id = format!("{key}:recorded:{checkpoints}");
                 let why = match self.client.send(self.request(key, &id, body)).await {
                     Ok(response) if response.status.is_success() => break,

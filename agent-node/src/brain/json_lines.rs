@@ -5,7 +5,7 @@ pub(super) mod line_parser;
 mod output_line;
 pub(super) mod prompt_line;
 
-use output_line::OutputLine;
+use mesh_agent::{InputLine, OutputLine};
 use protocol::{
     json::{MAX_DEPTH, parse as parse_json},
     patterns::{
@@ -94,15 +94,15 @@ pub fn from_value(value: Value) -> Result<BrainLine, String> {
     BrainLine::try_from(line).map_err(|error| format!("{kind:?}: {error}"))
 }
 
-/// The JSON Schema of a line of output (`mesh validate --brain-schema`, `deploy/config/brain.schema.json`).
+/// The JSON Schema of a line of output, and in `$defs` that of a line of input (`mesh validate --brain-schema`, `deploy/config/brain.schema.json`).
 pub fn schema() -> Value {
     let mut schema = crate::json_schema::of::<OutputLine>();
     schema["title"] = json!("Agent Mesh: a line of a brain's output");
-    let mut from_node = crate::json_schema::of::<input_line::NodeLine>();
+    let mut from_node = crate::json_schema::of::<InputLine>();
     if let Some(members) = from_node.as_object_mut() {
         members.remove("$schema");
     }
-    schema["$defs"]["NodeLine"] = from_node;
+    schema["$defs"]["InputLine"] = from_node;
     schema
 }
 
@@ -220,7 +220,7 @@ mod tests {
         let examples = docs.split('`').filter(|text| text.starts_with("{\"type\":"));
         let mut shown = std::collections::BTreeSet::new();
         for example in examples {
-            if serde_json::from_str::<input_line::NodeLine>(example).is_ok() {
+            if serde_json::from_str::<InputLine>(example).is_ok() {
                 continue;
             }
             parsed(example).unwrap_or_else(|error| panic!("docs/brain-protocol.md: {example}: {error}"));

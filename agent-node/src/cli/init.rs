@@ -37,6 +37,9 @@ struct BrainKindArgs {
     /// A brain in JavaScript for Node, 18 or later; without dependencies.
     #[arg(long)]
     node: bool,
+    /// A brain in Rust, as a Cargo project.
+    #[arg(long)]
+    rust: bool,
     /// A brain as a POSIX shell script.
     #[arg(long)]
     shell: bool,
@@ -53,6 +56,8 @@ struct AgentTemplate {
     files: &'static [(&'static str, &'static str)],
     /// The file of the brain.
     brain: &'static str,
+    /// The command that builds it, in its directory; empty if there is nothing to build.
+    build: &'static str,
     /// The command that tests the agent, in its directory.
     test: &'static str,
     /// The words of `mesh ask` for an example task.
@@ -62,6 +67,12 @@ struct AgentTemplate {
 macro_rules! template {
     ($path:literal) => {
         include_str!(concat!("../../templates/", $path))
+    };
+}
+
+macro_rules! library {
+    ($path:literal) => {
+        include_str!(concat!("../../mesh-agent/", $path))
     };
 }
 
@@ -76,6 +87,7 @@ const PYTHON: AgentTemplate = AgentTemplate {
         ("test_brain.py", template!("python/test_brain.py")),
     ],
     brain: "brain.py",
+    build: "",
     test: "python3 -m unittest",
     ask: COUNT,
 };
@@ -89,7 +101,34 @@ const NODE: AgentTemplate = AgentTemplate {
         ("brain.test.mjs", template!("node/brain.test.mjs")),
     ],
     brain: "brain.mjs",
+    build: "",
     test: "node --test",
+    ask: COUNT,
+};
+
+/// With the library itself, so that a project needs neither a registry nor a checkout of the mesh for it.
+const RUST: AgentTemplate = AgentTemplate {
+    yaml: template!("rust/agent.yaml"),
+    readme: template!("rust/README.md"),
+    files: &[
+        ("Cargo.toml", template!("rust/Cargo.toml.txt")),
+        (".gitignore", template!("rust/gitignore.txt")),
+        ("src/main.rs", template!("rust/main.rs")),
+        ("src/tests.rs", template!("rust/tests.rs")),
+        ("mesh-agent/Cargo.toml", library!("Cargo.toml")),
+        ("mesh-agent/src/agent.rs", library!("src/agent.rs")),
+        ("mesh-agent/src/content.rs", library!("src/content.rs")),
+        ("mesh-agent/src/input_line.rs", library!("src/input_line.rs")),
+        ("mesh-agent/src/lib.rs", library!("src/lib.rs")),
+        ("mesh-agent/src/output_line.rs", library!("src/output_line.rs")),
+        ("mesh-agent/src/process.rs", library!("src/process.rs")),
+        ("mesh-agent/src/process/tests.rs", library!("src/process/tests.rs")),
+        ("mesh-agent/src/testing.rs", library!("src/testing.rs")),
+        ("mesh-agent/src/turn.rs", library!("src/turn.rs")),
+    ],
+    brain: "src/main.rs",
+    build: "cargo build",
+    test: "cargo test",
     ask: COUNT,
 };
 
@@ -98,6 +137,7 @@ const SHELL: AgentTemplate = AgentTemplate {
     readme: template!("README.md"),
     files: &[("brain.sh", template!("shell/brain.sh")), ("test.sh", template!("shell/test.sh"))],
     brain: "brain.sh",
+    build: "",
     test: "sh test.sh",
     ask: COUNT,
 };
@@ -107,6 +147,7 @@ const LLM: AgentTemplate = AgentTemplate {
     readme: template!("llm/README.md"),
     files: &[("instructions.md", template!("llm/instructions.md"))],
     brain: "instructions.md",
+    build: "",
     test: "mesh validate {{name}}.yaml",
     ask: "\"What can you do?\" --capability answer-questions",
 };
@@ -116,6 +157,7 @@ impl BrainKindArgs {
         match self {
             Self { python: true, .. } => &PYTHON,
             Self { node: true, .. } => &NODE,
+            Self { rust: true, .. } => &RUST,
             Self { shell: true, .. } => &SHELL,
             Self { .. } => &LLM,
         }
@@ -142,19 +184,20 @@ pub(super) fn init(common: &CommonArgs, args: &InitArgs) -> Result<(), CliError>
     let files: Vec<_> = files.iter().map(|(name, text)| (args.dir.join(name), text.as_str())).collect();
     write(&args.dir, &files, args.force)?;
     let dir = args.dir.to_string_lossy();
-    let next = [
-        format!("mesh up {}", shell_quoted(&args.dir.join(format!("{id}.yaml")).to_string_lossy())),
-        format!("mesh ask {}", template.ask),
-        format!("cd {} && {}", shell_quoted(&dir), template.test.replace("{{name}}", &id)),
-    ];
+    let inside = |command: &str| format!("cd {} && {command}", shell_quoted(&dir));
+    let up = format!("mesh up {}", shell_quoted(&args.dir.join(format!("{id}.yaml")).to_string_lossy()));
+    let build = (!template.build.is_empty()).then(|| format!("({})", inside(template.build)));
+    let run: Vec<_> = build.into_iter().chain([up]).collect();
+    let ask = format!("mesh ask {}", template.ask);
+    let test = inside(&template.test.replace("{{name}}", &id));
     let paths: Vec<_> = files.iter().map(|(path, _)| path.to_string_lossy()).collect();
     if common.json {
+        let next: Vec<_> = run.iter().chain([&ask, &test]).collect();
         return output::json(&json!({ "agent": id, "files": paths, "next": next }));
     }
-    let [up, ask, test] = next;
+    let (written, run) = (paths.join(", "), run.join("\n  "));
     output::line(&format!(
-        "wrote {}\n\nRun it, then give it a task from another terminal:\n  {up}\n  {ask}\nTest it:\n  {test}",
-        paths.join(", ")
+        "wrote {written}\n\nRun it, then give it a task from another terminal:\n  {run}\n  {ask}\nTest it:\n  {test}"
     ))
 }
 
@@ -189,8 +232,9 @@ fn write(dir: &Path, files: &[(PathBuf, &str)], force: bool) -> Result<(), CliEr
     let failed = |path: &Path, error: std::io::Error| {
         CliError::new(Exit::Failed, format!("{} cannot be written: {error}", path.display()))
     };
-    std::fs::create_dir_all(dir).map_err(|error| failed(dir, error))?;
     for (path, text) in files {
+        let parent = path.parent().unwrap_or(dir);
+        std::fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
         let mut options = OpenOptions::new();
         options.write(true).truncate(true);
         let file = if force { options.create(true).open(path) } else { options.create_new(true).open(path) };
@@ -230,11 +274,28 @@ mod tests {
 
     #[test]
     fn no_placeholder_is_left_in_a_file() {
-        for template in [&PYTHON, &NODE, &SHELL, &LLM] {
+        for template in [&PYTHON, &NODE, &RUST, &SHELL, &LLM] {
             for (name, text) in template.files("words") {
                 let is_left = ["{{name}}", "{{brain}}", "{{test}}"].iter().any(|it| text.contains(it));
                 assert!(!text.is_empty() && !is_left, "{name}: {text}");
             }
+        }
+    }
+
+    #[test]
+    fn a_project_in_rust_has_the_whole_library() {
+        let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("mesh-agent");
+        let (mut folders, mut sources) = (vec![library.join("src")], vec![library.join("Cargo.toml")]);
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() { folders.push(path) } else { sources.push(path) }
+            }
+        }
+        let written: Vec<_> = RUST.files("words").into_iter().map(|(name, _)| name).collect();
+        for source in &sources {
+            let name = Path::new("mesh-agent").join(source.strip_prefix(&library).unwrap());
+            assert!(written.iter().any(|path| Path::new(path) == name), "{} is not written", name.display());
         }
     }
 }

@@ -8,9 +8,10 @@ use super::{
 use crate::brain::{
     BrainError, TurnHandle, TurnRequest,
     bidding::BrainEnd,
-    json_lines::{self, BrainLine, input_line::NodeLine, line_parser::LineParser},
+    json_lines::{self, BrainLine, input_line, line_parser::LineParser},
 };
 use futures_util::FutureExt as _;
+use mesh_agent::InputLine;
 use protocol::patterns::turn::{Progress, TurnEnd};
 use std::{collections::VecDeque, io, process::ExitStatus};
 use tokio::{
@@ -111,8 +112,8 @@ impl RunningCommand {
                     // An error means that the turn is being stopped.
                     if is_recorded.is_some() {
                         state.recorded += 1;
-                        let line = NodeLine::Recorded { key: key.to_owned(), checkpoints: state.recorded };
-                        self.write_later(&line.to_line().map_err(not_serializable)?);
+                        let line = InputLine::Recorded { key: key.to_owned(), checkpoints: state.recorded };
+                        self.write_later(&input_line::about_turn(&line).map_err(not_serializable)?);
                     }
                 }
                 ended = self.process.wait(), if self.status.is_none() => self.status = Some(ended),
@@ -150,7 +151,9 @@ impl RunningCommand {
 
     /// Tells it that the turn `key` is stopped, and drops what it reports. Returns whether the turn has ended within `exec.linger`.
     pub(super) async fn cancel(&mut self, exec: &ExecBrain, key: &str) -> bool {
-        let Ok(line) = (NodeLine::Cancel { key: key.to_owned() }).to_line() else { return false };
+        let Ok(line) = input_line::about_turn(&InputLine::Cancel { key: key.to_owned() }) else {
+            return false;
+        };
         self.write_later(&line);
         let (mut chunk, mut error_chunk) = (vec![0; 16 * 1024], vec![0; 2 * 1024]);
         let ends = async {

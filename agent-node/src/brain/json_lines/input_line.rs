@@ -1,27 +1,8 @@
-//! The lines that a node sends to a brain. A prompt is `turn` with the members of [`TurnRequest`]; the others go to a brain whose
-//! input stays open, and to an HTTP brain.
+//! Writes the lines that a node sends to a brain. `mesh-agent` defines how they are read ([`InputLine`]).
 
 use crate::brain::{TurnRequest, bidding::BidRequest};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// A line from the node about a turn that runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
-pub enum NodeLine {
-    /// Checkpoints of the turn are durable.
-    Recorded {
-        /// The key of the turn.
-        key: String,
-        /// How many of the checkpoints that the turn has reported, counted from its first.
-        checkpoints: u64,
-    },
-    /// The turn is stopped. It has two seconds to end with any last line; what it reports counts no more.
-    Cancel {
-        /// The key of the turn.
-        key: String,
-    },
-}
+use mesh_agent::InputLine;
+use serde::Serialize;
 
 /// A prompt as it is written.
 #[derive(Serialize)]
@@ -34,13 +15,6 @@ struct PromptLine<'a> {
     traceparent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tracestate: Option<&'a str>,
-}
-
-impl NodeLine {
-    /// The line with its line feed.
-    pub fn to_line(&self) -> Result<Vec<u8>, serde_json::Error> {
-        line(self)
-    }
 }
 
 /// The prompt of `request` with its line feed.
@@ -68,6 +42,11 @@ pub fn call(request: &BidRequest) -> Result<Vec<u8>, serde_json::Error> {
     line(&CallLine { kind: "cfp", request })
 }
 
+/// A line about a turn that runs, with its line feed: it goes to a brain whose input stays open, and to an HTTP brain.
+pub fn about_turn(given: &InputLine) -> Result<Vec<u8>, serde_json::Error> {
+    line(given)
+}
+
 fn line(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
@@ -77,6 +56,12 @@ fn line(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::brain::bidding::ComputedBid;
+    use protocol::{
+        bid::{Cost, Eta, Fraction},
+        ids::AgentId,
+        trace::TraceContext,
+    };
     use serde_json::json;
 
     #[test]
@@ -85,10 +70,86 @@ mod tests {
         let prompt: serde_json::Value = serde_json::from_slice(&prompt(&request).unwrap()).unwrap();
         assert_eq!((&prompt["type"], &prompt["task"]["description"]), (&json!("turn"), &json!("do it")));
         assert_eq!(prompt["key"], "agent-01:c:1:0");
-        let recorded = NodeLine::Recorded { key: request.key.clone(), checkpoints: 2 };
-        let recorded: serde_json::Value = serde_json::from_slice(&recorded.to_line().unwrap()).unwrap();
+        let recorded = InputLine::Recorded { key: request.key.clone(), checkpoints: 2 };
+        let recorded: serde_json::Value = serde_json::from_slice(&about_turn(&recorded).unwrap()).unwrap();
         assert_eq!(recorded, json!({ "type": "recorded", "key": "agent-01:c:1:0", "checkpoints": 2 }));
-        let cancel = NodeLine::Cancel { key: request.key }.to_line().unwrap();
+        let cancel = about_turn(&InputLine::Cancel { key: request.key }).unwrap();
         assert!(cancel.starts_with(br#"{"type":"cancel","#) && cancel.ends_with(b"}\n"));
+    }
+
+    /// A prompt with every member, about this.
+    fn whole_prompt(about: serde_json::Value) -> TurnRequest {
+        let artifact = json!({
+            "artifactId": "a", "name": "a", "description": "d", "metadata": { "m": 1 }, "extensions": ["urn:x"],
+            "parts": [
+                { "text": "t", "mediaType": "text/plain", "filename": "f", "metadata": { "m": 1 } },
+                { "data": null },
+                { "raw": "AA==" },
+                { "url": "https://a.example" },
+            ],
+        });
+        let mut prompt = json!({
+            "agent": "agent-01", "key": "k", "turn": 2, "epoch": 7,
+            "produced": [artifact],
+            "answers": [{
+                "id": "h", "ok": true, "from": "agent-02", "text": "t", "artifacts": [artifact], "taskId": "t-2",
+                "decision": "approve", "values": { "n": 1 }, "forTurn": 2,
+            }],
+            "messages": [{ "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "hi" }] }],
+            "history": [{ "taskId": "t-0", "description": "d", "state": "TASK_STATE_COMPLETED", "message": "m" }],
+            "checkpoints": [{ "step": 1 }],
+            "used": { "inputTokens": 1, "outputTokens": 2, "cost": 0.5, "unpricedTokens": 3 },
+            "remaining": { "turnMs": 1, "idleMs": 2, "turns": 3, "tokens": 4, "cost": 0.25 },
+            "revision": { "findings": "bad", "artifacts": [artifact] },
+            "peers": [{ "agentId": "agent-02", "description": "d", "skills": [
+                { "id": "dig", "name": "Dig", "description": "d", "tags": ["x"], "examples": ["e"], "outputModes": ["text/plain"] },
+            ] }],
+        });
+        let (members, about) = (prompt.as_object_mut().unwrap(), about.as_object().unwrap());
+        members.extend(about.clone());
+        let mut request: TurnRequest = serde_json::from_value(prompt).unwrap();
+        request.trace = TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+        request
+    }
+
+    #[test]
+    fn mesh_agent_reads_every_member_of_a_prompt_and_of_a_call() {
+        let task = json!({
+            "taskId": "t-1", "description": "d", "capability": "dig", "input": { "n": 1 }, "deadline": "2027-01-01T00:00:00.000Z",
+            "artifacts": [{ "artifactId": "a", "parts": [{ "text": "t" }] }], "acceptedModes": ["text/plain"],
+        });
+        let help = json!({ "question": "?", "capability": "dig", "artifacts": [{ "artifactId": "a", "parts": [{ "text": "t" }] }] });
+        let check = json!({
+            "taskId": "t-1", "description": "d", "capability": "dig", "input": 1, "doer": "agent-02", "message": "m",
+            "schema": { "type": "object" },
+        });
+        for about in [json!({ "task": task }), json!({ "help": help }), json!({ "check": check })] {
+            let written = prompt(&whole_prompt(about)).unwrap();
+            let InputLine::Turn(read) = serde_json::from_slice(&written).unwrap() else { panic!("no turn") };
+            assert!(read.more.is_empty(), "mesh-agent does not name {:?}", read.more);
+            let written: serde_json::Value = serde_json::from_slice(&written).unwrap();
+            assert_eq!(serde_json::to_value(InputLine::Turn(read)).unwrap(), written);
+        }
+        let request = BidRequest {
+            agent: AgentId::parse("agent-01").unwrap(),
+            key: "b".into(),
+            within_ms: 9,
+            cfp: serde_json::from_value(json!({
+                "taskId": "t-1", "capability": "dig", "description": "d", "bidBy": "2027-01-01T00:00:00.000Z",
+                "constraints": { "maxCost": 1 },
+            }))
+            .unwrap(),
+            computed: ComputedBid {
+                cost: Cost::new(0.5).unwrap(),
+                eta: Eta(5),
+                capability_match: Some(Fraction::FULL),
+                load: None,
+            },
+        };
+        let written = call(&request).unwrap();
+        let InputLine::Cfp(read) = serde_json::from_slice(&written).unwrap() else { panic!("no call") };
+        assert!(read.cfp.more.is_empty(), "mesh-agent does not name {:?}", read.cfp.more);
+        let written: serde_json::Value = serde_json::from_slice(&written).unwrap();
+        assert_eq!(serde_json::to_value(InputLine::Cfp(read)).unwrap(), written);
     }
 }

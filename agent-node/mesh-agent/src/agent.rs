@@ -1,0 +1,148 @@
+//! What a brain implements.
+
+use crate::{BidCall, BidLine, OutputLine, Turn, process};
+use std::{process::ExitCode, time::Duration};
+
+/// How a turn ended: with the message of `done`, empty if an artifact says it all, or in another way.
+pub type TurnResult = Result<String, End>;
+
+/// Takes turns, one at a time. A function `fn(&Turn) -> TurnResult` is one; [`Agent`] is made of closures.
+pub trait Brain {
+    /// Takes one turn. For a peer's question the message is the answer; a result to check is accepted with any message and
+    /// refused with [`End::Rejected`].
+    fn turn(&mut self, turn: &Turn) -> TurnResult;
+
+    /// Answers a call for proposals, if the agent's file says `bid: { ask: brain }`. The error is the reason for no bid. The
+    /// bid that the node has computed is made if this is left out.
+    fn bid(&mut self, _call: &BidCall) -> Result<BidLine, String> {
+        Ok(BidLine::default())
+    }
+}
+
+impl<F: FnMut(&Turn) -> TurnResult> Brain for F {
+    fn turn(&mut self, turn: &Turn) -> TurnResult {
+        self(turn)
+    }
+}
+
+/// Another end of a turn than a result. It is handed on by `?`; every error becomes [`End::Failed`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum End {
+    /// Until answers come: all that are waited for, or else the first of the others.
+    Wait,
+    /// Without a result. The mesh may award the task again, also to this agent.
+    Failed(String),
+    /// Without a result. This agent is not asked again.
+    Rejected(String),
+    /// With a message in place of a task.
+    Message(String),
+    /// For this time. The turn begins again with the same checkpoints.
+    Pause(Duration, String),
+    /// The node has stopped the turn: its task was cancelled, or a bound has passed. What it reports counts no more.
+    Cancelled,
+}
+
+impl<E: std::error::Error> From<E> for End {
+    /// A failure with the error and its causes.
+    fn from(error: E) -> Self {
+        let mut reason = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            reason = format!("{reason}: {error}");
+            cause = error.source();
+        }
+        Self::Failed(reason)
+    }
+}
+
+/// The last line of a turn.
+pub(crate) fn end_line(result: TurnResult) -> OutputLine {
+    match result {
+        Ok(message) => OutputLine::Done { message: (!message.is_empty()).then_some(message) },
+        Err(End::Wait) => OutputLine::Wait {},
+        Err(End::Failed(reason)) => OutputLine::Failed { reason },
+        Err(End::Rejected(reason)) => OutputLine::Rejected { reason },
+        Err(End::Message(text)) => OutputLine::Message { text },
+        Err(End::Pause(after, reason)) => {
+            OutputLine::Pause { after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX), reason }
+        }
+        Err(End::Cancelled) => OutputLine::Failed { reason: "cancelled".to_owned() },
+    }
+}
+
+/// A brain made of closures.
+///
+/// ```no_run
+/// # use mesh_agent::{Agent, BidLine};
+/// let mut turns = 0;
+/// let agent = Agent::new(move |turn| {
+///     turns += 1;
+///     Ok(format!("{}: turn {turns} of this process", turn.task()?.description))
+/// });
+/// agent
+///     .bid(|call| match call.cfp.description.len() {
+///         0..1_000 => Ok(BidLine { cost: Some(0.05), eta: Some("3m".into()), ..BidLine::default() }),
+///         _ => Err("too long for me".to_owned()),
+///     })
+///     .run();
+/// ```
+pub struct Agent<'a> {
+    work: Box<dyn FnMut(&Turn) -> TurnResult + 'a>,
+    bidder: Option<Box<Bidder<'a>>>,
+}
+
+type Bidder<'a> = dyn FnMut(&BidCall) -> Result<BidLine, String> + 'a;
+
+impl<'a> Agent<'a> {
+    /// A brain whose turns `work` takes.
+    pub fn new(work: impl FnMut(&Turn) -> TurnResult + 'a) -> Self {
+        Self { work: Box::new(work), bidder: None }
+    }
+
+    /// Lets `bidder` answer calls for proposals, see [`Brain::bid`].
+    #[must_use]
+    pub fn bid(mut self, bidder: impl FnMut(&BidCall) -> Result<BidLine, String> + 'a) -> Self {
+        self.bidder = Some(Box::new(bidder));
+        self
+    }
+
+    /// Takes turns until the node needs the process no more, see [`crate::run`].
+    pub fn run(self) -> ExitCode {
+        process::run(self)
+    }
+}
+
+impl Brain for Agent<'_> {
+    fn turn(&mut self, turn: &Turn) -> TurnResult {
+        (self.work)(turn)
+    }
+
+    fn bid(&mut self, call: &BidCall) -> Result<BidLine, String> {
+        self.bidder.as_mut().map_or_else(|| Ok(BidLine::default()), |bidder| bidder(call))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Error, ErrorKind};
+
+    #[test]
+    fn every_end_has_its_line_and_every_error_is_a_failure_with_its_causes() {
+        let json = |result| serde_json::to_string(&end_line(result)).unwrap();
+        let pause = End::Pause(Duration::from_secs(2), "429".into());
+        for (result, line) in [
+            (Ok("4 words".to_owned()), r#"{"type":"done","message":"4 words"}"#),
+            (Ok(String::new()), r#"{"type":"done"}"#),
+            (Err(End::Wait), r#"{"type":"wait"}"#),
+            (Err(End::Rejected("no".into())), r#"{"type":"rejected","reason":"no"}"#),
+            (Err(End::Message("hi".into())), r#"{"type":"message","text":"hi"}"#),
+            (Err(pause), r#"{"type":"pause","afterMs":2000,"reason":"429"}"#),
+            (Err(End::Cancelled), r#"{"type":"failed","reason":"cancelled"}"#),
+        ] {
+            assert_eq!(json(result), line);
+        }
+        let cause = Error::new(ErrorKind::NotFound, "no such file");
+        assert_eq!(End::from(cause), End::Failed("no such file".into()));
+    }
+}

@@ -1,0 +1,55 @@
+//! Brains for agents of Agent Mesh.
+//!
+//! A brain is a program that an agent's file names: `brain: { exec: { command: [./my-brain], worker: true } }`. It reads turns
+//! from standard input and writes lines to standard output (`docs/brain-protocol.md`). This crate is that protocol:
+//!
+//! ```no_run
+//! use mesh_agent::{Agent, ArtifactLine, Delegate, Question, Turn, TurnResult};
+//!
+//! fn work(turn: &Turn) -> TurnResult {
+//!     turn.status("at it");
+//!     let color = turn.ask(Question::new("color", "Red or blue?"))?;
+//!     let plan = turn.delegate(Delegate::new("plan", "capability:plan", &color.text))?;
+//!     turn.artifact(ArtifactLine::text("notes.md", format!("It is {}: {}", color.text, plan.text)));
+//!     Ok(format!("done in {}", color.text))
+//! }
+//!
+//! fn main() -> std::process::ExitCode {
+//!     Agent::new(work).run()
+//! }
+//! ```
+//!
+//! - With `worker: true` a process runs many turns, one after the other, so that connections and caches stay. Otherwise it runs
+//!   one.
+//! - A request (`ask`, `help`, `delegate`, `together`) returns its answer if there is one. Otherwise it returns [`End::Wait`],
+//!   which `?` hands on, and the next turn runs the function again from its start: the request then returns the answer. Work
+//!   that must not run again goes into [`Turn::once`].
+//! - Every other error that `?` hands on fails the turn. A panic does, too, and ends the process; the next turn gets another.
+//! - Standard output is for lines: print with `eprintln!`, which goes to the node's log.
+//! - [`testing::TestTurn`] runs a turn without a mesh.
+//!
+//! Modules, in reading order: `agent` (what a brain implements), `turn` (what it is given and can report), `output_line` and
+//! `input_line` (the lines, with the feature `schema` also as JSON Schemas), `content` (large texts of a prompt), `process`
+//! (standard input and output), `testing`.
+
+mod agent;
+mod turn;
+
+mod input_line;
+mod output_line;
+
+mod content;
+mod process;
+pub mod testing;
+
+pub use agent::{Agent, Brain, End, TurnResult};
+pub use input_line::{
+    Answer, Artifact, BidCall, CallForProposals, ComputedTerms, Decision, InputLine, Part, PastTask, Peer,
+    PeerQuestion, Remaining, ResultToCheck, Revision, Skill, Subject, Task, TurnPrompt, Used,
+};
+pub use output_line::{
+    ArtifactLine, BidLine, CheckpointLine, Delegate, Eta, Help, ModelCall, OnTimeout, OutputLine, Question,
+    QuestionKind, Request, SignalLine, ToolCall,
+};
+pub use process::run;
+pub use turn::Turn;
