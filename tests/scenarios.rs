@@ -35,6 +35,7 @@ mod scenarios {
     mod large_prompts;
     mod large_results;
     mod llm;
+    mod llm_bids;
     mod llm_durable;
     mod llm_tools;
     mod mcp;

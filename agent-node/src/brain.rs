@@ -163,6 +163,9 @@ pub enum BrainError {
     /// It has ended something with what is for something else.
     #[error("the brain answered {0}")]
     WrongEnd(&'static str),
+    /// No model made a bid.
+    #[error("no model made a bid: {0}")]
+    NoBid(String),
     /// The brain ended without an end of the turn and without a question.
     #[error("the brain ended without a result{}", with_stderr(stderr))]
     NoResult {

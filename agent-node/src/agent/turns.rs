@@ -114,6 +114,11 @@ fn call_origin(parts: &AgentParts, prompt: &Prompt) -> CallOrigin {
         | TurnSubject::Check { capability, .. } => capability.as_ref(),
         TurnSubject::Signal(_) => None,
     };
+    origin_for(parts, capability)
+}
+
+/// The labels of calls for the sake of this capability.
+fn origin_for(parts: &AgentParts, capability: Option<&Capability>) -> CallOrigin {
     let capability = match capability {
         Some(own) if parts.card.support(own) > 0.0 => own.to_string(),
         Some(_) => "other".to_owned(),
@@ -151,6 +156,7 @@ pub(super) fn ask_bid(
         agent: agent.clone(),
         cfp,
     };
+    let origin = origin_for(parts, Some(&request.cfp.capability));
     let (telemetry, turn, task) = (parts.telemetry.clone(), request.key.clone(), request.cfp.task_id.clone());
     let log = BrainLog { telemetry, agent, turn, task: Some(task) };
     let brain = parts.brain.clone();
@@ -163,7 +169,10 @@ pub(super) fn ask_bid(
             let collect = async {
                 while let Some(TurnReport { progress, recorded: _, is_stderr }) = receiver.recv().await {
                     match &progress {
-                        Progress::Usage(call) => used = used.plus(&Usage::from(call)),
+                        Progress::Usage(call) => {
+                            used = used.plus(&Usage::from(call));
+                            log.telemetry.meters().models.observe(&origin, &progress);
+                        }
                         Progress::Log { message } => log.write(message, is_stderr),
                         Progress::Status { .. }
                         | Progress::Artifact { .. }

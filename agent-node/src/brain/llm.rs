@@ -1,10 +1,12 @@
 //! A language model as a brain: instructions, tools of MCP servers, and the mesh's own tools.
 //!
 //! `agent_loop` decides, without I/O; `transcript` is what it remembers; this file performs. `model` is the one interface to
-//! models, with `openai` and `anthropic` as formats over `http_model`; `tool_server` speaks MCP; `prompts` has the texts.
+//! models, with `openai` and `anthropic` as formats over `http_model`; `tool_server` speaks MCP; `prompts` has the texts;
+//! `bid_answer` makes bids.
 
 mod agent_loop;
 mod anthropic;
+mod bid_answer;
 mod dialect;
 mod http_model;
 mod mesh_tools;
@@ -18,13 +20,17 @@ mod tool_list;
 pub mod tool_server;
 mod transcript;
 
-use super::{Brain, BrainError, TurnFuture, TurnHandle, TurnRequest, exec::BrainRights};
+use super::{
+    Brain, BrainError, TurnFuture, TurnHandle, TurnRequest,
+    bidding::{BidFuture, BidRequest},
+    exec::BrainRights,
+};
 use agent_loop::{
     AgentLoop, CallOutcome, LoopAction, LoopBudget, LoopEnd, LoopEvent, LoopLimits, LoopStart, LoopSubject,
 };
 use futures_util::{Stream, StreamExt, future::join_all, stream, stream::SelectAll};
 use http_model::HttpModel;
-use model::ModelClient;
+use model::{ModelClient, TokenUsage};
 use output::OutputSchema;
 use protocol::{
     bid::Cost,
@@ -192,6 +198,27 @@ impl LlmBrain {
         }
     }
 
+    /// What a call of the model at this position has used, why its answer ended or why there is none, and how long it took.
+    fn usage(
+        &self,
+        model: usize,
+        usage: TokenUsage,
+        end: Result<&str, String>,
+        took: Duration,
+    ) -> ModelUsage {
+        let ModelConfig { model, provider, price, .. } = &self.config.models[model];
+        ModelUsage {
+            model: model.clone(),
+            input_tokens: usage.input,
+            output_tokens: usage.output,
+            cost: price.and_then(|price| Cost::new(price.cost(usage))),
+            provider: Some(provider.convention_name().to_owned()),
+            duration_ms: u64::try_from(took.as_millis()).ok(),
+            finish_reason: end.as_ref().ok().map(|reason| (*reason).to_owned()),
+            error: end.err(),
+        }
+    }
+
     /// Performs an action. Returns the end of the turn if this is it. `asked` is when the last call of a model began.
     async fn perform(
         &self,
@@ -216,18 +243,8 @@ impl LlmBrain {
                 turn.send(Progress::Question(question)).await;
             }
             LoopAction::Usage { model, usage, end } => {
-                let ModelConfig { model, provider, price, .. } = &self.config.models[model];
-                let usage = ModelUsage {
-                    model: model.clone(),
-                    input_tokens: usage.input,
-                    output_tokens: usage.output,
-                    cost: price.and_then(|price| Cost::new(price.cost(usage))),
-                    provider: Some(provider.convention_name().to_owned()),
-                    duration_ms: u64::try_from(asked.elapsed().as_millis()).ok(),
-                    finish_reason: end.as_ref().ok().map(|reason| (*reason).to_owned()),
-                    error: end.err(),
-                };
-                turn.usage(usage).await;
+                let end = end.as_ref().map(|reason| *reason).map_err(Clone::clone);
+                turn.usage(self.usage(model, usage, end, asked.elapsed())).await;
             }
             LoopAction::AskModel { model, request } => {
                 *asked = Instant::now();
@@ -288,6 +305,11 @@ impl Brain for LlmBrain {
     fn think(&self, request: TurnRequest, turn: TurnHandle) -> TurnFuture {
         let this = self.clone();
         Box::pin(async move { this.turn(request, turn).await })
+    }
+
+    fn bid(&self, request: BidRequest, turn: TurnHandle) -> BidFuture {
+        let this = self.clone();
+        Box::pin(async move { this.terms_for(request, turn).await })
     }
 
     fn name(&self) -> &'static str {

@@ -225,10 +225,10 @@ impl TeamLoader {
                 self.faults.push(location.fault(&format!("subscribe[{at}]"), what));
             }
         }
-        let may_bid = matches!(agent.brain.kind, BrainFile::Exec(_) | BrainFile::Http(_));
+        let may_bid = matches!(agent.brain.kind, BrainFile::Exec(_) | BrainFile::Http(_) | BrainFile::Llm(_));
         if agent.bid.ask.is_some() && !may_bid {
-            self.faults
-                .push(location.fault("bid.ask", "is for an exec or http brain; this one makes no bids"));
+            let what = "is for an exec, http or llm brain; this one makes no bids";
+            self.faults.push(location.fault("bid.ask", what));
         }
         if agent.bid.within.is_some() && agent.bid.ask.is_none() {
             self.faults.push(location.fault("bid.within", "is for `ask: brain`; computed bids take no time"));
@@ -439,6 +439,7 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
                     BrainError::Died { .. }
                     | BrainError::InvalidLine { .. }
                     | BrainError::WrongEnd(_)
+                    | BrainError::NoBid(_)
                     | BrainError::NoResult { .. } => error.to_string(),
                 };
                 location.fault("brain.scripted", what)

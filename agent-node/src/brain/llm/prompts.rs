@@ -1,6 +1,6 @@
 //! The texts that a model reads beside an agent's own instructions. They are files in `prompts/`.
 
-use crate::brain::TurnRequest;
+use crate::brain::{TurnRequest, bidding::BidRequest};
 use protocol::{
     artifact::{Artifact, Part, PartContent},
     ids::{Capability, Digest},
@@ -14,6 +14,7 @@ const OUTPUT: &str = include_str!("prompts/output.md");
 const TASK: &str = include_str!("prompts/task.md");
 const HELP: &str = include_str!("prompts/help.md");
 const SIGNAL: &str = include_str!("prompts/signal.md");
+const BID: &str = include_str!("prompts/bid.md");
 const NOTES: &str = include_str!("prompts/notes.md");
 
 /// The longest text of one artifact, message or task in a prompt, bytes. The rest is read with `read_artifact`.
@@ -100,6 +101,23 @@ pub(super) fn subject(request: &TurnRequest) -> (String, Option<String>) {
         // The node checks results, not the model.
         TurnSubject::Check { .. } => (String::new(), None),
     }
+}
+
+/// The question for a bid: the call for proposals and the computed bid, fenced.
+pub(super) fn call_for_proposals(request: &BidRequest) -> String {
+    let (cfp, computed) = (&request.cfp, &request.computed);
+    let content = json!({
+        "task": beginning(&cfp.description, MAX_INLINE),
+        "constraints": cfp.constraints,
+        "computed": {
+            "cost": computed.cost,
+            "etaSeconds": computed.eta.0 as f64 / 1_000.0,
+            "match": computed.capability_match,
+            "load": computed.load,
+        },
+    });
+    let capability = format!(" (capability: {})", cfp.capability);
+    fill(BID, &[("capability", &capability), ("content", &fenced(&format!("{content:#}\n")))])
 }
 
 /// A message of the user.
