@@ -1,12 +1,16 @@
 //! Scripted brains: the seed and the prompt determine what a turn does.
 
 use crate::random::{Hash, Random};
-use engine::InstantAnswer;
+use engine::{BidQuestion, InstantAnswer};
 use protocol::{
     acceptance::verdict_schema,
     artifact::Artifact,
+    bid::{Cost, Eta, Fraction},
     ids::{Address, AgentId, Capability},
-    patterns::turn::{Checkpoint, Progress, Prompt, TurnEnd, TurnSubject},
+    patterns::{
+        contract_net::bidding::BidAnswer,
+        turn::{Checkpoint, Progress, Prompt, TurnEnd, TurnSubject},
+    },
     question::Question,
     usage::ModelUsage,
 };
@@ -136,6 +140,26 @@ pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) ->
             first,
             BrainAction::Report(vec![Progress::Status { message: "begun, and then silent".into() }]),
         )],
+    }
+}
+
+/// What a brain answers to a call for proposals, and after how many milliseconds.
+pub(crate) fn bid(seed: u64, me: &AgentId, question: &BidQuestion) -> (u64, Result<BidAnswer, String>) {
+    let BidQuestion { id, cfp, computed, within } = question;
+    let about = [me.as_str(), "bid", cfp.task_id.as_str(), &id.0.to_string()];
+    let mut random = Random::new(seed ^ Hash::of(&about));
+    let within = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+    let after = random.between(1, within);
+    match random.below(10) {
+        0..6 => {
+            let cost = Cost::new(random.between(0, 9) as f64);
+            let eta = computed.eta.0.saturating_mul(random.between(1, 3));
+            let capability_match = Fraction::new(random.below(11) as f64 / 10.0);
+            (after, Ok(BidAnswer::Bid { cost, eta: Some(Eta(eta)), capability_match }))
+        }
+        6..8 => (after, Ok(BidAnswer::NoBid { reason: "not for me".to_owned() })),
+        8 => (after, Err("the brain died".to_owned())),
+        _ => (within, Err("it did not answer in time".to_owned())),
     }
 }
 

@@ -229,6 +229,9 @@ pub(crate) fn demand_acceptance(agents: &mut [EngineConfig]) {
     }
 }
 
+/// How long a brain has for a bid.
+const BID_TIME: Duration = Duration::from_millis(600);
+
 /// The agents: two managers, bidders, doers, helpers, and two subscribers of the board.
 pub(crate) fn agents(count: usize) -> Vec<EngineConfig> {
     let limits = Arc::new(limits());
@@ -282,7 +285,8 @@ pub(crate) fn agents(count: usize) -> Vec<EngineConfig> {
             },
             is_direct: false,
             acceptance: Default::default(),
-            asks_for_bids: None,
+            // One bidder of four has computed bids.
+            asks_for_bids: (2..=4).contains(&at).then_some(BID_TIME),
         }
     };
     (0..count).map(config).collect()

@@ -5,12 +5,14 @@ use crate::{
     brain::BrainAction,
     plan::{self, PlannedEvent},
 };
-use engine::{AttemptResult, IncomingMessage, Input, TimerId, TurnKey};
+use engine::{AttemptResult, BidQuestionId, IncomingMessage, Input, TimerId, TurnKey};
 use protocol::{
     ids::{MessageId, TaskId},
     message::MessageKind,
+    patterns::contract_net::bidding::BidAnswer,
     signal::SignalRecord,
     time::NodeTime,
+    usage::Usage,
 };
 use serde_json::json;
 use std::time::Duration;
@@ -25,6 +27,7 @@ pub(super) enum Event {
     Settle { agent: usize, life: u64 },
     Timer { agent: usize, life: u64, timer: TimerId },
     Turn { agent: usize, life: u64, key: TurnKey, token: u64, action: Box<BrainAction> },
+    BidAnswered { agent: usize, life: u64, id: BidQuestionId, answer: Result<BidAnswer, String> },
     MessagesArrived { agent: usize, messages: Vec<IncomingMessage>, target: ReplyTarget },
     Attempted { agent: usize, life: u64, attempt: AttemptTry, result: Box<AttemptResult> },
     BoardRequested { agent: usize, life: u64, attempt: AttemptTry, request: Box<BoardRequest> },
@@ -64,6 +67,9 @@ impl Simulation {
             }
             Event::Turn { agent, life, key, token, action } if self.is_alive(agent, life) => {
                 self.advance_turn(agent, key, token, *action);
+            }
+            Event::BidAnswered { agent, life, id, answer } if self.is_alive(agent, life) => {
+                self.handle(agent, Input::BidAnswered(id, answer, Usage::default()));
             }
             Event::MessagesArrived { agent, messages, target } => self.arrive(agent, messages, target),
             Event::Attempted { agent, life, attempt, result } if self.is_alive(agent, life) => {
@@ -148,6 +154,7 @@ impl Simulation {
             | Event::Execute { .. }
             | Event::Settle { .. }
             | Event::Timer { .. }
+            | Event::BidAnswered { .. }
             | Event::Turn { .. }
             | Event::Attempted { .. }
             | Event::PollBoard { .. }

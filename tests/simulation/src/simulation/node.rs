@@ -242,7 +242,8 @@ impl Simulation {
                 let delay = self.random.between(1, 50);
                 self.after(delay, Event::PollBoard { agent, life, reader });
             }
-            Output::ReleaseBrain(..) | Output::Observed(_) | Output::AskBid(_) => {}
+            Output::AskBid(question) => self.ask_for_bid(agent, life, &question),
+            Output::ReleaseBrain(..) | Output::Observed(_) => {}
             Output::Continue => self.after(1, Event::Continue { agent, life }),
             Output::Fatal(_) => self.crash(agent, "its store failed"),
         }

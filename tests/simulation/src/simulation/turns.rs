@@ -5,7 +5,7 @@ use crate::{
     brain::{self, BrainAction},
     invariants, plan,
 };
-use engine::{Input, TurnKey, TurnStart, records::EffectKey};
+use engine::{BidQuestion, Input, TurnKey, TurnStart, records::EffectKey};
 use protocol::patterns::{Effect, turn::TurnSubject};
 
 impl Simulation {
@@ -33,6 +33,12 @@ impl Simulation {
         }
         let action = Box::new(BrainAction::End(Err("it took too long".to_owned())));
         self.after(plan::MAX_TURN, Event::Turn { agent, life, key: turn.key, token, action });
+    }
+
+    /// Schedules the answer of a brain to a call for proposals.
+    pub(super) fn ask_for_bid(&mut self, agent: usize, life: u64, question: &BidQuestion) {
+        let (after, answer) = brain::bid(self.settings.seed, &self.nodes[agent].id, question);
+        self.after(after, Event::BidAnswered { agent, life, id: question.id, answer });
     }
 
     /// A turn is given every acknowledged checkpoint of its task, and each once: no checkpointed work is repeated. The check
