@@ -66,7 +66,7 @@ fn workspace_dependencies(package_name: &str) -> BTreeSet<String> {
         "blackboard",
         "registry",
         "engine",
-        "open-files",
+        "child-process",
         "mesh-agent",
         "agent-node",
     ]
@@ -87,9 +87,9 @@ fn crates_depend_only_on_those_that_the_design_allows() {
     assert_eq!(workspace_dependencies("engine"), string_set(&["protocol", "store-types"]));
     assert_eq!(
         workspace_dependencies("agent-node"),
-        string_set(&["protocol", "blackboard", "registry", "engine", "open-files", "mesh-agent"])
+        string_set(&["protocol", "blackboard", "registry", "engine", "child-process", "mesh-agent"])
     );
-    assert_eq!(workspace_dependencies("open-files"), string_set(&[]));
+    assert_eq!(workspace_dependencies("child-process"), string_set(&[]));
     // A library for other people's programs: it brings little along.
     assert_eq!(
         dependencies("mesh-agent"),

@@ -13,7 +13,7 @@ pub(crate) const CRATES: &[&str] = &[
     "blackboard",
     "registry",
     "agent-node/engine",
-    "agent-node/open-files",
+    "agent-node/child-process",
     LIBRARY,
     "agent-node",
 ];

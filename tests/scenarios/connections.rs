@@ -54,7 +54,7 @@ fn address(url: &str, host: &str) -> SocketAddr {
 
 #[tokio::test]
 async fn agents_and_tools_get_through_while_1300_connections_are_kept() {
-    open_files::raise().unwrap();
+    child_process::raise_open_files().unwrap();
     let (mesh, own) = up().await;
     let echo = mesh.agent("echo-01");
     let peer = Peer::join(&mesh, "peer-01", "anything").await;

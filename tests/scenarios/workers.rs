@@ -177,6 +177,35 @@ async fn a_kill_of_the_node_ends_its_worker_and_repeats_no_acknowledged_call() {
     assert_eq!(std::fs::read_to_string(mesh.dir().join("calls")).unwrap(), "0\n1\n2\n");
 }
 
+/// Reads its prompt and then nothing more.
+const DEAF: &str = r#"
+import os, sys, time
+
+sys.stdin.readline()
+with open("pids", "a") as pids:
+    pids.write(f"{os.getpid()}\n")
+print('{"type":"status","message":"deaf"}', flush=True)
+time.sleep(600)
+"#;
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_command_that_ignores_the_end_of_its_input_ends_with_a_killed_node() {
+    for members in ["", ", worker: true"] {
+        let team = format!(
+            "agents: [{{ agent: solo-01, open: true, brain: {{ exec: {{ command: [python3, brain.py]{members} }} }} }}]"
+        );
+        let mut mesh = Process::up_beside(&team, &[("brain.py", DEAF)]).await;
+        let solo = mesh.agent("solo-01");
+        solo.send(work("t-1", "x")).await;
+        eventually("it is deaf", async || (message(&solo.task("t-1").await) == "deaf").then_some(())).await;
+        let pid = last_pid(&mesh);
+        assert!(is_running(&pid));
+        mesh.kill();
+        has_ended(&pid).await;
+    }
+}
+
 #[tokio::test]
 async fn a_silent_worker_is_cut_by_idle_and_takes_the_next_turn() {
     let mesh = up(", bounds: { idle: 1s }").await;

@@ -92,7 +92,7 @@ pub struct ProcessConfig {
 /// Runs the process until SIGTERM or SIGINT, then drains it; a second signal ends it at once.
 pub async fn run(mut config: ProcessConfig) -> anyhow::Result<()> {
     hide_from_own_user();
-    if let Err(error) = open_files::raise() {
+    if let Err(error) = child_process::raise_open_files() {
         print_line(Level::WARN, &format!("mesh: the limit of open files is not raised: {error}"));
     }
     let _replica_lock = if config.is_replica { Some(replica::claim(&mut config)?) } else { None };

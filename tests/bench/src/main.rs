@@ -99,7 +99,7 @@ impl Figure {
 }
 
 fn main() -> anyhow::Result<()> {
-    if let Err(error) = open_files::raise() {
+    if let Err(error) = child_process::raise_open_files() {
         eprintln!("the limit of open files is not raised: {error}");
     }
     let options = Options::parse();

@@ -74,7 +74,7 @@ impl BrainProcess {
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
-        open_files::restore_in_child(command.as_std_mut());
+        child_process::bind(command.as_std_mut());
         let process = command.spawn().map_err(failed)?;
         let group = process.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         Ok(Self { process, group })

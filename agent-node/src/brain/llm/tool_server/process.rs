@@ -65,7 +65,7 @@ impl ServerProcess {
         }
         started.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         started.process_group(0).kill_on_drop(true);
-        open_files::restore_in_child(started.as_std_mut());
+        child_process::bind(started.as_std_mut());
         let mut child = started.spawn()?;
         let last_line = Arc::new(Mutex::new(String::new()));
         let stderr = child.stderr.take();
@@ -124,7 +124,7 @@ mod tests {
         let limit = getrlimit(Resource::Nofile);
         let hard = limit.maximum.unwrap();
         setrlimit(Resource::Nofile, Rlimit { current: Some(hard - 1), ..limit }).unwrap();
-        open_files::raise().unwrap();
+        child_process::raise_open_files().unwrap();
         let command = ["sh", "-c", "ulimit -Sn >&2"].map(str::to_owned);
         let (server, _stdio) = ServerProcess::start(&command, &BTreeMap::new(), None, None).unwrap();
         assert_eq!(server.last_words().await, (hard - 1).to_string());
