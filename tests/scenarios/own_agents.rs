@@ -95,6 +95,12 @@ async fn agents_of_every_language_win_tasks_of_another_agent_by_contract_net() {
         })
         .await;
     }
+    // A large text comes by reference; the libraries read it.
+    for (name, _) in languages.iter().filter(|(name, _)| *name != "sh") {
+        let text = format!("Count: {}", "word ".repeat(8_000));
+        let request = json!({ "taskId": format!("t-{name}-large"), "capability": name, "description": text });
+        assert_eq!(message(&manager.ask(request).await), "8000 words", "{name}");
+    }
     let task =
         manager.ask(json!({ "taskId": "t-any", "capability": "count-words", "description": "x: a b" }));
     assert_eq!(message(&task.await), "2 words");

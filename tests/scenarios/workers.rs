@@ -1,6 +1,6 @@
 //! Commands that stay for many turns: kept processes, acknowledged checkpoints, cancels and kills.
 
-use crate::harness::{Process, call, eventually, message, state};
+use crate::harness::{Process, artifact, call, eventually, message, state};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -104,6 +104,77 @@ async fn a_brain_bids_itself_and_the_computed_bid_stands_in_for_it() {
     }
     let log = mesh.log();
     assert!(log.contains("did not answer within") && log.contains("the computed one is sent"), "{log}");
+}
+
+/// The same template in JavaScript; a result must have the word "good".
+const BRAIN_JS: &str = r#"
+import { run } from "./mesh-agent.mjs";
+
+let turns = 0;
+
+async function work(turn) {
+  turns += 1;
+  const word = turn.task.description;
+  if (word === "hang") {
+    turn.status("hangs");
+    await new Promise((_, stop) => turn.cancelled.addEventListener("abort", () => stop(new Error("stopped"))));
+  }
+  await turn.once("begun", () => 1);
+  const text = turn.revision ? `good: ${turn.revision.findings.trim()}` : word === "bad" ? "bad" : "good";
+  turn.artifact("a.txt", text);
+  return `${process.pid} ${turns}`;
+}
+
+const bid = ({ cfp, computed }) =>
+  cfp.description === "no" ? "not my field" : { cost: computed.cost * 2, eta: "3s", match: 0.5 };
+
+run(import.meta.url, work, { bid });
+"#;
+const MODULE_JS: &str = include_str!("../../agent-node/templates/node/mesh-agent.mjs");
+const CHECK: &str = "grep -q good || { echo 'say good'; exit 1; }";
+
+#[tokio::test]
+async fn a_worker_in_javascript_bids_stops_and_corrects_its_result() {
+    if std::process::Command::new("node").arg("--version").output().is_err() {
+        eprintln!("skipped: node is not installed");
+        return;
+    }
+    let team = "
+mesh: { auction: { bidWindowMs: 8000 } }
+agents:
+  - { agent: manager-01, brain: { echo: {} } }
+  - agent: js-01
+    open: true
+    skills: [dig]
+    bid: { cost: 1, eta: 1s, ask: brain, within: 5s }
+    brain: { exec: { command: [node, brain.mjs], worker: true } }
+    accept: { exec: [sh, check.sh] }
+";
+    let files = [("brain.mjs", BRAIN_JS), ("mesh-agent.mjs", MODULE_JS), ("check.sh", CHECK)];
+    let mesh = Process::up_beside(team, &files).await;
+    let (manager, js) = (mesh.agent("manager-01"), mesh.agent("js-01"));
+    let dig = |word: &str| json!({ "taskId": word, "capability": "dig", "description": word });
+    let first = message(&manager.ask(dig("first")).await);
+    let (pid, _) = first.split_once(' ').unwrap();
+    let bid = manager.award("first").await["rounds"][0]["candidates"][0]["bid"].clone();
+    assert_eq!(
+        (&bid["cost"], &bid["eta"], &bid["capabilityMatch"]),
+        (&json!(2.0), &json!(3_000), &json!(0.5)),
+        "{bid:#}"
+    );
+    manager.send(dig("no")).await;
+    let why = eventually("it declines", async || {
+        let award = manager.award("no").await;
+        award["rounds"][0]["candidates"][0]["why"].as_str().map(str::to_owned)
+    });
+    assert_eq!(why.await, "not my field");
+
+    js.send(work("t-hang", "hang")).await;
+    eventually("it hangs", async || (message(&js.task("t-hang").await) == "hangs").then_some(())).await;
+    call(Method::POST, &format!("{}/a2a/tasks/t-hang/cancel", js.url), Some(&json!({}))).await;
+    let corrected = js.ask(work("t-bad", "bad")).await;
+    assert_eq!(artifact(&corrected, "a.txt").as_deref(), Some("good: sh check.sh (exit code 1): say good"), "{corrected:#}");
+    assert_eq!(message(&corrected), format!("{pid} 4"), "one process for all turns");
 }
 
 async fn up(members: &str) -> Process {

@@ -10,12 +10,14 @@
 //     }
 //     run(import.meta.url, work);
 //
-// A process runs one turn. A request (`ask`, `help`, `delegate`, `together`) returns its answer if there is one. Otherwise
-// it throws `TurnEnded`, and the next turn runs the function again from its start: the request then returns the answer.
-// Work that must not run again goes into `once`. Any other exception fails the turn; its stack and what the function
-// prints go to the log of the node.
+// With `worker: true` a process runs many turns, one after the other, so that imports and global variables stay; otherwise it
+// runs one. A request (`ask`, `help`, `delegate`, `together`) returns its answer if there is one. Otherwise it throws
+// `TurnEnded`, and the next turn runs the function again from its start: the request then returns the answer. Work that must
+// not run again goes into `once`. Any other exception fails the turn; its stack and what the function prints go to the log of
+// the node.
 
 import { readFileSync, realpathSync, writeSync } from "node:fs";
+import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 /** Ends a turn from anywhere in the function. Do not catch it. */
@@ -28,18 +30,34 @@ export class TurnEnded extends Error {}
  *   values?: Record<string, unknown>, taskId?: string }} Answer `text` is the answer, or why there is none
  */
 
+/**
+ * A call for proposals, and the bid that is made without an answer.
+ * @typedef {{ agent: string, key: string, withinMs: number,
+ *   cfp: { taskId: string, capability: string, description: string, bidBy: string, constraints: object },
+ *   computed: { cost: number, eta: number, match: number, load: number } }} Call
+ * @typedef {{ cost?: number, eta?: number | string, match?: number }} Bid what is left out is as in `computed`
+ */
+
 /** One turn of a brain: the members of the prompt, and the lines that it reports. */
 export class Turn {
   #emit;
+  #settle;
+  #noted = 0;
 
-  constructor(prompt, emit) {
+  constructor(prompt, emit, settle = async () => {}, cancelled = new AbortController().signal) {
     this.#emit = emit;
+    this.#settle = settle;
     const { help, ...members } = prompt;
-    Object.assign(this, { checkpoints: [], messages: [], history: [], produced: [], peers: [] }, members);
+    const empty = { checkpoints: [], messages: [], history: [], produced: [], peers: [] };
+    Object.assign(this, empty, members);
     /** A peer's question (`question`, `capability`, `artifacts`), if the turn is about one and not about a task. */
     this.question = help;
+    /** What was refused of an earlier result (`findings`, `artifacts`), if the task is done again. */
+    this.revision = prompt.revision;
     /** The results of the requests of earlier turns, by the ids of the requests. @type {Map<string, Answer>} */
     this.answers = new Map((prompt.answers ?? []).map((answer) => [answer.id, answer]));
+    /** Aborted when the node stops the turn; give it to `fetch`. The process is killed if the turn does not end within 2 s. */
+    this.cancelled = cancelled;
   }
 
   /** Reports progress, for people. @param {string} message */
@@ -66,10 +84,15 @@ export class Turn {
     this.#emit({ type: "signal", signal, ...more });
   }
 
-  /** Notes something for every later turn of the task, also after a crash. */
-  checkpoint(data) {
-    this.#emit({ type: "checkpoint", data });
-    this.checkpoints.push(data);
+  /**
+   * Notes something for every later turn of the task, also after a crash. In a worker the promise is kept when the note is
+   * durable. `more`: `replace` makes the earlier notes obsolete, also those of `once`.
+   */
+  async checkpoint(data, more = {}) {
+    this.#emit({ type: "checkpoint", data, ...more });
+    this.checkpoints = [...(more.replace ? [] : this.checkpoints), data];
+    this.#noted += 1;
+    await this.#settle(this.#noted);
   }
 
   /** Calls `call` and notes its result (JSON). Later turns return what was noted and do not call. */
@@ -77,13 +100,18 @@ export class Turn {
     const noted = this.checkpoints.find((note) => note?.once === name);
     if (noted) return noted.result;
     const result = await call();
-    this.checkpoint({ once: name, result });
+    await this.checkpoint({ once: name, result });
     return result;
   }
 
-  /** Reports what one call of a model has used. */
-  usage(model, inputTokens, outputTokens, cost) {
-    this.#emit({ type: "usage", model, inputTokens, outputTokens, cost });
+  /** Reports what one call of a model has used. `more`: `provider`, `finishReason`, `durationMs`, `error`. */
+  usage(model, inputTokens, outputTokens, cost, more = {}) {
+    this.#emit({ type: "usage", model, inputTokens, outputTokens, cost, ...more });
+  }
+
+  /** Reports a call of a tool that has ended, for traces and metrics. `more`: `durationMs`, `error` (a code). */
+  tool(id, name, more = {}) {
+    this.#emit({ type: "tool", id, name, ...more });
   }
 
   /** Asks the person who owns the task. `more`: `kind`, `options`, `schema`, `call`, … @returns {Answer} */
@@ -104,7 +132,7 @@ export class Turn {
   /** Sends all requests at once; returns their answers in the same order. @param {...Request} requests @returns {Answer[]} */
   together(...requests) {
     const missing = requests.filter(({ id }) => !this.answers.has(id));
-    missing.forEach(this.#emit);
+    missing.forEach((request) => this.#emit(request));
     if (missing.length > 0) throw new TurnEnded("the turn ends until the answers come");
     return requests.map(({ id }) => this.answers.get(id));
   }
@@ -163,21 +191,77 @@ function contentOf(prompt) {
   };
 }
 
-async function take(work, prompt, emit) {
+const ENDS = new Set(["done", "failed", "rejected", "message", "pause", "wait", "bid", "no-bid"]);
+
+/** The answer of `bidder` to a call for proposals: a bid, or the reason for none as a text. */
+async function answerCall(bidder, call) {
+  const answer = (await bidder?.(call)) ?? {};
+  return typeof answer === "string" ? { type: "no-bid", reason: answer } : { type: "bid", ...answer };
+}
+
+async function take({ work, bid }, line, emit, settle, cancelled) {
   try {
-    emit({ type: "done", message: await work(new Turn(await whole(prompt, contentOf(prompt)), emit)) });
+    if (line.type === "cfp") return emit(await answerCall(bid, line));
+    emit({ type: "done", message: await work(new Turn(await whole(line, contentOf(line)), emit, settle, cancelled)) });
   } catch (error) {
     if (error instanceof TurnEnded) return;
-    console.error(error);
-    emit({ type: "failed", reason: String(error) });
+    if (!cancelled?.aborted) console.error(error);
+    emit({ type: "failed", reason: cancelled?.aborted ? "cancelled" : String(error) });
   }
 }
 
-/** Runs one turn if `module` is the program: the prompt from standard input, lines to standard output. */
-export async function run(module, work) {
+/** Takes turns until standard input ends. A turn that runs then has no node that waits for it, so the process ends at once. */
+async function takeAll(brain, write) {
+  let running; // the turn: key, controller, how many of its notes are durable, what waits for more
+  let last = Promise.resolve();
+  const release = () => running.waiting.splice(0).forEach((check) => check());
+  const takeOne = async (line, turn) => {
+    const emit = (out) => {
+      if (turn.ended) return; // of a promise that was not awaited
+      turn.ended = ENDS.has(out.type);
+      if (turn.ended && running === turn) running = undefined;
+      write(out);
+    };
+    const settle = (noted) =>
+      new Promise((resolve, reject) => {
+        const check = () => {
+          if (turn.controller.signal.aborted) reject(new TurnEnded("cancelled"));
+          else if (turn.recorded >= noted) resolve();
+          else turn.waiting.push(check);
+        };
+        check();
+      });
+    await take(brain, line, emit, settle, turn.controller.signal);
+    emit(turn.controller.signal.aborted ? { type: "failed", reason: "cancelled" } : { type: "wait" });
+  };
+  for await (const text of createInterface({ input: process.stdin })) {
+    const line = JSON.parse(text);
+    if (line.type === "turn" || line.type === "cfp") {
+      const turn = { key: line.key, controller: new AbortController(), recorded: 0, waiting: [], ended: false };
+      running = turn;
+      last = last.then(() => takeOne(line, turn));
+    } else if (line.key === running?.key) {
+      if (line.type === "recorded") running.recorded = line.checkpoints;
+      if (line.type === "cancel") running.controller.abort();
+      release();
+    }
+  }
+  if (running) process.exit(1);
+}
+
+/**
+ * Runs a turn, or as a worker one after the other, if `module` is the program: prompts from standard input, lines to standard
+ * output. `bid` answers calls for proposals, if the agent's file says `bid: { ask: brain }`: with a bid, or with the reason for
+ * none as a text.
+ * @param {string} module @param {(turn: Turn) => unknown} work
+ * @param {{ bid?: (call: Call) => Bid | string | Promise<Bid | string> }} more
+ */
+export async function run(module, work, { bid } = {}) {
   if (!process.argv[1] || realpathSync(process.argv[1]) !== fileURLToPath(module)) return;
   console.log = console.info = console.debug = console.error; // standard output is for lines
-  await take(work, JSON.parse(readFileSync(0, "utf8")), (line) => writeSync(1, JSON.stringify(line) + "\n"));
+  const write = (line) => writeSync(1, JSON.stringify(line) + "\n");
+  if (process.env.MESH_EXEC_MODE) return takeAll({ work, bid }, write);
+  await take({ work }, JSON.parse(readFileSync(0, "utf8")), write);
 }
 
 /** Runs one turn without a mesh, for tests; returns the lines. `answers` has texts by the ids of requests. */
@@ -185,6 +269,6 @@ export async function play(work, description, answers = {}, more = {}) {
   const lines = [];
   const given = Object.entries(answers).map(([id, text]) => ({ id, ok: true, text }));
   const prompt = { agent: "me", key: "k", turn: 1, task: { taskId: "t-1", description }, answers: given, ...more };
-  await take(work, prompt, (line) => lines.push(JSON.parse(JSON.stringify(line))));
+  await take({ work }, prompt, (line) => lines.push(JSON.parse(JSON.stringify(line))));
   return lines;
 }

@@ -100,6 +100,14 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Revision:
+    """What was refused of an earlier result."""
+
+    findings: str
+    artifacts: Sequence[Artifact] = ()
+
+
+@dataclass(frozen=True)
 class Peer:
     """Another agent of the mesh."""
 
@@ -250,6 +258,11 @@ class Turn:
         """Tokens and cost of the task so far."""
         self.remaining: Mapping[str, Json] = prompt.get("remaining", {})
         """What is left: `turnMs`, `idleMs`, `turns`, `tokens`, `cost`."""
+        self.revision: Optional[Revision] = None
+        """What was refused of an earlier result, if the task is done again."""
+        if "revision" in prompt:
+            refused = prompt["revision"]
+            self.revision = Revision(refused["findings"], _artifacts(refused))
         self.peers: Sequence[Peer] = [
             Peer(peer["agentId"], peer.get("description", ""), peer.get("skills", ()))
             for peer in prompt.get("peers", ())
