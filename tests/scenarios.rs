@@ -10,6 +10,7 @@ mod scenarios {
     mod a2a_limits;
     mod acceptance;
     mod agent_address;
+    mod approvals;
     mod artifacts;
     mod auction;
     mod brains;

@@ -24,7 +24,12 @@ impl NodeClock {
 
     /// The time of the wall clock.
     pub fn wall(&self) -> WallTime {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        WallTime(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+        wall_time()
     }
+}
+
+/// The time of the wall clock.
+pub fn wall_time() -> WallTime {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    WallTime(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

@@ -368,6 +368,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         artifact_quota: Default::default(),
         streams,
         tokens: setup.tokens.clone(),
+        approvers: setup.approvers.clone(),
         keys: keys.clone(),
         key_files: setup.keys.clone(),
         rotation: Default::default(),

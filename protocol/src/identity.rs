@@ -4,14 +4,17 @@
 //! signed by it. Two identities agree on a key without a message between them (RFC 7748); their requests and responses carry
 //! an `hmac-sha256` under it. Three statements exist: [`PublicIdentity`], by the identity about itself; [`KeyCertificate`], by
 //! the registry about an id; [`KeyChange`], by an old key about the one that replaces it. A [`KeyHistory`] is a chain of the latter.
+//! A [`PersonKey`] proves who has the person's token.
 
 mod certificate;
 mod pair_key;
+mod person;
 #[cfg(test)]
 mod tests;
 
 pub use certificate::{KeyCertificate, KeyChange, KeyHistory};
 pub use pair_key::PairSecret;
+pub use person::{ApprovalProof, PersonKey, PersonPublicKey, TICKET_PREFIX, approval_digest};
 
 use crate::{a2a::card_signature::SigningKey, ids::AgentId};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};

@@ -141,6 +141,11 @@ impl Payload {
         }
     }
 
+    /// What it answers to a question, if it is a `task-answer`.
+    pub fn answer(&self) -> Option<&Value> {
+        if let Self::TaskAnswer(answer) = self { Some(&answer.answer) } else { None }
+    }
+
     /// The principal for whom its sender says to ask, if it says so.
     pub fn on_behalf_of(&self) -> Option<&Principal> {
         if let Self::TaskRequest(request) = self { request.on_behalf_of.as_ref() } else { None }

@@ -1,7 +1,10 @@
 //! Questions to a person, and their answers. One shape for all: the brain asks in it, it is shown in it, and it is answered by
 //! its id. A time-out never approves anything.
 
-use crate::time::WallTime;
+use crate::{
+    identity::{ApprovalProof, PersonKey},
+    time::WallTime,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -114,6 +117,9 @@ pub enum Answer {
         /// Why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// Of an approval that goes on to another agent: that a person made it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        proof: Option<Box<ApprovalProof>>,
     },
 }
 
@@ -129,14 +135,26 @@ impl Answer {
             Self::Text(text) => text.clone(),
             Self::Values(values) => Value::Object(values.clone()).to_string(),
             Self::Decision { reason: Some(reason), .. } => reason.clone(),
-            Self::Decision { decision: Decision::Approve, reason: None } => "approved".to_owned(),
-            Self::Decision { decision: Decision::Deny, reason: None } => "denied".to_owned(),
+            Self::Decision { decision: Decision::Approve, reason: None, .. } => "approved".to_owned(),
+            Self::Decision { decision: Decision::Deny, reason: None, .. } => "denied".to_owned(),
         }
     }
 
     /// Its decision, if it is one.
     pub fn decision(&self) -> Option<Decision> {
         if let Self::Decision { decision, .. } = self { Some(*decision) } else { None }
+    }
+
+    /// Proves that the person with `key` made it, if it approves `question`.
+    pub fn prove_by(&mut self, key: &PersonKey, question: &Question) {
+        if let Self::Decision { decision: Decision::Approve, proof, .. } = self {
+            *proof = Some(Box::new(key.approve(question)));
+        }
+    }
+
+    /// The proof that a person made it, if it is an approval that has one.
+    pub fn proof(&self) -> Option<&ApprovalProof> {
+        if let Self::Decision { proof, .. } = self { proof.as_deref() } else { None }
     }
 
     /// The answer in the member `answer` of a `task-answer`: a text, a form's values, or `{decision, reason}`.
@@ -151,7 +169,9 @@ impl Answer {
                     _ => return Err("decision must be \"approve\" or \"deny\"".to_owned()),
                 };
                 let reason = members.get("reason").and_then(Value::as_str).map(str::to_owned);
-                Ok(Self::Decision { decision, reason })
+                let proof = members.get("proof").map(ApprovalProof::deserialize).transpose();
+                let proof = proof.map_err(|error| format!("proof: {error}"))?.map(Box::new);
+                Ok(Self::Decision { decision, reason, proof })
             }
             Value::Object(members) => Ok(Self::Values(members.clone())),
             other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) => {
@@ -165,8 +185,9 @@ impl Answer {
         match self {
             Self::Text(text) => text.clone().into(),
             Self::Values(values) => Value::Object(values.clone()),
-            Self::Decision { decision, reason } => {
+            Self::Decision { decision, reason, proof } => {
                 let mut members = Map::from_iter([("decision".to_owned(), serde_json::json!(decision))]);
+                members.extend(proof.as_ref().map(|proof| ("proof".to_owned(), serde_json::json!(proof))));
                 members.extend(reason.clone().map(|reason| ("reason".to_owned(), reason.into())));
                 Value::Object(members)
             }

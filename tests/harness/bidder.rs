@@ -28,7 +28,7 @@ pub struct Bidder {
     pub endpoint: String,
     pub incarnation: u64,
     registry: String,
-    wire: AgentClient,
+    pub wire: AgentClient,
     heard: Arc<Mutex<Vec<Value>>>,
     heartbeats: Option<JoinHandle<()>>,
     listener: JoinHandle<()>,

@@ -6,7 +6,7 @@ use crate::{
     context::Context,
     conversation::QueuedEvent,
     faults::{self, PlantedFault},
-    owner_answer::OwnerAnswer,
+    owner_answer::{self, OwnerAnswer},
     problems::{internal, not_found},
     records::Receipt,
     task_control::check_not_closing,
@@ -106,7 +106,7 @@ impl Agent {
         reply: ReplyTo,
         cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
-        let IncomingMessage { envelope, by, digest, .. } = message;
+        let IncomingMessage { envelope, by, digest, approval, .. } = message;
         let mut receipt = self.receipt(&envelope, digest, cx);
         let by_task = || {
             let task = envelope.payload.task_id()?;
@@ -139,8 +139,10 @@ impl Agent {
         }
         let mut answered = None;
         if let Payload::TaskAnswer(answer) = &envelope.payload
-            && is_owner_user
+            && !is_owner_user
         {
+            owner_answer::check_relayed(answer, approval, conversation)?;
+        } else if let Payload::TaskAnswer(answer) = &envelope.payload {
             check_not_closing(conversation, &answer.task_id, Reason::NotAwaitingAnswer)?;
             let invalid = |why| Problem::new(Reason::InvalidField, why).with("field", "payload.answer");
             let (question, message) = (answer.question_id.clone(), answer.message.clone());

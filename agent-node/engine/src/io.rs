@@ -63,6 +63,17 @@ pub struct IncomingMessage {
     pub trace: Option<TraceContext>,
     /// The A2A request it was made from, if an A2A client sent it.
     pub contact: Option<Box<A2aRequestContext>>,
+    /// If an agent passes on an approval: why that may count.
+    pub approval: Option<RelayedApproval>,
+}
+
+/// Why an approval that an agent passes on may count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RelayedApproval {
+    /// The agent is trusted to pass on what people say: it runs in this process, or the configuration names it.
+    ByTrustedAgent,
+    /// A person has signed the approval of the question with this digest ([`protocol::identity::approval_digest`]).
+    SignedFor(Digest),
 }
 
 /// The answer to an admitted message.

@@ -67,7 +67,7 @@ pub use delivery::{backoff::pause, claims::ClaimRequest};
 pub use io::{
     Ack, Attempt, AttemptId, AttemptResult, BidQuestion, BidQuestionId, CommitId, Delivery,
     DeliveryAttemptOutcome, IncomingMessage, Input, InstantAnswer, MessageResult, Observation, Output,
-    PeerDirectory, PeerLocation, ReplyTo, TimerId, TurnKey, TurnStart, World,
+    PeerDirectory, PeerLocation, RelayedApproval, ReplyTo, TimerId, TurnKey, TurnStart, World,
 };
 pub use panics::catch_panic;
 pub use recovery::{RecoverError, newest_time};

@@ -1,9 +1,14 @@
 //! The answer of a task's owner: which question it is for, and whether it is an answer to it.
 
-use crate::conversation::{Conversation, QueuedEvent};
+use crate::{
+    RelayedApproval,
+    conversation::{Conversation, QueuedEvent},
+};
 use protocol::{
     a2a::message::Message,
+    identity::approval_digest,
     ids::{QuestionId, TaskId},
+    message::TaskAnswer,
     patterns::EventKind,
     principal::Principal,
     problem::{Problem, Reason},
@@ -78,4 +83,34 @@ impl OwnerAnswer {
         }
         Ok(EventKind::Answered { by, question, answer, message })
     }
+}
+
+/// Fails if `answer`, which an agent passes on, approves something and no person is proven to have done so.
+pub(crate) fn check_relayed(
+    answer: &TaskAnswer,
+    approval: Option<RelayedApproval>,
+    conversation: &Conversation,
+) -> Result<(), Problem> {
+    let said = Answer::from_json(&answer.answer).ok();
+    if said.and_then(|said| said.decision()) != Some(Decision::Approve) {
+        return Ok(());
+    }
+    let open = conversation.task.as_ref().map(|row| row.task.status.questions.as_slice()).unwrap_or_default();
+    let asked = answer.question_id.as_ref().and_then(|id| open.iter().find(|asked| asked.id == id.as_str()));
+    let is_proven = match approval {
+        None => false,
+        Some(RelayedApproval::ByTrustedAgent) => true,
+        Some(RelayedApproval::SignedFor(digest)) => {
+            asked.is_some_and(|asked| approval_digest(asked) == digest)
+        }
+    };
+    if is_proven {
+        return Ok(());
+    }
+    let why = format!(
+        "an agent does not approve: the approval of a question of task {} needs the person's token where it is given, or this agent \
+         is named in `mesh: {{ approvers: [\u{2026}] }}` of the process that asks",
+        answer.task_id
+    );
+    Err(Problem::new(Reason::Forbidden, why))
 }

@@ -157,7 +157,7 @@ impl TestAgent {
         let envelope = Box::new(serde_json::from_value(message).unwrap());
         let reply = self.reply_to();
         self.handle(Input::Message(
-            IncomingMessage { envelope, by, digest, trace: None, contact: None },
+            IncomingMessage { envelope, by, digest, trace: None, contact: None, approval: None },
             reply,
         ));
         reply

@@ -8,7 +8,10 @@ use blackboard::{
     http_client::{ClientRequest, MessageAnswer, is_unreachable},
 };
 use bytes::Bytes;
-use engine::{Attempt, AttemptResult, ClaimRequest, Delivery, IncomingMessage, MessageResult, PeerLocation};
+use engine::{
+    Attempt, AttemptResult, ClaimRequest, Delivery, IncomingMessage, MessageResult, PeerLocation,
+    RelayedApproval,
+};
 use protocol::{
     ids::{AgentId, Digest},
     message::MessageKind,
@@ -103,6 +106,7 @@ async fn deliver_locally(
         by: Principal::Agent(me.clone()),
         trace: delivery.trace.clone(),
         contact: None,
+        approval: Some(RelayedApproval::ByTrustedAgent),
     });
     let messages = TakeMessages(messages.collect());
     match tokio::time::timeout(transports.limits.ack(), inbox.send(messages)).await {

@@ -6,6 +6,7 @@ use super::{
     token,
 };
 use crate::{
+    clock::wall_time,
     http::routes::health::Readiness,
     node::services::{HERE, ServiceAddresses},
 };
@@ -14,7 +15,7 @@ use blackboard::http_client::{ClientRequest, HttpClient, HttpClientLimits, has_c
 use bytes::Bytes;
 use eventsource_stream::Eventsource;
 use futures_util::{Stream, StreamExt};
-use protocol::{card::Card, problem::Reason, routes, words};
+use protocol::{card::Card, identity::PersonKey, problem::Reason, routes, words};
 use registry::entry::AgentEntry;
 use reqwest::{Method, Url};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -38,16 +39,16 @@ const TOKEN_REMEDY: &str =
 #[derive(Clone)]
 pub(super) struct MeshClient {
     wire: HttpClient,
-    token: Option<PersonToken>,
+    person: Option<PersonCredential>,
     /// The base URL of the registry and the board.
     pub(super) url: String,
 }
 
-/// The person's token.
+/// The person's key. Processes see tickets, each good at one address, and never the token.
 #[derive(Clone)]
-struct PersonToken {
-    text: String,
-    /// Whether it is that of `~/.mesh/default`. It is shown on this machine only, and only to a mesh that it is of.
+struct PersonCredential {
+    key: Arc<PersonKey>,
+    /// Whether it is that of `~/.mesh/default`. It is used on this machine only, and only for a mesh that it is of.
     is_default: bool,
     accepted_by: Arc<Mutex<BTreeMap<String, bool>>>,
 }
@@ -72,15 +73,23 @@ impl MeshClient {
         let url = base(&common.url)?;
         let wire = HttpClient::new(None, HttpClientLimits::default())
             .map_err(|problem| CliError::of(&problem, &url))?;
-        let token = |text, is_default| PersonToken { text, is_default, accepted_by: Arc::default() };
-        let token = match &common.token {
-            Some(file) => Some(token(token::read(file, TOKEN_REMEDY)?, false)),
-            None => token::of_default_mesh().map(|text| token(text, true)),
+        let person = |token: String, is_default| {
+            let key = Arc::new(PersonKey::of_token(&token));
+            PersonCredential { key, is_default, accepted_by: Arc::default() }
         };
-        Ok(Self { wire, token, url })
+        let person = match &common.token {
+            Some(file) => Some(person(token::read(file, TOKEN_REMEDY)?, false)),
+            None => token::of_default_mesh().map(|token| person(token, true)),
+        };
+        Ok(Self { wire, person, url })
     }
 
-    /// `call` with the person's token, if the process at `base` is to see it.
+    /// The person's key, which signs approvals.
+    pub(super) fn person(&self) -> Option<&Arc<PersonKey>> {
+        self.person.as_ref().map(|person| &person.key)
+    }
+
+    /// `call` with a ticket of the person, if the process at `base` is to have one.
     async fn authorized<'a>(&self, call: ClientRequest<'a>, base: &str) -> ClientRequest<'a> {
         match self.credential(base).await {
             Some(value) => call.header("authorization", value),
@@ -88,26 +97,30 @@ impl MeshClient {
         }
     }
 
-    /// The value of `Authorization` for the process at `base`, if it is to see the person's token.
+    /// The value of `Authorization` for the process at `base`, if it is to have a ticket of the person.
     pub(super) async fn credential(&self, base: &str) -> Option<String> {
         // A name and a password in the URL are a credential for a proxy in between, in the same header.
-        let token = self.token.as_ref().filter(|_| !has_credentials(base))?;
-        let value = format!("Bearer {}", token.text);
+        let person = self.person.as_ref().filter(|_| !has_credentials(base))?;
+        let value = format!("Bearer {}", person.key.ticket(&authority(base)?, wall_time()));
         let is_shown =
-            !token.is_default || is_on_this_machine(base) && self.is_accepted(token, &value, base).await;
+            !person.is_default || is_on_this_machine(base) && self.is_accepted(person, &value, base).await;
         is_shown.then_some(value)
     }
 
     /// Whether the process at `base` is of the mesh of the default token. It is asked once.
-    async fn is_accepted(&self, token: &PersonToken, value: &str, base: &str) -> bool {
-        let known = token.accepted_by.lock().unwrap_or_else(PoisonError::into_inner).get(base).copied();
+    async fn is_accepted(&self, person: &PersonCredential, value: &str, base: &str) -> bool {
+        let known = person.accepted_by.lock().unwrap_or_else(PoisonError::into_inner).get(base).copied();
         if let Some(known) = known {
             return known;
         }
         let url = format!("{base}{}", routes::HEALTH);
         let probe = ClientRequest::get(&url, RECIPIENT).within(PROBE).header("authorization", value);
         let is_accepted = self.wire.bytes(probe).await.is_ok();
-        token.accepted_by.lock().unwrap_or_else(PoisonError::into_inner).insert(base.to_owned(), is_accepted);
+        person
+            .accepted_by
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(base.to_owned(), is_accepted);
         is_accepted
     }
 
@@ -242,6 +255,13 @@ impl MeshClient {
 
 /// How long a process may take to say whether it accepts the default token.
 const PROBE: Duration = Duration::from_secs(2);
+
+/// The value of `Host` in requests to `base`.
+fn authority(base: &str) -> Option<String> {
+    let url = Url::parse(base).ok()?;
+    let host = url.host_str()?;
+    Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
+}
 
 /// Whether `base` names loopback.
 fn is_on_this_machine(base: &str) -> bool {

@@ -25,13 +25,14 @@ pub(super) async fn mcp(common: &CommonArgs, args: McpArgs) -> Result<(), CliErr
         None => (client.url.clone(), ApiReach::Mesh),
     };
     let wire = MeshApi::client().map_err(|problem| CliError::of(&problem, &base))?;
+    let person = client.person().cloned();
     let lookup = Arc::new(move |base: String| {
         let client = client.clone();
         Box::pin(async move {
             client.credential(&base).await.map(|value| ("authorization", value)).into_iter().collect()
         }) as _
     });
-    let server = MeshServer::for_caller(MeshApi::new(wire, base, lookup, reach));
+    let server = MeshServer::for_caller(MeshApi::new(wire, base, lookup, reach).signing_as(person));
     let failed = |error: &dyn std::fmt::Display| {
         CliError::new(Exit::Failed, format!("MCP on standard input: {error}"))
     };

@@ -10,7 +10,7 @@ use super::{
     watch::status_of,
 };
 use clap::Args;
-use protocol::routes;
+use protocol::{question::Question, routes, task::EXTENSION};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -95,6 +95,7 @@ pub(super) async fn answer(common: &CommonArgs, args: AnswerArgs) -> Result<(), 
         members.extend(reason.map(|reason| ("reason".to_owned(), reason.into())));
     }
     let found = find(&client, &endpoints, &task).await?;
+    prove(&client, &found.task, &mut body);
     let path = format!("{}/{}/answer", routes::TASKS, encoded(&task));
     let after = client.post(&found.endpoint, &path, &body).await?;
     if common.json {
@@ -103,4 +104,14 @@ pub(super) async fn answer(common: &CommonArgs, args: AnswerArgs) -> Result<(), 
     let state = status_of(&after["status"]).0;
     let state = state.ok_or_else(|| CliError::new(Exit::Failed, format!("{task} has no state")))?;
     output::line(&format!("{task} {}", output::paint(state.word(), output::colour_of(state))))
+}
+
+/// Adds the person's proof to `answer`, if it approves a question of `task`: an agent that passes it on can't prove it.
+pub(super) fn prove(client: &MeshClient, task: &Value, answer: &mut Value) {
+    let questions = task["metadata"][EXTENSION]["questions"].clone();
+    let questions: Vec<Question> = serde_json::from_value(questions).unwrap_or_default();
+    let asked = questions.iter().find(|asked| answer["questionId"] == asked.id.as_str());
+    if let (Some(key), Some(asked), true) = (client.person(), asked, answer["decision"] == "approve") {
+        answer["proof"] = json!(key.approve(asked));
+    }
 }

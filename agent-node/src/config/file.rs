@@ -410,6 +410,9 @@ pub(super) struct MeshFile {
     pub(super) callers: Vec<super::a2a::CallerFile>,
     /// What the team's spaces are, by name.
     pub(super) spaces: BTreeMap<String, super::space::SpaceFile>,
+    /// Agents of other processes that may pass on an approval which a caller there has given. One given with the person's token needs
+    /// no entry.
+    pub(super) approvers: Vec<String>,
 }
 
 /// Where calls beyond the mesh may go. Public addresses by https at the ports 443 and 8443 always; what is named here too.

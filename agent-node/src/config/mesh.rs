@@ -4,7 +4,7 @@ use super::{file::MeshFile, text::YamlText};
 use crate::http::edge::Caller;
 use crate::outbox::a2a::credentials::{Keyring, SchemeCredentials, SecretString};
 use blackboard::board::BoardConfig;
-use protocol::{limits::Limits, patterns::contract_net::Auction};
+use protocol::{ids::AgentId, limits::Limits, patterns::contract_net::Auction};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -19,6 +19,10 @@ pub enum TimingPreset {
     Default,
     /// Short times, for tests.
     Fast,
+}
+
+fn approvers(ids: &[String]) -> Result<Vec<AgentId>, String> {
+    ids.iter().map(|id| AgentId::parse(id).map_err(|error| format!("{id:?}: {error}"))).collect()
 }
 
 /// The settings of the mesh.
@@ -42,6 +46,8 @@ pub struct MeshConfig {
     pub grpc_port: Option<u16>,
     /// Callers with credentials.
     pub callers: Vec<Caller>,
+    /// Agents of other processes whose word for a person's approval counts.
+    pub approvers: Vec<AgentId>,
 }
 
 impl Default for MeshConfig {
@@ -64,6 +70,7 @@ impl MeshConfig {
                 keyring: Keyring::default(),
                 grpc_port: None,
                 callers: Vec::new(),
+                approvers: Vec::new(),
             },
             TimingPreset::Fast => Self {
                 preset,
@@ -80,6 +87,7 @@ impl MeshConfig {
                 keyring: Keyring::default(),
                 grpc_port: None,
                 callers: Vec::new(),
+                approvers: Vec::new(),
             },
         }
     }
@@ -97,6 +105,7 @@ impl MeshConfig {
             outside: with_overrides(&base.outside, &file.outside)
                 .map_err(|error| ("outside.allow", error))?,
             callers: super::a2a::callers(&file.callers).map_err(|error| ("callers", error))?,
+            approvers: approvers(&file.approvers).map_err(|error| ("approvers", error))?,
             keyring: keyring(&file.outside.credentials),
             grpc_port: file.grpc_port,
             board: BoardConfig {

@@ -24,14 +24,14 @@ mod tests;
 pub(crate) use call_admission::CallCredentials;
 pub use callers::{Caller, Callers, Credential};
 pub use identity::Auth;
-pub(crate) use identity::single;
+pub(crate) use identity::{bearer_token, single};
 pub use in_flight::release_permit;
 pub(crate) use in_flight::{InFlightPermit, take_permit};
 pub use local_callers::{LocalCaller, LocalCallers};
 pub use server_config::HttpServerConfig;
 pub use stream_limit::StreamLimit;
 pub(crate) use stream_limit::StreamPermit;
-pub use tokens::IssuedTokens;
+pub use tokens::{IssuedTokens, RequestTarget};
 
 use crate::http::{connections::Connections, server::connection::ConnectionState};
 use actix_web::{

@@ -116,6 +116,8 @@ pub struct NodeState {
     pub streams: Arc<StreamLimit>,
     /// The tokens that it accepts.
     pub tokens: IssuedTokens,
+    /// Agents of other processes whose word for a person's approval counts.
+    pub approvers: Vec<AgentId>,
     /// The keys that it knows.
     pub keys: KeyRing,
     /// The files of its own keys.

@@ -1,5 +1,6 @@
 //! Calls of the mesh's HTTP API with the credential of an MCP client.
 
+use super::waiting::answer_path;
 use crate::node::services::{HERE, ServiceAddresses};
 use blackboard::http_client::{ClientRequest, HttpClient, HttpClientLimits};
 use bytes::Bytes;
@@ -8,15 +9,17 @@ use futures_util::{Stream, StreamExt, future::join_all};
 use protocol::{
     a2a::{json::FromProtoJson, task::A2aTask},
     card::Card,
+    identity::PersonKey,
     ids::Capability,
     problem::{Problem, Reason},
+    question::Question,
     routes,
     task::EXTENSION,
 };
 use registry::entry::{AgentEntry, AgentList};
 use reqwest::Method;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 /// The recipient named in requests; servers check it for signed requests only.
@@ -45,6 +48,7 @@ pub struct MeshApi {
     base: String,
     credentials: CredentialLookup,
     reach: ApiReach,
+    person: Option<Arc<PersonKey>>,
 }
 
 /// A task and the base URL of the agent that has it.
@@ -71,7 +75,27 @@ pub(super) type StatusEvents = Pin<Box<dyn Stream<Item = Result<StatusEvent, Pro
 impl MeshApi {
     /// Calls the process at `base` over `wire`.
     pub fn new(wire: HttpClient, base: String, credentials: CredentialLookup, reach: ApiReach) -> Self {
-        Self { wire, base, credentials, reach }
+        Self { wire, base, credentials, reach, person: None }
+    }
+
+    /// Signs with `person` what is approved.
+    #[must_use]
+    pub fn signing_as(self, person: Option<Arc<PersonKey>>) -> Self {
+        Self { person, ..self }
+    }
+
+    /// Answers a question of `task` with `body`.
+    pub(super) async fn answer(
+        &self,
+        endpoint: &str,
+        task: &str,
+        question: &Question,
+        mut body: Value,
+    ) -> Result<Value, Problem> {
+        if let (Some(person), true) = (&self.person, body["decision"] == "approve") {
+            body["proof"] = json!(person.approve(question));
+        }
+        self.post(endpoint, &answer_path(task), &body).await
     }
 
     /// A client for [`Self::new`]. It does not sign.

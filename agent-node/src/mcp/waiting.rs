@@ -147,7 +147,7 @@ async fn settle(
     match elicitation::outcome(question, &result) {
         ElicitationOutcome::LeftOpen(note) => Some(note),
         ElicitationOutcome::Answer(body) => {
-            let answered = api.post(endpoint, &answer_path(task), &body).await;
+            let answered = api.answer(endpoint, task, question, body).await;
             answered.err().map(|problem| format!("question {}: {}", question.id, problem.message))
         }
     }

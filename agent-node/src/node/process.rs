@@ -38,11 +38,7 @@ use blackboard::store::{
     embedded::{self, OpenError, StoreGauge},
     memory,
 };
-use protocol::{
-    a2a::agent_policy::AgentPolicy,
-    ids::{AgentId, Digest},
-    signature::Secret,
-};
+use protocol::{a2a::agent_policy::AgentPolicy, identity::PersonKey, ids::AgentId, signature::Secret};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use serde_json::json;
 use std::{
@@ -180,7 +176,8 @@ async fn open(
     let hooks = CallbackRegistry::default();
     let tokens = IssuedTokens::default();
     if config.registry == Some(ServiceLocation::Local) {
-        tokens.set_person(Digest::of(data_dir::read_or_create_token(&config.token)?.as_bytes()));
+        let token = data_dir::read_or_create_token(&config.token)?;
+        tokens.set_person(PersonKey::of_token(&token).public());
     }
     let outside = OutboundClient::new(
         config.team.mesh.outside.clone(),
@@ -211,6 +208,7 @@ async fn open(
         keyring: mesh.keyring,
         telemetry,
         callers: mesh.callers,
+        approvers: mesh.approvers,
         tokens,
         grpc: mesh.grpc_port,
         gauge,

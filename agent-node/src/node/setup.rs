@@ -93,6 +93,8 @@ pub struct NodeSetup {
     pub telemetry: Telemetry,
     /// Callers with credentials.
     pub callers: Vec<Caller>,
+    /// Agents of other processes whose word for a person's approval counts.
+    pub approvers: Vec<protocol::ids::AgentId>,
     /// The tokens that the process accepts: its brains', and the person's once it is known.
     pub tokens: IssuedTokens,
     /// The gRPC port, if its agents take A2A over gRPC; 0 takes any free port.

@@ -76,6 +76,7 @@ fn setup(agents: Vec<AgentSpec>) -> NodeSetup {
         telemetry: Default::default(),
         grpc: None,
         callers: Vec::new(),
+        approvers: Vec::new(),
         tokens: Default::default(),
         gauge: None,
     }
@@ -267,6 +268,7 @@ fn award_of(task: &str, inner: &str) -> crate::inbox::TakeMessage {
         digest: protocol::ids::Digest::of(task.as_bytes()),
         trace: None,
         contact: None,
+        approval: None,
     })
 }
 

@@ -1,4 +1,4 @@
-//! Tells every process of the mesh the digest of the person's token, which the registry has made.
+//! Tells every process of the mesh the public key of the person's token, which the registry has made.
 //!
 //! A process with agents asks the registry. A board knows no registry, so the registry tells it. Both repeat it, because either
 //! may have been restarted.
@@ -7,35 +7,36 @@ use super::services::{ServiceLocation, ServiceLocator};
 use crate::http::edge::IssuedTokens;
 use blackboard::http_client::{ClientRequest, HttpClient};
 use bytes::Bytes;
-use protocol::{ids::Digest, problem::Problem, routes};
+use protocol::{identity::PersonPublicKey, problem::Problem, routes};
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
-/// The pause until the digest is known to both.
+/// The pause until the key is known to both.
 const UNKNOWN: Duration = Duration::from_secs(1);
 /// The pause after that.
 const KNOWN: Duration = Duration::from_secs(30);
 
-/// The digest of the person's token, as one process tells it to another.
+/// What the person's token is checked by, as one process tells it to another. It proves nothing itself.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct PersonTokenDigest {
-    /// SHA-256 of the token.
-    pub sha256: Digest,
+#[serde(rename_all = "camelCase")]
+pub struct PersonVerifier {
+    /// The public key that follows from the token.
+    pub public_key: PersonPublicKey,
 }
 
-/// Keeps the digest that this process accepts in step with the registry at `url`; `wire` signs.
+/// Keeps the person's key that this process accepts in step with the registry at `url`; `wire` signs.
 pub(super) fn follow_registry(url: String, wire: HttpClient, tokens: IssuedTokens) {
     actix::spawn(async move {
         loop {
             let from = format!("{url}{}", routes::REGISTRY_TOKEN);
-            let told: Result<PersonTokenDigest, Problem> =
+            let told: Result<PersonVerifier, Problem> =
                 wire.json(ClientRequest::get(&from, "registry")).await;
             match &told {
-                Ok(PersonTokenDigest { sha256 }) => tokens.set_person(*sha256),
+                Ok(PersonVerifier { public_key }) => tokens.set_person(*public_key),
                 Err(problem) => {
-                    tracing::debug!(%problem, "the registry has not told the digest of the token")
+                    tracing::debug!(%problem, "the registry has not told the key of the token")
                 }
             }
             tokio::time::sleep(if told.is_ok() { KNOWN } else { UNKNOWN }).await;
@@ -43,20 +44,20 @@ pub(super) fn follow_registry(url: String, wire: HttpClient, tokens: IssuedToken
     });
 }
 
-/// Tells the board in another process the digest that the registry here has made; `wire` signs as the registry.
+/// Tells the board in another process the person's key that the registry here has made; `wire` signs as the registry.
 pub(super) fn tell_board(locator: Arc<ServiceLocator>, wire: HttpClient, tokens: IssuedTokens) {
     actix::spawn(async move {
         loop {
             let told = match (locator.board_url(), tokens.person()) {
-                (Some(board), Some(digest)) => {
+                (Some(board), Some(public_key)) => {
                     let to = format!("{board}{}", routes::BOARD_TOKEN);
-                    let body = Bytes::from(json!(PersonTokenDigest { sha256: digest }).to_string());
+                    let body = Bytes::from(json!(PersonVerifier { public_key }).to_string());
                     wire.bytes(ClientRequest::new(Method::PUT, &to, "board").body(body)).await.map(drop)
                 }
                 (_, _) => return,
             };
             if let Err(problem) = &told {
-                tracing::debug!(%problem, "the board does not know the digest of the token");
+                tracing::debug!(%problem, "the board does not know the key of the token");
             }
             tokio::time::sleep(if told.is_ok() { KNOWN } else { UNKNOWN }).await;
         }

@@ -123,6 +123,7 @@ impl Driver {
             digest,
             trace: None,
             contact: None,
+            approval: None,
         };
         let reply = self.expect_reply();
         self.handle(Input::Message(message, reply));

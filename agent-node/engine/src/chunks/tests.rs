@@ -202,7 +202,7 @@ impl Node {
         let json = envelope.to_json();
         let envelope = Box::new(Envelope::from_json(json, || envelope.message_id.clone()).unwrap());
         self.replies += 1;
-        let message = IncomingMessage { envelope, by, digest, trace: None, contact: None };
+        let message = IncomingMessage { envelope, by, digest, trace: None, contact: None, approval: None };
         self.handle(Input::Message(message, ReplyTo(self.replies)));
         self.answer.take().unwrap()
     }

@@ -5,7 +5,10 @@ use crate::http::{
     edge::{InFlightPermit, take_permit},
     headers::{A2A_EXTENSIONS, A2A_VERSION},
     node_state::{HostedAgent, NodeState},
-    routes::{messages::trace_of, person_token::is_persons},
+    routes::{
+        messages::trace_of,
+        person_token::{self, is_persons},
+    },
 };
 use actix_web::{
     HttpRequest,
@@ -24,6 +27,7 @@ use protocol::{
         task::A2aTask,
         version::{self, VERSION_PARAMETER},
     },
+    identity::PersonKey,
     ids::{AgentId, TaskId},
     principal::Principal,
     task::{EXTENSION, Task},
@@ -40,6 +44,8 @@ pub(crate) struct A2aCall {
     pub(super) by: Principal,
     /// Whether the caller is proven to be a person, who may approve.
     pub(super) is_persons: bool,
+    /// The key of the person, if the request carries the person's token.
+    pub(super) person: Option<PersonKey>,
     pub(super) extensions: Vec<String>,
     /// The tenant, if it is not one of this node's agents.
     pub(super) tenant: Option<String>,
@@ -97,8 +103,9 @@ impl A2aCall {
         };
         let local = node.default_agent(http)?.clone();
         let is_persons = is_persons(http, &node, &by);
+        let person = person_token::key(http, &node);
         let call = Self::new(headers, local, node.into_inner(), by, take_permit(http))?;
-        Ok(Self { is_persons, ..call })
+        Ok(Self { is_persons, person, ..call })
     }
 
     /// A call of `by` to the agent `local`, which a tenant in the parameters may replace. Fails if the protocol version is
@@ -113,7 +120,17 @@ impl A2aCall {
         version::negotiate(headers.version.as_deref())?;
         let CallHeaders { extensions, trace, version: _ } = headers;
         let is_persons = matches!(&by, Principal::User(_)) && by != Principal::local_user();
-        Ok(Self { local, by, is_persons, extensions, tenant: None, trace, permit: Mutex::new(permit), node })
+        Ok(Self {
+            local,
+            by,
+            is_persons,
+            person: None,
+            extensions,
+            tenant: None,
+            trace,
+            permit: Mutex::new(permit),
+            node,
+        })
     }
 
     /// Performs `operation`. Returns the result and the value of the extensions header.

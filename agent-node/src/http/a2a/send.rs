@@ -30,7 +30,7 @@ use protocol::{
     envelope::Envelope,
     ids::{Address, AgentId, Capability, Digest, MessageId, QuestionId, TaskId},
     message::{Payload, TaskRequest},
-    question::{Answer, Decision},
+    question::{Answer, Decision, Question},
     task::{A2aRequestContext, Status, Task, TaskState},
 };
 use serde_json::Map;
@@ -170,7 +170,7 @@ async fn continue_task(
     if let Some(response) = hitl::response_of(&message).filter(|_| call.wants_hitl()) {
         let decided = hitl::answers(response, &questions)
             .map_err(|why| InvalidField::new(format!("message.metadata.{}", hitl::HITL_EXTENSION), why))?;
-        answer_each(call, &task, decided, message).await?;
+        answer_each(call, (&task, &questions), decided, message).await?;
         return Ok(accepted);
     }
     let data = || data_of(&message).map(|data| data.to_string()).unwrap_or_default();
@@ -200,7 +200,7 @@ async fn continue_task(
 /// Answers questions of a task by their ids. Nothing is answered if one of them may not be.
 async fn answer_each(
     call: &A2aCall,
-    task: &TaskId,
+    (task, open): (&TaskId, &[Question]),
     decided: Vec<(String, Answer)>,
     message: Message,
 ) -> Result<(), A2aError> {
@@ -210,7 +210,11 @@ async fn answer_each(
         return Err(A2aError::new(A2aErrorKind::Forbidden, why).with("taskId", task));
     }
     let mut message = Some(Box::new(message));
-    for (question, answer) in decided {
+    for (question, mut answer) in decided {
+        let asked = open.iter().find(|asked| asked.id == question);
+        if let (Some(key), Some(asked)) = (&call.person, asked) {
+            answer.prove_by(key, asked);
+        }
         let question = QuestionId::parse(&question)
             .map_err(|error| A2aError::new(A2aErrorKind::Internal, error.to_string()))?;
         let answer = AnswerTaskRequest {
@@ -284,8 +288,14 @@ async fn begin_task(call: &A2aCall, request: SendMessage) -> Result<TaskId, A2aE
     });
     let contact =
         Some(Box::new(A2aRequestContext { context_id: context, tenant: call.tenant.clone(), message }));
-    let incoming =
-        IncomingMessage { envelope, by: call.by.clone(), digest, trace: call.trace.clone(), contact };
+    let incoming = IncomingMessage {
+        envelope,
+        by: call.by.clone(),
+        digest,
+        trace: call.trace.clone(),
+        contact,
+        approval: None,
+    };
     let ack = call.local.actor.send(TakeMessage(incoming)).await.map_err(unavailable)??;
     let no_task = || A2aError::new(A2aErrorKind::Internal, "the message was taken, and no task came of it");
     ack.task_id.ok_or_else(no_task)

@@ -77,6 +77,7 @@ impl Edge {
             from: Some(credentials.from),
             is_outbound: credentials.is_outbound,
             hosts: &[credentials.authority],
+            port: None,
         };
         let found = self.config().auth.user(&presented, local)?;
         let found = found.ok_or_else(credential_required)?;

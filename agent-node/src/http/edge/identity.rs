@@ -4,9 +4,12 @@ use super::{
     callers::Callers,
     local_callers::LocalCallers,
     origin,
-    tokens::{self, IssuedTokens},
+    tokens::{self, IssuedTokens, RequestTarget},
 };
-use crate::http::headers;
+use crate::{
+    clock::wall_time,
+    http::{headers, server::ListenerAddress},
+};
 use actix_web::{
     dev::ServiceRequest,
     http::{
@@ -97,7 +100,8 @@ impl Auth {
         presented: &PresentedCredentials<'_>,
         local: &Principal,
     ) -> Result<Option<Principal>, Problem> {
-        let by_token = presented.authorization.map(|value| self.bearer(value)).transpose()?;
+        let by_token =
+            presented.authorization.map(|value| self.bearer(value, presented.target())).transpose()?;
         let by_key = presented.key.map(|key| self.callers.of_key(key)).transpose()?;
         if let (Some(one), Some(other)) = (&by_token, &by_key)
             && one != other
@@ -121,13 +125,11 @@ impl Auth {
     }
 
     /// The principal that the value of `Authorization` proves.
-    fn bearer(&self, authorization: &str) -> Result<Principal, Problem> {
-        let token = authorization.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        let token = token.map(|(_, token)| token.trim()).filter(|token| !token.is_empty());
-        let Some(token) = token else {
+    fn bearer(&self, authorization: &str, target: RequestTarget<'_>) -> Result<Principal, Problem> {
+        let Some(token) = bearer_token(authorization) else {
             return Err(unauthenticated("the value of Authorization must be `Bearer TOKEN`"));
         };
-        match self.tokens.principal(token)? {
+        match self.tokens.principal(token, target, wall_time())? {
             Some(principal) => Ok(principal),
             None => self.callers.of_token(token),
         }
@@ -155,6 +157,20 @@ pub(super) struct PresentedCredentials<'a> {
     /// Whether a mesh's client for the outside makes the call, for instance to a webhook that a caller named.
     pub(super) is_outbound: bool,
     pub(super) hosts: &'a [&'a str],
+    /// The port at which the call arrived; `None` takes no tickets of the person.
+    pub(super) port: Option<u16>,
+}
+
+impl PresentedCredentials<'_> {
+    fn target(&self) -> RequestTarget<'_> {
+        RequestTarget { authority: self.hosts.first().copied().unwrap_or_default(), port: self.port }
+    }
+}
+
+/// The token in the value of `Authorization`.
+pub(crate) fn bearer_token(authorization: &str) -> Option<&str> {
+    let (scheme, token) = authorization.split_once(' ')?;
+    Some(token.trim()).filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
 }
 
 impl fmt::Debug for Auth {
@@ -209,10 +225,12 @@ pub(super) fn authenticate_head(
         let is_public =
             is_callback(request) || is_well_known || request.method().is_safe() && is_metrics_caller();
         let hosts = origin::addressed_hosts(request);
+        let port = request.conn_data::<ListenerAddress>().map(|ListenerAddress(address)| address.port());
         let found = text(&headers::API_KEY).and_then(|key| {
             let authorization = text(&AUTHORIZATION)?;
             let from = from.filter(|_| !is_public);
-            let presented = PresentedCredentials { key, authorization, from, is_outbound, hosts: &hosts };
+            let presented =
+                PresentedCredentials { key, authorization, from, is_outbound, hosts: &hosts, port };
             let proof = match key.or(authorization) {
                 Some(_) => SenderProof::Credential,
                 None => SenderProof::Address,

@@ -1,10 +1,13 @@
-//! Tokens that the mesh itself has made: the person's, and those of the brains of this node. Only digests are kept.
+//! Tokens that the mesh itself has made: the person's, and those of the brains of this node. Only what they are checked by is kept.
+//! The command line sends tickets instead of the person's token ([`protocol::identity::PersonKey::ticket`]).
 
 use protocol::{
+    identity::{PersonKey, PersonPublicKey, TICKET_PREFIX},
     ids::{AgentId, Digest},
     principal::Principal,
     problem::{Problem, Reason},
     routes,
+    time::WallTime,
 };
 use std::{
     collections::BTreeMap,
@@ -25,19 +28,59 @@ pub fn random_token(prefix: &str) -> String {
 /// The tokens that a process accepts. Cheap to clone; every clone shares them.
 #[derive(Clone, Default)]
 pub struct IssuedTokens {
-    person: Arc<RwLock<Option<Digest>>>,
+    person: Arc<RwLock<Option<PersonPublicKey>>>,
     brains: Arc<RwLock<BTreeMap<Digest, AgentId>>>,
 }
 
+/// Where a request was sent to, and where it arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestTarget<'a> {
+    /// The value of `Host`.
+    pub authority: &'a str,
+    /// The port that this process listens at; `None` takes no tickets.
+    pub port: Option<u16>,
+}
+
+impl RequestTarget<'_> {
+    /// Whether the sender addressed this process, and not another one on the same host. Without a port it called a proxy.
+    fn is_here(&self) -> bool {
+        let after_name = self.authority.rsplit_once(']').map_or(self.authority, |(_, rest)| rest);
+        let named = after_name.rsplit_once(':').map(|(_, port)| port.parse().ok());
+        self.port.is_some() && named.is_none_or(|named| named == self.port)
+    }
+}
+
 impl IssuedTokens {
-    /// Accepts the token with this digest as the person's, and no other one.
-    pub fn set_person(&self, digest: Digest) {
-        *self.person.write().unwrap_or_else(PoisonError::into_inner) = Some(digest);
+    /// Accepts the person whose token has this public key, and no other one.
+    pub fn set_person(&self, key: PersonPublicKey) {
+        *self.person.write().unwrap_or_else(PoisonError::into_inner) = Some(key);
     }
 
-    /// The digest of the person's token, if it is known.
-    pub fn person(&self) -> Option<Digest> {
+    /// The public key of the person's token, if it is known.
+    pub fn person(&self) -> Option<PersonPublicKey> {
         *self.person.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The person's key, if `token` is the person's token itself.
+    pub fn person_key(&self, token: &str) -> Option<PersonKey> {
+        let key = token.starts_with(PERSON_PREFIX).then(|| PersonKey::of_token(token))?;
+        (self.person() == Some(key.public())).then_some(key)
+    }
+
+    /// Fails unless `token` is the person's token, or a ticket made with it for this process.
+    pub fn check_person(&self, token: &str, target: RequestTarget<'_>, now: WallTime) -> Result<(), Problem> {
+        let unknown = "the person's token is of another mesh, or the registry has not told it yet";
+        let refused = |why: &str| Problem::new(Reason::Unauthenticated, why);
+        if !token.starts_with(TICKET_PREFIX) {
+            return self.person_key(token).map(drop).ok_or_else(|| refused(unknown));
+        }
+        if !target.is_here() {
+            return Err(refused(
+                "the person's ticket was made for another port than this process listens at: call it at its own port, or with \
+                 the person's token (`mesh token`)",
+            ));
+        }
+        self.person().ok_or_else(|| refused(unknown))?.check_ticket(token, target.authority, now)
     }
 
     /// Accepts the token with this digest as that of the brain of `agent`.
@@ -45,25 +88,24 @@ impl IssuedTokens {
         self.brains.write().unwrap_or_else(PoisonError::into_inner).insert(digest, agent);
     }
 
-    /// The principal that the bearer token `token` proves; `None` if it is no token of a mesh. Fails for one that is not accepted
-    /// here.
-    pub(super) fn principal(&self, token: &str) -> Result<Option<Principal>, Problem> {
-        let digest = || Digest::of(token.as_bytes());
-        let (found, why) = if token.starts_with(PERSON_PREFIX) {
-            let is_known = self.person() == Some(digest());
-            (
-                is_known.then(Principal::local_user),
-                "the person's token is of another mesh, or the registry has not told it yet",
-            )
-        } else if token.starts_with(BRAIN_PREFIX) {
-            let brains = self.brains.read().unwrap_or_else(PoisonError::into_inner);
-            (
-                brains.get(&digest()).cloned().map(Principal::Brain),
-                "a brain's token is good at its own node only, and until that ends",
-            )
-        } else {
+    /// The principal that the bearer token `token` proves in a request to `target`; `None` if it is no token of a mesh. Fails for
+    /// one that is not accepted here.
+    pub(super) fn principal(
+        &self,
+        token: &str,
+        target: RequestTarget<'_>,
+        now: WallTime,
+    ) -> Result<Option<Principal>, Problem> {
+        if token.starts_with(PERSON_PREFIX) || token.starts_with(TICKET_PREFIX) {
+            self.check_person(token, target, now)?;
+            return Ok(Some(Principal::local_user()));
+        }
+        if !token.starts_with(BRAIN_PREFIX) {
             return Ok(None);
-        };
+        }
+        let brains = self.brains.read().unwrap_or_else(PoisonError::into_inner);
+        let found = brains.get(&Digest::of(token.as_bytes())).cloned().map(Principal::Brain);
+        let why = "a brain's token is good at its own node only, and until that ends";
         found.map(Some).ok_or_else(|| Problem::new(Reason::Unauthenticated, why))
     }
 }
@@ -101,19 +143,46 @@ impl fmt::Debug for IssuedTokens {
 mod tests {
     use super::*;
 
+    const HERE: RequestTarget<'_> = RequestTarget { authority: "127.0.0.1:8000", port: Some(8000) };
+    const NOW: WallTime = WallTime(1_000_000_000);
+
     #[test]
     fn a_token_proves_its_principal_where_it_is_known() {
         let (tokens, elsewhere) = (IssuedTokens::default(), IssuedTokens::default());
         let agent = AgentId::parse("a-1").unwrap();
         let (person, brain) = (random_token(PERSON_PREFIX), random_token(BRAIN_PREFIX));
-        tokens.set_person(Digest::of(person.as_bytes()));
+        tokens.set_person(PersonKey::of_token(&person).public());
         tokens.add_brain(Digest::of(brain.as_bytes()), agent.clone());
-        let of = IssuedTokens::principal;
+        let of = |tokens: &IssuedTokens, token: &str| tokens.principal(token, HERE, NOW);
         assert_eq!(of(&tokens, &person), Ok(Some(Principal::local_user())));
         assert_eq!(of(&tokens, &brain), Ok(Some(Principal::Brain(agent))));
         assert_eq!(of(&tokens, "a-callers-own-token"), Ok(None), "not one of a mesh");
         for unknown in [of(&elsewhere, &person), of(&elsewhere, &brain), of(&tokens, &format!("{brain}0"))] {
             assert_eq!(unknown.unwrap_err().reason, Reason::Unauthenticated);
+        }
+    }
+
+    #[test]
+    fn a_ticket_that_another_process_received_is_refused() {
+        let tokens = IssuedTokens::default();
+        let person = PersonKey::of_token(&random_token(PERSON_PREFIX));
+        tokens.set_person(person.public());
+        let at = |made_for: &str, authority: &str, port| {
+            let target = RequestTarget { authority, port };
+            tokens.principal(&person.ticket(made_for, NOW), target, NOW).map_err(|problem| problem.reason)
+        };
+        let user = Ok(Some(Principal::local_user()));
+        assert_eq!(at("127.0.0.1:8000", "127.0.0.1:8000", Some(8000)), user);
+        assert_eq!(at("[::1]:8000", "[::1]:8000", Some(8000)), user);
+        assert_eq!(at("mesh.example", "mesh.example", Some(8000)), user, "behind a proxy");
+        for (made_for, authority, port) in [
+            // The other process passes the ticket on, with its own address and with the right one.
+            ("127.0.0.1:9000", "127.0.0.1:9000", Some(8000)),
+            ("[::1]:9000", "[::1]:9000", Some(8000)),
+            ("127.0.0.1:9000", "127.0.0.1:8000", Some(8000)),
+            ("127.0.0.1:8000", "127.0.0.1:8000", None),
+        ] {
+            assert_eq!(at(made_for, authority, port), Err(Reason::Unauthenticated), "{made_for} {authority}");
         }
     }
 

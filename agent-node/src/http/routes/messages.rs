@@ -6,7 +6,7 @@ mod message_status;
 mod reply_to;
 mod several;
 
-use engine::{Ack, IncomingMessage, records::TaskRow};
+use engine::{Ack, IncomingMessage, RelayedApproval, records::TaskRow};
 pub use message_status::get;
 
 use crate::{
@@ -35,6 +35,7 @@ use protocol::{
     ids::{Address, Digest, MessageId},
     principal::Principal,
     problem::{Problem, Reason},
+    question::Answer,
     signature::SignedResponse,
     trace::TraceContext,
 };
@@ -79,7 +80,8 @@ pub async fn post(
     let callback = reply_to::UserCallback::of(&node, &by, &envelope)?;
     // Agents of a later version may know more.
     let mut warnings = if by.agent().is_some() { Vec::new() } else { ineffective_members(&envelope) };
-    let incoming = IncomingMessage { envelope, by: by.clone(), digest, trace, contact: None };
+    let approval = relayed_approval(&node, &by, &envelope);
+    let incoming = IncomingMessage { envelope, by: by.clone(), digest, trace, contact: None, approval };
     let mut acknowledgement = Box::pin(local.actor.send(TakeMessage(incoming)));
     let ack = match tokio::time::timeout(node.ack(), &mut acknowledgement).await {
         Ok(Ok(answer)) => {
@@ -120,6 +122,18 @@ pub async fn post(
         return Ok(answer);
     }
     Ok(acknowledged(&ack, &warnings))
+}
+
+/// Why an approval counts that the agent `by` passes on, if one of both holds: the configuration names the agent, or a person has
+/// signed it.
+fn relayed_approval(node: &NodeState, by: &Principal, envelope: &Envelope) -> Option<RelayedApproval> {
+    let agent = by.agent()?;
+    if node.approvers.contains(agent) {
+        return Some(RelayedApproval::ByTrustedAgent);
+    }
+    let answer = Answer::from_json(envelope.payload.answer()?).ok()?;
+    let proof = answer.proof()?;
+    node.tokens.person()?.has_approved(proof).then_some(RelayedApproval::SignedFor(proof.question))
 }
 
 /// A warning for each member of a user's message that has no effect: `onBehalfOf`, and at most [`MAX_WARNINGS`] that nothing reads.

@@ -1,16 +1,28 @@
-//! The digest of the person's token, for the processes of the mesh.
+//! The person's token: what it is checked by, for the processes of the mesh; whether a request is the person's.
 
-use crate::{http::node_state::NodeState, node::token_sync::PersonTokenDigest};
-use actix_web::{HttpRequest, HttpResponse, http::header::AUTHORIZATION, web};
+use crate::{
+    clock::wall_time,
+    http::{
+        edge::{RequestTarget, bearer_token},
+        node_state::NodeState,
+        server::ListenerAddress,
+    },
+    node::token_sync::PersonVerifier,
+};
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::header::{AUTHORIZATION, HOST},
+    web,
+};
 use blackboard::refusal::Refusal;
 use protocol::{
-    ids::Digest,
+    identity::PersonKey,
     json,
     principal::{MeshService, Principal},
     problem::{Problem, Reason},
 };
 
-/// Returns the digest to an agent or a service.
+/// Returns the person's public key to an agent or a service.
 pub async fn get(node: web::Data<NodeState>, by: web::ReqData<Principal>) -> Result<HttpResponse, Refusal> {
     if !by.is_of_mesh() {
         return Err(Problem::new(
@@ -20,21 +32,33 @@ pub async fn get(node: web::Data<NodeState>, by: web::ReqData<Principal>) -> Res
         .into());
     }
     let unknown = || Problem::new(Reason::Overloaded, "the token is not known yet");
-    let sha256 = node.tokens.person().ok_or_else(unknown)?;
-    Ok(HttpResponse::Ok().json(PersonTokenDigest { sha256 }))
+    let public_key = node.tokens.person().ok_or_else(unknown)?;
+    Ok(HttpResponse::Ok().json(PersonVerifier { public_key }))
 }
 
-/// Whether a request is proven to be a person's: by the person's token, or by the credential of a configured caller.
+/// Whether a request is proven to be a person's: by the person's token or a ticket made with it, or by the credential of a
+/// configured caller.
 pub(in crate::http) fn is_persons(request: &HttpRequest, node: &NodeState, by: &Principal) -> bool {
     if *by != Principal::local_user() {
         return matches!(by, Principal::User(_));
     }
-    let value = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token = value.and_then(|value| value.split_once(' ')).map(|(_, token)| token.trim());
-    token.is_some_and(|token| node.tokens.person() == Some(Digest::of(token.as_bytes())))
+    let authority = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+    let authority = authority.or_else(|| Some(request.uri().authority()?.as_str())).unwrap_or_default();
+    let port = request.conn_data().map(|ListenerAddress(address)| address.port());
+    let target = RequestTarget { authority, port };
+    token(request).is_some_and(|token| node.tokens.check_person(token, target, wall_time()).is_ok())
 }
 
-/// Accepts the token with the digest that the registry tells.
+/// The key of the person whose token a request carries. By a ticket the person's command signs approvals itself.
+pub(in crate::http) fn key(request: &HttpRequest, node: &NodeState) -> Option<PersonKey> {
+    node.tokens.person_key(token(request)?)
+}
+
+fn token(request: &HttpRequest) -> Option<&str> {
+    bearer_token(request.headers().get(AUTHORIZATION)?.to_str().ok()?)
+}
+
+/// Accepts the person's key that the registry tells.
 pub async fn put(
     node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
@@ -46,8 +70,8 @@ pub async fn put(
         );
     }
     let told = json::parse(&body, json::MAX_DEPTH)?;
-    let told: PersonTokenDigest = serde_json::from_value(told)
+    let told: PersonVerifier = serde_json::from_value(told)
         .map_err(|error| Problem::new(Reason::InvalidField, error.to_string()))?;
-    node.tokens.set_person(told.sha256);
+    node.tokens.set_person(told.public_key);
     Ok(HttpResponse::NoContent().finish())
 }

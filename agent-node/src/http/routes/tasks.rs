@@ -15,6 +15,7 @@ use engine::PeerLocation;
 use engine::records::TaskRow;
 use protocol::{
     a2a::task::A2aTask,
+    identity::ApprovalProof,
     ids::{AgentId, QuestionId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
@@ -193,15 +194,17 @@ struct AnswerBody {
     decision: Option<Decision>,
     #[serde(default)]
     reason: Option<String>,
+    #[serde(default)]
+    proof: Option<Box<ApprovalProof>>,
 }
 
 impl AnswerBody {
     fn answer(self) -> Result<(Option<QuestionId>, Answer), Problem> {
-        let Self { question_id, text, values, decision, reason } = self;
+        let Self { question_id, text, values, decision, reason, proof } = self;
         let answer = match (text, values, decision) {
             (Some(text), None, None) if reason.is_none() => Answer::Text(text),
             (None, Some(values), None) if reason.is_none() => Answer::Values(values),
-            (None, None, Some(decision)) => Answer::Decision { decision, reason },
+            (None, None, Some(decision)) => Answer::Decision { decision, reason, proof },
             _ => {
                 let what =
                     "exactly one of text, values and decision (approve or deny, with reason) is required";
@@ -227,8 +230,12 @@ pub async fn answer(
     };
     let invalid = |error: serde_json::Error| Problem::new(Reason::InvalidField, error.to_string());
     let body: AnswerBody = serde_json::from_value(body).map_err(invalid)?;
-    let (question, answer) = body.answer()?;
-    let (local, _) = find(&request, &node, &task, &by)?;
+    let (question, mut answer) = body.answer()?;
+    let (local, row) = find(&request, &node, &task, &by)?;
+    if let (Some(key), Some(id)) = (person_token::key(&request, &node), &question) {
+        let asked = row.task.status.questions.iter().find(|asked| asked.id == id.as_str());
+        asked.into_iter().for_each(|asked| answer.prove_by(&key, asked));
+    }
     let answer = AnswerTaskRequest {
         task: task.clone(),
         by: by.clone().into_inner(),

@@ -78,6 +78,7 @@ impl Simulation {
             by: Principal::Agent(me.clone()),
             trace: delivery.trace.clone(),
             contact: None,
+            approval: None,
         });
         let messages: Vec<_> = messages.collect();
         let rate = self.faults.duplication;

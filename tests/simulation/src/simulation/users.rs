@@ -57,6 +57,7 @@ impl Simulation {
             by: Principal::local_user(),
             trace: None::<TraceContext>,
             contact: None,
+            approval: None,
         });
         let is_task = kind == MessageKind::TaskRequest;
         self.requests.push(UserRequest { to, message, is_task, attempts: 0, accepted: None });

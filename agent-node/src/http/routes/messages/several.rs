@@ -38,7 +38,15 @@ pub(super) async fn post(
         let envelope = Box::new(Envelope::from_json(json, new_message_id)?);
         UserCallback::of(node, by, &envelope)?;
         let digest = Digest::of(element);
-        Ok(IncomingMessage { envelope, by: by.clone(), digest, trace: trace.clone(), contact: None })
+        let approval = super::relayed_approval(node, by, &envelope);
+        Ok(IncomingMessage {
+            envelope,
+            by: by.clone(),
+            digest,
+            trace: trace.clone(),
+            contact: None,
+            approval,
+        })
     });
     let parsed: Vec<Result<IncomingMessage, Problem>> = parsed.collect();
     let local = recipient(node, &parsed)?;

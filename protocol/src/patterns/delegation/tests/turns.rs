@@ -64,7 +64,7 @@ fn answered(question: &str, answer: Answer) -> What {
 }
 
 fn decided(question: &str, decision: Decision) -> What {
-    answered(question, Answer::Decision { decision, reason: None })
+    answered(question, Answer::Decision { decision, reason: None, proof: None })
 }
 
 #[test]
