@@ -173,7 +173,11 @@ agents:
     eventually("it hangs", async || (message(&js.task("t-hang").await) == "hangs").then_some(())).await;
     call(Method::POST, &format!("{}/a2a/tasks/t-hang/cancel", js.url), Some(&json!({}))).await;
     let corrected = js.ask(work("t-bad", "bad")).await;
-    assert_eq!(artifact(&corrected, "a.txt").as_deref(), Some("good: sh check.sh (exit code 1): say good"), "{corrected:#}");
+    assert_eq!(
+        artifact(&corrected, "a.txt").as_deref(),
+        Some("good: sh check.sh (exit code 1): say good"),
+        "{corrected:#}"
+    );
     assert_eq!(message(&corrected), format!("{pid} 4"), "one process for all turns");
 }
 

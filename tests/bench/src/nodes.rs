@@ -92,6 +92,7 @@ pub(crate) fn setup(
         telemetry: Default::default(),
         grpc: None,
         callers: Vec::new(),
+        approvers: Vec::new(),
         tokens: Default::default(),
         gauge: None,
     })
