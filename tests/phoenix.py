@@ -3,11 +3,13 @@
 
 Installs Phoenix into target/phoenix (854 MB, two minutes; once), runs a registry, a blackboard and four agents, each a
 process of its own, with OTLP to it, and asks Phoenix over its REST API what it has seen: of a task that goes through an
-agent that can't do it, and of one whose winner is killed (-9) in the middle of it.
+agent that can't do it, of one whose winner is killed (-9) in the middle of it, and of one that a model does (played by this
+script).
 
     cargo build && python3 tests/phoenix.py [target/debug/mesh]
 """
 
+import http.server
 import json
 import os
 import pathlib
@@ -16,6 +18,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -41,7 +44,11 @@ SAID = {
     "think": ["mesh.turn"],
     "tell": MESSAGE,
     "publish": MESSAGE,
+    "chat": ["mesh.turn", "gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.conversation.id"],
+    "tool": ["mesh.turn", "gen_ai.operation.name", "gen_ai.tool.name", "gen_ai.tool.call.id", "gen_ai.conversation.id"],
 }
+# What the model of the script takes for each of its calls, and its price per million tokens.
+INPUT, OUTPUT, INPUT_PRICE, OUTPUT_PRICE = 1200, 30, 3, 15
 PROJECT = "agent-mesh"
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 running = []
@@ -282,6 +289,8 @@ def assert_parents(spans):
             "receive": same and over == "conversation" or over in ("cfp", "award", "tell"),
             "conversation": same and over == "receive",
             "bid": same and over == "receive",
+            "chat": same and over == "think",
+            "tool": same and over == "think",
         }.get(word, same and over == "conversation")
         assert expected, f"{span['name']} of {of(span, 'gen_ai.agent.id')} hangs under {above['name']}"
         if word == "receive" and over != "conversation":
@@ -402,6 +411,66 @@ echo '{{"type":"done"}}'
     print(f"ok: {len(spans)} spans are one trace after its return")
 
 
+class Model(http.server.BaseHTTPRequestHandler):
+    """A server of OpenAI Chat Completions, streamed: calls a tool, and answers after its result."""
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        has_result = any(message["role"] == "tool" for message in body["messages"])
+        function = {"name": "publish_signal", "arguments": json.dumps({"signal": "acme.haiku.begun"})}
+        call = {"index": 0, "id": "call_0", "type": "function", "function": function}
+        delta, end = ({"content": "An old silent pond"}, "stop") if has_result else ({"tool_calls": [call]}, "tool_calls")
+        usage = {"prompt_tokens": INPUT, "completion_tokens": OUTPUT, "total_tokens": INPUT + OUTPUT}
+        chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": end}]}, {"choices": [], "usage": usage}]
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        for chunk in [*map(json.dumps, chunks), "[DONE]"]:
+            self.wfile.write(f"data: {chunk}\n\n".encode())
+
+    def log_message(self, *_):
+        pass
+
+
+def a_task_that_a_model_does(mesh, phoenix):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/v1"
+    price = f"{{ input: {INPUT_PRICE}, output: {OUTPUT_PRICE} }}"
+    llm = f"{{ model: openai/stub-1, url: '{url}', key: k, price: {price} }}"
+    poet = mesh.node("poet-01", f"agents:\n  - {{ agent: poet-01, skills: [haiku], brain: {{ llm: {llm} }} }}\n")
+    request = {
+        "fromAgentId": "me",
+        "toAgentId": "poet-01",
+        "type": "task-request",
+        "payload": {"taskId": "t-3", "capability": "haiku", "description": "A haiku about a pond"},
+    }
+    task = call(f"{poet}/a2a/messages", request, {"prefer": "wait=60"})
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED", task["status"]
+    trace = call(f"{poet}/a2a/tasks/t-3/trace")["traceId"]
+    whole = lambda spans: ended(spans, "poet-01", "delegation") and {"chat", "tool"} <= words(spans)
+    spans = phoenix.spans_where("the model's trace", trace, whole)
+    assert_one_tree(spans)
+    assert_each_says_what_it_should(spans)
+    assert_parents(spans)
+    chats = [span for span in spans if of(span, "mesh.span") == "chat"]
+    assert len(chats) == 2, [span["name"] for span in chats]
+    cost = (INPUT * INPUT_PRICE + OUTPUT * OUTPUT_PRICE) / 1e6
+    for chat in chats:
+        for name, value in {
+            "gen_ai.request.model": "stub-1",
+            "gen_ai.usage.input_tokens": INPUT,
+            "gen_ai.usage.output_tokens": OUTPUT,
+        }.items():
+            assert of(chat, name) == value, f"{name} is {of(chat, name)!r}: {chat['attributes']}"
+        assert abs(of(chat, "mesh.usage.cost") - cost) < 1e-9, chat["attributes"]
+        assert chat["span_kind"] == "LLM", chat["span_kind"]
+    tool = find(spans, "execute_tool publish_signal", "poet-01")
+    assert tool["span_kind"] == "TOOL", tool["span_kind"]
+    server.shutdown()
+    print(f"ok: model, tokens and cost of {len(chats)} calls of a model and one of a tool are in the trace")
+
+
 def main():
     if not os.access(MESH, os.X_OK):
         fail(f"there is no {MESH}: cargo build first")
@@ -414,6 +483,7 @@ def main():
             mesh = Mesh(place, phoenix.url)
             a_task_through_an_agent_that_cannot_do_it(mesh, phoenix)
             a_winner_killed_in_the_middle(mesh, phoenix)
+            a_task_that_a_model_does(mesh, phoenix)
             mesh.stop()
         except AssertionError:
             for log in place.glob("*/log"):
