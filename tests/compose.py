@@ -122,6 +122,21 @@ def the_files_for_other_backends_are_laid_over_it():
     check(missing.returncode != 0 and "the base URL of Langfuse" in missing.stderr, f"what is not set is named: {missing}")
 
 
+def prometheus_reads_every_process_and_grafana_is_published_at_loopback():
+    files = ("compose.yaml", "compose.grafana.yaml")
+    known = services(compose("config", files=files, MESH_LOOPBACK="9.8.7").stdout)
+    for name in SERVERS:
+        check(re.search(r"^      metrics:|^    - metrics$", known[name], re.M), f"{name} is in the network of Prometheus")
+        callers = set_to(known[name], "MESH_METRICS_CALLERS")
+        check(callers == "172.16.0.0/12,192.168.0.0/16", f"{name} lets {callers} read its metrics")
+        scraped = re.search(rf"[ \[]{name}:\d+[,\]]", (DEPLOY / "prometheus.yaml").read_text())
+        check(scraped, f"{name} is no target of Prometheus")
+    check("published" not in known["prometheus"] and "ports:" not in known["prometheus"], "Prometheus is called by Grafana only")
+    check("9.8.7" in known["grafana"], f"Grafana is published at loopback: {known['grafana']}")
+    for word in ("GF_AUTH_ANONYMOUS_ORG_ROLE: Viewer", "GF_AUTH_DISABLE_LOGIN_FORM: 'true'", "GF_AUTH_BASIC_ENABLED: 'false'"):
+        check(word in known["grafana"].replace('"', "'"), f"{word} is missing")
+
+
 def every_port_is_published_at_loopback_and_grpc_beside_each_agents():
     known = services(compose("config", MESH_LOOPBACK="9.8.7").stdout)
     for name in SERVERS:
@@ -136,8 +151,8 @@ def every_port_is_published_at_loopback_and_grpc_beside_each_agents():
 
 
 def every_container_is_read_only_and_limited_and_its_image_has_an_exact_version():
-    collector = ("compose.yaml", "compose.collector.yaml")
-    for files in (("compose.yaml",), collector):
+    overlays = ("compose.collector.yaml", "compose.grafana.yaml")
+    for files in (("compose.yaml",), *(("compose.yaml", overlay) for overlay in overlays)):
         for name, text in services(compose("config", files=files, COMPOSE_PROFILES="jaeger").stdout).items():
             image = re.search(r"^    image: (\S+)$", text, re.M).group(1)
             check(re.search(r":v?\d+\.\d+\.\d+(@sha256:[0-9a-f]{64})?$", image), f"{name}: {image} has no exact version")
@@ -157,6 +172,7 @@ STEPS = [
     the_file_beside_it_is_read_and_the_shell_goes_before_it,
     whatever_the_program_reads_of_the_standard_reaches_its_containers,
     the_files_for_other_backends_are_laid_over_it,
+    prometheus_reads_every_process_and_grafana_is_published_at_loopback,
     every_port_is_published_at_loopback_and_grpc_beside_each_agents,
     every_container_is_read_only_and_limited_and_its_image_has_an_exact_version,
 ]

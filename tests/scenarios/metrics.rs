@@ -1,9 +1,9 @@
 //! Metrics count what happened and contain no id.
 
 use crate::harness::{Process, call, cluster::Cluster, eventually, get, text};
-use agent_node::telemetry::meters::openmetrics::Metric;
-use serde_json::json;
-use std::collections::BTreeMap;
+use agent_node::telemetry::meters::openmetrics::{Metric, MetricType};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 const TEAM: &str = "
 agents:
@@ -103,4 +103,52 @@ async fn every_process_has_metrics_and_each_is_documented() {
         assert!(document.contains(&row), "the document lacks\n{row}");
     }
     assert_eq!(get(&format!("{}/state", agent.url)).await["telemetry"]["waiting"], 0);
+}
+
+/// The expressions of a dashboard.
+fn expressions<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+    match value {
+        Value::Object(members) => {
+            found.extend(members.get("expr").and_then(Value::as_str));
+            members.values().for_each(|value| expressions(value, found));
+        }
+        Value::Array(items) => items.iter().for_each(|value| expressions(value, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[test]
+fn the_dashboard_shows_metrics_and_labels_that_exist() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let dashboard = std::fs::read_to_string(root.join("deploy/grafana/dashboard.json")).unwrap();
+    let dashboard: Value = serde_json::from_str(&dashboard).unwrap();
+    let mut found = Vec::new();
+    expressions(&dashboard, &mut found);
+    let mut shown = BTreeSet::new();
+    for expression in found {
+        let (before, after) = expression.split_once('{').unwrap();
+        let name = before.rsplit(['(', ' ']).next().unwrap();
+        let (selectors, _) = after.split_once('}').unwrap();
+        let is_meant = |metric: &&Metric| {
+            let (known, kind, _, _) = metric.describe();
+            let suffixes: &[&str] =
+                if kind == MetricType::Histogram { &["_bucket", "_sum", "_count"] } else { &[""] };
+            suffixes.iter().any(|suffix| name.strip_suffix(suffix) == Some(known))
+        };
+        let metric =
+            Metric::ALL.iter().find(is_meant).unwrap_or_else(|| panic!("no metric {name}: {expression}"));
+        let grouped =
+            expression.split_once("by (").map_or("", |(_, labels)| labels.split(')').next().unwrap());
+        let selected = selectors.split(", ").map(|selector| selector.split(['=', '!']).next().unwrap());
+        for label in grouped.split(", ").chain(selected).filter(|label| !label.is_empty()) {
+            let known = metric.describe().2.split(", ").chain(["instance", "le"]);
+            assert!(
+                known.into_iter().any(|known| known == label),
+                "{name} has no label {label}: {expression}"
+            );
+        }
+        shown.insert(*metric);
+    }
+    let missing: Vec<_> = Metric::ALL.iter().filter(|metric| !shown.contains(*metric)).collect();
+    assert!(missing.is_empty(), "the dashboard does not show {missing:?}");
 }
