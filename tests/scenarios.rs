@@ -15,6 +15,7 @@ mod scenarios {
     mod auction;
     mod brains;
     mod capture;
+    mod cassettes;
     mod command_failures;
     mod config;
     mod connections;
@@ -23,6 +24,7 @@ mod scenarios {
     mod crash;
     mod dead_letters;
     mod demo;
+    mod demo_models;
     mod foreign;
     mod foreign_bounds;
     mod foreign_credentials;

@@ -5,6 +5,7 @@
 
 mod a2a;
 mod accept;
+mod demo_models;
 mod exec;
 mod fault;
 mod file;
@@ -22,7 +23,9 @@ mod variables;
 mod yaml;
 
 pub use accept::AcceptConfig;
+pub use demo_models::DemoOfModels;
 pub use fault::{ConfigErrors, ConfigFault};
+pub use llm::ProviderKeys;
 pub use mesh::{MeshConfig, TimingPreset};
 pub use schema::schema;
 
@@ -32,7 +35,7 @@ use crate::brain::{
     echo::EchoBrain,
     exec::{BrainRights, ExecBrain, ExecMode},
     http::HttpBrainConfig,
-    llm::{LlmBrain, LlmConfig},
+    llm::{LlmBrain, LlmConfig, cassette::Cassette},
     scripted::ScriptedBrain,
 };
 use crate::{
@@ -142,7 +145,16 @@ impl Team {
     /// Loads the team that the files describe together; the error lists all faults of all files. `preset` is the timing
     /// preset if the files name none.
     pub fn load(paths: &[PathBuf], preset: TimingPreset) -> Result<Self, ConfigErrors> {
-        let mut loader = loader::TeamLoader::with_preset(preset);
+        Self::load_with(paths, preset, ProviderKeys::Required)
+    }
+
+    /// The same with or without the keys of models' providers.
+    pub fn load_with(
+        paths: &[PathBuf],
+        preset: TimingPreset,
+        keys: ProviderKeys,
+    ) -> Result<Self, ConfigErrors> {
+        let mut loader = loader::TeamLoader::with_preset(preset).with_keys(keys);
         for path in paths {
             match text_file::read(path) {
                 Ok(text) => {
@@ -189,8 +201,13 @@ impl AgentDefinition {
 }
 
 impl BrainConfig {
-    /// Creates the brain; `rights` are those of a command or a tool server. Fails for a foreign agent and a service, which need a node.
-    pub fn brain(&self, rights: &BrainRights) -> Result<Arc<dyn Brain>, BrainError> {
+    /// Creates the brain; `rights` are those of a command or a tool server, and `cassette` records or replaces models. Fails for
+    /// a foreign agent and a service, which need a node.
+    pub fn brain(
+        &self,
+        rights: &BrainRights,
+        cassette: Option<&Cassette>,
+    ) -> Result<Arc<dyn Brain>, BrainError> {
         Ok(match self {
             Self::Exec { command, env, dir, user, mode } => {
                 let mut exec = ExecBrain::new(command.clone());
@@ -203,7 +220,7 @@ impl BrainConfig {
                 Arc::new(exec)
             }
             Self::Scripted(path) => Arc::new(ScriptedBrain::read(path)?),
-            Self::Llm(config) => Arc::new(LlmBrain::new(config.as_ref().clone(), rights)?),
+            Self::Llm(config) => Arc::new(LlmBrain::new(config.as_ref().clone(), rights, cassette)?),
             Self::Echo => Arc::new(EchoBrain),
             Self::Http(service) => {
                 let what = format!("{} is reached through a node", service.url);

@@ -5,8 +5,9 @@
 //! no checks of values, no doc comments and no tests; the reviewer finds that by reading the code.
 //!
 //! Each brain is a pure function from a request to output lines. [`run`] connects it to standard input and output for the
-//! command `mesh brain <name>`. The team is data: [`TEAM`].
+//! command `mesh brain <name>`. The team is data: [`TEAM`]. [`models`] is the same team with language models.
 
+pub(crate) mod models;
 mod notation;
 mod orchestrator;
 mod planner;

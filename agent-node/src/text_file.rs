@@ -11,10 +11,15 @@ const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The text of a file. Fails for a file of more than 16 MiB, and so for one that never ends.
 pub(crate) fn read(path: &Path) -> Result<String, Error> {
+    read_up_to(path, MAX_BYTES)
+}
+
+/// The text of a file of at most `max` bytes.
+pub(crate) fn read_up_to(path: &Path, max: u64) -> Result<String, Error> {
     let mut text = String::new();
-    let bytes = File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
-    if u64::try_from(bytes).is_ok_and(|bytes| bytes > MAX_BYTES) {
-        return Err(Error::new(ErrorKind::FileTooLarge, "more than 16 MiB"));
+    let bytes = File::open(path)?.take(max + 1).read_to_string(&mut text)?;
+    if u64::try_from(bytes).is_ok_and(|bytes| bytes > max) {
+        return Err(Error::new(ErrorKind::FileTooLarge, format!("more than {} MiB", max >> 20)));
     }
     Ok(text)
 }

@@ -151,6 +151,15 @@ impl Process {
         Self::run(dir.path().join("data"), args, Some(dir)).await
     }
 
+    /// The same with environment variables and further arguments; `yaml` is `None` for the demo team.
+    pub async fn up_with(environment: &[&str], more: &[&str], yaml: Option<&str>) -> Self {
+        let dir = directory();
+        let team = yaml.map(|yaml| file(dir.path(), "team.yaml", yaml).to_string_lossy().into_owned());
+        let args = environment.iter().chain(&["up", "--port", "0", "--profile", "fast"]).chain(more);
+        let args = args.map(|arg| (*arg).to_owned()).chain(team).collect();
+        Self::run(dir.path().join("data"), args, Some(dir)).await
+    }
+
     /// The same as the user with this uid; only root may.
     pub async fn up_as(uid: u32, environment: &[(&str, &str)], yaml: &str) -> Self {
         use std::os::unix::{fs::chown, process::CommandExt as _};

@@ -1,12 +1,13 @@
 //! A language model as a brain: instructions, tools of MCP servers, and the mesh's own tools.
 //!
 //! `agent_loop` decides, without I/O; `transcript` is what it remembers; this file performs. `model` is the one interface to
-//! models, with `openai` and `anthropic` as formats over `http_model`; `tool_server` speaks MCP; `prompts` has the texts;
-//! `bid_answer` makes bids.
+//! models, with `openai` and `anthropic` as formats over `http_model`; `cassette` records and replays calls; `tool_server`
+//! speaks MCP; `prompts` has the texts; `bid_answer` makes bids.
 
 mod agent_loop;
 mod anthropic;
 mod bid_answer;
+pub mod cassette;
 mod dialect;
 mod http_model;
 mod mesh_tools;
@@ -28,6 +29,7 @@ use super::{
 use agent_loop::{
     AgentLoop, CallOutcome, LoopAction, LoopBudget, LoopEnd, LoopEvent, LoopLimits, LoopStart, LoopSubject,
 };
+use cassette::Cassette;
 use futures_util::{Stream, StreamExt, future::join_all, stream, stream::SelectAll};
 use http_model::HttpModel;
 use model::{ModelClient, TokenUsage};
@@ -90,16 +92,20 @@ const SERVER_PAUSE: Duration = Duration::from_secs(10);
 type LoopEvents = SelectAll<Pin<Box<dyn Stream<Item = LoopEvent> + Send>>>;
 
 impl LlmBrain {
-    /// The brain of `config`. Tool servers are started by the first turn.
-    pub fn new(config: LlmConfig, rights: &BrainRights) -> Result<Self, BrainError> {
+    /// The brain of `config`, whose models `cassette` records or replaces. Tool servers are started by the first turn.
+    pub fn new(
+        config: LlmConfig,
+        rights: &BrainRights,
+        cassette: Option<&Cassette>,
+    ) -> Result<Self, BrainError> {
         let client = HttpModel::client().map_err(|error| BrainError::NotStarted {
             what: format!("no HTTP client: {error}"),
             source: None,
         })?;
-        let models = config
-            .models
-            .iter()
-            .map(|model| Arc::new(HttpModel::new(model.clone(), client.clone())) as Arc<dyn ModelClient>);
+        let models = config.models.iter().map(|model| {
+            let model: Arc<dyn ModelClient> = Arc::new(HttpModel::new(model.clone(), client.clone()));
+            cassette.map_or_else(|| model.clone(), |cassette| cassette.wrap(model.clone()))
+        });
         let servers = config
             .tools
             .iter()
@@ -188,6 +194,7 @@ impl LlmBrain {
                 output.as_ref().map(OutputSchema::schema),
             ),
             first,
+            repeatable_first: prompts::repeatable_subject(request),
             tools: tools_of(subject == LoopSubject::Task, servers),
             output,
             answers: request.prompt.answers.clone(),

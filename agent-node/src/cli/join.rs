@@ -6,8 +6,8 @@ use super::{
     processes::{ProcessArgs, ProcessRole, serve},
 };
 use crate::{
-    brain::a2a::A2aBrainConfig,
-    brain::a2a::{slug, truncate},
+    brain::a2a::{A2aBrainConfig, slug, truncate},
+    brain::llm::cassette::CassetteMode,
     config::{AgentDefinition, BrainConfig, ConfigErrors, ConfigFault, MeshConfig, Team, TimingPreset},
     node::ServiceLocation,
     outbox::{
@@ -70,7 +70,10 @@ pub(super) fn join(join: JoinArgs) -> ExitCode {
             let registry = ServiceLocation::Remote(join.registry.clone());
             let board = join.board.clone().map_or(ServiceLocation::FromRegistry, ServiceLocation::Remote);
             let (role, port) = (ProcessRole::Separate(format!("join-{id}")), join.port);
-            let team = |preset: TimingPreset| team(&join, id.clone(), description, preset);
+            let team = |preset: TimingPreset| {
+                let team = team(&join, id.clone(), description, preset)?;
+                Ok((team, CassetteMode::Off))
+            };
             serve(join.process.clone(), role, port, Some(registry), board, team)
         }
         Err(failure) => failure.report(),

@@ -6,9 +6,11 @@ use super::{
     listen_args::{ListenArgs, port},
     parsing,
 };
-use crate::telemetry::{TelemetrySettingsError, capture::CaptureLevel};
+use crate::telemetry::{TelemetrySettingsError, capture::CaptureLevel, print_line};
 use crate::{
-    config::{ConfigErrors, Team, TimingPreset},
+    brain::llm::cassette::{CassetteError, CassetteMode},
+    config::{ConfigErrors, ConfigFault, DemoOfModels, ProviderKeys, Team, TimingPreset},
+    demo::models,
     node::{
         ServiceLocation, data_dir,
         process::{ProcessConfig, run},
@@ -17,9 +19,10 @@ use crate::{
 };
 use anyhow::Context as _;
 use blackboard::store::{self, embedded::OpenError};
-use clap::{Args, Parser};
+use clap::{Args, Parser, ValueEnum};
 use protocol::{bid::Eta, ids::AgentId};
 use std::{path::PathBuf, process::ExitCode};
+use tracing::Level;
 
 /// Where a mesh's data lies.
 #[derive(Debug, Clone, Args)]
@@ -68,10 +71,16 @@ pub(super) struct ProcessArgs {
 
 /// What a process with agents is told.
 #[derive(Debug, Clone, Args)]
-pub(super) struct AgentPortArgs {
+pub(super) struct AgentArgs {
     /// The port for A2A over gRPC; 0 takes any free port, none if given neither here nor in the file
     #[arg(long, env = "MESH_GRPC_PORT", value_parser = port)]
     grpc_port: Option<u16>,
+    /// A cassette to which each call of a model is appended.
+    #[arg(long, value_name = "FILE", env = "MESH_RECORD", conflicts_with = "replay")]
+    record: Option<PathBuf>,
+    /// A cassette that answers instead of models; no key of a provider is needed.
+    #[arg(long, value_name = "FILE", env = "MESH_REPLAY")]
+    replay: Option<PathBuf>,
 }
 
 /// `mesh up`.
@@ -80,24 +89,68 @@ pub(super) struct UpArgs {
     #[command(flatten)]
     process: ProcessArgs,
     #[command(flatten)]
-    agents: AgentPortArgs,
+    agents: AgentArgs,
     /// The port of the registry and the blackboard; agents get the next free ones after it. 0 takes any free ports.
     #[arg(long, default_value_t = 8000)]
     port: u16,
+    /// What the demo team thinks with, if no file is given.
+    #[arg(long, value_enum, default_value_t, value_name = "BRAINS", conflicts_with = "files")]
+    demo: DemoBrains,
+    /// The model of `--demo models`, such as anthropic/claude-sonnet-4-5; if not given, one of the provider whose key is set, else answers that people wrote are replayed.
+    #[arg(long, value_name = "MODEL", env = "MESH_MODEL")]
+    model: Option<String>,
+    /// The base URL of that model's server; the provider's own if not given.
+    #[arg(long, value_name = "URL", env = "MESH_MODEL_URL", hide_env_values = true)]
+    model_url: Option<String>,
     /// Agents and terms, as YAML.
     files: Vec<PathBuf>,
 }
 
-impl AgentPortArgs {
+/// What the demo team thinks with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum DemoBrains {
+    /// Programs, which need no model.
+    #[default]
+    Scripted,
+    /// A language model.
+    Models,
+}
+
+impl AgentArgs {
     /// `team` with the flags applied, which take precedence over the file.
-    fn apply_to(&self, team: Result<Team, ConfigErrors>) -> Result<Team, ConfigErrors> {
-        let mut team = team?;
+    fn apply_to(&self, mut team: Team) -> (Team, CassetteMode) {
         team.mesh.grpc_port = self.grpc_port.or(team.mesh.grpc_port);
-        Ok(team)
+        let cassette = match (&self.record, &self.replay) {
+            (_, Some(path)) => CassetteMode::Replay(path.clone()),
+            (Some(path), None) => CassetteMode::Record(path.clone()),
+            (None, None) => CassetteMode::Off,
+        };
+        (team, cassette)
+    }
+
+    fn keys(&self) -> ProviderKeys {
+        if self.replay.is_some() { ProviderKeys::Unused } else { ProviderKeys::Required }
     }
 }
 
 impl UpArgs {
+    fn demo_of_models(&self, preset: TimingPreset) -> Result<(Team, CassetteMode), ConfigErrors> {
+        let (model, url) = (self.model.as_deref(), self.model_url.as_deref());
+        let demo = DemoOfModels::new(model, url, preset, self.agents.keys())?;
+        let (team, cassette) = self.agents.apply_to(demo.team);
+        match (&cassette, &demo.model) {
+            (CassetteMode::Record(path), None) => {
+                let what = "there is no model to record: MESH_MODEL or the key of a provider names one";
+                return Err(ConfigErrors(vec![ConfigFault::of_file(path, what.to_owned())]));
+            }
+            (CassetteMode::Replay(_), _) => return Ok((team, cassette)),
+            (CassetteMode::Off | CassetteMode::Record(_) | CassetteMode::Included { .. }, _) => {}
+        }
+        print_line(Level::INFO, &format!("mesh: {}", models::notice(demo.model.as_deref())));
+        let cassette = if cassette == CassetteMode::Off { demo.cassette } else { cassette };
+        Ok((team, cassette))
+    }
+
     /// The arguments of `mesh` without a verb: defaults and environment variables.
     pub(super) fn from_environment() -> Result<Self, ExitCode> {
         #[derive(Parser)]
@@ -115,7 +168,7 @@ pub(super) struct NodeArgs {
     #[command(flatten)]
     process: ProcessArgs,
     #[command(flatten)]
-    agents: AgentPortArgs,
+    agents: AgentArgs,
     /// The registry's base URL.
     #[arg(long, env = "MESH_REGISTRY", hide_env_values = true, value_parser = base_url, default_value = "http://127.0.0.1:8000")]
     registry: String,
@@ -161,14 +214,12 @@ pub(super) struct BlackboardArgs {
 }
 
 pub(super) fn up(up: UpArgs) -> ExitCode {
-    let files = up.files;
-    let role = ProcessRole::Whole;
-    let agents = up.agents;
-    serve(up.process, role, up.port, Some(ServiceLocation::Local), ServiceLocation::Local, |preset| {
-        agents.apply_to(match files.is_empty() {
-            true => Team::demo(preset),
-            false => Team::load(&files, preset),
-        })
+    let process = up.process.clone();
+    let (role, local) = (ProcessRole::Whole, ServiceLocation::Local);
+    serve(process, role, up.port, Some(local.clone()), local, |preset| match up.demo {
+        DemoBrains::Models => up.demo_of_models(preset),
+        DemoBrains::Scripted if up.files.is_empty() => Ok(up.agents.apply_to(Team::demo(preset)?)),
+        DemoBrains::Scripted => Ok(up.agents.apply_to(Team::load_with(&up.files, preset, up.agents.keys())?)),
     })
 }
 
@@ -179,7 +230,7 @@ pub(super) fn node(node: NodeArgs) -> ExitCode {
     let name = format!("node-{}", stem.to_string_lossy());
     let role = if node.replica { ProcessRole::Replica(name) } else { ProcessRole::Separate(name) };
     serve(node.process, role, node.port, Some(registry), board, |preset| {
-        node.agents.apply_to(Team::load(&node.files, preset))
+        Ok(node.agents.apply_to(Team::load_with(&node.files, preset, node.agents.keys())?))
     })
 }
 
@@ -199,9 +250,9 @@ pub(super) fn blackboard(args: BlackboardArgs) -> ExitCode {
 }
 
 /// The team of `files` without its agents.
-fn mesh_settings(files: &[PathBuf], preset: TimingPreset) -> Result<Team, ConfigErrors> {
+fn mesh_settings(files: &[PathBuf], preset: TimingPreset) -> Result<(Team, CassetteMode), ConfigErrors> {
     let team = Team::load(files, preset)?;
-    Ok(Team { agents: Vec::new(), ..team })
+    Ok((Team { agents: Vec::new(), ..team }, CassetteMode::Off))
 }
 
 pub(super) fn serve(
@@ -210,10 +261,10 @@ pub(super) fn serve(
     port: u16,
     registry: Option<ServiceLocation>,
     board: ServiceLocation,
-    team: impl FnOnce(TimingPreset) -> Result<Team, ConfigErrors>,
+    team: impl FnOnce(TimingPreset) -> Result<(Team, CassetteMode), ConfigErrors>,
 ) -> ExitCode {
     let outcome = (|| {
-        let team = team(process.profile)?;
+        let (team, cassette) = team(process.profile)?;
         let is_replica = matches!(role, ProcessRole::Replica(_));
         let (data, common) = process.place.dirs(role)?;
         let config = ProcessConfig {
@@ -229,6 +280,7 @@ pub(super) fn serve(
             is_in_memory: process.store == "memory",
             team,
             capture: process.capture,
+            cassette,
             registry,
             board,
         };
@@ -260,7 +312,7 @@ fn is_store_failure(cause: &(dyn std::error::Error + 'static)) -> bool {
 }
 
 fn exit_of(error: &anyhow::Error) -> Exit {
-    if error.is::<ConfigErrors>() || error.is::<TelemetrySettingsError>() {
+    if error.is::<ConfigErrors>() || error.is::<TelemetrySettingsError>() || error.is::<CassetteError>() {
         return Exit::Config;
     }
     if let Some(start_error) = error.downcast_ref::<StartError>() {

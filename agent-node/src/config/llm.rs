@@ -1,6 +1,10 @@
 //! The `llm` brain in the YAML: models, keys, tools, prices.
 
-use super::{text::YamlText, variables};
+use super::{
+    text::YamlText,
+    variables,
+    yaml::{YamlNode, YamlValue},
+};
 use crate::{
     brain::llm::{
         LlmConfig,
@@ -145,6 +149,29 @@ impl<'de> Deserialize<'de> for McpFile {
     }
 }
 
+/// Whether the keys of providers are read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ProviderKeys {
+    /// They are read, and one that is missing is a fault.
+    #[default]
+    Required,
+    /// They are not read: a cassette answers.
+    Unused,
+}
+
+impl ProviderKeys {
+    /// Takes the keys of models out of an agent's YAML, so that the variables in them need not be set.
+    pub(super) fn prepare(self, agent: &mut YamlNode) {
+        let llm = agent.get_mut("brain").and_then(|brain| brain.get_mut("llm"));
+        if let (Self::Unused, Some(llm)) = (self, llm) {
+            llm.remove("key");
+            if let Some(YamlValue::List(fallback)) = llm.get_mut("fallback").map(|node| &mut node.value) {
+                fallback.iter_mut().for_each(|model| model.remove("key"));
+            }
+        }
+    }
+}
+
 /// What of an agent its brain needs beside its own settings.
 pub(super) struct LlmSurroundings<'a> {
     pub(super) description: &'a str,
@@ -155,6 +182,7 @@ pub(super) struct LlmSurroundings<'a> {
     /// Where relative paths start.
     pub(super) base: Option<&'a Path>,
     pub(super) outputs: BTreeMap<Capability, OutputSchema>,
+    pub(super) keys: ProviderKeys,
 }
 
 /// The longest time without a report is two minutes.
@@ -172,15 +200,19 @@ impl LlmFile {
             max_tokens: self.max_tokens,
             price: self.price,
         };
-        let mut models = vec![first.config("", None)?];
+        let keys = agent.keys;
+        let mut models = vec![first.config("", None, keys)?];
         for (at, fallback) in self.fallback.iter().enumerate() {
             let prefix = format!("fallback[{at}].");
             let config = match fallback {
-                FallbackFile::Full(members) => members.config(&prefix, models.first()),
+                FallbackFile::Full(members) => members.config(&prefix, models.first(), keys),
                 FallbackFile::Name(model) => {
                     let (url, key, max_tokens, price) = (None, None, None, None);
-                    FallbackMembers { model: model.clone(), url, key, max_tokens, price }
-                        .config(&prefix, models.first())
+                    FallbackMembers { model: model.clone(), url, key, max_tokens, price }.config(
+                        &prefix,
+                        models.first(),
+                        keys,
+                    )
                 }
             };
             models.push(config?);
@@ -216,7 +248,12 @@ impl LlmFile {
 
 impl FallbackMembers {
     /// The model; one of the same provider has the key of `first`.
-    fn config(&self, prefix: &str, first: Option<&ModelConfig>) -> Result<ModelConfig, (String, String)> {
+    fn config(
+        &self,
+        prefix: &str,
+        first: Option<&ModelConfig>,
+        keys: ProviderKeys,
+    ) -> Result<ModelConfig, (String, String)> {
         let fault = |key: &str, what: String| (format!("{prefix}{key}"), what);
         let (provider, _) =
             Provider::of_model(&self.model, self.url.is_some()).map_err(|what| fault("model", what))?;
@@ -234,8 +271,10 @@ impl FallbackMembers {
             .map(SecretString::new)
             .or_else(|| of_first.and_then(|first| first.key.clone()))
             .or_else(|| Some(SecretString::new(variables::from_process(provider.key_variable()?)?)))
-            .filter(|key| !key.expose().is_empty());
-        if let (None, None, Some(variable)) = (&key, &self.url, provider.key_variable()) {
+            .filter(|key| keys == ProviderKeys::Required && !key.expose().is_empty());
+        if let (None, None, Some(variable), ProviderKeys::Required) =
+            (&key, &self.url, provider.key_variable(), keys)
+        {
             let what = format!("is missing: `key: ${{{variable}}}`, or the environment variable {variable}");
             return Err(fault("key", what));
         }

@@ -4,7 +4,7 @@ use super::{
     AcceptConfig, AgentDefinition, BrainConfig, ConfigErrors, ConfigFault, MeshConfig, Team, TimingPreset,
     exec::ExecSettings,
     file::{AgentFile, BrainFile, MeshFile, TeamFile},
-    llm::LlmSurroundings,
+    llm::{LlmSurroundings, ProviderKeys},
     schema,
     text::YamlText,
     type_names, unknown_keys, variables,
@@ -37,6 +37,7 @@ pub(super) struct TeamLoader {
     agents: Vec<AgentDefinition>,
     mesh: Option<MeshConfig>,
     preset: TimingPreset,
+    keys: ProviderKeys,
     faults: Vec<ConfigFault>,
     ids: BTreeMap<String, String>,
     ports: BTreeMap<u16, String>,
@@ -84,6 +85,11 @@ impl TeamLoader {
         Self { preset, ..Self::default() }
     }
 
+    /// The same with or without the keys of providers.
+    pub(super) fn with_keys(self, keys: ProviderKeys) -> Self {
+        Self { keys, ..self }
+    }
+
     /// Reads the text of one file.
     pub(super) fn add(
         &mut self,
@@ -101,6 +107,10 @@ impl TeamLoader {
             self.faults.push(fault(None, String::new(), "describes no agent".into()));
         }
         for mut node in documents {
+            self.keys.prepare(&mut node);
+            if let Some(YamlNode { value: yaml::YamlValue::List(agents), .. }) = node.get_mut("agents") {
+                agents.iter_mut().for_each(|agent| self.keys.prepare(agent));
+            }
             let mut missing = Vec::new();
             variables::substitute(&mut node, lookup, &mut missing);
             let unset: Vec<_> = missing.iter().map(|(line, _)| *line).collect();
@@ -233,7 +243,7 @@ impl TeamLoader {
         if agent.bid.within.is_some() && agent.bid.ask.is_none() {
             self.faults.push(location.fault("bid.within", "is for `ask: brain`; computed bids take no time"));
         }
-        let (brain, accept) = match (brain(location, &agent), accept(location, &agent)) {
+        let (brain, accept) = match (brain(location, &agent, self.keys), accept(location, &agent)) {
             (Ok(brain), Ok(accept)) => (brain, accept),
             (brain, accept) => return self.faults.extend([brain.err(), accept.err()].into_iter().flatten()),
         };
@@ -361,7 +371,11 @@ fn accept(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<AcceptConf
     Ok(accept)
 }
 
-fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig, ConfigFault> {
+fn brain(
+    location: &SourceLocation<'_>,
+    agent: &AgentFile,
+    keys: ProviderKeys,
+) -> Result<BrainConfig, ConfigFault> {
     let within = |path: &str| location.base.map_or_else(|| path.into(), |base| base.join(path));
     let missing = |key: &str, path: &Path| {
         let message = match path.metadata() {
@@ -393,7 +407,7 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
             let env = agent.env.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();
             let description = &agent.description.0;
             let bounds = &agent.bounds;
-            let agent = LlmSurroundings { description, env, dir, base: location.base, outputs };
+            let agent = LlmSurroundings { description, env, dir, base: location.base, outputs, keys };
             let config = llm.config(agent);
             let config = config.map_err(|(key, what)| location.fault(&format!("brain.llm.{key}"), what))?;
             let unpriced = config.models.iter().find(|model| model.price.is_none());
@@ -433,7 +447,7 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
                 return Err(missing("brain.scripted", &path));
             }
             let script = BrainConfig::Scripted(path);
-            script.brain(&Default::default()).map_err(|error| {
+            script.brain(&Default::default(), None).map_err(|error| {
                 let what = match &error {
                     BrainError::NotStarted { what, .. } => what.clone(),
                     BrainError::Died { .. }

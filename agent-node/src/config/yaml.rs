@@ -77,6 +77,27 @@ impl YamlNode {
         }
     }
 
+    /// The same, to be changed.
+    pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
+        match &mut self.value {
+            YamlValue::Map(members) => {
+                members.iter_mut().find(|(name, _, _)| name == key).map(|(_, _, value)| value)
+            }
+            YamlValue::Null
+            | YamlValue::Bool(_)
+            | YamlValue::Number(_)
+            | YamlValue::Text(_)
+            | YamlValue::List(_) => None,
+        }
+    }
+
+    /// Takes `key` out, if this is a map that has it.
+    pub(super) fn remove(&mut self, key: &str) {
+        if let YamlValue::Map(members) = &mut self.value {
+            members.retain(|(name, _, _)| name != key);
+        }
+    }
+
     /// The line of the value at `path`, or of its nearest existing ancestor. Steps are keys or list indexes.
     pub(super) fn line_of<'a>(&self, path: impl IntoIterator<Item = &'a str>) -> u64 {
         let (mut node, mut line) = (self, self.line);

@@ -18,6 +18,7 @@ use crate::{
         bidding::BiddingBrain,
         exec::{BrainRights, access::BrainAccessCell, os_user::OsUser, private_dir},
         http::HttpBrain,
+        llm::cassette::{Cassette, CassetteMode},
     },
     config::{AgentDefinition, BrainConfig, Team},
     http::edge::IssuedTokens,
@@ -79,6 +80,8 @@ pub struct ProcessConfig {
     pub team: Team,
     /// How much content traces contain.
     pub capture: CaptureLevel,
+    /// What becomes of the calls of models.
+    pub cassette: CassetteMode,
     /// The registry, if the process uses one.
     pub registry: Option<ServiceLocation>,
     /// The board.
@@ -183,10 +186,16 @@ async fn open(
         config.team.mesh.outside.clone(),
         OutboundLimits::for_node(&config.team.mesh.limits),
     )?;
-    let agents = agent_specs(&config, &store, &hooks, &outside).await?;
+    let settings = TelemetrySettings::from_env().map_err(TelemetrySettingsError)?;
+    let capture = Capture::new(config.capture, secrets(&config, &settings));
+    let cassette = Cassette::open(&config.cassette, capture.clone())?;
+    if let Some(cassette) = &cassette {
+        print_line(Level::INFO, &format!("mesh: {cassette}"));
+    }
+    let agents = agent_specs(&config, cassette.as_ref(), &store, &hooks, &outside).await?;
     // Also without a store on disk: others have pinned them.
     let keys = Some(config.data.join("keys"));
-    let telemetry = telemetry(&config, &config.join)?;
+    let telemetry = telemetry(&config, &settings, capture)?;
     let (mesh, join) = (config.team.mesh, config.join);
     start(NodeSetup {
         listen: config.listen,
@@ -234,8 +243,11 @@ async fn open(
 }
 
 /// Telemetry as the environment configures it (`OTEL_*`). With one agent, the service name is the agent's id.
-fn telemetry(config: &ProcessConfig, join: &Path) -> anyhow::Result<Telemetry> {
-    let settings = TelemetrySettings::from_env().map_err(TelemetrySettingsError)?;
+fn telemetry(
+    config: &ProcessConfig,
+    settings: &TelemetrySettings,
+    capture: Capture,
+) -> anyhow::Result<Telemetry> {
     settings.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let service = match config.team.agents.as_slice() {
         [agent] => agent.id.as_str(),
@@ -243,27 +255,31 @@ fn telemetry(config: &ProcessConfig, join: &Path) -> anyhow::Result<Telemetry> {
         [] => "blackboard",
         [_, _, ..] => "mesh",
     };
+    Ok(Telemetry::start(settings, capture, service).map_err(TelemetrySettingsError)?)
+}
+
+/// The secrets of this process, which are masked in traces and cassettes.
+fn secrets(config: &ProcessConfig, settings: &TelemetrySettings) -> Vec<String> {
     let variables = std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value)));
     let of_environment = variables.flat_map(|(name, value)| of_variable(&name, &value));
     let of_agents = config.team.agents.iter().flat_map(|agent| agent.brain.secrets());
     let callers = config.team.mesh.callers.iter().map(|caller| caller.credential.secret().to_owned());
     let of_export = settings.export.iter().flat_map(|export| export.headers.values().cloned());
-    let join_secret = std::fs::read_to_string(join).ok().map(|text| text.trim().to_owned());
+    let join_secret = std::fs::read_to_string(&config.join).ok().map(|text| text.trim().to_owned());
     let outside = config.team.mesh.keyring.secrets().map(str::to_owned);
     let services = [config.registry.as_ref(), Some(&config.board)].into_iter().flatten();
     let urls = services.filter_map(|service| match service {
         ServiceLocation::Remote(url) => Some(of_variable("", url)),
         ServiceLocation::Local | ServiceLocation::FromRegistry => None,
     });
-    let secrets = of_environment
+    of_environment
         .chain(of_export)
         .chain(urls.flatten())
         .chain(join_secret)
         .chain(of_agents)
         .chain(callers)
-        .chain(outside);
-    let capture = Capture::new(config.capture, secrets);
-    Ok(Telemetry::start(&settings, capture, service).map_err(TelemetrySettingsError)?)
+        .chain(outside)
+        .collect()
 }
 
 /// Lossy, as a secret that is not UTF-8 can't appear in a text.
@@ -274,6 +290,7 @@ fn lossy(text: std::ffi::OsString) -> String {
 /// The specifications of the agents.
 async fn agent_specs(
     config: &ProcessConfig,
+    cassette: Option<&Cassette>,
     store: &SharedStore,
     hooks: &CallbackRegistry,
     outside: &OutboundClient,
@@ -322,7 +339,11 @@ async fn agent_specs(
                     | BrainConfig::Foreign(_)
                     | BrainConfig::Http(_) => BrainRights::default(),
                 };
-                (own.brain(&rights).with_context(what)?, agent.description.clone(), agent.skills.clone())
+                (
+                    own.brain(&rights, cassette).with_context(what)?,
+                    agent.description.clone(),
+                    agent.skills.clone(),
+                )
             }
         };
         let brain = match agent.asks_for_bids {

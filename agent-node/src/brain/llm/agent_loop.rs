@@ -178,6 +178,8 @@ pub(super) struct LoopStart {
     pub(super) system: String,
     /// The first message.
     pub(super) first: String,
+    /// The same as every run of the same task has it.
+    pub(super) repeatable_first: String,
     pub(super) tools: Vec<LoopTool>,
     pub(super) output: Option<OutputSchema>,
     /// What others have answered in this task.
@@ -204,6 +206,7 @@ pub(super) struct AgentLoop {
     subject: LoopSubject,
     system: String,
     first: String,
+    repeatable_first: String,
     tools: BTreeMap<String, LoopTool>,
     output: Option<OutputSchema>,
     answers: BTreeMap<String, RequestResult>,
@@ -251,6 +254,7 @@ impl AgentLoop {
             subject: start.subject,
             system: start.system,
             first: start.first,
+            repeatable_first: start.repeatable_first,
             tools: start.tools.into_iter().map(|tool| (tool.spec.name.clone(), tool)).collect(),
             output: start.output,
             answers: start.answers.into_iter().map(|answer| (answer.id.clone(), answer)).collect(),
@@ -501,12 +505,16 @@ impl AgentLoop {
             self.compact(target, actions);
         }
         let mut messages = self.transcript.messages(&self.first);
-        messages.extend(self.budget_note().map(ModelMessage::User));
+        let budget_note = self.budget_note();
+        let has_budget_note = budget_note.is_some();
+        messages.extend(budget_note.map(ModelMessage::User));
         let request = ModelRequest {
             system: self.system.clone(),
             messages,
             tools: self.tools.values().map(|tool| tool.spec.clone()).collect(),
             output_schema: self.output.as_ref().map(|output| output.schema().clone()),
+            repeatable_first: self.repeatable_first.clone(),
+            has_budget_note,
         };
         self.asking = Some(model);
         self.stream.begin();
@@ -553,6 +561,10 @@ impl AgentLoop {
     fn failed(&mut self, error: ModelError, actions: &mut Vec<LoopAction>) {
         let Some(model) = self.asking.take() else { return };
         actions.push(LoopAction::Usage { model, usage: TokenUsage::default(), end: Err(error.code()) });
+        if error.kind == ModelErrorKind::Cassette {
+            let reason = error.message;
+            return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Failed { reason })));
+        }
         if error.kind == ModelErrorKind::ContextTooLong {
             let target = self.transcript.bytes() / 2;
             if self.compact(target, actions) {

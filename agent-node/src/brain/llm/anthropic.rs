@@ -228,6 +228,8 @@ mod tests {
             ],
             tools: Vec::new(),
             output_schema: None,
+            repeatable_first: "u".into(),
+            has_budget_note: false,
         };
         let body = body("m", &request, 1);
         assert_eq!(body["messages"].as_array().unwrap().len(), 1);

@@ -31,6 +31,10 @@ pub struct ModelRequest {
     pub tools: Vec<ToolSpec>,
     /// The JSON Schema of the final answer, if it is JSON.
     pub output_schema: Option<Value>,
+    /// The first message as every run of the same task has it: without deadline, earlier tasks and other agents.
+    pub repeatable_first: String,
+    /// Whether the last message is about the budget.
+    pub has_budget_note: bool,
 }
 
 /// One message of a conversation.
@@ -149,7 +153,7 @@ impl StopReason {
 }
 
 /// The tokens of a call.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenUsage {
     /// Of the request, cached ones included.
     pub input: u64,
@@ -172,7 +176,8 @@ pub struct ModelError {
 }
 
 /// What can be done about a failed call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum ModelErrorKind {
     /// The same call may succeed later.
     Transient,
@@ -180,6 +185,8 @@ pub enum ModelErrorKind {
     Permanent,
     /// A shorter conversation may succeed.
     ContextTooLong,
+    /// The cassette has no answer, or can't be written. No other model is asked.
+    Cassette,
 }
 
 impl ModelError {
@@ -193,6 +200,7 @@ impl ModelError {
     pub(super) fn code(&self) -> String {
         match (self.kind, self.status) {
             (ModelErrorKind::ContextTooLong, _) => "context_too_long".to_owned(),
+            (ModelErrorKind::Cassette, _) => "cassette".to_owned(),
             (_, Some(status)) => status.to_string(),
             (ModelErrorKind::Transient, None) => "no_answer".to_owned(),
             (ModelErrorKind::Permanent, None) => "provider_error".to_owned(),

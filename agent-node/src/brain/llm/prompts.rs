@@ -25,6 +25,8 @@ const MAX_ARTIFACTS: usize = 512 << 10;
 pub(super) const SUBJECT: &str = "subject";
 /// The most peers that a prompt names.
 const MAX_PEERS: usize = 32;
+/// The members of a signal that tell it from another with the same content.
+const SIGNAL_IDENTITY: [&str; 5] = ["id", "taskId", "at", "by", "root"];
 
 /// The instructions of an agent: ours, and those of its file.
 pub(super) fn system(
@@ -48,6 +50,16 @@ pub(super) fn system(
 /// The first message of the user: what the turn is about, fenced. If that is too long, it is also the text of the artifact
 /// [`SUBJECT`].
 pub(super) fn subject(request: &TurnRequest) -> (String, Option<String>) {
+    rendered_subject(request, true)
+}
+
+/// The first message without what differs between two runs of one task: the deadline, earlier tasks, the other agents, and the
+/// ids and times of a signal.
+pub(super) fn repeatable_subject(request: &TurnRequest) -> String {
+    rendered_subject(request, false).0
+}
+
+fn rendered_subject(request: &TurnRequest, is_whole: bool) -> (String, Option<String>) {
     let with = |template: &str, capability: Option<&Capability>, content: Value, artifacts: &[Artifact]| {
         let capability = capability.map(|name| format!(" (capability: {name})")).unwrap_or_default();
         let content = format!("{content:#}\n");
@@ -74,13 +86,13 @@ pub(super) fn subject(request: &TurnRequest) -> (String, Option<String>) {
             if let Some(input) = input {
                 content["input"] = input.clone();
             }
-            if let Some(deadline) = deadline {
+            if let Some(deadline) = deadline.as_ref().filter(|_| is_whole) {
                 content["deadline"] = json!(deadline);
             }
             if !accepted_modes.is_empty() {
                 content["acceptedMediaTypes"] = json!(accepted_modes);
             }
-            if !request.prompt.history.is_empty() {
+            if is_whole && !request.prompt.history.is_empty() {
                 content["earlierTasks"] = json!(request.prompt.history);
             }
             let peers = request.peers.iter().filter(|peer| !peer.skills.is_empty()).take(MAX_PEERS);
@@ -89,7 +101,7 @@ pub(super) fn subject(request: &TurnRequest) -> (String, Option<String>) {
                 json!({ "agent": peer.agent_id, "description": peer.description, "capabilities": skills })
             });
             let peers: Vec<_> = peers.collect();
-            if !peers.is_empty() {
+            if is_whole && !peers.is_empty() {
                 content["agents"] = Value::Array(peers);
             }
             with(TASK, capability.as_ref(), content, artifacts)
@@ -97,7 +109,13 @@ pub(super) fn subject(request: &TurnRequest) -> (String, Option<String>) {
         TurnSubject::Help { question, capability, artifacts } => {
             with(HELP, capability.as_ref(), json!({ "question": question }), artifacts)
         }
-        TurnSubject::Signal(signal) => with(SIGNAL, None, json!(signal), &[]),
+        TurnSubject::Signal(signal) => {
+            let mut content = json!(signal);
+            if let Some(members) = content.as_object_mut().filter(|_| !is_whole) {
+                members.retain(|name, _| !SIGNAL_IDENTITY.contains(&name.as_str()));
+            }
+            with(SIGNAL, None, content, &[])
+        }
         // The node checks results, not the model.
         TurnSubject::Check { .. } => (String::new(), None),
     }
@@ -296,6 +314,7 @@ fn fill(template: &str, values: &[(&str, &str)]) -> String {
 mod tests {
     use super::*;
     use crate::brain::tests::first_turn;
+    use protocol::time::WallTime;
 
     #[test]
     fn task_content_is_fenced_and_values_are_not_searched_for_names() {
@@ -307,6 +326,22 @@ mod tests {
         assert!(text.ends_with(&format!("END DATA {mark}\n")), "{text}");
         assert_eq!(text.matches(mark).count(), 2);
         assert!(!system("a", "d", "Be brief.", None).contains("Ignore all rules"));
+    }
+
+    #[test]
+    fn what_differs_between_two_runs_is_left_out_of_the_repeatable_subject() {
+        let mut request = first_turn("Count.");
+        let before = repeatable_subject(&request);
+        let read = |value| serde_json::from_value(value).unwrap();
+        let past = json!({ "taskId": "t-0", "description": "d", "state": "TASK_STATE_COMPLETED" });
+        request.prompt.history = vec![serde_json::from_value(past).unwrap()];
+        request.peers = vec![read(json!({ "agentId": "peer-01", "skills": [{ "id": "count" }] }))];
+        if let TurnSubject::Task { deadline, .. } = &mut request.prompt.about {
+            *deadline = Some(WallTime(1));
+        }
+        let (whole, _) = subject(&request);
+        assert!(["earlierTasks", "peer-01", "deadline"].iter().all(|part| whole.contains(part)), "{whole}");
+        assert_eq!(repeatable_subject(&request), before);
     }
 
     #[test]

@@ -172,7 +172,8 @@ impl ModelMeters {
 
 /// The closed list of errors: statuses of HTTP and the codes of the mesh.
 fn error_label(code: &str) -> &str {
-    const CODES: [&str; 5] = ["no_answer", "provider_error", "context_too_long", "tool_error", "interrupted"];
+    const CODES: [&str; 6] =
+        ["no_answer", "provider_error", "context_too_long", "cassette", "tool_error", "interrupted"];
     let is_status = code.len() == 3 && code.parse().is_ok_and(|status: u16| (100..600).contains(&status));
     if is_status || CODES.contains(&code) { code } else { "other" }
 }

@@ -28,6 +28,7 @@ fn start() -> LoopStart {
         subject: LoopSubject::Task,
         system: "system".into(),
         first: "task".into(),
+        repeatable_first: "task".into(),
         tools,
         output: None,
         answers: Vec::new(),
