@@ -84,6 +84,8 @@ impl LlmBrain {
     ) -> Result<BidAnswer, BrainError> {
         let schema = OutputSchema::new(schema()).map_err(BrainError::NoBid)?;
         let call = Arc::new(ModelRequest {
+            has_budget_note: false,
+            repeatable_first: prompts::call_for_proposals(&request),
             system: prompts::system(
                 request.agent.as_str(),
                 &self.config.description,
