@@ -30,6 +30,8 @@ pub enum StubAnswer {
     BreaksOff,
     /// Answers nothing but pings until the caller goes away.
     Hangs,
+    /// Sends nothing, no head of a response either.
+    Silent,
 }
 
 /// A request in the terms that both formats share.
@@ -136,7 +138,7 @@ async fn completions(state: web::Data<StubState>, head: HttpRequest, body: web::
     let tools = body["tools"].as_array().into_iter().flatten();
     let tools = tools.map(|tool| tool["function"]["name"].as_str().unwrap_or_default().to_owned()).collect();
     let (system, user, results) = (of("system").concat(), of("user"), of("tool"));
-    answer(&state, request(&head, &body, false, system, user, results, tools))
+    answer(&state, request(&head, &body, false, system, user, results, tools)).await
 }
 
 async fn messages(state: web::Data<StubState>, head: HttpRequest, body: web::Json<Value>) -> HttpResponse {
@@ -160,6 +162,7 @@ async fn messages(state: web::Data<StubState>, head: HttpRequest, body: web::Jso
         &state,
         request(&head, &body, true, system, of("text", "text"), of("tool_result", "content"), tools),
     )
+    .await
 }
 
 fn request(
@@ -194,12 +197,13 @@ impl Drop for OpenAnswer {
     }
 }
 
-fn answer(state: &web::Data<StubState>, request: StubRequest) -> HttpResponse {
+async fn answer(state: &web::Data<StubState>, request: StubRequest) -> HttpResponse {
     let is_anthropic = request.is_anthropic;
     let model = request.body["model"].as_str().unwrap_or_default().to_owned();
     let answer = (state.script)(&request);
     state.requests.lock().unwrap().push(request);
-    let open = OpenAnswer::new(state);
+    // Without a response, the server does not notice that the caller goes away.
+    let open = (!matches!(answer, StubAnswer::Silent)).then(|| OpenAnswer::new(state));
     let events = |text: &str, calls: &[(String, String)]| match is_anthropic {
         true => anthropic_events(&model, text, calls),
         false => openai_events(&model, text, calls),
@@ -227,6 +231,7 @@ fn answer(state: &web::Data<StubState>, request: StubRequest) -> HttpResponse {
             });
             return HttpResponse::Ok().content_type("text/event-stream").streaming(chunks);
         }
+        StubAnswer::Silent => return std::future::pending().await,
         StubAnswer::BreaksOff => {
             let mut begun: Vec<_> = events("This will never be whole.", &[]).into_iter().map(Ok).collect();
             begun.truncate(4);

@@ -3,6 +3,8 @@ understand as text, calls of tools, usage and errors is what the stub means. Usa
 
 import json
 import sys
+import threading
+import time
 
 import anthropic
 import openai
@@ -25,18 +27,31 @@ def check_broken(name, ask):
         raise AssertionError(f"{name}: a broken stream went unnoticed")
 
 
+def check_hung(name, ask):
+    """An answer of pings only says nothing; a silent connection ends at the SDK's time-out."""
+    said = []
+    threading.Thread(target=lambda: said.append(ask("hang")), daemon=True).start()
+    time.sleep(2)
+    check(f"{name} hung answer", said, [])
+    try:
+        ask("silent", timeout=1)
+        raise AssertionError(f"{name}: a silent connection was answered")
+    except (openai.APITimeoutError, anthropic.APITimeoutError) as error:
+        print(f"ok: {name} silent connection: {type(error).__name__}")
+
+
 def openai_sdk():
     client = openai.OpenAI(base_url=base, api_key="key", max_retries=0)
     tools = [{"type": "function", "function": {"name": "clock", "description": "d", "parameters": TOOL}}]
 
-    def ask(text, results=()):
+    def ask(text, results=(), timeout=60):
         messages = [{"role": "system", "content": "s"}, {"role": "user", "content": text}]
         for result in results:
             call = {"id": "call_0", "type": "function", "function": {"name": "clock", "arguments": "{}"}}
             messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
             messages.append({"role": "tool", "tool_call_id": "call_0", "content": result})
         with client.chat.completions.stream(
-            model="stub", messages=messages, tools=tools, stream_options={"include_usage": True}
+            model="stub", messages=messages, tools=tools, timeout=timeout, stream_options={"include_usage": True}
         ) as stream:
             for _ in stream:
                 pass
@@ -67,13 +82,16 @@ def openai_sdk():
             if status == 400:
                 check("openai context", error.code, "context_length_exceeded")
     check_broken("openai", ask)
+    bad = ask("call: clock {broken").choices[0].message.tool_calls[0].function.arguments
+    check("openai bad arguments", bad, "{broken")
+    check_hung("openai", ask)
 
 
 def anthropic_sdk():
     client = anthropic.Anthropic(base_url=base.removesuffix("/v1"), api_key="key", max_retries=0)
     tools = [{"name": "clock", "description": "d", "input_schema": TOOL}]
 
-    def ask(text, results=()):
+    def ask(text, results=(), timeout=60):
         messages = [{"role": "user", "content": text}]
         for result in results:
             use = {"type": "tool_use", "id": "toolu_0", "name": "clock", "input": {}}
@@ -81,7 +99,7 @@ def anthropic_sdk():
             content = [{"type": "tool_result", "tool_use_id": "toolu_0", "content": result}]
             messages.append({"role": "user", "content": content})
         with client.messages.stream(
-            model="stub", max_tokens=100, system="s", messages=messages, tools=tools
+            model="stub", max_tokens=100, system="s", messages=messages, tools=tools, timeout=timeout
         ) as stream:
             return stream.get_final_message()
 
@@ -109,6 +127,12 @@ def anthropic_sdk():
             if status == 429:
                 check("anthropic retry-after", error.response.headers["retry-after"], "7")
     check_broken("anthropic", ask)
+    try:
+        ask("call: clock {broken")
+        raise AssertionError("anthropic bad arguments: no error")
+    except ValueError as error:
+        check("anthropic bad arguments", "{broken" in str(error), True)
+    check_hung("anthropic", ask)
 
 
 def ollama_endpoint():

@@ -159,7 +159,8 @@ fn wanted(user: &str) -> String {
     task.and_then(|task| task["task"].as_str().map(str::to_owned)).unwrap_or_else(|| user.to_owned())
 }
 
-/// What the task says: `say: TEXT`, `call: TOOL ARGUMENTS` and then the result, `refuse: STATUS`, `break off`.
+/// What the task says: `say: TEXT`, `call: TOOL ARGUMENTS` and then the result, `refuse: STATUS`, `break off`,
+/// `hang`, `silent`.
 fn obedient(request: &crate::harness::model_stub::StubRequest) -> StubAnswer {
     if let Some(result) = request.results.last() {
         return says(result);
@@ -183,6 +184,8 @@ fn obedient(request: &crate::harness::model_stub::StubRequest) -> StubAnswer {
             };
             StubAnswer::Refuses(status, vec![("retry-after", "7".to_owned())], error)
         }
+        _ if text == "hang" => StubAnswer::Hangs,
+        _ if text == "silent" => StubAnswer::Silent,
         _ => StubAnswer::BreaksOff,
     }
 }

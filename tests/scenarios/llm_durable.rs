@@ -258,6 +258,7 @@ async fn a_task_stops_at_its_budget_and_its_cost_is_told() {
 #[tokio::test]
 async fn a_hung_model_is_cut_by_idle_and_a_slow_one_is_not() {
     let stub = ModelStub::start(|request| match request.user[0].contains("hang") {
+        true if request.user[0].contains("silent") => StubAnswer::Silent,
         true => StubAnswer::Hangs,
         false => StubAnswer::Slowly(
             Duration::from_millis(150),
@@ -275,6 +276,9 @@ async fn a_hung_model_is_cut_by_idle_and_a_slow_one_is_not() {
         assert_eq!(state(&task), "failed", "{task:#}");
         assert!(message(&task).contains("bounds: idle"), "{}", message(&task));
         eventually("the request is closed", async || (stub.open() == 0).then_some(())).await;
+        // A provider that does not even begin to answer.
+        let task = agent.ask(json!({ "description": "hang, silent" })).await;
+        assert!(state(&task) == "failed" && message(&task).contains("bounds: idle"), "{task:#}");
     }
 }
 
