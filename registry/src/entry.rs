@@ -23,6 +23,16 @@ pub enum Presence {
 }
 
 impl Presence {
+    /// Its name on the wire.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Alive => "alive",
+            Self::Suspect => "suspect",
+            Self::Dead => "dead",
+            Self::Departed => "departed",
+        }
+    }
+
     /// Whether the agent is alive or suspect.
     pub fn is_live(self) -> bool {
         match self {

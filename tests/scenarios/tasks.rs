@@ -1,8 +1,8 @@
 //! Tasks as their owner sees them: waiting, watching, cancelling, answering; and what others do not see.
 
 use crate::harness::{
-    Agent, Answer, Process, artifact, call, eventually, get, mesh as program, message, refusal, refusal_text,
-    state, stream, with,
+    Agent, Answer, Process, artifact, call, cluster::Cluster, eventually, get, mesh as program, message,
+    refusal, refusal_text, state, stream, with,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -386,4 +386,39 @@ async fn a_watch_shows_the_times_of_replayed_events() {
     let seconds = |line: &str| line.trim().split('s').next().and_then(|text| text.parse::<f64>().ok());
     let times: Vec<_> = said.lines().filter_map(seconds).collect();
     assert!(code == 0 && times.is_sorted() && times.last().is_some_and(|last| *last >= 0.3), "{said}");
+}
+
+#[tokio::test]
+async fn the_command_line_names_the_agents_that_it_does_not_ask() {
+    let cluster = Cluster::start().await;
+    let team = |id: &str| format!("agents: [{{ agent: {id}, open: true, brain: {{ echo: {{}} }} }}]");
+    let (one, mut two) =
+        (cluster.node("one", &team("echo-01")).await, cluster.node("two", &team("echo-02")).await);
+    one.agent("echo-01").ask(json!({ "taskId": "t-1", "description": "x" })).await;
+    let url = cluster.registry.url.as_str();
+    let agents = async || get(&format!("{url}/registry/agents")).await["agents"].as_array().map(Vec::len);
+    eventually("both are registered", async || (agents().await == Some(2)).then_some(())).await;
+    let (code, out, errors) = program(&["tasks", "--url", url], &[]);
+    assert_eq!((code, out.contains("t-1"), errors.as_str()), (0, true, ""));
+    two.signal("TERM");
+    two.ended().await;
+    eventually("one is left", async || (agents().await == Some(1)).then_some(())).await;
+    for (args, code, said) in [
+        (
+            &["tasks", "--url", url][..],
+            0,
+            "mesh: not asked: echo-02 (departed); their tasks are not listed\n",
+        ),
+        (
+            &["inbox", "--url", url],
+            0,
+            "mesh: not asked: echo-02 (departed); their questions are not listed\n",
+        ),
+        (&["tasks", "show", "t-2", "--url", url], 6, "(task_not_found); not asked: echo-02 (departed)\n"),
+    ] {
+        let (found, out, errors) = program(args, &[]);
+        assert!(found == code && errors.ends_with(said), "mesh {args:?}: {found}: {out} {errors}");
+    }
+    let (code, _, errors) = program(&["tasks", "--at", &one.agent("echo-01").url], &[]);
+    assert_eq!((code, errors.as_str()), (0, ""));
 }

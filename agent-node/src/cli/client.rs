@@ -197,6 +197,14 @@ impl MeshClient {
         })))
     }
 
+    /// The agents that are registered and not live: dead, or departed.
+    pub(super) async fn gone_agents(&self) -> Result<Vec<AgentEntry>, CliError> {
+        let path = format!("{}?includeDead=true", routes::AGENTS);
+        let mut agents = self.get::<AgentListBody>(&self.url, &path).await?.agents;
+        agents.retain(|entry| !entry.state.is_live());
+        Ok(agents)
+    }
+
     /// The live agents, of `capability` if given.
     pub(super) async fn agents(&self, capability: Option<&str>) -> Result<Vec<AgentEntry>, CliError> {
         let mut path = routes::AGENTS.to_owned();

@@ -61,6 +61,21 @@ impl AtArgs {
     }
 }
 
+/// Says which registered agents are not among the live ones that a verb queries; `None` if there are none.
+pub(super) async fn not_asked(client: &MeshClient) -> Option<String> {
+    // The answers of the live agents count without it.
+    let gone = client.gone_agents().await.ok()?;
+    let named = gone.iter().take(MAX_NAMED).map(|entry| format!("{} ({})", entry.id(), entry.state.word()));
+    let named = named.collect::<Vec<_>>().join(", ");
+    (!gone.is_empty()).then(|| format!("not asked: {named}{}", and_more(gone.len())))
+}
+
+/// How many of `count` agents are beyond those that are named.
+fn and_more(count: usize) -> String {
+    let more = count.saturating_sub(MAX_NAMED);
+    if more > 0 { format!(" and {more} more") } else { String::new() }
+}
+
 /// Sends `GET path` to each of `endpoints`.
 pub(super) async fn get_each<'a>(
     client: &MeshClient,
@@ -130,8 +145,7 @@ pub(super) fn unreachable_error(endpoints: &[&AgentEndpoint]) -> CliError {
         .take(MAX_NAMED)
         .map(|endpoint| format!("{} ({})", endpoint.agent, endpoint.endpoint))
         .collect();
-    let more = endpoints.len().saturating_sub(MAX_NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let more = and_more(endpoints.len());
     let message = format!(
         "no answer from {}{more} at the registered address; what can only be reached elsewhere from here, as a container's \
          published port, is named with --at URL or MESH_AT",

@@ -60,6 +60,11 @@ pub(super) async fn inbox(common: &CommonArgs, args: InboxArgs) -> Result<(), Cl
             items.insert(item["question"]["id"].to_string(), item.clone());
         }
     }
+    if args.at.base().is_none()
+        && let Some(gone) = endpoints::not_asked(&client).await
+    {
+        output::note(&format!("mesh: {gone}; their questions are not listed"));
+    }
     let mut items: Vec<Value> = items.into_values().collect();
     items.sort_by_key(|item| item["since"].as_str().map(str::to_owned));
     if common.json {

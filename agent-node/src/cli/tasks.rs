@@ -88,7 +88,14 @@ pub(super) async fn tasks(common: &CommonArgs, tasks: TasksArgs) -> Result<(), C
     let endpoints = tasks.at.endpoints(&client).await?;
     let at = tasks.at.repeat_flag(common);
     match tasks.verb.unwrap_or(TasksVerb::List(tasks.list)) {
-        TasksVerb::List(args) => list(common, &client, &endpoints, &args).await,
+        TasksVerb::List(args) => {
+            if tasks.at.base().is_none()
+                && let Some(gone) = endpoints::not_asked(&client).await
+            {
+                output::note(&format!("mesh: {gone}; their tasks are not listed"));
+            }
+            list(common, &client, &endpoints, &args).await
+        }
         TasksVerb::Show { task } => {
             let found = find(&client, &endpoints, &task).await?;
             if common.json { output::json(&found.task) } else { show(&found.task) }
@@ -159,14 +166,17 @@ pub(super) async fn find(
     if let Some(found) = best {
         return Ok(found);
     }
-    let message = match endpoints {
-        [one] if one.is_given => format!("{} knows no task", one.agent),
-        _ => "no agent knows a task".to_owned(),
+    let (message, gone) = match endpoints {
+        [one] if one.is_given => (format!("{} knows no task", one.agent), None),
+        _ => ("no agent knows a task".to_owned(), endpoints::not_asked(client).await),
     };
+    let gone = gone.map(|gone| format!("; {gone}")).unwrap_or_default();
     Err(match (error, unreachable.is_empty()) {
         (Some(failure), _) => failure,
         (None, false) => endpoints::unreachable_error(&unreachable),
-        (None, true) => CliError::new(Exit::Refused, format!("{message} {task} of yours (task_not_found)")),
+        (None, true) => {
+            CliError::new(Exit::Refused, format!("{message} {task} of yours (task_not_found){gone}"))
+        }
     })
 }
 
