@@ -12,6 +12,7 @@ mod scenarios {
     mod agent_address;
     mod approvals;
     mod artifacts;
+    mod ask_prompt;
     mod auction;
     mod brains;
     mod capture;

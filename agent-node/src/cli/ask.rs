@@ -8,7 +8,7 @@ use super::{
     interrupt::InterruptSignals,
     output,
     shell_quote::shell_quoted,
-    watch::{TaskWatch, text_of},
+    watch::{TaskWatch, WatchProgress, text_of},
 };
 use crate::text_file;
 use blackboard::http_client::redact_url;
@@ -26,6 +26,9 @@ use std::{io::IsTerminal, path::PathBuf};
 use tokio::time::Instant;
 
 mod planning;
+mod prompt;
+
+use prompt::PromptEnd;
 
 #[derive(Debug, Args)]
 pub(super) struct AskArgs {
@@ -132,17 +135,39 @@ pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliErro
         output::note(&format!("task {task} at {to}"));
     }
     let watch = TaskWatch { until: Some(until), json: false, shows_progress, at: at.clone() };
-    let state = tokio::select! {
-        state = watch.task(&client, endpoint, &task) => state?,
-        exit = signals.next() => {
-            let message = format!(
-                "no longer waits; task {task} goes on: `mesh tasks watch {task}{at}` follows it, `mesh tasks cancel {task}{at}` ends it"
-            );
-            return Err(CliError::new(exit, message));
+    let asks_here = !ask.quiet && !common.json && prompt::has_person();
+    let mut progress = WatchProgress::new();
+    let (state, done) = loop {
+        let state = tokio::select! {
+            state = watch.go_on(&client, endpoint, &task, &mut progress) => state?,
+            exit = signals.next() => {
+                let message = format!(
+                    "no longer waits; task {task} goes on: `mesh tasks watch {task}{at}` follows it, `mesh tasks cancel {task}{at}` ends it"
+                );
+                return Err(CliError::new(exit, message));
+            }
+        };
+        let mut now: Value = client.get(endpoint, &format!("{}/{}", routes::TASKS, encoded(&task))).await?;
+        if exit::of_state(state) != Exit::NeedsAnswer || !asks_here {
+            break (state, now);
         }
+        let exit = tokio::select! {
+            end = prompt::answer_questions(&client, endpoint, &task, &mut now) => match end? {
+                PromptEnd::Answered => continue,
+                PromptEnd::Unanswered => break (state, now),
+            },
+            () = tokio::time::sleep_until(until) => Exit::Timeout,
+            exit = signals.next() => exit,
+        };
+        // Below the prompt.
+        output::note("");
+        let how = how_to_answer(&now, &task, &at);
+        let message = format!(
+            "no longer waits; task {task} waits for an answer: {how} gives it, `mesh tasks cancel {task}{at}` ends it"
+        );
+        return Err(CliError::new(exit, message));
     };
     signals.exit_on_next();
-    let done: Value = client.get(endpoint, &format!("{}/{}", routes::TASKS, encoded(&task))).await?;
     if let (true, None) = (ask.plan, &ask.out) {
         planning::show(&done, common.json)?;
     }
@@ -181,10 +206,14 @@ pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliErro
     Err(CliError::new(end, message))
 }
 
+/// The questions that `task` waits for.
+fn open_questions(task: &Value) -> Vec<Question> {
+    serde_json::from_value(task["metadata"][EXTENSION]["questions"].clone()).unwrap_or_default()
+}
+
 /// The command that answers the first open question of `task`.
 fn how_to_answer(task: &Value, id: &str, at: &str) -> String {
-    let questions = &task["metadata"][EXTENSION]["questions"];
-    let questions: Vec<Question> = serde_json::from_value(questions.clone()).unwrap_or_default();
+    let questions = open_questions(task);
     let Some(question) = questions.first() else { return format!("`mesh tasks answer {id} TEXT{at}`") };
     let named = format!("`mesh answer {id} --question {}", shell_quoted(&output::plain(&question.id)));
     match question.kind {

@@ -53,22 +53,27 @@ impl TaskWatch {
         endpoint: &str,
         task: &str,
     ) -> Result<TaskState, CliError> {
+        self.go_on(client, endpoint, task, &mut WatchProgress::new()).await
+    }
+
+    /// The same, from where `progress` ends: after an answer, until the task ends or waits again.
+    pub(super) async fn go_on(
+        &self,
+        client: &MeshClient,
+        endpoint: &str,
+        task: &str,
+        progress: &mut WatchProgress,
+    ) -> Result<TaskState, CliError> {
         let path = format!("{}/{}", routes::TASKS, encoded(task));
-        let mut progress = WatchProgress {
-            last_id: None,
-            state: TaskState::Submitted,
-            is_settled: false,
-            line: None,
-            clock: TaskClock { first: None, offset: Duration::ZERO, since: Instant::now() },
-        };
+        progress.is_settled = false;
         let mut broken = 0;
         let at = &self.at;
         loop {
             let end = match self.until {
                 Some(until) => {
-                    tokio::time::timeout_at(until, self.stream(client, endpoint, &path, &mut progress)).await
+                    tokio::time::timeout_at(until, self.stream(client, endpoint, &path, progress)).await
                 }
-                None => Ok(self.stream(client, endpoint, &path, &mut progress).await),
+                None => Ok(self.stream(client, endpoint, &path, progress).await),
             };
             self.clear_line();
             match end {
@@ -185,13 +190,21 @@ impl TaskWatch {
 }
 
 /// What is known of a task while it is followed.
-struct WatchProgress {
+pub(super) struct WatchProgress {
     last_id: Option<String>,
     state: TaskState,
     /// Whether the task has ended or waits for an answer.
     is_settled: bool,
     line: Option<String>,
     clock: TaskClock,
+}
+
+impl WatchProgress {
+    /// Nothing is known yet.
+    pub(super) fn new() -> Self {
+        let clock = TaskClock { first: None, offset: Duration::ZERO, since: Instant::now() };
+        Self { last_id: None, state: TaskState::Submitted, is_settled: false, line: None, clock }
+    }
 }
 
 /// The time since the first status of a task, by the timestamps of its statuses. Replayed events arrive at once.
