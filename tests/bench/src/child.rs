@@ -1,6 +1,6 @@
 //! Child processes: this program, started again with `--serve` to serve one [`Role`].
 
-use crate::{award, fan_out, nodes};
+use crate::{agent_loop, award, fan_out, nodes};
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -22,6 +22,8 @@ pub(crate) enum Role {
     Award(award::AwardScenario),
     /// A blackboard.
     Board,
+    /// An agent with a model.
+    Thinker(agent_loop::Thinker),
 }
 
 /// What a child prints once it listens.
@@ -113,6 +115,7 @@ pub(crate) fn serve() -> anyhow::Result<()> {
             Role::TaskNode(node) => nodes::serve(node).await,
             Role::Award(scenario) => award::serve(scenario).await,
             Role::Board => fan_out::serve().await,
+            Role::Thinker(thinker) => agent_loop::serve(thinker).await,
         }
     })
 }

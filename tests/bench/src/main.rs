@@ -17,6 +17,9 @@ mod accept;
 mod award;
 mod fan_out;
 
+mod agent_loop;
+mod provider;
+
 use accept::{AcceptCase, StoreKind};
 use clap::{Parser, ValueEnum};
 use std::{path::PathBuf, time::Duration};
@@ -65,6 +68,8 @@ enum Measure {
     Award,
     /// One signal to many readers.
     FanOut,
+    /// Processor per answer of a model.
+    AgentLoop,
 }
 
 /// Tasks awarded in each contract net.
@@ -75,6 +80,8 @@ const BIDDERS: usize = 10;
 const FANOUT: usize = 16;
 /// Signals published to all readers.
 const SIGNALS: usize = 20;
+/// Tasks of an agent with a model.
+const LOOPS: usize = 200;
 
 /// One figure.
 struct Figure {
@@ -132,6 +139,13 @@ fn main() -> anyhow::Result<()> {
         let (name, value) =
             ("memory of an idle reader".to_owned(), delivery.bytes_per_reader as f64 / 1024.0);
         Figure { name, value, unit: "KiB", detail: String::new() }.print(options.json);
+    }
+    if is_wanted(Measure::AgentLoop) {
+        for store in [StoreKind::Memory, StoreKind::Embedded] {
+            for has_tool_server in [false, true] {
+                agent_loop::measure(&options, store, has_tool_server, LOOPS)?.print(options.json);
+            }
+        }
     }
     Ok(())
 }
