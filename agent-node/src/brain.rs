@@ -4,6 +4,7 @@
 pub mod agent_access;
 pub mod bidding;
 pub mod json_lines;
+mod schema_size;
 mod turn_handle;
 
 pub mod a2a;

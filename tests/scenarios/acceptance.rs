@@ -195,3 +195,44 @@ async fn a_check_that_a_kill_interrupted_runs_again_and_nothing_else_does() {
     assert_eq!(lines(), 2);
     assert_eq!(checks(&task), [check("accepted", "node", "builder-01")]);
 }
+
+/// Each of `levels` definitions refers to the next one twice.
+fn doubling(levels: usize) -> Value {
+    let mut schema = json!({ "$ref": "#/$defs/a0", "$defs": { format!("a{levels}"): { "type": "object" } } });
+    for level in 0..levels {
+        let next = json!({ "$ref": format!("#/$defs/a{}", level + 1) });
+        schema["$defs"][format!("a{level}")] = json!({ "allOf": [next, next] });
+    }
+    schema
+}
+
+#[tokio::test]
+async fn a_schema_of_a_request_does_not_hold_up_the_agent() {
+    let yaml = r#"
+agents:
+  - agent: dump-01
+    open: true
+    brain: { exec: [sh, -c, 'read -r line; printf "{\"type\":\"artifact\",\"name\":\"n\",\"data\":{\"n\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}}\n{\"type\":\"done\"}\n"'] }
+"#;
+    let node = Process::up(yaml).await;
+    let agent = node.agent("dump-01");
+    let request =
+        |schema: Value| agent.request(json!({ "description": "dump", "accept": { "schema": schema } }));
+    for (schema, part) in [
+        (doubling(24), "at most 2000 are allowed"),
+        (doubling(60), "nested deeper"),
+        (json!({ "properties": { "n": { "pattern": "^(?=(a+)+1)x" } } }), "look-around"),
+        (json!({ "properties": { "n": { "pattern": "(a|aa)+\\1" } } }), "back references"),
+        (json!({ "anyOf": [{ "$ref": "#" }, { "$ref": "#" }] }), "refers to itself"),
+        (json!({ "$ref": "http://127.0.0.1:1/schema.json" }), "no JSON pointer"),
+    ] {
+        let refused = agent.post(&request(schema.clone())).await;
+        assert_eq!(refused.status, 400, "{schema}: {refused:?}");
+        let said = refused.body.to_string();
+        assert!(said.contains(part) && said.contains("payload.accept.schema"), "{schema}: {said}");
+    }
+    let node_of = json!({ "type": "object", "properties": { "n": { "$ref": "#/$defs/text" } }, "$defs": { "text": { "type": "string", "pattern": "^(a|aa)+$" } } });
+    let task = agent.ask(json!({ "description": "dump", "accept": { "schema": node_of } })).await;
+    assert_eq!(state(&task), "completed", "{task:#}");
+    assert_eq!(checks(&task), [check("accepted", "node", "dump-01")]);
+}

@@ -15,6 +15,7 @@ use protocol::{
 };
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
+use tokio::{sync::Semaphore, task::JoinError};
 
 /// One check.
 #[derive(Debug, Clone)]
@@ -81,19 +82,24 @@ impl ResultChecker {
         let TurnSubject::Check { capability, schema, .. } = &request.prompt.about else {
             return Ok(TurnEnd::Failed { reason: "there is no result to check".to_owned() });
         };
-        let demanded = match schema.clone().map(OutputSchema::new).transpose() {
+        let demanded = match schema.clone().map(OutputSchema::of_request).transpose() {
             Ok(schema) => schema.map(NodeCheck::Schema),
             Err(why) => {
-                return Ok(TurnEnd::Failed { reason: format!("the request's schema is none: {why}") });
+                return Ok(TurnEnd::Failed { reason: format!("the request's schema can't be used: {why}") });
             }
         };
         let mut passed = Vec::new();
         for check in self.applying(capability.as_ref()).chain(&demanded) {
             match check {
                 NodeCheck::Schema(schema) => {
-                    let result = result_of(&request.prompt).and_then(|result| schema.check_value(&result));
-                    if let Err(faults) = result {
-                        return Ok(TurnEnd::Rejected { reason: clip_findings(&format!("schema: {faults}")) });
+                    let result = result_of(&request.prompt);
+                    match compare(schema.clone(), result).await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(faults)) => {
+                            let reason = clip_findings(&format!("schema: {faults}"));
+                            return Ok(TurnEnd::Rejected { reason });
+                        }
+                        Err(error) => return Ok(TurnEnd::Failed { reason: format!("schema: {error}") }),
                     }
                     passed.push("schema".to_owned());
                 }
@@ -123,6 +129,23 @@ impl ResultChecker {
         Ok(TurnEnd::Done { message: Some(passed.join(", ")) })
     }
 }
+
+/// Holds a result against a schema, on a thread of its own: both can be of a size that takes seconds. It goes on when the future
+/// is dropped.
+async fn compare(
+    schema: OutputSchema,
+    result: Result<Value, String>,
+) -> Result<Result<(), String>, JoinError> {
+    let permit = COMPARISONS.acquire().await;
+    tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        result.and_then(|result| schema.check_value(&result))
+    })
+    .await
+}
+
+/// How many results are held against schemas at the same time.
+static COMPARISONS: Semaphore = Semaphore::const_new(4);
 
 /// The JSON of a result: of the last artifact, or of the message if there is none.
 fn result_of(prompt: &Prompt) -> Result<Value, String> {

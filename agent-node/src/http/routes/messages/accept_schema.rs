@@ -9,7 +9,8 @@ use protocol::{
 /// The largest schema, bytes of JSON.
 const MAX_SCHEMA: usize = 16 * 1024;
 
-/// Fails if the message is a task request whose `accept.schema` is no JSON Schema, or too large.
+/// Fails if the message is a task request whose `accept.schema` is no JSON Schema, or too large, also when
+/// its references are followed.
 pub(super) fn check(envelope: &Envelope) -> Result<(), Problem> {
     let Some(schema) = envelope.payload.demanded_schema() else { return Ok(()) };
     let invalid = |what: String| {
@@ -20,5 +21,5 @@ pub(super) fn check(envelope: &Envelope) -> Result<(), Problem> {
     if bytes > MAX_SCHEMA {
         return Err(invalid(format!("it has {bytes} bytes, at most {MAX_SCHEMA} are allowed")));
     }
-    OutputSchema::new(schema.clone()).map(drop).map_err(invalid)
+    OutputSchema::of_request(schema.clone()).map(drop).map_err(invalid)
 }

@@ -1,7 +1,7 @@
 //! Several messages of an agent in one request: a JSON array of envelopes for one recipient. Each is answered with the status
 //! and body that it would have got in a request of its own.
 
-use super::{Acknowledgement, new_message_id, reply_to::UserCallback, trace_of};
+use super::{Acknowledgement, accept_schema, new_message_id, reply_to::UserCallback, trace_of};
 use crate::{
     http::node_state::{HostedAgent, NodeState},
     inbox::TakeMessages,
@@ -36,6 +36,7 @@ pub(super) async fn post(
     let parsed = elements.into_iter().map(|element| {
         let json = protocol::json::parse(element, depth)?;
         let envelope = Box::new(Envelope::from_json(json, new_message_id)?);
+        accept_schema::check(&envelope)?;
         UserCallback::of(node, by, &envelope)?;
         let digest = Digest::of(element);
         let approval = super::relayed_approval(node, by, &envelope);
