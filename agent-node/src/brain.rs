@@ -3,6 +3,7 @@
 
 pub mod agent_access;
 pub mod bidding;
+mod excerpt;
 pub mod json_lines;
 mod schema_size;
 mod turn_handle;

@@ -25,6 +25,7 @@ pub mod shared_cell;
 pub mod tasks;
 mod terminal;
 mod text_file;
+mod token_format;
 
 pub mod config;
 pub mod node;

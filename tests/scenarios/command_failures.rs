@@ -145,3 +145,41 @@ echo '{"type":"done","message":"ok"}'
     assert!(said.contains("line 2 of the brain's output") && said.contains("only the registry"), "{said}");
     assert_eq!(mesh.signals("agent.left").await.len(), 0);
 }
+
+/// Says its secrets in every way in which a failure is reported.
+const LEAKS: &str = r#"read -r line
+case "$line" in
+*case-1*) env >&2; exit 1 ;;
+*case-2*) env >&2; exit 0 ;;
+*case-3*) env | grep TOKEN ;;
+*case-4*) echo "{\"type\":\"status\",\"message\":\"x\",\"$MESH_BRAIN_TOKEN\":1}" ;;
+*case-5*) echo "{\"type\":\"status\",\"message\":\"with $API_KEY\"}"; echo "{\"type\":\"failed\",\"reason\":\"$API_KEY is refused, $MESH_BRAIN_TOKEN\"}" ;;
+esac
+"#;
+
+#[tokio::test]
+async fn what_is_reported_of_a_failed_brain_has_no_secret() {
+    let team = "agents:\n  - agent: leak-01\n    open: true\n    env: { API_KEY: nightingale-7 }\n    brain: { exec: [sh, ./leak.sh] }\n";
+    let mut mesh = Process::up_beside(team, &[("leak.sh", LEAKS)]).await;
+    let agent = mesh.agent("leak-01");
+    for (case, part) in [
+        ("case-1", "exit code 1"),
+        ("case-2", "without a result"),
+        ("case-3", "is no JSON"),
+        ("case-4", "unknown field"),
+        ("case-5", "*** is refused, mesh-brain-***"),
+    ] {
+        let task = agent.ask(json!({ "description": case })).await;
+        assert_eq!(state(&task), "failed", "{task:#}");
+        let said = task.to_string();
+        assert!(message(&task).contains(part) && said.contains("***"), "{case}: {said}");
+        assert!(!said.contains("nightingale"), "{case}: {said}");
+        let token = said.split("mesh-brain-").skip(1).find(|rest| !rest.starts_with("***"));
+        assert_eq!(token, None, "{case}");
+    }
+    mesh.signal("TERM");
+    assert_eq!(mesh.ended().await, 0);
+    let log = std::fs::read_to_string(mesh.data.join("log")).unwrap();
+    assert!(log.contains("API_KEY=***") && log.contains("MESH_BRAIN_TOKEN=mesh-brain-***"), "{log}");
+    assert!(!log.contains("nightingale"), "{log}");
+}

@@ -20,8 +20,9 @@ use protocol::{
     ids::{AgentId, Capability, EffectId, TaskId},
     message::Bid,
     patterns::{
+        contract_net::bidding::BidAnswer,
         joint,
-        turn::{Progress, Prompt, TurnSubject},
+        turn::{Progress, Prompt, TurnEnd, TurnSubject},
     },
     usage::Usage,
 };
@@ -138,7 +139,7 @@ pub(super) fn answer_at_once(parts: &AgentParts, prompt: &Prompt) -> Option<Inst
     meters.think.observe(begun.elapsed().as_secs_f64());
     let origin = call_origin(parts, prompt);
     updates.iter().for_each(|update| meters.models.observe(&origin, update));
-    Some((updates, end.map_err(|error| error.to_string())))
+    Some((updates, end.map_err(|error| parts.telemetry.capture().label(&error.to_string()))))
 }
 
 /// Asks the brain for a bid. What it reports besides is logged or, if it is usage, counted.
@@ -188,7 +189,8 @@ pub(super) fn ask_bid(
             tokio::join!(answer, collect).0
         };
         let answer = match answer {
-            Ok(Ok(answer)) => answer.map_err(|error| error.to_string()),
+            Ok(Ok(Ok(BidAnswer::NoBid { reason }))) => Ok(BidAnswer::NoBid { reason: log.masked(&reason) }),
+            Ok(Ok(answer)) => answer.map_err(|error| log.masked(&error.to_string())),
             Ok(Err(_)) => Err(PANICKED.to_owned()),
             Err(_) => Err(format!("it did not answer within {} ms (bid: within)", within.as_millis())),
         };
@@ -276,6 +278,7 @@ impl AgentActor {
                             log.write(message, is_stderr);
                             continue;
                         }
+                        log.mask_status(&mut progress);
                         telemetry.meters().models.observe(&origin, &progress);
                         if updates.is_empty() {
                             gather.as_mut().reset(tokio::time::Instant::now() + GATHER);
@@ -312,10 +315,12 @@ impl AgentActor {
                 if let Progress::Log { message } = &progress {
                     log.write(message, is_stderr);
                 } else {
+                    log.mask_status(&mut progress);
                     telemetry.meters().models.observe(&origin, &progress);
                     gather_update(&mut updates, progress);
                 }
             }
+            let end = log.masked_end(end);
             // A failure carries no updates, and what was used before it counts.
             if end.is_err() && !updates.is_empty() {
                 let input = Input::TurnProgress(turn.clone(), std::mem::take(&mut updates));
@@ -327,7 +332,7 @@ impl AgentActor {
     }
 }
 
-/// Writes lines of a brain to the node's log, without the secrets of the process.
+/// Writes lines of a brain to the node's log. Masks the secrets of the process there and in what a turn says about itself.
 struct BrainLog {
     telemetry: Telemetry,
     agent: AgentId,
@@ -344,10 +349,34 @@ impl BrainLog {
         Self { telemetry, agent: request.agent.clone(), turn: request.key.clone(), task }
     }
 
+    fn masked(&self, text: &str) -> String {
+        self.telemetry.capture().label(text)
+    }
+
+    /// Masks what a status says. What a brain hands over (artifacts, its last message, questions) is passed on as it is.
+    fn mask_status(&self, progress: &mut Progress) {
+        if let Progress::Status { message } = progress {
+            *message = self.masked(message);
+        }
+    }
+
+    /// `end` without secrets in what it says about a failure.
+    fn masked_end(&self, end: Result<TurnEnd, String>) -> Result<TurnEnd, String> {
+        match end {
+            Ok(TurnEnd::Failed { reason }) => Ok(TurnEnd::Failed { reason: self.masked(&reason) }),
+            Ok(TurnEnd::Rejected { reason }) => Ok(TurnEnd::Rejected { reason: self.masked(&reason) }),
+            Ok(TurnEnd::Pause { after_ms, reason }) => {
+                Ok(TurnEnd::Pause { after_ms, reason: self.masked(&reason) })
+            }
+            Ok(end @ (TurnEnd::Done { .. } | TurnEnd::Message { .. } | TurnEnd::Waiting)) => Ok(end),
+            Err(why) => Err(self.masked(&why)),
+        }
+    }
+
     fn write(&self, message: &str, is_stderr: bool) {
-        let Self { telemetry, agent, turn, task } = self;
+        let Self { agent, turn, task, .. } = self;
         let task = task.as_ref().map(TaskId::as_str);
-        let masked = telemetry.capture().label(message);
+        let masked = self.masked(message);
         let said = &masked[..masked.floor_char_boundary(MAX_LOGGED)];
         match is_stderr {
             false => tracing::info!(target: "brain", %agent, task, turn, said, "the brain logs"),

@@ -112,7 +112,7 @@ pub fn expects_answer(progress: &Progress) -> bool {
 }
 
 fn beginning(line: &[u8]) -> String {
-    String::from_utf8_lossy(line).chars().take(80).collect()
+    super::excerpt::beginning(&String::from_utf8_lossy(line), 80).to_owned()
 }
 
 #[cfg(test)]
@@ -142,6 +142,7 @@ mod tests {
     fn an_error_names_the_cause() {
         for (line, part) in [
             ("hello", "is no JSON"),
+            (&format!("{{TOKEN={}", "7".repeat(400)), "it begins \"\""),
             ("[1]", "no object with a \"type\""),
             (r#"{"type":"shout"}"#, "unknown type \"shout\"; known are status"),
             (r#"{"type":"failed"}"#, "missing field `reason`"),

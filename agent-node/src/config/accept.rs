@@ -1,10 +1,13 @@
 //! What an agent demands of results before they count: `accept` in the YAML, and the output schemas of its skills.
 
 use super::{fault::ConfigFault, text::YamlText};
-use crate::brain::{
-    exec::{BrainRights, ExecBrain},
-    llm::output::OutputSchema,
-    result_checker::{AgentAcceptance, NodeCheck, ResultChecker},
+use crate::{
+    brain::{
+        exec::{BrainRights, ExecBrain},
+        llm::output::OutputSchema,
+        result_checker::{AgentAcceptance, NodeCheck, ResultChecker},
+    },
+    telemetry::capture::{of_command, of_variable},
 };
 use protocol::{acceptance::AcceptanceRule, bid::Eta, ids::Capability};
 use schemars::JsonSchema;
@@ -79,6 +82,13 @@ impl AcceptConfig {
     /// Whether it runs commands.
     pub(crate) fn has_commands(&self) -> bool {
         self.demands.iter().any(|demand| demand.command.is_some())
+    }
+
+    /// The secrets in the environment and the arguments of its commands, which telemetry redacts.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        let commands = self.demands.iter().filter_map(|demand| demand.command.as_ref());
+        let of_env = self.env.iter().flat_map(|(name, value)| of_variable(name, value));
+        of_env.chain(commands.flat_map(|(words, _)| of_command(words))).collect()
     }
 
     /// The checks. `rights` are those of the commands.

@@ -262,7 +262,8 @@ fn telemetry(
 fn secrets(config: &ProcessConfig, settings: &TelemetrySettings) -> Vec<String> {
     let variables = std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value)));
     let of_environment = variables.flat_map(|(name, value)| of_variable(&name, &value));
-    let of_agents = config.team.agents.iter().flat_map(|agent| agent.brain.secrets());
+    let agents = config.team.agents.iter();
+    let of_agents = agents.flat_map(|agent| agent.brain.secrets().into_iter().chain(agent.accept.secrets()));
     let callers = config.team.mesh.callers.iter().map(|caller| caller.credential.secret().to_owned());
     let of_export = settings.export.iter().flat_map(|export| export.headers.values().cloned());
     let join_secret = std::fs::read_to_string(&config.join).ok().map(|text| text.trim().to_owned());

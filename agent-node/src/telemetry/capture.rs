@@ -52,7 +52,8 @@ impl Capture {
         })
     }
 
-    /// `text`, which is an identifier or a label and no content, without this process's secrets.
+    /// `text`, which is an identifier or a label and no content, without this process's secrets and the tokens of a
+    /// mesh.
     pub fn label(&self, text: &str) -> String {
         self.secrets.mask(text)
     }

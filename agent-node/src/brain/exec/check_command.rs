@@ -6,9 +6,12 @@ use super::{
     process::{self, BrainProcess},
     stderr::{StderrLines, StderrTail},
 };
-use crate::brain::{TurnHandle, TurnRequest};
-use protocol::acceptance::{MAX_FINDINGS, clip_findings};
+use crate::brain::{TurnHandle, TurnRequest, excerpt};
+use protocol::acceptance::MAX_FINDINGS;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// How much of the findings is shown, bytes; what is said before them has room, too.
+const MAX_SHOWN: usize = MAX_FINDINGS - 1_024;
 
 /// How a check ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -81,7 +84,9 @@ pub async fn run(
     match (code, process::failure(&status)) {
         (_, None) => Ok(CheckExit::Accepted),
         (Some(code), Some(_)) if code != 126 && code != 127 => {
-            Ok(CheckExit::Refused { code, findings: clip_findings(String::from_utf8_lossy(&said).trim()) })
+            let said = String::from_utf8_lossy(&said);
+            let findings = excerpt::beginning(said.trim(), MAX_SHOWN).to_owned();
+            Ok(CheckExit::Refused { code, findings })
         }
         (_, Some(how)) => Err(BrainError::Died { how, stderr: tail.text() }),
     }

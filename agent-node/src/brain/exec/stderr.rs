@@ -1,5 +1,7 @@
 //! Reads the standard error of a command: lines for the log, and its end.
 
+use crate::brain::excerpt;
+
 const MAX_TAIL_BYTES: usize = 2 * 1024;
 
 /// The longest line of standard error in the log, bytes; a longer one becomes several.
@@ -21,7 +23,12 @@ impl StderrLines {
         for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(piece);
             if piece.ends_with(b"\n") || self.line.len() >= MAX_LOGGED_BYTES {
+                // A word is not split if it can be avoided: it may be a secret.
+                let is_open = !piece.ends_with(b"\n");
+                let word = self.line.iter().rposition(u8::is_ascii_whitespace).filter(|_| is_open);
+                let rest = word.map(|at| self.line.split_off(at + 1)).unwrap_or_default();
                 lines.extend(self.complete());
+                self.line = rest;
             }
         }
         lines
@@ -47,12 +54,13 @@ pub(super) struct StderrTail(Vec<u8>);
 impl StderrTail {
     pub(super) fn push(&mut self, chunk: &[u8]) {
         self.0.extend_from_slice(chunk);
-        let surplus = self.0.len().saturating_sub(MAX_TAIL_BYTES);
+        // One byte more than is shown tells that there was more.
+        let surplus = self.0.len().saturating_sub(MAX_TAIL_BYTES + 1);
         self.0.drain(..surplus);
     }
 
     pub(super) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0).trim().to_owned()
+        excerpt::ending(&String::from_utf8_lossy(&self.0), MAX_TAIL_BYTES).trim().to_owned()
     }
 }
 
@@ -70,5 +78,12 @@ mod tests {
         let many = lines.push(&b"x\n".repeat(2_000));
         assert_eq!(many.len(), MAX_LOGGED_LINES + 1 - 4);
         assert!(many.last().is_some_and(|last| last.contains("left out")));
+        let mut words = StderrLines::default();
+        let long = format!("{} secret", "x".repeat(MAX_LOGGED_BYTES - 3));
+        assert_eq!(words.push(long.as_bytes()).len(), 1);
+        assert_eq!(words.complete().as_deref(), Some("secret"));
+        let mut tail = StderrTail::default();
+        tail.push(format!("KEY=secret{} end", "x".repeat(MAX_TAIL_BYTES - 7)).as_bytes());
+        assert_eq!(tail.text(), "end", "what is cut is left out as a whole");
     }
 }

@@ -1,6 +1,8 @@
 //! Tokens that the mesh itself has made: the person's, and those of the brains of this node. Only what they are checked by is kept.
 //! The command line sends tickets instead of the person's token ([`protocol::identity::PersonKey::ticket`]).
 
+pub use crate::token_format::{BRAIN_PREFIX, PERSON_PREFIX, random_token};
+
 use protocol::{
     identity::{PersonKey, PersonPublicKey, TICKET_PREFIX},
     ids::{AgentId, Digest},
@@ -14,16 +16,6 @@ use std::{
     fmt,
     sync::{Arc, PoisonError, RwLock},
 };
-
-/// How the person's token begins.
-pub const PERSON_PREFIX: &str = "mesh-person-";
-/// How a brain's token begins.
-pub const BRAIN_PREFIX: &str = "mesh-brain-";
-
-/// A random token of 244 bits.
-pub fn random_token(prefix: &str) -> String {
-    format!("{prefix}{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple())
-}
 
 /// The tokens that a process accepts. Cheap to clone; every clone shares them.
 #[derive(Clone, Default)]

@@ -1,5 +1,6 @@
 //! The secrets of this process, and the names whose values are secret.
 
+use crate::token_format::{BRAIN_PREFIX, PERSON_PREFIX};
 use aho_corasick::{AhoCorasick, MatchKind};
 use base64::{
     Engine as _,
@@ -7,7 +8,7 @@ use base64::{
 };
 use reqwest::Url;
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 /// What replaces a secret.
 pub(super) const MASK: &str = "***";
@@ -93,16 +94,33 @@ impl SecretMasker {
         Self(Some(finder.expect("the secrets of a process fit into memory")))
     }
 
-    /// `text` with a mask for each secret.
+    /// `text` with a mask for each secret and for each token of a mesh.
     pub(super) fn mask(&self, text: &str) -> String {
-        let Some(finder) = &self.0 else { return text.to_owned() };
+        let text = without_tokens(text);
+        let Some(finder) = &self.0 else { return text.into_owned() };
         let mut masked = String::with_capacity(text.len());
-        finder.replace_all_with(text, &mut masked, |_, _, masked| {
+        finder.replace_all_with(&text, &mut masked, |_, _, masked| {
             masked.push_str(MASK);
             true
         });
         masked
     }
+}
+
+/// `text` with a mask for what follows the prefix of a token ([`crate::token_format`]), whichever process made it.
+fn without_tokens(text: &str) -> Cow<'_, str> {
+    let mut masked = Cow::Borrowed(text);
+    for prefix in [BRAIN_PREFIX, PERSON_PREFIX] {
+        let mut from = 0;
+        while let Some(found) = masked[from..].find(prefix) {
+            from += found + prefix.len();
+            let secret = masked[from..].bytes().take_while(u8::is_ascii_hexdigit).count();
+            if secret >= MIN_LEN {
+                masked.to_mut().replace_range(from..from + secret, MASK);
+            }
+        }
+    }
+    masked
 }
 
 /// What follows the scheme of an `Authorization` value; of `Basic`, the password too.
@@ -166,6 +184,16 @@ mod tests {
             [("a nightingale", "a ***"), ("> MIIBVgIBADANBgkq", "> ***"), ("Basic", "Basic")]
         {
             assert_eq!(secrets.mask(text), masked);
+        }
+    }
+
+    #[test]
+    fn tokens_of_a_mesh_are_masked_also_in_part() {
+        let [brain, person] = [BRAIN_PREFIX, PERSON_PREFIX].map(crate::token_format::random_token);
+        for secrets in [SecretMasker::default(), SecretMasker::new(["nightingale".to_owned()])] {
+            let text = format!("A={brain}\nB={}; {person}, mesh-brain-dig-01", &brain[..30]);
+            let masked = "A=mesh-brain-***\nB=mesh-brain-***; mesh-person-***, mesh-brain-dig-01";
+            assert_eq!(secrets.mask(&text), masked);
         }
     }
 }

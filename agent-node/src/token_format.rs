@@ -1,0 +1,11 @@
+//! What tokens of a mesh look like.
+
+/// How the person's token begins.
+pub const PERSON_PREFIX: &str = "mesh-person-";
+/// How a brain's token begins.
+pub const BRAIN_PREFIX: &str = "mesh-brain-";
+
+/// A random token of 244 bits: the prefix and hexadecimal digits.
+pub fn random_token(prefix: &str) -> String {
+    format!("{prefix}{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple())
+}
