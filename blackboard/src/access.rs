@@ -6,7 +6,7 @@ use protocol::{
     ids::AgentId,
     principal::{MeshService, Principal},
     problem::{Problem, Reason},
-    signal::{self, ON_BEHALF_OF, Signal},
+    signal::{self, ON_BEHALF_OF, OWNER, Signal, SignalType},
     task::OpenTaskKey,
 };
 
@@ -44,7 +44,33 @@ pub fn may_publish(
         );
         return Err(Problem::new(Reason::Forbidden, message).with("field", "type"));
     }
+    if !matches!(by, Principal::Service(_)) {
+        check_agents_references(by, signal)?;
+    }
     Ok(())
+}
+
+/// An agent acts for a user, another agent or itself, never for a service, and names as the owner of an artifact only itself.
+fn check_agents_references(by: &Principal, signal: &Signal) -> Result<(), Problem> {
+    let not_proven =
+        |field, message| Err(Problem::new(Reason::SenderNotProven, message).with("field", field));
+    let behalf = signal.refs.get(ON_BEHALF_OF).and_then(|named| named.as_str());
+    let behalf = behalf.and_then(|named| Principal::try_from(named.to_owned()).ok());
+    for (field, named) in [("root", signal.root.as_ref()), ("refs.onBehalfOf", behalf.as_ref())] {
+        if let Some(service @ Principal::Service(_)) = named {
+            return not_proven(
+                field,
+                format!("{field}: {by} can't publish for {service}; it works for nobody"),
+            );
+        }
+    }
+    let owner = signal.refs.get(OWNER).filter(|_| signal.kind == SignalType::artifact_produced());
+    match owner {
+        Some(owner) if owner.as_str() != Some(by.id()) => {
+            not_proven("refs.owner", format!("refs.owner says {owner}, the credential says {by}"))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Checks that `by` may hold a claim as `holder`.
@@ -102,7 +128,7 @@ fn check_label(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::{signal::SignalType, time::WallTime};
+    use protocol::time::WallTime;
     use serde_json::json;
 
     fn refusal_of(by: Principal, kind: &str, from: &str) -> Option<Reason> {
@@ -153,5 +179,25 @@ mod tests {
             refusal_of(Principal::local_user(), "agent.joined", "registry"),
             Some(Reason::SenderNotProven)
         );
+    }
+
+    #[test]
+    fn an_agent_acts_for_no_service_and_owns_only_its_own_artifacts() {
+        let refusal = |more: serde_json::Value| {
+            let mut posted = json!({ "id": "1", "type": "artifact.produced", "from": "b-1", "at": "2026-01-01T00:00:00Z" });
+            posted.as_object_mut().unwrap().append(more.clone().as_object_mut().unwrap());
+            let signal: Signal = serde_json::from_value(posted).unwrap();
+            let by = Principal::Agent(AgentId::parse("b-1").unwrap());
+            may_publish(&by, &signal, |_| false).err().map(|problem| (problem.reason, problem.metadata))
+        };
+        let not_proven = |field: &str| Some((Reason::SenderNotProven, vec![("field", field.to_owned())]));
+        for (more, expected) in [
+            (json!({ "root": "user:bob", "refs": { "owner": "b-1", "onBehalfOf": "agent:b-2" } }), None),
+            (json!({ "root": "service:registry" }), not_proven("root")),
+            (json!({ "refs": { "onBehalfOf": "service:board" } }), not_proven("refs.onBehalfOf")),
+            (json!({ "refs": { "owner": "dump-01" } }), not_proven("refs.owner")),
+        ] {
+            assert_eq!(refusal(more.clone()), expected, "{more}");
+        }
     }
 }

@@ -7,6 +7,9 @@ use signals::SignalWrite;
 use std::time::Instant;
 use tokio::sync::oneshot;
 
+/// The most claims that an agent's `maxParallel` allows it. The agent says itself how many that is.
+const MAX_OWN_CLAIMS: usize = 256;
+
 /// Publishes signals in order, up to the first that is refused.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -175,7 +178,7 @@ impl BlackboardActor {
             return Ok(());
         }
         let own = by.agent().map_or(0, |id| registered_agents::max_parallel(self.store.as_ref(), id));
-        let limit = self.config.max_claims_per_principal.max(own);
+        let limit = self.config.max_claims_per_principal.max(own.min(MAX_OWN_CLAIMS));
         let held = self.leases.iter().filter(|(held, lease)| lease.by == *by && *held != task).count();
         let requested = self.claiming.get(by).copied().unwrap_or_default();
         if held + requested < limit {
@@ -183,7 +186,7 @@ impl BlackboardActor {
         }
         let message = format!(
             "{by} holds {held} claims, the limit is {limit}: complete or release one first (maxClaimsPerPrincipal, or the \
-             agent's maxParallel if that is more)"
+             agent's maxParallel if that is more, up to {MAX_OWN_CLAIMS})"
         );
         Err(Problem::new(Reason::RateLimited, message).with("limit", limit))
     }

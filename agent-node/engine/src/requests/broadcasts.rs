@@ -66,9 +66,9 @@ impl Agent {
         let signal = broadcast.announcement();
         let why = if signal.kind.is_registrys() {
             Some("only the registry publishes")
-        } else if signal.kind.is_lifecycle() && !by.is_of_mesh() {
+        } else if signal.kind.is_lifecycle() {
             Some(
-                "only the mesh publishes task.*, agent.* and artifact.*, offers (task.available) aside, so not",
+                "an agent publishes task.*, agent.* and artifact.* only about its own, offers (task.available) aside, so not",
             )
         } else {
             None

@@ -228,6 +228,27 @@ async fn a_principal_holds_as_many_claims_as_the_limit_or_its_places_allow() {
 }
 
 #[actix::test]
+async fn the_places_that_an_agent_claims_to_have_count_up_to_a_bound() {
+    let config = BoardConfig { max_claims_per_principal: 2, ..BoardConfig::fast() };
+    let board = Board::start(memory::new(), config, BoardClock::system()).unwrap();
+    let refs = json!({ "incarnation": 1, "maxParallel": 1_000_000 }).as_object().unwrap().clone();
+    let joined = Signal { subject: Some("b-1".into()), refs, ..signal("j", "agent.joined", "registry") };
+    let registry = Principal::of_signer(AgentId::parse("registry").unwrap());
+    board.publish(&registry, joined).await.unwrap();
+    let (by, holder) = (agent("b-1"), AgentId::parse("b-1").unwrap());
+    for at in 0..257 {
+        let task = open_task(&format!("t-{at}"));
+        offer(&board, &task).await;
+        let claim = board.claim(&by, &task, &holder, Duration::from_secs(60)).await;
+        assert_eq!(
+            claim.map_err(|refused| refused.reason).err(),
+            (at == 256).then_some(Reason::RateLimited),
+            "{at}"
+        );
+    }
+}
+
+#[actix::test]
 async fn a_restart_restarts_every_lease() {
     let (store, (clock, now)) = (memory::new(), clock());
     let holder = AgentId::parse("b-1").unwrap();
