@@ -30,6 +30,16 @@ fn steers(c: char) -> bool {
     }
 }
 
+/// Whether `c` does not belong in the name of a file: it steers a terminal, or shows nothing and so makes two names look the same.
+pub(crate) fn is_misleading(c: char) -> bool {
+    // The characters of zero width of the general category Cf, of Hangul fillers, and variation selectors.
+    let shows_nothing = matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}');
+    matches!(c, '\n' | '\t') || steers(c) || shows_nothing
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,6 +52,12 @@ mod tests {
             + "\n\t\u{e9}";
         assert_eq!(escaped(text), expected);
         assert!(matches!(escaped("plain\n"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn invisible_characters_are_misleading_in_a_name() {
+        assert!("a\n\u{202e}\u{200b}\u{200d}\u{feff}\u{ad}\u{e0041}".chars().skip(1).all(is_misleading));
+        assert!(!"häß 日本 ñ-_.".chars().any(is_misleading));
     }
 
     proptest! {
