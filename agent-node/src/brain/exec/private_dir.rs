@@ -2,7 +2,7 @@
 //! brain's user may enter it.
 
 use super::os_user::OsUser;
-use protocol::ids::{AgentId, Digest};
+use protocol::ids::AgentId;
 use std::{
     fs,
     io::ErrorKind,
@@ -15,18 +15,33 @@ use std::{
 /// enter the node's data. Fails if a third user could enter it.
 pub fn prepare(agent: &AgentId, data: &Path, user: Option<&OsUser>) -> Result<PathBuf, String> {
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
-    let owner = user.map_or_else(OsUser::own, |user| (user.uid, user.gid));
-    let dir = match user {
-        None => data.join("brains").join(agent.as_str()),
-        Some(_) => {
-            let node = Digest::of(data.as_os_str().as_encoded_bytes()).to_string();
-            std::env::temp_dir().join(format!("mesh-brain-{agent}-{}-{}", owner.0, &node[..12]))
+    let brains = data.join("brains");
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&brains);
+    made.map_err(|error| format!("its directory {}: it can't be made: {error}", brains.display()))?;
+    let Some(user) = user else { return make_private(brains.join(agent.as_str()), OsUser::own()) };
+    // Everybody may make names in the temporary directory. So the name can't be guessed, and is given up if it was taken, for
+    // example by somebody who has read it before the temporary directory was emptied.
+    let name_file = brains.join(format!(".temporary-{agent}"));
+    let failed = |error: std::io::Error| format!("its directory: {}: {error}", name_file.display());
+    for is_new in [false, true] {
+        let known = (!is_new).then(|| fs::read_to_string(&name_file).ok()).flatten();
+        let known =
+            known.filter(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let name = known.unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string());
+        fs::write(&name_file, &name).map_err(failed)?;
+        let dir = std::env::temp_dir().join(format!("mesh-brain-{agent}-{name}"));
+        match make_private(dir, (user.uid, user.gid)) {
+            Err(why) if !is_new => {
+                tracing::warn!(%agent, why, "the directory of a brain can't be used; another is made")
+            }
+            outcome => return outcome,
         }
-    };
-    if user.is_none() {
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(data.join("brains"));
-        made.map_err(|error| format!("its directory {}: it can't be made: {error}", dir.display()))?;
     }
+    unreachable!("the second directory is returned")
+}
+
+/// Makes `dir` if it is missing, and gives it to `owner`. Fails if another user could enter it.
+fn make_private(dir: PathBuf, owner: (u32, u32)) -> Result<PathBuf, String> {
     let failed =
         |what: &str, error: std::io::Error| format!("its directory {}: {what}: {error}", dir.display());
     match fs::DirBuilder::new().mode(0o700).create(&dir) {
@@ -70,5 +85,22 @@ mod tests {
         fs::remove_dir(&dir).unwrap();
         std::os::unix::fs::symlink("/tmp", &dir).unwrap();
         assert!(prepare(&agent, data.path(), None).unwrap_err().contains("remove it"), "a link");
+    }
+
+    #[test]
+    fn a_directory_whose_name_was_taken_is_replaced() {
+        let data = tempfile::tempdir().unwrap();
+        let agent = AgentId::parse("taken-1").unwrap();
+        let (uid, gid) = OsUser::own();
+        let user = OsUser { name: "own".into(), uid, gid };
+        let first = prepare(&agent, data.path(), Some(&user)).unwrap();
+        assert_eq!(prepare(&agent, data.path(), Some(&user)), Ok(first.clone()), "it stays");
+        fs::remove_dir(&first).unwrap();
+        std::os::unix::fs::symlink("/tmp", &first).unwrap();
+        let second = prepare(&agent, data.path(), Some(&user)).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(prepare(&agent, data.path(), Some(&user)), Ok(second.clone()));
+        fs::remove_file(first).unwrap();
+        fs::remove_dir(second).unwrap();
     }
 }
