@@ -1,7 +1,7 @@
 //! Content by reference: stored once, returned unchanged, available to the agents that work with it.
 
 use crate::harness::{
-    Agent, Answer, Process, artifact, client, eventually, message, refusal, refusal_text, state,
+    Agent, Answer, Process, artifact, client, eventually, message, read_answer, refusal, refusal_text, state,
 };
 use protocol::ids::Digest;
 use serde_json::{Value, json};
@@ -256,7 +256,23 @@ async fn the_artifacts_of_a_principal_have_a_quota() {
         client().put(format!("{}/a2a/artifacts", manager.url)).header("x-api-key", "alices-own-key-0001");
     let hers = hers.body("e".repeat(1_000)).send().await.unwrap();
     assert_eq!(hers.status(), 201, "another principal has its own");
+    // What a request carries inline counts, too.
+    let ask = async |node: &Process, bytes: usize| {
+        let manager = node.agent("manager-01");
+        let file = json!({ "artifactId": "f", "parts": [{ "raw": "A".repeat(bytes) }] });
+        let request = manager
+            .request(json!({ "description": "keep it", "capability": "write", "inlineArtifacts": [file] }));
+        let posted =
+            client().post(format!("{}/a2a/messages", manager.url)).header("x-api-key", "alices-own-key-0001");
+        read_answer(posted.json(&request).send().await.unwrap()).await
+    };
+    let taken = ask(&mesh, 1_200).await;
+    assert_eq!(taken.status, 202, "{taken:?}");
+    let refused = ask(&mesh, 1_200).await;
+    assert_eq!(refusal(&refused), (429, "rate_limited".to_owned()));
+    assert!(refusal_text(&refused).contains("large requests"), "{refused:?}");
     let mesh = mesh.restart().await;
+    assert_eq!(ask(&mesh, 1_200).await.status, 429, "the tasks that are kept count after a restart");
     let again = put(&mesh.agent("manager-01"), "c".repeat(1_000), "text/plain").await;
     assert_eq!(again.status, 429, "a restart does not forget what is kept");
 }

@@ -17,7 +17,7 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 use std::collections::BTreeSet;
-use store_types::{Batch, Error, Expectation, Filter, Key, Revision, Snapshot, Write};
+use store_types::{Batch, Error, Expectation, Filter, Key, Record, Revision, Snapshot, Write};
 
 /// The value of a [`keys::reader`] row of a task's result of which the board was told.
 pub(crate) const SHARED: &[u8] = b"{\"shared\":true}";
@@ -120,16 +120,39 @@ pub fn is_kept(
     Ok(known.is_some_and(|(_, known)| known.put_at >= since && known.readers.contains(by)))
 }
 
-/// How many bytes of artifacts `by` has uploaded, of those that are still kept.
-pub fn uploaded_bytes(store: &dyn Snapshot, me: &AgentId, by: &Principal) -> Result<u64, Error> {
+/// How many bytes are kept for `by`: of artifacts that it has uploaded, and, for a user, of its large requests whose tasks are
+/// kept.
+pub fn kept_bytes(store: &dyn Snapshot, me: &AgentId, by: &Principal) -> Result<u64, Error> {
+    // A row that can't be read is that of nobody.
+    let uploaded = |record: &Record| {
+        let known = serde_json::from_slice::<ArtifactRow>(&record.value).ok();
+        known.filter(|known| known.readers.contains(by)).map_or(0, |known| known.bytes as u64)
+    };
+    let owner = by.to_string();
+    let is_user = matches!(by, Principal::User(_));
+    let requested = |record: &Record| {
+        let is_own = is_user && record.key.tokens().last().is_some_and(|of| *of == owner);
+        let row = is_own.then(|| content::outline::<RequestSize>(&record.value).ok()).flatten();
+        row.map_or(0, |row| row.request_bytes)
+    };
+    Ok(sum(store, &keys::all(me, "artifact"), uploaded)? + sum(store, &keys::all(me, "task"), requested)?)
+}
+
+/// The member of a task's row that says how large its request was.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RequestSize {
+    #[serde(default)]
+    request_bytes: u64,
+}
+
+fn sum(store: &dyn Snapshot, filter: &Filter, bytes_of: impl Fn(&Record) -> u64) -> Result<u64, Error> {
     let (mut bytes, mut after) = (0, 0);
     loop {
-        let page = store.read(&keys::all(me, "artifact"), after, PAGE)?;
+        let page = store.read(filter, after, PAGE)?;
         let Some(last) = page.last() else { return Ok(bytes) };
         after = last.revision;
-        // A row that can't be read is that of no reader.
-        let rows = page.iter().filter_map(|record| serde_json::from_slice::<ArtifactRow>(&record.value).ok());
-        bytes += rows.filter(|known| known.readers.contains(by)).map(|known| known.bytes as u64).sum::<u64>();
+        bytes += page.iter().map(&bytes_of).sum::<u64>();
     }
 }
 

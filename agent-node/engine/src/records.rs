@@ -7,6 +7,7 @@ pub(crate) mod scan;
 use crate::{object_change::ObjectChange, origin::Origin};
 use protocol::{
     ids::{AgentId, ConversationId, Digest, MessageId, TaskId, ThreadId},
+    limits::INLINE_CONTENT_BYTES,
     patterns::{AnyPattern, ChunkRange, Effect, Event},
     principal::Principal,
     task::{Status, Task, TaskSpec, TaskState},
@@ -261,6 +262,20 @@ pub struct TaskRow {
     /// When it ended, on the node's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<NodeTime>,
+    /// The bytes of the request, if it has texts that are stored by digest; otherwise 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub request_bytes: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
+}
+
+/// The bytes of what a task was begun with, of which a text may be stored by digest; otherwise 0.
+pub(crate) fn large_bytes(request: &impl Serialize) -> u64 {
+    let bytes = serde_json::to_vec(request).map_or(0, |json| json.len());
+    if bytes > INLINE_CONTENT_BYTES { bytes as u64 } else { 0 }
 }
 
 impl TaskRow {
@@ -282,6 +297,14 @@ impl TaskRow {
             checks: Vec::new(),
             spec,
         };
-        Self { task, asked, epoch: None, references: Vec::new(), chunks: None, ended_at: None }
+        Self {
+            task,
+            asked,
+            epoch: None,
+            references: Vec::new(),
+            chunks: None,
+            ended_at: None,
+            request_bytes: 0,
+        }
     }
 }

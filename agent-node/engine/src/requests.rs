@@ -15,7 +15,7 @@ use crate::{
     },
     faults::{self, PlantedFault},
     problems::internal,
-    records::{Receipt, TaskRow, keys},
+    records::{Receipt, TaskRow, keys, large_bytes},
 };
 use protocol::{
     acceptance::AcceptanceTerms,
@@ -346,10 +346,12 @@ impl Agent {
         receipt.task_id = task.as_ref().map(|(spec, _, _)| spec.task_id.clone()).or(receipt.task_id);
         let id = ConversationId::parse(&cx.world.uuid()).map_err(internal)?;
         let references = references(&message.envelope.payload);
+        let request_bytes = large_bytes(&message.envelope.payload);
         let task = task.map(|(spec, asked, epoch)| TaskRow {
             asked,
             epoch,
             references,
+            request_bytes,
             ..TaskRow::new(spec, message.by.clone(), id.clone(), receipt.at)
         });
         let ack = Ack { task_id: receipt.task_id.clone(), ..Ack::of(message_id.clone()) };

@@ -1,12 +1,14 @@
-//! The quota of artifacts: how many bytes one principal may have at one agent (`maxArtifactBytesPerPrincipal`).
+//! The quota of content: how many bytes of artifacts, and of a user's large requests, one principal may have at one agent
+//! (`maxArtifactBytesPerPrincipal`).
 //!
 //! The store knows what is kept. Reading it takes a pass over all rows, so a sum is kept beside it that is never too small: uploads
-//! are added, and what the sweep deletes is found by another pass when the sum reaches the limit.
+//! and requests are added, and what the sweep deletes is found by another pass when the sum reaches the limit.
 
 use blackboard::store::{Error, Store};
-use engine::artifacts::uploaded_bytes;
+use engine::artifacts::kept_bytes;
 use protocol::{
     ids::AgentId,
+    limits::INLINE_CONTENT_BYTES,
     principal::Principal,
     problem::{Problem, Reason},
 };
@@ -29,6 +31,22 @@ struct StoredBytes {
 }
 
 impl ArtifactQuota {
+    /// Adds a message of `bytes` of a user, unless it is so small that it is stored as it is. The messages of agents are not
+    /// counted: each is of a task that another principal has begun.
+    pub fn add_message(
+        &self,
+        store: &dyn Store,
+        me: &AgentId,
+        by: &Principal,
+        bytes: usize,
+        max: u64,
+    ) -> Result<(), Problem> {
+        match by {
+            Principal::User(_) if bytes > INLINE_CONTENT_BYTES => self.add(store, me, by, bytes, max),
+            Principal::User(_) | Principal::Agent(_) | Principal::Service(_) | Principal::Brain(_) => Ok(()),
+        }
+    }
+
     /// Adds an upload of `bytes` by `by`. Fails with 429 if they then would have more than `max`, unless that is 0.
     pub fn add(
         &self,
@@ -43,7 +61,7 @@ impl ArtifactQuota {
         }
         let (bytes, key, now) = (bytes as u64, (me.clone(), by.clone()), Instant::now());
         let read = || -> Result<StoredBytes, Error> {
-            Ok(StoredBytes { bytes: uploaded_bytes(store, me, by)?, read_at: now })
+            Ok(StoredBytes { bytes: kept_bytes(store, me, by)?, read_at: now })
         };
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut usage = match all.remove(&key) {
@@ -55,8 +73,8 @@ impl ArtifactQuota {
         }
         let is_over = usage.bytes + bytes > max;
         let message = format!(
-            "{by} has {} bytes of artifacts at {me}; {bytes} more would exceed maxArtifactBytesPerPrincipal, {max}. Those that no \
-             task refers to are deleted after keepArtifactsMs",
+            "{by} has {} bytes of artifacts and large requests at {me}; {bytes} more would exceed maxArtifactBytesPerPrincipal, {max}. \
+             Artifacts that no task refers to are deleted after keepArtifactsMs, ended tasks after keepTasksMs",
             usage.bytes
         );
         usage.bytes += if is_over { 0 } else { bytes };

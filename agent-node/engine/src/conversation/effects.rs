@@ -6,7 +6,7 @@ use crate::{
     conversation::{Conversation, DecidedStep, StepContext},
     delivery::envelope,
     faults::{self, PlantedFault},
-    records::{DeadLetter, EffectKey, OpenEffect, TaskClaim, TaskRow, keys, lists},
+    records::{DeadLetter, EffectKey, OpenEffect, TaskClaim, TaskRow, keys, large_bytes, lists},
 };
 use bytes::Bytes;
 use protocol::{
@@ -56,7 +56,8 @@ impl Conversation {
             }
             Effect::TrackTask { spec, owner, epoch } => {
                 let row = TaskRow::new(spec.as_ref().clone(), owner.clone(), self.id.clone(), wall);
-                self.task = Some(TaskRow { epoch: Some(*epoch), ..row });
+                let request_bytes = large_bytes(&row.task.spec);
+                self.task = Some(TaskRow { epoch: Some(*epoch), request_bytes, ..row });
             }
             Effect::StopTurn => self.drop_open(decided, |effect| matches!(effect, Effect::RunTurn { .. })),
             Effect::Claim { task, holder, lease } => {

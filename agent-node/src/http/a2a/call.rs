@@ -108,6 +108,13 @@ impl A2aCall {
         Ok(Self { is_persons, person, ..call })
     }
 
+    /// Counts a message of `bytes` in the caller's quota of content.
+    pub(super) fn check_quota(&self, bytes: usize) -> Result<(), protocol::problem::Problem> {
+        let (HostedAgent { id, store, .. }, max) =
+            (&self.local, self.node.limits.max_artifact_bytes_per_principal);
+        self.node.artifact_quota.add_message(store.as_ref(), id, &self.by, bytes, max)
+    }
+
     /// A call of `by` to the agent `local`, which a tenant in the parameters may replace. Fails if the protocol version is
     /// not supported. Holds `permit` until it only waits.
     pub(crate) fn new(

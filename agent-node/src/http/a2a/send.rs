@@ -251,6 +251,7 @@ async fn begin_task(call: &A2aCall, request: SendMessage) -> Result<TaskId, A2aE
         }
         false => (format!("a2a-{}", uuid::Uuid::now_v7()), Digest::of(&body)),
     };
+    call.check_quota(body.len())?;
     let metadata = TaskMetadata::of(&request.message.metadata, &request.metadata)?;
     let is_any = |skill: &Capability| skill.as_str() == ANY && call.local.card.get().skills.is_empty();
     let message = request.message;

@@ -72,6 +72,8 @@ pub async fn post(
         Address::Agent(id) => node.agent(id).map_err(|problem| problem.with("field", "toAgentId"))?,
         Address::Capability(_) => node.default_agent(&request)?,
     };
+    let max = node.limits.max_artifact_bytes_per_principal;
+    node.artifact_quota.add_message(local.store.as_ref(), &local.id, &by, body.len(), max)?;
     let digest = request.extensions().get::<Digest>().copied().unwrap_or_else(|| Digest::of(&body));
     let trace = trace_of(&request);
     let id = envelope.message_id.clone();
