@@ -81,7 +81,7 @@ pub(crate) async fn serve(thinker: Thinker) -> anyhow::Result<()> {
     let llm = format!("model: openai/m, url: '{provider}/v1', key: k, tools: [{tools}]");
     let team = format!("agents: [{{ agent: {AGENT}, open: true, brain: {{ llm: {{ {llm} }} }} }}]");
     let team = Team::parse("the benchmark", &team, None)?;
-    let brain = team.agents.first().context("no agent")?.brain.brain(&BrainRights::default())?;
+    let brain = team.agents.first().context("no agent")?.brain.brain(&BrainRights::default(), None)?;
     let seat = AgentSpec { brain, ..nodes::seat(AGENT, Arc::new(agent_node::brain::echo::EchoBrain))? };
     let setup = nodes::setup(vec![seat], nodes::store(store.as_ref())?, Auction::default())?;
     let running = node::start(setup).await?;

@@ -5,6 +5,7 @@ use super::{
         client::{MeshClient, encoded},
         exit::{CliError, Exit},
         output,
+        people::prove,
         watch::status_of,
     },
     open_questions,
@@ -72,7 +73,8 @@ pub(super) async fn answer_questions(
             output::note("");
             return Ok(PromptEnd::Unanswered);
         };
-        let body = body(&question.id, answer);
+        let mut body = body(&question.id, answer);
+        prove(client, task, &mut body);
         *task = match client.post(endpoint, &format!("{path}/answer"), &body).await {
             Ok(after) => after,
             Err(failure) if failure.exit == Exit::Refused => {
@@ -91,7 +93,9 @@ fn body(question: &str, answer: Answer) -> Value {
         Answer::Values(values) => Map::from_iter([("values".to_owned(), values.into())]),
         decision @ Answer::Decision { .. } => match decision.to_json() {
             Value::Object(members) => members,
-            _ => Map::new(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                Map::new()
+            }
         },
     };
     body.insert("questionId".to_owned(), question.into());
@@ -119,7 +123,9 @@ async fn ask_person(question: &Question) -> Result<Option<Answer>, CliError> {
     loop {
         let read = match question.kind {
             QuestionKind::Form => ask_form(question).await,
-            _ => read_line(prompt(question.kind)).await.map(|line| line.map(|line| parse(question, &line))),
+            QuestionKind::Text | QuestionKind::Choice | QuestionKind::Approval | QuestionKind::Credential => {
+                read_line(prompt(question.kind)).await.map(|line| line.map(|line| parse(question, &line)))
+            }
         };
         match read.map_err(unreadable)? {
             None => return Ok(None),
@@ -207,7 +213,7 @@ fn parse(question: &Question, line: &str) -> Result<Answer, String> {
         QuestionKind::Choice => Answer::text(option(&question.options, line)),
         QuestionKind::Credential if line.is_empty() => Answer::text("provided"),
         _ if line.is_empty() => return Err("an answer is needed; Ctrl-D leaves the question open".to_owned()),
-        _ => Answer::text(line),
+        QuestionKind::Text | QuestionKind::Form | QuestionKind::Credential => Answer::text(line),
     };
     question.check(&answer).map(|()| answer)
 }
@@ -221,7 +227,7 @@ fn decision(line: &str) -> Result<Answer, String> {
         "n" | "no" => Decision::Deny,
         _ => return Err("y approves, n denies, `n REASON` says why".to_owned()),
     };
-    Ok(Answer::Decision { decision, reason })
+    Ok(Answer::Decision { decision, reason, proof: None })
 }
 
 /// The option that `line` names, itself or by its number.
