@@ -74,6 +74,7 @@ impl QueuedEvent {
             | EventKind::ClaimEnded { .. }
             | EventKind::TimerFired { .. }
             | EventKind::PublishRefused { .. }
+            | EventKind::SpaceAnswered { .. }
             | EventKind::PeersFound { .. }
             | EventKind::CallDue { .. }
             | EventKind::Answered { .. }

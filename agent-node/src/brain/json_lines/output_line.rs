@@ -10,16 +10,19 @@ use protocol::{
     patterns::{
         contract_net::bidding::BidAnswer,
         open_task,
+        space_request::EntryQuery,
         turn::{Checkpoint, Progress, TurnEnd},
     },
     question::{OnTimeout, Question, QuestionKind},
     signal::SignalType,
+    spaces::{EntryDraft, EntryKind, EntryType, Importance, MemoryScope, Severity},
     time::WallTime,
     usage::{ModelUsage, ToolUse},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One line of a brain's output.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -120,6 +123,88 @@ pub(super) enum OutputLine {
         #[schemars(with = "Option<OnTimeoutForms>")]
         on_timeout: Option<OnTimeout>,
         /// Whether the turn ends with it (`true` if absent). With `false` it is asked at once, and the turn goes on.
+        #[serde(default = "yes")]
+        wait: bool,
+    },
+    /// A finding for the team, in the space of the task.
+    Post {
+        /// What was found out.
+        content: String,
+        /// Its title.
+        #[serde(default)]
+        title: String,
+        /// How much it matters (`medium` if absent).
+        #[serde(default)]
+        #[schemars(with = "Option<Grade>")]
+        severity: Option<Severity>,
+        /// Words it is found by, without spaces.
+        #[serde(default)]
+        tags: BTreeSet<String>,
+    },
+    /// A proposal for the space of the task: a person or a curator merges it to a decision or a memory, or rejects it.
+    Propose {
+        /// What is proposed.
+        content: String,
+        /// What it becomes: a decision (`architectural`, `scope`, `process`, `technical`) or a memory (`learning`, `pattern`,
+        /// `update`).
+        #[schemars(with = "ProposalTypes")]
+        entry_type: EntryType,
+        /// Its title.
+        #[serde(default)]
+        title: String,
+        /// Its name, lower-case words joined by `-`; made from the title if absent. The same name again, while it is pending,
+        /// is a new version.
+        #[serde(default)]
+        slug: Option<String>,
+        /// How important it is (`medium` if absent).
+        #[serde(default)]
+        #[schemars(with = "Option<Grade>")]
+        importance: Option<Importance>,
+        /// Words it is found by, without spaces.
+        #[serde(default)]
+        tags: BTreeSet<String>,
+    },
+    /// Something to remember beyond the task, in its space. Later briefs have it.
+    Remember {
+        /// What is remembered.
+        content: String,
+        /// What it is (`learning` if absent).
+        #[serde(default)]
+        #[schemars(with = "Option<MemoryTypes>")]
+        entry_type: Option<EntryType>,
+        /// Its title.
+        #[serde(default)]
+        title: String,
+        /// How important it is (`medium` if absent).
+        #[serde(default)]
+        #[schemars(with = "Option<Grade>")]
+        importance: Option<Importance>,
+        /// Who reads it: this agent only (`own`), or the team (if absent).
+        #[serde(default)]
+        #[schemars(with = "Option<Scopes>")]
+        scope: Option<MemoryScope>,
+        /// Areas in which this agent knows more now, and how much more. Its teammates are told the five that it knows best.
+        #[serde(default)]
+        expertise: BTreeMap<String, u32>,
+        /// Words it is found by, without spaces.
+        #[serde(default)]
+        tags: BTreeSet<String>,
+    },
+    /// A search in the space of the task, by at least one of `kind`, `tag` and `text`.
+    Find {
+        /// Your name for it; its answer has it.
+        id: String,
+        /// Entries of this kind.
+        #[serde(default)]
+        #[schemars(with = "Option<Kinds>")]
+        kind: Option<EntryKind>,
+        /// Entries with this tag.
+        #[serde(default)]
+        tag: Option<String>,
+        /// Entries with these words.
+        #[serde(default)]
+        text: Option<String>,
+        /// Whether the turn ends with it (`true` if absent). With `false` it is sent at once, and the turn goes on.
         #[serde(default = "yes")]
         wait: bool,
     },
@@ -290,6 +375,58 @@ enum KindForms {
 }
 
 #[derive(JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Grade {
+    Low,
+    Medium,
+    High,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum ProposalTypes {
+    Architectural,
+    Scope,
+    Process,
+    Technical,
+    Learning,
+    Pattern,
+    Update,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum MemoryTypes {
+    CoreContext,
+    Learning,
+    Pattern,
+    Update,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Scopes {
+    Own,
+    Team,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Kinds {
+    Message,
+    Finding,
+    Proposal,
+    Decision,
+    Memory,
+    Artifact,
+}
+
+#[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(dead_code, reason = "only its schema is used")]
 enum OnTimeoutForms {
@@ -364,6 +501,30 @@ impl ArtifactLine {
     }
 }
 
+/// The report of an entry that the space would take.
+fn entry(draft: EntryDraft) -> Result<Progress, String> {
+    draft.check().map_err(|problem| problem.message)?;
+    Ok(Progress::Post { entry: Box::new(draft) })
+}
+
+/// The line that posts `entry`; `None` if no line does.
+pub(super) fn entry_line(entry: &EntryDraft) -> Option<Value> {
+    let name = match entry.kind {
+        EntryKind::Finding => "post",
+        EntryKind::Proposal => "propose",
+        EntryKind::Memory => "remember",
+        EntryKind::Message | EntryKind::Decision | EntryKind::Artifact => return None,
+    };
+    let mut line = serde_json::to_value(entry).ok()?;
+    let members = line.as_object_mut()?;
+    members.remove("kind");
+    if let Some(entry_type) = members.remove("type") {
+        members.insert("entryType".to_owned(), entry_type);
+    }
+    members.insert("type".to_owned(), name.into());
+    Some(line)
+}
+
 impl TryFrom<OutputLine> for BrainLine {
     type Error = String;
 
@@ -403,6 +564,25 @@ impl TryFrom<OutputLine> for BrainLine {
                     Question { id, kind, text, schema, options, call, expires_at, on_timeout, wait };
                 question.validate()?;
                 Progress::Question(question)
+            }
+            OutputLine::Post { content, title, severity, tags } => {
+                entry(EntryDraft { title, severity, tags, ..EntryDraft::new(EntryKind::Finding, content) })?
+            }
+            OutputLine::Propose { content, entry_type, title, slug, importance, tags } => {
+                let entry_type = Some(entry_type);
+                let draft = EntryDraft::new(EntryKind::Proposal, content);
+                entry(EntryDraft { title, entry_type, slug, importance, tags, ..draft })?
+            }
+            OutputLine::Remember { content, entry_type, title, importance, scope, expertise, tags } => {
+                let entry_type = entry_type.or(Some(EntryType::Learning));
+                let draft = EntryDraft::new(EntryKind::Memory, content);
+                entry(EntryDraft { title, entry_type, importance, scope, expertise, tags, ..draft })?
+            }
+            OutputLine::Find { kind: None, tag: None, text: None, .. } => {
+                return Err("at least one of \"kind\", \"tag\" and \"text\" is needed".to_owned());
+            }
+            OutputLine::Find { id, kind, tag, text, wait } => {
+                Progress::Find { id, query: EntryQuery { kind, tag, text }, wait }
             }
             OutputLine::Checkpoint { data, replace } => Progress::Checkpoint(Checkpoint { data, replace }),
             OutputLine::Usage {
