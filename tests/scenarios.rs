@@ -13,6 +13,7 @@ mod scenarios {
     mod artifacts;
     mod auction;
     mod brains;
+    mod budgets;
     mod capture;
     mod command_failures;
     mod config;

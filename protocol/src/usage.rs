@@ -1,6 +1,6 @@
 //! What work costs: tokens and money, and the bounds of both.
 
-use crate::bid::Cost;
+use crate::{bid::Cost, budget::Budget};
 use serde::{Deserialize, Serialize};
 
 /// What a brain reports of one call of a model.
@@ -94,10 +94,23 @@ pub struct Usage {
     /// Tokens whose cost is unknown, and so not in `cost`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unpriced_tokens: u64,
+    /// Tokens that were reserved for agents that never said what they used. They count as used.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unreported_tokens: u64,
+    /// The part of `cost` that was reserved for such agents.
+    #[serde(default, skip_serializing_if = "is_free")]
+    pub unreported_cost: Cost,
+    /// How many pieces of work were done by agents whose use is unknown and not bounded, such as foreign ones.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unknown: u64,
 }
 
 fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+fn is_free(cost: &Cost) -> bool {
+    *cost == Cost::default()
 }
 
 impl Usage {
@@ -108,18 +121,21 @@ impl Usage {
 
     /// All tokens.
     pub fn tokens(&self) -> u64 {
-        self.input_tokens.saturating_add(self.output_tokens)
+        self.input_tokens.saturating_add(self.output_tokens).saturating_add(self.unreported_tokens)
     }
 
     /// The sum of both.
     #[must_use]
     pub fn plus(self, other: &Self) -> Self {
-        let cost = Cost::new(self.cost.get() + other.cost.get()).unwrap_or(self.cost);
+        let sum = |a: Cost, b: Cost| Cost::new(a.get() + b.get()).unwrap_or(a);
         Self {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),
             output_tokens: self.output_tokens.saturating_add(other.output_tokens),
-            cost,
+            cost: sum(self.cost, other.cost),
             unpriced_tokens: self.unpriced_tokens.saturating_add(other.unpriced_tokens),
+            unreported_tokens: self.unreported_tokens.saturating_add(other.unreported_tokens),
+            unreported_cost: sum(self.unreported_cost, other.unreported_cost),
+            unknown: self.unknown.saturating_add(other.unknown),
         }
     }
 }
@@ -128,7 +144,8 @@ impl From<&ModelUsage> for Usage {
     fn from(call: &ModelUsage) -> Self {
         let ModelUsage { input_tokens, output_tokens, cost, .. } = *call;
         let unpriced_tokens = if cost.is_none() { input_tokens.saturating_add(output_tokens) } else { 0 };
-        Self { input_tokens, output_tokens, cost: cost.unwrap_or_default(), unpriced_tokens }
+        let cost = cost.unwrap_or_default();
+        Self { input_tokens, output_tokens, cost, unpriced_tokens, ..Self::default() }
     }
 }
 
@@ -167,17 +184,28 @@ impl TaskBounds {
         *self == Self::default()
     }
 
-    /// The verdict on a change of the usage.
-    pub fn judge(&self, before: &Usage, after: &Usage) -> BudgetVerdict {
+    /// The same bounds, but no more than `budget`.
+    #[must_use]
+    pub fn within(self, budget: Budget) -> Self {
+        let Budget { tokens, cost } = Budget::of(&self).within(budget);
+        Self { turns: self.turns, tokens, cost }
+    }
+
+    /// The verdict on a change of the usage, while `reserved` is reserved for others.
+    pub fn judge(&self, before: &Usage, after: &Usage, reserved: Budget) -> BudgetVerdict {
+        let reserved_tokens = reserved.tokens.unwrap_or_default() as f64;
+        let reserved_cost = reserved.cost.map_or(0.0, Cost::get);
+        let (tokens, cost) = (self.tokens.map(|limit| limit as f64), self.cost.map(Cost::get));
         let budgets = [
-            ("tokens", self.tokens.map(|limit| limit as f64), before.tokens() as f64, after.tokens() as f64),
-            ("cost", self.cost.map(Cost::get), before.cost.get(), after.cost.get()),
+            ("tokens", tokens, before.tokens() as f64, after.tokens() as f64, reserved_tokens),
+            ("cost", cost, before.cost.get(), after.cost.get(), reserved_cost),
         ];
         let mut verdict = BudgetVerdict::Fine;
-        for (name, limit, before, after) in budgets {
+        for (name, limit, before, after, reserved) in budgets {
             let Some(limit) = limit else { continue };
-            let figures = format!("{after} of {limit} ({name})");
-            if after >= limit {
+            let also = if reserved > 0.0 { format!(", {reserved} reserved") } else { String::new() };
+            let figures = format!("{after} of {limit} ({name}){also}");
+            if after + reserved >= limit {
                 return BudgetVerdict::UsedUp(figures);
             }
             if before < WARN_AT * limit && after >= WARN_AT * limit {
@@ -210,14 +238,15 @@ pub struct RemainingBudget {
 }
 
 impl RemainingBudget {
-    /// What `bounds` leave after turn number `turn` and `used`.
-    pub fn of(bounds: &TaskBounds, turn: u32, used: &Usage) -> Self {
+    /// What `bounds` leave after turn number `turn`, `used` and what is `reserved` for others.
+    pub fn of(bounds: &TaskBounds, turn: u32, used: &Usage, reserved: Budget) -> Self {
+        let Budget { tokens, cost } = Budget::of(bounds).left(used, reserved);
         Self {
             turn_ms: None,
             idle_ms: None,
             turns: bounds.turns.map(|turns| turns.saturating_sub(turn)),
-            tokens: bounds.tokens.map(|tokens| tokens.saturating_sub(used.tokens())),
-            cost: bounds.cost.and_then(|cost| Cost::new((cost.get() - used.cost.get()).max(0.0))),
+            tokens,
+            cost,
         }
     }
 
@@ -238,13 +267,20 @@ mod tests {
     #[test]
     fn a_budget_is_announced_once_and_ends_at_its_limit() {
         let bounds = TaskBounds { turns: None, tokens: Some(100), cost: Cost::new(2.0) };
-        let judge = |before, after| bounds.judge(&before, &after);
+        let none = Budget::default();
+        let judge = |before, after| bounds.judge(&before, &after, none);
         assert_eq!(judge(used(0, 0.0), used(79, 1.5)), BudgetVerdict::Fine);
         let nearly = BudgetVerdict::NearlyUsed("80 of 100 (tokens)".into());
         assert_eq!(judge(used(79, 0.0), used(80, 0.0)), nearly);
         assert_eq!(judge(used(80, 0.0), used(99, 0.0)), BudgetVerdict::Fine, "only once");
         assert_eq!(judge(used(1, 1.0), used(1, 2.5)), BudgetVerdict::UsedUp("2.5 of 2 (cost)".into()));
-        assert_eq!(TaskBounds::default().judge(&used(0, 0.0), &used(u64::MAX, 1e8)), BudgetVerdict::Fine);
+        assert_eq!(
+            TaskBounds::default().judge(&used(0, 0.0), &used(u64::MAX, 1e8), none),
+            BudgetVerdict::Fine
+        );
+        let reserved = Budget { tokens: Some(30), cost: None };
+        let used_up = BudgetVerdict::UsedUp("70 of 100 (tokens), 30 reserved".into());
+        assert_eq!(bounds.judge(&used(0, 0.0), &used(70, 0.0), reserved), used_up);
     }
 
     #[test]
@@ -260,7 +296,7 @@ mod tests {
         let sum = Usage::from(&priced).plus(&Usage::from(&unpriced));
         assert_eq!((sum.tokens(), sum.cost.get(), sum.unpriced_tokens), (30, 0.5, 15));
         let bounds = TaskBounds { turns: Some(3), tokens: Some(40), cost: Cost::new(1.0) };
-        let left = RemainingBudget::of(&bounds, 1, &sum);
+        let left = RemainingBudget::of(&bounds, 1, &sum, Budget::default());
         assert_eq!((left.turns, left.tokens, left.cost.map(Cost::get)), (Some(2), Some(10), Some(0.5)));
     }
 

@@ -216,6 +216,9 @@ fn about(span: &Span) -> String {
         number(n::MESH_BID_COST).and_then(|cost| Some(format!("cost {}", cost.as_f64()?))),
         number(n::MESH_BID_ETA).and_then(|eta| Some(format!("eta {}", Eta(eta.as_u64()?)))),
         number(n::MESH_TURN).map(|turn| format!("turn {turn}")),
+        number(n::MESH_BUDGET_TOKENS).map(|tokens| format!("may use {tokens} tokens")),
+        number(n::MESH_BUDGET_COST).map(|cost| format!("may cost {cost}")),
+        number(n::MESH_USED_TOKENS).map(|tokens| format!("used {tokens} tokens")),
     ];
     let parts: Vec<_> = peer.into_iter().chain(terms.into_iter().flatten()).collect();
     plain(&parts.join(", "))

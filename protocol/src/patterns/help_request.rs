@@ -9,10 +9,11 @@ use super::{
 };
 use crate::{
     artifact::Artifact,
+    budget::Budget,
     ids::{Address, AgentId, Capability},
     message::{self, HelpResponse, MessageKind, Payload},
     task::{Status, TaskState},
-    usage::Usage,
+    usage::{RemainingBudget, TaskBounds, Usage},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
@@ -69,6 +70,9 @@ pub struct HelpRequest {
     /// The length of all pauses, milliseconds.
     #[serde(default)]
     paused_ms: u64,
+    /// Whether the answering brain does not say what it uses.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_unmetered: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -96,7 +100,15 @@ impl HelpRequest {
             log: TurnLog::default(),
             usage: Usage::default(),
             paused_ms: 0,
+            is_unmetered: false,
         }
+    }
+
+    /// Its brain does not say what it uses, if `is_unmetered`.
+    #[must_use]
+    pub fn unmetered(mut self, is_unmetered: bool) -> Self {
+        self.is_unmetered = is_unmetered;
+        self
     }
 
     /// `me` asks peers that have `capability`, for at most `window`, and returns their answers to the requester.
@@ -121,6 +133,7 @@ impl HelpRequest {
             log: TurnLog::default(),
             usage: Usage::default(),
             paused_ms: 0,
+            is_unmetered: false,
         }
     }
 
@@ -173,10 +186,14 @@ impl HelpRequest {
             let why = format!("nobody else who is there has the capability {capability}");
             return self.settle(None, Some(why), Vec::new());
         }
+        let budget = self.request.budget.part(u32::try_from(peers.len()).unwrap_or(u32::MAX));
         let mut effects = Vec::new();
         for peer in peers {
             let id = peer.agent.clone();
-            let (to, question) = (Address::Agent(id.clone()), Payload::HelpRequest(self.request.clone()));
+            let (to, question) = (
+                Address::Agent(id.clone()),
+                Payload::HelpRequest(message::HelpRequest { budget, ..self.request.clone() }),
+            );
             effects.push(HelpRequestEffect::Send(OutgoingMessage {
                 path: self.path.clone(),
                 expires: Some(event.wall.plus(*window)),
@@ -201,6 +218,10 @@ impl HelpRequest {
 
     fn conclude(&mut self) -> Vec<HelpRequestEffect> {
         let HelpSide::Asking { asked, .. } = &self.side else { return Vec::new() };
+        // Who is silent is charged all that it could use.
+        let share = self.request.budget.part(u32::try_from(asked.len()).unwrap_or(u32::MAX)).charged_whole();
+        let silent = asked.values().filter(|slot| slot.is_none());
+        self.usage = silent.fold(self.usage, |sum, _| sum.plus(&share));
         let answered: Vec<_> = asked.iter().filter_map(|(id, slot)| Some((id, slot.as_ref()?))).collect();
         let answers: Vec<_> =
             answered.iter().filter_map(|(id, response)| Some((*id, response.answer.clone()?))).collect();
@@ -234,6 +255,13 @@ impl HelpRequest {
         artifacts: Vec<Artifact>,
     ) -> Vec<HelpRequestEffect> {
         self.settled = true;
+        if self.is_unmetered && matches!(self.side, HelpSide::Responder) {
+            let unknown = match self.request.budget {
+                budget if budget.is_none() => Usage { unknown: 1, ..Usage::default() },
+                budget => budget.left(&self.usage, Budget::default()).charged_whole(),
+            };
+            self.usage = self.usage.plus(&unknown);
+        }
         let state = if answer.is_some() { TaskState::Completed } else { TaskState::Failed };
         let status = Status { message: answer.clone().or_else(|| declined.clone()), ..Status::of(state) };
         let mut effects = Vec::new();
@@ -272,6 +300,10 @@ impl HelpRequest {
         self.respond(response).into_iter().collect()
     }
 
+    fn left(&self) -> Budget {
+        self.request.budget.left(&self.usage, Budget::default())
+    }
+
     /// Takes the reports of the turn. Returns the records of its checkpoints.
     fn keep(&mut self, updates: &[Progress]) -> Vec<HelpRequestEffect> {
         let mut records = Vec::new();
@@ -280,7 +312,18 @@ impl HelpRequest {
                 Progress::Artifact { artifact, append, .. } => {
                     crate::artifact::merge(&mut self.produced, artifact.clone(), *append);
                 }
-                Progress::Usage(call) => self.usage = self.usage.plus(&call.into()),
+                Progress::Usage(call) => {
+                    self.usage = self.usage.plus(&call.into());
+                    let unknown_cost = self.request.budget.cost.is_some() && call.cost.is_none();
+                    if self.left().is_used_up() || unknown_cost {
+                        let cause =
+                            if unknown_cost { "the cost of a call is unknown" } else { "it is used up" };
+                        let why = format!("its budget of {} can't be kept: {cause}", self.request.budget);
+                        records.push(HelpRequestEffect::StopTurn);
+                        records.extend(self.settle(None, Some(why), Vec::new()));
+                        return records;
+                    }
+                }
                 Progress::Checkpoint(checkpoint) => match self.log.checkpoint(checkpoint) {
                     Ok(record) => records.push(record),
                     Err(why) => {
@@ -353,7 +396,9 @@ impl Pattern for HelpRequest {
     const RECEIVES: &'static [MessageKind] = &[MessageKind::HelpResponse];
 
     fn turn_progress(&self) -> RecordedTurnProgress {
-        RecordedTurnProgress { checkpoints: self.log.checkpoints(), used: self.usage, ..Default::default() }
+        let bounds = TaskBounds::default().within(self.request.budget);
+        let remaining = RemainingBudget::of(&bounds, 1, &self.usage, Budget::default());
+        RecordedTurnProgress { checkpoints: self.log.checkpoints(), used: self.usage, remaining }
     }
 
     #[expect(

@@ -4,6 +4,7 @@ use crate::{
     a2a::message::Message,
     acceptance::ResultRevision,
     artifact::Artifact,
+    budget::Budget,
     ids::{Address, AgentId, Capability, TaskId},
     message::Epoch,
     question::{Decision, Question},
@@ -236,6 +237,9 @@ pub enum Progress {
         /// Ids of artifacts produced so far, or given with the task, that it is about.
         #[serde(default)]
         artifacts: Vec<String>,
+        /// What its doer may use; without it, a share of what is free of the task's own bounds.
+        #[serde(default, skip_serializing_if = "Budget::is_none")]
+        budget: Budget,
         /// Whether the turn ends with it. Otherwise it is sent at once, and the turn goes on.
         #[serde(default = "yes", skip_serializing_if = "is_true")]
         wait: bool,
@@ -258,6 +262,9 @@ pub enum Progress {
         /// Ids of artifacts that go with it.
         #[serde(default)]
         artifacts: Vec<String>,
+        /// What its doer may use; without it, a share of what is free of the task's own bounds.
+        #[serde(default, skip_serializing_if = "Budget::is_none")]
+        budget: Budget,
         /// Whether the turn ends with it. Otherwise it is sent at once, and the turn goes on.
         #[serde(default = "yes", skip_serializing_if = "is_true")]
         wait: bool,

@@ -6,6 +6,7 @@ use protocol::{
     a2a::json::base64_of_any_kind,
     artifact::{Artifact, Part, PartContent},
     bid::{Cost, Eta, Fraction},
+    budget::Budget,
     ids::{Address, Capability},
     patterns::{
         contract_net::bidding::BidAnswer,
@@ -65,6 +66,10 @@ pub(super) enum OutputLine {
         /// Ids of artifacts that it is about.
         #[serde(default)]
         artifacts: Vec<String>,
+        /// What its doer may use. Without it, and if the task is bounded, a share of what is free.
+        #[serde(default)]
+        #[schemars(with = "Option<BudgetForms>")]
+        budget: Budget,
         /// Whether the turn ends with it (`true` if absent). With `false` it is sent at once, and the turn goes on.
         #[serde(default = "yes")]
         wait: bool,
@@ -88,6 +93,10 @@ pub(super) enum OutputLine {
         /// Ids of artifacts that go with it.
         #[serde(default)]
         artifacts: Vec<String>,
+        /// What its doer may use. Without it, and if the task is bounded, a share of what is free.
+        #[serde(default)]
+        #[schemars(with = "Option<BudgetForms>")]
+        budget: Budget,
         /// Whether the turn ends with it (`true` if absent). With `false` it is sent at once, and the turn goes on.
         #[serde(default = "yes")]
         wait: bool,
@@ -270,6 +279,18 @@ pub(super) struct ArtifactLine {
     last_chunk: bool,
 }
 
+/// Bounds of tokens and cost.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct BudgetForms {
+    /// Tokens of models, in and out.
+    tokens: Option<u64>,
+    /// Cost, in the unit of the mesh.
+    #[schemars(range(min = 0))]
+    cost: Option<f64>,
+}
+
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
@@ -387,16 +408,16 @@ impl TryFrom<OutputLine> for BrainLine {
             OutputLine::Signal { signal, subject, capability, refs } => {
                 Progress::Signal { signal, subject, capability, refs }
             }
-            OutputLine::Help { id, capability, to, question, artifacts, wait } => {
+            OutputLine::Help { id, capability, to, question, artifacts, budget, wait } => {
                 let to = match (capability, to) {
                     (Some(capability), None) => Address::Capability(capability),
                     (None, Some(to)) => to,
                     _ => return Err("exactly one of \"capability\" and \"to\" is needed".to_owned()),
                 };
-                Progress::Help { id, to, question, artifacts, wait }
+                Progress::Help { id, to, question, artifacts, budget, wait }
             }
-            OutputLine::Delegate { id, to, capability, description, input, artifacts, wait } => {
-                Progress::Delegate { id, to, capability, description, input, artifacts, wait }
+            OutputLine::Delegate { id, to, capability, description, input, artifacts, budget, wait } => {
+                Progress::Delegate { id, to, capability, description, input, artifacts, budget, wait }
             }
             OutputLine::Question { id, kind, text, schema, options, call, expires_at, on_timeout, wait } => {
                 let question =

@@ -106,6 +106,11 @@ impl MeshTool {
             "type": "array", "items": { "type": "string" },
             "description": "Ids of artifacts that go with it: of your task, or that you have produced.",
         });
+        let budget = json!({
+            "type": "object",
+            "properties": { "tokens": { "type": "integer", "minimum": 1 }, "cost": { "type": "number", "minimum": 0 } },
+            "description": "What it may use at most of your own budget; a share of that if not given.",
+        });
         let (description, members, required) = match self {
             Self::Delegate => (
                 "Gives a task to another agent and waits for its result. It sees only what you write here and the artifacts you name.",
@@ -115,6 +120,7 @@ impl MeshTool {
                     "capability": text("Which of the agent's capabilities is meant, if you name an agent."),
                     "input": { "description": "JSON that goes with the task." },
                     "artifacts": artifacts,
+                    "budget": budget,
                 }),
                 vec!["to", "description"],
             ),
@@ -124,6 +130,7 @@ impl MeshTool {
                     "to": text("capability:NAME for agents with that capability, or an agent's id."),
                     "question": text("The question."),
                     "artifacts": artifacts,
+                    "budget": budget,
                 }),
                 vec!["to", "question"],
             ),

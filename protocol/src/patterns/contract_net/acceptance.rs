@@ -48,6 +48,7 @@ impl ContractNet {
     fn checked_task(&mut self) -> CheckedTask<'_, ContractNetLabel, ContractNetTimer> {
         CheckedTask {
             me: &self.me,
+            bounds: self.ownership.spec.budget,
             ownership: &mut self.ownership,
             label: ContractNetLabel::Review,
             timer: ContractNetTimer::Review,
@@ -108,6 +109,13 @@ impl ContractNet {
 
     /// The doer gets the task again, with what was refused and why.
     fn send_back(&mut self, award: ActiveAward, findings: String) -> Vec<ContractNetEffect> {
+        if let Some(why) = self.why_budget_is_used_up() {
+            let mut effects = self.release(award.epoch);
+            effects.extend(
+                self.finish(TaskState::Failed, Some(format!("{why}; its result was refused: {findings}"))),
+            );
+            return effects;
+        }
         let ActiveAward { winner, epoch, next, .. } = award;
         let status = format!("the result of {winner} was refused and goes back to it: {findings}");
         let chunks = self.ownership.produced();
@@ -124,7 +132,7 @@ impl ContractNet {
     /// Ends the check under way without a verdict.
     pub(super) fn stop_check(&mut self, why: &str) -> Vec<ContractNetEffect> {
         let mut checks = std::mem::take(&mut self.checks);
-        let effects = checks.abort(why, &self.checked_task());
+        let effects = checks.abort(why, self.checked_task());
         self.checks = checks;
         effects
     }

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     acceptance::{AcceptanceTerms, ResultRevision},
+    budget::Budget,
     patterns::{
         ChunkRange,
         result_check::{AcceptanceVerdict, CheckStep, CheckedTask, ResultChecks},
@@ -58,8 +59,10 @@ impl Delegation {
     }
 
     fn checked_task(&mut self) -> CheckedTask<'_, DelegationLabel, DelegationTimer> {
+        let bounds = Budget::of(&self.bounds());
         CheckedTask {
             me: &self.me,
+            bounds,
             ownership: &mut self.ownership,
             label: DelegationLabel::Review,
             timer: DelegationTimer::Review,
@@ -76,6 +79,10 @@ impl Delegation {
             return self.finish(TaskState::Completed, message);
         }
         let mut effects = self.pending.withdraw("the work is done");
+        effects.extend(self.charge_lost());
+        if self.ownership.has_ended() {
+            return effects;
+        }
         self.ownership.questions.clear();
         self.result.message.clone_from(&message);
         let (mut checks, me) = (std::mem::take(&mut self.checks), self.me.clone());
@@ -121,7 +128,7 @@ impl Delegation {
     /// Ends the check under way without a verdict.
     pub(super) fn stop_check(&mut self, why: &str) -> Vec<DelegationEffect> {
         let mut checks = std::mem::take(&mut self.checks);
-        let effects = checks.abort(why, &self.checked_task());
+        let effects = checks.abort(why, self.checked_task());
         self.checks = checks;
         effects
     }

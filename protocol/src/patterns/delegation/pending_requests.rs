@@ -6,6 +6,7 @@ use super::labels::{
 use crate::{
     a2a::message::Message,
     artifact::{Artifact, ArtifactChunk},
+    budget::{Budget, BudgetShares},
     ids::{Address, AgentId, Digest, QuestionId, TaskId},
     message::{HelpRequest, Payload, TaskAnswer, TaskCancel, TaskRequest, TaskUpdate},
     patterns::{
@@ -39,6 +40,9 @@ pub(super) struct PendingRequests {
     /// How many the turn has sent.
     #[serde(default)]
     sent: u32,
+    /// What was reserved for agents that will not say what they have used, until it is charged.
+    #[serde(default, skip_serializing_if = "Budget::is_none")]
+    lost: Budget,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,6 +55,9 @@ struct PendingRequest {
     #[serde(default)]
     waits: bool,
     reply: Option<RequestResult>,
+    /// What its doer may use.
+    #[serde(default, skip_serializing_if = "Budget::is_none")]
+    budget: Budget,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -75,6 +82,8 @@ pub(super) struct RequestSender<'a> {
     pub(super) me: &'a AgentId,
     pub(super) turn: u32,
     pub(super) limits: &'a WorkLimits,
+    /// What the task may use in all.
+    pub(super) bounds: Budget,
     pub(super) event: &'a DelegationEvent,
 }
 
@@ -156,19 +165,61 @@ impl PendingRequests {
         self.sent = 0;
     }
 
+    /// What is reserved for the open requests.
+    pub(super) fn reserved(&self) -> Budget {
+        let open = self.open.iter().filter(|ask| ask.reply.is_none());
+        open.fold(Budget::default(), |sum, ask| sum.plus(ask.budget))
+    }
+
+    /// Takes what has to be charged although nobody said that it was used.
+    pub(super) fn take_lost(&mut self) -> Budget {
+        std::mem::take(&mut self.lost)
+    }
+
     /// Sends the noted requests.
     pub(super) fn send(&mut self, sender: RequestSender<'_>) -> Vec<DelegationEffect> {
         let noted = std::mem::take(&mut self.noted);
-        noted.into_iter().flat_map(|ask| self.send_one(ask, sender)).collect()
+        let shares = self.shares(&noted, sender);
+        noted.into_iter().flat_map(|ask| self.send_one(ask, shares, sender)).collect()
     }
 
-    /// Sends one request.
-    pub(super) fn send_one(&mut self, ask: Progress, sender: RequestSender<'_>) -> Vec<DelegationEffect> {
-        let RequestSender { ownership, me, turn, limits: work_limits, event } = sender;
+    /// Sends one request while the turn goes on.
+    pub(super) fn send_at_once(&mut self, ask: Progress, sender: RequestSender<'_>) -> Vec<DelegationEffect> {
+        let shares = self.shares(std::slice::from_ref(&ask), sender);
+        self.send_one(ask, shares, sender)
+    }
+
+    fn free(&self, RequestSender { ownership, bounds, .. }: RequestSender<'_>) -> Budget {
+        bounds.left(ownership.usage(), self.reserved())
+    }
+
+    fn shares(&self, asks: &[Progress], sender: RequestSender<'_>) -> BudgetShares {
+        let wanted: Vec<_> = asks.iter().filter_map(wanted).collect();
+        BudgetShares::of(self.free(sender), &wanted)
+    }
+
+    fn send_one(
+        &mut self,
+        ask: Progress,
+        shares: BudgetShares,
+        sender: RequestSender<'_>,
+    ) -> Vec<DelegationEffect> {
+        let RequestSender { ownership, me, turn, limits: work_limits, event, .. } = sender;
         let mut effects = Vec::new();
         let key = RequestKey(turn, self.sent);
         self.sent += 1;
         let waits = ask.waits().unwrap_or_default();
+        let budget = match wanted(&ask).map(|wanted| shares.give(wanted, self.free(sender))) {
+            None => Budget::default(),
+            Some(Ok(budget)) => budget,
+            Some(Err(why)) => {
+                let (Progress::Help { id, .. } | Progress::Delegate { id, .. }) = ask else { return effects };
+                let reply = RequestResult { id: id.clone(), ..result(false, None, why, Vec::new()) };
+                let (kind, budget) = (RequestKind::Help, Budget::default());
+                self.open.push(PendingRequest { id, key, kind, waits, reply: Some(reply), budget });
+                return effects;
+            }
+        };
         let mut send_request = |to: Address, payload, artifacts: Vec<String>, wait: Duration| {
             let chunks = ownership.produced();
             let has_chosen = !artifacts.is_empty() && !chunks.is_empty();
@@ -197,6 +248,7 @@ impl PendingRequests {
                     inline_artifacts: chosen(ownership, &artifacts),
                     task_id: Some(ownership.spec.task_id.clone()),
                     on_behalf_of: Some(ownership.spec.root.clone()),
+                    budget,
                     extra: Map::new(),
                 };
                 send_request(to, Payload::HelpRequest(request), artifacts, work_limits.help);
@@ -226,6 +278,7 @@ impl PendingRequests {
                     on_behalf_of: Some(ownership.spec.root.clone()),
                     parent_task_id: Some(ownership.spec.task_id.clone()),
                     accept: None,
+                    budget,
                     is_review: false,
                     extra: Map::new(),
                 };
@@ -251,7 +304,7 @@ impl PendingRequests {
             | Progress::Tool(_)
             | Progress::Log { .. } => return effects,
         };
-        self.open.push(PendingRequest { id, key, kind, waits, reply: None });
+        self.open.push(PendingRequest { id, key, kind, waits, reply: None, budget });
         effects
     }
 
@@ -420,8 +473,15 @@ impl PendingRequests {
         Expiry::Question
     }
 
-    /// Fails the request `key`.
+    /// Fails the request `key`, whose doer will not say what it has used.
     pub(super) fn give_up(&mut self, key: RequestKey, why: &str) -> bool {
+        let open = self.open.iter().filter(|ask| ask.key == key && ask.reply.is_none());
+        self.lost = open.fold(self.lost, |lost, ask| lost.plus(ask.budget));
+        self.was_refused(key, why)
+    }
+
+    /// Fails the request `key`, which its addressee has not taken.
+    pub(super) fn was_refused(&mut self, key: RequestKey, why: &str) -> bool {
         self.settle(|ask| ask.key == key, result(false, None, why.to_owned(), Vec::new()))
     }
 
@@ -440,6 +500,8 @@ impl PendingRequests {
     /// Cancels the open requests at the agents that still work on them.
     pub(super) fn withdraw(&mut self, reason: &str) -> Vec<DelegationEffect> {
         let open = std::mem::take(&mut self.open);
+        let silent = open.iter().filter(|ask| ask.reply.is_none());
+        self.lost = silent.fold(self.lost, |lost, ask| lost.plus(ask.budget));
         let children = open.into_iter().filter(|ask| ask.reply.is_none()).filter_map(|ask| match ask.kind {
             RequestKind::Delegate { task, to, .. } => Some((task, to)),
             RequestKind::Help | RequestKind::Question(_) => None,
@@ -456,6 +518,21 @@ impl PendingRequests {
                 ))
             })
             .collect()
+    }
+}
+
+/// The budget that a request names, if it may have one.
+fn wanted(ask: &Progress) -> Option<Budget> {
+    match ask {
+        Progress::Help { budget, .. } | Progress::Delegate { budget, .. } => Some(*budget),
+        Progress::Status { .. }
+        | Progress::Artifact { .. }
+        | Progress::Signal { .. }
+        | Progress::Question(_)
+        | Progress::Checkpoint(_)
+        | Progress::Usage(_)
+        | Progress::Tool(_)
+        | Progress::Log { .. } => None,
     }
 }
 

@@ -1,4 +1,5 @@
 mod acceptance;
+mod budget;
 mod turns;
 
 use super::*;
@@ -38,6 +39,7 @@ fn spec() -> TaskSpec {
         path: vec![id("manager")],
         parent: None,
         root: Principal::local_user(),
+        budget: Default::default(),
         contact: None,
         history: Vec::new(),
     }
@@ -87,6 +89,7 @@ fn help(id: &str) -> Progress {
         to: Address::Capability(capability),
         question: "is it good?".into(),
         artifacts: vec!["a.rs".into()],
+        budget: Default::default(),
         wait: true,
     }
 }
@@ -100,6 +103,7 @@ fn delegate(id: &str) -> Progress {
         description: "do it".into(),
         input: None,
         artifacts: Vec::new(),
+        budget: Default::default(),
         wait: true,
     }
 }

@@ -221,3 +221,42 @@ fn a_refused_answer_becomes_one_empty_answer() {
     assert!(effects.len() == 1 && is_excuse(&effects[0]), "{effects:?}");
     assert!(on(&mut pattern, 4, undelivered(ANSWER, "asker", "payload_too_large")).is_empty());
 }
+
+fn sent(effects: &[Effect]) -> impl Iterator<Item = &Payload> {
+    effects
+        .iter()
+        .filter_map(|effect| if let Effect::Send(sent) = effect { Some(&sent.payload) } else { None })
+}
+
+#[test]
+fn a_budget_is_shared_among_the_peers_that_are_asked_and_the_silent_ones_are_charged_whole() {
+    use crate::budget::Budget;
+    let request = message::HelpRequest { budget: Budget { tokens: Some(100), cost: None }, ..request() };
+    let (path, review) = (vec![id("asker")], Capability::parse("review").unwrap());
+    let asking =
+        HelpRequest::asking(id("me"), request.clone(), requester(), path, review, Duration::from_secs(10));
+    let mut asking = AnyPattern::from(asking);
+    let event = |what| Event { at: NodeTime(1), wall: WallTime(1), what };
+    asking.on(&event(EventKind::Started));
+    let effects = asking.on(&event(found(&["r-1", "r-2"])));
+    let budgets = sent(&effects).filter_map(|payload| {
+        if let Payload::HelpRequest(request) = payload { request.budget.tokens } else { None }
+    });
+    assert_eq!(budgets.collect::<Vec<_>>(), [50, 50]);
+    let answer = json!({ "answer": "yes", "usage": { "inputTokens": 7, "outputTokens": 0, "cost": 0.0 } });
+    let by = Principal::Agent(id("r-1"));
+    let envelope = Box::new(envelope("r-1", "help-response", answer));
+    asking.on(&event(EventKind::MessageReceived { by, answers: None, envelope }));
+    let label = AnyTimer::HelpRequest(HelpRequestTimer::Window);
+    let usage = |effects: &[Effect]| sent(effects).find_map(|payload| payload.usage().copied());
+    let used = usage(&asking.on(&event(EventKind::TimerFired { timer: label }))).unwrap();
+    assert_eq!((used.tokens(), used.unreported_tokens), (57, 50));
+
+    let mut answering = AnyPattern::from(HelpRequest::answering(id("me"), request, requester()));
+    answering.on(&event(EventKind::Started));
+    let call = crate::usage::ModelUsage { input_tokens: 100, ..Default::default() };
+    let updates = vec![Progress::Usage(call)];
+    let effects = answering.on(&event(EventKind::TurnProgress { turn: 1, updates }));
+    assert!(effects.contains(&Effect::StopTurn), "{effects:?}");
+    assert_eq!(usage(&effects).unwrap().tokens(), 100);
+}

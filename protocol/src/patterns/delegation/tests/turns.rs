@@ -258,7 +258,7 @@ fn the_question_of_a_child_is_shown_and_its_answer_goes_to_the_child() {
 
 fn without_waiting(id: &str) -> Progress {
     let Progress::Help { id, to, question, artifacts, .. } = help(id) else { unreachable!() };
-    Progress::Help { id, to, question, artifacts, wait: false }
+    Progress::Help { id, to, question, artifacts, budget: Default::default(), wait: false }
 }
 
 #[test]
@@ -292,7 +292,16 @@ fn the_end_of_a_task_withdraws_what_it_did_not_wait_for() {
     let Progress::Delegate { id, to, capability, description, input, artifacts, .. } = delegate("d") else {
         unreachable!()
     };
-    let ask = Progress::Delegate { id, to, capability, description, input, artifacts, wait: false };
+    let ask = Progress::Delegate {
+        id,
+        to,
+        capability,
+        description,
+        input,
+        artifacts,
+        budget: Default::default(),
+        wait: false,
+    };
     doer.on(&progress(ask));
     let shown =
         doer.on(&progress(Progress::Question(Question { wait: false, ..Question::text("q", "which?") })));
