@@ -138,21 +138,21 @@ impl Agent {
             check_not_closing(conversation, &cancel.task_id, Reason::TaskNotCancelable)?;
         }
         let mut answered = None;
-        if let Payload::TaskAnswer(answer) = &envelope.payload
-            && !is_owner_user
-        {
-            owner_answer::check_relayed(answer, approval, conversation)?;
-        } else if let Payload::TaskAnswer(answer) = &envelope.payload {
-            check_not_closing(conversation, &answer.task_id, Reason::NotAwaitingAnswer)?;
-            let invalid = |why| Problem::new(Reason::InvalidField, why).with("field", "payload.answer");
-            let (question, message) = (answer.question_id.clone(), answer.message.clone());
-            let said = OwnerAnswer {
-                question,
-                answer: Answer::from_json(&answer.answer).map_err(invalid)?,
-                message,
-                is_persons: false,
-            };
-            answered = Some(said.event(&answer.task_id, by.clone(), conversation)?);
+        if let Payload::TaskAnswer(answer) = &envelope.payload {
+            if is_owner_user {
+                check_not_closing(conversation, &answer.task_id, Reason::NotAwaitingAnswer)?;
+                let invalid = |why| Problem::new(Reason::InvalidField, why).with("field", "payload.answer");
+                let (question, message) = (answer.question_id.clone(), answer.message.clone());
+                let said = OwnerAnswer {
+                    question,
+                    answer: Answer::from_json(&answer.answer).map_err(invalid)?,
+                    message,
+                    is_persons: false,
+                };
+                answered = Some(said.event(&answer.task_id, by.clone(), conversation)?);
+            } else {
+                owner_answer::check_relayed(answer, approval, conversation)?;
+            }
         }
         receipt.conversation_id = Some(id.clone());
         let effect = envelope.in_reply_to.as_ref().and_then(|id| EffectId::parse(id.as_str()));
