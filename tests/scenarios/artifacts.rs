@@ -27,7 +27,9 @@ echo '{"type":"done","message":"written"}'
     (
         "read.sh",
         r#"read -r line
-if echo "$line" | grep -q 'a needle in the content'; then echo '{"type":"done","message":"found it"}'
+digest=$(printf '%s' "$line" | sed 's/.*"references":\["\([0-9a-f]*\).*/\1/')
+content() { curl -sf -H "authorization: Bearer $MESH_BRAIN_TOKEN" "$MESH_NODE_URL/a2a/artifacts/$digest"; }
+if content | grep -q 'a needle in the content'; then echo '{"type":"done","message":"found it"}'
 else echo '{"type":"failed","reason":"no needle"}'; fi
 "#,
     ),
