@@ -102,6 +102,20 @@ async fn a_callers_approval_elsewhere_counts_if_the_process_that_asks_trusts_the
     drop(gate);
 }
 
+#[tokio::test]
+async fn a_callers_approval_that_is_not_trusted_is_refused_and_the_question_opens_again() {
+    let callers = "mesh: { callers: [{ user: alice, apiKey: alices-own-key-0001 }] }";
+    let (_cluster, front, _gate) = two_nodes(callers, "").await;
+    approve_as_alice(&front, "t-1").await;
+    let front = front.agent("front-01");
+    let task = eventually("the refusal in the task", async || {
+        let task = alices(&front.url, "t-1", "input_required").await;
+        message(&task).contains("approvers").then_some(task)
+    })
+    .await;
+    assert!(!question(&task).is_empty(), "{task:#}");
+}
+
 async fn approve_as_alice(front: &Process, task: &str) {
     let front = front.agent("front-01");
     let request = front.request(json!({ "taskId": task, "description": "x", "capability": "gate" }));

@@ -33,7 +33,7 @@ use crate::{
     message::{Epoch, MessageKind, Payload, Reject, Seq, TaskCancel, TaskResponse, TaskUpdate},
     principal::Principal,
     question::Answer,
-    task::TaskState,
+    task::{Status, TaskState},
     time::{NodeTime, WallTime},
 };
 use acceptance::{CheckedResult, RefusedResult};
@@ -195,6 +195,9 @@ struct ActiveAward {
     /// Whether the winner's result was refused before: it is awarded the task again once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_revision: bool,
+    /// The winner's latest status, if it has open questions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    asked: Option<Box<Status>>,
 }
 
 impl ContractNet {

@@ -394,6 +394,11 @@ impl Delegation {
 
     /// Shows the open questions. While something else goes on, the task is working.
     fn show_questions(&mut self) -> Vec<DelegationEffect> {
+        self.show_questions_because("")
+    }
+
+    /// The same; the message begins with `why`.
+    fn show_questions_because(&mut self, why: &str) -> Vec<DelegationEffect> {
         self.ownership.questions = self.pending.questions();
         let questions = &self.ownership.questions;
         let asks_for_credential = questions.iter().any(|question| question.kind == QuestionKind::Credential);
@@ -404,7 +409,7 @@ impl Delegation {
         };
         let texts: Vec<_> = questions.iter().map(|question| question.text.as_str()).collect();
         let message = if texts.is_empty() { "answered".to_owned() } else { texts.join("\n") };
-        self.ownership.status(state, message)
+        self.ownership.status(state, format!("{why}{message}"))
     }
 
     /// Ends all questions without an answer, because there is no person.
@@ -617,6 +622,14 @@ impl Pattern for Delegation {
                 if self.pending.give_up(*key, message) =>
             {
                 self.go_on()
+            }
+            EventKind::Undelivered { label: DelegationLabel::Answer, to, message, .. }
+                if self.pending.reopen_questions(to) =>
+            {
+                let mut effects = self.pending.show(&mut self.ownership);
+                effects
+                    .extend(self.show_questions_because(&format!("the answer was not taken: {message}\n")));
+                effects
             }
             EventKind::Answered { question, answer, message, .. } => {
                 self.answered(question.as_ref(), answer, message.as_deref())

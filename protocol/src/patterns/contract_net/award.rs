@@ -13,7 +13,7 @@ use crate::{
     problem::Reason,
     question::Answer,
     signal::SignalType,
-    task::TaskState,
+    task::{Status, TaskState},
 };
 
 use super::{call::wake, record::clip};
@@ -75,6 +75,7 @@ impl ContractNet {
             result: None,
             early: Vec::new(),
             is_revision,
+            asked: None,
         });
         vec![send_award, wake]
     }
@@ -269,6 +270,12 @@ impl ContractNet {
                 };
                 self.goes_to_another(CandidateResult::Unreachable, why, event)
             }
+            (ContractNetLabel::Answer, AuctionStage::Awarded(award)) if award.winner == *to => {
+                let Some(asked) = award.asked.as_deref() else { return Vec::new() };
+                let message = Some(format!("the answer was not taken: {}", clip(why)));
+                let status = Status { message, ..asked.clone() };
+                self.ownership.show_status(status)
+            }
             _ => Vec::new(),
         }
     }
@@ -328,6 +335,8 @@ impl ContractNet {
         if !in_turn.iter().any(has_news) {
             effects.extend(self.ownership.sign_of_life());
         }
+        let asked = in_turn.iter().rev().find_map(|update| update.status.as_ref());
+        let asked = asked.map(|status| (!status.questions.is_empty()).then(|| Box::new(status.clone())));
         for update in in_turn {
             let status = update.status.clone().filter(|status| !status.state.is_terminal());
             effects.extend(status.into_iter().flat_map(|status| self.ownership.show_status(status)));
@@ -338,6 +347,9 @@ impl ContractNet {
         }
         effects.extend(self.ownership.report_chunks(false));
         let AuctionStage::Awarded(award) = &mut self.stage else { return effects };
+        if let Some(asked) = asked {
+            award.asked = asked;
+        }
         let chunks = award.chunks;
         if let Some(response) = award.result.take_if(|response| response.chunks <= Some(chunks)) {
             effects.extend(self.receive_response(agent, &response, event));

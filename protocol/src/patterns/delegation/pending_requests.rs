@@ -64,6 +64,9 @@ enum RequestKind {
         /// The open questions of the doer, for the owner.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         questions: Vec<Question>,
+        /// Those whose answers are on their way to the doer.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        answered: Vec<Question>,
     },
     Question(Box<Question>),
 }
@@ -230,7 +233,7 @@ impl PendingRequests {
                     extra: Map::new(),
                 };
                 send_request(to, Payload::TaskRequest(request), artifacts, wait);
-                (id, RequestKind::Delegate { task, to: doer, questions: Vec::new() })
+                (id, RequestKind::Delegate { task, to: doer, questions: Vec::new(), answered: Vec::new() })
             }
             Progress::Question(asked) => {
                 let id = asked.id.clone();
@@ -292,7 +295,10 @@ impl PendingRequests {
         let (Some(status), Some(agent)) = (update.status.as_ref(), by.agent()) else { return false };
         let open = self.open.iter_mut().filter(|ask| ask.reply.is_none());
         let asked = open.map(|ask| &mut ask.kind).find_map(|kind| match kind {
-            RequestKind::Delegate { task, to, questions } if *task == update.task_id && to == agent => {
+            RequestKind::Delegate { task, to, questions, answered }
+                if *task == update.task_id && to == agent =>
+            {
+                answered.clear();
                 Some(questions)
             }
             RequestKind::Delegate { .. } | RequestKind::Help | RequestKind::Question(_) => None,
@@ -300,6 +306,21 @@ impl PendingRequests {
         let Some(asked) = asked.filter(|asked| **asked != status.questions) else { return false };
         asked.clone_from(&status.questions);
         true
+    }
+
+    /// The doer has not taken an answer: what it asked is open again. Returns whether there is something.
+    pub(super) fn reopen_questions(&mut self, doer: &AgentId) -> bool {
+        let open = self.open.iter_mut().filter(|ask| ask.reply.is_none());
+        let mut any = false;
+        for ask in open {
+            if let RequestKind::Delegate { to, questions, answered, .. } = &mut ask.kind
+                && to == doer
+            {
+                any |= !answered.is_empty();
+                questions.append(answered);
+            }
+        }
+        any
     }
 
     /// Whether a doer has an open question.
@@ -370,10 +391,9 @@ impl PendingRequests {
                     ask.reply = Some(RequestResult { id: ask.id.clone(), ..answered(answer) });
                     return Some(None);
                 }
-                RequestKind::Delegate { task, to, questions } => {
-                    let before = questions.len();
-                    questions.retain(|question| question.id != asked.id);
-                    if questions.len() < before {
+                RequestKind::Delegate { task, to, questions, answered } => {
+                    if let Some(place) = questions.iter().position(|question| question.id == asked.id) {
+                        answered.push(questions.remove(place));
                         let (task, to) = (task.clone(), Address::Agent(to.clone()));
                         let answer =
                             Payload::TaskAnswer(TaskAnswer::new(task, None, id.as_ref(), answer, message));
