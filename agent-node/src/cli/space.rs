@@ -249,8 +249,8 @@ impl SpaceClient {
         let SpaceList { spaces } = parsed(list)?;
         let rows = spaces.iter().map(|space| {
             let members = match (space.is_default(), space.members.len()) {
-                (true, 0) => "every agent".to_owned(),
-                (true, named) => format!("every agent, {named} by name"),
+                (true, 0) => "every agent and user".to_owned(),
+                (true, named) => format!("every agent and user, {named} by name"),
                 (false, members) => members.to_string(),
             };
             vec![space.id.as_str().into(), members.into(), space.version.to_string().into()]
@@ -268,7 +268,7 @@ impl SpaceClient {
         let types: Vec<String> = space.auto_merge.iter().map(ToString::to_string).collect();
         output::line(&format!("{}: version {}, routing {}", space.id, space.version, text("routing")))?;
         output::line(&format!(
-            "merged without a person: {}",
+            "may be merged without a person: {}",
             if types.is_empty() { "nothing".to_owned() } else { types.join(", ") }
         ))?;
         if space.is_default() {
@@ -336,7 +336,13 @@ impl SpaceClient {
         let mut last = cursor.to_owned();
         loop {
             let path = format!("{}/entries/stream?{query}", self.path);
-            let mut events = self.client.follow(&self.board, &path, Some(&last)).await?;
+            let mut events = match self.client.follow(&self.board, &path, Some(&last)).await {
+                Err(failure) if failure.exit == Exit::Unreachable => {
+                    tokio::time::sleep(super::board::RESUME_PAUSE).await;
+                    continue;
+                }
+                events => events?,
+            };
             while let Some(Ok(event)) = events.next().await {
                 if !event.id.is_empty() {
                     last = event.id;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(super) struct SpaceFile {
-    /// Its members, agents by id and users as `user:NAME`, and their roles. In the space `default` every agent is a member beside them.
+    /// Its members, agents by id and users as `user:NAME`, and their roles. In the space `default` every agent and every user with a credential is a member beside them.
     #[schemars(with = "BTreeMap<String, SpaceRoleName>")]
     members: BTreeMap<MemberId, SpaceRole>,
     /// Who may address whom in its sessions.

@@ -188,7 +188,8 @@ impl SpaceStore {
         for entry in entries {
             loop {
                 let store = &self.0.store;
-                match entry_writes::decide_import(store.as_ref(), space, &entry)? {
+                match entry_writes::decide_import(store.as_ref(), reader, space, &entry, self.0.clock.wall())?
+                {
                     ImportDecision::Present => outcome.present += 1,
                     ImportDecision::Differs => outcome.different.push(entry.id.clone()),
                     ImportDecision::Write(batch) => match store.commit(lane(reader), batch).await {

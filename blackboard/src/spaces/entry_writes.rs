@@ -11,8 +11,8 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
     spaces::{
-        Entry, EntryAction, EntryDraft, EntryLink, EntryState, MemberId, Reader, Slug, Space, SpaceRole,
-        SpaceVerb,
+        Entry, EntryAction, EntryDraft, EntryLink, EntryState, MemberId, MemoryScope, Reader, Slug, Space,
+        SpaceRole, SpaceVerb,
         entry_draft::MAX_TITLE_BYTES,
         may,
         may::{entry_not_found, space_not_found},
@@ -383,13 +383,26 @@ pub(crate) enum ImportDecision {
     Write(Batch),
 }
 
-/// Decides the import of `entry`, as it is, into `space`; whoever imports may do so.
+/// Decides the import of `entry`, as it is, into `space` at the time `at`. Whoever imports may do so, but only its author gives
+/// itself a memory of scope `own`.
 pub(crate) fn decide_import(
     store: &(impl Snapshot + ?Sized),
+    reader: &Reader,
     space: &SpaceId,
     entry: &Entry,
+    at: WallTime,
 ) -> Result<ImportDecision, Problem> {
     entry.check()?;
+    let invalid = |field: &'static str, why: &str| {
+        Err(Problem::new(Reason::InvalidField, format!("{field}: {why}")).with("field", field))
+    };
+    if entry.scope == Some(MemoryScope::Own) && MemberId::of(&entry.author) != MemberId::of(&reader.principal)
+    {
+        return invalid("scope", "only its author imports memory of scope own");
+    }
+    if entry.at > at || entry.changed_at > at {
+        return invalid("changedAt", "lies in the future");
+    }
     let entry = Entry { space: space.clone(), ..entry.clone() };
     if let Some(found) = rows::find_entry(store, space, &entry.id)? {
         return Ok(if found.value == entry { ImportDecision::Present } else { ImportDecision::Differs });

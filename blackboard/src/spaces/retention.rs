@@ -45,12 +45,20 @@ async fn remove_listed(store: &SharedStore, row: AgedRow, until: i64) -> Result<
         let batch = run_blocking(move || {
             let mut batch = Batch::default();
             for listed in from.list(&query, PAGE)? {
-                let Some(record) = from.latest(&listed.key)? else { continue };
-                let entry = rows::parse::<Entry>(&record).ok().filter(|_| row == AgedRow::Entry);
-                let slug_key =
-                    entry.and_then(|entry| Some(rows::slug_key(&entry.space, entry.slug.as_ref()?)));
-                batch.writes.extend(slug_key.map(Write::Delete));
-                batch.expectations.push(Expectation::At(listed.key.clone(), record.revision));
+                let revision = match from.latest(&listed.key) {
+                    Ok(None) => continue,
+                    Ok(Some(record)) => {
+                        let entry = rows::parse::<Entry>(&record).ok().filter(|_| row == AgedRow::Entry);
+                        let slug_key =
+                            entry.and_then(|entry| Some(rows::slug_key(&entry.space, entry.slug.as_ref()?)));
+                        batch.writes.extend(slug_key.map(Write::Delete));
+                        record.revision
+                    }
+                    // A damaged record must not keep the others.
+                    Err(store::Error::Corrupt { revision, .. }) => revision,
+                    Err(error) => return Err(error.into()),
+                };
+                batch.expectations.push(Expectation::At(listed.key.clone(), revision));
                 batch.writes.push(Write::Delete(listed.key));
             }
             Ok(batch)
@@ -78,7 +86,7 @@ async fn trim_log(store: SharedStore, until: WallTime) -> Result<(), Problem> {
         let page = run_blocking(move || Ok(from.read(&rows::all_logs(), after, PAGE)?)).await?;
         let Some(last) = page.last().map(|record| record.revision) else { break };
         let is_old = |record: &&store::Record| {
-            rows::parse::<Entry>(record).is_ok_and(|entry| entry.changed_at < until)
+            rows::parse::<Entry>(record).map_or(true, |entry| entry.changed_at < until)
         };
         let old = page.iter().take_while(is_old).last().map(|record| record.revision);
         after = old.unwrap_or(after);

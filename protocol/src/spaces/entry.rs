@@ -19,7 +19,7 @@ pub use crate::ids::EntryId;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Entry {
-    /// Its id, unique on the board.
+    /// Its id, unique in its space.
     pub id: EntryId,
     /// The space it belongs to.
     pub space: SpaceId,

@@ -118,7 +118,10 @@ fn is_visible(reader: &Reader, role: SpaceRole, entry: &Entry) -> bool {
         EntryKind::Message => {
             let is_addressee =
                 MemberId::of(&reader.principal).is_some_and(|member| entry.to.contains(&member));
-            entry.to.is_empty() || is_addressee || role == SpaceRole::Observer || is_person
+            entry.to.is_empty()
+                || is_addressee
+                || role == SpaceRole::Observer
+                || is_person && role == SpaceRole::Owner
         }
         EntryKind::Proposal | EntryKind::Decision | EntryKind::Artifact => true,
     }

@@ -24,6 +24,10 @@ pub(super) async fn export(of: &SpaceClient, file: Option<&Path>) -> Result<(), 
     loop {
         let page: Value = of.get(&format!("/entries?order=oldest&limit=1000{after}")).await?;
         for entry in page["entries"].as_array().into_iter().flatten() {
+            // A vault does not travel, the exporter's own neither.
+            if entry["scope"] == "own" {
+                continue;
+            }
             count += 1;
             let _ = writeln!(text, "{}", json!({ "entry": entry }));
         }

@@ -65,9 +65,9 @@ impl EntryFollower {
             },
         };
         if after.is_some_and(|after| after != "start") {
-            check_cursor(&store, &log_filter(&space), &position.into())?;
+            check_cursor(&store, &log_filter(&space), &position.into()).map_err(without_positions)?;
         }
-        let watch = watch_from(&store, &space, position)?;
+        let watch = watch_from(&store, &space, position).map_err(without_positions)?;
         Ok(Self { store, watch, cursors, reader, space, query, position, _permit: permit })
     }
 
@@ -79,7 +79,7 @@ impl EntryFollower {
     /// Waits for the next changes that the reader may see: at least one. Ends with a problem if the reader is no member any more.
     pub async fn next(&mut self) -> Result<Vec<EntryEvent>, Problem> {
         loop {
-            let records = self.watch.next().await?;
+            let records = self.watch.next().await.map_err(|error| without_positions(error.into()))?;
             // No await from here on: whoever drops this future must not lose what was read.
             let events = self.events(&records)?;
             if !events.is_empty() {
@@ -93,12 +93,29 @@ impl EntryFollower {
         let mut events = Vec::new();
         for record in records {
             self.position = record.revision;
-            let entry: Entry = rows::parse(record)?;
+            let entry: Entry = match rows::parse(record) {
+                Ok(entry) => entry,
+                Err(problem) => {
+                    tracing::error!(%problem, "a change can't be read and is left out");
+                    continue;
+                }
+            };
             if self.query.admits(&entry) && may(&self.reader, SpaceVerb::Read, Some(&entry), &space).is_ok() {
                 events.push(EntryEvent { entry, cursor: self.cursor()? });
             }
         }
         Ok(events)
+    }
+}
+
+/// Positions in the store say how much others have written.
+fn without_positions(problem: Problem) -> Problem {
+    match problem.reason {
+        Reason::Trimmed | Reason::GenerationChanged => Problem::new(
+            problem.reason,
+            "after: changes behind this cursor are gone; list the entries again and follow from that page's `cursor`, or from `start`",
+        ),
+        _ => problem,
     }
 }
 
