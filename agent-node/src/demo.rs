@@ -79,6 +79,7 @@ fn turn(name: &str, input: impl BufRead, mut output: impl Write) -> Result<(), S
     let value = json::parse(text.as_bytes(), 2 * json::MAX_DEPTH).map_err(|problem| {
         format!("expected one line of JSON, the question, on standard input: {problem}")
     })?;
+    let value = mesh_agent::with_content(value)?;
     let request: TurnRequest =
         serde_json::from_value(value).map_err(|error| format!("the question: {error}"))?;
     let lines = answer(name, &request)

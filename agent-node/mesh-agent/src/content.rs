@@ -10,7 +10,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_BYTES: u64 = 256 << 20;
 
 /// The prompt with all that it refers to. The error is why the turn fails.
-pub(crate) fn whole(prompt: Value) -> Result<Value, String> {
+pub fn whole(prompt: Value) -> Result<Value, String> {
     let node = env::var("MESH_NODE_URL").unwrap_or_default();
     let token = env::var("MESH_BRAIN_TOKEN").unwrap_or_default();
     Content::of(&prompt, &node, token).add_to(prompt)

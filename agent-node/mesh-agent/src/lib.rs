@@ -43,6 +43,7 @@ mod process;
 pub mod testing;
 
 pub use agent::{Agent, Brain, End, TurnResult};
+pub use content::whole as with_content;
 pub use input_line::{
     Answer, Artifact, BidCall, CallForProposals, ComputedTerms, Decision, InputLine, Part, PastTask, Peer,
     PeerQuestion, Remaining, ResultToCheck, Revision, Skill, Subject, Task, TurnPrompt, Used,

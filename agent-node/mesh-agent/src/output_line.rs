@@ -286,7 +286,7 @@ pub struct Question {
     /// What a choice is made of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    /// The call that an approval is about: its name and arguments.
+    /// The call that an approval is about: `{"name": …, "args": …}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<Value>,
     /// When it is no longer open (RFC 3339); never if absent.
@@ -331,7 +331,7 @@ impl Question {
         Self { kind: QuestionKind::Form, schema: Some(schema), ..Self::new(id, text) }
     }
 
-    /// A question whether to make a call: its name and arguments.
+    /// A question whether to make a call: `{"name": …, "args": …}`.
     pub fn approval(id: impl Into<String>, text: impl Into<String>, call: Value) -> Self {
         Self { kind: QuestionKind::Approval, call: Some(call), ..Self::new(id, text) }
     }

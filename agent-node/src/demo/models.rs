@@ -3,7 +3,7 @@
 
 use crate::brain::llm::cassette::CassetteMode;
 
-/// The model of the included cassette, which is none.
+/// The name under which the included cassette answers. It is no model.
 pub(crate) const WRITTEN_ANSWERS: &str = "written-answers";
 
 /// The task that the included cassette can answer.
@@ -15,7 +15,7 @@ pub(crate) const INCLUDED: CassetteMode = CassetteMode::Included {
     text: include_str!("models/cassette.jsonl"),
 };
 
-/// What the model of a provider whose key is set is, if none is named.
+/// The model that is used if only this key is set.
 const MODELS: [(&str, &str); 3] = [
     ("ANTHROPIC_API_KEY", "anthropic/claude-sonnet-4-5"),
     ("OPENAI_API_KEY", "openai/gpt-5-mini"),

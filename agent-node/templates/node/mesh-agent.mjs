@@ -183,7 +183,8 @@ function contentOf(prompt) {
   return {
     has: (url) => urls.has(url),
     async read(url, kind) {
-      const answer = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
+      const headers = { authorization: `Bearer ${token}` };
+      const answer = await fetch(url, { headers, redirect: "error", signal: AbortSignal.timeout(30_000) });
       if (!answer.ok) throw new Error(`${url} answered ${answer.status}`);
       const bytes = Buffer.from(await answer.arrayBuffer());
       return kind === "data" ? JSON.parse(bytes) : bytes.toString(kind === "raw" ? "base64" : "utf8");

@@ -639,8 +639,10 @@ class _Content:
         import urllib.request  # only here, because it makes the start slower
 
         token = os.environ.get("MESH_BRAIN_TOKEN", "")
-        request = urllib.request.Request(url, headers={"authorization": f"Bearer {token}"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy sees the token
+        request = urllib.request.Request(url)
+        request.add_unredirected_header("Authorization", f"Bearer {token}")
+        with opener.open(request, timeout=30) as answer:
             content: bytes = answer.read()
         if kind == "data":
             return json.loads(content)

@@ -19,25 +19,25 @@ pub fn prepare(agent: &AgentId, data: &Path, user: Option<&OsUser>) -> Result<Pa
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&brains);
     made.map_err(|error| format!("its directory {}: it can't be made: {error}", brains.display()))?;
     let Some(user) = user else { return make_private(brains.join(agent.as_str()), OsUser::own()) };
-    // Everybody may make names in the temporary directory. So the name can't be guessed, and is given up if it was taken, for
-    // example by somebody who has read it before the temporary directory was emptied.
+    // Everybody may make names in the temporary directory. So the name can't be guessed; if somebody else has made a directory of
+    // that name, another name is taken.
     let name_file = brains.join(format!(".temporary-{agent}"));
-    let failed = |error: std::io::Error| format!("its directory: {}: {error}", name_file.display());
-    for is_new in [false, true] {
-        let known = (!is_new).then(|| fs::read_to_string(&name_file).ok()).flatten();
-        let known =
-            known.filter(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        let name = known.unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string());
-        fs::write(&name_file, &name).map_err(failed)?;
-        let dir = std::env::temp_dir().join(format!("mesh-brain-{agent}-{name}"));
-        match make_private(dir, (user.uid, user.gid)) {
-            Err(why) if !is_new => {
-                tracing::warn!(%agent, why, "the directory of a brain can't be used; another is made")
+    let attempt = |name: String| {
+        fs::write(&name_file, &name)
+            .map_err(|error| format!("its directory: {}: {error}", name_file.display()))?;
+        make_private(std::env::temp_dir().join(format!("mesh-brain-{agent}-{name}")), (user.uid, user.gid))
+    };
+    let known = fs::read_to_string(&name_file).ok();
+    let is_name = |name: &String| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if let Some(name) = known.filter(is_name) {
+        match attempt(name) {
+            Ok(dir) => return Ok(dir),
+            Err(why) => {
+                tracing::warn!(%agent, why, "the directory of a brain can't be used; another is made");
             }
-            outcome => return outcome,
         }
     }
-    unreachable!("the second directory is returned")
+    attempt(uuid::Uuid::new_v4().simple().to_string())
 }
 
 /// Makes `dir` if it is missing, and gives it to `owner`. Fails if another user could enter it.

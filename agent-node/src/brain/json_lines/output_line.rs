@@ -22,7 +22,7 @@ use std::fmt::Display;
 
 fn artifact(line: ArtifactLine) -> Result<Progress, String> {
     let (append, last_chunk) = (line.append, line.last_chunk);
-    let artifact = match line {
+    let mut artifact: Artifact = match line {
         ArtifactLine {
             artifact: Some(artifact),
             name: None,
@@ -39,9 +39,10 @@ fn artifact(line: ArtifactLine) -> Result<Progress, String> {
         }
         short => artifact_of_one_part(short)?,
     };
-    for part in &artifact.parts {
-        if let PartContent::Raw(text) = &part.content {
-            base64_of_any_kind(text.clone()).map_err(|invalid| format!("\"raw\": {invalid}"))?;
+    for part in &mut artifact.parts {
+        if let PartContent::Raw(text) = &mut part.content {
+            let standard = base64_of_any_kind(std::mem::take(text));
+            *text = standard.map_err(|invalid| format!("\"raw\": {invalid}"))?;
         }
     }
     Ok(Progress::Artifact { artifact, append, last_chunk })

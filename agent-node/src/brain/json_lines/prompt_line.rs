@@ -237,7 +237,15 @@ pub(in crate::brain) fn restore(
         if !references.contains(&digest) || !url.ends_with(&format!("{}/{digest}", routes::ARTIFACTS)) {
             continue;
         }
-        let Some(stored) = access.content(&digest) else { continue };
+        let Some(stored) = access.content(&digest) else {
+            tracing::warn!(
+                agent = %access.agent,
+                %digest,
+                artifact = artifact.artifact_id,
+                "content that a brain hands on can't be read: the result has the node's own URL"
+            );
+            continue;
+        };
         let content = match named(CONTENT_KIND) {
             Some("data") => serde_json::from_slice(&stored.content).ok().map(PartContent::Data),
             Some("raw") => Some(PartContent::Raw(STANDARD.encode(&stored.content))),

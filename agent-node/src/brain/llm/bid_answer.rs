@@ -2,7 +2,10 @@
 
 use super::{
     LlmBrain,
-    model::{ModelAnswer, ModelDelta, ModelError, ModelMessage, ModelRequest, StopReason, TokenUsage},
+    model::{
+        ModelAnswer, ModelDelta, ModelError, ModelErrorKind, ModelMessage, ModelRequest, StopReason,
+        TokenUsage,
+    },
     output::OutputSchema,
     prompts,
 };
@@ -85,14 +88,14 @@ impl LlmBrain {
         let schema = OutputSchema::new(schema()).map_err(BrainError::NoBid)?;
         let call = Arc::new(ModelRequest {
             has_budget_note: false,
-            repeatable_first: prompts::call_for_proposals(&request),
+            repeatable_first: prompts::call_for_proposals(&request, false),
             system: prompts::system(
                 request.agent.as_str(),
                 &self.config.description,
                 &self.config.instructions,
                 Some(schema.schema()),
             ),
-            messages: vec![ModelMessage::User(prompts::call_for_proposals(&request))],
+            messages: vec![ModelMessage::User(prompts::call_for_proposals(&request, true))],
             tools: Vec::new(),
             output_schema: Some(schema.schema().clone()),
         });
@@ -113,6 +116,11 @@ impl LlmBrain {
                 Err(error) => (TokenUsage::default(), Err(error.code())),
             };
             turn.usage(self.usage(position, usage, end, begun.elapsed())).await;
+            if let Err(error) = &ended
+                && error.kind == ModelErrorKind::Cassette
+            {
+                return Err(BrainError::NoBid(error.message.clone()));
+            }
             match ended.map_err(|error| error.to_string()).and_then(|answer| terms(&answer, &schema)) {
                 Ok(answer) => return Ok(answer),
                 Err(problem) => problems.push(format!("{}: {problem}", model.name())),

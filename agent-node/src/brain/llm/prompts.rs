@@ -122,18 +122,20 @@ fn rendered_subject(request: &TurnRequest, is_whole: bool) -> (String, Option<St
 }
 
 /// The question for a bid: the call for proposals and the computed bid, fenced.
-pub(super) fn call_for_proposals(request: &BidRequest) -> String {
+pub(super) fn call_for_proposals(request: &BidRequest, has_load: bool) -> String {
     let (cfp, computed) = (&request.cfp, &request.computed);
-    let content = json!({
+    let mut content = json!({
         "task": beginning(&cfp.description, MAX_INLINE),
         "constraints": cfp.constraints,
         "computed": {
             "cost": computed.cost,
             "etaSeconds": computed.eta.0 as f64 / 1_000.0,
             "match": computed.capability_match,
-            "load": computed.load,
         },
     });
+    if has_load {
+        content["computed"]["load"] = json!(computed.load);
+    }
     let capability = format!(" (capability: {})", cfp.capability);
     fill(BID, &[("capability", &capability), ("content", &fenced(&format!("{content:#}\n")))])
 }

@@ -119,7 +119,6 @@ fn request(actions: &[LoopAction]) -> Option<(usize, &ModelRequest)> {
     })
 }
 
-/// What the model was told last.
 #[test]
 fn signals_are_read_again_after_a_crash_and_a_page_goes_back_whole() {
     let (mut state, first) = AgentLoop::begin(start());

@@ -34,7 +34,10 @@ impl CassetteRecorder {
         let failed = |error: io::Error| fault(format!("can't be written: {error}"));
         let options = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path);
         let mut file = options.map_err(failed)?;
-        file.try_lock().map_err(|_| fault("is being recorded by another process".to_owned()))?;
+        file.try_lock().map_err(|error| match error {
+            std::fs::TryLockError::WouldBlock => fault("is being recorded by another process".to_owned()),
+            std::fs::TryLockError::Error(error) => fault(format!("can't be locked: {error}")),
+        })?;
         let text = file::read(path)?;
         if text.is_empty() {
             file.write_all(file::header().as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
