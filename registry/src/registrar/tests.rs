@@ -398,13 +398,19 @@ async fn a_pinned_key_outlives_the_row_of_its_agent() {
 }
 
 #[actix_web::test]
-async fn after_a_reset_a_running_agent_registers_again() {
+async fn after_a_reset_a_running_agent_registers_with_a_new_key_only() {
     let rig = Rig::new();
     let incarnation = rig.join("a", "1").await.unwrap();
     assert_eq!(rig.beat("a", incarnation).await, Ok(()));
     SupervisedRegistry::from(rig.addr.clone()).reset_key(agent("a")).await.unwrap();
     assert_eq!(rig.registry.get(&agent("a")).await.unwrap().unwrap().key, None);
     assert_eq!(rig.beat("a", incarnation).await, Err(Reason::AgentNotFound));
-    assert_eq!(rig.join("a", "1").await, Ok(incarnation), "the same process");
+    let refused = rig.join("a", "1").await.map_err(|problem| problem.reason);
+    assert_eq!(refused, Err(Reason::KeyReset), "the key that was reset");
+    let new_key = identity("a", 2).public().clone();
+    SupervisedRegistry::from(rig.addr.clone()).admit_key(new_key.clone()).await.unwrap();
+    rig.keys.set_pinned(new_key, 1);
+    let again = rig.registry.register(card("a", &["x"]), "1".into()).await.map(|grant| grant.incarnation);
+    assert_eq!(again, Ok(incarnation), "the same process");
     assert_eq!(rig.beat("a", incarnation).await, Ok(()));
 }
