@@ -68,7 +68,7 @@ pub struct Question {
     /// What a choice is made of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    /// The call that an approval is about: its name and arguments.
+    /// The call that an approval is about: `{"name": …, "args": …}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<Value>,
     /// When it is no longer open; never, if absent.
@@ -238,6 +238,10 @@ impl Question {
             }
             Self { schema: Some(_), .. } if !is(QuestionKind::Form) => misplaced("schema", "a form"),
             Self { call: Some(_), .. } if !is(QuestionKind::Approval) => misplaced("call", "an approval"),
+            // What a person approves is shown by these two.
+            Self { call: Some(call), .. } if !is_call(call) => {
+                Err("\"call\" is {\"name\", \"args\"} and nothing else".to_owned())
+            }
             Self { on_timeout: Some(_), expires_at: None, .. } => {
                 Err("\"onTimeout\" needs \"expiresAt\"".to_owned())
             }
@@ -273,6 +277,13 @@ impl Question {
             (QuestionKind::Text | QuestionKind::Credential, _) => Err(format!("question {id} wants a text")),
         }
     }
+}
+
+fn is_call(call: &Value) -> bool {
+    call.as_object().is_some_and(|members| {
+        members.get("name").is_some_and(Value::is_string)
+            && members.keys().all(|name| ["name", "args"].contains(&name.as_str()))
+    })
 }
 
 /// Checks the values of a form against the flat part of its schema: `required`, and of each property `type` and `enum`.
@@ -363,6 +374,11 @@ mod tests {
             (json!({ "id": "q", "kind": "choice", "text": "?" }), "options"),
             (json!({ "id": "q", "kind": "form", "text": "?" }), "schema"),
             (json!({ "id": "q", "text": "?", "options": ["a"] }), "for a choice only"),
+            (
+                json!({ "id": "q", "kind": "approval", "text": "?", "call": { "name": "rm", "arguments": {} } }),
+                "args",
+            ),
+            (json!({ "id": "q", "kind": "approval", "text": "?", "call": "rm" }), "args"),
             (json!({ "id": " ", "text": "?" }), "blank"),
             (json!({ "id": "q", "text": "?", "onTimeout": "fail" }), "expiresAt"),
             (

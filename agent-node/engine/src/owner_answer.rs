@@ -107,10 +107,68 @@ pub(crate) fn check_relayed(
     if is_proven {
         return Ok(());
     }
+    if matches!(approval, Some(RelayedApproval::SignedFor(_))) && asked.is_none() {
+        let why = format!("the question is no longer open in task {}", answer.task_id);
+        return Err(Problem::new(Reason::NotAwaitingAnswer, why));
+    }
     let why = format!(
         "an agent does not approve: the approval of a question of task {} needs the person's token where it is given, or this agent \
          is named in `mesh: {{ approvers: [\u{2026}] }}` of the process that asks",
         answer.task_id
     );
     Err(Problem::new(Reason::Forbidden, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Input, Output, testing::TestAgent};
+    use protocol::{
+        ids::{AgentId, Digest},
+        patterns::turn::{Progress, TurnEnd},
+    };
+    use serde_json::json;
+
+    #[test]
+    fn an_agent_passes_on_an_approval_only_with_the_signature_for_that_question() {
+        let mut agent = TestAgent::new(&[]);
+        let request = json!({ "messageId": "m-1", "type": "task-request",
+            "payload": { "taskId": "t-1", "description": "x" } });
+        agent.send(Some("m"), request);
+        agent.commit_all();
+        let turn = agent.take(|output| match output {
+            Output::StartTurn(turn) => Some(turn.key.clone()),
+            _ => None,
+        });
+        let question = Question {
+            kind: QuestionKind::Approval,
+            call: Some(json!({ "name": "rm", "args": {} })),
+            ..Question::text("rm", "delete it?")
+        };
+        let updates = vec![Progress::Question(question)];
+        agent.handle(Input::TurnEnded(turn.unwrap(), updates, Ok(TurnEnd::Waiting)));
+        agent.commit_all();
+        let owner = Principal::Agent(AgentId::parse("m").unwrap());
+        let conversation = agent.agent.tasks[&(TaskId::parse("t-1").unwrap(), owner)].clone();
+        let task = agent.agent.conversations[&conversation].task.clone().unwrap().task;
+        let [open] = task.status.questions.as_slice() else { panic!("{task:?}") };
+        let mut number = 1;
+        let mut approve = |question: Option<&str>, approval| {
+            number += 1;
+            let payload =
+                json!({ "taskId": "t-1", "questionId": question, "answer": { "decision": "approve" } });
+            let message =
+                json!({ "messageId": format!("m-{number}"), "type": "task-answer", "payload": payload });
+            let reply = agent.send_with(Some("m"), message, approval);
+            agent.commit_all();
+            agent.reply(reply).unwrap().map(drop).map_err(|problem| problem.reason)
+        };
+        let signed = |digest| Some(RelayedApproval::SignedFor(digest));
+        let (right, other) = (approval_digest(open), Digest::of(b"other"));
+        assert_eq!(approve(Some(&open.id), None), Err(Reason::Forbidden));
+        assert_eq!(approve(Some(&open.id), signed(other)), Err(Reason::Forbidden));
+        assert_eq!(approve(None, signed(right)), Err(Reason::NotAwaitingAnswer));
+        assert_eq!(approve(Some("gone"), signed(right)), Err(Reason::NotAwaitingAnswer));
+        assert_eq!(approve(Some(&open.id), signed(right)), Ok(()));
+    }
 }

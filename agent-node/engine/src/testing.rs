@@ -3,8 +3,8 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test matches the outputs that it is about")]
 
 use crate::{
-    Ack, CommitId, IncomingMessage, Input, InstantAnswer, Output, PeerDirectory, PeerLocation, ReplyTo,
-    TurnKey, World,
+    Ack, CommitId, IncomingMessage, Input, InstantAnswer, Output, PeerDirectory, PeerLocation,
+    RelayedApproval, ReplyTo, TurnKey, World,
     agent::{Agent, EngineConfig},
     content,
     records::{Step, keys},
@@ -149,6 +149,16 @@ impl TestAgent {
 
     /// Sends a message of the local user, or of the agent `from`.
     pub(crate) fn send(&mut self, from: Option<&str>, message: Value) -> ReplyTo {
+        self.send_with(from, message, None)
+    }
+
+    /// The same, with why an approval in it counts.
+    pub(crate) fn send_with(
+        &mut self,
+        from: Option<&str>,
+        message: Value,
+        approval: Option<RelayedApproval>,
+    ) -> ReplyTo {
         let by = from.map_or_else(Principal::local_user, |id| Principal::Agent(AgentId::parse(id).unwrap()));
         let digest = Digest::of(message.to_string().as_bytes());
         let mut message = message;
@@ -157,7 +167,7 @@ impl TestAgent {
         let envelope = Box::new(serde_json::from_value(message).unwrap());
         let reply = self.reply_to();
         self.handle(Input::Message(
-            IncomingMessage { envelope, by, digest, trace: None, contact: None, approval: None },
+            IncomingMessage { envelope, by, digest, trace: None, contact: None, approval },
             reply,
         ));
         reply

@@ -26,7 +26,7 @@ use std::{io::IsTerminal, path::PathBuf};
 use tokio::time::Instant;
 
 mod planning;
-mod prompt;
+pub(super) mod prompt;
 
 use prompt::PromptEnd;
 
@@ -207,7 +207,7 @@ pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliErro
 }
 
 /// The questions that `task` waits for.
-fn open_questions(task: &Value) -> Vec<Question> {
+pub(super) fn open_questions(task: &Value) -> Vec<Question> {
     serde_json::from_value(task["metadata"][EXTENSION]["questions"].clone()).unwrap_or_default()
 }
 

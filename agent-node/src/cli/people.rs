@@ -2,6 +2,7 @@
 
 use super::{
     CommonArgs,
+    ask::{open_questions, prompt},
     client::{MeshClient, encoded},
     endpoints::{self, AtArgs},
     exit::{CliError, Exit},
@@ -10,7 +11,7 @@ use super::{
     watch::status_of,
 };
 use clap::Args;
-use protocol::{question::Question, routes, task::EXTENSION};
+use protocol::routes;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -100,6 +101,9 @@ pub(super) async fn answer(common: &CommonArgs, args: AnswerArgs) -> Result<(), 
         members.extend(reason.map(|reason| ("reason".to_owned(), reason.into())));
     }
     let found = find(&client, &endpoints, &task).await?;
+    if approve && !is_confirmed(&found.task, &body).await? {
+        return Err(CliError::new(Exit::Failed, "nothing is approved".to_owned()));
+    }
     prove(&client, &found.task, &mut body);
     let path = format!("{}/{}/answer", routes::TASKS, encoded(&task));
     let after = client.post(&found.endpoint, &path, &body).await?;
@@ -111,10 +115,22 @@ pub(super) async fn answer(common: &CommonArgs, args: AnswerArgs) -> Result<(), 
     output::line(&format!("{task} {}", output::paint(state.word(), output::colour_of(state))))
 }
 
+/// Shows what `answer` approves, and asks for a yes if a person is at this terminal. A question that is not open is refused later.
+async fn is_confirmed(task: &Value, answer: &Value) -> Result<bool, CliError> {
+    let open = open_questions(task);
+    let Some(asked) = open.iter().find(|asked| answer["questionId"] == asked.id.as_str()) else {
+        return Ok(true);
+    };
+    output::note(&prompt::describe(asked));
+    if !prompt::has_person() {
+        return Ok(true);
+    }
+    prompt::confirm("approve? y or n: ").await
+}
+
 /// Adds the person's proof to `answer`, if it approves a question of `task`: an agent that passes it on can't prove it.
 pub(super) fn prove(client: &MeshClient, task: &Value, answer: &mut Value) {
-    let questions = task["metadata"][EXTENSION]["questions"].clone();
-    let questions: Vec<Question> = serde_json::from_value(questions).unwrap_or_default();
+    let questions = open_questions(task);
     let asked = questions.iter().find(|asked| answer["questionId"] == asked.id.as_str());
     if let (Some(key), Some(asked), true) = (client.person(), asked, answer["decision"] == "approve") {
         answer["proof"] = json!(key.approve(asked));

@@ -31,7 +31,7 @@ pub use local_callers::{LocalCaller, LocalCallers};
 pub use server_config::HttpServerConfig;
 pub use stream_limit::StreamLimit;
 pub(crate) use stream_limit::StreamPermit;
-pub use tokens::{IssuedTokens, RequestTarget};
+pub use tokens::IssuedTokens;
 
 use crate::http::{connections::Connections, server::connection::ConnectionState};
 use actix_web::{

@@ -137,7 +137,7 @@ async fn serve(
     let endpoint = &node.mcp;
     let owner = SessionOwner {
         principal: by.clone().into_inner(),
-        is_persons: person_token::is_persons(&request, &node, &by),
+        is_persons: person_token::is_persons(&request, &by),
     };
     let session = request.headers().get(SESSION_ID).map(|id| id.to_str().unwrap_or_default());
     match session {

@@ -68,7 +68,7 @@ pub fn agents(config: &mut web::ServiceConfig) {
         .service(resource(routes::CARD, [(Method::GET, web::to(health::card))]));
 }
 
-/// The routes of a registry that tell the digest of the person's token, and the pinned keys.
+/// The routes of a registry that tell the public key of the person's token, and the pinned keys.
 pub fn registry_secrets(config: &mut web::ServiceConfig) {
     use actix_web::http::Method;
     let keys = routes::REGISTRY_KEYS;
@@ -78,7 +78,7 @@ pub fn registry_secrets(config: &mut web::ServiceConfig) {
         .service(resource(&format!("{keys}/{{id}}/reset"), [(Method::POST, web::to(keys::reset))]));
 }
 
-/// The routes of a board that is told the digest of the person's token, and what the registry says about keys.
+/// The routes of a board that is told the public key of the person's token, and what the registry says about keys.
 pub fn board_secrets(config: &mut web::ServiceConfig) {
     use actix_web::http::Method;
     config

@@ -27,7 +27,11 @@ pub(super) fn request(question: &Question) -> Option<ElicitRequestParams> {
         }
         QuestionKind::Approval => {
             if let Some(call) = &question.call {
-                let call: String = call.to_string().chars().take(MAX_CALL).collect();
+                let call = call.to_string();
+                // Nobody approves what is not shown.
+                if call.chars().count() > MAX_CALL {
+                    return None;
+                }
                 message = format!("{message}\n{call}");
             }
             let decision = json!({ "type": "string", "enum": ["approve", "deny"] });

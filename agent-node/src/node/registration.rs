@@ -19,6 +19,9 @@ use std::{
 };
 use tokio::sync::Notify;
 
+/// How often a start replaces a key that the registry refuses.
+const MAX_REPLACEMENTS: u32 = 3;
+
 /// The keys of the process, and their files.
 #[derive(Clone)]
 pub(super) struct OwnKeys {
@@ -30,10 +33,14 @@ impl OwnKeys {
     /// Has the registry pin the key of `agent`. Fails if it has pinned another one. A registry that can't be reached is no
     /// failure.
     pub(super) async fn introduce(&self, agent: &AgentId, registry: &Registry) -> Result<(), StartError> {
+        let mut failures = 0;
         loop {
             let Some(identity) = self.keys.own(agent.as_str()) else { return Ok(()) };
             match registry.admit_key(&identity).await {
-                Err(problem) if self.replaces_key(agent, &problem) => {}
+                Err(problem) if failures < MAX_REPLACEMENTS && self.replaces_key(agent, &problem) => {
+                    tokio::time::sleep(pause(failures)).await;
+                    failures += 1;
+                }
                 Err(problem)
                     if [Reason::KeyMismatch, Reason::KeyReset, Reason::AgentIdTaken]
                         .contains(&problem.reason) =>
@@ -71,6 +78,9 @@ impl OwnKeys {
     fn adopt_next(&self, agent: &AgentId) -> bool {
         let adopted = || -> anyhow::Result<()> {
             let next = self.key_files.next(agent)?;
+            if let Some(refused) = self.keys.own(agent.as_str()) {
+                self.key_files.keep_refused(agent, &refused.fingerprint())?;
+            }
             self.key_files.promote_next(agent)?;
             self.keys.set_own(next);
             Ok(())
@@ -167,6 +177,8 @@ async fn run(
             Ok(grant) => grant,
             Err(problem) if keys.replaces_key(&card.agent_id, &problem) => {
                 card_signer.use_own_key(&keys.keys, &card);
+                tokio::time::sleep(pause(failures)).await;
+                failures += 1;
                 continue;
             }
             Err(problem) => {

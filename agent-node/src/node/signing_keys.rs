@@ -95,6 +95,17 @@ impl SigningKeys {
         self.next_file(agent).is_some_and(|file| file.exists())
     }
 
+    /// Keeps the key of `agent`, which the registry refuses, under the name of its fingerprint: the refusal is not signed.
+    pub fn keep_refused(&self, agent: &AgentId, fingerprint: &str) -> std::io::Result<()> {
+        let Some(dir) = &self.0 else { return Ok(()) };
+        let (file, kept) =
+            (dir.join(format!("{agent}.ed25519")), dir.join(format!("{agent}.ed25519.{fingerprint}")));
+        match fs::hard_link(file, kept) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Makes the next key of `agent` its key.
     pub fn promote_next(&self, agent: &AgentId) -> std::io::Result<()> {
         let (Some(dir), Some(next)) = (&self.0, self.next_file(agent)) else { return Ok(()) };

@@ -287,6 +287,21 @@ fn is_true(value: &bool) -> bool {
 }
 
 impl Progress {
+    /// The brain's own id of this request.
+    pub fn request_id(&self) -> Option<&String> {
+        match self {
+            Self::Help { id, .. } | Self::Delegate { id, .. } => Some(id),
+            Self::Question(question) => Some(&question.id),
+            Self::Status { .. }
+            | Self::Artifact { .. }
+            | Self::Signal { .. }
+            | Self::Checkpoint(_)
+            | Self::Usage(_)
+            | Self::Tool(_)
+            | Self::Log { .. } => None,
+        }
+    }
+
     /// Whether the result of this request comes with a later turn, and if so, whether the turn ends with it.
     pub fn waits(&self) -> Option<bool> {
         match self {

@@ -41,7 +41,7 @@ pub(super) enum PromptEnd {
 }
 
 /// Whether a person is at this terminal.
-pub(super) fn has_person() -> bool {
+pub(in crate::cli) fn has_person() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
@@ -114,6 +114,14 @@ async fn no_longer_open(client: &MeshClient, endpoint: &str, path: &str, id: &st
     }
 }
 
+/// Whether the person says yes.
+pub(in crate::cli) async fn confirm(prompt: &str) -> Result<bool, CliError> {
+    let read = read_line(prompt).await;
+    let line =
+        read.map_err(|error| CliError::new(Exit::Failed, format!("the terminal cannot be read: {error}")))?;
+    Ok(line.is_some_and(|line| ["y", "yes"].contains(&line.to_ascii_lowercase().as_str())))
+}
+
 /// Asks until the answer fits; `None` at the end of the input.
 async fn ask_person(question: &Question) -> Result<Option<Answer>, CliError> {
     let unreadable = |error| CliError::new(Exit::Failed, format!("the terminal cannot be read: {error}"));
@@ -179,7 +187,7 @@ fn has_line() -> io::Result<bool> {
 }
 
 /// What the person reads before the prompt.
-fn describe(question: &Question) -> String {
+pub(in crate::cli) fn describe(question: &Question) -> String {
     let mut text = format!("? {}", question.text);
     if let Some(call) = &question.call {
         let name = call["name"].as_str().unwrap_or("?");

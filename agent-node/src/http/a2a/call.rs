@@ -102,7 +102,7 @@ impl A2aCall {
             trace: trace_of(http),
         };
         let local = node.default_agent(http)?.clone();
-        let is_persons = is_persons(http, &node, &by);
+        let is_persons = is_persons(http, &by);
         let person = person_token::key(http, &node);
         let call = Self::new(headers, local, node.into_inner(), by, take_permit(http))?;
         Ok(Self { is_persons, person, ..call })

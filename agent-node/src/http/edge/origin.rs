@@ -55,11 +55,13 @@ fn is_own_name(host: &str, names: &[String]) -> bool {
         || port
             .strip_prefix(':')
             .is_some_and(|port| port.len() <= 5 && port.bytes().all(|b| b.is_ascii_digit()));
-    let is_loopback = || name.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback());
-    port_is_good
-        && (is_loopback()
-            || ["localhost", "[::1]"].iter().any(|known| name.eq_ignore_ascii_case(known))
-            || names.iter().any(|known| name.eq_ignore_ascii_case(known)))
+    port_is_good && (is_loopback_name(name) || names.iter().any(|known| name.eq_ignore_ascii_case(known)))
+}
+
+/// Whether a host without a port is this machine's loopback.
+pub(super) fn is_loopback_name(name: &str) -> bool {
+    name.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+        || ["localhost", "[::1]"].iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 pub use crate::token_format::{BRAIN_PREFIX, PERSON_PREFIX, random_token};
 
+use super::origin;
 use protocol::{
     identity::{PersonKey, PersonPublicKey, TICKET_PREFIX},
     ids::{AgentId, Digest},
@@ -26,19 +27,21 @@ pub struct IssuedTokens {
 
 /// Where a request was sent to, and where it arrived.
 #[derive(Debug, Clone, Copy)]
-pub struct RequestTarget<'a> {
+pub(super) struct RequestTarget<'a> {
     /// The value of `Host`.
-    pub authority: &'a str,
+    pub(super) authority: &'a str,
     /// The port that this process listens at; `None` takes no tickets.
-    pub port: Option<u16>,
+    pub(super) port: Option<u16>,
 }
 
 impl RequestTarget<'_> {
-    /// Whether the sender addressed this process, and not another one on the same host. Without a port it called a proxy.
+    /// Whether the sender addressed this process, and not another one on the same host. Without a port it called a proxy, which has
+    /// a name of its own.
     fn is_here(&self) -> bool {
         let after_name = self.authority.rsplit_once(']').map_or(self.authority, |(_, rest)| rest);
         let named = after_name.rsplit_once(':').map(|(_, port)| port.parse().ok());
-        self.port.is_some() && named.is_none_or(|named| named == self.port)
+        let is_here = |named| named == self.port;
+        self.port.is_some() && named.map_or_else(|| !origin::is_loopback_name(self.authority), is_here)
     }
 }
 
@@ -60,7 +63,7 @@ impl IssuedTokens {
     }
 
     /// Fails unless `token` is the person's token, or a ticket made with it for this process.
-    pub fn check_person(&self, token: &str, target: RequestTarget<'_>, now: WallTime) -> Result<(), Problem> {
+    fn check_person(&self, token: &str, target: RequestTarget<'_>, now: WallTime) -> Result<(), Problem> {
         let unknown = "the person's token is of another mesh, or the registry has not told it yet";
         let refused = |why: &str| Problem::new(Reason::Unauthenticated, why);
         if !token.starts_with(TICKET_PREFIX) {
@@ -173,6 +176,10 @@ mod tests {
             ("[::1]:9000", "[::1]:9000", Some(8000)),
             ("127.0.0.1:9000", "127.0.0.1:8000", Some(8000)),
             ("127.0.0.1:8000", "127.0.0.1:8000", None),
+            // A process at port 80 of this machine.
+            ("localhost", "localhost", Some(8000)),
+            ("127.0.0.1", "127.0.0.1", Some(8000)),
+            ("[::1]", "[::1]", Some(8000)),
         ] {
             assert_eq!(at(made_for, authority, port), Err(Reason::Unauthenticated), "{made_for} {authority}");
         }

@@ -205,7 +205,7 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
             .query("revision", json!({ "type": "integer", "minimum": 0 }))
             .answers(200, &["registry", "records", "cursor", "hasMore"]),
         ("GET", "/registry/watch") => of("Follows the changes among agents.").streams(),
-        ("GET", "/registry/token") => of("Returns the digest of the person's token.").answers(200, &["sha256"]),
+        ("GET", "/registry/token") => of("Returns the public key of the person's token.").answers(200, &["publicKey"]),
         ("GET", "/board/signals") => signal_query(of("Reads signals.")).query("limit", json!({ "type": "integer", "minimum": 0 })).answers(200, &["signals"]),
         ("POST", "/board/signals") => of("Publishes a signal, or an array of signals in order.")
             .takes(json!({ "anyOf": [signal(), { "type": "array", "items": signal(), "minItems": 1, "maxItems": 64 }] }))
@@ -222,11 +222,11 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         ("POST", "/board/claims/{task}/release") => claim(of("Gives a claim back.").takes(epoch())),
         ("POST", "/board/claims/{task}/complete") => claim(of("Ends a claim with a result.").takes(epoch())),
         ("POST", "/board/claims/{task}/fail") => claim(of("Ends a claim without a result.").takes(epoch())),
-        ("PUT", "/board/token") => of("Takes the digest of the person's token.")
+        ("PUT", "/board/token") => of("Takes the public key of the person's token.")
             .takes(json!({
                 "type": "object",
-                "required": ["sha256"],
-                "properties": { "sha256": { "type": "string", "pattern": "^[0-9a-f]{64}$" } },
+                "required": ["publicKey"],
+                "properties": { "publicKey": { "type": "string", "pattern": "^[A-Za-z0-9_-]{43}$" } },
             }))
             .done(),
         ("PUT", "/board/key-records") => of("Takes what the registry says about keys.")

@@ -44,12 +44,11 @@ pub async fn pinned(
 /// Has the registry give up the key of an id.
 pub async fn reset(
     request: HttpRequest,
-    node: web::Data<NodeState>,
     registry: web::Data<SupervisedRegistry>,
     by: web::ReqData<Principal>,
     id: web::Path<String>,
 ) -> Result<HttpResponse, Refusal> {
-    check_person(&request, &node, &by)?;
+    check_person(&request, &by)?;
     let id: AgentId = super::id(&id)?;
     registry.reset_key(id.clone()).await?;
     Ok(HttpResponse::Ok().json(json!({ "id": id })))
@@ -84,7 +83,7 @@ pub async fn rotate(
     by: web::ReqData<Principal>,
     id: web::Path<String>,
 ) -> Result<HttpResponse, Refusal> {
-    check_person(&request, &node, &by)?;
+    check_person(&request, &by)?;
     let id: AgentId = super::id(&id)?;
     let identity = match Principal::of_signer(id.clone()) {
         Principal::Service(service) => key_rotation::rotate_service(&node, service).await?,
@@ -97,8 +96,8 @@ pub async fn rotate(
 
 /// Fails if the request does not carry the person's token: without it, every command of this machine could make it.
 /// A configured caller is a person, too, but not the one whose mesh it is.
-fn check_person(request: &HttpRequest, node: &NodeState, by: &Principal) -> Result<(), Problem> {
-    match *by == Principal::local_user() && person_token::is_persons(request, node, by) {
+fn check_person(request: &HttpRequest, by: &Principal) -> Result<(), Problem> {
+    match *by == Principal::local_user() && person_token::is_persons(request, by) {
         true => Ok(()),
         false => {
             let message = "it needs the person's token: --token FILE (MESH_TOKEN_FILE) names it, `mesh token` prints it";

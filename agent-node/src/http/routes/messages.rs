@@ -82,7 +82,7 @@ pub async fn post(
     let callback = reply_to::UserCallback::of(&node, &by, &envelope)?;
     // Agents of a later version may know more.
     let mut warnings = if by.agent().is_some() { Vec::new() } else { ineffective_members(&envelope) };
-    let approval = relayed_approval(&node, &by, &envelope);
+    let approval = relayed_approval(&node, &by, &envelope)?;
     let incoming = IncomingMessage { envelope, by: by.clone(), digest, trace, contact: None, approval };
     let mut acknowledgement = Box::pin(local.actor.send(TakeMessage(incoming)));
     let ack = match tokio::time::timeout(node.ack(), &mut acknowledgement).await {
@@ -127,15 +127,21 @@ pub async fn post(
 }
 
 /// Why an approval counts that the agent `by` passes on, if one of both holds: the configuration names the agent, or a person has
-/// signed it.
-fn relayed_approval(node: &NodeState, by: &Principal, envelope: &Envelope) -> Option<RelayedApproval> {
-    let agent = by.agent()?;
+/// signed it. Fails if that can't be told yet; the agent then sends it again.
+fn relayed_approval(
+    node: &NodeState,
+    by: &Principal,
+    envelope: &Envelope,
+) -> Result<Option<RelayedApproval>, Problem> {
+    let Some(agent) = by.agent() else { return Ok(None) };
     if node.approvers.contains(agent) {
-        return Some(RelayedApproval::ByTrustedAgent);
+        return Ok(Some(RelayedApproval::ByTrustedAgent));
     }
-    let answer = Answer::from_json(envelope.payload.answer()?).ok()?;
-    let proof = answer.proof()?;
-    node.tokens.person()?.has_approved(proof).then_some(RelayedApproval::SignedFor(proof.question))
+    let answer = envelope.payload.answer().and_then(|answer| Answer::from_json(answer).ok());
+    let Some(proof) = answer.as_ref().and_then(Answer::proof) else { return Ok(None) };
+    let unknown = || Problem::new(Reason::Overloaded, "the registry has not told the person's key yet");
+    let person = node.tokens.person().ok_or_else(unknown)?;
+    Ok(person.has_approved(proof).then_some(RelayedApproval::SignedFor(proof.question)))
 }
 
 /// A warning for each member of a user's message that has no effect: `onBehalfOf`, and at most [`MAX_WARNINGS`] that nothing reads.

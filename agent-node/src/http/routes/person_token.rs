@@ -1,24 +1,15 @@
 //! The person's token: what it is checked by, for the processes of the mesh; whether a request is the person's.
 
 use crate::{
-    clock::wall_time,
-    http::{
-        edge::{RequestTarget, bearer_token},
-        node_state::NodeState,
-        server::ListenerAddress,
-    },
+    http::{edge::bearer_token, node_state::NodeState},
     node::token_sync::PersonVerifier,
 };
-use actix_web::{
-    HttpRequest, HttpResponse,
-    http::header::{AUTHORIZATION, HOST},
-    web,
-};
+use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, http::header::AUTHORIZATION, web};
 use blackboard::refusal::Refusal;
 use protocol::{
     identity::PersonKey,
     json,
-    principal::{MeshService, Principal},
+    principal::{MeshService, Principal, SenderProof},
     problem::{Problem, Reason},
 };
 
@@ -38,15 +29,8 @@ pub async fn get(node: web::Data<NodeState>, by: web::ReqData<Principal>) -> Res
 
 /// Whether a request is proven to be a person's: by the person's token or a ticket made with it, or by the credential of a
 /// configured caller.
-pub(in crate::http) fn is_persons(request: &HttpRequest, node: &NodeState, by: &Principal) -> bool {
-    if *by != Principal::local_user() {
-        return matches!(by, Principal::User(_));
-    }
-    let authority = request.headers().get(HOST).and_then(|host| host.to_str().ok());
-    let authority = authority.or_else(|| Some(request.uri().authority()?.as_str())).unwrap_or_default();
-    let port = request.conn_data().map(|ListenerAddress(address)| address.port());
-    let target = RequestTarget { authority, port };
-    token(request).is_some_and(|token| node.tokens.check_person(token, target, wall_time()).is_ok())
+pub(in crate::http) fn is_persons(request: &HttpRequest, by: &Principal) -> bool {
+    matches!(by, Principal::User(_)) && request.extensions().get() == Some(&SenderProof::Credential)
 }
 
 /// The key of the person whose token a request carries. By a ticket the person's command signs approvals itself.

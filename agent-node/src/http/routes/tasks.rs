@@ -242,7 +242,7 @@ pub async fn answer(
         question,
         answer,
         message: None,
-        is_persons: person_token::is_persons(&request, &node, &by),
+        is_persons: person_token::is_persons(&request, &by),
     };
     local.actor.send(answer).await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))??;
     let (local, row) = find(&request, &node, &task, &by)?;

@@ -68,6 +68,13 @@ async fn a_full_store_is_logged_once_and_its_recovery_once() {
     is_full.store(false, SeqCst);
     let (status, task) = asked.await.unwrap();
     assert_eq!((status, task["status"]["state"].as_str()), (200, Some("TASK_STATE_COMPLETED")), "{task:#}");
+    // The task is answered when its record is durable, the line may follow.
+    let is_logged = async {
+        while log.lines("recorded again") == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), is_logged).await.unwrap();
     assert_eq!((log.lines("was not recorded"), log.lines("recorded again")), (1, 1));
     running.stop(Duration::from_secs(1)).await;
 }

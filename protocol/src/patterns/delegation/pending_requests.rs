@@ -18,6 +18,7 @@ use crate::{
     question::{Answer, Decision, OnTimeout, Question, QuestionKind},
     signal::SignalType,
     task::TaskState,
+    time::WallTime,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
@@ -172,6 +173,11 @@ impl PendingRequests {
         let key = RequestKey(turn, self.sent);
         self.sent += 1;
         let waits = ask.waits().unwrap_or_default();
+        // A brain that runs again from its start sends again what has no answer yet.
+        if let Some(open) = self.open.iter_mut().find(|open| ask.request_id() == Some(&open.id)) {
+            open.waits |= waits;
+            return Vec::new();
+        }
         let mut send_request = |to: Address, payload, artifacts: Vec<String>, wait: Duration| {
             let chunks = ownership.produced();
             let has_chosen = !artifacts.is_empty() && !chunks.is_empty();
@@ -237,8 +243,11 @@ impl PendingRequests {
             }
             Progress::Question(asked) => {
                 let id = asked.id.clone();
-                let question =
-                    Box::new(Question { id: question_id(ownership, me, key, &id), wait: true, ..asked });
+                let question = Box::new(Question {
+                    id: question_id((ownership, me), key, &id, event.wall),
+                    wait: true,
+                    ..asked
+                });
                 effects.push(DelegationEffect::AskPerson { question: question.clone() });
                 effects.extend(question.expires_at.map(|at| DelegationEffect::SetTimer {
                     timer: DelegationTimer::Request(key),
@@ -505,10 +514,17 @@ fn child_id(ownership: &TaskOwnership, me: &AgentId, key: RequestKey) -> TaskId 
     TaskId::parse(&format!("sub-{}", &digest[..20])).unwrap_or_else(|_| ownership.spec.task_id.clone())
 }
 
-/// A unique id for a question, from the brain's own; the same question gets the same id.
-fn question_id(ownership: &TaskOwnership, me: &AgentId, key: RequestKey, own: &str) -> String {
-    let digest = request_digest(ownership, me, key);
-    let unique = &digest[..12];
+/// A unique id for a question, from the brain's own. The time makes it unique also if the task is sent once more: an approval
+/// holds for one question.
+fn question_id(
+    (ownership, me): (&TaskOwnership, &AgentId),
+    key: RequestKey,
+    own: &str,
+    asked_at: WallTime,
+) -> String {
+    let digest =
+        Digest::of(format!("{}|{}", request_digest(ownership, me, key), asked_at.0).as_bytes()).to_string();
+    let unique = &digest[..20];
     let named = QuestionId::parse(&format!("{own}-{unique}"));
     named.map_or_else(|_| format!("q-{unique}"), |id| id.to_string())
 }

@@ -39,7 +39,7 @@ pub(super) async fn post(
         accept_schema::check(&envelope)?;
         UserCallback::of(node, by, &envelope)?;
         let digest = Digest::of(element);
-        let approval = super::relayed_approval(node, by, &envelope);
+        let approval = super::relayed_approval(node, by, &envelope)?;
         Ok(IncomingMessage {
             envelope,
             by: by.clone(),
