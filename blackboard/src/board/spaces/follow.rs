@@ -110,13 +110,13 @@ impl EntryFollower {
 
 /// Positions in the store say how much others have written.
 fn without_positions(problem: Problem) -> Problem {
-    match problem.reason {
-        Reason::Trimmed | Reason::GenerationChanged => Problem::new(
-            problem.reason,
-            "after: changes behind this cursor are gone; list the entries again and follow from that page's `cursor`, or from `start`",
-        ),
-        _ => problem,
+    if ![Reason::Trimmed, Reason::GenerationChanged].contains(&problem.reason) {
+        return problem;
     }
+    Problem::new(
+        problem.reason,
+        "after: changes behind this cursor are gone; list the entries again and follow from that page's `cursor`, or from `start`",
+    )
 }
 
 /// Watches the log of `space`. From the start, it begins with the oldest change that is kept.
