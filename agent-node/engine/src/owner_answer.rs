@@ -136,10 +136,8 @@ mod tests {
             "payload": { "taskId": "t-1", "description": "x" } });
         agent.send(Some("m"), request);
         agent.commit_all();
-        let turn = agent.take(|output| match output {
-            Output::StartTurn(turn) => Some(turn.key.clone()),
-            _ => None,
-        });
+        let turn = agent
+            .take(|output| if let Output::StartTurn(turn) = output { Some(turn.key.clone()) } else { None });
         let question = Question {
             kind: QuestionKind::Approval,
             call: Some(json!({ "name": "rm", "args": {} })),
