@@ -8,7 +8,7 @@ mod response;
 mod verify;
 
 pub use response::{SignedResponse, verify_response};
-pub use verify::{PresentedSignature, SignatureClaim, verify_request};
+pub use verify::{PresentedSignature, SignatureClaim, declared_digest, verify_request};
 
 use crate::ids::{AgentId, Digest};
 use base64::{Engine, engine::general_purpose::STANDARD};

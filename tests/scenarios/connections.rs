@@ -12,7 +12,10 @@ use tokio::{
 
 const TEAM: &str = "
 agents: [{ agent: echo-01, open: true, skills: [echo], brain: { echo: {} } }]
-mesh: { grpcPort: 0, limits: { maxFailedAuthPerSecond: 0 } }
+mesh:
+  grpcPort: 0
+  limits: { maxFailedAuthPerSecond: 0, maxRatePerSecond: 0 }
+  callers: [{ user: alice, apiKey: alices-own-key-0001 }, { user: bob, apiKey: bobs-own-key-00001 }]
 ";
 
 /// The limit of open files of the process under attack.
@@ -36,8 +39,14 @@ async fn up() -> (Process, Option<String>) {
 
 /// Opens a connection, sends a request on it and keeps it.
 async fn kept(to: SocketAddr) -> Option<TcpStream> {
+    kept_with(to, "").await
+}
+
+/// The same with more headers.
+async fn kept_with(to: SocketAddr, headers: &str) -> Option<TcpStream> {
     let mut stream = timeout(DEADLINE, TcpStream::connect(to)).await.unwrap().ok()?;
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.ok()?;
+    let request = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
+    stream.write_all(request.as_bytes()).await.ok()?;
     let mut answer = [0; 512];
     let read = timeout(DEADLINE, stream.read(&mut answer)).await.unwrap().ok()?;
     (read > 0).then_some(stream)
@@ -97,6 +106,46 @@ async fn agents_and_tools_get_through_while_1300_connections_are_kept() {
     };
     eventually("an address has at most its share", limited).await;
     assert_eq!(client().get(format!("{}/healthz", echo.url)).send().await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn a_user_with_a_credential_keeps_a_share_of_the_connections_and_slow_bodies_keep_none() {
+    open_files::raise().unwrap();
+    let (mesh, _) = up().await;
+    let echo = mesh.agent("echo-01");
+    let to = address(&echo.url, "127.0.0.1");
+    let (mut alices, mut slow) = (Vec::new(), Vec::new());
+    for _ in 0..300 {
+        alices.extend(kept_with(to, "x-api-key: alices-own-key-0001\r\n").await);
+    }
+    for _ in 0..900 {
+        let mut stream = timeout(DEADLINE, TcpStream::connect(to)).await.unwrap().unwrap();
+        let head = "POST /a2a/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{";
+        // It may be closed already.
+        let _ = stream.write_all(head.as_bytes()).await;
+        slow.push(stream);
+    }
+    let limited = async || {
+        let standing = alices.iter().filter(|stream| is_open(stream)).count();
+        (standing > 0 && standing <= 192).then_some(())
+    };
+    eventually("a user has at most its share", limited).await;
+    let token = std::fs::read_to_string(mesh.data.join("token")).unwrap();
+    let tasks = || client().get(format!("{}/a2a/tasks", echo.url));
+    for (who, request) in [
+        ("bob", tasks().header("x-api-key", "bobs-own-key-00001")),
+        ("alice", tasks().header("x-api-key", "alices-own-key-0001")),
+        ("the local user", tasks()),
+        ("the person", tasks().bearer_auth(token.trim())),
+    ] {
+        assert_eq!(request.send().await.unwrap().status(), 200, "{who}");
+    }
+    let counts = get(&format!("{}/state", echo.url)).await["connections"].clone();
+    assert_eq!(
+        (&counts["maxPerPrincipal"], &counts["reservedForPerson"]),
+        (&json!(192), &json!(48)),
+        "{counts}"
+    );
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use super::{
 };
 use crate::http::{
     a2a::{A2aCall, A2aResponse, CallHeaders, TaskEventStream},
-    connections::ConnectionGuard,
-    edge::{CallCredentials, Edge, InFlightPermit, StreamPermit, single},
+    connections::{ConnectionGuard, ServedRequest},
+    edge::{BudgetHolder, CallCredentials, Edge, InFlightPermit, StreamPermit, single},
     node_state::NodeState,
     routes::messages::trace_from,
 };
@@ -75,7 +75,7 @@ pub(super) async fn answer(
     connection: Arc<ConnectionGuard>,
     request: HttpRequest<Incoming>,
 ) -> Result<HttpResponse<Body>, Infallible> {
-    let served = connection.connection().begin_request();
+    let served = connection.begin_request();
     let kind = request.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes()).unwrap_or_default();
     if request.method() != "POST" || !kind.starts_with(b"application/grpc") {
         let mut answer = HttpResponse::new(Body::empty());
@@ -83,7 +83,7 @@ pub(super) async fn answer(
         return Ok(answer);
     }
     let path = request.uri().path().to_owned();
-    let result = AssertUnwindSafe(admit(context, from, &connection, request)).catch_unwind().await;
+    let result = AssertUnwindSafe(admit(context, from, &served, request)).catch_unwind().await;
     Ok(match result {
         Ok(Ok(answer)) => answer.map(|body| {
             Body::new(body.map_frame(move |frame| {
@@ -104,7 +104,7 @@ pub(super) async fn answer(
 async fn admit(
     context: CallContext,
     from: IpAddr,
-    connection: &ConnectionGuard,
+    served: &ServedRequest,
     request: HttpRequest<Incoming>,
 ) -> Result<HttpResponse<Body>, A2aError> {
     if *context.draining.borrow() {
@@ -123,11 +123,7 @@ async fn admit(
         authorization: credential("authorization"),
         from,
     };
-    let admitted = context.edge.admit(&credentials, BodyDataStream::new(body)).await;
-    let admitted = admitted.and_then(|admitted| {
-        connection.note_caller(admitted.by != Principal::local_user())?;
-        Ok(admitted)
-    });
+    let admitted = context.edge.admit(served, &credentials, BodyDataStream::new(body)).await;
     let admitted = admitted.inspect_err(|problem| context.edge.count_refusal(problem))?;
     let name =
         head.uri.path().strip_prefix('/').and_then(|path| path.strip_prefix(SERVICE)?.strip_prefix('/'));
@@ -139,7 +135,8 @@ async fn admit(
     };
     let _guard = admitted.guard;
     let request = HttpRequest::from_parts(head, Full::new(admitted.bytes));
-    let performer = Performer { context, operation, by: admitted.by, permit: Some(admitted.permit) };
+    let (by, holder, permit) = (admitted.by, admitted.holder, Some(admitted.permit));
+    let performer = Performer { context, operation, by, holder, permit };
     // The edge has limited the body's size.
     let mut grpc = Grpc::new(JsonCodec::of_server(operation)).max_decoding_message_size(usize::MAX);
     Ok(match schema::is_streaming(operation) {
@@ -158,6 +155,7 @@ struct Performer {
     context: CallContext,
     operation: A2aOperation,
     by: Principal,
+    holder: BudgetHolder,
     permit: Option<InFlightPermit>,
 }
 
@@ -186,14 +184,14 @@ impl ServerStreamingService<Value> for Performer {
     type Future = BoxFuture<'static, Result<Response<Self::ResponseStream>, Status>>;
 
     fn call(&mut self, request: Request<Value>) -> Self::Future {
-        let (operation, by, context) = (self.operation, self.by.clone(), self.context.clone());
+        let (operation, holder, context) = (self.operation, self.holder.clone(), self.context.clone());
         let reply = self.reply(request);
         Box::pin(async move {
             let (reply, activated) = reply.await.map_err(|error| status(&error))?;
             let A2aResponse::Stream(events) = reply else {
                 return Err(status(&wrong_kind(operation)));
             };
-            let permit = context.edge.open_stream(&by).map_err(|problem| {
+            let permit = context.edge.open_stream(&holder).map_err(|problem| {
                 context.edge.count_refusal(&problem);
                 status(&problem.into())
             })?;

@@ -1,16 +1,21 @@
 //! The open connections of a process, and their limits (DESIGN §8, "Budgets"), which follow from its limit of open files.
 //!
-//! A connection has a credential once a request on it has proved an agent, a service, a brain or a configured user. Those without
-//! are limited per address and in all; the rest of the limit is for those with one. Where a limit is reached, the oldest idle
-//! connection without a credential is closed in favour of a new one.
+//! A connection has a credential once a request on it has proved an agent, a service, a brain, a configured user or the person.
+//! Those without are limited per address and in all, those with one per principal; the rest is a reserve, on which nothing is
+//! served without a credential. A connection is idle unless it serves a request that was authenticated: one whose head or body is
+//! still on its way keeps no place. Where a limit is reached, the caller with the most connections gives up its oldest idle one,
+//! those without a credential first.
 
-use super::edge::LocalCallers;
+mod open_connections;
+
+use super::edge::{BudgetHolder, LocalCallers};
 use futures_util::task::AtomicWaker;
+use open_connections::{OpenConnection, OpenConnections};
 use protocol::problem::{Problem, Reason};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 use std::{
-    collections::{BTreeMap, HashMap},
+    cmp::Reverse,
     future::poll_fn,
     net::IpAddr,
     sync::{
@@ -35,6 +40,10 @@ pub struct ConnectionLimits {
     pub max_without_credential: usize,
     /// Those without a credential from one address of another machine.
     pub max_per_address: usize,
+    /// Those of one principal with a credential; the person's token has no such limit.
+    pub max_per_principal: usize,
+    /// The part of all that only the person's token can use.
+    pub reserved_for_person: usize,
 }
 
 impl ConnectionLimits {
@@ -43,7 +52,13 @@ impl ConnectionLimits {
     pub fn of_open_files(files: Option<u64>) -> Self {
         let files = files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX);
         let max = (files / 4 * 3).clamp(16, MAX_CONNECTIONS);
-        Self { max, max_without_credential: max / 4 * 3, max_per_address: MAX_PER_ADDRESS.min(max / 4) }
+        Self {
+            max,
+            max_without_credential: max / 4 * 3,
+            max_per_address: MAX_PER_ADDRESS.min(max / 4),
+            max_per_principal: max / 4,
+            reserved_for_person: max / 16,
+        }
     }
 
     /// The limits of this process.
@@ -64,16 +79,6 @@ struct Shared {
     closed_idle: AtomicU64,
 }
 
-#[derive(Default)]
-struct OpenConnections {
-    next: u64,
-    /// In the order in which they were accepted.
-    by_id: BTreeMap<u64, Arc<Connection>>,
-    without_credential: usize,
-    /// Those without a credential of each address of another machine.
-    per_address: HashMap<IpAddr, usize>,
-}
-
 /// How many connections there are, for `/state` and `/metrics`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -87,19 +92,19 @@ pub struct ConnectionCounts {
     pub without_credential: usize,
     /// New connections that were closed at once, since the start.
     pub refused: u64,
-    /// Idle ones that were closed in favour of a new one, since the start.
+    /// Idle ones that were closed in favour of another one, since the start.
     pub closed_idle: u64,
 }
 
 /// One open connection.
 pub(crate) struct Connection {
     id: u64,
-    /// Its address; `None` for the user of this machine, whom the limit per address does not concern.
-    address: Option<IpAddr>,
     requests: AtomicUsize,
+    /// Requests that were authenticated and are served.
+    authenticated: AtomicUsize,
     served: AtomicU64,
     has_credential: AtomicBool,
-    /// Whether it was accepted beyond the limit for connections without a credential.
+    /// Whether it may serve requests with a credential only.
     is_in_reserve: AtomicBool,
     is_evicted: AtomicBool,
     waker: AtomicWaker,
@@ -112,10 +117,15 @@ pub(crate) struct ConnectionGuard {
 }
 
 /// Held while a request on a connection is served.
-pub(crate) struct ServedRequest(Arc<Connection>);
+pub(crate) struct ServedRequest {
+    connection: Arc<Connection>,
+    shared: Arc<Shared>,
+    is_authenticated: AtomicBool,
+}
 
 impl Connections {
-    /// No connection, with these limits. Addresses in `local` are those of the user of this machine.
+    /// No connection, with these limits. The limit per address does not concern addresses in `local`, which are those of the
+    /// user of this machine.
     pub fn new(limits: ConnectionLimits, local: LocalCallers) -> Self {
         let open = Mutex::default();
         Self(Arc::new(Shared {
@@ -131,26 +141,27 @@ impl Connections {
     pub(crate) fn admit(&self, peer: IpAddr) -> Option<ConnectionGuard> {
         let Self(shared) = self;
         let limits = &shared.limits;
-        let address = Some(peer.to_canonical()).filter(|address| !shared.local.contains(*address));
+        let peer = peer.to_canonical();
+        let holder = BudgetHolder::Address(peer);
         let mut open = shared.open();
-        let of_address = |open: &OpenConnections| {
-            address.and_then(|address| open.per_address.get(&address).copied()).unwrap_or_default()
-        };
-        let is_refused = of_address(&open) >= limits.max_per_address
-            && !shared.evict_idle(&mut open, |idle| idle.address == address);
-        if !is_refused && open.without_credential >= limits.max_without_credential {
+        let is_refused = !shared.local.contains(peer)
+            && open.count(&holder) >= limits.max_per_address
+            && !shared.evict_idle(&mut open, |of, _| *of == holder);
+        if !is_refused && open.usable_without_credential() >= limits.max_without_credential {
             // One of the reserve may be about to prove a credential.
-            shared.evict_idle(&mut open, |idle| !idle.is_in_reserve.load(Relaxed));
+            shared
+                .evict_idle(&mut open, |of, idle| !of.has_credential() && !idle.is_in_reserve.load(Relaxed));
         }
-        if is_refused || open.by_id.len() >= limits.max && !shared.evict_idle(&mut open, |_| true) {
+        if is_refused || open.by_id.len() >= limits.max && !shared.evict_idle(&mut open, |_, _| true) {
             shared.refused.fetch_add(1, Relaxed);
             return None;
         }
-        let is_in_reserve = open.without_credential >= limits.max_without_credential;
+        let is_in_reserve = open.usable_without_credential() >= limits.max_without_credential
+            || open.not_for_person() >= limits.max_not_for_person();
         let connection = Arc::new(Connection {
             id: open.next,
-            address,
             requests: AtomicUsize::new(0),
+            authenticated: AtomicUsize::new(0),
             served: AtomicU64::new(0),
             has_credential: AtomicBool::new(false),
             is_in_reserve: AtomicBool::new(is_in_reserve),
@@ -158,11 +169,7 @@ impl Connections {
             waker: AtomicWaker::new(),
         });
         open.next += 1;
-        open.by_id.insert(connection.id, Arc::clone(&connection));
-        open.without_credential += 1;
-        if let Some(address) = address {
-            *open.per_address.entry(address).or_default() += 1;
-        }
+        open.insert(Arc::clone(&connection), holder);
         drop(open);
         Some(ConnectionGuard { connection, shared: Arc::clone(shared) })
     }
@@ -181,46 +188,90 @@ impl Connections {
     }
 }
 
+impl ConnectionLimits {
+    fn max_not_for_person(&self) -> usize {
+        self.max - self.reserved_for_person
+    }
+}
+
 impl Shared {
     fn open(&self) -> MutexGuard<'_, OpenConnections> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes the oldest idle connection without a credential that `may_go`. Returns whether there was one.
-    fn evict_idle(&self, open: &mut OpenConnections, may_go: impl Fn(&Connection) -> bool) -> bool {
-        let is_idle = |connection: &&Arc<Connection>| {
-            connection.requests.load(Relaxed) == 0
-                && !connection.has_credential.load(Relaxed)
-                && may_go(connection)
+    /// Closes an idle connection that `may_go`: of those without a credential if there are any, the oldest of the holder that has
+    /// the most; never one of the person's. Returns whether there was one.
+    fn evict_idle(
+        &self,
+        open: &mut OpenConnections,
+        may_go: impl Fn(&BudgetHolder, &Connection) -> bool,
+    ) -> bool {
+        let mut holders: Vec<_> =
+            open.by_holder.iter().filter(|(holder, _)| **holder != BudgetHolder::Person).collect();
+        holders.sort_by_key(|(holder, ids)| (holder.has_credential(), Reverse(ids.len())));
+        let is_idle = |id: &&u64| {
+            open.by_id.get(*id).is_some_and(|OpenConnection { connection, holder }| {
+                connection.authenticated.load(Relaxed) == 0 && may_go(holder, connection)
+            })
         };
-        let Some(oldest) = open.by_id.values().find(is_idle).cloned() else { return false };
-        open.remove(&oldest);
-        oldest.is_evicted.store(true, Relaxed);
-        oldest.waker.wake();
+        let Some(oldest) = holders.into_iter().find_map(|(_, ids)| ids.iter().find(is_idle).copied()) else {
+            return false;
+        };
+        let Some(evicted) = open.remove(oldest) else { return false };
+        evicted.is_evicted.store(true, Relaxed);
+        evicted.waker.wake();
         self.closed_idle.fetch_add(1, Relaxed);
         true
     }
-}
 
-impl OpenConnections {
-    fn remove(&mut self, connection: &Connection) {
-        if self.by_id.remove(&connection.id).is_some() && !connection.has_credential.load(Relaxed) {
-            self.uncount(connection);
+    /// Notes that `holder` uses `connection`. Fails if a limit keeps it from that.
+    fn note_holder(&self, connection: &Connection, holder: &BudgetHolder) -> Result<(), Problem> {
+        let limits = &self.limits;
+        let mut open = self.open();
+        let Some(before) = open.by_id.get(&connection.id).map(|open| &open.holder) else {
+            return Err(overloaded("the connection is closed in favour of another one", limits.max));
+        };
+        if before.has_credential() {
+            return Ok(());
         }
-    }
-
-    /// Removes it from the counts of those without a credential.
-    fn uncount(&mut self, connection: &Connection) {
-        self.without_credential -= 1;
-        if let Some(address) = connection.address
-            && let Some(count) = self.per_address.get_mut(&address)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.per_address.remove(&address);
+        match holder {
+            BudgetHolder::Person => {}
+            holder if holder.has_credential() => {
+                let max = limits.max_per_principal;
+                if open.count(holder) >= max && !self.evict_idle(&mut open, |of, _| of == holder) {
+                    let message = format!(
+                        "{holder} uses {max} connections here, which is the limit; close some, or send more requests on each"
+                    );
+                    return Err(Problem::new(Reason::RateLimited, message).with("limit", max));
+                }
+            }
+            BudgetHolder::Address(_) | BudgetHolder::Principal(_) => {
+                let max = limits.max_without_credential;
+                let is_idle = |of: &BudgetHolder, idle: &Connection| {
+                    !of.has_credential() && !idle.is_in_reserve.load(Relaxed)
+                };
+                if open.usable_without_credential() >= max && !self.evict_idle(&mut open, is_idle) {
+                    let message =
+                        format!("{max} connections without a credential are open, which is the limit");
+                    return Err(overloaded(&message, max));
+                }
             }
         }
+        let max = limits.max_not_for_person();
+        if *holder != BudgetHolder::Person
+            && connection.is_in_reserve.load(Relaxed)
+            && open.not_for_person() >= max
+            && !self.evict_idle(&mut open, |_, idle| !idle.is_in_reserve.load(Relaxed))
+        {
+            return Err(overloaded(&format!("{max} connections are in use, which is the limit"), max));
+        }
+        open.set_holder(connection.id, holder);
+        Ok(())
     }
+}
+
+fn overloaded(message: &str, limit: usize) -> Problem {
+    Problem::new(Reason::Overloaded, message).with("limit", limit)
 }
 
 impl ConnectionGuard {
@@ -229,47 +280,22 @@ impl ConnectionGuard {
         &self.connection
     }
 
-    /// Notes that a request was authenticated on it, by a credential or without one. Fails without one on a connection of the
-    /// reserve.
-    pub(crate) fn note_caller(&self, has_credential: bool) -> Result<(), Problem> {
-        let Self { connection, shared } = self;
-        if connection.has_credential.load(Relaxed) {
-            return Ok(());
-        }
-        if has_credential {
-            let mut open = shared.open();
-            if open.by_id.contains_key(&connection.id) && !connection.has_credential.swap(true, Relaxed) {
-                open.uncount(connection);
-            }
-            return Ok(());
-        }
-        if !connection.is_in_reserve.load(Relaxed) {
-            return Ok(());
-        }
-        let max = shared.limits.max_without_credential;
-        if shared.open().without_credential <= max {
-            connection.is_in_reserve.store(false, Relaxed);
-            return Ok(());
-        }
-        let message = format!("{max} connections without a credential are open, which is the limit");
-        Err(Problem::new(Reason::Overloaded, message).with("limit", max))
+    /// Call it at the start of a request.
+    pub(crate) fn begin_request(&self) -> ServedRequest {
+        let (connection, shared) = (Arc::clone(&self.connection), Arc::clone(&self.shared));
+        connection.requests.fetch_add(1, Relaxed);
+        connection.served.fetch_add(1, Relaxed);
+        ServedRequest { connection, shared, is_authenticated: AtomicBool::new(false) }
     }
 }
 
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        self.shared.open().remove(&self.connection);
+        self.shared.open().remove(self.connection.id);
     }
 }
 
 impl Connection {
-    /// Call it at the start of a request.
-    pub(crate) fn begin_request(self: &Arc<Self>) -> ServedRequest {
-        self.requests.fetch_add(1, Relaxed);
-        self.served.fetch_add(1, Relaxed);
-        ServedRequest(Arc::clone(self))
-    }
-
     /// Ready when the connection has to close in favour of another one.
     pub(crate) fn poll_evicted(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.waker.register(cx.waker());
@@ -293,103 +319,36 @@ impl Connection {
     }
 }
 
+impl ServedRequest {
+    /// Notes that the request was authenticated as `holder`'s; the connection does not give way to another one while it is served.
+    /// Fails if a limit keeps the holder from the connection.
+    pub(crate) fn note_caller(&self, holder: &BudgetHolder) -> Result<(), Problem> {
+        let Self { connection, shared, is_authenticated } = self;
+        if !is_authenticated.swap(true, Relaxed) {
+            connection.authenticated.fetch_add(1, Relaxed);
+        }
+        let is_noted = connection.has_credential.load(Relaxed)
+            || !holder.has_credential() && !connection.is_in_reserve.load(Relaxed);
+        let noted = match is_noted && !connection.is_evicted.load(Relaxed) {
+            true => Ok(()),
+            false => shared.note_holder(connection, holder),
+        };
+        noted.inspect_err(|_| self.end())
+    }
+
+    fn end(&self) {
+        if self.is_authenticated.swap(false, Relaxed) {
+            self.connection.authenticated.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
 impl Drop for ServedRequest {
     fn drop(&mut self) {
-        let Self(connection) = self;
-        connection.requests.fetch_sub(1, Relaxed);
+        self.end();
+        self.connection.requests.fetch_sub(1, Relaxed);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LIMITS: ConnectionLimits =
-        ConnectionLimits { max: 8, max_without_credential: 6, max_per_address: 3 };
-
-    fn connections() -> Connections {
-        Connections::new(LIMITS, LocalCallers::default())
-    }
-
-    fn from(last: u8) -> IpAddr {
-        IpAddr::from([192, 0, 2, last])
-    }
-
-    fn is_evicted(guard: &ConnectionGuard) -> bool {
-        guard.connection.is_evicted.load(Relaxed)
-    }
-
-    #[test]
-    fn the_limits_follow_from_the_limit_of_open_files() {
-        let of = ConnectionLimits::of_open_files;
-        assert_eq!(
-            of(Some(1024)),
-            ConnectionLimits { max: 768, max_without_credential: 576, max_per_address: 192 }
-        );
-        assert_eq!(of(Some(65_536)).max_per_address, 256);
-        assert_eq!((of(None).max, of(Some(1 << 30)).max), (20_000, 20_000));
-    }
-
-    #[test]
-    fn an_address_has_a_limit_and_its_oldest_idle_connection_gives_way() {
-        let connections = connections();
-        let kept: Vec<_> = (0..3).map(|_| connections.admit(from(1)).unwrap()).collect();
-        let busy = kept[0].connection.begin_request();
-        let fourth = connections.admit(from(1)).unwrap();
-        assert!(!is_evicted(&kept[0]) && is_evicted(&kept[1]) && !is_evicted(&kept[2]));
-        let others: Vec<_> = [&kept[2], &fourth].map(|guard| guard.connection.begin_request()).into();
-        assert!(connections.admit(from(1)).is_none(), "all three are busy");
-        assert!(connections.admit(from(2)).is_some(), "another address is not concerned");
-        assert_eq!((connections.counts().refused, connections.counts().closed_idle), (1, 1));
-        drop((busy, others, kept, fourth));
-        assert_eq!((connections.counts().open, connections.counts().without_credential), (0, 0));
-        assert!(connections.0.open().per_address.is_empty());
-    }
-
-    #[test]
-    fn connections_with_a_credential_count_for_no_address_and_are_not_closed() {
-        let connections = connections();
-        let proven: Vec<_> = (0..5)
-            .map(|_| {
-                let guard = connections.admit(from(1)).unwrap();
-                guard.note_caller(true).unwrap();
-                guard
-            })
-            .collect();
-        assert_eq!(connections.counts().without_credential, 0);
-        let _more: Vec<_> = (0..3).map(|_| connections.admit(from(1)).unwrap()).collect();
-        assert!(connections.admit(from(2)).is_some(), "an idle one without a credential gives way");
-        assert!(proven.iter().all(|guard| !is_evicted(guard)));
-    }
-
-    #[test]
-    fn the_reserve_is_for_callers_with_a_credential() {
-        let connections = connections();
-        let kept: Vec<_> = (1..=6).map(|last| connections.admit(from(last)).unwrap()).collect();
-        let busy: Vec<_> = kept.iter().map(|guard| guard.connection.begin_request()).collect();
-        let (one, other) =
-            (connections.admit(from(7)).unwrap(), connections.admit(IpAddr::from([127, 0, 0, 1])).unwrap());
-        assert_eq!(one.note_caller(true), Ok(()));
-        let refused = other.note_caller(false).unwrap_err();
-        assert_eq!(
-            (refused.reason, refused.message.contains('6')),
-            (Reason::Overloaded, true),
-            "{refused:?}"
-        );
-        let (_one_busy, _other_busy) = (one.connection.begin_request(), other.connection.begin_request());
-        assert!(connections.admit(from(8)).is_none(), "all are busy");
-        drop(busy);
-        drop(kept);
-        assert_eq!(other.note_caller(false), Ok(()));
-    }
-
-    #[test]
-    fn the_user_of_this_machine_has_no_limit_per_address() {
-        let connections = connections();
-        let local: Vec<_> =
-            (0..6).map(|_| connections.admit(IpAddr::from([127, 0, 0, 1])).unwrap()).collect();
-        assert!(local.iter().all(|guard| !is_evicted(guard)));
-        let _seventh = connections.admit(IpAddr::from([127, 0, 0, 1])).unwrap();
-        assert!(is_evicted(&local[0]), "but the one for all without a credential");
-    }
-}
+mod tests;

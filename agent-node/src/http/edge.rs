@@ -1,10 +1,11 @@
-//! The checks that every request passes before a handler runs (DESIGN §4, §8), cheapest first: origin, body type, sender, size
-//! and speed of the body, signature, rate, requests in flight.
+//! The checks that every request passes before a handler runs (DESIGN §4, §8), cheapest first: origin, body type, sender, rate,
+//! connections, size, speed and digest of the body, requests in flight.
 //!
-//! A handler finds in the request's extensions: the [`Principal`], its `SenderProof`, the whole body as [`Bytes`] (`web::ReqData<Bytes>` takes
+//! A handler finds in the request's extensions: the [`Principal`], its [`SenderProof`](protocol::principal::SenderProof) and [`BudgetHolder`], the whole body as [`Bytes`] (`web::ReqData<Bytes>` takes
 //! it without the copy that `web::Bytes` makes), and the body's [`Digest`] if the request was signed.
 
 mod body;
+mod budget_holder;
 mod call_admission;
 mod callers;
 mod error_format;
@@ -21,6 +22,8 @@ pub mod tokens;
 #[cfg(test)]
 mod tests;
 
+pub use budget_holder::BudgetHolder;
+pub(crate) use budget_holder::HolderLimit;
 pub(crate) use call_admission::CallCredentials;
 pub use callers::{Caller, Callers, Credential};
 pub use identity::Auth;
@@ -80,11 +83,8 @@ impl Edge {
     pub fn new(config: HttpServerConfig) -> Self {
         Self(Arc::new(EdgeState {
             in_flight: InFlightLimit::new(config.limits.max_in_flight),
-            buffered: body::BodyBudget::new(config.max_buffered_bytes),
-            unproven: body::BodyBudget::per_address(
-                config.max_unproven_bytes,
-                config.max_unproven_bytes_per_address,
-            ),
+            buffered: body::BodyBudget::new(config.max_buffered_bytes, config.max_buffered_bytes_per_caller),
+            unproven: body::BodyBudget::new(config.max_unproven_bytes, config.max_unproven_bytes_per_address),
             rates: rate_limit::RateLimiter::new(config.limits.max_rate_per_second),
             connections: Connections::new(config.connections, config.auth.local_callers().clone()),
             failed_auth: rate_limit::RateLimiter::new(config.limits.max_failed_auth_per_second),
@@ -164,29 +164,23 @@ where
             let address = request.peer_addr().map(|peer| peer.ip().to_canonical());
             let limited = |problem| state.failed_auth.limit_failure(address, problem, Instant::now());
             let auth = &state.config.auth;
-            // Only a signature covers the body. The body of a request that has proved nothing comes from a budget of its own.
-            let early = identity::authenticate_head(&request, auth, &self.user).map_err(limited)?;
-            let budget = match &early {
-                Some(sender) if sender.is_proven => &state.buffered,
-                Some(_) | None => &state.unproven,
-            };
-            let mut body = body::read(&mut payload, &rules, budget, address).await?;
-            let sender = match early {
-                Some(sender) => sender,
-                None => {
-                    let sender = identity::verify_signature(&request, &body.bytes, auth);
-                    let sender = sender.map_err(|problem| match is_unknown_key(&problem) {
-                        true => problem,
-                        false => limited(problem),
-                    })?;
-                    body.guard = body.guard.map(|guard| guard.move_to(&state.buffered)).transpose()?;
-                    sender
-                }
-            };
-            if let Some(guard) = &guard {
-                guard.note_caller(sender.principal != self.user)?;
-            }
+            // The head authenticates every request, so that no body is read of a sender that proves nothing.
+            let sender = identity::authenticate(&request, auth, &self.user);
+            let sender = sender.map_err(|problem| match is_unknown_key(&problem) {
+                true => problem,
+                false => limited(problem),
+            })?;
             state.check_rate(&sender.principal, &self.user)?;
+            let note_caller = || guard.as_ref().map_or(Ok(()), |guard| guard.note_caller(&sender.holder));
+            let has_credential = sender.holder.has_credential();
+            if has_credential {
+                note_caller()?;
+            }
+            let body = body::read(&mut payload, &rules, state.budget(&sender.holder), &sender.holder).await?;
+            sender.check_body(&body.bytes).map_err(limited)?;
+            if !has_credential {
+                note_caller()?;
+            }
             let permit = state.in_flight.acquire()?;
             Ok((body, sender, permit))
         };
@@ -207,7 +201,8 @@ where
         {
             let mut extensions = request.extensions_mut();
             extensions.insert(sender.principal);
-            extensions.insert(sender.proof);
+            extensions.insert(sender.holder.proof());
+            extensions.insert(sender.holder);
             extensions.insert::<Bytes>(body.bytes);
             if let Some(digest) = sender.digest {
                 extensions.insert::<Digest>(digest);
@@ -222,7 +217,7 @@ where
                 }
                 let permit = match answer.response().body().size() {
                     BodySize::Stream => {
-                        let reader = answer.request().extensions().get::<Principal>().cloned();
+                        let reader = answer.request().extensions().get::<BudgetHolder>().cloned();
                         reader
                             .map(|reader| state.config.streams.acquire(&reader))
                             .transpose()
@@ -246,6 +241,14 @@ impl EdgeState {
     fn count(&self, problem: &Problem) {
         if let Some(telemetry) = &self.config.telemetry {
             telemetry.meters().refuse_request(problem.reason);
+        }
+    }
+
+    /// The memory for the bodies of `holder`.
+    fn budget(&self, holder: &BudgetHolder) -> &Arc<body::BodyBudget> {
+        match holder {
+            BudgetHolder::Address(_) => &self.unproven,
+            BudgetHolder::Principal(_) | BudgetHolder::Person => &self.buffered,
         }
     }
 

@@ -4,7 +4,7 @@
 //! from the caller whose task asks. Sessions are in memory; after a restart a client is answered 404 and begins another one.
 
 use super::{
-    edge::release_permit,
+    edge::{BudgetHolder, release_permit},
     node_state::NodeState,
     routes::person_token,
     server::{ListenerAddress, own_url},
@@ -105,7 +105,7 @@ impl McpEndpoint {
         let open = self.manager.sessions.read().await;
         self.sessions.retain(|id, _| open.contains_key(id.as_str()));
         drop(open);
-        match self.sessions.iter().filter(|known| known.principal == owner.principal).count() {
+        match self.sessions.iter().filter(|known| **known == *owner).count() {
             MAX_SESSIONS.. => {
                 let message = format!("{} has {MAX_SESSIONS} MCP sessions; end some first", owner.principal);
                 Err(Problem::new(Reason::RateLimited, message).with("limit", MAX_SESSIONS))
@@ -128,6 +128,7 @@ async fn serve(
     request: HttpRequest,
     node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
+    holder: web::ReqData<BudgetHolder>,
     body: web::ReqData<Bytes>,
 ) -> Result<HttpResponse, Refusal> {
     if !matches!(*by, Principal::User(_)) {
@@ -155,8 +156,8 @@ async fn serve(
     }
     // A tool may wait. The calls that it makes are counted by themselves.
     release_permit(&request);
-    let translated = translate(&request, &body, api(&request, &node)?)?;
-    let _permit = node.streams.acquire(&owner.principal)?;
+    let translated = translate(&request, &body, api(&request, &node)?, &holder)?;
+    let _permit = node.streams.acquire(&holder)?;
     let response = endpoint.service.handle(translated).await;
     let begun = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok());
     if let (None, Some(id)) = (session, begun) {
@@ -192,12 +193,13 @@ fn translate(
     request: &HttpRequest,
     body: &Bytes,
     api: MeshApi,
+    holder: &BudgetHolder,
 ) -> Result<http::Request<Full<Bytes>>, Problem> {
     let mut translated = http::Request::builder().method(request.method().as_str()).uri(request.path());
     for (name, value) in request.headers() {
         translated = translated.header(name.as_str(), value.as_bytes());
     }
-    let translated = translated.extension(api).body(Full::new(body.clone()));
+    let translated = translated.extension(api).extension(holder.clone()).body(Full::new(body.clone()));
     translated.map_err(|error| Problem::new(Reason::BadRequest, error.to_string()))
 }
 

@@ -113,7 +113,7 @@ pub struct NodeState {
     /// How many bytes of artifacts each principal has.
     pub artifact_quota: ArtifactQuota,
     /// The open streams of each principal.
-    pub streams: Arc<StreamLimit>,
+    pub streams: StreamLimit,
     /// The tokens that it accepts.
     pub tokens: IssuedTokens,
     /// Agents of other processes whose word for a person's approval counts.

@@ -7,6 +7,7 @@ use super::{
     tools::{self, McpToolCall, TOOLS},
     waiting,
 };
+use crate::http::edge::{BudgetHolder, HolderLimit};
 use protocol::problem::{Problem, Reason};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -31,20 +32,28 @@ pub struct MeshServer {
     api: Option<MeshApi>,
     /// One permit for each call of a tool that runs.
     calls: Arc<Semaphore>,
+    calls_of_caller: Arc<HolderLimit>,
 }
 
 /// The most calls of tools at a time.
 const MAX_CALLS: usize = 512;
+/// The most of one caller.
+const MAX_CALLS_OF_CALLER: usize = 128;
 
 impl MeshServer {
-    /// A server whose requests each bring a [`MeshApi`] in the extensions of their HTTP head.
+    /// A server whose requests each bring a [`MeshApi`] and a [`BudgetHolder`] in the extensions of their HTTP head.
     pub fn per_request() -> Self {
-        Self { api: None, calls: Arc::new(Semaphore::new(MAX_CALLS)) }
+        Self::new(None)
     }
 
     /// A server with one caller.
     pub fn for_caller(api: MeshApi) -> Self {
-        Self { api: Some(api), calls: Arc::new(Semaphore::new(MAX_CALLS)) }
+        Self::new(Some(api))
+    }
+
+    fn new(api: Option<MeshApi>) -> Self {
+        let calls = Arc::new(Semaphore::new(MAX_CALLS));
+        Self { api, calls, calls_of_caller: HolderLimit::new(MAX_CALLS_OF_CALLER) }
     }
 
     fn api(&self, context: &RequestContext<RoleServer>) -> Result<MeshApi, ErrorData> {
@@ -55,6 +64,11 @@ impl MeshServer {
         let missing = || ErrorData::internal_error("the request has no caller", None);
         self.api.clone().or_else(of_request).ok_or_else(missing)
     }
+}
+
+/// Whose budgets a request over HTTP uses.
+fn caller(context: &RequestContext<RoleServer>) -> Option<&BudgetHolder> {
+    context.extensions.get::<http::request::Parts>()?.extensions.get::<BudgetHolder>()
 }
 
 /// A problem as an error of the protocol.
@@ -92,10 +106,24 @@ impl ServerHandler for MeshServer {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let api = self.api(&context)?;
+        let refused = |reason, message| Ok(tools::response(Err(Problem::new(reason, message))));
+        let _of_caller = match caller(&context) {
+            None => None,
+            Some(caller) => match self.calls_of_caller.acquire(caller) {
+                Some(permit) => Some(permit),
+                None => {
+                    let max = MAX_CALLS_OF_CALLER;
+                    return refused(
+                        Reason::RateLimited,
+                        format!(
+                            "{max} calls of tools of {caller} run, which is the limit; wait until some end"
+                        ),
+                    );
+                }
+            },
+        };
         let Ok(_permit) = self.calls.try_acquire() else {
-            let problem =
-                Problem::new(Reason::Overloaded, format!("{MAX_CALLS} calls of tools run; try again"));
-            return Ok(tools::response(Err(problem)));
+            return refused(Reason::Overloaded, format!("{MAX_CALLS} calls of tools run; try again"));
         };
         let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
         let mut call =

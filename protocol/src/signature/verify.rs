@@ -4,7 +4,7 @@ use super::{
     ALGORITHM, CONTENT_DIGEST, COVERED, MESSAGE_ID, Secret, SignatureBase, SignedParts, content_digest,
 };
 use crate::{
-    ids::AgentId,
+    ids::{AgentId, Digest},
     problem::{Problem, Reason},
     time::WallTime,
 };
@@ -166,11 +166,15 @@ fn digest_agrees(parts: &SignedParts<'_>, presented: &str) -> bool {
     if presented == content_digest(&parts.digest) {
         return true;
     }
-    let Ok(digests) = Parser::new(presented).parse::<Dictionary>() else { return false };
-    match digests.get("sha-256") {
-        Some(ListEntry::Item(item)) => item.bare_item.as_byte_sequence() == Some(parts.digest.bytes()),
-        _ => false,
-    }
+    declared_digest(presented) == Some(parts.digest)
+}
+
+/// The sha-256 in the value of [`super::CONTENT_DIGEST`].
+pub fn declared_digest(content_digest: &str) -> Option<Digest> {
+    let digests = Parser::new(content_digest).parse::<Dictionary>().ok()?;
+    let ListEntry::Item(item) = digests.get("sha-256")? else { return None };
+    let bytes: [u8; 32] = item.bare_item.as_byte_sequence()?.try_into().ok()?;
+    Some(Digest::from(bytes))
 }
 
 pub(super) fn parsed(header: &str, name: &str) -> Result<Dictionary, Problem> {

@@ -1,6 +1,6 @@
 //! Reads a request's body within limits of type, size, time and memory.
 
-use super::{is_a2a, is_artifact_upload, server_config::HttpServerConfig};
+use super::{budget_holder::BudgetHolder, is_a2a, is_artifact_upload, server_config::HttpServerConfig};
 use actix_web::{
     dev::{Payload, ServiceRequest},
     http::header::{self, HeaderValue},
@@ -9,15 +9,11 @@ use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use protocol::problem::{Problem, Reason};
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     fmt::Display,
     future::{Future, poll_fn},
-    net::IpAddr,
     pin::{Pin, pin},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Poll,
     time::Duration,
 };
@@ -106,7 +102,7 @@ pub(super) async fn read<E: Display>(
     payload: &mut (impl Stream<Item = Result<Bytes, E>> + Unpin),
     rules: &BodyRules,
     budget: &Arc<BodyBudget>,
-    address: Option<IpAddr>,
+    holder: &BudgetHolder,
 ) -> Result<BufferedBody, Problem> {
     if !rules.has_body {
         return Ok(BufferedBody { bytes: Bytes::new(), guard: None });
@@ -132,7 +128,7 @@ pub(super) async fn read<E: Display>(
                         first = chunk;
                         continue;
                     }
-                    guard.get_or_insert_with(|| budget.guard(address)).reserve(chunk.len())?;
+                    guard.get_or_insert_with(|| budget.guard(holder.clone())).reserve(chunk.len())?;
                     all.extend_from_slice(&chunk);
                 }
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(broken(&error))),
@@ -178,85 +174,69 @@ fn unsupported(message: &str) -> Problem {
 /// Memory for bodies that arrive in several chunks.
 pub(super) struct BodyBudget {
     max: usize,
-    used: AtomicUsize,
-    addresses: Option<AddressShares>,
+    max_per_holder: usize,
+    used: Mutex<UsedBytes>,
 }
 
-/// How much of a budget one address may use.
-struct AddressShares {
-    max: usize,
-    used: Mutex<HashMap<IpAddr, usize>>,
+#[derive(Default)]
+struct UsedBytes {
+    all: usize,
+    by_holder: BTreeMap<BudgetHolder, usize>,
 }
 
 /// One body's share of a budget, released on drop.
 pub(crate) struct BodyBudgetGuard {
     budget: Arc<BodyBudget>,
-    address: Option<IpAddr>,
+    holder: BudgetHolder,
     reserved: usize,
 }
 
 impl BodyBudget {
-    /// A budget of `max` bytes.
-    pub(super) fn new(max: usize) -> Arc<Self> {
-        Arc::new(Self { max, used: AtomicUsize::new(0), addresses: None })
+    /// A budget of `max` bytes, of which one holder may use `max_per_holder`.
+    pub(super) fn new(max: usize, max_per_holder: usize) -> Arc<Self> {
+        Arc::new(Self { max, max_per_holder, used: Mutex::default() })
     }
 
-    /// A budget of `max` bytes, of which one address may use `max_per_address`.
-    pub(super) fn per_address(max: usize, max_per_address: usize) -> Arc<Self> {
-        let addresses = Some(AddressShares { max: max_per_address, used: Mutex::default() });
-        Arc::new(Self { max, used: AtomicUsize::new(0), addresses })
+    fn guard(self: &Arc<Self>, holder: BudgetHolder) -> BodyBudgetGuard {
+        BodyBudgetGuard { budget: Arc::clone(self), holder, reserved: 0 }
     }
 
-    fn guard(self: &Arc<Self>, address: Option<IpAddr>) -> BodyBudgetGuard {
-        BodyBudgetGuard { budget: Arc::clone(self), address, reserved: 0 }
-    }
-}
-
-impl AddressShares {
-    fn used(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+    fn used(&self) -> MutexGuard<'_, UsedBytes> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl BodyBudgetGuard {
     fn reserve(&mut self, bytes: usize) -> Result<(), Problem> {
-        let Self { budget, address, .. } = self;
-        self.reserved += bytes;
-        let of_all = budget.used.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let Self { budget, holder, reserved } = self;
+        let mut used = budget.used();
+        let of_holder = used.by_holder.get(holder).copied().unwrap_or_default() + bytes;
         let too_many = |whose: &str, max: usize| {
-            let message = format!("large bodies {whose} may have {max} bytes at once; try again");
+            let message = format!("large bodies of {whose} may have {max} bytes at once; try again");
             Err(Problem::new(Reason::Overloaded, message).with("limit", max))
         };
-        if let (Some(shares), Some(address)) = (&budget.addresses, address) {
-            let mut used = shares.used();
-            let of_address = used.entry(*address).or_default();
-            *of_address += bytes;
-            if *of_address > shares.max {
-                return too_many("of one address, before they are authenticated,", shares.max);
-            }
+        if of_holder > budget.max_per_holder {
+            return too_many(&holder.to_string(), budget.max_per_holder);
         }
-        if of_all > budget.max { too_many("in all", budget.max) } else { Ok(()) }
-    }
-
-    /// The same share of another budget.
-    pub(super) fn move_to(self, budget: &Arc<BodyBudget>) -> Result<Self, Problem> {
-        let mut moved = budget.guard(None);
-        moved.reserve(self.reserved)?;
-        Ok(moved)
+        if used.all + bytes > budget.max {
+            return too_many("all callers", budget.max);
+        }
+        used.all += bytes;
+        used.by_holder.insert(holder.clone(), of_holder);
+        *reserved += bytes;
+        Ok(())
     }
 }
 
 impl Drop for BodyBudgetGuard {
     fn drop(&mut self) {
-        let Self { budget, address, reserved } = self;
-        budget.used.fetch_sub(*reserved, Ordering::Relaxed);
-        if let (Some(shares), Some(address)) = (&budget.addresses, address) {
-            let mut used = shares.used();
-            if let Some(of_address) = used.get_mut(address) {
-                *of_address -= *reserved;
-                if *of_address == 0 {
-                    used.remove(address);
-                }
+        let Self { budget, holder, reserved } = self;
+        let mut used = budget.used();
+        used.all -= *reserved;
+        if let Some(of_holder) = used.by_holder.get_mut(holder) {
+            *of_holder -= *reserved;
+            if *of_holder == 0 {
+                used.by_holder.remove(holder);
             }
         }
     }

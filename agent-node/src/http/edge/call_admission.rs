@@ -1,12 +1,13 @@
 //! The edge's checks for a gRPC call.
 
 use super::{
-    Edge, InFlightPermit, body,
+    BudgetHolder, Edge, InFlightPermit, body,
     identity::{PresentedCredentials, credential_required},
     origin,
     stream_limit::StreamPermit,
     tokens,
 };
+use crate::http::connections::ServedRequest;
 use bytes::Bytes;
 use futures_util::Stream;
 use protocol::{
@@ -35,14 +36,17 @@ pub(crate) struct AdmittedCall {
     /// The body's share of the memory budget.
     pub(crate) guard: Option<body::BodyBudgetGuard>,
     pub(crate) by: Principal,
+    /// Whose budgets it uses.
+    pub(crate) holder: BudgetHolder,
     /// Its permit among the requests in flight.
     pub(crate) permit: InFlightPermit,
 }
 
 impl Edge {
-    /// Checks a call with the body `payload`. Fails with the refusal.
+    /// Checks the call `served` with the body `payload`. Fails with the refusal.
     pub(crate) async fn admit<E: Display>(
         &self,
+        served: &ServedRequest,
         credentials: &CallCredentials<'_>,
         mut payload: impl Stream<Item = Result<Bytes, E>> + Unpin,
     ) -> Result<AdmittedCall, Problem> {
@@ -52,21 +56,28 @@ impl Edge {
         }
         origin::check_host(credentials.authority, &config.hosts)?;
         let local = Principal::local_user();
-        let by = self.authenticate(credentials, &local);
-        let by = by.map_err(|problem| {
+        let found = self.authenticate(credentials, &local);
+        let (by, holder) = found.map_err(|problem| {
             state.failed_auth.limit_failure(Some(credentials.from), problem, Instant::now())
         })?;
         state.check_rate(&by, &local)?;
+        if holder.has_credential() {
+            served.note_caller(&holder)?;
+        }
         let rules = body::BodyRules::for_message(config);
-        let body = body::read(&mut payload, &rules, &state.buffered, None).await?;
-        Ok(AdmittedCall { bytes: body.bytes, guard: body.guard, by, permit: state.in_flight.acquire()? })
+        let body = body::read(&mut payload, &rules, state.budget(&holder), &holder).await?;
+        if !holder.has_credential() {
+            served.note_caller(&holder)?;
+        }
+        let permit = state.in_flight.acquire()?;
+        Ok(AdmittedCall { bytes: body.bytes, guard: body.guard, by, holder, permit })
     }
 
     fn authenticate(
         &self,
         credentials: &CallCredentials<'_>,
         local: &Principal,
-    ) -> Result<Principal, Problem> {
+    ) -> Result<(Principal, BudgetHolder), Problem> {
         if credentials.is_signed {
             let message = "agents sign what they send over HTTP; here a user's credential counts";
             return Err(Problem::new(Reason::Unauthenticated, message));
@@ -81,12 +92,12 @@ impl Edge {
         };
         let found = self.config().auth.user(&presented, local)?;
         let found = found.ok_or_else(credential_required)?;
-        tokens::check_reach(&found, "POST", "gRPC")?;
+        tokens::check_reach(&found.0, "POST", "gRPC")?;
         Ok(found)
     }
 
     /// A permit for one more stream of `reader`, or 429.
-    pub(crate) fn open_stream(&self, reader: &Principal) -> Result<StreamPermit, Problem> {
+    pub(crate) fn open_stream(&self, reader: &BudgetHolder) -> Result<StreamPermit, Problem> {
         self.config().streams.acquire(reader)
     }
 

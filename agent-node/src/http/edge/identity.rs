@@ -1,6 +1,7 @@
 //! Authenticates the sender of a request: the agent that signed it, a user with a credential, or the user of this machine.
 
 use super::{
+    budget_holder::BudgetHolder,
     callers::Callers,
     local_callers::LocalCallers,
     origin,
@@ -20,10 +21,10 @@ use actix_web::{
 use blackboard::key_ring::KeyRing;
 use protocol::{
     ids::Digest,
-    principal::{Principal, SenderProof},
+    principal::Principal,
     problem::{Problem, Reason},
     routes,
-    signature::{PresentedSignature, SignedParts, verify_request},
+    signature::{PresentedSignature, SignedParts, declared_digest, verify_request},
 };
 use std::{
     borrow::Cow,
@@ -93,13 +94,13 @@ impl Auth {
         Self { hosts: hosts.into(), ..self }
     }
 
-    /// The user, or the brain of this node, that these credentials prove; without a credential `local`, if the call comes from this machine and
-    /// addresses no agent's host name.
+    /// The user, or the brain of this node, that these credentials prove, and whose budget the call uses; without a credential
+    /// `local`, if the call comes from this machine and addresses no agent's host name.
     pub(super) fn user(
         &self,
         presented: &PresentedCredentials<'_>,
         local: &Principal,
-    ) -> Result<Option<Principal>, Problem> {
+    ) -> Result<Option<(Principal, BudgetHolder)>, Problem> {
         let by_token =
             presented.authorization.map(|value| self.bearer(value, presented.target())).transpose()?;
         let by_key = presented.key.map(|key| self.callers.of_key(key)).transpose()?;
@@ -109,10 +110,12 @@ impl Auth {
             return Err(unauthenticated("the API key and the bearer token prove different callers"));
         }
         if let Some(principal) = by_token.or(by_key) {
-            return match presented.is_outbound && principal == *local {
-                true => Err(outbound_is_not_local(Reason::Forbidden)),
-                false => Ok(Some(principal)),
+            let holder = match principal == *local {
+                true if presented.is_outbound => return Err(outbound_is_not_local(Reason::Forbidden)),
+                true => BudgetHolder::Person,
+                false => BudgetHolder::Principal(principal.clone()),
             };
+            return Ok(Some((principal, holder)));
         }
         if !presented.from.is_some_and(|from| self.local.contains(from)) {
             return Ok(None);
@@ -121,7 +124,7 @@ impl Auth {
             return Err(outbound_is_not_local(Reason::Unauthenticated));
         }
         presented.hosts.iter().try_for_each(|host| origin::check_user_host(host, &self.hosts))?;
-        Ok(Some(local.clone()))
+        Ok(Some((local.clone(), BudgetHolder::Principal(local.clone()))))
     }
 
     /// The principal that the value of `Authorization` proves.
@@ -188,22 +191,32 @@ fn is_callback(request: &ServiceRequest) -> bool {
     *request.method() == Method::POST && id.is_some_and(|id| !id.contains('/'))
 }
 
-/// The sender, and the body's digest if it was computed.
+/// The sender of a request.
 pub(super) struct AuthenticatedSender {
     pub(super) principal: Principal,
-    pub(super) proof: SenderProof,
+    /// Whose budget the request uses. The address's if it needs no credential: at a public path, and at [`routes::JOIN`].
+    pub(super) holder: BudgetHolder,
+    /// The digest that the body must have, if the request is signed.
     pub(super) digest: Option<Digest>,
-    /// Whether it is more than the reader of a public path.
-    pub(super) is_proven: bool,
 }
 
-/// Authenticates `request` by its head; `None` if it is signed, so that its body is needed. A signed request never counts as the
-/// user's.
-pub(super) fn authenticate_head(
+impl AuthenticatedSender {
+    /// Fails if the request is signed for another body.
+    pub(super) fn check_body(&self, body: &[u8]) -> Result<(), Problem> {
+        match self.digest.is_none_or(|signed| signed == Digest::of(body)) {
+            true => Ok(()),
+            false => Err(unauthenticated("Content-Digest is not the sha-256 of the body")),
+        }
+    }
+}
+
+/// Authenticates `request` by its head. The sender of a signed request is authenticated once its body has the signed digest, and
+/// is never the user.
+pub(super) fn authenticate(
     request: &ServiceRequest,
     auth: &Auth,
     user: &Principal,
-) -> Result<Option<AuthenticatedSender>, Problem> {
+) -> Result<AuthenticatedSender, Problem> {
     let is_signed = [headers::SIGNATURE_INPUT, headers::SIGNATURE]
         .iter()
         .any(|name| request.headers().contains_key(name));
@@ -229,33 +242,34 @@ pub(super) fn authenticate_head(
         let found = text(&headers::API_KEY).and_then(|key| {
             let authorization = text(&AUTHORIZATION)?;
             let from = from.filter(|_| !is_public);
-            let presented =
-                PresentedCredentials { key, authorization, from, is_outbound, hosts: &hosts, port };
-            let proof = match key.or(authorization) {
-                Some(_) => SenderProof::Credential,
-                None => SenderProof::Address,
-            };
-            Ok(auth.user(&presented, user)?.map(|principal| (principal, proof)))
+            auth.user(&PresentedCredentials { key, authorization, from, is_outbound, hosts: &hosts, port }, user)
         });
         let found = match found {
             // A public path needs no credential, so a wrong one is ignored. A callback has a token of its own.
             Err(_) if is_well_known || is_callback(request) => None,
             found => found?,
         };
-        let is_proven = found.is_some();
-        let public = || is_public.then(|| (user.clone(), SenderProof::Address));
-        let (principal, proof) = found.or_else(public).ok_or_else(credential_required)?;
+        let public = || is_public.then(|| (user.clone(), address_holder(request, user)));
+        let (principal, holder) = found.or_else(public).ok_or_else(credential_required)?;
         tokens::check_reach(&principal, request.method().as_str(), request.path())?;
-        return Ok(Some(AuthenticatedSender { principal, proof, digest: None, is_proven }));
+        return Ok(AuthenticatedSender { principal, holder, digest: None });
     }
-    Ok(None)
+    verify_signature(request, auth, user)
 }
 
-/// Authenticates the signed `request` with this body.
-pub(super) fn verify_signature(
+/// The caller from the address of `request`; the user if it has none.
+fn address_holder(request: &ServiceRequest, user: &Principal) -> BudgetHolder {
+    match request.peer_addr() {
+        Some(peer) => BudgetHolder::Address(peer.ip().to_canonical()),
+        None => BudgetHolder::Principal(user.clone()),
+    }
+}
+
+/// The sender of the signed `request`, if its body has the digest that it says.
+fn verify_signature(
     request: &ServiceRequest,
-    body: &[u8],
     auth: &Auth,
+    user: &Principal,
 ) -> Result<AuthenticatedSender, Problem> {
     let input = field(request, &headers::SIGNATURE_INPUT)?;
     let signature = field(request, &headers::SIGNATURE)?;
@@ -267,7 +281,9 @@ pub(super) fn verify_signature(
     let Some(recipient) = field(request, &headers::RECIPIENT)? else {
         return Err(unauthenticated("a signed request names its recipient in Mesh-Recipient"));
     };
-    let digest = Digest::of(body);
+    let Some(digest) = content_digest.as_deref().and_then(declared_digest) else {
+        return Err(unauthenticated("a signed request has a Content-Digest with the sha-256 of its body"));
+    };
     let parts = SignedParts {
         method: request.method().as_str(),
         path_and_query: request.uri().path_and_query().map_or("/", |target| target.as_str()),
@@ -287,12 +303,12 @@ pub(super) fn verify_signature(
             true => Ok(()),
             false => Err(unauthenticated("it is not signed with the join secret of this mesh")),
         })?;
-        let (principal, proof) = (Principal::local_user(), SenderProof::Address);
-        return Ok(AuthenticatedSender { principal, proof, digest: Some(digest), is_proven: true });
+        let holder = address_holder(request, user);
+        return Ok(AuthenticatedSender { principal: user.clone(), holder, digest: Some(digest) });
     }
-    let agent = keys.verify_request(&parts, &presented, now)?;
-    let (principal, proof) = (Principal::of_signer(agent), SenderProof::Credential);
-    Ok(AuthenticatedSender { principal, proof, digest: Some(digest), is_proven: true })
+    let principal = Principal::of_signer(keys.verify_request(&parts, &presented, now)?);
+    let holder = BudgetHolder::Principal(principal.clone());
+    Ok(AuthenticatedSender { principal, holder, digest: Some(digest) })
 }
 
 /// The value of a header that holds a credential. Fails if there are several, or if it is not text.

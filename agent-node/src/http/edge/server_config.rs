@@ -6,7 +6,7 @@ use crate::{
     telemetry::Telemetry,
 };
 use protocol::limits::Limits;
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// The settings of one HTTP server and its edge.
 #[derive(Debug, Clone)]
@@ -16,7 +16,7 @@ pub struct HttpServerConfig {
     /// Authentication.
     pub auth: Auth,
     /// The limit of open streams per principal.
-    pub streams: Arc<StreamLimit>,
+    pub streams: StreamLimit,
     /// Ends event streams when the node drains.
     pub drain: DrainSignal,
     /// Names accepted in `Host`, beside this machine's own.
@@ -29,7 +29,9 @@ pub struct HttpServerConfig {
     pub connections: ConnectionLimits,
     /// Memory for the bodies of authenticated requests that arrive in several chunks, bytes.
     pub max_buffered_bytes: usize,
-    /// The same for bodies without which a request can't be authenticated.
+    /// How much of that one caller may use.
+    pub max_buffered_bytes_per_caller: usize,
+    /// The same for requests that need no credential.
     pub max_unproven_bytes: usize,
     /// How much of that one address may use.
     pub max_unproven_bytes_per_address: usize,
@@ -60,6 +62,7 @@ impl HttpServerConfig {
             workers: 2,
             connections: ConnectionLimits::of_process(),
             max_buffered_bytes: 64 * 1024 * 1024,
+            max_buffered_bytes_per_caller: 32 * 1024 * 1024,
             max_unproven_bytes: 32 * 1024 * 1024,
             max_unproven_bytes_per_address: 16 * 1024 * 1024,
             body_grace: Duration::from_secs(5),

@@ -3,7 +3,10 @@
 //! answers and a check of line ends, and it ends when the connection has to give way to another one.
 
 use super::{error_response, head_check::HeadCheck};
-use crate::http::connections::{ConnectionGuard, ServedRequest};
+use crate::http::{
+    connections::{ConnectionGuard, ServedRequest},
+    edge::BudgetHolder,
+};
 use actix_web::rt::net::TcpStream;
 use protocol::problem::Problem;
 use std::{
@@ -33,16 +36,12 @@ pub(in crate::http) struct ConnectionState {
 }
 
 /// Held while a request is served, until the response body is sent.
-pub(in crate::http) struct RequestGuard(
-    Rc<ConnectionState>,
-    #[expect(dead_code, reason = "held")] ServedRequest,
-);
+pub(in crate::http) struct RequestGuard(Rc<ConnectionState>, ServedRequest);
 
 impl RequestGuard {
-    /// Notes that the request was authenticated, by a credential or without one. Fails without one on a connection that is
-    /// reserved for callers with one.
-    pub(in crate::http) fn note_caller(&self, has_credential: bool) -> Result<(), Problem> {
-        self.0.admitted.note_caller(has_credential)
+    /// Notes that the request was authenticated as `holder`'s. Fails if a limit keeps the holder from the connection.
+    pub(in crate::http) fn note_caller(&self, holder: &BudgetHolder) -> Result<(), Problem> {
+        self.1.note_caller(holder)
     }
 }
 
@@ -57,7 +56,7 @@ impl ConnectionState {
     pub(in crate::http) fn begin_request(self: &Rc<Self>) -> RequestGuard {
         self.requests.set(self.requests.get() + 1);
         self.deadline.set(None);
-        RequestGuard(Rc::clone(self), self.admitted.connection().begin_request())
+        RequestGuard(Rc::clone(self), self.admitted.begin_request())
     }
 
     /// Starts the timeout of a head at its first byte. actix times the first head of a connection.

@@ -1,6 +1,9 @@
 use super::harness::{DEADLINE, refused, serve, test_config};
-use crate::http::edge::HttpServerConfig;
-use protocol::limits::Limits;
+use crate::http::{
+    connections::ConnectionLimits,
+    edge::{Caller, Callers, Credential, HttpServerConfig},
+};
+use protocol::{ids::AgentId, limits::Limits};
 
 fn one_at_a_time() -> HttpServerConfig {
     let config = test_config();
@@ -64,7 +67,11 @@ fn chunked_bodies_share_a_memory_budget() {
 #[test]
 fn a_wrong_credential_is_refused_before_its_body_is_read() {
     let server = serve(test_config());
-    for credential in ["x-api-key: nobodys-own-key-0001", "authorization: Bearer nobodys-own-token-0001"] {
+    for credential in [
+        "x-api-key: nobodys-own-key-0001",
+        "authorization: Bearer nobodys-own-token-0001",
+        "signature: mesh=:AA==:\r\nsignature-input: mesh=()",
+    ] {
         let mut peer = server.peer();
         let head = format!(
             "POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 200000\r\n{credential}\r\n\r\n"
@@ -78,29 +85,86 @@ fn a_wrong_credential_is_refused_before_its_body_is_read() {
 fn bodies_that_prove_nothing_do_not_use_the_budget_of_others() {
     let config = test_config();
     let budgets = HttpServerConfig {
-        limits: Limits { max_failed_auth_per_second: 0, body_ms: 60_000, ..config.limits.clone() },
+        limits: Limits { body_ms: 60_000, ..config.limits.clone() },
         max_buffered_bytes: 400_000,
         max_unproven_bytes: 300_000,
         max_unproven_bytes_per_address: 250_000,
         ..config
     };
     let server = serve(budgets);
-    let signed = "content-type: application/json\r\nsignature: mesh=:AA==:\r\nsignature-input: mesh=()\r\n";
-    let head = format!("POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-length: 240001\r\n{signed}\r\n");
+    // A callback needs no credential of a caller; its token is in its handler's care.
+    let (path, kind) = ("/hooks/x", "content-type: application/json\r\n");
+    let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 240001\r\n{kind}\r\n");
     let mut holding = server.peer();
     holding.write(&[head.as_bytes(), &[b' '; 240_000]].concat());
     let start = std::time::Instant::now();
     loop {
         let mut second = server.peer();
-        second.send("POST", "/echo", signed, &[b' '; 100_000]);
+        second.send("POST", path, kind, &[b' '; 100_000]);
         let answer = second.reply().refusal();
         if answer == refused(503, "overloaded") {
             break;
         }
-        assert_eq!(answer, refused(401, "unauthenticated"));
+        assert_eq!(answer, refused(404, "route_not_found"));
         assert!(start.elapsed() < DEADLINE, "the share of the address has no limit");
     }
     assert_eq!(server.post(&[&[b' '; 200_000][..], b"1"].concat()).status, 200, "others are not concerned");
+}
+
+#[test]
+fn one_caller_does_not_use_the_whole_budget_of_bodies() {
+    let anna = Caller {
+        user: AgentId::parse("anna").unwrap(),
+        credential: Credential::ApiKey("annas-own-key-0001".into()),
+    };
+    let config = test_config();
+    let server = serve(HttpServerConfig {
+        auth: config.auth.clone().with_callers(Callers::new(&[anna])),
+        limits: Limits { body_ms: 60_000, ..config.limits.clone() },
+        max_buffered_bytes: 400_000,
+        max_buffered_bytes_per_caller: 250_000,
+        ..config
+    });
+    let annas = "content-type: application/json\r\nx-api-key: annas-own-key-0001\r\n";
+    let head = format!("POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-length: 240001\r\n{annas}\r\n");
+    let mut holding = server.peer();
+    holding.write(&[head.as_bytes(), &[b' '; 240_000]].concat());
+    let start = std::time::Instant::now();
+    loop {
+        let mut second = server.peer();
+        second.send("POST", "/echo", annas, &[&[b' '; 100_000][..], b"1"].concat());
+        let reply = second.reply();
+        if reply.status != 200 {
+            assert_eq!(reply.refusal(), refused(503, "overloaded"));
+            assert!(String::from_utf8_lossy(&reply.body).contains("user:anna"), "{reply:?}");
+            break;
+        }
+        assert!(start.elapsed() < DEADLINE, "the share of the caller has no limit");
+    }
+    assert_eq!(server.post(&[&[b' '; 100_000][..], b"1"].concat()).status, 200, "others are not concerned");
+}
+
+#[test]
+fn slow_bodies_without_a_credential_lock_nobody_out() {
+    let config = test_config();
+    let server = serve(HttpServerConfig {
+        limits: Limits { body_ms: 60_000, ..config.limits.clone() },
+        body_grace: std::time::Duration::from_secs(60),
+        connections: ConnectionLimits::of_open_files(Some(0)),
+        keep_alive: DEADLINE,
+        ..config
+    });
+    let slow: Vec<_> = (0..40)
+        .map(|_| {
+            let mut peer = server.peer();
+            peer.write(b"POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 20\r\n\r\n ");
+            peer
+        })
+        .collect();
+    for _ in 0..40 {
+        assert_eq!(server.post(b"{}").status, 200);
+    }
+    drop(slow);
 }
 
 #[test]

@@ -2,8 +2,12 @@ use super::harness::{
     Reply, TestServer, TestSigner, identity, refused, serve, serve_on, server_keys, signer, signer_with,
     test_config,
 };
-use crate::http::edge::{Auth, Caller, Callers, Credential, HttpServerConfig, LocalCallers};
+use crate::http::edge::{
+    Auth, Caller, Callers, Credential, HttpServerConfig, IssuedTokens, LocalCallers,
+    tokens::{PERSON_PREFIX, random_token},
+};
 use protocol::{
+    identity::PersonKey,
     ids::{AgentId, Digest},
     signature::{Secret, SignedParts},
 };
@@ -218,6 +222,9 @@ fn failed_authentication_is_rate_limited_and_valid_signatures_are_not() {
 fn the_stream_limit_refuses_one_principals_next_stream() {
     let mut config = test_config();
     config.streams = crate::http::edge::StreamLimit::new(2);
+    let (tokens, token) = (IssuedTokens::default(), random_token(PERSON_PREFIX));
+    tokens.set_person(PersonKey::of_token(&token).public());
+    config.auth = config.auth.with_tokens(tokens);
     let streams = config.streams.clone();
     let server = serve(config);
     let open = || {
@@ -231,6 +238,9 @@ fn the_stream_limit_refuses_one_principals_next_stream() {
     let (_, refusal) = open();
     assert_eq!(refusal.refusal(), refused(429, "rate_limited"));
     assert!(refusal.header("retry-after").is_some(), "{refusal:?}");
+    let mut persons = server.peer();
+    persons.send("GET", "/stream", &format!("authorization: Bearer {token}\r\n"), b"");
+    assert_eq!(persons.reply().status, 200, "the person has a share of its own");
     assert_eq!(server.ask("HEAD", "/stream", "", b"").status, 200, "HEAD opens no stream");
     drop(first);
     let start = std::time::Instant::now();
