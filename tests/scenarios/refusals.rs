@@ -328,7 +328,7 @@ async fn http_level_refusals_have_the_same_shape() {
 #[tokio::test]
 async fn an_agent_with_too_many_open_conversations_answers_retry_after() {
     let team = "
-mesh: { limits: { maxOpenConversations: 2 } }
+mesh: { limits: { maxOpenConversations: 4 } }
 agents: [{ agent: slow-01, open: true, brain: { scripted: script.yaml } }]
 ";
     let mesh = Process::up_beside(team, &[("script.yaml", "turns: [{ hang: true }]")]).await;
@@ -338,7 +338,7 @@ agents: [{ agent: slow-01, open: true, brain: { scripted: script.yaml } }]
     let full = agent.post(&agent.request(json!({ "description": "three" }))).await;
     is(&full, 503, "overloaded");
     assert_eq!(full.headers["retry-after"], "1");
-    assert!(refusal_text(&full).contains('2'), "{full:?}");
+    assert!(refusal_text(&full).contains("2 of 4"), "{full:?}");
     let cancelled = call(Method::POST, &format!("{}/a2a/tasks/{first}/cancel", agent.url), None).await;
     assert_eq!(cancelled.status, 200, "{cancelled:?}");
     eventually("room again", async || {

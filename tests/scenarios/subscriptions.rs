@@ -305,7 +305,7 @@ async fn a_subscriber_at_its_limit_reads_on_when_a_reaction_ends() {
     let script = gated_brain(dir.path(), "watcher-01");
     let mesh = Process::up(&format!(
         "
-mesh: {{ limits: {{ maxOpenConversations: 2 }} }}
+mesh: {{ limits: {{ maxOpenConversations: 4 }} }}
 agents:
   - agent: watcher-01
     skills: [watch]

@@ -7,6 +7,7 @@ use crate::{
     commits::PendingCommit,
     context::Context,
     conversation::{Conversation, InternalEvent, parked::ParkedConversations},
+    conversation_shares::ConversationShares,
     counts::AgentCounts,
     delivery::lanes::Deliveries,
     owner_answer::OwnerAnswer,
@@ -65,6 +66,7 @@ pub struct Agent {
     pub(crate) me: AgentId,
     pub(crate) config: EngineConfig,
     pub(crate) conversations: BTreeMap<ConversationId, Box<Conversation>>,
+    pub(crate) shares: ConversationShares,
     /// The conversations that are work of this agent, and how far each is.
     pub(crate) working: BTreeMap<ConversationId, WorkPhase>,
     pub(crate) auction_queues: AuctionQueues,
@@ -117,6 +119,7 @@ impl Agent {
             offers: Offers::default(),
             config,
             conversations: BTreeMap::new(),
+            shares: ConversationShares::default(),
             working: BTreeMap::new(),
             auction_queues: AuctionQueues::default(),
             awarded: BTreeMap::new(),

@@ -22,6 +22,7 @@ use parked::RecordedTask;
 use protocol::{
     ids::{AgentId, ConversationId, Digest, EffectId, ThreadId},
     patterns::{AnyLabel, AnyPattern, Effect, Event, EventKind},
+    principal::Principal,
     signal::Cursor,
     task::TaskState,
     trace::TraceContext,
@@ -105,6 +106,8 @@ pub(crate) struct Conversation {
     pub trace: Option<TraceContext>,
     /// The thread it belongs to.
     pub thread: Option<ThreadId>,
+    /// The principal that it works for; `None` if a signal opened it.
+    pub principal: Option<Principal>,
     /// Its origin, until the first step records it.
     pub origin: Option<Box<Origin>>,
     /// The last step that an observation has reported for the trace.
@@ -145,6 +148,7 @@ impl Conversation {
             task,
             trace: origin.as_ref().map(|origin| origin.trace.clone()),
             thread: origin.as_ref().and_then(|origin| origin.thread.clone()),
+            principal: None,
             origin: origin.map(Box::new),
             traced_step: 0,
             ended: None,
@@ -184,6 +188,7 @@ impl Conversation {
             state_row: Some(row),
             trace: state.trace,
             thread: state.thread,
+            principal: state.principal,
             ..Self::open(id, state.pattern, task, None)
         }
     }

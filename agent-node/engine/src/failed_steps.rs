@@ -59,7 +59,7 @@ impl Agent {
 
     /// Removes a conversation from memory. Returns its queue and its task.
     fn remove_open(&mut self, id: &ConversationId) -> (VecDeque<QueuedEvent>, RecordedTask) {
-        let open = self.conversations.remove(id).map(|open| *open);
+        let open = self.take_open(id);
         open.map(|open| {
             let task = open.recorded_task();
             (open.queue, task)

@@ -23,6 +23,7 @@ mod task_control;
 mod commits;
 mod context;
 mod conversation;
+mod conversation_shares;
 mod steps;
 mod supersede;
 

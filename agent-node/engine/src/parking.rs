@@ -25,7 +25,7 @@ impl Agent {
     /// Removes a conversation from memory without changing its records, logs it, and shows it in the status of its task.
     pub(crate) fn park(&mut self, id: &ConversationId, task: RecordedTask, why: &str, cx: &mut Context<'_>) {
         tracing::error!(agent = %self.me, conversation = %id, why, "parked until the next start");
-        self.conversations.remove(id);
+        self.take_open(id);
         self.tasks.retain(|_, open| open != id);
         let effects: Vec<_> = self.timers.of(id).into_iter().chain(self.turns.of(id)).collect();
         self.stop_effects(id, &effects, cx);

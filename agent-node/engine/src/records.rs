@@ -85,6 +85,9 @@ pub struct ConversationState {
     /// The thread it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<ThreadId>,
+    /// The principal that it works for; `None` if a signal opened it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<Principal>,
     /// Whether its pattern has ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_ended: bool,

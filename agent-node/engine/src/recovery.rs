@@ -251,7 +251,7 @@ impl Agent {
         if let Some(row) = conversation.task.as_ref().filter(|row| row.ended_at.is_none()) {
             self.tasks.insert((row.task.spec.task_id.clone(), row.task.owner.clone()), id.clone());
         }
-        self.conversations.insert(id.clone(), Box::new(conversation));
+        self.insert_open(id.clone(), conversation);
         self.count_running(&id);
     }
 

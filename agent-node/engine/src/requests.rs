@@ -263,7 +263,7 @@ impl Agent {
             .with_acceptance(acceptance)
             .revising(award.revision);
         let asked = Digest::of(spec.description.as_bytes());
-        self.check_room()?;
+        self.check_room(Some(&spec.root).filter(|_| message.by.agent() != Some(&self.me)))?;
         let older = self.cancel_older_award(&owner)?;
         self.begin_after(older, message, delegation.into(), Some((spec, asked, Some(award.epoch))), reply, cx)
     }
@@ -307,17 +307,6 @@ impl Agent {
         self.begin_for(message, pattern.into(), None, reply, cx)
     }
 
-    pub(crate) fn check_room(&self) -> Result<(), Problem> {
-        let limit = self.config.limits.max_open_conversations;
-        match self.conversations.len() < limit {
-            true => Ok(()),
-            false => {
-                let message = format!("{limit} conversations are open, which is the limit");
-                Err(Problem::new(Reason::Overloaded, message))
-            }
-        }
-    }
-
     pub(crate) fn begin_for(
         &mut self,
         message: IncomingMessage,
@@ -326,7 +315,8 @@ impl Agent {
         reply: ReplyTo,
         cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
-        self.check_room()?;
+        let principal = task.as_ref().map_or(&message.by, |(spec, _, _)| &spec.root);
+        self.check_room(Some(principal).filter(|_| message.by.agent() != Some(&self.me)))?;
         self.begin_after(None, message, pattern, task, reply, cx)
     }
 
@@ -400,14 +390,17 @@ impl Agent {
             self.tasks.insert((row.task.spec.task_id.clone(), row.task.owner.clone()), id.clone());
         }
         let older = trigger.older.clone();
+        let sender = trigger.message.as_ref().map(|message| message.by.clone());
+        let principal = task.as_ref().map(|row| row.task.spec.root.clone()).or(sender);
         let origin = self.origin(&id, &pattern, task.as_ref(), trigger, cx);
         let mut conversation = Conversation::open(id.clone(), pattern, task, Some(origin));
+        conversation.principal = principal;
         conversation.queue.push_back(QueuedEvent {
             receipt: sealed,
             waiters: vec![(reply, ack)],
             ..QueuedEvent::from_inside(EventKind::Started, None)
         });
-        self.conversations.insert(id.clone(), Box::new(conversation));
+        self.insert_open(id.clone(), conversation);
         if faults::is_planted(PlantedFault::EarlyReply) {
             let waiting = self.conversations.get_mut(&id).and_then(|open| open.queue.front_mut());
             let waiters = waiting.map(|first| std::mem::take(&mut first.waiters)).unwrap_or_default();

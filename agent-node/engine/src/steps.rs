@@ -287,7 +287,7 @@ impl Agent {
             return;
         }
         self.failed_before.remove(id);
-        if let Some(conversation) = self.conversations.remove(id)
+        if let Some(conversation) = self.take_open(id)
             && let Some(row) = conversation.task
         {
             let task_key = (row.task.spec.task_id, row.task.owner);

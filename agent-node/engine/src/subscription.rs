@@ -198,7 +198,7 @@ impl Agent {
             return Err(Problem::new(Reason::Draining, format!("{} is leaving", self.me)));
         }
         let is_offer = posted.signal.kind == SignalType::task_available();
-        let is_full = self.conversations.len() >= self.config.limits.max_open_conversations
+        let is_full = !self.has_room_for_signal()
             || is_offer && self.offers.waiting.len() >= MAX_WAITING_OFFERS
             || is_offer && self.is_at_max_parallel() && faults::is_planted(PlantedFault::HiddenSignals);
         if is_full {
@@ -272,7 +272,7 @@ impl Agent {
         if faults::is_planted(PlantedFault::CursorAlone) {
             self.board_head(self.subscription.at(revision), cx);
         }
-        self.conversations.insert(id.clone(), Box::new(conversation));
+        self.insert_open(id.clone(), conversation);
         self.advance(&id, false, cx);
         Ok(())
     }

@@ -124,7 +124,7 @@ impl Agent {
         reply: ReplyTo,
         cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
-        self.check_room()?;
+        self.check_room(None)?;
         let record = cx.store.latest(&keys::dead_letter(&self.me, message))?;
         let record = record
             .ok_or_else(|| Problem::new(Reason::MessageNotFound, format!("no dead letter {message}")))?;

@@ -1,4 +1,4 @@
-//! Turns of the brain: at most `maxParallel` at a time, the others wait in order.
+//! Turns of the brain: at most `maxParallel` at a time. The others wait in order, the principals by turns.
 
 pub(crate) mod queue;
 
@@ -43,7 +43,8 @@ impl Agent {
             trace,
             has_runner_up: pattern.is_some_and(AnyPattern::has_runner_up),
         };
-        self.turns.ready.push_back(Box::new(turn));
+        let principal = conversation.and_then(|conversation| conversation.principal.clone());
+        self.turns.ready.push(principal, Box::new(turn));
         self.start_turns(cx);
     }
 

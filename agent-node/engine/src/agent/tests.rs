@@ -371,6 +371,63 @@ fn a_dead_letter_is_not_sent_again_beyond_the_limit_of_open_conversations() {
     assert_eq!(driver.redrive(&answer).unwrap_err().reason, Reason::Overloaded);
 }
 
+fn named(user: &str) -> Principal {
+    Principal::User(AgentId::parse(user).unwrap())
+}
+
+#[test]
+fn one_principal_has_as_many_conversations_open_as_are_left_for_others() {
+    let mut driver = Driver::with(Limits { max_open_conversations: 6, ..Limits::default() });
+    let ask = |driver: &mut Driver, by: &Principal, task: &str| {
+        driver.ask(by, task, "task-request", request(task)).map(drop)
+    };
+    let (alice, bob, carol, dave) = (named("alice"), named("bob"), named("carol"), named("dave"));
+    for task in ["a-1", "a-2", "a-3"] {
+        ask(&mut driver, &alice, task).unwrap();
+    }
+    let refused = ask(&mut driver, &alice, "a-4").unwrap_err();
+    assert_eq!(refused.reason, Reason::Overloaded);
+    for part in ["user:alice has 3", "3 of 6", "maxOpenConversations"] {
+        assert!(refused.message.contains(part), "{}", refused.message);
+    }
+    driver.restart();
+    assert!(ask(&mut driver, &alice, "a-4").is_err(), "a restart counts again");
+    for (by, task) in [(&bob, "b-1"), (&bob, "b-2")] {
+        assert_eq!(ask(&mut driver, by, task), Ok(()));
+    }
+    assert!(ask(&mut driver, &bob, "b-3").is_err());
+    let for_bob =
+        json!({ "taskId": "b-3", "description": "x", "capability": "build", "onBehalfOf": "user:bob" });
+    let by_agent = driver.ask(&manager(), "b-3", "task-request", for_bob);
+    assert_eq!(by_agent.unwrap_err().reason, Reason::Overloaded, "it counts for whom an agent asks");
+    assert_eq!(ask(&mut driver, &carol, "c-1"), Ok(()));
+    assert!(ask(&mut driver, &dave, "d-1").unwrap_err().message.contains("6 conversations are open"));
+    let alices = driver.agent.conversations.values().find(|open| open.principal.as_ref() == Some(&alice));
+    let turn = driver.turns.iter().position(|turn| Some(&turn.conversation) == alices.map(|open| &open.id));
+    driver.turns.swap(0, turn.expect("a running turn of alice"));
+    driver.end_turn();
+    driver.settle();
+    driver.publish_all();
+    assert_eq!(ask(&mut driver, &dave, "d-1"), Ok(()), "what ends gives its place back");
+}
+
+#[test]
+fn the_principals_whose_turns_wait_take_turns() {
+    let mut driver = Driver::new();
+    let (alice, bob) = (named("alice"), named("bob"));
+    for (by, task) in [(&alice, "a-1"), (&alice, "a-2"), (&alice, "a-3"), (&bob, "b-1"), (&bob, "b-2")] {
+        driver.ask(by, task, "task-request", request(task)).unwrap();
+    }
+    let mut order = Vec::new();
+    while let Some(turn) = driver.turns.first() {
+        let task = driver.agent.conversations[&turn.conversation].task.as_ref().unwrap();
+        order.push(task.task.spec.task_id.to_string());
+        driver.end_turn();
+        driver.settle();
+    }
+    assert_eq!(order, ["a-1", "b-1", "a-2", "b-2", "a-3"]);
+}
+
 #[test]
 fn a_conversation_that_has_ended_is_forgotten_as_one_that_failed() {
     let mut driver = Driver::new();

@@ -98,6 +98,7 @@ impl Conversation {
             task: self.task.as_ref().map(|row| (row.task.spec.task_id.clone(), row.task.owner.clone())),
             trace: self.trace.clone(),
             thread: self.thread.clone(),
+            principal: self.principal.clone(),
             has_ended: self.ended.is_some(),
         }
     }

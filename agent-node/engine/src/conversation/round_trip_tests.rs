@@ -202,6 +202,7 @@ proptest! {
                 task: None,
                 trace: None,
                 thread: None,
+                principal: None,
                 has_ended: false,
             })?;
         }

@@ -1,9 +1,10 @@
 //! The turns of the brain that run, and those that wait.
 
 use crate::{Output, TurnKey, TurnStart, context::Context, records::EffectKey};
-use protocol::{ids::ConversationId, time::NodeTime};
+use protocol::{ids::ConversationId, principal::Principal, time::NodeTime};
 use std::{
     collections::{BTreeMap, VecDeque},
+    ops::Bound::{Excluded, Unbounded},
     time::Duration,
 };
 
@@ -18,14 +19,14 @@ pub(crate) struct RunningTurn {
 pub(crate) struct Turns {
     pub(crate) limit: usize,
     pub(crate) running: BTreeMap<TurnKey, RunningTurn>,
-    pub(crate) ready: VecDeque<Box<TurnStart>>,
+    pub(crate) ready: ReadyTurns,
     /// How long a turn takes, from those that have ended.
     typical: Option<Duration>,
 }
 
 impl Turns {
     pub(crate) fn with_limit(limit: usize) -> Self {
-        Self { limit, running: BTreeMap::new(), ready: VecDeque::new(), typical: None }
+        Self { limit, running: BTreeMap::new(), ready: ReadyTurns::default(), typical: None }
     }
 
     /// The number of running and waiting turns.
@@ -49,7 +50,7 @@ impl Turns {
     pub(crate) fn start_ready(&mut self, cx: &mut Context<'_>) -> Vec<(ConversationId, u32)> {
         let mut begun = Vec::new();
         while self.running.len() < self.limit
-            && let Some(turn) = self.ready.pop_front()
+            && let Some(turn) = self.ready.pop()
         {
             let (key, number) = (turn.key.clone(), turn.prompt.turn);
             begun.push((key.conversation.clone(), number));
@@ -81,9 +82,57 @@ impl Turns {
 
     /// Stops a running turn, or removes it from the queue.
     pub(crate) fn stop(&mut self, key: &TurnKey, cx: &mut Context<'_>) {
-        self.ready.retain(|turn| turn.key != *key);
+        self.ready.remove(key);
         if self.running.remove(key).is_some() {
             cx.out.push(Output::StopTurn(key.clone()));
         }
+    }
+}
+
+/// The turns that wait: first come, first served for each principal, and the principals by turns, so that the turns of one do not
+/// delay those of all others. Those of signals are one principal's.
+#[derive(Default)]
+pub(crate) struct ReadyTurns {
+    waiting: BTreeMap<Option<Principal>, VecDeque<Box<TurnStart>>>,
+    /// The principal whose turn was taken last.
+    last: Option<Option<Principal>>,
+}
+
+impl ReadyTurns {
+    pub(crate) fn push(&mut self, principal: Option<Principal>, turn: Box<TurnStart>) {
+        self.waiting.entry(principal).or_default().push_back(turn);
+    }
+
+    /// Takes the oldest turn of the next principal.
+    fn pop(&mut self) -> Option<Box<TurnStart>> {
+        let last = self.last.as_ref();
+        let after = last.and_then(|last| self.waiting.range((Excluded(last), Unbounded)).next());
+        let principal = after.or_else(|| self.waiting.first_key_value())?.0.clone();
+        let turns = self.waiting.get_mut(&principal)?;
+        let turn = turns.pop_front();
+        if turns.is_empty() {
+            self.waiting.remove(&principal);
+        }
+        self.last = Some(principal);
+        turn
+    }
+
+    fn remove(&mut self, key: &TurnKey) {
+        self.waiting.retain(|_, turns| {
+            turns.retain(|turn| turn.key != *key);
+            !turns.is_empty()
+        });
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    fn len(&self) -> usize {
+        self.waiting.values().map(VecDeque::len).sum()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &TurnStart> {
+        self.waiting.values().flatten().map(Box::as_ref)
     }
 }
