@@ -110,7 +110,7 @@ async fn agents_and_tools_get_through_while_1300_connections_are_kept() {
 
 #[tokio::test]
 async fn a_user_with_a_credential_keeps_a_share_of_the_connections_and_slow_bodies_keep_none() {
-    open_files::raise().unwrap();
+    child_process::raise_open_files().unwrap();
     let (mesh, _) = up().await;
     let echo = mesh.agent("echo-01");
     let to = address(&echo.url, "127.0.0.1");

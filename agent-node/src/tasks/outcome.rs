@@ -186,6 +186,7 @@ mod tests {
             task: None,
             trace: None,
             thread: None,
+            principal: None,
             has_ended,
         };
         Write::Put(keys::state(&me(), &conversation()), serde_json::to_vec(&state).unwrap().into())

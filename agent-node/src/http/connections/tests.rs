@@ -192,11 +192,8 @@ fn the_person_gets_in_whatever_others_hold() {
     let connections = connections();
     let mut all: Vec<_> = ["anna", "bob"]
         .into_iter()
-        .flat_map(|name| {
-            let holder = user(name);
-            (0..4).filter_map(move |_| Some((holder.clone(), ()))).collect::<Vec<_>>()
-        })
-        .filter_map(|(holder, ())| {
+        .flat_map(|name| vec![user(name); 4])
+        .filter_map(|holder| {
             let mut client = connections.client(from(1));
             client.asks(&holder).is_ok().then_some(client)
         })

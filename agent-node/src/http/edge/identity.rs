@@ -242,7 +242,10 @@ pub(super) fn authenticate(
         let found = text(&headers::API_KEY).and_then(|key| {
             let authorization = text(&AUTHORIZATION)?;
             let from = from.filter(|_| !is_public);
-            auth.user(&PresentedCredentials { key, authorization, from, is_outbound, hosts: &hosts, port }, user)
+            auth.user(
+                &PresentedCredentials { key, authorization, from, is_outbound, hosts: &hosts, port },
+                user,
+            )
         });
         let found = match found {
             // A public path needs no credential, so a wrong one is ignored. A callback has a token of its own.
