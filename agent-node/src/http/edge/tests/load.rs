@@ -87,20 +87,20 @@ fn bodies_that_prove_nothing_do_not_use_the_budget_of_others() {
     let budgets = HttpServerConfig {
         limits: Limits { body_ms: 60_000, ..config.limits.clone() },
         max_buffered_bytes: 400_000,
-        max_unproven_bytes: 300_000,
-        max_unproven_bytes_per_address: 250_000,
+        max_unproven_bytes: 500_000,
+        max_unproven_bytes_per_address: 400_000,
         ..config
     };
     let server = serve(budgets);
     // A callback needs no credential of a caller; its token is in its handler's care.
-    let (path, kind) = ("/hooks/x", "content-type: application/json\r\n");
+    let (path, kind) = ("/a2a/hooks/x", "content-type: application/json\r\n");
     let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 240001\r\n{kind}\r\n");
     let mut holding = server.peer();
     holding.write(&[head.as_bytes(), &[b' '; 240_000]].concat());
     let start = std::time::Instant::now();
     loop {
         let mut second = server.peer();
-        second.send("POST", path, kind, &[b' '; 100_000]);
+        second.send("POST", path, kind, &[b' '; 200_000]);
         let answer = second.reply().refusal();
         if answer == refused(503, "overloaded") {
             break;
@@ -120,9 +120,9 @@ fn one_caller_does_not_use_the_whole_budget_of_bodies() {
     let config = test_config();
     let server = serve(HttpServerConfig {
         auth: config.auth.clone().with_callers(Callers::new(&[anna])),
-        limits: Limits { body_ms: 60_000, ..config.limits.clone() },
-        max_buffered_bytes: 400_000,
-        max_buffered_bytes_per_caller: 250_000,
+        limits: Limits { body_ms: 60_000, max_rate_per_second: 100_000, ..config.limits.clone() },
+        max_buffered_bytes: 600_000,
+        max_buffered_bytes_per_caller: 400_000,
         ..config
     });
     let annas = "content-type: application/json\r\nx-api-key: annas-own-key-0001\r\n";
@@ -132,7 +132,7 @@ fn one_caller_does_not_use_the_whole_budget_of_bodies() {
     let start = std::time::Instant::now();
     loop {
         let mut second = server.peer();
-        second.send("POST", "/echo", annas, &[&[b' '; 100_000][..], b"1"].concat());
+        second.send("POST", "/echo", annas, &[&[b' '; 200_000][..], b"1"].concat());
         let reply = second.reply();
         if reply.status != 200 {
             assert_eq!(reply.refusal(), refused(503, "overloaded"));
@@ -141,7 +141,7 @@ fn one_caller_does_not_use_the_whole_budget_of_bodies() {
         }
         assert!(start.elapsed() < DEADLINE, "the share of the caller has no limit");
     }
-    assert_eq!(server.post(&[&[b' '; 100_000][..], b"1"].concat()).status, 200, "others are not concerned");
+    assert_eq!(server.post(&[&[b' '; 200_000][..], b"1"].concat()).status, 200, "others are not concerned");
 }
 
 #[test]
