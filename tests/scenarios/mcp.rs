@@ -171,7 +171,7 @@ async fn both_revisions_serve_the_same_tools() {
             .iter()
             .map(|tool| tool["name"].as_str().unwrap())
             .collect();
-        assert_eq!(names.len(), 13, "{names:?}");
+        assert_eq!(names.len(), 16, "{names:?}");
         let agents = client.tool("list_agents", json!({ "capability": "front" })).await;
         assert_eq!(agents["structuredContent"]["agents"][0]["agentId"], "front-01", "{agents:#}");
         let done = client.tool("send_task", json!({ "description": "make it" })).await;
@@ -231,6 +231,55 @@ async fn a_task_is_followed_listed_and_cancelled_and_a_large_artifact_is_read_in
         (&piece["structuredContent"]["text"], &piece["structuredContent"]["mediaType"]),
         (&json!("notes"), &json!("text/markdown"))
     );
+}
+
+#[tokio::test]
+async fn entries_are_posted_and_read_by_callers_and_bind_nobody() {
+    let node = up().await;
+    let keyed = |key: &str| McpClient { key: Some(key.to_owned()), ..McpClient::stateless(&node, json!({})) };
+    let (person, alice) = (keyed(&token(&node)), keyed("alices-own-key-0001"));
+    let nobody = McpClient::stateless(&node, json!({}));
+    let refused = nobody.tool("list_entries", json!({})).await;
+    assert!(refused["isError"] == true && text(&refused).contains("unauthenticated"), "{refused:#}");
+    let post = async |client: &McpClient, entry: Value| client.tool("post_entry", entry).await;
+    let long = format!("carts {}", "ä".repeat(1_000));
+    let finding =
+        json!({ "kind": "finding", "content": long, "severity": "high", "tags": ["shop"], "id": "f-1" });
+    let posted = post(&alice, finding.clone()).await["structuredContent"].clone();
+    assert_eq!((&posted["state"], &posted["duplicate"]), (&json!("open"), &json!(false)), "{posted:#}");
+    let again = post(&alice, finding).await["structuredContent"].clone();
+    assert_eq!((&again["id"], &again["duplicate"]), (&posted["id"], &json!(true)));
+    let listed = person.tool("list_entries", json!({ "text": "carts", "kind": "finding,proposal" })).await;
+    let entry = &listed["structuredContent"]["entries"][0];
+    assert_eq!((&entry["id"], &entry["cut"]), (&posted["id"], &json!(true)), "{listed:#}");
+    assert!(entry["content"].as_str().unwrap().len() <= 1024);
+    let read = person.tool("read_entry", json!({ "id": posted["id"] })).await;
+    assert_eq!(read["structuredContent"]["entry"]["content"], json!(long), "{read:#}");
+    let proposal = json!({ "kind": "proposal", "type": "scope", "slug": "no-coupons", "content": "None." });
+    let proposed = post(&alice, proposal.clone()).await["structuredContent"].clone();
+    assert_eq!((&proposed["state"], &proposed["slug"]), (&json!("pending"), &json!("no-coupons")));
+    assert_eq!(post(&alice, proposal).await["structuredContent"]["version"], 2);
+    // Not even with the person's token: the arguments are a model's.
+    let decision = post(&person, json!({ "kind": "decision", "type": "scope", "content": "x" })).await;
+    assert!(decision["isError"] == true && text(&decision).contains("kind"), "{decision:#}");
+    let vault = json!({ "kind": "memory", "type": "learning", "scope": "own", "content": "alices secret" });
+    let own = post(&alice, vault).await["structuredContent"]["id"].clone();
+    assert_eq!(alice.tool("read_entry", json!({ "id": own })).await["isError"], json!(false));
+    let hidden = person.tool("read_entry", json!({ "id": own })).await;
+    assert!(text(&hidden).contains("entry_not_found"), "{hidden:#}");
+    let first = person.tool("list_entries", json!({ "limit": 1 })).await["structuredContent"].clone();
+    let rest = person.tool("list_entries", json!({ "after": first["next"] })).await;
+    let ids = |page: &Value| page["entries"].as_array().unwrap().iter().map(|e| e["id"].clone()).collect();
+    let (first, rest): (Vec<_>, Vec<_>) = (ids(&first), ids(&rest["structuredContent"]));
+    assert_eq!((first, rest), (vec![proposed["id"].clone()], vec![posted["id"].clone()]), "no vault");
+    for (arguments, named) in [
+        (json!({ "limit": 51 }), "limit"),
+        (json!({ "space": "nobodys" }), "space_not_found"),
+        (json!({ "kind": "note" }), "finding"),
+    ] {
+        let refused = person.tool("list_entries", arguments).await;
+        assert!(refused["isError"] == true && text(&refused).contains(named), "{named}: {refused:#}");
+    }
 }
 
 #[tokio::test]

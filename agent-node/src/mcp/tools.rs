@@ -4,6 +4,7 @@ mod agents;
 mod artifacts;
 mod claims;
 mod signals;
+mod spaces;
 mod tasks;
 
 use super::{api::MeshApi, task_output::TaskOutput};
@@ -166,6 +167,22 @@ pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             Adds,
             "Stores content and returns its digest, by which a task may refer to it.",
         ),
+        tool::<spaces::ListEntries, spaces::EntryListOutput>(
+            "list_entries",
+            Reads,
+            "Lists findings, proposals, decisions and memory of a space that you may read, the newest first. Active decisions \
+             bind the team.",
+        ),
+        tool::<spaces::ReadEntry, spaces::EntryOutput>(
+            "read_entry",
+            Reads,
+            "Reads one entry of a space with its whole content.",
+        ),
+        tool::<spaces::PostEntry, spaces::PostedEntryOutput>(
+            "post_entry",
+            Adds,
+            "Posts a finding or a memory to a space, or proposes something to decide or to remember.",
+        ),
     ]
 });
 
@@ -198,6 +215,9 @@ pub(super) async fn perform(
         "update_claim" => run!(claims::update),
         "read_artifact" => run!(artifacts::read),
         "put_artifact" => run!(artifacts::put),
+        "list_entries" => run!(spaces::list),
+        "read_entry" => run!(spaces::read),
+        "post_entry" => run!(spaces::post),
         _ => return None,
     })
 }
