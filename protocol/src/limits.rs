@@ -19,7 +19,7 @@ pub struct Limits {
     pub max_depth: usize,
     /// Agents a task may pass through.
     pub max_hops: usize,
-    /// Conversations open at once, per agent; the next task is answered 503.
+    /// Conversations open at once, per agent, of which one principal has as many as are left; the next task is answered 503.
     pub max_open_conversations: usize,
     /// Requests in flight per node; the next is answered 503.
     pub max_in_flight: usize,
