@@ -38,6 +38,10 @@ impl BrainLine {
                 json!({ "type": "done", "message": message })
             }
             Self::End(TurnEnd::Done { message: None }) => json!({ "type": "done" }),
+            Self::End(TurnEnd::Seat { message, seat }) => match seat.passed {
+                true => json!({ "type": "pass", "message": message }),
+                false => json!({ "type": "done", "message": message, "label": seat.label }),
+            },
             Self::End(TurnEnd::Failed { reason }) => json!({ "type": "failed", "reason": reason }),
             Self::End(TurnEnd::Rejected { reason }) => json!({ "type": "rejected", "reason": reason }),
             Self::End(TurnEnd::Message { text }) => json!({ "type": "message", "text": text }),
@@ -55,18 +59,20 @@ impl BrainLine {
 }
 
 /// The types of lines.
-const TYPES: [&str; 18] = [
+const TYPES: [&str; 20] = [
     "status",
     "artifact",
     "signal",
     "help",
     "delegate",
+    "say",
     "question",
     "checkpoint",
     "usage",
     "tool",
     "log",
     "done",
+    "pass",
     "message",
     "failed",
     "rejected",

@@ -447,7 +447,9 @@ impl Delegation {
                 || self.is_thinking
                 || self.pauses.is_paused()
                 || self.session.is_some() && self.pending.works_beside_questions() =>
-            TaskState::Working,
+            {
+                TaskState::Working
+            }
             true => TaskState::AuthRequired,
             false => TaskState::InputRequired,
         };

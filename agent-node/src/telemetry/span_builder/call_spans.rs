@@ -45,6 +45,7 @@ impl SpanBuilder<'_> {
                 | Progress::Signal { .. }
                 | Progress::Help { .. }
                 | Progress::Delegate { .. }
+                | Progress::Say { .. }
                 | Progress::Question(_)
                 | Progress::Checkpoint(_)
                 | Progress::Log { .. } => {}
