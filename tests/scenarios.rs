@@ -15,6 +15,7 @@ mod scenarios {
     mod ask_prompt;
     mod auction;
     mod brains;
+    mod briefs;
     mod capture;
     mod cassettes;
     mod command_failures;

@@ -10,6 +10,7 @@ mod observations;
 mod peer_probe;
 mod report_limits;
 mod supervision;
+mod turn_brief;
 mod turns;
 mod world;
 
@@ -44,6 +45,7 @@ use std::{
 };
 use supervision::Supervision;
 use tokio::{sync::oneshot, task::JoinHandle};
+use turn_brief::KnownBriefs;
 use turns::SpawnedTurn;
 use world::NodeWorld;
 
@@ -100,6 +102,7 @@ pub struct AgentActor {
     timers: HashMap<TimerId, JoinHandle<()>>,
     attempts: HashMap<AttemptId, JoinHandle<()>>,
     turns: HashMap<TurnKey, SpawnedTurn>,
+    known_briefs: KnownBriefs,
     subscription: Option<JoinHandle<()>>,
     /// How often in a row each peer that holds an award has refused a connection.
     refusals: BTreeMap<AgentId, u32>,
@@ -135,6 +138,7 @@ impl AgentActor {
             timers: HashMap::new(),
             attempts: HashMap::new(),
             turns: HashMap::new(),
+            known_briefs: KnownBriefs::default(),
             subscription: None,
             refusals: BTreeMap::new(),
             commits: 0,

@@ -6,6 +6,7 @@ mod artifacts;
 mod ask;
 mod award;
 mod board;
+mod brief;
 mod client;
 mod dlq;
 mod doctor;
@@ -129,6 +130,8 @@ enum ClientVerb {
     Board(board::BoardVerb),
     /// What a team knows: list, post, propose and decide entries of spaces.
     Space(space::SpaceArgs),
+    /// Show what a space knows for an agent, as its next turn is given it.
+    Brief(brief::BriefArgs),
     /// Explain who got a task, and why.
     #[command(subcommand)]
     Award(award::AwardVerb),
@@ -201,6 +204,7 @@ async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
         ClientVerb::Inbox(inbox) => people::inbox(common, inbox).await,
         ClientVerb::Answer(answer) => people::answer(common, answer).await,
         ClientVerb::Board(board::BoardVerb::Tail(tail)) => board::tail(common, tail).await,
+        ClientVerb::Brief(args) => brief::brief(common, args).await,
         ClientVerb::Space(args) => space::space(common, args).await,
         ClientVerb::Award(award::AwardVerb::Explain(explain)) => award::explain(common, explain).await,
         ClientVerb::Trace(trace) => trace::trace(common, trace).await,

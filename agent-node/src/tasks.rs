@@ -143,6 +143,7 @@ pub fn events_in(
         | Effect::RunTurn { .. }
         | Effect::StopTurn
         | Effect::Publish { .. }
+        | Effect::AskSpace { .. }
         | Effect::Claim { .. }
         | Effect::Release { .. }
         | Effect::ClaimOpenTask { .. }

@@ -33,7 +33,7 @@ mod history;
 mod messages;
 mod publish;
 mod spaces;
-pub use spaces::{EntryEvent, EntryFollower, ImportOutcome, SpaceStore};
+pub use spaces::{BriefView, CurationOutcome, EntryEvent, EntryFollower, ImportOutcome, SpaceStore};
 
 use messages::{ClaimChange, GetBoardSnapshot, GetClaim, PublishSignals};
 

@@ -17,6 +17,7 @@ use std::{pin::Pin, time::Duration};
 
 mod local;
 mod remote;
+mod space_requests;
 mod spaces;
 
 pub use remote::{Backoff, BoardAddress};

@@ -1,7 +1,7 @@
 //! RFC-005's envelope (seed 002): what `POST /a2a/messages` takes.
 
 use crate::{
-    ids::{Address, AgentId, ConversationId, Digest, MessageId, ThreadId},
+    ids::{Address, AgentId, ConversationId, Digest, MessageId, SpaceId, ThreadId},
     message::{MessageKind, Payload, PayloadContent},
     problem::{Problem, Reason},
     time::WallTime,
@@ -31,6 +31,9 @@ pub struct Envelope {
     /// The collaboration it belongs to, across agents: names the root task's.
     #[serde(default)]
     pub thread_id: Option<ThreadId>,
+    /// The space of the board that its work belongs to; `default` if absent.
+    #[serde(default)]
+    pub space_id: Option<SpaceId>,
     /// The message it answers.
     #[serde(default)]
     pub in_reply_to: Option<MessageId>,
@@ -61,7 +64,7 @@ impl Serialize for Envelope {
         ) -> Result<(), S::Error> {
             member.map_or(Ok(()), |member| to.serialize_field(name, member))
         }
-        let mut members = to.serialize_struct("Envelope", 13)?;
+        let mut members = to.serialize_struct("Envelope", 14)?;
         members.serialize_field("messageId", &self.message_id)?;
         members.serialize_field("fromAgentId", &self.from_agent_id)?;
         members.serialize_field("toAgentId", &self.to_agent_id)?;
@@ -70,6 +73,7 @@ impl Serialize for Envelope {
         given(&mut members, "timestamp", self.timestamp.as_ref())?;
         given(&mut members, "conversationId", self.conversation_id.as_ref())?;
         given(&mut members, "threadId", self.thread_id.as_ref())?;
+        given(&mut members, "spaceId", self.space_id.as_ref())?;
         given(&mut members, "inReplyTo", self.in_reply_to.as_ref())?;
         given(&mut members, "replyConversationId", self.reply_conversation_id.as_ref())?;
         given(&mut members, "replyTo", self.reply_to.as_ref())?;
@@ -133,6 +137,7 @@ impl Envelope {
             timestamp: optional(members.timestamp, "timestamp")?,
             conversation_id: optional(members.conversation_id, "conversationId")?,
             thread_id: optional(members.thread_id, "threadId")?,
+            space_id: optional(members.space_id, "spaceId")?,
             in_reply_to: optional(members.in_reply_to, "inReplyTo")?,
             reply_conversation_id: optional(members.reply_conversation_id, "replyConversationId")?,
             reply_to,
@@ -191,6 +196,7 @@ struct EnvelopeMembers {
     timestamp: Option<Value>,
     conversation_id: Option<Value>,
     thread_id: Option<Value>,
+    space_id: Option<Value>,
     in_reply_to: Option<Value>,
     reply_conversation_id: Option<Value>,
     reply_to: Option<Value>,
@@ -213,6 +219,7 @@ impl EnvelopeMembers {
                 "timestamp" => &mut members.timestamp,
                 "conversationId" => &mut members.conversation_id,
                 "threadId" => &mut members.thread_id,
+                "spaceId" => &mut members.space_id,
                 "inReplyTo" => &mut members.in_reply_to,
                 "replyConversationId" => &mut members.reply_conversation_id,
                 "replyTo" => &mut members.reply_to,
@@ -256,7 +263,7 @@ mod tests {
         let body = json!({
             "messageId": "m-1", "fromAgentId": "a-1", "toAgentId": "b-1", "type": "task-cancel",
             "payload": { "taskId": "t-1", "reason": "late", "x-why": [1] },
-            "timestamp": "2026-11-21T08:00:00.000Z", "conversationId": "c-1", "threadId": "t-0", "inReplyTo": "m-0",
+            "timestamp": "2026-11-21T08:00:00.000Z", "conversationId": "c-1", "threadId": "t-0", "spaceId": "s-1", "inReplyTo": "m-0",
             "replyConversationId": "c-2", "replyTo": "http://127.0.0.1:1/a2a/messages",
             "expiresAt": "2026-11-21T09:00:00.000Z", "path": ["a-0", "a-1"], "x-trace": { "deep": null },
         });

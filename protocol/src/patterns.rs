@@ -7,6 +7,7 @@ pub mod effect;
 pub mod ownership;
 mod progress;
 mod result_check;
+pub mod space_request;
 pub mod turn;
 pub mod turn_log;
 
@@ -37,6 +38,7 @@ use crate::{
     usage::{RemainingBudget, Usage},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use space_request::SpaceAnswer;
 use turn::{Progress, TurnEnd};
 
 /// One agent's side of a coordination pattern: a state machine without I/O, clock and randomness.
@@ -293,6 +295,13 @@ pub enum EventKind<L = AnyLabel, T = AnyTimer> {
         /// A message for people.
         message: String,
     },
+    /// The answer of a space of the board.
+    SpaceAnswered {
+        /// The label of the request.
+        label: L,
+        /// The answer.
+        answer: SpaceAnswer,
+    },
     /// The result of a search for peers.
     PeersFound {
         /// The label of the search.
@@ -377,6 +386,9 @@ impl<L, T> Event<L, T> {
             EventKind::Published { revision } => EventKind::Published { revision: *revision },
             EventKind::PublishRefused { reason, message } => {
                 EventKind::PublishRefused { reason: reason.clone(), message: message.clone() }
+            }
+            EventKind::SpaceAnswered { label, answer } => {
+                EventKind::SpaceAnswered { label: map_label(label)?, answer: answer.clone() }
             }
             EventKind::PeersFound { label, candidates } => {
                 EventKind::PeersFound { label: map_label(label)?, candidates: candidates.clone() }

@@ -12,6 +12,9 @@ pub mod slug;
 
 pub mod may;
 
+pub mod brief;
+pub mod curate;
+
 pub use entry::{Entry, EntryId, EntryKind, EntryLink, EntryType, Importance, MemoryScope, Severity};
 pub use entry_draft::EntryDraft;
 pub use entry_state::{EntryAction, EntryState};

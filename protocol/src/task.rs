@@ -8,9 +8,10 @@ use crate::{
     },
     acceptance::{MAX_CHECKS, ResultCheck},
     artifact::Artifact,
-    ids::{AgentId, Capability, ConversationId, TaskId},
+    ids::{AgentId, Capability, ConversationId, SpaceId, TaskId},
     principal::Principal,
     question::Question,
+    spaces::Space,
     time::WallTime,
     usage::Usage,
 };
@@ -129,9 +130,19 @@ pub struct TaskSpec {
     /// The A2A request, if an A2A client sent it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contact: Option<Box<A2aRequestContext>>,
+    /// The space that it belongs to; `default` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<SpaceId>,
     /// Earlier tasks of the same A2A context, the oldest first, at most [`MAX_PAST_BYTES`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<PastTask>,
+}
+
+impl TaskSpec {
+    /// The space that it belongs to.
+    pub fn space(&self) -> SpaceId {
+        self.space.clone().unwrap_or_else(|| Space::initial_default().id)
+    }
 }
 
 /// The most bytes of the history of a context, as JSON.

@@ -177,6 +177,7 @@ impl Setup {
             .replace("{entry}", &self.entry);
         match path {
             _ if path.starts_with("/board/claims") => format!("{target}?publisher=user:local"),
+            "/board/spaces/{space}/brief" => format!("{target}?for=peer-01"),
             "/registry/agents/{id}" => format!("{target}?incarnation={}", self.incarnation),
             _ => target,
         }
@@ -209,6 +210,7 @@ impl Setup {
             ("POST", path) if path.starts_with("/board/claims") => json!({ "epoch": 1 }),
             ("PUT", "/board/spaces/{space}") => json!({}),
             ("POST", "/board/spaces/{space}/entries") => json!({ "kind": "finding", "content": "seen" }),
+            ("POST", "/board/spaces/{space}/curate") => json!({ "task": "t-1" }),
             ("POST", "/board/spaces/{space}/import") => json!({ "entries": [] }),
             ("POST", path) if path.ends_with("/reject") => json!({ "reason": "no" }),
             ("POST", path) if path.ends_with("/supersede") => json!({ "by": self.entry }),
@@ -309,6 +311,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/board/signals/stream", "aaaa3a1111"),
     ("GET", "/board/spaces", "a41a3a1111"),
     ("GET", "/board/spaces/{space}", "a41a3a1111"),
+    ("GET", "/board/spaces/{space}/brief", "a41a3a1111"),
     ("GET", "/board/spaces/{space}/entries", "a41a3a1111"),
     ("GET", "/board/spaces/{space}/entries/stream", "a41a3a1111"),
     ("GET", "/board/spaces/{space}/entries/{entry}", "a41a3a1111"),
@@ -337,6 +340,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/board/claims/{task}/release", "aaa43a1111"),
     ("POST", "/board/claims/{task}/renew", "aaa43a1111"),
     ("POST", "/board/signals", "aaaa3a1111"),
+    ("POST", "/board/spaces/{space}/curate", "a41a3a1111"),
     ("POST", "/board/spaces/{space}/entries", "a41a3a1111"),
     ("POST", "/board/spaces/{space}/entries/{entry}/archive", "34133a1111"),
     ("POST", "/board/spaces/{space}/entries/{entry}/merge", "34133a1111"),

@@ -75,6 +75,7 @@ impl QueuedEvent {
             | EventKind::ClaimEnded { .. }
             | EventKind::TimerFired { .. }
             | EventKind::PublishRefused { .. }
+            | EventKind::SpaceAnswered { .. }
             | EventKind::PeersFound { .. }
             | EventKind::CallDue { .. }
             | EventKind::Answered { .. }

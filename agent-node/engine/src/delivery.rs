@@ -19,7 +19,10 @@ use crate::{
 use backoff::pause;
 use protocol::{
     ids::ConversationId,
-    patterns::{AnyPattern, EventKind},
+    patterns::{
+        AnyLabel, AnyPattern, EventKind,
+        space_request::{SpaceAnswer, SpaceRequest},
+    },
     principal::Principal,
     problem::{Problem, Reason},
     signal::Signal,
@@ -92,6 +95,19 @@ impl Agent {
         self.deliveries.add(Outgoing { origin: (conversation, effect), lanes, what, attempts: 0 });
     }
 
+    /// Queues a request behind the earlier requests of its conversation to spaces of the board.
+    pub(crate) fn ask_space(
+        &mut self,
+        conversation: ConversationId,
+        effect: EffectKey,
+        label: AnyLabel,
+        request: SpaceRequest,
+    ) {
+        let lanes = vec![LaneKey::Spaces(conversation.clone())];
+        let what = OutgoingContent::Space(label, Box::new(request));
+        self.deliveries.add(Outgoing { origin: (conversation, effect), lanes, what, attempts: 0 });
+    }
+
     /// Drops a claim request whose effect is no longer open. The later ones of its conversation do not wait for its answer.
     pub(crate) fn withdraw_claim_request(&mut self, conversation: &ConversationId, effect: EffectKey) {
         let lane = self.deliveries.lanes.get(&LaneKey::Claims(conversation.clone()));
@@ -123,6 +139,8 @@ impl Agent {
                 attempt
             }
             OutgoingContent::Claim(task, request) => Attempt::Claim(task.clone(), request.clone()),
+            OutgoingContent::Space(..) if self.is_withdrawn(outgoing) => return self.skip(id),
+            OutgoingContent::Space(_, request) => Attempt::AskSpace(request.clone()),
             OutgoingContent::Message(message) => match self.delivery(id, message, outgoing.attempts, cx) {
                 Ok(delivery) => Attempt::Deliver(Box::new(delivery)),
                 Err(problem) => return self.attempt_failed(id, problem, cx),
@@ -137,7 +155,7 @@ impl Agent {
         let outgoing = lane.iter().filter_map(|id| self.deliveries.all.get(id));
         let signals = outgoing.map_while(|outgoing| match &outgoing.what {
             OutgoingContent::Signal(signal) => (!self.is_withdrawn(outgoing)).then(|| (**signal).clone()),
-            OutgoingContent::Message(_) | OutgoingContent::Claim(..) => None,
+            OutgoingContent::Message(_) | OutgoingContent::Claim(..) | OutgoingContent::Space(..) => None,
         });
         signals.take(MAX_SHARED).collect()
     }
@@ -175,7 +193,10 @@ impl Agent {
                 let opens = AnyPattern::is_opened_by(next.envelope.kind());
                 (!opens).then(|| next.envelope.clone())
             }
-            OutgoingContent::Message(_) | OutgoingContent::Signal(_) | OutgoingContent::Claim(..) => None,
+            OutgoingContent::Message(_)
+            | OutgoingContent::Signal(_)
+            | OutgoingContent::Claim(..)
+            | OutgoingContent::Space(..) => None,
         });
         let messages = std::iter::once(message.envelope.clone()).chain(behind).take(MAX_SHARED).collect();
         Ok(Delivery { to, at, messages, trace: message.trace.clone() })
@@ -219,7 +240,17 @@ impl Agent {
                 self.answered(id, results, cx);
             }
             AttemptResult::Claim(what) => self.succeeded(id, what, cx),
+            AttemptResult::SpaceAnswered(answer) => self.space_answered(id, answer, cx),
         }
+    }
+
+    fn space_answered(&mut self, id: AttemptId, answer: SpaceAnswer, cx: &mut Context<'_>) {
+        let Some(Outgoing { what: OutgoingContent::Space(label, _), .. }) = self.deliveries.all.get(&id)
+        else {
+            return;
+        };
+        let label = label.clone();
+        self.succeeded(id, EventKind::SpaceAnswered { label, answer }, cx);
     }
 
     fn succeeded(&mut self, id: AttemptId, what: EventKind, cx: &mut Context<'_>) {
@@ -337,13 +368,21 @@ impl Agent {
                 cx.observe(Observation::Tried(tried));
                 self.report_delivery(origin, &message, outcome.map(drop), cx);
             }
-            (OutgoingContent::Signal(_) | OutgoingContent::Claim(..), Ok(what)) => {
+            (
+                OutgoingContent::Signal(_) | OutgoingContent::Claim(..) | OutgoingContent::Space(..),
+                Ok(what),
+            ) => {
                 if let Some(what) = what {
                     self.queue_event(&origin.0, Some(origin.1), what);
                 }
             }
             (OutgoingContent::Claim(task, request), Err(problem)) => {
                 self.queue_event(&origin.0, Some(origin.1), request.refused(&task, &problem));
+            }
+            (OutgoingContent::Space(label, request), Err(problem)) => {
+                tracing::warn!(agent = %self.me, %problem, request = request.name(), "the space refused a request");
+                let answer = SpaceAnswer::refused(&problem);
+                self.queue_event(&origin.0, Some(origin.1), EventKind::SpaceAnswered { label, answer });
             }
             (OutgoingContent::Signal(signal), Err(problem)) => self.signal_refused(origin, &signal, problem),
         }

@@ -10,6 +10,7 @@ use protocol::{
     patterns::{
         Candidate, EventKind,
         contract_net::bidding::BidAnswer,
+        space_request::{SpaceAnswer, SpaceRequest},
         turn::{Progress, Prompt, TurnEnd},
     },
     principal::Principal,
@@ -242,6 +243,8 @@ pub enum Attempt {
     /// Put signals of one conversation on the board, in order and in one request. → [`AttemptResult::Published`] or
     /// [`AttemptResult::Failed`].
     Publish(Vec<Signal>),
+    /// Ask a space of the board. → [`AttemptResult::SpaceAnswered`] or [`AttemptResult::Failed`].
+    AskSpace(Box<SpaceRequest>),
     /// Make, renew or end a claim on the board.
     Claim(OpenTaskKey, ClaimRequest),
 }
@@ -273,6 +276,8 @@ pub enum AttemptResult {
     Published(Vec<Result<Revision, Problem>>),
     /// The board's answer to a claim request: `Claimed`, `ClaimLost` or `ClaimEnded`.
     Claim(EventKind),
+    /// The answer of a space of the board.
+    SpaceAnswered(SpaceAnswer),
     /// It failed.
     Failed(Problem),
 }

@@ -90,6 +90,9 @@ impl Agent {
                 }
                 self.publish(id.clone(), key, signal);
             }
+            Effect::AskSpace { label, request } => {
+                self.ask_space(id.clone(), key, label.clone(), request.as_ref().clone());
+            }
             Effect::FindPeers { .. } => {
                 if cx.world.directory().is_synced() {
                     return self.find_peers_now(id, key, cx);

@@ -155,6 +155,7 @@ impl Agent {
             parent: request.parent_task_id.filter(|_| message.by.agent().is_some()),
             root: root.clone(),
             contact: message.contact.clone(),
+            space: message.envelope.space_id.clone(),
             history: Vec::new(),
         };
         let shared = TaskSpec {

@@ -68,6 +68,9 @@ pub struct TurnPrompt {
     /// What was refused of an earlier result, if the task is done again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
+    /// What the space of the task knows, if it knows something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub brief: Option<Brief>,
     /// Other agents of the mesh.
     #[serde(default)]
     pub peers: Vec<Peer>,
@@ -105,6 +108,7 @@ impl TurnPrompt {
             used: Used::default(),
             remaining: Remaining::default(),
             revision: None,
+            brief: None,
             peers: Vec::new(),
             traceparent: None,
             tracestate: None,
@@ -113,6 +117,23 @@ impl TurnPrompt {
             more: Map::new(),
         }
     }
+}
+
+/// What a space has decided and knows, as far as the agent may read it and the budget allows.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Brief {
+    /// The space.
+    pub space: String,
+    /// The text. It is data.
+    pub text: String,
+    /// When it was known (RFC 3339), if the board can't be reached. Then it holds the decisions only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known_at: Option<String>,
+    /// The entries in the text, those left out, and its tokens.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
 }
 
 /// What a turn is about.

@@ -45,12 +45,13 @@ pub mod testing;
 pub use agent::{Agent, Brain, End, TurnResult};
 pub use content::whole as with_content;
 pub use input_line::{
-    Answer, Artifact, BidCall, CallForProposals, ComputedTerms, Decision, InputLine, Part, PastTask, Peer,
-    PeerQuestion, Remaining, ResultToCheck, Revision, Skill, Subject, Task, TurnPrompt, Used,
+    Answer, Artifact, BidCall, Brief, CallForProposals, ComputedTerms, Decision, InputLine, Part, PastTask,
+    Peer, PeerQuestion, Remaining, ResultToCheck, Revision, Skill, Subject, Task, TurnPrompt, Used,
 };
 pub use output_line::{
-    ArtifactLine, BidLine, CheckpointLine, Delegate, Eta, Help, ModelCall, OnTimeout, OutputLine, Question,
-    QuestionKind, Request, SignalLine, ToolCall,
+    ArtifactLine, BidLine, CheckpointLine, Delegate, EntryKind, Eta, Find, Grade, Help, MemoryScope,
+    MemoryType, ModelCall, OnTimeout, OutputLine, Post, ProposalType, Propose, Question, QuestionKind,
+    Remember, Request, SignalLine, ToolCall,
 };
 pub use process::run;
 pub use turn::Turn;

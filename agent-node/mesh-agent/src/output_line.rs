@@ -5,7 +5,10 @@ use crate::Artifact;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// One line of a brain's output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +30,14 @@ pub enum OutputLine {
     Delegate(Delegate),
     /// A question to a person: the task's owner.
     Question(Question),
+    /// A finding for the team, in the space of the task.
+    Post(Post),
+    /// A proposal for the space of the task: a person or a curator merges it to a decision or a memory, or rejects it.
+    Propose(Propose),
+    /// Something to remember beyond the task, in its space. Later briefs have it.
+    Remember(Remember),
+    /// A search in the space of the task, by at least one of `kind`, `tag` and `text`.
+    Find(Find),
     /// A note to yourself. Every later turn of the task is given it, also after a crash.
     Checkpoint(CheckpointLine),
     /// What one call of a model has used.
@@ -375,6 +386,225 @@ pub enum OnTimeout {
     Answer(String),
 }
 
+/// A finding for the team.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Post {
+    /// What was found out.
+    pub content: String,
+    /// Its title.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// How much it matters (`medium` if absent).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Grade>,
+    /// Words it is found by, without spaces.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub tags: BTreeSet<String>,
+}
+
+impl Post {
+    /// A finding of medium severity.
+    pub fn new(content: impl Into<String>) -> Self {
+        Self { content: content.into(), title: String::new(), severity: None, tags: BTreeSet::new() }
+    }
+}
+
+/// A proposal of a decision or of a memory of the team.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Propose {
+    /// What is proposed.
+    pub content: String,
+    /// What it becomes: a decision (`architectural`, `scope`, `process`, `technical`) or a memory (`learning`, `pattern`,
+    /// `update`).
+    pub entry_type: ProposalType,
+    /// Its title.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// Its name, lower-case words joined by `-`; made from the title if absent. The same name again, while it is pending, is a
+    /// new version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slug: Option<String>,
+    /// How important it is (`medium` if absent).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub importance: Option<Grade>,
+    /// Words it is found by, without spaces.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub tags: BTreeSet<String>,
+}
+
+impl Propose {
+    /// A proposal of medium importance, whose name is made from its title.
+    pub fn new(entry_type: ProposalType, title: impl Into<String>, content: impl Into<String>) -> Self {
+        Self {
+            content: content.into(),
+            entry_type,
+            title: title.into(),
+            slug: None,
+            importance: None,
+            tags: BTreeSet::new(),
+        }
+    }
+}
+
+/// Something to remember beyond the task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Remember {
+    /// What is remembered.
+    pub content: String,
+    /// What it is (`learning` if absent).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry_type: Option<MemoryType>,
+    /// Its title.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// How important it is (`medium` if absent).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub importance: Option<Grade>,
+    /// Who reads it (the team if absent).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<MemoryScope>,
+    /// Areas in which this agent knows more now, and how much more. Its teammates are told the five that it knows best.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub expertise: BTreeMap<String, u32>,
+    /// Words it is found by, without spaces.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub tags: BTreeSet<String>,
+}
+
+impl Remember {
+    /// A learning of the team.
+    pub fn new(content: impl Into<String>) -> Self {
+        Self {
+            content: content.into(),
+            entry_type: None,
+            title: String::new(),
+            importance: None,
+            scope: None,
+            expertise: BTreeMap::new(),
+            tags: BTreeSet::new(),
+        }
+    }
+
+    /// The same, for this agent only.
+    #[must_use]
+    pub fn for_itself(self) -> Self {
+        Self { scope: Some(MemoryScope::Own), ..self }
+    }
+}
+
+/// A search among the entries of the space.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Find {
+    /// Your name for it; its answer has it.
+    pub id: String,
+    /// Entries of this kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<EntryKind>,
+    /// Entries with this tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// Entries with these words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Whether the turn ends with it (`true` if absent). With `false` it is sent at once, and the turn goes on.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub wait: bool,
+}
+
+impl Find {
+    /// Entries with these words.
+    pub fn text(id: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { id: id.into(), kind: None, tag: None, text: Some(text.into()), wait: true }
+    }
+}
+
+/// How much something matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Grade {
+    /// Little.
+    Low,
+    /// Neither.
+    Medium,
+    /// Much.
+    High,
+}
+
+/// What a proposal becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum ProposalType {
+    /// A decision that every brief has.
+    Architectural,
+    /// A decision that every brief has.
+    Scope,
+    /// A decision about how to work.
+    Process,
+    /// A decision about details.
+    Technical,
+    /// A memory: what was learnt.
+    Learning,
+    /// A memory: what works.
+    Pattern,
+    /// A memory: what has changed.
+    Update,
+}
+
+/// What a memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryType {
+    /// What every brief has.
+    CoreContext,
+    /// What was learnt.
+    Learning,
+    /// What works.
+    Pattern,
+    /// What has changed.
+    Update,
+}
+
+/// Who reads a memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum MemoryScope {
+    /// This agent only.
+    Own,
+    /// All members of the space.
+    Team,
+}
+
+/// A kind of entry in a space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum EntryKind {
+    /// What was said in a session.
+    Message,
+    /// What was found out.
+    Finding,
+    /// What waits for a decision.
+    Proposal,
+    /// What was decided.
+    Decision,
+    /// What is remembered.
+    Memory,
+    /// A reference to content.
+    Artifact,
+}
+
 /// A note to yourself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -490,6 +720,8 @@ pub enum Request {
     Help(Help),
     /// A task for another agent.
     Delegate(Delegate),
+    /// A search in the space of the task.
+    Find(Find),
 }
 
 impl Request {
@@ -498,7 +730,8 @@ impl Request {
         match self {
             Self::Question(Question { id, .. })
             | Self::Help(Help { id, .. })
-            | Self::Delegate(Delegate { id, .. }) => id,
+            | Self::Delegate(Delegate { id, .. })
+            | Self::Find(Find { id, .. }) => id,
         }
     }
 
@@ -506,7 +739,8 @@ impl Request {
         match &mut self {
             Self::Question(Question { wait, .. })
             | Self::Help(Help { wait, .. })
-            | Self::Delegate(Delegate { wait, .. }) => *wait = false,
+            | Self::Delegate(Delegate { wait, .. })
+            | Self::Find(Find { wait, .. }) => *wait = false,
         }
         self
     }
@@ -530,12 +764,19 @@ impl From<Delegate> for Request {
     }
 }
 
+impl From<Find> for Request {
+    fn from(find: Find) -> Self {
+        Self::Find(find)
+    }
+}
+
 impl From<Request> for OutputLine {
     fn from(request: Request) -> Self {
         match request {
             Request::Question(question) => Self::Question(question),
             Request::Help(help) => Self::Help(help),
             Request::Delegate(delegate) => Self::Delegate(delegate),
+            Request::Find(find) => Self::Find(find),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! A turn: what the brain is given, and what it can report.
 
 use crate::{
-    Answer, ArtifactLine, CheckpointLine, Delegate, End, Help, ModelCall, OutputLine, PeerQuestion, Question,
-    Request, SignalLine, Subject, Task, ToolCall, TurnPrompt,
+    Answer, ArtifactLine, CheckpointLine, Delegate, End, Find, Help, ModelCall, OutputLine, PeerQuestion,
+    Post, Propose, Question, Remember, Request, SignalLine, Subject, Task, ToolCall, TurnPrompt,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -94,6 +94,31 @@ impl Turn {
     /// Publishes a signal on the board.
     pub fn publish(&self, signal: SignalLine) {
         self.emit(OutputLine::Signal(signal));
+    }
+
+    /// What the space of the task has decided and knows, as a text; empty if it knows nothing. It is data.
+    pub fn brief(&self) -> &str {
+        self.prompt.brief.as_ref().map_or("", |brief| &brief.text)
+    }
+
+    /// Posts a finding in the space of the task.
+    pub fn post(&self, finding: Post) {
+        self.emit(OutputLine::Post(finding));
+    }
+
+    /// Proposes a decision or a memory of the team.
+    pub fn propose(&self, proposal: Propose) {
+        self.emit(OutputLine::Propose(proposal));
+    }
+
+    /// Remembers something beyond the task.
+    pub fn remember(&self, memory: Remember) {
+        self.emit(OutputLine::Remember(memory));
+    }
+
+    /// Searches the space of the task. The `text` of the answer has what was found.
+    pub fn find(&self, find: Find) -> Result<&Answer, End> {
+        self.request(find.into())
     }
 
     /// Reports what one call of a model has used.

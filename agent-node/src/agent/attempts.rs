@@ -35,6 +35,9 @@ pub(super) async fn run(me: AgentId, transports: Transports, attempt: Attempt) -
         Attempt::Publish(signals) => {
             transports.board.publish_all(&by, signals).await.map(AttemptResult::Published)
         }
+        Attempt::AskSpace(request) => {
+            transports.board.ask_space(&by, &request).await.map(AttemptResult::SpaceAnswered)
+        }
         Attempt::Claim(task, request) => {
             claim(&transports.board, &me, &task, request).await.map(AttemptResult::Claim)
         }

@@ -60,6 +60,9 @@ impl ReportLimits {
             | Progress::Help { .. }
             | Progress::Delegate { .. }
             | Progress::Question(_)
+            | Progress::Post { .. }
+            | Progress::Find { .. }
+            | Progress::Brief(_)
             | Progress::Checkpoint(_) => ReportVerdict::Take,
         }
     }

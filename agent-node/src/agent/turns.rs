@@ -3,7 +3,7 @@
 use super::{
     AgentActor, AgentParts, LifeInput,
     report_limits::{ReportLimits, ReportVerdict, gather as gather_update},
-    send_input,
+    send_input, turn_brief,
 };
 use crate::{
     brain::{
@@ -181,6 +181,9 @@ pub(super) fn ask_bid(
                         | Progress::Help { .. }
                         | Progress::Delegate { .. }
                         | Progress::Question(_)
+                        | Progress::Post { .. }
+                        | Progress::Find { .. }
+                        | Progress::Brief(_)
                         | Progress::Checkpoint(_)
                         | Progress::Tool(_) => {}
                     }
@@ -236,7 +239,14 @@ impl AgentActor {
         };
         let turn = key.clone();
         let (recorded, mut is_recorded) = mpsc::unbounded_channel::<usize>();
+        let (board, known_briefs) = (self.parts.transports.board.clone(), self.known_briefs.clone());
+        let (me, now) = (self.me.clone(), self.parts.clock.wall());
         let running = actix::spawn(async move {
+            let mut updates = Vec::new();
+            if !matches!(request.prompt.about, TurnSubject::Check { .. }) {
+                let given = turn_brief::add(&board, &me, &known_briefs, now, &mut request.prompt).await;
+                updates.extend(given.map(|record| Progress::Brief(Box::new(record))));
+            }
             let begun = Instant::now();
             let (handle, mut receiver) = TurnHandle::new(request.prompt.remaining, MAX_UPDATES);
             let handle = handle.with_access(access);
@@ -249,7 +259,6 @@ impl AgentActor {
             tokio::pin!(idle);
             // The checkpoints that the brain waits for, in order; `None` for one that it does not wait for.
             let mut checkpoints: VecDeque<Option<oneshot::Sender<()>>> = VecDeque::new();
-            let mut updates = Vec::new();
             let mut report_limits = ReportLimits::default();
             let gather = tokio::time::sleep(GATHER);
             tokio::pin!(gather);

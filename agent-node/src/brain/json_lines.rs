@@ -33,6 +33,7 @@ impl BrainLine {
     /// The line as JSON; `None` if it can't be written.
     pub fn to_json(&self) -> Option<String> {
         let value = match self {
+            Self::Progress(Progress::Post { entry }) => output_line::entry_line(entry)?,
             Self::Progress(progress) => serde_json::to_value(progress).ok()?,
             Self::End(TurnEnd::Done { message: Some(message) }) => {
                 json!({ "type": "done", "message": message })
@@ -55,13 +56,17 @@ impl BrainLine {
 }
 
 /// The types of lines.
-const TYPES: [&str; 18] = [
+const TYPES: [&str; 22] = [
     "status",
     "artifact",
     "signal",
     "help",
     "delegate",
     "question",
+    "post",
+    "propose",
+    "remember",
+    "find",
     "checkpoint",
     "usage",
     "tool",
@@ -164,6 +169,10 @@ mod tests {
                 "\"usage\": \"error\" is a code",
             ),
             (r#"{"type":"tool","id":"c","name":"a tool"}"#, "\"tool\": \"name\" is a code"),
+            (r#"{"type":"post","content":" "}"#, "\"post\": content: must not be empty"),
+            (r#"{"type":"propose","content":"c","entryType":"learning"}"#, "a proposal needs a slug"),
+            (r#"{"type":"remember","content":"c","entryType":"scope"}"#, "a memory has one of core-context"),
+            (r#"{"type":"find","id":"f"}"#, "at least one of"),
             (r#"{"type":"wait","for":"h"}"#, "unknown field `for`"),
             (r#"{"type":"artifact","name":"x","raw":"no base64!"}"#, "\"raw\": "),
             (r#"{"type":"signal","signal":"agent.left"}"#, "only the registry publishes agent.left"),
@@ -197,6 +206,10 @@ mod tests {
             r#"{"type":"usage","model":"m","inputTokens":0,"outputTokens":0,"provider":"openai","finishReason":"stop","durationMs":9,"error":"429"}"#,
             r#"{"type":"tool","id":"c1_0","name":"git_log","durationMs":12,"error":"tool_error"}"#,
             r#"{"type":"log","message":"hm"}"#,
+            r#"{"type":"post","content":"port 80 is taken","severity":"high","tags":["net"]}"#,
+            r#"{"type":"propose","entryType":"architectural","slug":"use-sqlite","title":"Use SQLite","content":"c"}"#,
+            r#"{"type":"remember","content":"c","entryType":"core-context","importance":"high","scope":"own","expertise":{"rust":2}}"#,
+            r#"{"type":"find","id":"f1","kind":"decision","tag":"net","text":"port","wait":false}"#,
             r#"{"type":"wait"}"#,
             r#"{"type":"pause","afterMs":5,"reason":"429"}"#,
         ] {

@@ -176,7 +176,8 @@ impl LlmBrain {
         let answered = request.prompt.answers.iter().flat_map(|answer| &answer.artifacts);
         let refused = request.prompt.revision.iter().flat_map(|revision| &revision.artifacts);
         let known = artifacts.iter().chain(answered).chain(refused).chain(&request.prompt.produced);
-        let (first, whole_subject) = prompts::subject(request);
+        let (subject_text, whole_subject) = prompts::subject(request);
+        let first = [subject_text, prompts::brief(request)].concat();
         let mut artifacts = mesh_tools::texts(known);
         artifacts.extend(whole_subject.map(|text| (prompts::SUBJECT.to_owned(), text)));
         let limits = LoopLimits {

@@ -1,4 +1,4 @@
-//! `mesh inbox` lists the questions that wait for you; `mesh answer` answers one.
+//! `mesh inbox` lists the questions and proposals that wait for you; `mesh answer` answers one.
 
 use super::{
     CommonArgs,
@@ -11,7 +11,11 @@ use super::{
     watch::status_of,
 };
 use clap::Args;
-use protocol::routes;
+use protocol::{
+    routes,
+    spaces::{Entry, Space},
+};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -68,12 +72,67 @@ pub(super) async fn inbox(common: &CommonArgs, args: InboxArgs) -> Result<(), Cl
     }
     let mut items: Vec<Value> = items.into_values().collect();
     items.sort_by_key(|item| item["since"].as_str().map(str::to_owned));
+    let proposals = match proposals(&client).await {
+        Ok(proposals) => proposals,
+        Err(failure) => {
+            output::note(&format!("mesh: proposals in spaces are not shown: {}", failure.message));
+            Vec::new()
+        }
+    };
     if common.json {
-        return output::json(&json!({ "items": items }));
+        return output::json(&json!({ "items": items, "proposals": proposals }));
     }
-    if items.is_empty() {
+    if items.is_empty() && proposals.is_empty() {
         return output::line("nothing waits for you");
     }
+    if !items.is_empty() {
+        output::line(&questions_table(&items))?;
+    }
+    if !proposals.is_empty() {
+        let rows = proposals.iter().map(|proposal| {
+            let text = |value: Option<String>| output::plain(value.as_deref().unwrap_or("-")).into();
+            vec![
+                text(Some(proposal.space.to_string())),
+                text(proposal.slug.as_ref().map(ToString::to_string)),
+                text(proposal.entry_type.map(|of| of.to_string())),
+                text(Some(proposal.author.to_string())),
+                text(Some(proposal.content.chars().take(60).collect())),
+            ]
+        });
+        output::line(&output::table(&["space", "proposal", "type", "by", "proposes"], rows))?;
+        output::note("decide with `mesh space merge PROPOSAL` or `mesh space reject PROPOSAL REASON`");
+    }
+    Ok(())
+}
+
+/// The most proposals that are shown of a space, the oldest.
+const MAX_PROPOSALS: usize = 100;
+
+/// The pending proposals of all spaces of the person.
+async fn proposals(client: &MeshClient) -> Result<Vec<Entry>, CliError> {
+    let board = client.board().await?;
+    let spaces: SpaceList = client.get(&board, routes::SPACES).await?;
+    let mut proposals = Vec::new();
+    for space in spaces.spaces {
+        let query = format!("kind=proposal&status=pending&order=oldest&limit={MAX_PROPOSALS}");
+        let path = format!("{}/{}/entries?{query}", routes::SPACES, encoded(space.id.as_str()));
+        let page: ProposalPage = client.get(&board, &path).await?;
+        proposals.extend(page.entries);
+    }
+    Ok(proposals)
+}
+
+#[derive(Deserialize)]
+struct SpaceList {
+    spaces: Vec<Space>,
+}
+
+#[derive(Deserialize)]
+struct ProposalPage {
+    entries: Vec<Entry>,
+}
+
+fn questions_table(items: &[Value]) -> String {
     let rows = items.iter().map(|item| {
         let text = |value: &Value| output::plain(value.as_str().unwrap_or("-"));
         let question = &item["question"];
@@ -84,7 +143,7 @@ pub(super) async fn inbox(common: &CommonArgs, args: InboxArgs) -> Result<(), Cl
             .chain([asked.into(), text(&question["expiresAt"]).into()])
             .collect()
     });
-    output::line(&output::table(&["task", "question", "kind", "agent", "asks", "expires"], rows))
+    output::table(&["task", "question", "kind", "agent", "asks", "expires"], rows)
 }
 
 pub(super) async fn answer(common: &CommonArgs, args: AnswerArgs) -> Result<(), CliError> {

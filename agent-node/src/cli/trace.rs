@@ -212,10 +212,15 @@ fn about(span: &Span) -> String {
         _ => None,
     };
     let number = |name: &str| span.attributes.get(name);
+    let count = |name: &str| number(name)?.as_array().map(Vec::len);
     let terms = [
         number(n::MESH_BID_COST).and_then(|cost| Some(format!("cost {}", cost.as_f64()?))),
         number(n::MESH_BID_ETA).and_then(|eta| Some(format!("eta {}", Eta(eta.as_u64()?)))),
         number(n::MESH_TURN).map(|turn| format!("turn {turn}")),
+        count(n::MESH_BRIEF_INCLUDED)
+            .map(|entries| format!("brief of {}", counted(entries, "entry", "entries"))),
+        count(n::MESH_BRIEF_OMITTED).map(|entries| format!("{entries} left out")),
+        span.text(n::MESH_BRIEF_NOTE).map(str::to_owned),
     ];
     let parts: Vec<_> = peer.into_iter().chain(terms.into_iter().flatten()).collect();
     plain(&parts.join(", "))

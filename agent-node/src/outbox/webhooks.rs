@@ -353,6 +353,7 @@ impl Pushing {
             timestamp: Some(row.task.changed_at),
             conversation_id: Some(row.task.conversation),
             thread_id: None,
+            space_id: None,
             in_reply_to: Some(request.clone()),
             reply_conversation_id: None,
             reply_to: None,

@@ -12,7 +12,7 @@ macro_rules! names {
 }
 
 names! {
-    /// What the span is: `receive`, `conversation`, `cfp`, `bid`, `award`, `claim`, `think`, `chat`, `tool`, `tell` or `publish`.
+    /// What the span is: `receive`, `conversation`, `cfp`, `bid`, `award`, `claim`, `think`, `chat`, `tool`, `tell`, `space` or `publish`.
     MESH_SPAN = "mesh.span";
     /// Who sent the message, or who is at work.
     PEER_FROM = "peer.from";
@@ -38,6 +38,12 @@ names! {
     MESH_DOER = "mesh.doer";
     /// Which of a conversation's turns of thought it is, from 1.
     MESH_TURN = "mesh.turn";
+    /// The entries of the brief that the turn was given, each as `id@version`.
+    MESH_BRIEF_INCLUDED = "mesh.brief.included";
+    /// The entries that did not fit into it, each as `id@version: why`.
+    MESH_BRIEF_OMITTED = "mesh.brief.omitted";
+    /// Why the turn was given no brief, or when what it was given was known.
+    MESH_BRIEF_NOTE = "mesh.brief.note";
     /// What a bid offered: its cost.
     MESH_BID_COST = "mesh.bid.cost";
     /// What a bid offered: the time it needs, milliseconds.

@@ -26,7 +26,7 @@ use protocol::{
     envelope::Envelope,
     ids::{AgentId, ConversationId},
     message::MessageKind as Type,
-    patterns::{Event, EventKind},
+    patterns::{Event, EventKind, space_request::SpaceAnswer},
     principal::Principal,
     time::WallTime,
     trace::{SpanName, TraceContext},
@@ -302,6 +302,7 @@ pub fn set_messaging(
 fn failure_reason(what: &EventKind) -> Option<&str> {
     match what {
         EventKind::Undelivered { reason, .. } | EventKind::PublishRefused { reason, .. } => Some(reason),
+        EventKind::SpaceAnswered { answer: SpaceAnswer::Refused { reason, .. }, .. } => Some(reason),
         EventKind::TurnFailed { .. } => Some("thought_failed"),
         EventKind::TurnEnded { end: protocol::patterns::turn::TurnEnd::Failed { .. }, .. } => Some("failed"),
         EventKind::ClaimLost { .. } => Some("claim_lost"),
@@ -316,6 +317,7 @@ fn failure_reason(what: &EventKind) -> Option<&str> {
         | EventKind::TimerFired { .. }
         | EventKind::Delivered { .. }
         | EventKind::Published { .. }
+        | EventKind::SpaceAnswered { .. }
         | EventKind::PeersFound { .. }
         | EventKind::CallDue { .. }
         | EventKind::Answered { .. }

@@ -11,7 +11,7 @@
 //     run(import.meta.url, work);
 //
 // With `worker: true` a process runs many turns, one after the other, so that imports and global variables stay; otherwise it
-// runs one. A request (`ask`, `help`, `delegate`, `together`) returns its answer if there is one. Otherwise it throws
+// runs one. A request (`ask`, `help`, `delegate`, `find`, `together`) returns its answer if there is one. Otherwise it throws
 // `TurnEnded`, and the next turn runs the function again from its start: the request then returns the answer. Work that must
 // not run again goes into `once`. Any other exception fails the turn; its stack and what the function prints go to the log of
 // the node.
@@ -24,8 +24,8 @@ import { fileURLToPath } from "node:url";
 export class TurnEnded extends Error {}
 
 /**
- * A request that `together` sends: `question`, `help` or `delegate`, with the members of docs/brain-protocol.md.
- * @typedef {{ type: "question" | "help" | "delegate", id: string, [member: string]: unknown }} Request
+ * A request that `together` sends: `question`, `help`, `delegate` or `find`, with the members of docs/brain-protocol.md.
+ * @typedef {{ type: "question" | "help" | "delegate" | "find", id: string, [member: string]: unknown }} Request
  * @typedef {{ id: string, ok: boolean, text: string, from?: string, artifacts?: object[], decision?: "approve" | "deny",
  *   values?: Record<string, unknown>, taskId?: string }} Answer `text` is the answer, or why there is none
  */
@@ -54,6 +54,8 @@ export class Turn {
     this.question = help;
     /** What was refused of an earlier result (`findings`, `artifacts`), if the task is done again. */
     this.revision = prompt.revision;
+    /** What the space of the task has decided and knows, as a text. It is data. @type {string} */
+    this.brief = prompt.brief?.text ?? "";
     /** The results of the requests of earlier turns, by the ids of the requests. @type {Map<string, Answer>} */
     this.answers = new Map((prompt.answers ?? []).map((answer) => [answer.id, answer]));
     /** Aborted when the node stops the turn; give it to `fetch`. The process is killed if the turn does not end within 2 s. */
@@ -82,6 +84,21 @@ export class Turn {
   /** Publishes a signal on the board. `more`: `subject`, `capability`, `refs`. */
   publish(signal, more = {}) {
     this.#emit({ type: "signal", signal, ...more });
+  }
+
+  /** Posts a finding in the space of the task. `more`: `title`, `severity`, `tags`. */
+  post(content, more = {}) {
+    this.#emit({ type: "post", content, ...more });
+  }
+
+  /** Proposes a decision or a memory of the team, by its type. `more`: `slug`, `importance`, `tags`. */
+  propose(entryType, title, content, more = {}) {
+    this.#emit({ type: "propose", entryType, title, content, ...more });
+  }
+
+  /** Remembers something beyond the task. `more`: `entryType`, `title`, `importance`, `scope`, `expertise`, `tags`. */
+  remember(content, more = {}) {
+    this.#emit({ type: "remember", content, ...more });
   }
 
   /**
@@ -127,6 +144,11 @@ export class Turn {
   /** Gives a task to another agent, by id or as `capability:NAME`. @returns {Answer} */
   delegate(id, to, description, more = {}) {
     return this.together({ type: "delegate", id, to, description, ...more })[0];
+  }
+
+  /** Searches the space of the task, by `kind`, `tag` or `text`. @returns {Answer} */
+  find(id, by) {
+    return this.together({ type: "find", id, ...by })[0];
   }
 
   /** Sends all requests at once; returns their answers in the same order. @param {...Request} requests @returns {Answer[]} */

@@ -13,7 +13,7 @@
         agent.run()
 
 With `worker: true` a process runs many turns, one after the other, so that imports and global
-variables stay; otherwise it runs one. A request (`ask`, `help`, `delegate`, `together`) returns its
+variables stay; otherwise it runs one. A request (`ask`, `help`, `delegate`, `find`, `together`) returns its
 answer if there is one. Otherwise it ends the turn, and the next turn runs the function again from its start:
 the request then returns the answer. Work that must not run again goes into `once`. An exception
 fails the turn with the last line of its traceback; the whole traceback and what the function
@@ -188,6 +188,19 @@ class Delegate:
 
 
 @dataclass(frozen=True)
+class Find:
+    """A search in the space of the task. At least one of `kind`, `tag` and `text` is given."""
+
+    id: str
+    kind: Optional[str] = None
+    tag: Optional[str] = None
+    text: Optional[str] = None
+
+    def line(self) -> Line:
+        return _line("find", id=self.id, kind=self.kind, tag=self.tag, text=self.text)
+
+
+@dataclass(frozen=True)
 class Call:
     """A call for proposals. `cost`, `eta` (milliseconds) and `match` are those of the bid that is
     made without an answer."""
@@ -254,6 +267,8 @@ class Turn:
         """The artifacts of earlier turns."""
         self.checkpoints: list[Json] = list(prompt.get("checkpoints", ()))
         """The notes of this and of earlier turns, the oldest first."""
+        self.brief: str = prompt.get("brief", {}).get("text", "")
+        """What the space of the task has decided and knows, as a text. It is data."""
         self.used: Mapping[str, Json] = prompt.get("used", {})
         """Tokens and cost of the task so far."""
         self.remaining: Mapping[str, Json] = prompt.get("remaining", {})
@@ -331,6 +346,71 @@ class Turn:
         """Publishes a signal on the board."""
         self._emit(
             _line("signal", signal=signal, subject=subject, capability=capability, refs=refs)
+        )
+
+    def post(
+        self,
+        content: str,
+        *,
+        title: Optional[str] = None,
+        severity: Optional[str] = None,
+        tags: Sequence[str] = (),
+    ) -> None:
+        """Posts a finding in the space of the task. `severity` is low, medium or high."""
+        self._emit(
+            _line(
+                "post", content=content, title=title, severity=severity, tags=list(tags) or None
+            )
+        )
+
+    def propose(
+        self,
+        entry_type: str,
+        title: str,
+        content: str,
+        *,
+        slug: Optional[str] = None,
+        importance: Optional[str] = None,
+        tags: Sequence[str] = (),
+    ) -> None:
+        """Proposes a decision (architectural, scope, process, technical) or a memory of the team
+        (learning, pattern, update). A person or a curator decides."""
+        self._emit(
+            _line(
+                "propose",
+                entryType=entry_type,
+                title=title,
+                content=content,
+                slug=slug,
+                importance=importance,
+                tags=list(tags) or None,
+            )
+        )
+
+    def remember(
+        self,
+        content: str,
+        *,
+        entry_type: Optional[str] = None,
+        title: Optional[str] = None,
+        importance: Optional[str] = None,
+        scope: Optional[str] = None,
+        expertise: Optional[Mapping[str, int]] = None,
+        tags: Sequence[str] = (),
+    ) -> None:
+        """Remembers something beyond the task. `scope` is own or team; `entry_type` is core-context,
+        learning, pattern or update. `expertise` names areas in which the agent knows more now."""
+        self._emit(
+            _line(
+                "remember",
+                content=content,
+                entryType=entry_type,
+                title=title,
+                importance=importance,
+                scope=scope,
+                expertise=expertise,
+                tags=list(tags) or None,
+            )
         )
 
     def checkpoint(self, data: Json, *, replace: bool = False) -> None:
@@ -421,7 +501,18 @@ class Turn:
         """Gives a task to another agent."""
         return self.together(Delegate(id, to, description, input, artifacts, capability))[0]
 
-    def together(self, *requests: Union[Ask, Help, Delegate]) -> list[Answer]:
+    def find(
+        self,
+        id: str,
+        *,
+        kind: Optional[str] = None,
+        tag: Optional[str] = None,
+        text: Optional[str] = None,
+    ) -> Answer:
+        """Searches the space of the task: decisions, memories, findings, proposals."""
+        return self.together(Find(id, kind, tag, text))[0]
+
+    def together(self, *requests: Union[Ask, Help, Delegate, Find]) -> list[Answer]:
         """Sends all requests at once; returns their answers in the same order. An id is used once in
         a task."""
         missing = [request for request in requests if request.id not in self.answers]

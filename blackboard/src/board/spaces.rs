@@ -24,7 +24,11 @@ use tokio::sync::{OnceCell, Semaphore};
 
 use super::{BoardClock, BoardConfig};
 
+mod briefs;
+mod curator;
 mod follow;
+pub use briefs::BriefView;
+pub use curator::CurationOutcome;
 pub use follow::{EntryEvent, EntryFollower};
 
 /// What an import has done.

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 /// An agent or a service of this process; its calls to another process are signed.
-fn reader(by: &Principal) -> Reader {
+pub(super) fn reader(by: &Principal) -> Reader {
     Reader { principal: by.clone(), proof: SenderProof::Credential }
 }
 
@@ -117,7 +117,7 @@ impl EntryQuery {
 }
 
 impl RemoteBoard {
-    async fn get_space_json<T: DeserializeOwned>(
+    pub(super) async fn get_space_json<T: DeserializeOwned>(
         &self,
         by: &Principal,
         space: &SpaceId,
@@ -128,7 +128,7 @@ impl RemoteBoard {
         self.json(by, &base, ClientRequest::get(&url, super::remote::RECIPIENT)).await
     }
 
-    async fn post_space_json<T: DeserializeOwned>(
+    pub(super) async fn post_space_json<T: DeserializeOwned>(
         &self,
         by: &Principal,
         space: &SpaceId,

@@ -21,6 +21,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::str::FromStr;
 
+mod briefs;
 mod entry_stream;
 mod space_query;
 
@@ -41,6 +42,8 @@ pub(super) fn routes(cfg: &mut web::ServiceConfig) {
         .service(resource(&format!("{entry}/archive"), [(Method::POST, web::to(archive))]))
         .service(resource(&entry, [(Method::GET, web::to(get_entry))]))
         .service(resource(&entries, [(Method::GET, web::to(get_entries)), (Method::POST, web::to(post))]))
+        .service(resource(&format!("{space}/brief"), [(Method::GET, web::to(briefs::get_brief))]))
+        .service(resource(&format!("{space}/curate"), [(Method::POST, web::to(briefs::curate))]))
         .service(resource(&format!("{space}/import"), [(Method::POST, web::to(import))]))
         .service(resource(&space, [(Method::GET, web::to(get_space)), (Method::PUT, web::to(put_space))]));
 }

@@ -1,19 +1,20 @@
 //! Decides the batches that post and change entries. A batch expects the rows that it was decided on; whoever commits it decides
 //! again after a conflict.
 
-use super::rows::{self, SlugRow, Stored};
+use super::rows::{self, ExpertiseRow, SlugRow, Stored};
 use crate::{
     signals,
     store::{Batch, Expectation, Revision, Snapshot, Write},
 };
 use protocol::{
-    ids::{EntryId, SpaceId},
-    principal::Principal,
+    ids::{AgentId, EntryId, SpaceId, TaskId},
+    principal::{MeshService, Principal},
     problem::{Problem, Reason},
     spaces::{
         Entry, EntryAction, EntryDraft, EntryLink, EntryState, MemberId, MemoryScope, Reader, Slug, Space,
         SpaceRole, SpaceVerb,
-        entry_draft::MAX_TITLE_BYTES,
+        curate::is_auto_merged,
+        entry_draft::{MAX_AREAS, MAX_TITLE_BYTES},
         may,
         may::{entry_not_found, space_not_found},
         slug::{SlugHolder, SlugUse, slug_use},
@@ -158,6 +159,34 @@ impl EntryBatch {
         Ok(())
     }
 
+    /// Adds what `agent` knows more.
+    fn add_expertise(
+        &mut self,
+        store: &(impl Snapshot + ?Sized),
+        space: &SpaceId,
+        agent: &AgentId,
+        draft: &EntryDraft,
+    ) -> Result<(), Problem> {
+        let key = rows::expertise_key(space, agent);
+        let old = rows::find::<ExpertiseRow>(store, &key)?;
+        self.0.expectations.push(match &old {
+            None => Expectation::Absent(key.clone()),
+            Some(old) => Expectation::At(key.clone(), old.revision),
+        });
+        let mut areas = old.map(|old| old.value.areas).unwrap_or_default();
+        for (area, more) in &draft.expertise {
+            let known = areas.entry(area.clone()).or_default();
+            *known = known.saturating_add(u64::from(*more));
+        }
+        if areas.len() > MAX_AREAS {
+            let message =
+                format!("expertise: {agent} would have {} areas, the limit is {MAX_AREAS}", areas.len());
+            return Err(Problem::new(Reason::InvalidField, message).with("field", "expertise"));
+        }
+        self.0.writes.push(rows::put(key, &ExpertiseRow { agent: agent.clone(), areas })?);
+        Ok(())
+    }
+
     /// Gives `slug` to `entry`; `former` is the revision of a row whose entry has been removed.
     fn take_slug(&mut self, slug: &Slug, entry: &Entry, former: Option<Revision>) -> Result<(), Problem> {
         let key = rows::slug_key(&entry.space, slug);
@@ -251,6 +280,11 @@ pub(crate) fn decide_post(
             }
         },
     };
+    if let Principal::Agent(agent) | Principal::Brain(agent) = author
+        && !draft.expertise.is_empty()
+    {
+        batch.add_expertise(store, &space.id, agent, draft)?;
+    }
     Ok(EntryDecision::Write(Box::new(EntryWrite { batch: batch.0, entry })))
 }
 
@@ -321,6 +355,30 @@ pub(crate) fn decide_change(
     };
     batch.replace(&old, &changed)?;
     Ok(EntryDecision::Write(Box::new(EntryWrite { batch: batch.0, entry: changed })))
+}
+
+/// Decides the merge of the proposal `id` after `task` of `agent`; what it makes gets `minted`. What the space does not allow
+/// stays as it is.
+pub(crate) fn decide_auto_merge(
+    store: &(impl Snapshot + ?Sized),
+    (space, id): (&SpaceId, &EntryId),
+    agent: &Principal,
+    task: &TaskId,
+    minted: EntryId,
+    at: WallTime,
+) -> Result<EntryDecision, Problem> {
+    let space = rows::find_space(store, space)?.ok_or_else(|| space_not_found(space))?.value;
+    let old = rows::find_entry(store, &space.id, id)?.ok_or_else(|| entry_not_found(id))?;
+    if !is_auto_merged(&space, &old.value, agent, task) {
+        return Ok(EntryDecision::Done(EntryOutcome::of(&old.value)));
+    }
+    let curator = Principal::Service(MeshService::Board);
+    let reason = format!("autoMerge of the space, after task {task}");
+    let merge = old.value.merged(minted, &curator, at, Some(reason))?;
+    let mut batch = EntryBatch::default();
+    batch.add_new(&merge.result)?;
+    batch.replace(&old, &merge.proposal)?;
+    Ok(EntryDecision::Write(Box::new(EntryWrite { batch: batch.0, entry: merge.proposal })))
 }
 
 /// Decides the change of a space to `wanted`. The person whose mesh it is, and users with a credential, make new ones; the maker

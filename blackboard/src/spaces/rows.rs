@@ -7,18 +7,20 @@ use crate::{
 };
 use bytes::Bytes;
 use protocol::{
-    ids::{EntryId, SpaceId},
+    ids::{AgentId, EntryId, SpaceId},
     principal::Principal,
     problem::{Problem, Reason},
-    spaces::{Entry, Slug, Space},
+    spaces::{Entry, Slug, Space, brief::Expertise},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::collections::BTreeMap;
 
 const SPACE: &str = "space";
 const ENTRY: &str = "entry";
 const LOG: &str = "entrylog";
 const SLUG: &str = "slug";
 const POSTED: &str = "posted";
+const EXPERTISE: &str = "expertise";
 
 /// The proposal that has a slug.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +33,13 @@ pub(super) struct SlugRow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct PostedRow {
     entry: EntryId,
+}
+
+/// How much an agent knows in each area.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ExpertiseRow {
+    pub(super) agent: AgentId,
+    pub(super) areas: Expertise,
 }
 
 /// A value of the store and its revision.
@@ -69,6 +78,25 @@ pub(crate) fn slug_key(space: &SpaceId, slug: &Slug) -> Key {
 
 pub(crate) fn posted_key(space: &SpaceId, id: &EntryId) -> Key {
     Key::new(&[OWNER, POSTED, space.as_str(), id.as_str()])
+}
+
+pub(super) fn expertise_key(space: &SpaceId, agent: &AgentId) -> Key {
+    Key::new(&[OWNER, EXPERTISE, space.as_str(), agent.as_str()])
+}
+
+/// What the agents of `space` know best, at most `most` agents.
+pub(crate) fn find_expertise(
+    store: &(impl Snapshot + ?Sized),
+    space: &SpaceId,
+    most: usize,
+) -> Result<BTreeMap<AgentId, Expertise>, Problem> {
+    let filter = Filter::Below(Key::new(&[OWNER, EXPERTISE, space.as_str()]));
+    let records = store.read(&filter, 0, most)?;
+    let expertise = records.iter().map(|record| {
+        let ExpertiseRow { agent, areas } = parse(record)?;
+        Ok((agent, areas))
+    });
+    expertise.collect()
 }
 
 /// The newest state of an entry and its record in the log.

@@ -551,6 +551,7 @@ impl Pattern for ContractNet {
             | EventKind::Delivered { .. }
             | EventKind::Published { .. }
             | EventKind::PublishRefused { .. }
+            | EventKind::SpaceAnswered { .. }
             | EventKind::PeersFound { .. }
             | EventKind::CallDue { .. }
             | EventKind::Draining { .. } => Vec::new(),

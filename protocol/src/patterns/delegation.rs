@@ -16,6 +16,7 @@ mod labels;
 mod own_failure;
 mod pause;
 mod pending_requests;
+mod space;
 
 pub use labels::{DelegationLabel, DelegationTimer, RequestKey, WorkLimits};
 
@@ -47,6 +48,7 @@ use pause::Pauses;
 use pending_requests::{Expiry, PendingRequests, RequestSender};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use space::PostedEntries;
 use std::{collections::BTreeMap, time::Duration};
 use turn::{Progress, Prompt, RequestResult, TurnEnd, TurnSubject};
 
@@ -88,6 +90,9 @@ pub struct Delegation {
     /// What is checked, or was refused and is done again.
     #[serde(default, skip_serializing_if = "OwnResult::is_none")]
     result: OwnResult,
+    /// What it has posted in its space.
+    #[serde(default, skip_serializing_if = "PostedEntries::is_none")]
+    posted: PostedEntries,
     /// The outcome of awarded work, until the manager has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unconfirmed: Option<Box<UnconfirmedOutcome>>,
@@ -119,6 +124,7 @@ impl Delegation {
             has_reported: false,
             checks: ResultChecks::default(),
             result: OwnResult::default(),
+            posted: PostedEntries::default(),
             unconfirmed: None,
         }
     }
@@ -211,8 +217,9 @@ impl Delegation {
         let first = spec.contact.as_ref().filter(|_| self.turn == 1);
         let messages = first.map(|contact| contact.message.clone()).into_iter().collect();
         let (epoch, history) = (self.ownership.epoch(), spec.history.clone());
+        let space = spec.space.clone();
         let (revision, input) = self.revision(input);
-        let prompt = Prompt { epoch, messages, history, revision, ..Prompt::new(self.turn, about) };
+        let prompt = Prompt { epoch, messages, history, revision, space, ..Prompt::new(self.turn, about) };
         let produced = self.ownership.produced();
         let (turn, prompt, deadline) = (self.turn, Box::new(prompt), spec.deadline);
         DelegationEffect::RunTurn { turn, prompt, deadline, produced, input }
@@ -220,7 +227,7 @@ impl Delegation {
 
     fn report(&mut self, updates: &[Progress], event: &DelegationEvent) -> Vec<DelegationEffect> {
         let mut effects = Vec::new();
-        self.has_reported |= !updates.is_empty();
+        self.has_reported |= updates.iter().any(|update| !matches!(update, Progress::Brief(_)));
         for update in updates {
             match update.clone() {
                 Progress::Status { message } => {
@@ -244,18 +251,20 @@ impl Delegation {
                     let why = question.validate().err().unwrap_or_default();
                     effects.extend(self.fail(format!("question {}: {why}", question.id)));
                 }
-                ask @ (Progress::Help { .. } | Progress::Delegate { .. } | Progress::Question(_)) => {
-                    match ask.waits() {
-                        Some(false) => effects.extend(self.ask_at_once(ask, event)),
-                        _ => self.pending.note(ask),
-                    }
-                }
+                Progress::Post { entry } => effects.extend(self.post(*entry)),
+                ask @ (Progress::Help { .. }
+                | Progress::Delegate { .. }
+                | Progress::Question(_)
+                | Progress::Find { .. }) => match ask.waits() {
+                    Some(false) => effects.extend(self.ask_at_once(ask, event)),
+                    _ => self.pending.note(ask),
+                },
                 Progress::Checkpoint(checkpoint) => match self.log.checkpoint(&checkpoint) {
                     Ok(record) => effects.push(record),
                     Err(why) => effects.extend(self.fail(why)),
                 },
                 Progress::Usage(call) => effects.extend(self.charge_call(&call)),
-                Progress::Tool(_) | Progress::Log { .. } => {}
+                Progress::Tool(_) | Progress::Brief(_) | Progress::Log { .. } => {}
             }
             if self.ownership.has_ended() {
                 return effects;
@@ -400,16 +409,22 @@ impl Delegation {
     /// The same; the message begins with `why`.
     fn show_questions_because(&mut self, why: &str) -> Vec<DelegationEffect> {
         self.ownership.questions = self.pending.questions();
+        let state = self.open_state();
         let questions = &self.ownership.questions;
-        let asks_for_credential = questions.iter().any(|question| question.kind == QuestionKind::Credential);
-        let state = match asks_for_credential {
-            _ if questions.is_empty() || self.is_thinking || self.pauses.is_paused() => TaskState::Working,
-            true => TaskState::AuthRequired,
-            false => TaskState::InputRequired,
-        };
         let texts: Vec<_> = questions.iter().map(|question| question.text.as_str()).collect();
         let message = if texts.is_empty() { "answered".to_owned() } else { texts.join("\n") };
         self.ownership.status(state, format!("{why}{message}"))
+    }
+
+    /// The state of the task while it is open, by what is asked.
+    fn open_state(&self) -> TaskState {
+        let questions = &self.ownership.questions;
+        let asks_for_credential = questions.iter().any(|question| question.kind == QuestionKind::Credential);
+        match asks_for_credential {
+            _ if questions.is_empty() || self.is_thinking || self.pauses.is_paused() => TaskState::Working,
+            true => TaskState::AuthRequired,
+            false => TaskState::InputRequired,
+        }
     }
 
     /// Ends all questions without an answer, because there is no person.
@@ -436,6 +451,7 @@ impl Delegation {
             return Vec::new();
         }
         let mut effects = self.stop(message.as_deref().unwrap_or("no longer needed"));
+        effects.extend(self.curate(state));
         effects.extend(self.ownership.finish(state, message, BTreeMap::new()));
         if self.ownership.is_awarded()
             && state != TaskState::Canceled
@@ -634,6 +650,12 @@ impl Pattern for Delegation {
             EventKind::Answered { question, answer, message, .. } => {
                 self.answered(question.as_ref(), answer, message.as_deref())
             }
+            EventKind::SpaceAnswered { label: DelegationLabel::Request(key), answer }
+                if self.pending.take_found(*key, answer) =>
+            {
+                self.go_on()
+            }
+            EventKind::SpaceAnswered { label: DelegationLabel::Space, answer } => self.posted(answer),
             EventKind::TimerFired { timer: DelegationTimer::Renew } => {
                 let mut effects = self.ownership.sign_of_life();
                 effects.extend(self.renew(event));
@@ -660,6 +682,7 @@ impl Pattern for Delegation {
             | EventKind::Undelivered { .. }
             | EventKind::Published { .. }
             | EventKind::PublishRefused { .. }
+            | EventKind::SpaceAnswered { .. }
             | EventKind::PeersFound { .. }
             | EventKind::CallDue { .. } => Vec::new(),
         }

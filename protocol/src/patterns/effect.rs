@@ -2,6 +2,7 @@
 
 use super::{
     AnyLabel, AnyTimer,
+    space_request::SpaceRequest,
     turn::Prompt,
     turn_log::{TurnInput, TurnRecord},
 };
@@ -65,6 +66,13 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     Publish {
         /// The signal. Its id is the text of the effect's id.
         signal: OutgoingSignal,
+    },
+    /// Ask a space of the board for something. → `EventKind::SpaceAnswered`, once the board can be reached.
+    AskSpace {
+        /// The label in the resulting event.
+        label: L,
+        /// What is asked.
+        request: Box<SpaceRequest>,
     },
     /// Claim a task in the agent's own store before its award; the claim's epoch is that of the award. →
     /// `EventKind::Claimed`, or `EventKind::ClaimLost` if a restart finds no claim.
@@ -180,6 +188,7 @@ impl<L, T> Effect<L, T> {
             Self::Record { number, record } => Effect::Record { number, record },
             Self::StopTurn => Effect::StopTurn,
             Self::Publish { signal } => Effect::Publish { signal },
+            Self::AskSpace { label: old, request } => Effect::AskSpace { label: label(old), request },
             Self::Claim { task, holder, lease } => Effect::Claim { task, holder, lease },
             Self::Release { task, epoch } => Effect::Release { task, epoch },
             Self::ClaimOpenTask { task, lease } => Effect::ClaimOpenTask { task, lease },

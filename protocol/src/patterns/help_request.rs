@@ -291,6 +291,9 @@ impl HelpRequest {
                 },
                 Progress::Status { .. }
                 | Progress::Signal { .. }
+                | Progress::Post { .. }
+                | Progress::Find { .. }
+                | Progress::Brief(_)
                 | Progress::Help { .. }
                 | Progress::Delegate { .. }
                 | Progress::Question(_)

@@ -103,6 +103,7 @@ pub fn offered(signal: &Signal, root: Principal) -> Option<TaskSpec> {
         parent: None,
         root,
         contact: None,
+        space: None,
         history: Vec::new(),
     })
 }

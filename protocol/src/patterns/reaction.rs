@@ -55,6 +55,7 @@ impl Reaction {
             parent: None,
             root: signal.signal.acts_for().unwrap_or_else(|| Principal::Agent(me.clone())),
             contact: None,
+            space: None,
             history: Vec::new(),
         };
         let mut ownership = TaskOwnership::new(spec, None);
@@ -113,6 +114,7 @@ impl Reaction {
             | ReactionEffect::CloseOpenTask { .. }
             | ReactionEffect::ConfirmResult { .. }
             | ReactionEffect::FindPeers { .. }
+            | ReactionEffect::AskSpace { .. }
             | ReactionEffect::SetTimer { .. }
             | ReactionEffect::ClearTimer { .. }
             | ReactionEffect::Finish(_)) => Some(other),

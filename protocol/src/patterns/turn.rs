@@ -1,13 +1,18 @@
 //! The input and output of a turn of a brain: one JSON line in, JSON lines out.
 
+use super::space_request::EntryQuery;
 use crate::{
     a2a::message::Message,
     acceptance::ResultRevision,
     artifact::Artifact,
-    ids::{Address, AgentId, Capability, TaskId},
+    ids::{Address, AgentId, Capability, SpaceId, TaskId},
     message::Epoch,
     question::{Decision, Question},
     signal::{SignalRecord, SignalType},
+    spaces::{
+        EntryDraft,
+        brief::{BriefRecord, TurnBrief},
+    },
     task::PastTask,
     time::WallTime,
     usage::{ModelUsage, RemainingBudget, ToolUse, Usage},
@@ -42,6 +47,12 @@ pub struct Prompt {
     /// The checkpoints that count, of this turn and of earlier ones, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<Value>,
+    /// The space of the task; `default` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<SpaceId>,
+    /// What that space knows that matters to the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub brief: Option<Box<TurnBrief>>,
     /// What the task has used so far.
     #[serde(default, skip_serializing_if = "Usage::is_none")]
     pub used: Usage,
@@ -65,6 +76,8 @@ impl Prompt {
             messages: Vec::new(),
             history: Vec::new(),
             checkpoints: Vec::new(),
+            space: None,
+            brief: None,
             used: Usage::default(),
             remaining: RemainingBudget::default(),
             revision: None,
@@ -264,6 +277,25 @@ pub enum Progress {
     },
     /// A question to the task's owner. A later turn gets the answer.
     Question(Question),
+    /// An entry for the space of the task.
+    Post {
+        /// The entry.
+        entry: Box<EntryDraft>,
+    },
+    /// A search in the space of the task. A later turn gets the result.
+    #[serde(rename_all = "camelCase")]
+    Find {
+        /// The brain's name for it.
+        id: String,
+        /// What is searched for.
+        #[serde(flatten)]
+        query: EntryQuery,
+        /// Whether the turn ends with it. Otherwise it is sent at once, and the turn goes on.
+        #[serde(default = "yes", skip_serializing_if = "is_true")]
+        wait: bool,
+    },
+    /// The brief that the turn was given. The node reports it, not the brain.
+    Brief(Box<BriefRecord>),
     /// A note to itself.
     Checkpoint(Checkpoint),
     /// What one call of a model has used.
@@ -290,11 +322,13 @@ impl Progress {
     /// The brain's own id of this request.
     pub fn request_id(&self) -> Option<&String> {
         match self {
-            Self::Help { id, .. } | Self::Delegate { id, .. } => Some(id),
+            Self::Help { id, .. } | Self::Delegate { id, .. } | Self::Find { id, .. } => Some(id),
             Self::Question(question) => Some(&question.id),
             Self::Status { .. }
             | Self::Artifact { .. }
             | Self::Signal { .. }
+            | Self::Post { .. }
+            | Self::Brief(_)
             | Self::Checkpoint(_)
             | Self::Usage(_)
             | Self::Tool(_)
@@ -305,11 +339,13 @@ impl Progress {
     /// Whether the result of this request comes with a later turn, and if so, whether the turn ends with it.
     pub fn waits(&self) -> Option<bool> {
         match self {
-            Self::Help { wait, .. } | Self::Delegate { wait, .. } => Some(*wait),
+            Self::Help { wait, .. } | Self::Delegate { wait, .. } | Self::Find { wait, .. } => Some(*wait),
             Self::Question(question) => Some(question.wait),
             Self::Status { .. }
             | Self::Artifact { .. }
             | Self::Signal { .. }
+            | Self::Post { .. }
+            | Self::Brief(_)
             | Self::Checkpoint(_)
             | Self::Usage(_)
             | Self::Tool(_)

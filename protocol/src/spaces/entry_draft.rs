@@ -17,6 +17,8 @@ pub const MAX_TITLE_BYTES: usize = 512;
 pub const MAX_TAGS: usize = 32;
 /// The most bytes of a tag.
 pub const MAX_TAG_BYTES: usize = 64;
+/// The most areas of expertise of an agent in a space.
+pub const MAX_AREAS: usize = 64;
 /// The most addressees of a message.
 pub const MAX_ADDRESSEES: usize = 100;
 /// The most bytes of a poster's own id for an entry.
@@ -54,6 +56,9 @@ pub struct EntryDraft {
     /// Words it is found by.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub tags: BTreeSet<String>,
+    /// Areas in which the author of a memory knows more now, and how much more.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub expertise: BTreeMap<String, u32>,
     /// Other entries that it refers to.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub links: BTreeMap<EntryLink, EntryId>,
@@ -85,6 +90,7 @@ impl EntryDraft {
             scope: None,
             severity: None,
             tags: BTreeSet::new(),
+            expertise: BTreeMap::new(),
             links: BTreeMap::new(),
             task: None,
             session: None,
@@ -125,6 +131,12 @@ impl EntryDraft {
                 format!("at most {MAX_TAGS}, each 1 to {MAX_TAG_BYTES} bytes without spaces and commas"),
             ));
         }
+        if self.expertise.len() > MAX_AREAS || self.expertise.keys().any(|area| !is_tag(area)) {
+            let why = format!(
+                "at most {MAX_AREAS} areas, each 1 to {MAX_TAG_BYTES} bytes without spaces and commas"
+            );
+            return Err(invalid("expertise", why));
+        }
         if self.to.len() > MAX_ADDRESSEES {
             return Err(invalid("to", format!("at most {MAX_ADDRESSEES} members")));
         }
@@ -135,7 +147,8 @@ impl EntryDraft {
     /// Refuses members that other kinds have.
     fn check_members(&self) -> Result<(), Problem> {
         use EntryKind::{Finding, Memory, Message, Proposal};
-        let kinds: [(&str, bool, &[EntryKind]); 5] = [
+        let kinds: [(&str, bool, &[EntryKind]); 6] = [
+            ("expertise", !self.expertise.is_empty(), &[Memory]),
             ("severity", self.severity.is_some(), &[Finding]),
             ("slug", self.slug.is_some(), &[Proposal]),
             ("importance", self.importance.is_some(), &[Proposal, Memory]),

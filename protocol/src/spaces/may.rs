@@ -2,7 +2,7 @@
 
 use super::{Entry, EntryAction, EntryKind, EntryState, MemberId, MemoryScope, Space, SpaceRole};
 use crate::{
-    ids::{EntryId, SpaceId},
+    ids::{AgentId, EntryId, SpaceId},
     principal::{Principal, SenderProof},
     problem::{Problem, Reason},
 };
@@ -76,6 +76,18 @@ pub fn may(reader: &Reader, verb: SpaceVerb, entry: Option<&Entry>, space: &Spac
             Err(Problem::new(Reason::Forbidden, message).with("role", role).with("needed", needed))
         }
     }
+}
+
+/// Refuses to show `reader` the brief of `agent`: the agent itself may read it, and persons and observers of the space.
+pub fn may_read_brief(reader: &Reader, agent: &AgentId, space: &Space) -> Result<(), Problem> {
+    may(reader, SpaceVerb::Read, None, space)?;
+    let is_own = MemberId::of(&reader.principal) == Some(MemberId::Agent(agent.clone()));
+    let watches = matches!(reader.principal, Principal::User(_));
+    if is_own || watches {
+        return Ok(());
+    }
+    let message = format!("for: {} may read its own brief only, not that of {agent}", reader.principal);
+    Err(Problem::new(Reason::Forbidden, message).with("field", "for"))
 }
 
 /// The role of `principal` in `space`; `None` if it is no member. The person whose mesh it is owns every space. A brain is never

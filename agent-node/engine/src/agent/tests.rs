@@ -10,9 +10,13 @@ use protocol::{
     artifact::Artifact,
     envelope::Envelope,
     ids::MessageId,
-    patterns::turn::{Progress, TurnEnd},
+    patterns::{
+        space_request::SpaceAnswer,
+        turn::{Progress, TurnEnd},
+    },
     problem::{Problem, Reason},
     signal::{Cursor, Signal, SignalType},
+    spaces::{EntryDraft, EntryId, EntryKind},
     task::TaskState,
     time::WallTime,
 };
@@ -183,7 +187,7 @@ impl Driver {
     fn signals(&self) -> Vec<Signal> {
         let signals = |(_, attempt): &(AttemptId, Attempt)| match attempt {
             Attempt::Publish(signals) => signals.clone(),
-            Attempt::Deliver(_) | Attempt::Claim(..) => Vec::new(),
+            Attempt::Deliver(_) | Attempt::Claim(..) | Attempt::AskSpace(_) => Vec::new(),
         };
         self.attempts.iter().flat_map(signals).collect()
     }
@@ -221,7 +225,7 @@ impl Driver {
             Attempt::Deliver(delivery) => {
                 delivery.messages.iter().map(|envelope| envelope.message_id.clone()).collect()
             }
-            Attempt::Publish(_) | Attempt::Claim(..) => Vec::new(),
+            Attempt::Publish(_) | Attempt::Claim(..) | Attempt::AskSpace(_) => Vec::new(),
         };
         self.attempts.iter().flat_map(message).collect()
     }
@@ -616,6 +620,46 @@ fn a_shared_request_of_signals_goes_on_behind_the_last_that_was_answered() {
     assert_eq!(answer(vec![Ok(2)]), first[2..], "one is refused for good");
     assert_eq!(answer(vec![Ok(3)]), first[3..], "the rest was not sent");
     assert!(driver.attempts.is_empty(), "{:?}", driver.attempts);
+}
+
+#[test]
+fn what_a_brain_posts_is_asked_of_the_space_in_order_until_it_answers_across_restarts() {
+    let mut driver = Driver::new();
+    driver.ask(&user(), "m-1", "task-request", request("t-1")).unwrap();
+    let post = |content: &str| {
+        let entry = Box::new(EntryDraft::new(EntryKind::Finding, content));
+        Progress::Post { entry }
+    };
+    let asked = |driver: &mut Driver| {
+        let asked = std::mem::take(&mut driver.attempts).into_iter().filter_map(|(id, attempt)| {
+            let Attempt::AskSpace(request) = attempt else { return None };
+            Some((id, *request))
+        });
+        asked.collect::<Vec<_>>()
+    };
+    driver.handle(Input::TurnProgress(driver.turns[0].clone(), vec![post("one"), post("two")]));
+    assert!(asked(&mut driver).is_empty(), "nothing leaves before the commit");
+    driver.settle();
+    let [(_, first)] = asked(&mut driver).try_into().expect("one after the other");
+    driver.restart();
+    let [(id, again)] = asked(&mut driver).try_into().expect("one after the other");
+    assert_eq!(again, first, "the same entry with the same id");
+    let away = Problem::new(Reason::BlackboardUnavailable, "a test");
+    driver.handle(Input::Attempted(id, AttemptResult::Failed(away)));
+    for timer in std::mem::take(&mut driver.timers) {
+        driver.handle(Input::TimerFired(timer));
+    }
+    let [(id, again)] = asked(&mut driver).try_into().expect("one after the other");
+    assert_eq!(again, first);
+    let posted = SpaceAnswer::Posted { id: EntryId::parse("e-1").unwrap(), version: 1 };
+    driver.handle(Input::Attempted(id, AttemptResult::SpaceAnswered(posted.clone())));
+    driver.settle();
+    let [(id, second)] = asked(&mut driver).try_into().expect("the second");
+    assert_ne!(second, first);
+    driver.handle(Input::Attempted(id, AttemptResult::SpaceAnswered(posted)));
+    driver.settle();
+    driver.restart();
+    assert!(asked(&mut driver).is_empty());
 }
 
 #[test]

@@ -43,6 +43,7 @@ impl Conversation {
                 self.share(me, signal, decided);
             }
             Effect::Resend { .. }
+            | Effect::AskSpace { .. }
             | Effect::FindPeers { .. }
             | Effect::RunTurn { .. }
             | Effect::ClaimOpenTask { .. }
@@ -182,6 +183,7 @@ impl Conversation {
                     | Effect::CloseOpenTask { .. }
                     | Effect::ConfirmResult { .. }
             ) || matches!(effect, Effect::Publish { signal } if is_discarded(signal))
+                || matches!(effect, Effect::AskSpace { request, .. } if !request.is_write())
         });
         self.labels.clear();
         if let Some(row) = &mut self.task {
@@ -260,6 +262,7 @@ fn is_performed(effect: &Effect) -> bool {
         | Effect::Resend { .. }
         | Effect::RunTurn { .. }
         | Effect::Publish { .. }
+        | Effect::AskSpace { .. }
         | Effect::ClaimOpenTask { .. }
         | Effect::RenewOpenTask { .. }
         | Effect::CloseOpenTask { .. }

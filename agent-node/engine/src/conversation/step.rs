@@ -262,6 +262,7 @@ fn is_short_result(what: &EventKind) -> bool {
         | EventKind::TurnEnded { .. }
         | EventKind::TurnFailed { .. }
         | EventKind::TimerFired { .. }
+        | EventKind::SpaceAnswered { .. }
         | EventKind::PeersFound { .. }
         | EventKind::CallDue { .. }
         | EventKind::Answered { .. }

@@ -41,6 +41,7 @@ pub(crate) fn complete(
     store: &dyn Snapshot,
 ) -> Result<Envelope, Error> {
     let mut envelope = envelope(me, &conversation.id, conversation.thread.clone(), key, message, at);
+    envelope.space_id = conversation.task.as_ref().and_then(|row| row.task.spec.space.clone());
     if let Some(recorded) = &message.recorded {
         let chunks = conversation.chunk_log(me).read_all(store, recorded.chunks)?;
         envelope.payload.add_chunks(chunks, &recorded.only);
@@ -67,6 +68,7 @@ pub(crate) fn envelope<L>(
         conversation_id: message.conversation.clone(),
         in_reply_to: message.in_reply_to.clone(),
         thread_id: thread,
+        space_id: None,
         reply_conversation_id: Some(conversation.clone()),
         reply_to: None,
         expires_at: message.expires,

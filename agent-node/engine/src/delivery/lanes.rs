@@ -8,7 +8,7 @@ use crate::{
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, ConversationId},
-    patterns::AnyLabel,
+    patterns::{AnyLabel, space_request::SpaceRequest},
     signal::Signal,
     task::OpenTaskKey,
     trace::TraceContext,
@@ -24,6 +24,8 @@ pub(crate) enum LaneKey {
     Signals(ConversationId),
     /// Claim requests of one conversation.
     Claims(ConversationId),
+    /// Requests of one conversation to spaces of the board.
+    Spaces(ConversationId),
 }
 
 /// A queued message.
@@ -47,6 +49,7 @@ pub(crate) enum OutgoingContent {
     Message(Box<OutgoingEnvelope>),
     Signal(Box<Signal>),
     Claim(OpenTaskKey, ClaimRequest),
+    Space(AnyLabel, Box<SpaceRequest>),
 }
 
 /// One queue entry.

@@ -10,13 +10,16 @@ use protocol::{
     patterns::{
         contract_net::bidding::BidAnswer,
         open_task,
+        space_request::EntryQuery,
         turn::{Checkpoint, Progress, TurnEnd},
     },
     question::{OnTimeout, Question, QuestionKind},
     signal::SignalType,
+    spaces::{EntryDraft, EntryKind, EntryType},
     time::WallTime,
     usage::{ModelUsage, ToolUse},
 };
+use serde::Serialize;
 use serde_json::{Map, Value};
 use std::fmt::Display;
 
@@ -124,6 +127,63 @@ fn question(line: mesh_agent::Question) -> Result<Progress, String> {
     Ok(Progress::Question(question))
 }
 
+fn post(line: mesh_agent::Post) -> Result<Progress, String> {
+    let mesh_agent::Post { content, title, severity, tags } = line;
+    let severity = severity.map(|severity| known("severity", severity)).transpose()?;
+    entry(EntryDraft { title, severity, tags, ..EntryDraft::new(EntryKind::Finding, content) })
+}
+
+fn propose(line: mesh_agent::Propose) -> Result<Progress, String> {
+    let mesh_agent::Propose { content, entry_type, title, slug, importance, tags } = line;
+    let entry_type = Some(known("entryType", entry_type)?);
+    let slug = slug.map(|slug| known("slug", slug)).transpose()?;
+    let importance = importance.map(|importance| known("importance", importance)).transpose()?;
+    let draft = EntryDraft::new(EntryKind::Proposal, content);
+    entry(EntryDraft { title, entry_type, slug, importance, tags, ..draft })
+}
+
+fn remember(line: mesh_agent::Remember) -> Result<Progress, String> {
+    let mesh_agent::Remember { content, entry_type, title, importance, scope, expertise, tags } = line;
+    let entry_type = entry_type.map_or(Ok(EntryType::Learning), |of| known("entryType", of))?;
+    let scope = scope.map(|scope| known("scope", scope)).transpose()?;
+    let importance = importance.map(|importance| known("importance", importance)).transpose()?;
+    let (entry_type, draft) = (Some(entry_type), EntryDraft::new(EntryKind::Memory, content));
+    entry(EntryDraft { title, entry_type, importance, scope, expertise, tags, ..draft })
+}
+
+/// The report of an entry that the space would take.
+fn entry(draft: EntryDraft) -> Result<Progress, String> {
+    draft.check().map_err(|problem| problem.message)?;
+    Ok(Progress::Post { entry: Box::new(draft) })
+}
+
+fn find(line: mesh_agent::Find) -> Result<Progress, String> {
+    let mesh_agent::Find { id, kind, tag, text, wait } = line;
+    let kind = kind.map(|kind| known("kind", kind)).transpose()?;
+    if (&kind, &tag, &text) == (&None, &None, &None) {
+        return Err("at least one of \"kind\", \"tag\" and \"text\" is needed".to_owned());
+    }
+    Ok(Progress::Find { id, query: EntryQuery { kind, tag, text }, wait })
+}
+
+/// The line that posts `entry`; `None` if no line does.
+pub(super) fn entry_line(entry: &EntryDraft) -> Option<Value> {
+    let name = match entry.kind {
+        EntryKind::Finding => "post",
+        EntryKind::Proposal => "propose",
+        EntryKind::Memory => "remember",
+        EntryKind::Message | EntryKind::Decision | EntryKind::Artifact => return None,
+    };
+    let mut line = serde_json::to_value(entry).ok()?;
+    let members = line.as_object_mut()?;
+    members.remove("kind");
+    if let Some(entry_type) = members.remove("type") {
+        members.insert("entryType".to_owned(), entry_type);
+    }
+    members.insert("type".to_owned(), name.into());
+    Some(line)
+}
+
 fn usage(line: mesh_agent::ModelCall) -> Result<Progress, String> {
     let cost = line.cost.map(|cost| valid("cost", Cost::try_from(cost))).transpose()?;
     let mesh_agent::ModelCall { model, input_tokens, output_tokens, .. } = line;
@@ -162,6 +222,11 @@ fn capability(name: Option<String>) -> Result<Option<Capability>, String> {
     name.map(|name| valid("capability", Capability::parse(&name))).transpose()
 }
 
+/// The value that the text of a member names. The error names the member.
+fn known<T: serde::de::DeserializeOwned>(member: &str, text: impl Serialize) -> Result<T, String> {
+    valid(member, serde_json::to_value(text).and_then(serde_json::from_value))
+}
+
 /// The value of a member. The error names the member.
 fn valid<T>(member: &str, value: Result<T, impl Display>) -> Result<T, String> {
     value.map_err(|problem| format!("{member:?}: {problem}"))
@@ -178,6 +243,10 @@ impl TryFrom<OutputLine> for BrainLine {
             OutputLine::Help(line) => help(line)?,
             OutputLine::Delegate(line) => delegate(line)?,
             OutputLine::Question(line) => question(line)?,
+            OutputLine::Post(line) => post(line)?,
+            OutputLine::Propose(line) => propose(line)?,
+            OutputLine::Remember(line) => remember(line)?,
+            OutputLine::Find(line) => find(line)?,
             OutputLine::Checkpoint(mesh_agent::CheckpointLine { data, replace }) => {
                 Progress::Checkpoint(Checkpoint { data, replace })
             }

@@ -27,6 +27,10 @@ pub(super) enum MeshTool {
     PublishSignal,
     ReadSignals,
     ReadArtifact,
+    PostFinding,
+    Propose,
+    Remember,
+    Find,
 }
 
 /// What follows from a call of a mesh tool.
@@ -76,13 +80,17 @@ struct SignalArguments {
 impl MeshTool {
     /// Those of a turn. Only a turn about a task can ask others.
     pub(super) fn offered(is_task: bool) -> &'static [Self] {
-        const ALL: [MeshTool; 6] = [
+        const ALL: [MeshTool; 10] = [
             MeshTool::PublishSignal,
             MeshTool::ReadSignals,
             MeshTool::ReadArtifact,
             MeshTool::Delegate,
             MeshTool::AskHelp,
             MeshTool::AskPerson,
+            MeshTool::PostFinding,
+            MeshTool::Propose,
+            MeshTool::Remember,
+            MeshTool::Find,
         ];
         if is_task { &ALL } else { &ALL[..3] }
     }
@@ -96,6 +104,10 @@ impl MeshTool {
             Self::PublishSignal => "publish_signal",
             Self::ReadSignals => "read_signals",
             Self::ReadArtifact => "read_artifact",
+            Self::PostFinding => "post_finding",
+            Self::Propose => "propose",
+            Self::Remember => "remember",
+            Self::Find => "find",
         }
     }
 
@@ -106,6 +118,12 @@ impl MeshTool {
             "type": "array", "items": { "type": "string" },
             "description": "Ids of artifacts that go with it: of your task, or that you have produced.",
         });
+        let tags = json!({
+            "type": "array", "items": { "type": "string" },
+            "description": "Words it is found by, without spaces.",
+        });
+        let one_of =
+            |words: &[&str], what: &str| json!({ "type": "string", "enum": words, "description": what });
         let (description, members, required) = match self {
             Self::Delegate => (
                 "Gives a task to another agent and waits for its result. It sees only what you write here and the artifacts you name.",
@@ -151,6 +169,56 @@ impl MeshTool {
                 }),
                 vec![],
             ),
+            Self::PostFinding => (
+                "Tells the team what you found out. Later briefs have it.",
+                json!({
+                    "content": text("What you found out."),
+                    "title": text("A title."),
+                    "severity": one_of(&["low", "medium", "high"], "How much it matters."),
+                    "tags": tags,
+                }),
+                vec!["content"],
+            ),
+            Self::Propose => (
+                "Proposes something for the team to decide or to remember. A person merges or rejects it.",
+                json!({
+                    "entryType": one_of(
+                        &["architectural", "scope", "process", "technical", "learning", "pattern", "update"],
+                        "What it becomes: a decision (the first four), or a memory of the team.",
+                    ),
+                    "title": text("A title."),
+                    "content": text("What you propose, and why."),
+                    "slug": text("Its name, lower-case words joined by -. The same name again is a new version."),
+                    "importance": one_of(&["low", "medium", "high"], "How important it is."),
+                    "tags": tags,
+                }),
+                vec!["entryType", "title", "content"],
+            ),
+            Self::Remember => (
+                "Remembers something beyond this task. Later briefs have it.",
+                json!({
+                    "content": text("What to remember."),
+                    "title": text("A title."),
+                    "entryType": one_of(&["core-context", "learning", "pattern", "update"], "What it is; learning if not given."),
+                    "importance": one_of(&["low", "medium", "high"], "How important it is."),
+                    "scope": one_of(&["own", "team"], "Who reads it: only you, or the team (if not given)."),
+                    "expertise": {
+                        "type": "object", "additionalProperties": { "type": "integer", "minimum": 1 },
+                        "description": "Areas in which you know more now, and how much more, such as {\"rust\": 1}.",
+                    },
+                    "tags": tags,
+                }),
+                vec!["content"],
+            ),
+            Self::Find => (
+                "Searches what the team knows now, and what you remember: decisions, memories, findings, proposals. Give at least one argument.",
+                json!({
+                    "kind": one_of(&["decision", "memory", "finding", "proposal", "message", "artifact"], "Only entries of this kind."),
+                    "tag": text("Only entries with this tag."),
+                    "text": text("Only entries with these words."),
+                }),
+                vec![],
+            ),
             Self::ReadArtifact => (
                 "Reads an artifact: of the task, of an answer, or a large result of a tool.",
                 json!({
@@ -180,7 +248,7 @@ impl MeshTool {
                     members.insert((*to).to_owned(), value);
                 }
             }
-            if kind != "signal" {
+            if kind_has_id(kind) {
                 members.insert("id".to_owned(), json!(call.id));
             }
             members.insert("type".to_owned(), json!(kind));
@@ -192,24 +260,34 @@ impl MeshTool {
         };
         let invalid = |problem| MeshOutcome::Result(ToolResult::error(problem));
         let ask = |progress: Result<Progress, String>| progress.map_or_else(invalid, MeshOutcome::Ask);
+        let report = |progress: Result<Progress, String>, done: &str| match progress {
+            Ok(progress) => MeshOutcome::Report(progress, ToolResult::text(done)),
+            Err(problem) => invalid(problem),
+        };
         match self {
             Self::Delegate => ask(line("delegate", &[])),
             Self::AskHelp => ask(line("help", &[])),
             Self::AskPerson => ask(line("question", &[("question", "text")])),
-            Self::PublishSignal => match line("signal", &[]) {
-                Ok(progress) => MeshOutcome::Report(progress, ToolResult::text("published")),
-                Err(problem) => invalid(problem),
-            },
+            Self::PublishSignal => report(line("signal", &[]), "published"),
             Self::ReadSignals => match arguments(call).and_then(query) {
                 Ok(query) => MeshOutcome::Read(query),
                 Err(problem) => invalid(problem),
             },
+            Self::PostFinding => report(line("post", &[]), "posted"),
+            Self::Propose => report(line("propose", &[]), "proposed; a person or a curator decides"),
+            Self::Remember => report(line("remember", &[]), "remembered"),
+            Self::Find => ask(line("find", &[])),
             Self::ReadArtifact => match arguments::<ReadArguments>(call) {
                 Ok(wanted) => MeshOutcome::Result(read(&wanted, artifacts)),
                 Err(problem) => invalid(problem),
             },
         }
     }
+}
+
+/// Whether a line of this type names a request.
+fn kind_has_id(kind: &str) -> bool {
+    matches!(kind, "delegate" | "help" | "question" | "find")
 }
 
 fn arguments<T: DeserializeOwned>(call: &ToolCall) -> Result<T, String> {
@@ -298,9 +376,35 @@ mod tests {
             (MeshTool::Delegate, json!({ "to": "capability:plan", "description": "d", "input": { "a": 1 } })),
             (MeshTool::AskHelp, json!({ "to": "capability:review", "question": "ok?" })),
             (MeshTool::AskPerson, json!({ "question": "which?" })),
+            (MeshTool::Find, json!({ "kind": "decision", "text": "port" })),
         ] {
             let MeshOutcome::Ask(progress) = run(tool, arguments) else { panic!("{}", tool.name()) };
             assert_eq!(serde_json::to_value(progress).unwrap()["id"], "c1_0");
+        }
+    }
+
+    #[test]
+    fn what_is_posted_to_the_space_is_a_report() {
+        for (tool, arguments, kind) in [
+            (MeshTool::PostFinding, json!({ "content": "c", "severity": "high" }), "finding"),
+            (
+                MeshTool::Propose,
+                json!({ "entryType": "scope", "title": "No mail", "content": "c" }),
+                "proposal",
+            ),
+            (MeshTool::Remember, json!({ "content": "c", "scope": "own" }), "memory"),
+        ] {
+            match run(tool, arguments) {
+                MeshOutcome::Report(Progress::Post { entry }, result) if !result.is_error => {
+                    assert_eq!(entry.kind.to_string(), kind);
+                }
+                other @ (MeshOutcome::Ask(_)
+                | MeshOutcome::Report(..)
+                | MeshOutcome::Result(_)
+                | MeshOutcome::Read(_)) => {
+                    panic!("{other:?}")
+                }
+            }
         }
     }
 
@@ -315,6 +419,8 @@ mod tests {
             (MeshTool::ReadSignals, json!({ "limit": 51 }), "limit: 51 is not from 1 to 50"),
             (MeshTool::ReadSignals, json!({ "after": "newest" }), "after: \"newest\" must be a revision"),
             (MeshTool::ReadSignals, json!({ "capability": "" }), "capability: "),
+            (MeshTool::Find, json!({}), "at least one of"),
+            (MeshTool::Remember, json!({ "content": "c", "entryType": "scope" }), "a memory has one of"),
             (MeshTool::ReadArtifact, json!({ "artifact": "b" }), "no artifact \"b\"; there are: a"),
             (MeshTool::ReadArtifact, json!({ "artifact": "a", "offset": 1 }), "within a character"),
         ] {

@@ -281,6 +281,7 @@ async fn begin_task(call: &A2aCall, request: SendMessage) -> Result<TaskId, A2aE
         conversation_id: None,
         in_reply_to: None,
         thread_id: None,
+        space_id: None,
         reply_conversation_id: None,
         reply_to: None,
         expires_at: None,

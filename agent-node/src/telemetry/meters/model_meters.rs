@@ -104,6 +104,9 @@ impl ModelMeters {
             | Progress::Help { .. }
             | Progress::Delegate { .. }
             | Progress::Question(_)
+            | Progress::Post { .. }
+            | Progress::Find { .. }
+            | Progress::Brief(_)
             | Progress::Checkpoint(_)
             | Progress::Log { .. } => {}
         }

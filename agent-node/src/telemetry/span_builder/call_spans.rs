@@ -4,12 +4,13 @@ use super::{
     super::{
         model_name::{provider_name, request_model},
         names as n,
-        span::{Span, SpanKind},
+        span::{Span, SpanKind, hex},
     },
     SpanBuilder, set_failure,
 };
 use protocol::{
     patterns::turn::Progress,
+    spaces::brief::{BriefEntry, BriefRecord},
     time::WallTime,
     trace::SpanName,
     usage::{ModelUsage, ToolUse, is_code},
@@ -40,16 +41,35 @@ impl SpanBuilder<'_> {
             match update {
                 Progress::Usage(call) => self.record_model_call(turn, call, at),
                 Progress::Tool(call) => self.record_tool_call(turn, call, at),
+                Progress::Brief(brief) => self.record_brief(turn, brief),
                 Progress::Status { .. }
                 | Progress::Artifact { .. }
                 | Progress::Signal { .. }
                 | Progress::Help { .. }
                 | Progress::Delegate { .. }
                 | Progress::Question(_)
+                | Progress::Post { .. }
+                | Progress::Find { .. }
                 | Progress::Checkpoint(_)
                 | Progress::Log { .. } => {}
             }
         }
+    }
+
+    /// Names the entries of the brief on the span of the turn.
+    fn record_brief(&mut self, turn: u32, brief: &BriefRecord) {
+        let Some(turn) = self.turns.get(&turn).map(|calls| hex(calls.span)) else { return };
+        let Some(built) = self.spans.iter_mut().find(|built| built.span.span_id == turn) else { return };
+        let name = |entry: &BriefEntry| format!("{}@{}", entry.id, entry.version);
+        let included: Vec<_> = brief.included.iter().map(name).collect();
+        let omitted = brief.omitted.iter();
+        let omitted: Vec<_> =
+            omitted.map(|omitted| format!("{}: {}", name(&omitted.entry), omitted.why)).collect();
+        let known = brief.known_at.map(|at| format!("the board is away; known at {at}"));
+        let span = &mut built.span;
+        span.set(n::MESH_BRIEF_INCLUDED, json!(included));
+        span.set(n::MESH_BRIEF_OMITTED, (!omitted.is_empty()).then(|| json!(omitted)));
+        span.set(n::MESH_BRIEF_NOTE, brief.missing.clone().or(known).map(|note| json!(note)));
     }
 
     fn record_model_call(&mut self, turn: u32, call: &ModelUsage, at: WallTime) {

@@ -67,6 +67,10 @@ impl SpanBuilder<'_> {
                 set_messaging(&mut span, "send", "publish", "board", &name, Some(self.id));
                 span
             }
+            Effect::AskSpace { request, .. } => self
+                .span("space", id, mine, SpanKind::Client, format!("{} in a space", request.name()), at)
+                .with(n::PEER_FROM, json!(self.me))
+                .with(n::PEER_TO, json!("board")),
             Effect::Claim { task, holder, .. } => self
                 .span("claim", id, mine, SpanKind::Internal, "claim".to_owned(), at)
                 .with(n::MESH_TASK, json!(task))

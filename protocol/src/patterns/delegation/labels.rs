@@ -35,6 +35,8 @@ pub enum DelegationLabel {
     Withdraw,
     /// The review of a result.
     Review,
+    /// An entry for a space of the board, or its curation.
+    Space,
     /// A label of the auction that follows a failure of the agent's own brain.
     Auction(ContractNetLabel),
 }

@@ -12,6 +12,7 @@ use crate::{
         OutgoingMessage, OutgoingSignal, RecordedArtifacts, TimerAt,
         joint::{self, so_far, so_far::JointStanding},
         ownership::TaskOwnership,
+        space_request::{SpaceAction, SpaceAnswer, SpaceRequest},
         turn::{Progress, RequestResult},
     },
     principal::Principal,
@@ -70,6 +71,7 @@ enum RequestKind {
         answered: Vec<Question>,
     },
     Question(Box<Question>),
+    Find,
 }
 
 /// The task and turn whose requests are sent.
@@ -131,7 +133,7 @@ impl PendingRequests {
         let questions = open.flat_map(|ask| match &ask.kind {
             RequestKind::Question(question) => std::slice::from_ref(question.as_ref()),
             RequestKind::Delegate { questions, .. } => questions.as_slice(),
-            RequestKind::Help => &[],
+            RequestKind::Help | RequestKind::Find => &[],
         });
         questions.cloned().collect()
     }
@@ -142,7 +144,7 @@ impl PendingRequests {
         open.any(|ask| match &ask.kind {
             RequestKind::Question(_) => true,
             RequestKind::Delegate { questions, .. } => !questions.is_empty(),
-            RequestKind::Help => false,
+            RequestKind::Help | RequestKind::Find => false,
         })
     }
 
@@ -255,9 +257,19 @@ impl PendingRequests {
                 }));
                 (id, RequestKind::Question(question))
             }
+            Progress::Find { id, query, .. } => {
+                let space = ownership.spec.space();
+                let request = Box::new(SpaceRequest { space, action: SpaceAction::Find(query) });
+                effects.push(DelegationEffect::AskSpace { label: DelegationLabel::Request(key), request });
+                let when = TimerAt::Node(event.at + work_limits.help);
+                effects.push(DelegationEffect::SetTimer { timer: DelegationTimer::Request(key), when });
+                (id, RequestKind::Find)
+            }
             Progress::Status { .. }
             | Progress::Artifact { .. }
             | Progress::Signal { .. }
+            | Progress::Post { .. }
+            | Progress::Brief(_)
             | Progress::Checkpoint(_)
             | Progress::Usage(_)
             | Progress::Tool(_)
@@ -289,7 +301,7 @@ impl PendingRequests {
             Payload::TaskResponse(response) => {
                 let is_it = |ask: &PendingRequest| match &ask.kind {
                     RequestKind::Delegate { task, to, .. } => *task == response.task_id && to == agent,
-                    RequestKind::Help | RequestKind::Question(_) => false,
+                    RequestKind::Help | RequestKind::Question(_) | RequestKind::Find => false,
                 };
                 let text = response.message.clone().unwrap_or_else(|| response.state.word().to_owned());
                 let is_done = response.state == TaskState::Completed;
@@ -297,6 +309,16 @@ impl PendingRequests {
             }
             _ => false,
         }
+    }
+
+    /// Takes the result of a search; returns whether it was awaited.
+    pub(super) fn take_found(&mut self, key: RequestKey, answer: &SpaceAnswer) -> bool {
+        let (ok, text) = match answer {
+            SpaceAnswer::Found { text, .. } => (true, text),
+            SpaceAnswer::Refused { message, .. } => (false, message),
+            SpaceAnswer::Posted { .. } | SpaceAnswer::Curated { .. } => return false,
+        };
+        self.settle(|ask| ask.key == key, result(ok, None, text.clone(), Vec::new()))
     }
 
     /// Takes the open questions of a doer from its status; returns whether they have changed.
@@ -310,7 +332,10 @@ impl PendingRequests {
                 answered.clear();
                 Some(questions)
             }
-            RequestKind::Delegate { .. } | RequestKind::Help | RequestKind::Question(_) => None,
+            RequestKind::Delegate { .. }
+            | RequestKind::Help
+            | RequestKind::Question(_)
+            | RequestKind::Find => None,
         });
         let Some(asked) = asked.filter(|asked| **asked != status.questions) else { return false };
         asked.clone_from(&status.questions);
@@ -370,7 +395,7 @@ impl PendingRequests {
                     auth: questions.iter().any(is_credential),
                 })
             }
-            (None, RequestKind::Help | RequestKind::Question(_)) => None,
+            (None, RequestKind::Help | RequestKind::Question(_) | RequestKind::Find) => None,
         };
         self.open.iter().filter_map(standing).collect()
     }
@@ -410,7 +435,7 @@ impl PendingRequests {
                         return Some(Some(DelegationEffect::Send(message)));
                     }
                 }
-                RequestKind::Question(_) | RequestKind::Help => {}
+                RequestKind::Question(_) | RequestKind::Help | RequestKind::Find => {}
             }
         }
         None
@@ -460,7 +485,7 @@ impl PendingRequests {
         };
         let task_id = match &ask.kind {
             RequestKind::Delegate { task, .. } => Some(task.clone()),
-            RequestKind::Help | RequestKind::Question(_) => None,
+            RequestKind::Help | RequestKind::Question(_) | RequestKind::Find => None,
         };
         ask.reply = Some(RequestResult { id: ask.id.clone(), task_id, ..reply });
         true
@@ -471,7 +496,7 @@ impl PendingRequests {
         let open = std::mem::take(&mut self.open);
         let children = open.into_iter().filter(|ask| ask.reply.is_none()).filter_map(|ask| match ask.kind {
             RequestKind::Delegate { task, to, .. } => Some((task, to)),
-            RequestKind::Help | RequestKind::Question(_) => None,
+            RequestKind::Help | RequestKind::Question(_) | RequestKind::Find => None,
         });
         children
             .map(|(task_id, to)| {

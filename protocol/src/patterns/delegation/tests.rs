@@ -1,4 +1,5 @@
 mod acceptance;
+mod space;
 mod turns;
 
 use super::*;
@@ -39,6 +40,7 @@ fn spec() -> TaskSpec {
         parent: None,
         root: Principal::local_user(),
         contact: None,
+        space: None,
         history: Vec::new(),
     }
 }
@@ -127,6 +129,7 @@ fn received(by: &str, answers: Option<RequestKey>, payload: Payload) -> What {
         timestamp: None,
         conversation_id: None,
         thread_id: None,
+        space_id: None,
         in_reply_to: None,
         reply_conversation_id: None,
         reply_to: None,

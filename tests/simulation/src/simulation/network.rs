@@ -53,6 +53,10 @@ impl Simulation {
                 }
                 self.request_board(agent, life, attempt, BoardRequest::Publish(signals));
             }
+            Attempt::AskSpace(request) => {
+                self.note(|| format!("{me} asks a space to {}", request.name()));
+                self.request_board(agent, life, attempt, BoardRequest::AskSpace(request));
+            }
             Attempt::Claim(task, request) => {
                 self.note(|| format!("{me} wants of the claim on {task}: {request:?}"));
                 self.check_claim(agent, &task);

@@ -4,9 +4,11 @@ use super::{ACK_TIMEOUT, AttemptTry, BOARD, REGISTRY, Simulation, event::Event, 
 use crate::plan::QUIET_AT;
 use engine::{Agent, AttemptResult, ClaimRequest, Input};
 use protocol::{
+    patterns::space_request::SpaceRequest,
     principal::Principal,
     problem::{Problem, Reason},
     signal::{Cursor, Selector, Signal, SignalRecord},
+    spaces::may::space_not_found,
     task::OpenTaskKey,
     time::NodeTime,
 };
@@ -17,6 +19,7 @@ use store_types::Revision;
 pub(super) enum BoardRequest {
     Publish(Vec<Signal>),
     Claim(OpenTaskKey, ClaimRequest),
+    AskSpace(Box<SpaceRequest>),
 }
 
 /// An agent's reader of the board.
@@ -79,6 +82,8 @@ impl Simulation {
                 }
                 Ok(AttemptResult::Published(results))
             }
+            // The board of the simulation has no spaces.
+            BoardRequest::AskSpace(request) => Err(space_not_found(&request.space)),
             BoardRequest::Claim(task, request) => {
                 self.board.claim(&me, &task, request, now).map(AttemptResult::Claim)
             }

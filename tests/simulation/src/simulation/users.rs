@@ -44,6 +44,7 @@ impl Simulation {
             timestamp: None,
             conversation_id: None,
             thread_id: None,
+            space_id: None,
             in_reply_to: None,
             reply_conversation_id: None,
             reply_to: None,

@@ -18,6 +18,12 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
                 "version": { "type": "integer", "minimum": 0 },
             } }))
             .answers(200, &["id", "members", "version"]),
+        ("GET", "/{space}/brief") => of("Shows the brief of an agent; a person sees it without the agent's vault.")
+            .query("for", id())
+            .answers(200, &["space", "text", "included", "tokens"]),
+        ("POST", "/{space}/curate") => of("Merges the caller's proposals of a task that autoMerge allows.")
+            .takes(json!({ "type": "object", "required": ["task"], "properties": { "task": id() } }))
+            .answers(200, &["merged", "waiting"]),
         ("POST", "/{space}/import") => of("Writes entries as they are, for an owner of the space.")
             .takes(json!({ "type": "object", "required": ["entries"], "properties": {
                 "entries": { "type": "array", "maxItems": 100, "items": { "type": "object" } },
@@ -79,6 +85,7 @@ fn draft() -> Value {
             "scope": { "enum": ["own", "team"] },
             "severity": { "enum": ["low", "medium", "high"] },
             "tags": { "type": "array", "items": { "type": "string" } },
+            "expertise": { "type": "object", "additionalProperties": { "type": "integer", "minimum": 0 } },
             "links": { "type": "object" },
             "task": id(),
             "session": id(),

@@ -53,6 +53,7 @@ pub(super) fn task_spec(task: &str) -> TaskSpec {
         parent: None,
         root: Principal::local_user(),
         contact: None,
+        space: None,
         history: Vec::new(),
     }
 }

@@ -1,0 +1,72 @@
+//! The brief of a turn: what the space of the task knows for this agent.
+
+use blackboard::client::Blackboard;
+use protocol::{
+    ids::{AgentId, SpaceId},
+    patterns::turn::Prompt,
+    problem::{Problem, Reason},
+    spaces::{
+        Space,
+        brief::{Brief, BriefRecord, TurnBrief},
+    },
+    time::WallTime,
+};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+/// How long a turn waits for its brief.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The last brief of each space, for the time in which the board can't be reached. All lives of an agent share it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct KnownBriefs(Arc<Mutex<BTreeMap<SpaceId, (Brief, WallTime)>>>);
+
+impl KnownBriefs {
+    fn keep(&self, brief: &Brief, now: WallTime) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(brief.space.clone(), (brief.clone(), now));
+    }
+
+    fn decisions(&self, space: &SpaceId) -> Option<TurnBrief> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (brief, at) = known.get(space)?;
+        TurnBrief::decisions_known_at(brief, *at)
+    }
+}
+
+/// Adds the brief to the prompt. Returns what is recorded of it; `None` if the space knows nothing.
+pub(super) async fn add(
+    board: &Blackboard,
+    me: &AgentId,
+    known: &KnownBriefs,
+    now: WallTime,
+    prompt: &mut Prompt,
+) -> Option<BriefRecord> {
+    let space = prompt.space.clone().unwrap_or_else(|| Space::initial_default().id);
+    let answer = match tokio::time::timeout(TIMEOUT, board.brief(me, &space)).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            let why = format!("the board gave no brief within {} ms", TIMEOUT.as_millis());
+            Err(Problem::new(Reason::BlackboardUnavailable, why))
+        }
+    };
+    let brief = match answer {
+        Ok(brief) => {
+            known.keep(&brief, now);
+            (!brief.text.is_empty()).then(|| TurnBrief::fresh(brief))?
+        }
+        Err(problem) => {
+            tracing::warn!(agent = %me, %space, %problem, "a turn begins without a fresh brief");
+            let is_away = engine::may_succeed_later(problem.reason);
+            let last = is_away.then(|| known.decisions(&space)).flatten();
+            let Some(last) = last else { return Some(BriefRecord::missing(space, problem.message)) };
+            last
+        }
+    };
+    let record = brief.record();
+    prompt.brief = Some(Box::new(brief));
+    Some(record)
+}

@@ -1,0 +1,50 @@
+//! `mesh brief`: what a space knows for an agent, as its next turn is given it.
+
+use super::{
+    CommonArgs,
+    client::{MeshClient, encoded},
+    exit::{CliError, Exit},
+    output,
+};
+use blackboard::board::BriefView;
+use clap::Args;
+use protocol::{ids::AgentId, routes, spaces::SpaceId, words::counted};
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Debug, Args)]
+pub(super) struct BriefArgs {
+    /// The agent.
+    agent: AgentId,
+    /// The space.
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    space: SpaceId,
+}
+
+pub(super) async fn brief(common: &CommonArgs, args: BriefArgs) -> Result<(), CliError> {
+    let client = MeshClient::new(common)?;
+    let board = client.board().await?;
+    let (space, agent) = (encoded(args.space.as_str()), encoded(args.agent.as_str()));
+    let answer: Value = client.get(&board, &format!("{}/{space}/brief?for={agent}", routes::SPACES)).await?;
+    if common.json {
+        return output::json(&answer);
+    }
+    let BriefView { brief, vault_entries } = BriefView::deserialize(&answer)
+        .map_err(|error| CliError::new(Exit::Failed, format!("the board's answer can't be read: {error}")))?;
+    match brief.text.is_empty() {
+        true => output::line(&format!("the space {} knows nothing for {}", args.space, args.agent))?,
+        false => output::line(brief.text.trim_end())?,
+    }
+    let entries = counted(brief.included.len(), "entry", "entries");
+    let mut notes = vec![format!("{entries}, {}", counted(brief.tokens, "token", "tokens"))];
+    notes.extend(
+        vault_entries
+            .filter(|entries| *entries > 0)
+            .map(|entries| format!("not shown: {} of its vault", counted(entries, "memory", "memories"))),
+    );
+    notes.extend(brief.omitted.iter().map(|omitted| {
+        format!("left out: {} {}: {}", omitted.entry.kind, omitted.entry.id, output::plain(&omitted.why))
+    }));
+    notes.iter().for_each(|note| output::note(note));
+    Ok(())
+}

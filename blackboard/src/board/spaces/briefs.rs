@@ -1,0 +1,108 @@
+//! Briefs: what a space knows for one of its agents.
+
+use super::SpaceStore;
+use crate::{
+    feed::run_blocking,
+    spaces::{EntryOrder, EntryQuery, entry_writes::permitted, rows},
+};
+use protocol::{
+    ids::{AgentId, SpaceId},
+    principal::{Principal, SenderProof},
+    problem::Problem,
+    spaces::{
+        Entry, EntryKind, EntryState, EntryType, MemoryScope, Reader, SpaceVerb,
+        brief::{Brief, BriefBudget, MAX_OMITTED, brief},
+        may,
+        may::may_read_brief,
+    },
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// The most decisions that a brief reads, the newest.
+const MAX_DECISIONS: usize = 1_000;
+/// The most teammates whose expertise is read.
+const MAX_TEAMMATES: usize = 256;
+/// The most memories of a vault that are counted.
+const MAX_VAULT: usize = 1_000;
+
+/// A brief, as somebody sees it who may read it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BriefView {
+    /// The brief.
+    #[serde(flatten)]
+    pub brief: Brief,
+    /// The number of memories in the agent's vault that the brief is shown without; at most 1,000 are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vault_entries: Option<usize>,
+}
+
+impl SpaceStore {
+    /// The brief of `agent`, for itself or for a person. A person is shown it without the agent's vault.
+    pub async fn brief(&self, by: &Reader, space: &SpaceId, agent: &AgentId) -> Result<BriefView, Problem> {
+        let cursors = self.cursor_key().await?;
+        let (store, by, space, agent) = (self.0.store.clone(), by.clone(), space.clone(), agent.clone());
+        run_blocking(move || {
+            let space = permitted(store.as_ref(), &by, SpaceVerb::Read, &space)?;
+            may_read_brief(&by, &agent, &space)?;
+            let principal = Principal::Agent(agent);
+            let reader = Reader { principal, proof: SenderProof::Credential };
+            // A space in which the agent is no member has no brief for it.
+            may(&reader, SpaceVerb::Read, None, &space)?;
+            let read = |query: EntryQuery, limit| {
+                let page = query.page(store.as_ref(), &cursors, &reader, &space, limit)?;
+                Ok::<_, Problem>(page.entries)
+            };
+            let budget = BriefBudget::default();
+            let mut entries = Vec::new();
+            for (query, limit) in layers(budget) {
+                entries.extend(read(query, limit)?);
+            }
+            let is_shown = |entry: &&Entry| may(&by, SpaceVerb::Read, Some(entry), &space).is_ok();
+            let shown = entries.iter().filter(is_shown);
+            let teammates = rows::find_expertise(store.as_ref(), &space.id, MAX_TEAMMATES)?;
+            let brief = brief(&reader, &space, shown, &teammates, budget);
+            let is_of_agent = matches!(by.principal, Principal::Agent(_) | Principal::Brain(_));
+            let vault_entries = match is_of_agent {
+                true => None,
+                false => {
+                    let own = EntryQuery { author: Some(reader.principal.clone()), ..memory([]) };
+                    let memories = read(own, MAX_VAULT)?;
+                    Some(memories.iter().filter(|entry| entry.scope == Some(MemoryScope::Own)).count())
+                }
+            };
+            Ok(BriefView { brief, vault_entries })
+        })
+        .await
+    }
+}
+
+/// What is read for a brief: of each layer what it can hold, and what it may name as left out.
+fn layers(budget: BriefBudget) -> [(EntryQuery, usize); 4] {
+    let memories = budget.items + MAX_OMITTED;
+    let decisions = EntryQuery {
+        kinds: BTreeSet::from([EntryKind::Decision]),
+        states: BTreeSet::from([EntryState::Active]),
+        types: BTreeSet::from([EntryType::Architectural, EntryType::Scope]),
+        ..EntryQuery::default()
+    };
+    let findings = EntryQuery { kinds: BTreeSet::from([EntryKind::Finding]), ..EntryQuery::default() };
+    [
+        (decisions, MAX_DECISIONS),
+        (memory([EntryType::CoreContext]), memories),
+        (memory([EntryType::Learning, EntryType::Pattern]), memories),
+        (findings, budget.findings),
+    ]
+}
+
+/// Active memories of these types, the most important first.
+fn memory<const N: usize>(types: [EntryType; N]) -> EntryQuery {
+    EntryQuery {
+        kinds: BTreeSet::from([EntryKind::Memory]),
+        states: BTreeSet::from([EntryState::Active]),
+        types: BTreeSet::from(types),
+        order: EntryOrder::Importance,
+        ..EntryQuery::default()
+    }
+}

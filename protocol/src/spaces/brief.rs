@@ -1,0 +1,415 @@
+//! The brief of an agent: what a space knows that matters to its next turn, as a text of bounded size.
+//!
+//! Its layers, in this order: decisions, core context, learnings and patterns, findings, teammates. Decisions that are
+//! `architectural` or `scope` are all in it, beside the budget. Of the rest the most important and newest come first; an item that
+//! does not fit is left out, and the next one is tried.
+
+use super::{
+    Entry, EntryId, EntryKind, EntryState, EntryType, MemoryScope, Reader, Space, SpaceId, SpaceVerb, may,
+};
+use crate::{ids::AgentId, time::WallTime};
+use serde::{Deserialize, Serialize};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
+
+/// The characters of a token, as budgets count.
+const TOKEN_CHARS: usize = 4;
+/// The most bytes of the contents of all decisions. Of the oldest beyond, only the titles are in the brief.
+pub const MAX_DECISION_BYTES: usize = 128 * 1024;
+/// The most entries that are named as left out.
+pub const MAX_OMITTED: usize = 64;
+/// The areas that the brief names of a teammate.
+const AREAS: usize = 5;
+
+/// What a brief may hold beside the decisions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BriefBudget {
+    /// The most memories.
+    pub items: usize,
+    /// The most findings: the newest.
+    pub findings: usize,
+    /// The most tokens of memories, findings and teammates, four characters each.
+    pub tokens: usize,
+}
+
+impl Default for BriefBudget {
+    fn default() -> Self {
+        Self { items: 20, findings: 15, tokens: 4_000 }
+    }
+}
+
+/// How much an agent knows in each area; the more, the better.
+pub type Expertise = BTreeMap<String, u64>;
+
+/// A brief.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Brief {
+    /// The space.
+    pub space: SpaceId,
+    /// The text; empty if the space knows nothing for the reader.
+    pub text: String,
+    /// The entries in the text, in its order.
+    pub included: Vec<BriefEntry>,
+    /// The entries that are not, the most important first, at most [`MAX_OMITTED`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub omitted: Vec<OmittedEntry>,
+    /// The tokens of the text.
+    pub tokens: usize,
+}
+
+/// An entry in a brief.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BriefEntry {
+    /// The entry.
+    pub id: EntryId,
+    /// Its version.
+    pub version: u64,
+    /// What it is.
+    pub kind: EntryKind,
+}
+
+/// An entry that did not fit into a brief.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OmittedEntry {
+    /// The entry.
+    #[serde(flatten)]
+    pub entry: BriefEntry,
+    /// Why it is not in the text.
+    pub why: String,
+}
+
+/// A brief as a turn is given it. Its JSON is the member `brief` of the turn's input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnBrief {
+    /// The brief.
+    #[serde(flatten)]
+    pub brief: Brief,
+    /// When it was known, if the board can't be reached now. Then it holds the decisions only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known_at: Option<WallTime>,
+}
+
+/// The record of what a turn was given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BriefRecord {
+    /// The space.
+    pub space: SpaceId,
+    /// The entries in the text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub included: Vec<BriefEntry>,
+    /// The entries that did not fit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub omitted: Vec<OmittedEntry>,
+    /// The tokens of the text.
+    pub tokens: usize,
+    /// When it was known, if the board could not be reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known_at: Option<WallTime>,
+    /// Why there is no brief.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+}
+
+impl Brief {
+    /// The decisions alone, if there are any.
+    fn decisions_only(&self) -> Option<Self> {
+        // No line of an entry is empty.
+        let decisions = self.text.split("\n\n").next().filter(|text| text.starts_with(DECISIONS))?;
+        let text = format!("{}\n", decisions.trim_end());
+        let of_decisions = |kind: EntryKind| kind == EntryKind::Decision;
+        let included = self.included.iter().filter(|entry| of_decisions(entry.kind)).cloned().collect();
+        let omitted =
+            self.omitted.iter().filter(|omitted| of_decisions(omitted.entry.kind)).cloned().collect();
+        Some(Self { space: self.space.clone(), tokens: tokens(&text), text, included, omitted })
+    }
+}
+
+impl TurnBrief {
+    /// A brief of now.
+    pub fn fresh(brief: Brief) -> Self {
+        Self { brief, known_at: None }
+    }
+
+    /// The decisions of a brief that was known at `at`, marked as such; `None` if it has none.
+    pub fn decisions_known_at(brief: &Brief, at: WallTime) -> Option<Self> {
+        let mut brief = brief.decisions_only()?;
+        brief.text = format!("The board can't be reached. This is what was known at {at}.\n\n{}", brief.text);
+        brief.tokens = tokens(&brief.text);
+        Some(Self { brief, known_at: Some(at) })
+    }
+
+    /// What is recorded of it.
+    pub fn record(&self) -> BriefRecord {
+        let Brief { space, text: _, included, omitted, tokens } = self.brief.clone();
+        BriefRecord { space, included, omitted, tokens, known_at: self.known_at, missing: None }
+    }
+}
+
+impl BriefRecord {
+    /// The record of a turn without a brief.
+    pub fn missing(space: SpaceId, why: String) -> Self {
+        let (included, omitted) = (Vec::new(), Vec::new());
+        Self { space, included, omitted, tokens: 0, known_at: None, missing: Some(why) }
+    }
+}
+
+/// Whether an entry of this kind and state, and with this type, can be in a brief.
+pub fn is_brief_material(entry: &Entry) -> bool {
+    layer(entry).is_some()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Layer {
+    Decision,
+    CoreContext,
+    Learning,
+    Finding,
+}
+
+fn layer(entry: &Entry) -> Option<Layer> {
+    match (entry.kind, entry.state, entry.entry_type) {
+        (EntryKind::Decision, EntryState::Active, Some(EntryType::Architectural | EntryType::Scope)) => {
+            Some(Layer::Decision)
+        }
+        (EntryKind::Memory, EntryState::Active, Some(EntryType::CoreContext)) => Some(Layer::CoreContext),
+        (EntryKind::Memory, EntryState::Active, Some(EntryType::Learning | EntryType::Pattern)) => {
+            Some(Layer::Learning)
+        }
+        (EntryKind::Finding, EntryState::Open | EntryState::Sealed, _) => Some(Layer::Finding),
+        _ => None,
+    }
+}
+
+/// The brief of `reader` in `space`. `entries` may be in any order; those that the reader may not see, and those that are no
+/// material for a brief, change nothing. `teammates` are in the text with the areas in which they know most.
+pub fn brief<'a>(
+    reader: &Reader,
+    space: &Space,
+    entries: impl IntoIterator<Item = &'a Entry>,
+    teammates: &BTreeMap<AgentId, Expertise>,
+    budget: BriefBudget,
+) -> Brief {
+    let mut layers: BTreeMap<Layer, Vec<&Entry>> = BTreeMap::new();
+    for entry in entries {
+        if let Some(layer) = layer(entry)
+            && may(reader, SpaceVerb::Read, Some(entry), space).is_ok()
+        {
+            layers.entry(layer).or_default().push(entry);
+        }
+    }
+    let mut take = |layer| layers.remove(&layer).unwrap_or_default();
+    let mut decisions = take(Layer::Decision);
+    decisions.sort_by_key(|entry| (entry.at, &entry.id));
+    let by_weight = |entries: &mut Vec<&Entry>| {
+        entries.sort_by_key(|entry| (Reverse(entry.importance), Reverse(entry.at), &entry.id));
+    };
+    let (mut core, mut learnings) = (take(Layer::CoreContext), take(Layer::Learning));
+    by_weight(&mut core);
+    by_weight(&mut learnings);
+    let mut findings = take(Layer::Finding);
+    findings.sort_by_key(|entry| (Reverse(entry.at), &entry.id));
+    findings.truncate(budget.findings);
+
+    let mut draft = BriefDraft::new(space.id.clone(), budget);
+    draft.decisions(&decisions);
+    draft.section(CORE, &core, SectionOrder::AsGiven);
+    draft.section(LEARNINGS, &learnings, SectionOrder::AsGiven);
+    draft.section(FINDINGS, &findings, SectionOrder::Reversed);
+    draft.teammates(reader, teammates);
+    draft.finish()
+}
+
+const DECISIONS: &str = "Decisions. They bind everybody in this space and outrank all that follows.";
+const CORE: &str = "Core context.";
+const LEARNINGS: &str = "Learnings and patterns, the most important first.";
+const FINDINGS: &str = "The latest findings, the newest last.";
+const TEAMMATES: &str = "Teammates, and what they know best.";
+
+enum SectionOrder {
+    AsGiven,
+    Reversed,
+}
+
+/// A brief under construction.
+struct BriefDraft {
+    brief: Brief,
+    /// What is left of the items and of the tokens.
+    items: usize,
+    tokens: usize,
+    budget: BriefBudget,
+}
+
+impl BriefDraft {
+    fn new(space: SpaceId, budget: BriefBudget) -> Self {
+        let brief =
+            Brief { space, text: String::new(), included: Vec::new(), omitted: Vec::new(), tokens: 0 };
+        Self { brief, items: budget.items, tokens: budget.tokens, budget }
+    }
+
+    fn heading(&mut self, heading: &str) {
+        let gap = if self.brief.text.is_empty() { "" } else { "\n" };
+        let _ = writeln!(self.brief.text, "{gap}{heading}");
+    }
+
+    /// All decisions. Behind [`MAX_DECISION_BYTES`] only their titles.
+    fn decisions(&mut self, decisions: &[&Entry]) {
+        if decisions.is_empty() {
+            return;
+        }
+        self.heading(DECISIONS);
+        // The newest are there whole.
+        let mut left = MAX_DECISION_BYTES;
+        let mut cut = BTreeSet::new();
+        for entry in decisions.iter().rev() {
+            match left.checked_sub(entry.content.len()) {
+                Some(rest) => left = rest,
+                None => drop(cut.insert(&entry.id)),
+            }
+        }
+        for entry in decisions {
+            if cut.contains(&entry.id) {
+                let title = line_of(entry, "its text is left out here, read it with `find`");
+                self.brief.text.push_str(&title);
+                let why =
+                    format!("the decisions have more than {MAX_DECISION_BYTES} bytes; its title is there");
+                self.omit(entry, why);
+                continue;
+            }
+            self.brief.text.push_str(&line_of(entry, &entry.content));
+            self.brief.included.push(reference(entry));
+        }
+    }
+
+    /// The entries that fit, in the order of the section.
+    fn section(&mut self, heading: &str, entries: &[&Entry], order: SectionOrder) {
+        let mut fitting = Vec::new();
+        for entry in entries {
+            let line = line_of(entry, &entry.content);
+            let is_item = entry.kind == EntryKind::Memory;
+            if is_item && self.items == 0 {
+                let why = format!("{} items are more important or newer", self.budget.items);
+                self.omit(entry, why);
+                continue;
+            }
+            let needed = tokens(&line);
+            let Some(left) = self.tokens.checked_sub(needed) else {
+                let why =
+                    format!("needs {needed} tokens, {} of {} are left", self.tokens, self.budget.tokens);
+                self.omit(entry, why);
+                continue;
+            };
+            self.tokens = left;
+            self.items -= usize::from(is_item);
+            fitting.push((line, reference(entry)));
+        }
+        if fitting.is_empty() {
+            return;
+        }
+        if let SectionOrder::Reversed = order {
+            fitting.reverse();
+        }
+        self.heading(heading);
+        for (line, entry) in fitting {
+            self.brief.text.push_str(&line);
+            self.brief.included.push(entry);
+        }
+    }
+
+    /// The teammates with expertise that fit, without the reader.
+    fn teammates(&mut self, reader: &Reader, teammates: &BTreeMap<AgentId, Expertise>) {
+        let mut lines = String::new();
+        for (agent, expertise) in teammates {
+            let is_reader = reader.principal.id() == agent.as_str();
+            let mut areas: Vec<_> = expertise.iter().filter(|(_, score)| **score > 0).collect();
+            areas.sort_by_key(|(area, score)| (Reverse(**score), *area));
+            let areas: Vec<_> =
+                areas.iter().take(AREAS).map(|(area, score)| format!("{} {score}", one_line(area))).collect();
+            if is_reader || areas.is_empty() {
+                continue;
+            }
+            let line = format!("- {agent}: {}\n", areas.join(", "));
+            if let Some(left) = self.tokens.checked_sub(tokens(&line)) {
+                self.tokens = left;
+                lines.push_str(&line);
+            }
+        }
+        if !lines.is_empty() {
+            self.heading(TEAMMATES);
+            self.brief.text.push_str(&lines);
+        }
+    }
+
+    fn omit(&mut self, entry: &Entry, why: String) {
+        if self.brief.omitted.len() < MAX_OMITTED {
+            self.brief.omitted.push(OmittedEntry { entry: reference(entry), why });
+        }
+    }
+
+    fn finish(mut self) -> Brief {
+        self.brief.tokens = tokens(&self.brief.text);
+        self.brief
+    }
+}
+
+/// The first of `entries` that fit into `most` bytes, as a text that names their kinds, and their number. A first one that is too
+/// large is cut.
+pub fn found_text(entries: &[Entry], most: usize) -> (String, u64) {
+    let (mut text, mut count) = (String::new(), 0);
+    for entry in entries {
+        let line = line_of(entry, &entry.content).replacen("- [", &format!("- {} [", entry.kind), 1);
+        if text.len() + line.len() > most {
+            if text.is_empty() {
+                text.push_str(&line[..line.floor_char_boundary(most)]);
+                count = 1;
+            }
+            break;
+        }
+        text.push_str(&line);
+        count += 1;
+    }
+    match count {
+        0 => ("nothing was found".to_owned(), 0),
+        _ => (text, count),
+    }
+}
+
+fn tokens(text: &str) -> usize {
+    text.chars().count().div_ceil(TOKEN_CHARS)
+}
+
+fn reference(entry: &Entry) -> BriefEntry {
+    BriefEntry { id: entry.id.clone(), version: entry.version, kind: entry.kind }
+}
+
+/// An entry as a list item. Its content is indented, so that no content looks like a heading or another item.
+fn line_of(entry: &Entry, content: &str) -> String {
+    let mut marks: Vec<String> = Vec::new();
+    marks.extend(entry.entry_type.map(|kind| kind.to_string()));
+    marks.extend(entry.importance.map(|importance| importance.to_string()));
+    marks.extend(entry.severity.map(|severity| severity.to_string()));
+    if entry.scope == Some(MemoryScope::Own) {
+        marks.push("own".to_owned());
+    }
+    let title = match one_line(&entry.title) {
+        title if title.is_empty() => String::new(),
+        title => format!(" {title}"),
+    };
+    let head = format!("- [{}]{title} ({}, by {})\n", marks.join(", "), entry.id, entry.author);
+    let lines = content.trim_end().lines().map(|line| format!("  {line}\n"));
+    lines.fold(head, |text, line| text + &line)
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests;
