@@ -95,7 +95,7 @@ enum Verb {
     Blackboard(processes::BlackboardArgs),
     #[command(flatten)]
     Mesh(ClientVerb),
-    /// Write a directory with a running agent in Python, JavaScript or shell, or with a language model, and a test of it.
+    /// Write a directory with a running agent in Python, JavaScript, Rust or shell, or with a language model, and a test of it.
     Init(init::InitArgs),
     /// Check agent and team files, or print their JSON Schema.
     Validate(validate::ValidateArgs),

@@ -95,7 +95,7 @@ fn a_tasks_end_is_the_exit_code() {
         (
             "asking",
             7,
-            "task asking asks: which colour?; answer with `mesh tasks answer asking TEXT --url http",
+            "task asking asks: which colour?; answer with `mesh answer asking TEXT --url http",
         ),
         ("endless", 4, "`mesh tasks watch endless --url http"),
         ("refused", 6, "no agent planner-01 here (agent_not_found)"),

@@ -98,7 +98,7 @@ async fn the_command_line_shows_the_question_and_the_partial_output() {
     });
     let (code, said, error) = asked.await.unwrap();
     assert_eq!(code, 7, "{error}");
-    assert!(error.contains("Which calendar?") && error.contains("mesh tasks answer"), "{error}");
+    assert!(error.contains("Which calendar?") && error.contains("mesh answer"), "{error}");
     let output: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(output["pending_user_questions"], json!(["Which calendar?"]), "{output:#}");
 

@@ -212,19 +212,21 @@ pub(super) fn open_questions(task: &Value) -> Vec<Question> {
 }
 
 /// The command that answers the first open question of `task`.
-fn how_to_answer(task: &Value, id: &str, at: &str) -> String {
+pub(super) fn how_to_answer(task: &Value, id: &str, at: &str) -> String {
     let questions = open_questions(task);
-    let Some(question) = questions.first() else { return format!("`mesh tasks answer {id} TEXT{at}`") };
+    let Some(question) = questions.first() else { return format!("`mesh answer {id} TEXT{at}`") };
     let named = format!("`mesh answer {id} --question {}", shell_quoted(&output::plain(&question.id)));
     match question.kind {
         QuestionKind::Approval => format!("{named} --approve{at}`, or `--deny`"),
         QuestionKind::Form => format!("{named} --values JSON{at}`"),
-        QuestionKind::Text | QuestionKind::Choice | QuestionKind::Credential if questions.len() > 1 => {
+        QuestionKind::Choice => {
+            let options: Vec<_> = question.options.iter().map(|option| shell_quoted(&output::plain(option))).collect();
+            format!("{named} {}{at}`", options.join("|"))
+        }
+        QuestionKind::Text | QuestionKind::Credential if questions.len() > 1 => {
             format!("{named} TEXT{at}`")
         }
-        QuestionKind::Text | QuestionKind::Choice | QuestionKind::Credential => {
-            format!("`mesh tasks answer {id} TEXT{at}`")
-        }
+        QuestionKind::Text | QuestionKind::Credential => format!("`mesh answer {id} TEXT{at}`"),
     }
 }
 
@@ -281,10 +283,12 @@ mod tests {
         let approval = json!({ "id": "rm", "kind": "approval", "text": "?" });
         assert_eq!(of(json!([approval])), "`mesh answer t-1 --question rm --approve --at x`, or `--deny`");
         let form = json!({ "id": "f", "kind": "form", "text": "?", "schema": {} });
+        let choice = json!({ "id": "c", "kind": "choice", "text": "?", "options": ["s", "very large"] });
+        assert_eq!(of(json!([choice])), "`mesh answer t-1 --question c s|'very large' --at x`");
         assert_eq!(of(json!([form])), "`mesh answer t-1 --question f --values JSON --at x`");
         let text = json!({ "id": "q", "text": "?" });
-        assert_eq!(of(json!([text])), "`mesh tasks answer t-1 TEXT --at x`");
+        assert_eq!(of(json!([text])), "`mesh answer t-1 TEXT --at x`");
         assert_eq!(of(json!([text, approval])), "`mesh answer t-1 --question q TEXT --at x`");
-        assert_eq!(of(json!([])), "`mesh tasks answer t-1 TEXT --at x`");
+        assert_eq!(of(json!([])), "`mesh answer t-1 TEXT --at x`");
     }
 }

@@ -18,7 +18,7 @@ Exit codes:
   4  the time was up; a task goes on, `mesh tasks watch` follows it
   5  nobody answers at that address
   6  the mesh refused; the reason is named
-  7  the task waits for an answer, `mesh tasks answer` gives it
+  7  the task waits for an answer, `mesh answer` gives it
   8  `mesh ask --plan` is answered in part; what is missing is named
  69  a port that it needs is taken, or not for you to take
  73  another process has the data directory

@@ -12,6 +12,7 @@ use super::{
 };
 use clap::Args;
 use protocol::{
+    question::{Question, QuestionKind},
     routes,
     spaces::{Entry, Space},
 };
@@ -32,17 +33,17 @@ pub(super) struct AnswerArgs {
     /// The answer: a text, or one of the options.
     #[arg(required_unless_present_any = ["approve", "deny", "values"], conflicts_with_all = ["approve", "deny", "values"])]
     text: Option<String>,
-    /// The question's id, as `mesh inbox` shows it; the only open one that takes a text if absent.
+    /// The question's id, as `mesh inbox` shows it; the task's only open question if absent.
     #[arg(long, value_name = "ID")]
     question: Option<String>,
     /// Approve what the question asks. Needs the person's token.
-    #[arg(long, requires = "question", conflicts_with = "deny")]
+    #[arg(long, conflicts_with = "deny")]
     approve: bool,
     /// Deny it, or decline to answer.
-    #[arg(long, requires = "question")]
+    #[arg(long)]
     deny: bool,
     /// Why, beside `--approve` or `--deny`.
-    #[arg(long, requires = "question", conflicts_with_all = ["text", "values"])]
+    #[arg(long, conflicts_with_all = ["text", "values"])]
     reason: Option<String>,
     /// The values of a form, as a JSON object.
     #[arg(long, value_name = "JSON", conflicts_with_all = ["approve", "deny"], value_parser = object)]
@@ -86,7 +87,7 @@ pub(super) async fn inbox(common: &CommonArgs, args: InboxArgs) -> Result<(), Cl
         return output::line("nothing waits for you");
     }
     if !items.is_empty() {
-        output::line(&questions_table(&items))?;
+        output::line(&questions_list(&items))?;
     }
     if !proposals.is_empty() {
         let rows = proposals.iter().map(|proposal| {
@@ -132,34 +133,52 @@ struct ProposalPage {
     entries: Vec<Entry>,
 }
 
-fn questions_table(items: &[Value]) -> String {
-    let rows = items.iter().map(|item| {
+/// Each question whole, with the call, the options or the members that it is about.
+fn questions_list(items: &[Value]) -> String {
+    let shown = items.iter().map(|item| {
         let text = |value: &Value| output::plain(value.as_str().unwrap_or("-"));
         let question = &item["question"];
-        let asked: String = text(&question["text"]).chars().take(60).collect();
-        [&item["taskId"], &question["id"], &question["kind"], &item["agentId"]]
-            .map(|value| text(value).into())
-            .into_iter()
-            .chain([asked.into(), text(&question["expiresAt"]).into()])
-            .collect()
+        let asked = serde_json::from_value::<Question>(question.clone());
+        let described = asked.map_or_else(|_| text(&question["text"]), |asked| prompt::describe(&asked));
+        let [task, agent, kind, id] =
+            [&item["taskId"], &item["agentId"], &question["kind"], &question["id"]].map(text);
+        format!("task {task} at {agent}, {kind} {id}\n{described}")
     });
-    output::table(&["task", "question", "kind", "agent", "asks", "expires"], rows)
+    shown.collect::<Vec<_>>().join("\n\n")
 }
 
 pub(super) async fn answer(common: &CommonArgs, args: AnswerArgs) -> Result<(), CliError> {
     let client = MeshClient::new(common)?;
     let endpoints = args.at.endpoints(&client).await?;
     let AnswerArgs { task, text, question, approve, deny, reason, values, .. } = args;
+    let found = find(&client, &endpoints, &task).await?;
+    let open = open_questions(&found.task);
     let mut body = match (text, values) {
         (Some(text), _) => json!({ "text": text }),
         (None, Some(values)) => json!({ "values": values }),
         (None, None) => json!({ "decision": if approve && !deny { "approve" } else { "deny" } }),
     };
+    let id = match (question, open.as_slice()) {
+        (Some(id), _) => Some(id),
+        (None, [only]) => Some(only.id.clone()),
+        (None, []) => None,
+        // The mesh finds the only one that takes a text.
+        (None, _) if body.get("text").is_some() => None,
+        (None, several) => {
+            let ids: Vec<_> = several.iter().map(|asked| output::plain(&asked.id)).collect();
+            let why = format!("task {task} asks several questions; name one by --question: {}", ids.join(", "));
+            return Err(CliError::new(Exit::Usage, why));
+        }
+    };
+    let asked = open.iter().find(|asked| Some(&asked.id) == id.as_ref());
+    if let Some((asked, flag)) = asked.and_then(|asked| Some((asked, flag_for(asked, &body)?))) {
+        let why = format!("{}\n{} takes {flag}", prompt::describe(asked), output::plain(&asked.id));
+        return Err(CliError::new(Exit::Usage, why));
+    }
     if let Some(members) = body.as_object_mut() {
-        members.extend(question.map(|id| ("questionId".to_owned(), id.into())));
+        members.extend(id.map(|id| ("questionId".to_owned(), id.into())));
         members.extend(reason.map(|reason| ("reason".to_owned(), reason.into())));
     }
-    let found = find(&client, &endpoints, &task).await?;
     if approve && !is_confirmed(&found.task, &body).await? {
         return Err(CliError::new(Exit::Failed, "nothing is approved".to_owned()));
     }
@@ -172,6 +191,16 @@ pub(super) async fn answer(common: &CommonArgs, args: AnswerArgs) -> Result<(), 
     let state = status_of(&after["status"]).0;
     let state = state.ok_or_else(|| CliError::new(Exit::Failed, format!("{task} has no state")))?;
     output::line(&format!("{task} {}", output::paint(state.word(), output::colour_of(state))))
+}
+
+/// What answers `asked` on the command line, if `answer` is a text and the question takes none.
+fn flag_for(asked: &Question, answer: &Value) -> Option<&'static str> {
+    answer.get("text")?;
+    match asked.kind {
+        QuestionKind::Approval => Some("`--approve` or `--deny`"),
+        QuestionKind::Form => Some("`--values JSON`"),
+        QuestionKind::Text | QuestionKind::Choice | QuestionKind::Credential => None,
+    }
 }
 
 /// Shows what `answer` approves, and asks for a yes if a person is at this terminal. A question that is not open is refused later.

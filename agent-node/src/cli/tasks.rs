@@ -105,14 +105,20 @@ pub(super) async fn tasks(common: &CommonArgs, tasks: TasksArgs) -> Result<(), C
             let until = timeout.map(|time| Instant::now() + time.duration());
             let shows_progress =
                 !common.json && (std::io::stderr().is_terminal() || !std::io::stdout().is_terminal());
-            let state = TaskWatch { until, json: common.json, shows_progress, at }
+            let state = TaskWatch { until, json: common.json, shows_progress, at: at.clone() }
                 .task(&client, &found.endpoint, &task)
                 .await?;
             let end = exit::of_state(state);
             if end == Exit::Done {
                 return Ok(());
             }
-            Err(CliError::new(end, format!("task {task} {}", state.word())))
+            let state = state.word();
+            if end != Exit::NeedsAnswer {
+                return Err(CliError::new(end, format!("task {task} {state}")));
+            }
+            let now = find(&client, &endpoints, &task).await?.task;
+            let how = how_to_answer(&now, &task, &at);
+            Err(CliError::new(end, format!("task {task} {state}; answer with {how}")))
         }
         TasksVerb::Cancel { task, reason } => {
             let found = find(&client, &endpoints, &task).await?;

@@ -22,7 +22,7 @@ pub enum CheckExit {
     Refused {
         /// The code.
         code: i32,
-        /// The beginning of its standard output.
+        /// The beginning of its standard output; the end of its standard error if it wrote nothing there.
         findings: String,
     },
 }
@@ -85,7 +85,10 @@ pub async fn run(
         (_, None) => Ok(CheckExit::Accepted),
         (Some(code), Some(_)) if code != 126 && code != 127 => {
             let said = String::from_utf8_lossy(&said);
-            let findings = excerpt::beginning(said.trim(), MAX_SHOWN).to_owned();
+            let findings = match said.trim() {
+                "" => tail.text(),
+                said => excerpt::beginning(said, MAX_SHOWN).to_owned(),
+            };
             Ok(CheckExit::Refused { code, findings })
         }
         (_, Some(how)) => Err(BrainError::Died { how, stderr: tail.text() }),
