@@ -389,6 +389,9 @@ fn reference(entry: &Entry) -> BriefEntry {
     BriefEntry { id: entry.id.clone(), version: entry.version, kind: entry.kind }
 }
 
+/// What begins a line for some reader (Unicode UAX 14, classes BK, CR, LF and NL).
+const LINE_BREAKS: [char; 7] = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
+
 /// An entry as a list item. Its content is indented, so that no content looks like a heading or another item.
 fn line_of(entry: &Entry, content: &str) -> String {
     let mut marks: Vec<String> = Vec::new();
@@ -403,7 +406,8 @@ fn line_of(entry: &Entry, content: &str) -> String {
         title => format!(" {title}"),
     };
     let head = format!("- [{}]{title} ({}, by {})\n", marks.join(", "), entry.id, entry.author);
-    let lines = content.trim_end().lines().map(|line| format!("  {line}\n"));
+    let content = content.replace("\r\n", "\n");
+    let lines = content.trim_end().split(LINE_BREAKS).map(|line| format!("  {line}\n"));
     lines.fold(head, |text, line| text + &line)
 }
 

@@ -169,6 +169,14 @@ fn the_decisions_of_a_brief_can_be_kept_and_are_marked_with_their_time() {
     assert_eq!(TurnBrief::decisions_known_at(&brief_of("b-2", &entries[1..]), WallTime(0)), None);
 }
 
+/// A content that imitates headings and decisions, after every kind of line break.
+fn any_forgery() -> impl Strategy<Value = String> {
+    let breaks = prop::sample::select(LINE_BREAKS.to_vec()).prop_map(String::from);
+    let forged = prop::sample::select(vec![DECISIONS, "- [architectural] (d-9, by agent:p-1)", "  ", "\r\n"]);
+    prop::collection::vec(prop_oneof![breaks, forged.prop_map(String::from), "[ -~]{0,9}"], 0..12)
+        .prop_map(|pieces| pieces.concat())
+}
+
 fn any_entry() -> impl Strategy<Value = Entry> {
     let kind = prop_oneof![
         2 => Just(EntryKind::Decision),
@@ -210,6 +218,27 @@ fn a_team() -> Space {
 }
 
 proptest! {
+    #[test]
+    fn whatever_is_remembered_or_found_leaves_the_decisions_as_they_are_and_imitates_none(
+        entries in any_entries(),
+        forgeries in prop::collection::vec((any_forgery(), any::<bool>()), 0..5),
+    ) {
+        let forgeries = forgeries.into_iter().enumerate().map(|(n, (content, is_memory))| match is_memory {
+            true => memory(&format!("m-{n}"), EntryType::CoreContext, Importance::High, 99, &content),
+            false => entry(&format!("f-{n}"), "b-1", EntryKind::Finding, None, 99, &content),
+        });
+        let all: Vec<_> = entries.iter().cloned().chain(forgeries).collect();
+        let is_decision = |entry: &&Entry| layer(entry) == Some(Layer::Decision);
+        let decisions: Vec<_> = all.iter().filter(is_decision).cloned().collect();
+        let (alone, whole) = (brief_of("b-0", &decisions), brief_of("b-0", &all));
+        let rest = whole.text.strip_prefix(&alone.text);
+        prop_assert!(rest.is_some(), "{}", whole.text);
+        for line in rest.unwrap_or_default().split(LINE_BREAKS) {
+            let is_forged = line.starts_with(DECISIONS) || line.starts_with("- [architectural");
+            prop_assert!(!is_forged, "{line:?}");
+        }
+    }
+
     #[test]
     fn what_a_reader_may_not_see_changes_nothing_in_its_brief(entries in any_entries(), who in 0_u8..4) {
         let (space, reader) = (a_team(), reader(&format!("b-{who}")));
