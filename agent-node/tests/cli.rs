@@ -92,11 +92,7 @@ fn a_tasks_end_is_the_exit_code() {
         ("failed", 1, "task failed failed: no bids"),
         ("canceled", 3, "task canceled canceled"),
         ("rejected", 3, "rejected"),
-        (
-            "asking",
-            7,
-            "task asking asks: which colour?; answer with `mesh answer asking TEXT --url http",
-        ),
+        ("asking", 7, "task asking asks: which colour?; answer with `mesh answer asking TEXT --url http"),
         ("endless", 4, "`mesh tasks watch endless --url http"),
         ("refused", 6, "no agent planner-01 here (agent_not_found)"),
     ] {

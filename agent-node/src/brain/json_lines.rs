@@ -171,7 +171,7 @@ mod tests {
             (r#"{"type":"tool","id":"c","name":"a tool"}"#, "\"tool\": \"name\" is a code"),
             (r#"{"type":"post","content":" "}"#, "\"post\": content: must not be empty"),
             (r#"{"type":"propose","content":"c","entryType":"learning"}"#, "a proposal needs a slug"),
-            (r#"{"type":"remember","content":"c","entryType":"scope"}"#, "a memory has one of core-context"),
+            (r#"{"type":"remember","content":"c","entryType":"scope"}"#, "expected one of `core-context`"),
             (r#"{"type":"find","id":"f"}"#, "at least one of"),
             (r#"{"type":"wait","for":"h"}"#, "unknown field `for`"),
             (r#"{"type":"artifact","name":"x","raw":"no base64!"}"#, "\"raw\": "),

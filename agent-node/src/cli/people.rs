@@ -7,6 +7,7 @@ use super::{
     endpoints::{self, AtArgs},
     exit::{CliError, Exit},
     output,
+    space::SpaceList,
     tasks::find,
     watch::status_of,
 };
@@ -14,7 +15,7 @@ use clap::Args;
 use protocol::{
     question::{Question, QuestionKind},
     routes,
-    spaces::{Entry, Space},
+    spaces::Entry,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -124,11 +125,6 @@ async fn proposals(client: &MeshClient) -> Result<Vec<Entry>, CliError> {
 }
 
 #[derive(Deserialize)]
-struct SpaceList {
-    spaces: Vec<Space>,
-}
-
-#[derive(Deserialize)]
 struct ProposalPage {
     entries: Vec<Entry>,
 }
@@ -166,7 +162,8 @@ pub(super) async fn answer(common: &CommonArgs, args: AnswerArgs) -> Result<(), 
         (None, _) if body.get("text").is_some() => None,
         (None, several) => {
             let ids: Vec<_> = several.iter().map(|asked| output::plain(&asked.id)).collect();
-            let why = format!("task {task} asks several questions; name one by --question: {}", ids.join(", "));
+            let why =
+                format!("task {task} asks several questions; name one by --question: {}", ids.join(", "));
             return Err(CliError::new(Exit::Usage, why));
         }
     };

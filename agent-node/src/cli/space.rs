@@ -202,9 +202,10 @@ struct SpaceClient {
     path: String,
 }
 
+/// The spaces that the caller may see.
 #[derive(Deserialize)]
-struct SpaceList {
-    spaces: Vec<Space>,
+pub(super) struct SpaceList {
+    pub(super) spaces: Vec<Space>,
 }
 
 pub(super) async fn space(common: &CommonArgs, args: SpaceArgs) -> Result<(), CliError> {

@@ -2,6 +2,7 @@
 
 use super::{
     CommonArgs, artifacts,
+    ask::how_to_answer,
     award::check_line,
     client::{MeshClient, encoded},
     endpoints::{self, AgentEndpoint, AtArgs},

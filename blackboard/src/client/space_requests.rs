@@ -57,7 +57,7 @@ impl Blackboard {
 }
 
 /// What a search selects: what is in force or waits, not what was rejected, replaced or merged.
-fn selection(query: &space_request::EntryQuery) -> EntryQuery {
+fn selection(query: &space_request::EntrySearch) -> EntryQuery {
     let states =
         [EntryState::Sealed, EntryState::Open, EntryState::Pending, EntryState::Active, EntryState::Posted];
     EntryQuery {

@@ -33,7 +33,7 @@ pub enum SpaceAction {
         entry: Box<EntryDraft>,
     },
     /// Search for entries. → [`SpaceAnswer::Found`]
-    Find(EntryQuery),
+    Find(EntrySearch),
     /// Merge the agent's own proposals of the task that the space's `autoMerge` allows. → [`SpaceAnswer::Curated`]
     Curate {
         /// The task.
@@ -44,7 +44,7 @@ pub enum SpaceAction {
 /// Which entries are searched for. Those come first that matter most, then the newest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct EntryQuery {
+pub struct EntrySearch {
     /// Of this kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<EntryKind>,

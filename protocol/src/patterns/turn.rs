@@ -1,6 +1,6 @@
 //! The input and output of a turn of a brain: one JSON line in, JSON lines out.
 
-use super::space_request::EntryQuery;
+use super::space_request::EntrySearch;
 use crate::{
     a2a::message::Message,
     acceptance::ResultRevision,
@@ -289,7 +289,7 @@ pub enum Progress {
         id: String,
         /// What is searched for.
         #[serde(flatten)]
-        query: EntryQuery,
+        query: EntrySearch,
         /// Whether the turn ends with it. Otherwise it is sent at once, and the turn goes on.
         #[serde(default = "yes", skip_serializing_if = "is_true")]
         wait: bool,

@@ -10,7 +10,7 @@ use protocol::{
     patterns::{
         contract_net::bidding::BidAnswer,
         open_task,
-        space_request::EntryQuery,
+        space_request::EntrySearch,
         turn::{Checkpoint, Progress, TurnEnd},
     },
     question::{OnTimeout, Question, QuestionKind},
@@ -163,7 +163,7 @@ fn find(line: mesh_agent::Find) -> Result<Progress, String> {
     if (&kind, &tag, &text) == (&None, &None, &None) {
         return Err("at least one of \"kind\", \"tag\" and \"text\" is needed".to_owned());
     }
-    Ok(Progress::Find { id, query: EntryQuery { kind, tag, text }, wait })
+    Ok(Progress::Find { id, query: EntrySearch { kind, tag, text }, wait })
 }
 
 /// The line that posts `entry`; `None` if no line does.

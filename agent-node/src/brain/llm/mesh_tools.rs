@@ -420,7 +420,11 @@ mod tests {
             (MeshTool::ReadSignals, json!({ "after": "newest" }), "after: \"newest\" must be a revision"),
             (MeshTool::ReadSignals, json!({ "capability": "" }), "capability: "),
             (MeshTool::Find, json!({}), "at least one of"),
-            (MeshTool::Remember, json!({ "content": "c", "entryType": "scope" }), "a memory has one of"),
+            (
+                MeshTool::Remember,
+                json!({ "content": "c", "entryType": "scope" }),
+                "expected one of `core-context`",
+            ),
             (MeshTool::ReadArtifact, json!({ "artifact": "b" }), "no artifact \"b\"; there are: a"),
             (MeshTool::ReadArtifact, json!({ "artifact": "a", "offset": 1 }), "within a character"),
         ] {

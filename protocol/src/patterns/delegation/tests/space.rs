@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    patterns::space_request::{EntryQuery, SpaceAction, SpaceAnswer, SpaceRequest},
+    patterns::space_request::{EntrySearch, SpaceAction, SpaceAnswer, SpaceRequest},
     spaces::{EntryDraft, EntryKind, EntryType},
 };
 
@@ -15,7 +15,7 @@ fn post(kind: EntryKind, content: &str) -> Progress {
 }
 
 fn find() -> Progress {
-    let query = EntryQuery { text: Some("port".to_owned()), ..EntryQuery::default() };
+    let query = EntrySearch { text: Some("port".to_owned()), ..EntrySearch::default() };
     Progress::Find { id: "f1".to_owned(), query, wait: true }
 }
 
