@@ -220,8 +220,11 @@ pub(super) fn how_to_answer(task: &Value, id: &str, at: &str) -> String {
         QuestionKind::Approval => format!("{named} --approve{at}`, or `--deny`"),
         QuestionKind::Form => format!("{named} --values JSON{at}`"),
         QuestionKind::Choice => {
-            let options: Vec<_> =
-                question.options.iter().map(|option| shell_quoted(&output::plain(option))).collect();
+            let options: Vec<_> = question
+                .options
+                .iter()
+                .map(|option| shell_quoted(&output::plain(option)).into_owned())
+                .collect();
             format!("{named} {}{at}`", options.join("|"))
         }
         QuestionKind::Text | QuestionKind::Credential if questions.len() > 1 => {
