@@ -13,13 +13,13 @@ pub struct Limits {
     pub max_signal_bytes: usize,
     /// An artifact put by reference, bytes.
     pub max_artifact_bytes: usize,
-    /// Artifacts, and large requests of a user, of one principal at one agent, bytes; the next is answered 429. 0 is no limit.
+    /// Artifacts, and large requests and later messages of a user, of one principal at one agent, bytes; the next is answered 429. 0 is no limit.
     pub max_artifact_bytes_per_principal: u64,
     /// Nesting of arrays and objects.
     pub max_depth: usize,
     /// Agents a task may pass through.
     pub max_hops: usize,
-    /// Conversations open at once, per agent; the next task is answered 503.
+    /// Conversations open at once, per agent, of which one principal has as many as are left; the next task is answered 503.
     pub max_open_conversations: usize,
     /// Requests in flight per node; the next is answered 503.
     pub max_in_flight: usize,

@@ -278,3 +278,31 @@ async fn the_artifacts_of_a_principal_have_a_quota() {
     let again = put(&mesh.agent("manager-01"), "c".repeat(1_000), "text/plain").await;
     assert_eq!(again.status, 429, "a restart does not forget what is kept");
 }
+
+#[tokio::test]
+async fn later_messages_to_a_task_count_in_the_quota() {
+    let team = "
+mesh: { limits: { maxArtifactBytesPerPrincipal: 4000 } }
+agents: [{ agent: solo-01, open: true, brain: { scripted: s.yaml } }]
+";
+    let script = "turns: [{ say: [{ type: question, id: q, text: which? }] }]";
+    let mesh = Process::up_beside(team, &[("s.yaml", script)]).await;
+    // The script asks again after each answer, so the task stays open.
+    let send = async |mesh: &Process, task: Option<&str>, bytes: usize| {
+        let message = json!({ "messageId": uuid::Uuid::now_v7(), "role": "ROLE_USER", "taskId": task, "parts": [{ "text": "x".repeat(bytes) }] });
+        let url = format!("{}/a2a/v1/message:send", mesh.agents["solo-01"]);
+        let posted = client().post(url).header("a2a-version", "1.0").json(&json!({ "message": message }));
+        read_answer(posted.send().await.unwrap()).await
+    };
+    let begun = send(&mesh, None, 10).await;
+    let id = begun.body["task"]["id"].as_str().unwrap().to_owned();
+    let later = async |mesh: &Process, bytes| send(mesh, Some(&id), bytes).await;
+    let taken = later(&mesh, 2_500).await;
+    assert_eq!(taken.status, 200, "{taken:?}");
+    let refused = later(&mesh, 2_500).await;
+    assert_eq!(refused.status, 429, "{refused:?}");
+    assert!(refused.body.to_string().contains("maxArtifactBytesPerPrincipal, 4000"), "{refused:?}");
+    assert_eq!(later(&mesh, 100).await.status, 200, "a small one is stored as it is");
+    let mesh = mesh.restart().await;
+    assert_eq!(later(&mesh, 2_500).await.status, 429, "what is kept counts after a restart");
+}

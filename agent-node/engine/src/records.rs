@@ -265,7 +265,7 @@ pub struct TaskRow {
     /// When it ended, on the node's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<NodeTime>,
-    /// The bytes of the request, if it has texts that are stored by digest; otherwise 0.
+    /// The bytes of the request and of its owner's later messages, of each that may have texts that are stored by digest.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub request_bytes: u64,
 }
@@ -275,7 +275,7 @@ fn is_zero(bytes: &u64) -> bool {
     *bytes == 0
 }
 
-/// The bytes of what a task was begun with, of which a text may be stored by digest; otherwise 0.
+/// The bytes of what a task was begun with, or of a later message of its owner, of which a text may be stored by digest; otherwise 0.
 pub(crate) fn large_bytes(request: &impl Serialize) -> u64 {
     let bytes = serde_json::to_vec(request).map_or(0, |json| json.len());
     if bytes > INLINE_CONTENT_BYTES { bytes as u64 } else { 0 }

@@ -4,7 +4,7 @@ use crate::{
     Ack, ReplyTo, World, catch_panic,
     chunks::StepChunks,
     conversation::{Conversation, HandledEvent, QueuedEvent},
-    records::{EffectKey, SealedReceipt},
+    records::{EffectKey, SealedReceipt, large_bytes},
     subscription::cursor_write,
     turns::{end_of_turn, oversized_signal},
 };
@@ -204,6 +204,7 @@ impl Conversation {
         }
         let event = Event { at, wall, what: queued.what };
         if let (Some(row), EventKind::Answered { message: Some(said), .. }) = (&mut self.task, &event.what) {
+            row.request_bytes = row.request_bytes.saturating_add(large_bytes(said));
             row.task.append_owner_message(said.as_ref().clone());
         }
         let follow = match rule(&mut self.pattern, &event) {

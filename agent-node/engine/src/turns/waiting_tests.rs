@@ -8,6 +8,7 @@ use crate::{
     testing::{TestAgent, config, me},
 };
 use protocol::{
+    a2a::message::{Message, Role},
     ids::TaskId,
     limits::Limits,
     principal::Principal,
@@ -147,4 +148,35 @@ fn a_question_that_waits_three_days_holds_no_place() {
     timed.end_turn(turn.key, Vec::new(), done());
     timed.pass(HOUR * 48);
     assert_eq!(timed.state("asks"), TaskState::Completed, "the question no longer expires");
+}
+
+#[test]
+fn a_large_later_message_of_the_owner_counts_as_kept() {
+    let mut timed = TimedAgent::new();
+    let (_, turn) = timed.agent.begin_task("asks");
+    timed.end_turn(
+        turn,
+        vec![Progress::Question(Question::text("colour", "which colour?"))],
+        TurnEnd::Waiting,
+    );
+    let kept = |timed: &TimedAgent| {
+        crate::artifacts::kept_bytes(&timed.agent.store, &me(), &Principal::local_user()).unwrap()
+    };
+    assert_eq!(kept(&timed), 0);
+    let text = "blue".repeat(500);
+    let reply = timed.agent.reply_to();
+    timed.agent.handle(Input::Answer {
+        task: TaskId::parse("asks").unwrap(),
+        by: Principal::local_user(),
+        question: None,
+        answer: Answer::text(&text),
+        message: Some(Box::new(Message::text("m-2", Role::User, &text))),
+        is_persons: false,
+        reply,
+    });
+    timed.settle();
+    assert!(timed.agent.reply(reply).unwrap().is_ok());
+    assert!((2_000..2_200).contains(&kept(&timed)), "{}", kept(&timed));
+    timed.restart();
+    assert!(kept(&timed) > 2_000, "what is in the store counts after a restart");
 }

@@ -4,7 +4,7 @@ use super::DoctorFinding;
 use crate::cli::{exit::CliError, keys::PinnedKeyList, reset::data_dirs};
 use protocol::{
     a2a::card_signature::SigningKey,
-    identity::{IdentityKey, PublicIdentity},
+    identity::{IdentityKey, KeyHistory, PublicIdentity},
     ids::AgentId,
 };
 use std::{
@@ -25,11 +25,42 @@ pub(super) fn check(dir: &Path, list: &PinnedKeyList) -> Result<Vec<DoctorFindin
         files.extend(entries.filter_map(Result::ok).map(|entry| entry.path()));
     }
     files.sort();
-    Ok(files.iter().filter_map(|file| of_file(file, list)).collect())
+    let boards: Vec<_> = files.iter().filter_map(|file| board_key(file)).collect();
+    Ok(files.iter().filter_map(|file| of_file(file, list, &boards)).collect())
+}
+
+/// The key in `file`, if it is that of a board, and those that it has replaced.
+fn board_key(file: &Path) -> Option<(PublicIdentity, KeyHistory)> {
+    let id = file.file_name()?.to_str()?.strip_suffix(".ed25519").filter(|id| *id == "board")?;
+    let own = identity(file, &AgentId::parse(id).ok()?).ok()?;
+    let history = fs::read(file.with_extension("history")).ok();
+    let history = history.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+    Some((own.public().as_ref().clone(), history))
+}
+
+/// Whether the key of `service` that is pinned in `file` is one of its keys, or leads to one.
+fn of_pin(file: &Path, service: &str, own: &[(PublicIdentity, KeyHistory)]) -> DoctorFinding {
+    let pinned = fs::read(file).ok().and_then(|text| serde_json::from_slice::<PublicIdentity>(&text).ok());
+    let is_same = pinned.is_some_and(|pinned| own.iter().any(|(own, history)| history.leads(&pinned, own)));
+    let at = file.display();
+    match is_same {
+        true => DoctorFinding::right(service, format!("{at} is its key, or one that it has replaced")),
+        false => DoctorFinding::wrong(
+            service,
+            format!(
+                "{at} is another key than the {service} has: if it has lost its data, `mesh keys reset {service} --data {}` removes it",
+                file.parent().and_then(Path::parent).unwrap_or(file).display()
+            ),
+        ),
+    }
 }
 
 /// What the file says; `None` if it is none that the registry knows something of.
-fn of_file(file: &Path, list: &PinnedKeyList) -> Option<DoctorFinding> {
+fn of_file(
+    file: &Path,
+    list: &PinnedKeyList,
+    boards: &[(PublicIdentity, KeyHistory)],
+) -> Option<DoctorFinding> {
     let name = file.file_name()?.to_str()?;
     let at = file.display();
     if let Some(id) = name.strip_suffix(".ed25519.next") {
@@ -39,19 +70,12 @@ fn of_file(file: &Path, list: &PinnedKeyList) -> Option<DoctorFinding> {
         return Some(DoctorFinding::wrong(id, what));
     }
     if name == "registry.pinned" {
-        let pinned: Option<PublicIdentity> = serde_json::from_slice(&fs::read(file).ok()?).ok();
-        let is_same = pinned
-            .is_some_and(|pinned| list.registry.as_ref().is_some_and(|own| list.history.leads(&pinned, own)));
-        return Some(match is_same {
-            true => DoctorFinding::right("registry", format!("{at} is its key, or one that it has replaced")),
-            false => DoctorFinding::wrong(
-                "registry",
-                format!(
-                    "{at} is another key than the registry has: if it has lost its data, `mesh keys reset registry --data {}` removes it",
-                    file.parent().and_then(Path::parent).unwrap_or(file).display()
-                ),
-            ),
-        });
+        let own = list.registry.iter().map(|own| (own.clone(), list.history.clone())).collect::<Vec<_>>();
+        return Some(of_pin(file, "registry", &own));
+    }
+    if name == "board.pinned" {
+        // A board of another machine tells its key to nobody but the processes of the mesh.
+        return (!boards.is_empty()).then(|| of_pin(file, "board", boards));
     }
     if let Some(id) = name.strip_suffix(".seal").and_then(|id| AgentId::parse(id).ok()) {
         let key = file.with_file_name(format!("{id}.ed25519"));
@@ -128,7 +152,7 @@ mod tests {
         let registry = pin("registry", 9).identity;
         let list =
             PinnedKeyList { registry, history: Default::default(), keys: vec![pin("a", 1), pin("b", 2)] };
-        let of = |file: &Path| of_file(file, &list).unwrap();
+        let of = |file: &Path| of_file(file, &list, &[]).unwrap();
         assert!(of(&write("a.ed25519", 1)).ok);
         let other = of(&write("b.ed25519", 3));
         assert!(!other.ok && other.what.contains("mesh keys reset b"), "{other:?}");
@@ -139,12 +163,25 @@ mod tests {
         let open = write("a.ed25519", 1);
         fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).unwrap();
         assert!(of(&open).what.contains("chmod 600"));
-        assert!(of_file(&write("a.seal", 1), &list).is_none());
+        assert!(of_file(&write("a.seal", 1), &list, &[]).is_none());
         let pinned = keys.join("registry.pinned");
         fs::write(&pinned, serde_json::to_vec(&list.registry).unwrap()).unwrap();
         assert!(of(&pinned).ok);
         fs::write(&pinned, "{}").unwrap();
         assert!(of(&pinned).what.contains("mesh keys reset registry"));
         assert_eq!(check(dir.path(), &list).unwrap().len(), 6);
+        let pinned = keys.join("board.pinned");
+        fs::write(&pinned, serde_json::to_vec(&pin("board", 5).identity).unwrap()).unwrap();
+        assert_eq!(check(dir.path(), &list).unwrap().len(), 6, "the board is elsewhere");
+        let of_board = || {
+            let mut found = check(dir.path(), &list).unwrap();
+            found.retain(|finding| finding.subject == "board");
+            let [finding] = found.as_slice() else { panic!("{found:?}") };
+            finding.clone()
+        };
+        write("board.ed25519", 5);
+        assert!(of_board().ok);
+        write("board.ed25519", 6);
+        assert!(!of_board().ok && of_board().what.contains("mesh keys reset board"), "{:?}", of_board());
     }
 }

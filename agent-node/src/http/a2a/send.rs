@@ -163,6 +163,7 @@ async fn continue_task(
     if row.ended_at.is_some() {
         return Err(ended(row.task.status.state));
     }
+    call.check_quota(serde_json::to_vec(&message).map_or(0, |json| json.len()))?;
     let questions = row.task.status.questions.clone();
     if let Some(webhook) = webhook {
         webhooks::put(call, row, webhook, (head, usize::MAX)).await?;
