@@ -189,6 +189,12 @@ impl Connections {
 }
 
 impl ConnectionLimits {
+    /// The connections of one of `workers` worker threads at which actix stops to accept. All together leave an eighth more open
+    /// than `max`: those that have given way and are about to close.
+    pub(super) fn max_per_worker(&self, workers: usize) -> usize {
+        (self.max + self.max / 8).div_ceil(workers.max(1)) + 1
+    }
+
     fn max_not_for_person(&self) -> usize {
         self.max - self.reserved_for_person
     }

@@ -52,8 +52,7 @@ pub fn server(
     };
     let mut server = Server::build()
         .workers(config.workers)
-        // The limit of actix stops to accept; that of `Connections` closes an idle one.
-        .max_concurrent_connections(config.connections.max + 1)
+        .max_concurrent_connections(config.connections.max_per_worker(config.workers))
         .disable_signals()
         .shutdown_timeout(config.shutdown.as_secs());
     let head = Duration::from_millis(config.limits.head_ms).max(MIN_TIMEOUT);
