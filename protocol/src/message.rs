@@ -6,6 +6,7 @@ use crate::{
     artifact::{self, Artifact, ArtifactChunk, ArtifactRef},
     bid::{Cost, Eta, Fraction},
     ids::{Capability, QuestionId, TaskId},
+    patterns::session::seat::SeatEnd,
     principal::Principal,
     problem::{Problem, Reason},
     question::Answer,
@@ -375,6 +376,9 @@ payload! {
         /// What it has used, that of other agents included; believed from agents only.
         => #[serde(default, skip_serializing_if = "Usage::is_none")]
         usage: Usage,
+        /// How the turn of a seat ended; believed from agents only.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        seat: Option<SeatEnd>,
     }
 }
 

@@ -20,6 +20,7 @@ pub mod offer;
 pub mod open_task;
 pub mod reaction;
 pub mod redelivery;
+pub mod session;
 
 pub use effect::{
     ChunkRange, Effect, Outcome, OutgoingMessage, OutgoingSignal, ProducedArtifact, RecordedArtifacts,
@@ -108,6 +109,11 @@ pub trait Pattern: Serialize + DeserializeOwned {
 
     /// The dead letter that it sends again.
     fn dead_letter(&self) -> Option<&Envelope> {
+        None
+    }
+
+    /// The session that it hosts, as people see it.
+    fn session(&self) -> Option<serde_json::Value> {
         None
     }
 
@@ -553,6 +559,11 @@ macro_rules! patterns {
                 }
             }
 
+            /// See [`Pattern::session`].
+            pub fn session(&self) -> Option<serde_json::Value> {
+                match self { $(Self::$name(pattern) => pattern.session(),)* }
+            }
+
             /// See [`Pattern::turn_progress`].
             pub fn turn_progress(&self) -> RecordedTurnProgress {
                 match self { $(Self::$name(pattern) => pattern.turn_progress(),)* }
@@ -596,7 +607,7 @@ impl PatternDescription {
 
 impl AnyPattern {
     /// The version of the rules a state was computed by; recorded with every state.
-    pub const RULES: u32 = 5;
+    pub const RULES: u32 = 6;
 
     /// Its name, for people and traces.
     pub fn name(&self) -> &'static str {

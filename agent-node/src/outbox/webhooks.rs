@@ -340,6 +340,7 @@ impl Pushing {
             chunks: None,
             message: row.task.status.message,
             usage: row.task.usage,
+            seat: None,
             extra: Default::default(),
         };
         let refused =

@@ -16,6 +16,7 @@ mod labels;
 mod own_failure;
 mod pause;
 mod pending_requests;
+mod session_work;
 mod space;
 
 pub use labels::{DelegationLabel, DelegationTimer, RequestKey, WorkLimits};
@@ -25,6 +26,7 @@ use super::{
     contract_net::{Auction, ContractNet, record::AwardRecord},
     ownership::TaskOwnership,
     result_check::ResultChecks,
+    session::{Session, seat},
     turn,
     turn_log::{TurnInput, TurnLog},
 };
@@ -78,6 +80,12 @@ pub struct Delegation {
     /// The auction, after its own brain has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     auction: Option<Box<ContractNet>>,
+    /// The session that its seats do, if the task is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<Box<Session>>,
+    /// The messages of the task's turns to other seats of a session.
+    #[serde(default)]
+    says: u32,
     #[serde(default, skip_serializing_if = "TurnLog::is_empty")]
     log: TurnLog,
     #[serde(default, skip_serializing_if = "Pauses::is_none")]
@@ -119,6 +127,8 @@ impl Delegation {
             may_auction: false,
             auction_terms: Auction::default(),
             auction: None,
+            session: None,
+            says: 0,
             log: TurnLog::default(),
             pauses: Pauses::default(),
             has_reported: false,
@@ -164,7 +174,7 @@ impl Delegation {
             true => self.ownership.status(TaskState::Submitted, format!("queued: {} is busy", self.me)),
             false => self.works_on_it(),
         });
-        effects.extend(self.think());
+        effects.extend(if self.session.is_some() { self.start_session(event) } else { self.think() });
         effects
     }
 
@@ -259,6 +269,7 @@ impl Delegation {
                     Some(false) => effects.extend(self.ask_at_once(ask, event)),
                     _ => self.pending.note(ask),
                 },
+                Progress::Say { to, text } => effects.extend(self.say(&to, &text)),
                 Progress::Checkpoint(checkpoint) => match self.log.checkpoint(&checkpoint) {
                     Ok(record) => effects.push(record),
                     Err(why) => effects.extend(self.fail(why)),
@@ -272,6 +283,24 @@ impl Delegation {
         }
         effects.extend(self.ownership.report_chunks(false));
         effects
+    }
+
+    /// Adds a message to other seats of the session to the result of the turn.
+    fn say(&mut self, to: &[String], text: &str) -> Vec<DelegationEffect> {
+        if !seat::is_seat_turn(&self.ownership.spec) {
+            return self.fail("say: the task is no turn of a session".to_owned());
+        }
+        self.says += 1;
+        match seat::say(self.says, to, text) {
+            _ if self.says > seat::MAX_SAYS => {
+                self.fail(format!("more than {} messages in one turn", seat::MAX_SAYS))
+            }
+            Some(message) => self.ownership.produce(ArtifactChunk::whole(message)).into_iter().collect(),
+            None => self.fail(format!(
+                "say: a message has addressees and a text of at most {} bytes",
+                seat::MAX_SAY_BYTES
+            )),
+        }
     }
 
     /// Sends a request while the turn goes on.
@@ -310,6 +339,16 @@ impl Delegation {
                 } else {
                     self.fail("done without a result: no artifact and no message".to_owned())
                 }
+            }
+            TurnEnd::Seat { message, seat: end } => {
+                if !seat::is_seat_turn(&self.ownership.spec) {
+                    return self.fail("pass, label: the task is no turn of a session".to_owned());
+                }
+                let said = message.clone().filter(|text| !text.trim().is_empty());
+                let silent = || (end.passed || self.ownership.has_content()).then(|| seat::PASSES.to_owned());
+                let message = said.or_else(silent);
+                self.ownership.seat = Some(seat::SeatEnd { doer: None, ..end.clone() });
+                self.end_turn(&TurnEnd::Done { message }, event)
             }
             TurnEnd::Failed { reason } => self.fail(reason.clone()),
             TurnEnd::Rejected { reason } => self.finish(TaskState::Rejected, Some(reason.clone())),
@@ -366,7 +405,8 @@ impl Delegation {
     }
 
     fn go_on(&mut self) -> Vec<DelegationEffect> {
-        if self.is_thinking
+        if self.session.is_some()
+            || self.is_thinking
             || self.checks.is_under_way()
             || self.pauses.is_paused()
             || self.pending.is_waiting()
@@ -421,7 +461,13 @@ impl Delegation {
         let questions = &self.ownership.questions;
         let asks_for_credential = questions.iter().any(|question| question.kind == QuestionKind::Credential);
         match asks_for_credential {
-            _ if questions.is_empty() || self.is_thinking || self.pauses.is_paused() => TaskState::Working,
+            _ if questions.is_empty()
+                || self.is_thinking
+                || self.pauses.is_paused()
+                || self.session.is_some() && self.pending.works_beside_questions() =>
+            {
+                TaskState::Working
+            }
             true => TaskState::AuthRequired,
             false => TaskState::InputRequired,
         }
@@ -452,6 +498,7 @@ impl Delegation {
         }
         let mut effects = self.stop(message.as_deref().unwrap_or("no longer needed"));
         effects.extend(self.curate(state));
+        effects.extend(self.record_session());
         effects.extend(self.ownership.finish(state, message, BTreeMap::new()));
         if self.ownership.is_awarded()
             && state != TaskState::Canceled
@@ -585,7 +632,19 @@ impl Pattern for Delegation {
         RecordedTurnProgress { checkpoints, used, remaining }
     }
 
+    fn session(&self) -> Option<serde_json::Value> {
+        self.session_view()
+    }
+
     fn on(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
+        let mut effects = self.take(event);
+        effects.extend(self.session_results(event));
+        effects
+    }
+}
+
+impl Delegation {
+    fn take(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
         if self.unconfirmed.is_some() {
             return self.confirm(event);
         }
@@ -666,6 +725,9 @@ impl Pattern for Delegation {
             }
             EventKind::TimerFired { timer: DelegationTimer::Request(key) } => self.expire(*key),
             EventKind::TimerFired { timer: DelegationTimer::Resume } => self.resume(),
+            EventKind::TimerFired { timer: DelegationTimer::Session(timer) } => {
+                self.session_timer(*timer, event)
+            }
             EventKind::Cancelled { reason, .. } => self.finish(TaskState::Canceled, Some(reason.clone())),
             EventKind::Draining { reason } => self.hand_back(reason),
             EventKind::Started

@@ -296,6 +296,7 @@ impl HelpRequest {
                 | Progress::Brief(_)
                 | Progress::Help { .. }
                 | Progress::Delegate { .. }
+                | Progress::Say { .. }
                 | Progress::Question(_)
                 | Progress::Tool(_)
                 | Progress::Log { .. } => {}
@@ -334,8 +335,8 @@ impl HelpRequest {
                 let answer = message.clone().unwrap_or_else(|| "see the artifacts".to_owned());
                 self.settle(Some(answer), None, artifacts)
             }
-            TurnEnd::Done { .. } => self.settle(None, Some("done without an answer".to_owned()), Vec::new()),
-            TurnEnd::Message { text } => self.settle(Some(text.clone()), None, artifacts),
+            TurnEnd::Done { .. } | TurnEnd::Seat { message: None, .. } => self.settle(None, Some("done without an answer".to_owned()), Vec::new()),
+            TurnEnd::Seat { message: Some(text), .. } | TurnEnd::Message { text } => self.settle(Some(text.clone()), None, artifacts),
             TurnEnd::Failed { reason } | TurnEnd::Rejected { reason } => {
                 self.settle(None, Some(reason.clone()), artifacts)
             }

@@ -252,6 +252,7 @@ impl OpenTask {
             chunks: None,
             message: outcome.status.message.clone(),
             usage: outcome.usage,
+            seat: None,
             extra: Map::new(),
         };
         let chunks = outcome.chunks;

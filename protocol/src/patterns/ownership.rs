@@ -2,7 +2,7 @@
 
 use super::{
     ChunkRange, Effect, Outcome, OutgoingMessage, OutgoingSignal, ProducedArtifact, RecordedArtifacts,
-    Update, joint, progress::ProducedChunks,
+    Update, joint, progress::ProducedChunks, session::seat::SeatEnd,
 };
 use crate::{
     artifact::{Artifact, ArtifactChunk},
@@ -95,6 +95,9 @@ pub struct TaskOwnership {
     /// What was used, that of other agents included.
     #[serde(default, skip_serializing_if = "Usage::is_none")]
     usage: Usage,
+    /// How the turn of a seat ended, if its task is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) seat: Option<SeatEnd>,
     /// Whether its result is checked before it counts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_checked: bool,
@@ -120,6 +123,7 @@ impl TaskOwnership {
             record: None,
             has_excused_itself: false,
             usage: Usage::default(),
+            seat: None,
             is_checked: false,
             questions: Vec::new(),
         }
@@ -335,6 +339,7 @@ impl TaskOwnership {
             chunks: reported,
             message,
             usage: self.usage,
+            seat: self.seat.clone(),
             extra: Map::new(),
         };
         let chunks = self.produced.range();
@@ -366,6 +371,7 @@ impl TaskOwnership {
             chunks: None,
             message: Some(format!("the result could not be handed over: {message}")),
             usage: self.usage,
+            seat: None,
             extra: Map::new(),
         };
         vec![report(&requester, ReportLabel::Response, Payload::TaskResponse(response))]

@@ -154,6 +154,7 @@ impl Pattern for Reaction {
                 TurnEnd::Failed { .. }
                 | TurnEnd::Rejected { .. }
                 | TurnEnd::Message { .. }
+                | TurnEnd::Seat { .. }
                 | TurnEnd::Waiting
                 | TurnEnd::Pause { .. } => None,
             };

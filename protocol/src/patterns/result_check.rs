@@ -230,7 +230,7 @@ impl ResultChecks {
                 }
                 TurnEnd::Rejected { reason } => self.refused(reason, event),
                 TurnEnd::Failed { reason } | TurnEnd::Pause { reason, .. } => self.unchecked(reason, event),
-                TurnEnd::Message { .. } | TurnEnd::Waiting => {
+                TurnEnd::Message { .. } | TurnEnd::Seat { .. } | TurnEnd::Waiting => {
                     self.unchecked("it ended without a verdict", event)
                 }
             }),

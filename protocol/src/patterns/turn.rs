@@ -7,6 +7,7 @@ use crate::{
     artifact::Artifact,
     ids::{Address, AgentId, Capability, SpaceId, TaskId},
     message::Epoch,
+    patterns::session::seat::SeatEnd,
     question::{Decision, Question},
     signal::{SignalRecord, SignalType},
     spaces::{
@@ -181,6 +182,9 @@ pub struct RequestResult {
     /// The values of a form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values: Option<Map<String, Value>>,
+    /// How the turn of a seat ended, if the result is of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seat: Option<SeatEnd>,
     /// The first turn that is given it.
     #[serde(default)]
     pub for_turn: u32,
@@ -275,6 +279,13 @@ pub enum Progress {
         #[serde(default = "yes", skip_serializing_if = "is_true")]
         wait: bool,
     },
+    /// A message to other seats of a session. It travels with the end of the turn.
+    Say {
+        /// The names of the seats, or `team` for all.
+        to: Vec<String>,
+        /// The message.
+        text: String,
+    },
     /// A question to the task's owner. A later turn gets the answer.
     Question(Question),
     /// An entry for the space of the task.
@@ -329,6 +340,7 @@ impl Progress {
             | Self::Signal { .. }
             | Self::Post { .. }
             | Self::Brief(_)
+            | Self::Say { .. }
             | Self::Checkpoint(_)
             | Self::Usage(_)
             | Self::Tool(_)
@@ -346,6 +358,7 @@ impl Progress {
             | Self::Signal { .. }
             | Self::Post { .. }
             | Self::Brief(_)
+            | Self::Say { .. }
             | Self::Checkpoint(_)
             | Self::Usage(_)
             | Self::Tool(_)
@@ -378,6 +391,15 @@ pub enum TurnEnd {
     Message {
         /// The answer.
         text: String,
+    },
+    /// The turn of a seat in a session is over.
+    Seat {
+        /// What it says to all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+        /// Whether the seat is done with the stage, and the label.
+        #[serde(flatten)]
+        seat: SeatEnd,
     },
     /// It waits for the results of its requests: of all that end a turn, or else for the first of the others.
     Waiting,

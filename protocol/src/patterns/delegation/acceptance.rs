@@ -105,7 +105,7 @@ impl Delegation {
     }
 
     fn refused(&mut self, findings: String, event: &DelegationEvent) -> Vec<DelegationEffect> {
-        if self.result.refused.is_some() || self.turn >= self.max_turns() {
+        if self.session.is_some() || self.result.refused.is_some() || self.turn >= self.max_turns() {
             let times = if self.result.refused.is_some() { " twice" } else { "" };
             return self.brain_failed(format!("its result was refused{times}: {findings}"), event);
         }

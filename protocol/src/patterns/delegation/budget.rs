@@ -28,6 +28,10 @@ impl Delegation {
     pub(super) fn charge(&mut self, usage: &Usage) -> Vec<DelegationEffect> {
         let before = *self.ownership.usage();
         let mut effects: Vec<_> = self.ownership.add_usage(usage).into_iter().collect();
+        if self.session.is_some() {
+            // A session has a budget of its own, and ends with a record of what there is.
+            return effects;
+        }
         effects.extend(match self.work_limits.bounds.judge(&before, self.ownership.usage()) {
             BudgetVerdict::Fine => Vec::new(),
             BudgetVerdict::NearlyUsed(figures) => {

@@ -4,6 +4,7 @@ use crate::{
     patterns::{
         contract_net::{ContractNetLabel, ContractNetTimer},
         ownership::{ReportLabel, from_report_label},
+        session::SessionTimer,
     },
     usage::TaskBounds,
 };
@@ -64,6 +65,8 @@ pub enum DelegationTimer {
     Resume,
     /// The end of the time in which a review is awaited.
     Review,
+    /// A timer of the session that the task is.
+    Session(SessionTimer),
     /// A timer of the auction that follows a failure of the agent's own brain.
     Auction(ContractNetTimer),
 }

@@ -273,6 +273,7 @@ impl PendingRequests {
             | Progress::Checkpoint(_)
             | Progress::Usage(_)
             | Progress::Tool(_)
+            | Progress::Say { .. }
             | Progress::Log { .. } => return effects,
         };
         self.open.push(PendingRequest { id, key, kind, waits, reply: None });
@@ -305,7 +306,9 @@ impl PendingRequests {
                 };
                 let text = response.message.clone().unwrap_or_else(|| response.state.word().to_owned());
                 let is_done = response.state == TaskState::Completed;
-                self.settle(is_it, result(is_done, Some(agent), text, response.artifacts.clone()))
+                let seat = response.seat.clone();
+                let result = result(is_done, Some(agent), text, response.artifacts.clone());
+                self.settle(is_it, RequestResult { seat, ..result })
             }
             _ => false,
         }
@@ -489,6 +492,24 @@ impl PendingRequests {
         };
         ask.reply = Some(RequestResult { id: ask.id.clone(), task_id, ..reply });
         true
+    }
+
+    /// Whether an open request goes on without a person's answer.
+    pub(super) fn works_beside_questions(&self) -> bool {
+        self.open.iter().filter(|ask| ask.reply.is_none()).any(|ask| match &ask.kind {
+            RequestKind::Delegate { questions, .. } => questions.is_empty(),
+            RequestKind::Help => true,
+            RequestKind::Question(_) => false,
+        })
+    }
+
+    /// Cancels one request at the agent that works on it.
+    pub(super) fn withdraw_one(&mut self, id: &str, reason: &str) -> Vec<DelegationEffect> {
+        let (gone, kept) = std::mem::take(&mut self.open).into_iter().partition(|ask| ask.id == id);
+        self.open = gone;
+        let effects = self.withdraw(reason);
+        self.open = kept;
+        effects
     }
 
     /// Cancels the open requests at the agents that still work on them.

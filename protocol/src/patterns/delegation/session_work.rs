@@ -1,0 +1,191 @@
+//! The work on a session: its seats do it, and this agent hosts it. The rules are in [`session`](crate::patterns::session).
+
+use super::{
+    Delegation, DelegationTimer,
+    labels::{DelegationEffect, DelegationEvent},
+    pending_requests::RequestSender,
+};
+use crate::{
+    artifact::{Artifact, ArtifactChunk, Part, PartContent},
+    ids::TaskId,
+    patterns::{
+        ChunkRange, RecordedArtifacts, TimerAt,
+        session::{self, SeatTurn, Session, SessionAction, SessionContext, SessionTimer, graph::Graph},
+        turn::Progress,
+    },
+    task::TaskState,
+    time::WallTime,
+    usage::Usage,
+};
+use serde_json::Value;
+
+/// What the rules of a session are asked about, owned: the rules change the delegation's session meanwhile.
+struct Hosted {
+    graph: Graph,
+    id: TaskId,
+    goal: String,
+    given: Vec<String>,
+    used: Usage,
+    next_chunk: u64,
+}
+
+impl Hosted {
+    fn at(&self, now: WallTime) -> SessionContext<'_> {
+        SessionContext {
+            graph: &self.graph,
+            id: &self.id,
+            goal: &self.goal,
+            given: &self.given,
+            used: &self.used,
+            now,
+            next_chunk: self.next_chunk,
+        }
+    }
+}
+
+impl Delegation {
+    /// The task is a session: its seats do it.
+    #[must_use]
+    pub fn with_session(mut self, is_session: bool) -> Self {
+        self.session = is_session.then(Box::default);
+        self.is_queued &= !is_session;
+        self
+    }
+
+    fn hosted(&self) -> Result<Hosted, String> {
+        let spec = &self.ownership.spec;
+        Ok(Hosted {
+            graph: Graph::read(spec.input.as_ref())?,
+            id: spec.task_id.clone(),
+            goal: spec.description.clone(),
+            given: spec.artifacts.iter().map(|artifact| artifact.artifact_id.clone()).collect(),
+            used: *self.ownership.usage(),
+            next_chunk: self.ownership.produced().to,
+        })
+    }
+
+    /// What the rules of the session decide about an event.
+    fn decide(
+        &mut self,
+        event: &DelegationEvent,
+        rule: impl FnOnce(&mut Session, SessionContext<'_>) -> Vec<SessionAction>,
+    ) -> Vec<DelegationEffect> {
+        if self.ownership.has_ended() || self.checks.is_under_way() {
+            return Vec::new();
+        }
+        let hosted = match self.hosted() {
+            Ok(hosted) => hosted,
+            Err(why) => return self.fail(why),
+        };
+        let Some(session) = &mut self.session else { return Vec::new() };
+        let actions = rule(session, hosted.at(event.wall));
+        self.turn += 1;
+        self.pending.begin_turn();
+        actions.into_iter().flat_map(|action| self.act(action, event)).collect()
+    }
+
+    /// Begins the session.
+    pub(super) fn start_session(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
+        self.decide(event, Session::start)
+    }
+
+    /// Takes the results of seats that have come.
+    pub(super) fn session_results(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
+        if self.session.is_none() || !self.pending.has_results() {
+            return Vec::new();
+        }
+        let mut effects = Vec::new();
+        for result in self.pending.take_results() {
+            effects.extend(self.decide(event, |session, cx| session.turn_ended(cx, result)));
+        }
+        self.ownership.questions = self.pending.questions();
+        if !self.ownership.has_ended() && self.pending.waits_for_person() {
+            effects.extend(self.show_questions());
+        }
+        effects
+    }
+
+    /// A timer of the session has fired.
+    pub(super) fn session_timer(
+        &mut self,
+        timer: SessionTimer,
+        event: &DelegationEvent,
+    ) -> Vec<DelegationEffect> {
+        self.decide(event, |session, cx| session.timer(cx, timer))
+    }
+
+    fn act(&mut self, action: SessionAction, event: &DelegationEvent) -> Vec<DelegationEffect> {
+        if self.ownership.has_ended() {
+            return Vec::new();
+        }
+        match action {
+            SessionAction::Record(artifact) => {
+                self.ownership.produce(ArtifactChunk::whole(*artifact)).into_iter().collect()
+            }
+            SessionAction::Turn(turn) => self.ask_seat(*turn, event),
+            SessionAction::Withdraw { turn, why } => self.pending.withdraw_one(&turn, &why),
+            SessionAction::Timer { timer, at } => vec![DelegationEffect::SetTimer {
+                timer: DelegationTimer::Session(timer),
+                when: TimerAt::Wall(at),
+            }],
+            SessionAction::Show(message) => {
+                let mut effects = self.ownership.report_chunks(false);
+                effects.extend(self.ownership.status(TaskState::Working, message));
+                effects
+            }
+            SessionAction::End { state: TaskState::Completed, message } => {
+                self.check_result(Some(message), event)
+            }
+            SessionAction::End { state, message } => self.finish(state, Some(message)),
+        }
+    }
+
+    fn ask_seat(&mut self, turn: SeatTurn, event: &DelegationEvent) -> Vec<DelegationEffect> {
+        let SeatTurn { id, to, description, input, artifacts, chunks } = turn;
+        let capability = None;
+        let ask =
+            Progress::Delegate { id, to, capability, description, input: Some(input), artifacts, wait: true };
+        let sender = RequestSender {
+            ownership: &self.ownership,
+            me: &self.me,
+            turn: self.turn,
+            limits: &self.work_limits,
+            event,
+        };
+        let mut effects = self.pending.send_one(ask, sender);
+        for effect in &mut effects {
+            if let DelegationEffect::Send(message) = effect {
+                message.recorded = narrowed(message.recorded.take(), chunks);
+            }
+        }
+        effects
+    }
+
+    /// How the session has gone, as the last artifact of its task.
+    pub(super) fn record_session(&mut self) -> Vec<DelegationEffect> {
+        let Some(view) = self.session_view() else { return Vec::new() };
+        let part = Part { media_type: Some("application/json".into()), ..Part::new(PartContent::Data(view)) };
+        let record = Artifact {
+            artifact_id: session::RECORD.to_owned(),
+            name: Some(session::RECORD.to_owned()),
+            description: Some("How the session has gone".to_owned()),
+            parts: vec![part],
+            metadata: serde_json::Map::new(),
+            extensions: Vec::new(),
+        };
+        self.ownership.produce(ArtifactChunk::whole(record)).into_iter().collect()
+    }
+
+    /// The session as people see it.
+    pub(super) fn session_view(&self) -> Option<Value> {
+        let session = self.session.as_ref()?;
+        let hosted = self.hosted().ok()?;
+        Some(session.view(&hosted.at(WallTime::default())))
+    }
+}
+
+/// The same artifacts, read from fewer chunks: a turn costs the same however much was said before.
+fn narrowed(recorded: Option<RecordedArtifacts>, chunks: ChunkRange) -> Option<RecordedArtifacts> {
+    let recorded = recorded?;
+    (!chunks.is_empty()).then(|| RecordedArtifacts { chunks, ..recorded })
+}

@@ -1,0 +1,211 @@
+//! From stage to stage: which ones are ready, where a label leads, and how the session ends.
+
+use super::{
+    INCOMPLETE, Session, Step, TOO_FEW,
+    graph::StageNeeds,
+    state::{Said, SeatState, StageRun, StageState},
+};
+use crate::task::TaskState;
+use std::collections::BTreeSet;
+
+/// What becomes of a stage that waits.
+enum Readiness {
+    NotYet,
+    Ready { is_partial: bool },
+    Blocked(String),
+    Skipped,
+}
+
+impl Session {
+    /// Begins every stage that is ready, and ends the session when none is left.
+    pub(super) fn go_on(&mut self, step: &mut Step<'_>) {
+        loop {
+            let mut has_changed = false;
+            for place in 0..self.stages.len() {
+                if self.is_over {
+                    return;
+                }
+                let state = self.stages.get(place).map(|run| run.state);
+                if state != Some(StageState::Waiting) {
+                    continue;
+                }
+                let readiness = self.readiness(step, place);
+                let Some(run) = self.stages.get_mut(place) else { continue };
+                match readiness {
+                    Readiness::NotYet => continue,
+                    Readiness::Ready { is_partial } => self.open_stage(step, place, is_partial),
+                    Readiness::Blocked(why) => {
+                        (run.state, run.reason) = (StageState::Blocked, Some(why));
+                    }
+                    Readiness::Skipped => run.state = StageState::Skipped,
+                }
+                has_changed = true;
+            }
+            if !has_changed {
+                break;
+            }
+        }
+        if !self.is_over && self.stages.iter().all(|run| run.state.has_ended()) {
+            self.end(step);
+        }
+    }
+
+    fn readiness(&self, step: &Step<'_>, place: usize) -> Readiness {
+        let graph = step.cx.graph;
+        let Some(stage) = graph.stages.get(place) else { return Readiness::NotYet };
+        let before = stage.after.iter().filter_map(|id| {
+            let at = graph.place(id)?;
+            Some((id.as_str(), self.stages.get(at)?))
+        });
+        let before: Vec<(&str, &StageRun)> = before.collect();
+        if !before.is_empty() && before.iter().all(|(_, run)| run.state == StageState::Skipped) {
+            return Readiness::Skipped;
+        }
+        let broken: Vec<String> = before
+            .iter()
+            .filter_map(|(id, run)| match run.state {
+                StageState::Failed => Some(format!("{id}, which failed")),
+                StageState::Blocked => Some(format!("{id}, which is blocked")),
+                StageState::Waiting | StageState::Running | StageState::Done | StageState::Skipped => None,
+            })
+            .collect();
+        let has_open = before.iter().any(|(_, run)| !run.state.has_ended());
+        let is_partial = !broken.is_empty() || before.iter().any(|(_, run)| run.partial);
+        match stage.needs {
+            StageNeeds::All if !broken.is_empty() => {
+                Readiness::Blocked(format!("it needs {}", broken.join(", and ")))
+            }
+            StageNeeds::All | StageNeeds::Settled if has_open => Readiness::NotYet,
+            StageNeeds::All => Readiness::Ready { is_partial },
+            StageNeeds::Settled => {
+                let has_result =
+                    before.is_empty() || before.iter().any(|(_, run)| run.state == StageState::Done);
+                match has_result {
+                    true => Readiness::Ready { is_partial },
+                    false => Readiness::Blocked(format!("it needs one of {}", broken.join(", "))),
+                }
+            }
+        }
+    }
+
+    /// Goes where the label of a stage leads. Back, if it may: the target and everything after it begins again.
+    pub(super) fn route(&mut self, step: &mut Step<'_>, place: usize, label: &str) {
+        let graph = step.cx.graph;
+        let Some(stage) = graph.stages.get(place) else { return };
+        let Some(target) = stage.next.get(label).and_then(|id| graph.place(id)) else { return };
+        if target != place && !graph.before(place).contains(&target) {
+            let others = stage.next.values().filter_map(|id| graph.place(id));
+            let others: BTreeSet<usize> = others.filter(|other| *other != target).collect();
+            for other in others {
+                let is_later = other != place && !graph.before(place).contains(&other);
+                if let Some(run) = self.stages.get_mut(other).filter(|_| is_later)
+                    && run.state == StageState::Waiting
+                {
+                    run.state = StageState::Skipped;
+                }
+            }
+            return;
+        }
+        let to = graph.stages.get(target).map(|stage| stage.id.clone()).unwrap_or_default();
+        let Some(run) = self.stages.get_mut(place) else { return };
+        if run.looped >= stage.loops {
+            let note = format!(
+                "stage {} ended {label} and goes on: it has gone back to {to} {} of {} times",
+                stage.id, run.looped, stage.loops
+            );
+            return self.note(note);
+        }
+        run.looped += 1;
+        let feedback = run.result.clone();
+        self.note(format!("stage {} ended {label} and goes back to {to}", stage.id));
+        let reset: Vec<usize> = (0..graph.stages.len())
+            .filter(|later| *later == target || graph.before(*later).contains(&target))
+            .collect();
+        for later in reset {
+            self.stop_turns(step, later, "an earlier stage begins again");
+            self.reset(later);
+        }
+        if let Some(run) = self.stages.get_mut(target) {
+            // A stage that goes back to itself has its own words once.
+            run.feedback.extend(feedback.into_iter().filter(|said| said.stage != target));
+        }
+    }
+
+    /// The stage waits again. What its seats said last stays with it.
+    fn reset(&mut self, place: usize) {
+        let Some(run) = self.stages.get_mut(place) else { return };
+        let StageRun { iteration, looped, result, .. } = std::mem::take(run);
+        *run = StageRun { iteration, looped, feedback: result, ..StageRun::default() };
+        self.said.retain(|said| said.stage != place);
+    }
+
+    /// The last words of every seat of a stage.
+    pub(super) fn last_words<'a>(
+        said: impl IntoIterator<Item = &'a Said>,
+        place: usize,
+        seats: usize,
+    ) -> Vec<Said> {
+        let mut last: Vec<Option<&Said>> = vec![None; seats];
+        for said in said.into_iter().filter(|said| said.stage == place && said.to.is_empty()) {
+            if let Some(kept) = last.get_mut(said.seat)
+                && kept.is_none_or(|kept| said.is_last_word || !kept.is_last_word)
+            {
+                *kept = Some(said);
+            }
+        }
+        last.into_iter().flatten().cloned().collect()
+    }
+
+    fn end(&mut self, step: &mut Step<'_>) {
+        let stages = self.stages.iter().zip(&step.cx.graph.stages);
+        let (mut failed, mut blocked, mut incomplete) = (Vec::new(), Vec::new(), Vec::new());
+        for (run, stage) in stages {
+            let why = run.reason.as_deref().unwrap_or_default();
+            let label = run.label.as_deref().unwrap_or_default();
+            match run.state {
+                StageState::Failed => failed.push(format!("stage {} failed: {why}", stage.id)),
+                StageState::Blocked => blocked.push(format!("{} is blocked: {why}", stage.id)),
+                StageState::Done if [INCOMPLETE, TOO_FEW].contains(&label) => {
+                    incomplete.push(format!("stage {}: {why}", stage.id));
+                }
+                StageState::Waiting | StageState::Running | StageState::Done | StageState::Skipped => {}
+            }
+        }
+        let broken: Vec<String> = failed.into_iter().chain(blocked).collect();
+        if !broken.is_empty() && !self.has_recovered(step) {
+            return self.finish(step, TaskState::Failed, broken.join("; "));
+        }
+        if !incomplete.is_empty() {
+            let message = format!("{INCOMPLETE}: {}", incomplete.join("; "));
+            return self.finish(step, TaskState::Failed, message);
+        }
+        let said = std::mem::take(&mut step.text);
+        let message = if said.trim().is_empty() { "the session is done".to_owned() } else { said };
+        self.finish(step, TaskState::Completed, message);
+    }
+
+    /// Whether every stage that ended badly was made up for by a later one that needed only some, and succeeded.
+    fn has_recovered(&self, step: &Step<'_>) -> bool {
+        let graph = step.cx.graph;
+        let is_bad = |place: usize| {
+            self.stages.get(place).is_some_and(|run| match run.state {
+                StageState::Failed | StageState::Blocked => true,
+                StageState::Waiting | StageState::Running | StageState::Done | StageState::Skipped => false,
+            })
+        };
+        (0..self.stages.len()).filter(|place| is_bad(*place)).all(|bad| {
+            let id = graph.stages.get(bad).map(|stage| stage.id.as_str()).unwrap_or_default();
+            graph.stages.iter().enumerate().any(|(later, stage)| {
+                stage.needs == StageNeeds::Settled
+                    && stage.after.iter().any(|after| after == id)
+                    && self.stages.get(later).is_some_and(|run| run.state == StageState::Done)
+            })
+        })
+    }
+
+    /// The states of the seats of a stage, for its turns.
+    pub(super) fn has_done(&self, place: usize, seat: usize) -> bool {
+        let seat = self.stages.get(place).and_then(|run| run.seats.get(seat));
+        seat.is_some_and(|seat| matches!(seat.state, SeatState::Done | SeatState::Failed { .. }))
+    }
+}

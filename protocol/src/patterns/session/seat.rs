@@ -1,0 +1,56 @@
+//! What goes between a session and a seat: how a turn ended, and the messages that travel in its result.
+
+use crate::{artifact::Artifact, task::TaskSpec};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// The key of an artifact's metadata that is about a session.
+pub const SESSION: &str = "urn:agent-mesh:ext:session:v1";
+
+/// All seats of a stage, as addressee.
+pub const TEAM: &str = "team";
+
+/// What a turn says that has nothing to say.
+pub const PASSES: &str = "passes";
+
+/// The most messages of one turn.
+pub const MAX_SAYS: u32 = 8;
+
+/// The longest message, bytes.
+pub const MAX_SAY_BYTES: usize = 16 * 1024;
+
+/// How the turn of a seat ended.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SeatEnd {
+    /// Whether only the turn is over: the seat has another one in the next round.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub passed: bool,
+    /// The label of the stage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The agent that has taken the seat, if it is a capability's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doer: Option<crate::ids::AgentId>,
+}
+
+/// Whether a task is the turn of a seat.
+pub fn is_seat_turn(spec: &TaskSpec) -> bool {
+    spec.input.as_ref().is_some_and(|input| input.get("seat").is_some_and(Value::is_object))
+}
+
+/// A message, as the artifact in which it travels; `None` without addressees or if it is too long.
+pub fn say(number: u32, to: &[String], text: &str) -> Option<Artifact> {
+    if to.is_empty() || text.trim().is_empty() || text.len() > MAX_SAY_BYTES {
+        return None;
+    }
+    let mut artifact = Artifact::text(&format!("say.{number}"), "text/plain", text);
+    artifact.metadata.insert(SESSION.to_owned(), json!({ "say": { "to": to } }));
+    Some(artifact)
+}
+
+/// The addressees of a message, if the artifact is one.
+pub fn addressees(artifact: &Artifact) -> Option<Vec<String>> {
+    let to = artifact.metadata.get(SESSION)?.get("say")?.get("to")?.as_array()?;
+    Some(to.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+}

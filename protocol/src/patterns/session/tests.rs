@@ -1,0 +1,280 @@
+//! Tests of the rules of sessions: a host that answers every turn, in any order.
+
+use super::{graph::Graph, seat::SeatEnd, *};
+use crate::patterns::turn::RequestResult;
+use proptest::prelude::*;
+use serde_json::json;
+
+/// A session that is answered by a test.
+struct Table {
+    graph: Graph,
+    session: Session,
+    id: TaskId,
+    used: Usage,
+    chunks: u64,
+    now: i64,
+    /// The turns that run.
+    open: Vec<SeatTurn>,
+    /// All turns that were given, by name.
+    given: Vec<String>,
+    end: Option<(TaskState, String)>,
+    recorded: Vec<Artifact>,
+}
+
+impl Table {
+    fn new(graph: Value) -> Self {
+        let graph = Graph::read(Some(&graph)).unwrap_or_else(|why| panic!("{why}"));
+        let id = TaskId::parse("s-1").unwrap();
+        let (session, used) = (Session::default(), Usage::default());
+        let (open, given, recorded) = (Vec::new(), Vec::new(), Vec::new());
+        let mut table = Self { graph, session, id, used, chunks: 0, now: 0, open, given, end: None, recorded };
+        table.run(Session::start);
+        table
+    }
+
+    fn run(&mut self, rule: impl FnOnce(&mut Session, SessionContext<'_>) -> Vec<SessionAction>) {
+        let cx = SessionContext {
+            graph: &self.graph,
+            id: &self.id,
+            goal: "the goal",
+            given: &[],
+            used: &self.used,
+            now: WallTime(self.now),
+            next_chunk: self.chunks,
+        };
+        // A crash after every event changes nothing.
+        let stored = serde_json::to_string(&self.session).unwrap();
+        self.session = serde_json::from_str(&stored).unwrap();
+        for action in rule(&mut self.session, cx) {
+            assert!(self.end.is_none(), "nothing follows the end: {action:?}");
+            match action {
+                SessionAction::Record(artifact) => {
+                    self.chunks += 1;
+                    self.recorded.push(*artifact);
+                }
+                SessionAction::Turn(turn) => {
+                    assert!(!self.given.contains(&turn.id), "{} is given twice", turn.id);
+                    self.given.push(turn.id.clone());
+                    self.open.push(*turn);
+                }
+                SessionAction::Withdraw { turn, .. } => self.open.retain(|open| open.id != turn),
+                SessionAction::Timer { .. } | SessionAction::Show(_) => {}
+                SessionAction::End { state, message } => self.end = Some((state, message)),
+            }
+        }
+    }
+
+    /// The result of a running turn.
+    fn answer(&mut self, at: usize, text: &str, end: SeatEnd) {
+        let turn = self.open.remove(at);
+        let seat = Some(end);
+        let result = RequestResult { id: turn.id, ok: true, text: text.into(), seat, ..Default::default() };
+        let again = result.clone();
+        self.run(|session, cx| session.turn_ended(cx, result));
+        let before = self.session.clone();
+        // The same result again changes nothing but the time.
+        if self.end.is_none() {
+            self.run(|session, cx| session.turn_ended(cx, again));
+            assert_eq!(self.session, before);
+        }
+    }
+
+    fn passes(&mut self, text: &str) {
+        self.answer(0, text, SeatEnd { passed: true, ..SeatEnd::default() });
+    }
+
+    fn done(&mut self, text: &str) {
+        self.answer(0, text, SeatEnd::default());
+    }
+
+    fn fails(&mut self) {
+        let turn = self.open.remove(0);
+        let result = RequestResult { id: turn.id, text: "it broke".into(), ..Default::default() };
+        self.run(|session, cx| session.turn_ended(cx, result));
+    }
+
+    fn turns(&self) -> Vec<&str> {
+        self.open.iter().map(|turn| turn.id.as_str()).collect()
+    }
+
+    fn ended(&self) -> (TaskState, &str) {
+        let (state, message) = self.end.as_ref().unwrap_or_else(|| panic!("{:#?}", self.session));
+        (*state, message)
+    }
+}
+
+fn refusal(graph: Value) -> String {
+    Graph::read(Some(&graph)).unwrap_err()
+}
+
+#[test]
+fn a_graph_that_can_not_work_is_refused_by_name() {
+    let stages = |stages: Value| json!({ "stages": stages });
+    for (graph, part) in [
+        (json!({}), "`seats`, or `stages`"),
+        (json!({ "seats": ["a"], "sets": 1 }), "unknown field `sets`"),
+        (json!({ "seats": ["a"], "stages": [{ "id": "x", "seats": ["a"] }] }), "not both"),
+        (json!({ "seats": [{ "agent": "a", "capability": "b" }] }), "exactly one of"),
+        (json!({ "seats": [{ "agent": "a", "observer": true }] }), "unknown field `observer`"),
+        (json!({ "seats": ["a", "a"] }), "two seats are called \"a\""),
+        (json!({ "seats": ["team"] }), "no seat may be called \"team\""),
+        (json!({ "seats": ["a"], "budget": { "turns": 0 } }), "budget: turns"),
+        (json!({ "seats": ["a"], "budget": { "tokens": "many" } }), "is no number"),
+        (stages(json!([{ "id": "x", "seats": [] }])), "stage x: it has no seats"),
+        (stages(json!([{ "id": "x y", "seats": ["a"] }])), "a stage is called \"x y\""),
+        (stages(json!([{ "id": "x", "seats": ["a"], "rounds": 0 }])), "rounds: 1 to 1000"),
+        (stages(json!([{ "id": "plan", "seats": ["a"] }, { "id": "y", "seats": ["a"], "after": ["plam"] }])), "there is no stage \"plam\"; is it plan?"),
+        (stages(json!([{ "id": "x", "seats": ["a"], "next": { "again": "x" } }])), "`loops` says how often"),
+        (stages(json!([{ "id": "x", "seats": ["a"] }, { "id": "y", "seats": ["a"], "next": { "l": "z" } }])), "there is no stage \"z\""),
+        (
+            stages(json!([
+                { "id": "x", "seats": ["a"], "after": ["z"] }, { "id": "y", "seats": ["a"], "after": ["x"] },
+                { "id": "z", "seats": ["a"], "after": ["y"] }
+            ])),
+            "the stages x → z → y → x wait for each other",
+        ),
+    ] {
+        let why = refusal(graph.clone());
+        assert!(why.contains(part), "{graph}: {why}");
+    }
+}
+
+/// SEEDS §9, line 23: assignment order, one turn per cycle; line 24: done seats are skipped.
+#[test]
+fn seats_of_a_table_speak_in_order_and_those_that_are_done_are_skipped() {
+    let mut table = Table::new(json!({ "seats": ["a", "b", "c"] }));
+    assert_eq!(table.turns(), ["table.1.a.1"]);
+    table.passes("one");
+    assert_eq!(table.turns(), ["table.1.b.1"]);
+    assert_eq!(table.open[0].artifacts, ["table.1"], "b is given what a said");
+    table.done("two");
+    table.passes("three");
+    assert_eq!(table.turns(), ["table.1.a.2"], "the second round");
+    assert_eq!(table.open[0].input["seat"]["new"], json!(["table.2", "table.3"]));
+    table.done("four");
+    assert_eq!(table.turns(), ["table.1.c.2"], "b is done");
+    table.done("the result");
+    assert_eq!(table.ended(), (TaskState::Completed, "the result"));
+    assert_eq!(table.recorded.len(), 5);
+}
+
+/// SEEDS §9, line 25: the rounds used up are never a success.
+#[test]
+fn a_table_that_does_not_end_is_incomplete() {
+    let mut table = Table::new(json!({ "seats": ["a", "b"] }));
+    let mut count = 0;
+    while table.end.is_none() {
+        count += 1;
+        table.passes(&format!("{count}"));
+    }
+    assert_eq!((count, table.ended().0), (60, TaskState::Failed));
+    assert_eq!(table.ended().1, "incomplete: stage table: its 30 rounds are used up");
+    let mut silent = Table::new(json!({ "seats": ["a", "b"] }));
+    silent.passes("");
+    silent.passes("");
+    assert_eq!(silent.ended().1, "incomplete: stage table: nobody said anything in round 1");
+    let mut same = Table::new(json!({ "seats": ["a", "b"] }));
+    ["x", "y", "x", "y"].iter().for_each(|text| same.passes(text));
+    assert_eq!(same.ended().1, "incomplete: stage table: rounds 1 and 2 are the same");
+}
+
+#[test]
+fn a_failed_turn_is_tried_again_once_and_what_needs_it_is_blocked() {
+    let graph = json!({ "stages": [
+        { "id": "x", "seats": ["a", "b"] }, { "id": "y", "seats": ["a"], "after": ["x"] },
+        { "id": "z", "seats": ["a"], "after": ["y"] },
+    ] });
+    let mut table = Table::new(graph.clone());
+    assert_eq!(table.turns(), ["x.1.a.1", "x.1.b.1"]);
+    table.fails();
+    assert_eq!(table.turns(), ["x.1.b.1", "x.1.a.2"], "a is asked again");
+    table.done("b's");
+    table.fails();
+    let (state, message) = table.ended();
+    assert_eq!(state, TaskState::Failed);
+    for part in ["stage x failed: a: it broke", "y is blocked: it needs x", "z is blocked: it needs y"] {
+        assert!(message.contains(part), "{message}");
+    }
+    let mut settled = graph;
+    settled["stages"][0]["needs"] = json!("settled");
+    let mut table = Table::new(settled);
+    table.fails();
+    table.done("b's");
+    table.fails();
+    assert_eq!(table.open[0].input["seat"]["partial"], json!(true), "{:?}", table.turns());
+    assert_eq!(table.open[0].artifacts, ["x.1"], "what b said");
+}
+
+#[test]
+fn a_label_leads_back_as_often_as_it_may_and_resets_what_comes_after() {
+    let mut table = Table::new(json!({ "stages": [
+        { "id": "x", "seats": ["a"] }, { "id": "y", "seats": ["b"], "after": ["x"], "next": { "again": "x" }, "loops": 1 },
+        { "id": "z", "seats": ["c"], "after": ["y"] },
+    ] }));
+    let again = || SeatEnd { label: Some("again".into()), ..SeatEnd::default() };
+    table.done("first");
+    table.answer(0, "no", again());
+    assert_eq!(table.turns(), ["x.2.a.1"]);
+    assert_eq!(table.open[0].artifacts, ["x.1", "y.2"], "its own words, and what was said of them");
+    table.done("second");
+    table.answer(0, "no", again());
+    assert_eq!(table.turns(), ["z.1.c.1"], "the loop guard");
+    table.done("end");
+    assert_eq!(table.ended(), (TaskState::Completed, "end"));
+}
+
+#[test]
+fn a_budget_ends_a_session_in_the_middle_of_a_round() {
+    let mut table = Table::new(json!({ "seats": ["a", "b", "c"], "budget": { "turns": 2 } }));
+    table.passes("one");
+    table.passes("two");
+    assert_eq!(table.ended(), (TaskState::Failed, "incomplete: its budget is used up: 2 of 2 turns"));
+    assert_eq!(table.recorded.len(), 2, "what was said is kept");
+    let mut late = Table::new(json!({ "seats": ["a"], "budget": { "time": "2min" } }));
+    late.run(|session, cx| session.timer(cx, SessionTimer::Budget));
+    assert_eq!((late.ended().0, late.turns().len()), (TaskState::Failed, 0), "its turn is withdrawn");
+}
+
+/// The state of six seats over thirty rounds stays small, and a late turn is given as much as an early one.
+#[test]
+fn a_long_table_costs_the_same_at_its_end() {
+    let mut table = Table::new(json!({ "seats": ["a", "b", "c", "d", "e", "f"] }));
+    let mut sizes = Vec::new();
+    while table.end.is_none() {
+        let turn = &table.open[0];
+        sizes.push(turn.artifacts.len());
+        let text = format!("{:0>1000}", table.given.len());
+        table.passes(&text);
+        let state = serde_json::to_string(&table.session).unwrap().len();
+        assert!(state < 64 * 1024, "{state}");
+    }
+    assert_eq!((sizes.len(), sizes[30], sizes[179]), (180, 12, 12));
+}
+
+proptest! {
+    #[test]
+    fn whatever_seats_do_a_session_ends_once_and_gives_no_turn_twice(
+        choices in proptest::collection::vec((0usize..8, 0u8..6, "[a-c]{0,2}"), 1..400),
+    ) {
+        let mut table = Table::new(json!({ "stages": [
+            { "id": "x", "seats": ["a", "b", "c"], "order": "turns", "rounds": 4 },
+            { "id": "y", "seats": ["a", "d"], "until": { "findings": 3 }, "needs": "settled" },
+            { "id": "z", "seats": ["e"], "after": ["x", "y"], "needs": "settled", "next": { "again": "x" }, "loops": 2 },
+            { "id": "end", "seats": ["a"], "after": ["z"] },
+        ], "budget": { "turns": 60 } }));
+        let mut choices = choices.into_iter().cycle();
+        for _ in 0..400 {
+            if table.end.is_some() { break }
+            prop_assert!(!table.open.is_empty(), "it waits for nothing: {:#?}", table.session);
+            let (at, what, text) = choices.next().unwrap();
+            let at = at % table.open.len();
+            match what {
+                0 | 1 => table.answer(at, &text, SeatEnd { passed: true, ..SeatEnd::default() }),
+                2 | 3 => table.answer(at, &text, SeatEnd::default()),
+                4 => table.answer(at, &text, SeatEnd { label: Some("again".into()), ..SeatEnd::default() }),
+                _ => table.fails(),
+            }
+        }
+        prop_assert!(table.end.is_some(), "it ends: {:#?}", table.session);
+    }
+}

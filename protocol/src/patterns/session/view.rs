@@ -1,0 +1,109 @@
+//! A session as a person or a console sees it.
+
+use super::{
+    Session, SessionContext,
+    state::{SeatState, StageState},
+};
+use serde_json::{Value, json};
+
+impl Session {
+    /// Everything there is to see: the graph, the states, whose turn it is, why something waits, and what was used.
+    pub fn view(&self, cx: &SessionContext<'_>) -> Value {
+        let stages = cx.graph.stages.iter().enumerate().map(|(place, _)| self.stage_view(cx, place));
+        let said = self.said.iter().chain(self.stages.iter().flat_map(|run| &run.result));
+        let mut said: Vec<_> = said.collect();
+        said.sort_by_key(|said| said.number);
+        said.dedup_by_key(|said| said.number);
+        let said = said.into_iter().filter_map(|said| {
+            let stage = cx.graph.stages.get(said.stage)?;
+            let name = |place: &usize| stage.seats.get(*place).map(|seat| seat.name.as_str());
+            let to: Vec<&str> = match said.to.is_empty() {
+                true => vec![super::seat::TEAM],
+                false => said.to.iter().filter_map(name).collect(),
+            };
+            Some(json!({ "stage": stage.id, "from": name(&said.seat), "to": to, "artifacts": said.artifacts }))
+        });
+        let budget = &cx.graph.budget;
+        let used_ms = self.at.0.saturating_sub(self.started.0);
+        let mut view = json!({
+            "session": cx.id,
+            "goal": cx.goal,
+            "over": self.is_over,
+            "startedAt": self.started,
+            "budget": {
+                "turns": { "used": self.turns, "limit": budget.turns },
+                "tokens": { "used": cx.used.tokens(), "limit": budget.tokens },
+                "timeMs": { "used": used_ms, "limit": budget.time.0 },
+            },
+            "stages": stages.collect::<Vec<_>>(),
+            "said": said.collect::<Vec<_>>(),
+            "notes": self.notes,
+        });
+        if let (Some(cost), Some(shown)) = (budget.cost, view["budget"].as_object_mut()) {
+            shown.insert("cost".to_owned(), json!({ "used": cx.used.cost, "limit": cost }));
+        }
+        view
+    }
+
+    fn stage_view(&self, cx: &SessionContext<'_>, place: usize) -> Value {
+        let (Some(stage), Some(run)) = (cx.graph.stages.get(place), self.stages.get(place)) else {
+            return Value::Null;
+        };
+        let seats = stage.seats.iter().enumerate().map(|(seat, planned)| {
+            let taken = run.seats.get(seat).cloned().unwrap_or_default();
+            let (state, why) = match &taken.state {
+                SeatState::Idle => ("waiting", None),
+                SeatState::Speaking { .. } => ("working", None),
+                SeatState::Done => ("done", None),
+                SeatState::Failed { why } => ("failed", Some(why.clone())),
+            };
+            let mut shown = json!({
+                "seat": planned.name, "who": planned.who, "state": state, "turns": taken.turns,
+                "approachable": planned.approachable,
+            });
+            let more = [
+                ("agent", taken.filled.map(|agent| json!(agent))),
+                ("why", why.map(|why| json!(why))),
+                ("turn", if let SeatState::Speaking { turn } = &taken.state { Some(json!(turn)) } else { None }),
+            ];
+            if let Some(members) = shown.as_object_mut() {
+                members.extend(more.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+            }
+            shown
+        });
+        let waits_for: Vec<&str> = match run.state {
+            StageState::Waiting => {
+                let open = |id: &&String| {
+                    let run = cx.graph.place(id).and_then(|place| self.stages.get(place));
+                    run.is_some_and(|run| !run.state.has_ended())
+                };
+                stage.after.iter().filter(open).map(String::as_str).collect()
+            }
+            StageState::Running
+            | StageState::Done
+            | StageState::Failed
+            | StageState::Blocked
+            | StageState::Skipped => Vec::new(),
+        };
+        let working = run.seats.iter().zip(&stage.seats).filter(|(seat, _)| seat.is_speaking());
+        let mut shown = json!({
+            "stage": stage.id, "state": run.state, "after": stage.after, "order": stage.order,
+            "iteration": run.iteration, "round": run.round, "rounds": stage.rounds, "findings": run.findings,
+            "working": working.map(|(_, seat)| seat.name.as_str()).collect::<Vec<_>>(),
+            "seats": seats.collect::<Vec<_>>(),
+        });
+        let more = [
+            ("task", stage.task.as_ref().map(|task| json!(task))),
+            ("label", run.label.as_ref().map(|label| json!(label))),
+            ("reason", run.reason.as_ref().map(|reason| json!(reason))),
+            ("openedAt", run.opened.map(|at| json!(at))),
+            ("partial", run.partial.then(|| json!(true))),
+            ("next", (!stage.next.is_empty()).then(|| json!({ "routes": stage.next, "loops": stage.loops, "used": run.looped }))),
+            ("waitsFor", (!waits_for.is_empty()).then(|| json!(waits_for))),
+        ];
+        if let Some(members) = shown.as_object_mut() {
+            members.extend(more.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        }
+        shown
+    }
+}
