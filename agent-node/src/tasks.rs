@@ -112,6 +112,26 @@ pub fn award(store: &dyn Store, me: &AgentId, conversation: &ConversationId) -> 
     }
 }
 
+/// The session that a task is: from the state of its open conversation, or as recorded at its end; `None` for other tasks.
+pub fn session(store: &dyn Store, me: &AgentId, row: &TaskRow) -> Result<Option<Value>, Error> {
+    let state = engine::states::read(store, me, &row.task.conversation)?;
+    if let Some(session) = state.as_ref().and_then(|state| state.pattern.session()) {
+        return Ok(Some(session));
+    }
+    let wanted = protocol::patterns::session::CAPABILITY;
+    if row.task.spec.capability.as_ref().is_none_or(|capability| capability.as_str() != wanted) {
+        return Ok(None);
+    }
+    let artifacts = engine::chunks::artifacts_of(store, me, row, Revision::MAX)?;
+    let record = artifacts.into_iter().rfind(|made| made.artifact_id == protocol::patterns::session::RECORD);
+    Ok(record.and_then(|record| record.parts.into_iter().next()).and_then(|part| match part.content {
+        protocol::artifact::PartContent::Data(view) => Some(view),
+        protocol::artifact::PartContent::Text(_)
+        | protocol::artifact::PartContent::Raw(_)
+        | protocol::artifact::PartContent::Url(_) => None,
+    }))
+}
+
 /// One event in the stream of a task.
 pub struct TaskEvent {
     /// Its position.

@@ -192,6 +192,7 @@ mod tests {
 
     fn response(artifacts: Vec<Artifact>, message: Option<&str>) -> TaskResponse {
         TaskResponse {
+            seat: None,
             task_id: TaskId::parse("t").unwrap(),
             seq: 1,
             state: TaskState::Completed,

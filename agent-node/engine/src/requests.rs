@@ -24,7 +24,7 @@ use protocol::{
     message::{self, Payload},
     patterns::{
         AnyPattern, Candidate, EventKind, WorkPhase, broadcast::Broadcast, contract_net::ContractNet,
-        delegation::Delegation, help_request::HelpRequest, joint, ownership::TaskOwnership,
+        delegation::Delegation, help_request::HelpRequest, joint, ownership::TaskOwnership, session,
     },
     principal::Principal,
     problem::{Problem, Reason},
@@ -106,7 +106,12 @@ impl Agent {
         let capability = request.capability.clone().or_else(|| addressed_capability(&message.envelope));
         let capability = capability.or_else(|| self.implied_capability(&message, cx).cloned());
         // A coordinator only splits the request; it sends its own part to itself as another request.
-        let coordinates = capability.as_ref().is_some_and(|wanted| wanted.as_str() == joint::CAPABILITY);
+        let is_session = capability.as_ref().is_some_and(|wanted| wanted.as_str() == session::CAPABILITY);
+        if is_session {
+            self.check_session(request.input.as_ref(), cx)?;
+        }
+        let coordinates =
+            is_session || capability.as_ref().is_some_and(|wanted| wanted.as_str() == joint::CAPABILITY);
         let does_it_itself = match &capability {
             Some(_) if coordinates => true,
             Some(capability) => self.config.card.support(capability) > 0.0 && (names_me || !is_self),
@@ -167,6 +172,7 @@ impl Agent {
         let pattern = match managed {
             None => Delegation::new(self.me.clone(), ownership, None, self.config.work_limits)
                 .queued(!self.has_free_place())
+                .with_session(is_session)
                 .with_auction(self.config.auction.clone())
                 .with_acceptance(acceptance)
                 .into(),
@@ -189,6 +195,19 @@ impl Agent {
             }
         };
         self.begin_for(message, pattern, Some((spec, asked, None)), reply, cx)
+    }
+
+    /// Refuses a session whose graph can't work, or that names an agent nobody knows.
+    fn check_session(&self, input: Option<&serde_json::Value>, cx: &Context<'_>) -> Result<(), Problem> {
+        let invalid = |why: String| {
+            Problem::new(Reason::InvalidField, format!("payload.input: {why}")).with("field", "payload.input")
+        };
+        let graph = session::graph::Graph::read(input).map_err(invalid)?;
+        let directory = cx.world.directory();
+        match graph.agents().find(|agent| **agent != self.me && !directory.knows(agent)) {
+            Some(unknown) => Err(invalid(format!("seat {unknown}: no such agent is registered"))),
+            None => Ok(()),
+        }
     }
 
     /// Whether a task that this agent could do waits for a place: behind others that do, or because this agent is full and

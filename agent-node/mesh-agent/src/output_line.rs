@@ -28,6 +28,13 @@ pub enum OutputLine {
     Help(Help),
     /// A task for another agent.
     Delegate(Delegate),
+    /// A message to other seats of a session. It is delivered with the end of the turn.
+    Say {
+        /// The names of the seats, or `team` for all.
+        to: Vec<String>,
+        /// The message.
+        text: String,
+    },
     /// A question to a person: the task's owner.
     Question(Question),
     /// A finding for the team, in the space of the task.
@@ -52,6 +59,15 @@ pub enum OutputLine {
     /// Ends the task.
     Done {
         /// A summary; needed if there is no artifact.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+        /// In a session: the label of the stage, which says what comes next.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        label: Option<String>,
+    },
+    /// Ends the turn of a seat in a session. It has another one in the next round.
+    Pass {
+        /// What it says to all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },

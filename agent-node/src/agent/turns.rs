@@ -377,7 +377,12 @@ impl BrainLog {
             Ok(TurnEnd::Pause { after_ms, reason }) => {
                 Ok(TurnEnd::Pause { after_ms, reason: self.masked(&reason) })
             }
-            Ok(end @ (TurnEnd::Done { .. } | TurnEnd::Message { .. } | TurnEnd::Waiting)) => Ok(end),
+            Ok(
+                end @ (TurnEnd::Done { .. }
+                | TurnEnd::Seat { .. }
+                | TurnEnd::Message { .. }
+                | TurnEnd::Waiting),
+            ) => Ok(end),
             Err(why) => Err(self.masked(&why)),
         }
     }

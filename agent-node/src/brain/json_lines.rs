@@ -39,6 +39,10 @@ impl BrainLine {
                 json!({ "type": "done", "message": message })
             }
             Self::End(TurnEnd::Done { message: None }) => json!({ "type": "done" }),
+            Self::End(TurnEnd::Seat { message, seat }) => match seat.passed {
+                true => json!({ "type": "pass", "message": message }),
+                false => json!({ "type": "done", "message": message, "label": seat.label }),
+            },
             Self::End(TurnEnd::Failed { reason }) => json!({ "type": "failed", "reason": reason }),
             Self::End(TurnEnd::Rejected { reason }) => json!({ "type": "rejected", "reason": reason }),
             Self::End(TurnEnd::Message { text }) => json!({ "type": "message", "text": text }),
@@ -56,12 +60,13 @@ impl BrainLine {
 }
 
 /// The types of lines.
-const TYPES: [&str; 22] = [
+const TYPES: [&str; 24] = [
     "status",
     "artifact",
     "signal",
     "help",
     "delegate",
+    "say",
     "question",
     "post",
     "propose",
@@ -72,6 +77,7 @@ const TYPES: [&str; 22] = [
     "tool",
     "log",
     "done",
+    "pass",
     "message",
     "failed",
     "rejected",

@@ -335,8 +335,12 @@ impl HelpRequest {
                 let answer = message.clone().unwrap_or_else(|| "see the artifacts".to_owned());
                 self.settle(Some(answer), None, artifacts)
             }
-            TurnEnd::Done { .. } | TurnEnd::Seat { message: None, .. } => self.settle(None, Some("done without an answer".to_owned()), Vec::new()),
-            TurnEnd::Seat { message: Some(text), .. } | TurnEnd::Message { text } => self.settle(Some(text.clone()), None, artifacts),
+            TurnEnd::Done { .. } | TurnEnd::Seat { message: None, .. } => {
+                self.settle(None, Some("done without an answer".to_owned()), Vec::new())
+            }
+            TurnEnd::Seat { message: Some(text), .. } | TurnEnd::Message { text } => {
+                self.settle(Some(text.clone()), None, artifacts)
+            }
             TurnEnd::Failed { reason } | TurnEnd::Rejected { reason } => {
                 self.settle(None, Some(reason.clone()), artifacts)
             }

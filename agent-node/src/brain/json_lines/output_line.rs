@@ -10,6 +10,7 @@ use protocol::{
     patterns::{
         contract_net::bidding::BidAnswer,
         open_task,
+        session::seat::SeatEnd,
         space_request::EntrySearch,
         turn::{Checkpoint, Progress, TurnEnd},
     },
@@ -253,7 +254,18 @@ impl TryFrom<OutputLine> for BrainLine {
             OutputLine::Usage(line) => usage(line)?,
             OutputLine::Tool(line) => tool(line)?,
             OutputLine::Log { message } => Progress::Log { message },
-            OutputLine::Done { message } => return Ok(Self::End(TurnEnd::Done { message })),
+            OutputLine::Say { to, text } => Progress::Say { to, text },
+            OutputLine::Done { message, label: None } => {
+                return Ok(Self::End(TurnEnd::Done { message }));
+            }
+            OutputLine::Done { message, label } => {
+                let seat = SeatEnd { label, ..SeatEnd::default() };
+                return Ok(Self::End(TurnEnd::Seat { message, seat }));
+            }
+            OutputLine::Pass { message } => {
+                let seat = SeatEnd { passed: true, ..SeatEnd::default() };
+                return Ok(Self::End(TurnEnd::Seat { message, seat }));
+            }
             OutputLine::Failed { reason } => return Ok(Self::End(TurnEnd::Failed { reason })),
             OutputLine::Rejected { reason } => return Ok(Self::End(TurnEnd::Rejected { reason })),
             OutputLine::Message { text } => return Ok(Self::End(TurnEnd::Message { text })),

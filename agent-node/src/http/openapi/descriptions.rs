@@ -94,6 +94,9 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
             .answers(200, &["agentId", "tasks"]),
         ("GET", "/a2a/tasks/{id}") => of("Shows a task.").answers(200, &["id", "status"]),
         ("GET", "/a2a/tasks/{id}/events") => of("Follows a task.").streams().done(),
+        ("GET", "/a2a/tasks/{id}/session") => {
+            of("Shows a session: its stages and seats, whose turn it is, and what was used.").answers(200, &[])
+        }
         ("GET", "/a2a/tasks/{id}/award") => of("Shows the result of every candidate.").answers(200, &[]),
         ("GET", "/a2a/tasks/{id}/trace") => of("Shows the trace over all agents.").answers(200, &[]),
         ("POST", "/a2a/tasks/{id}/cancel") => of("Ends a task.")

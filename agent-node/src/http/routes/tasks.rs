@@ -148,6 +148,22 @@ pub async fn award(
     Err(award_not_here(&node, &local.id, &task, owner).into())
 }
 
+/// Returns the session that a task is: its graph, whose turn it is, why something waits, and what was used.
+pub async fn session(
+    request: HttpRequest,
+    node: web::Data<NodeState>,
+    by: web::ReqData<Principal>,
+    path: web::Path<String>,
+) -> Result<HttpResponse, Refusal> {
+    let task: TaskId = id(&path)?;
+    let (local, row) = find(&request, &node, &task, &by)?;
+    let session = tasks::session(local.store.as_ref(), &local.id, &row).map_err(Problem::from)?;
+    let none = || Problem::new(Reason::TaskNotFound, format!("task {task} is no session"));
+    let session = session.ok_or_else(none)?;
+    Ok(HttpResponse::Ok()
+        .json(json!({ "agentId": local.id, "state": row.task.status.state, "session": session })))
+}
+
 /// The error that the award record of a task which `me` does for `owner` is at `owner`.
 fn award_not_here(node: &NodeState, me: &AgentId, task: &TaskId, owner: &AgentId) -> Problem {
     let message =

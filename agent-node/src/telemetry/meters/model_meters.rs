@@ -103,6 +103,7 @@ impl ModelMeters {
             | Progress::Signal { .. }
             | Progress::Help { .. }
             | Progress::Delegate { .. }
+            | Progress::Say { .. }
             | Progress::Question(_)
             | Progress::Post { .. }
             | Progress::Find { .. }

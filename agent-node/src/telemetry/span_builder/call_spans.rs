@@ -47,6 +47,7 @@ impl SpanBuilder<'_> {
                 | Progress::Signal { .. }
                 | Progress::Help { .. }
                 | Progress::Delegate { .. }
+                | Progress::Say { .. }
                 | Progress::Question(_)
                 | Progress::Post { .. }
                 | Progress::Find { .. }

@@ -20,6 +20,9 @@ pub(super) fn of_turn(what: &EventKind) -> Option<Value> {
         TurnEnd::Failed { reason } => json!({ "failed": reason }),
         TurnEnd::Rejected { reason } => json!({ "rejected": reason }),
         TurnEnd::Message { text } => json!({ "message": text }),
+        TurnEnd::Seat { message, seat } => {
+            json!({ "seat": { "message": message, "passed": seat.passed, "label": seat.label } })
+        }
         TurnEnd::Waiting => json!("waiting"),
         TurnEnd::Pause { after_ms, reason } => json!({ "pause": { "afterMs": after_ms, "reason": reason } }),
     };

@@ -9,7 +9,10 @@ use crate::{
     artifact::{Artifact, ArtifactChunk},
     ids::{AgentId, QuestionId},
     message::{self, AwardDecline, BUSY, Epoch, Payload, TaskAnswer, TaskResponse, TaskUpdate},
-    patterns::{OutgoingSignal, session::{self, seat::SeatEnd}},
+    patterns::{
+        OutgoingSignal,
+        session::{self, seat::SeatEnd},
+    },
     problem::Reason,
     question::Answer,
     signal::SignalType,
@@ -413,7 +416,11 @@ impl ContractNet {
         };
         effects.push(ContractNetEffect::ClearTimer { timer: ContractNetTimer::Lease });
         effects.extend(self.take_results(&response.artifacts));
-        if let Some(seat) = response.seat.clone().or_else(|| session::seat::is_seat_turn(&self.ownership.spec).then(SeatEnd::default)) {
+        if let Some(seat) = response
+            .seat
+            .clone()
+            .or_else(|| session::seat::is_seat_turn(&self.ownership.spec).then(SeatEnd::default))
+        {
             self.ownership.seat = Some(SeatEnd { doer: Some(agent.clone()), ..seat });
         }
         effects.extend(self.ownership.add_usage(&response.usage));

@@ -237,6 +237,7 @@ fn only_whoever_was_asked_can_answer_for_a_delegated_task() {
         let artifacts = vec![Artifact::text("a", "text/plain", "x")];
         let state = TaskState::Completed;
         Payload::TaskResponse(message::TaskResponse {
+            seat: None,
             task_id,
             seq: 1,
             state,

@@ -66,7 +66,8 @@ fn check_stage(graph: &Graph, place: usize, stage: &Stage) -> Result<(), String>
         if goes_back && stage.loops == 0 {
             return Err(format!("next: {label} goes back to {target}; `loops` says how often it may"));
         }
-        if !goes_back && !graph.stages.iter().any(|later| later.id == *target && later.after.contains(&stage.id))
+        if !goes_back
+            && !graph.stages.iter().any(|later| later.id == *target && later.after.contains(&stage.id))
         {
             return Err(format!("next: {target} does not come after {}", stage.id));
         }

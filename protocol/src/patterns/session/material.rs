@@ -97,7 +97,10 @@ impl Session {
     /// Forgets what every seat of its stage was given and that lies far enough back.
     pub(super) fn forget_old(&mut self) {
         let keep_from = |(place, run): (usize, &StageRun)| {
-            let at_table = run.seats.iter().filter(|seat| matches!(seat.state, SeatState::Idle | SeatState::Speaking { .. }));
+            let at_table = run
+                .seats
+                .iter()
+                .filter(|seat| matches!(seat.state, SeatState::Idle | SeatState::Speaking { .. }));
             let seen = at_table.map(|seat| seat.seen).min().unwrap_or(u64::MAX);
             let of_stage = self.said.iter().filter(|said| said.stage == place);
             let window = of_stage.rev().nth(WINDOW + run.seats.len()).map_or(0, |said| said.number);

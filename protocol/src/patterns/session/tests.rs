@@ -27,7 +27,8 @@ impl Table {
         let id = TaskId::parse("s-1").unwrap();
         let (session, used) = (Session::default(), Usage::default());
         let (open, given, recorded) = (Vec::new(), Vec::new(), Vec::new());
-        let mut table = Self { graph, session, id, used, chunks: 0, now: 0, open, given, end: None, recorded };
+        let mut table =
+            Self { graph, session, id, used, chunks: 0, now: 0, open, given, end: None, recorded };
         table.run(Session::start);
         table
     }
@@ -123,9 +124,19 @@ fn a_graph_that_can_not_work_is_refused_by_name() {
         (stages(json!([{ "id": "x", "seats": [] }])), "stage x: it has no seats"),
         (stages(json!([{ "id": "x y", "seats": ["a"] }])), "a stage is called \"x y\""),
         (stages(json!([{ "id": "x", "seats": ["a"], "rounds": 0 }])), "rounds: 1 to 1000"),
-        (stages(json!([{ "id": "plan", "seats": ["a"] }, { "id": "y", "seats": ["a"], "after": ["plam"] }])), "there is no stage \"plam\"; is it plan?"),
+        (
+            stages(
+                json!([{ "id": "plan", "seats": ["a"] }, { "id": "y", "seats": ["a"], "after": ["plam"] }]),
+            ),
+            "there is no stage \"plam\"; is it plan?",
+        ),
         (stages(json!([{ "id": "x", "seats": ["a"], "next": { "again": "x" } }])), "`loops` says how often"),
-        (stages(json!([{ "id": "x", "seats": ["a"] }, { "id": "y", "seats": ["a"], "next": { "l": "z" } }])), "there is no stage \"z\""),
+        (
+            stages(
+                json!([{ "id": "x", "seats": ["a"] }, { "id": "y", "seats": ["a"], "next": { "l": "z" } }]),
+            ),
+            "there is no stage \"z\"",
+        ),
         (
             stages(json!([
                 { "id": "x", "seats": ["a"], "after": ["z"] }, { "id": "y", "seats": ["a"], "after": ["x"] },

@@ -86,7 +86,13 @@ impl Session {
     }
 
     /// Takes the result of a turn.
-    pub(super) fn take_turn(&mut self, step: &mut Step<'_>, place: usize, seat: usize, result: RequestResult) {
+    pub(super) fn take_turn(
+        &mut self,
+        step: &mut Step<'_>,
+        place: usize,
+        seat: usize,
+        result: RequestResult,
+    ) {
         let Some(stage) = step.cx.graph.stages.get(place) else { return };
         let Some(planned) = stage.seats.get(seat) else { return };
         let end = result.seat.clone().unwrap_or_default();
@@ -242,16 +248,7 @@ impl Session {
         if to.is_empty() {
             run.findings += 1;
         }
-        self.said.push_back(Said {
-            number,
-            stage: place,
-            seat,
-            to,
-            artifacts,
-            chunks,
-            bytes,
-            is_last_word,
-        });
+        self.said.push_back(Said { number, stage: place, seat, to, artifacts, chunks, bytes, is_last_word });
         self.forget_old();
     }
 

@@ -21,7 +21,9 @@ impl Session {
                 true => vec![super::seat::TEAM],
                 false => said.to.iter().filter_map(name).collect(),
             };
-            Some(json!({ "stage": stage.id, "from": name(&said.seat), "to": to, "artifacts": said.artifacts }))
+            Some(
+                json!({ "stage": stage.id, "from": name(&said.seat), "to": to, "artifacts": said.artifacts }),
+            )
         });
         let budget = &cx.graph.budget;
         let used_ms = self.at.0.saturating_sub(self.started.0);
@@ -64,7 +66,10 @@ impl Session {
             let more = [
                 ("agent", taken.filled.map(|agent| json!(agent))),
                 ("why", why.map(|why| json!(why))),
-                ("turn", if let SeatState::Speaking { turn } = &taken.state { Some(json!(turn)) } else { None }),
+                (
+                    "turn",
+                    if let SeatState::Speaking { turn } = &taken.state { Some(json!(turn)) } else { None },
+                ),
             ];
             if let Some(members) = shown.as_object_mut() {
                 members.extend(more.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
@@ -98,7 +103,11 @@ impl Session {
             ("reason", run.reason.as_ref().map(|reason| json!(reason))),
             ("openedAt", run.opened.map(|at| json!(at))),
             ("partial", run.partial.then(|| json!(true))),
-            ("next", (!stage.next.is_empty()).then(|| json!({ "routes": stage.next, "loops": stage.loops, "used": run.looped }))),
+            (
+                "next",
+                (!stage.next.is_empty())
+                    .then(|| json!({ "routes": stage.next, "loops": stage.loops, "used": run.looped })),
+            ),
             ("waitsFor", (!waits_for.is_empty()).then(|| json!(waits_for))),
         ];
         if let Some(members) = shown.as_object_mut() {
