@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Where a stage is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum StageState {
+pub(super) enum StageState {
     /// Stages before it have not ended.
     #[default]
     Waiting,
@@ -28,7 +28,7 @@ pub enum StageState {
 
 impl StageState {
     /// Whether it has ended.
-    pub fn has_ended(self) -> bool {
+    pub(super) fn has_ended(self) -> bool {
         match self {
             Self::Done | Self::Failed | Self::Blocked | Self::Skipped => true,
             Self::Waiting | Self::Running => false,
@@ -39,7 +39,7 @@ impl StageState {
 /// Where a seat is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "state")]
-pub enum SeatState {
+pub(super) enum SeatState {
     /// It waits for its turn.
     #[default]
     Idle,
