@@ -36,6 +36,10 @@ pub enum End {
     Rejected(String),
     /// With a message in place of a task.
     Message(String),
+    /// The turn of a seat in a session, with a message to all, empty for none. It has another turn in the next round.
+    Pass(String),
+    /// Done, with the label of the stage of a session, which says what comes next, and a message.
+    Label(String, String),
     /// For this time. The turn begins again with the same checkpoints.
     Pause(Duration, String),
     /// The node has stopped the turn: its task was cancelled, or a bound has passed. What it reports counts no more.
@@ -57,8 +61,11 @@ impl<E: std::error::Error> From<E> for End {
 
 /// The last line of a turn.
 pub(crate) fn end_line(result: TurnResult) -> OutputLine {
+    let text = |message: String| (!message.is_empty()).then_some(message);
     match result {
-        Ok(message) => OutputLine::Done { message: (!message.is_empty()).then_some(message) },
+        Ok(message) => OutputLine::Done { message: text(message), label: None },
+        Err(End::Label(label, message)) => OutputLine::Done { message: text(message), label: Some(label) },
+        Err(End::Pass(message)) => OutputLine::Pass { message: text(message) },
         Err(End::Wait) => OutputLine::Wait {},
         Err(End::Failed(reason)) => OutputLine::Failed { reason },
         Err(End::Rejected(reason)) => OutputLine::Rejected { reason },
@@ -136,6 +143,8 @@ mod tests {
             (Ok(String::new()), r#"{"type":"done"}"#),
             (Err(End::Wait), r#"{"type":"wait"}"#),
             (Err(End::Rejected("no".into())), r#"{"type":"rejected","reason":"no"}"#),
+            (Err(End::Pass("no".into())), r#"{"type":"pass","message":"no"}"#),
+            (Err(End::Label("again".into(), String::new())), r#"{"type":"done","label":"again"}"#),
             (Err(End::Message("hi".into())), r#"{"type":"message","text":"hi"}"#),
             (Err(pause), r#"{"type":"pause","afterMs":2000,"reason":"429"}"#),
             (Err(End::Cancelled), r#"{"type":"failed","reason":"cancelled"}"#),

@@ -101,6 +101,12 @@ impl Turn {
         self.prompt.brief.as_ref().map_or("", |brief| &brief.text)
     }
 
+    /// Sends a message to other seats of a session: their names, or `team` for all. It is delivered with the end of the turn.
+    pub fn say<S: Into<String>>(&self, to: impl IntoIterator<Item = S>, text: impl Into<String>) {
+        let to = to.into_iter().map(Into::into).collect();
+        self.emit(OutputLine::Say { to, text: text.into() });
+    }
+
     /// Posts a finding in the space of the task.
     pub fn post(&self, finding: Post) {
         self.emit(OutputLine::Post(finding));

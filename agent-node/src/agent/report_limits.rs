@@ -59,6 +59,7 @@ impl ReportLimits {
             Progress::Artifact { .. }
             | Progress::Help { .. }
             | Progress::Delegate { .. }
+            | Progress::Say { .. }
             | Progress::Question(_)
             | Progress::Post { .. }
             | Progress::Find { .. }

@@ -180,6 +180,7 @@ pub(super) fn ask_bid(
                         | Progress::Signal { .. }
                         | Progress::Help { .. }
                         | Progress::Delegate { .. }
+                        | Progress::Say { .. }
                         | Progress::Question(_)
                         | Progress::Post { .. }
                         | Progress::Find { .. }

@@ -20,7 +20,10 @@ use super::{
     Brain, BrainError, CompletedTurn, TurnFuture, TurnHandle, TurnRequest,
     json_lines::{self, BrainLine},
 };
-use protocol::patterns::turn::{Progress, Prompt, TurnEnd, TurnSubject};
+use protocol::patterns::{
+    session::seat::SeatEnd,
+    turn::{Progress, Prompt, TurnEnd, TurnSubject},
+};
 use serde::Deserialize;
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -43,6 +46,9 @@ struct ScriptEntry {
 #[serde(rename_all = "camelCase")]
 enum ScriptedEnd {
     Done(Option<String>),
+    /// From a line `pass`, or `done` with a label.
+    #[serde(skip)]
+    Seat(Option<String>, SeatEnd),
     Failed(String),
     Rejected(String),
     Message(String),
@@ -105,6 +111,7 @@ impl ScriptEntryConfig {
                 BrainLine::Progress(progress) => say.push(progress),
                 BrainLine::Bid(_) => return Err("a script makes no bids".into()),
                 BrainLine::End(TurnEnd::Done { message }) => ends.push(ScriptedEnd::Done(message)),
+                BrainLine::End(TurnEnd::Seat { message, seat }) => ends.push(ScriptedEnd::Seat(message, seat)),
                 BrainLine::End(TurnEnd::Failed { reason }) => ends.push(ScriptedEnd::Failed(reason)),
                 BrainLine::End(TurnEnd::Rejected { reason }) => ends.push(ScriptedEnd::Rejected(reason)),
                 BrainLine::End(TurnEnd::Message { text }) => ends.push(ScriptedEnd::Message(text)),
@@ -132,6 +139,7 @@ impl ScriptedEnd {
     fn result(&self) -> Option<Result<TurnEnd, BrainError>> {
         Some(match self {
             Self::Done(message) => Ok(TurnEnd::Done { message: message.clone() }),
+            Self::Seat(message, seat) => Ok(TurnEnd::Seat { message: message.clone(), seat: seat.clone() }),
             Self::Failed(reason) => Ok(TurnEnd::Failed { reason: reason.clone() }),
             Self::Rejected(reason) => Ok(TurnEnd::Rejected { reason: reason.clone() }),
             Self::Message(text) => Ok(TurnEnd::Message { text: text.clone() }),

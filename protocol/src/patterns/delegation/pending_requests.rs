@@ -498,7 +498,7 @@ impl PendingRequests {
     pub(super) fn works_beside_questions(&self) -> bool {
         self.open.iter().filter(|ask| ask.reply.is_none()).any(|ask| match &ask.kind {
             RequestKind::Delegate { questions, .. } => questions.is_empty(),
-            RequestKind::Help => true,
+            RequestKind::Help | RequestKind::Find => true,
             RequestKind::Question(_) => false,
         })
     }
