@@ -61,6 +61,7 @@ mod scenarios {
     mod route_table;
     mod separate_processes;
     mod service_keys;
+    mod sessions;
     mod shutdown;
     mod signals;
     mod spaces;

@@ -111,7 +111,9 @@ impl ScriptEntryConfig {
                 BrainLine::Progress(progress) => say.push(progress),
                 BrainLine::Bid(_) => return Err("a script makes no bids".into()),
                 BrainLine::End(TurnEnd::Done { message }) => ends.push(ScriptedEnd::Done(message)),
-                BrainLine::End(TurnEnd::Seat { message, seat }) => ends.push(ScriptedEnd::Seat(message, seat)),
+                BrainLine::End(TurnEnd::Seat { message, seat }) => {
+                    ends.push(ScriptedEnd::Seat(message, seat))
+                }
                 BrainLine::End(TurnEnd::Failed { reason }) => ends.push(ScriptedEnd::Failed(reason)),
                 BrainLine::End(TurnEnd::Rejected { reason }) => ends.push(ScriptedEnd::Rejected(reason)),
                 BrainLine::End(TurnEnd::Message { text }) => ends.push(ScriptedEnd::Message(text)),
