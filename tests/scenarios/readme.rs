@@ -5,6 +5,7 @@ use crate::harness::{
     documentation::{blocks, run_commands, section},
     file, mesh, state,
 };
+use protocol::patterns::session;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -186,6 +187,11 @@ fn every_yaml_block_of_a_page_is_valid() {
             Some("turns") => {
                 file(dir.path(), "answers.yaml", block);
                 "agent: a\nbrain: { scripted: answers.yaml }\n".to_owned()
+            }
+            Some("budget" | "seats" | "stages") => {
+                let graph: Value = serde_saphyr::from_str(block).unwrap();
+                session::graph::Graph::read(Some(&graph)).unwrap_or_else(|why| panic!("{block}: {why}"));
+                continue;
             }
             other => panic!("{other:?}: {block}"),
         };
