@@ -187,5 +187,5 @@ impl Delegation {
 /// The same artifacts, read from fewer chunks: a turn costs the same however much was said before.
 fn narrowed(recorded: Option<RecordedArtifacts>, chunks: ChunkRange) -> Option<RecordedArtifacts> {
     let recorded = recorded?;
-    (!chunks.is_empty()).then(|| RecordedArtifacts { chunks, ..recorded })
+    (!chunks.is_empty()).then_some(RecordedArtifacts { chunks, ..recorded })
 }

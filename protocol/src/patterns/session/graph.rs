@@ -62,8 +62,8 @@ impl Default for SessionBudget {
 /// A number, or one with `k` or `M`.
 fn tokens<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let value = Value::deserialize(from)?;
-    let read = match &value {
-        Value::String(text) => {
+    let read = match value.as_str() {
+        Some(text) => {
             let scaled = |number: &str, by: u64| number.parse::<u64>().ok()?.checked_mul(by);
             match (text.strip_suffix('k'), text.strip_suffix('M')) {
                 (Some(thousands), _) => scaled(thousands, 1_000),
@@ -71,7 +71,7 @@ fn tokens<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
                 (None, None) => scaled(text, 1),
             }
         }
-        other => other.as_u64(),
+        None => value.as_u64(),
     };
     read.ok_or_else(|| D::Error::custom(format!("tokens: {value} is no number, and none such as \"500k\"")))
 }
@@ -203,11 +203,16 @@ fn yes() -> bool {
 
 impl<'de> Deserialize<'de> for Seat {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let members = match Value::deserialize(from)? {
-            Value::String(who) => {
-                SeatMembers { name: None, agent: Some(who), capability: None, task: None, approachable: true }
-            }
-            value => serde_json::from_value(value).map_err(D::Error::custom)?,
+        let value = Value::deserialize(from)?;
+        let members = match value.as_str() {
+            Some(who) => SeatMembers {
+                name: None,
+                agent: Some(who.to_owned()),
+                capability: None,
+                task: None,
+                approachable: true,
+            },
+            None => serde_json::from_value(value).map_err(D::Error::custom)?,
         };
         let SeatMembers { name, agent, capability, task, approachable } = members;
         let who = match (agent, capability) {

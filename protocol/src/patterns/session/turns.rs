@@ -53,7 +53,7 @@ impl Session {
             SeatOrder::Turns => format!("stage {}: round {} of {}", stage.id, run.round, stage.rounds),
         };
         step.actions.push(SessionAction::Show(what));
-        for seat in speakers.to_vec() {
+        for seat in speakers.iter().copied() {
             self.speak(step, place, seat);
         }
     }

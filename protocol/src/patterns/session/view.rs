@@ -102,7 +102,7 @@ impl Session {
             ("label", run.label.as_ref().map(|label| json!(label))),
             ("reason", run.reason.as_ref().map(|reason| json!(reason))),
             ("openedAt", run.opened.map(|at| json!(at))),
-            ("partial", run.partial.then(|| json!(true))),
+            ("partial", run.partial.then_some(Value::Bool(true))),
             (
                 "next",
                 (!stage.next.is_empty())
