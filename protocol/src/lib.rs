@@ -28,6 +28,7 @@ pub mod artifact;
 pub mod bid;
 pub mod card;
 pub mod question;
+pub mod seat_end;
 pub mod signal;
 pub mod spaces;
 pub mod task;

@@ -20,9 +20,9 @@ use super::{
     Brain, BrainError, CompletedTurn, TurnFuture, TurnHandle, TurnRequest,
     json_lines::{self, BrainLine},
 };
-use protocol::patterns::{
-    session::seat::SeatEnd,
-    turn::{Progress, Prompt, TurnEnd, TurnSubject},
+use protocol::{
+    patterns::turn::{Progress, Prompt, TurnEnd, TurnSubject},
+    seat_end::SeatEnd,
 };
 use serde::Deserialize;
 use std::{path::Path, sync::Arc, time::Duration};

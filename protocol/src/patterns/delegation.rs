@@ -38,6 +38,7 @@ use crate::{
     principal::Principal,
     problem::Reason,
     question::{Answer, QuestionKind},
+    seat_end::SeatEnd,
     signal::{ON_BEHALF_OF, PARENT_TASK, SignalType},
     task::{Status, TaskState},
     usage::{RemainingBudget, TaskBounds},
@@ -347,7 +348,7 @@ impl Delegation {
                 let said = message.clone().filter(|text| !text.trim().is_empty());
                 let silent = || (end.passed || self.ownership.has_content()).then(|| seat::PASSES.to_owned());
                 let message = said.or_else(silent);
-                self.ownership.seat = Some(seat::SeatEnd { doer: None, ..end.clone() });
+                self.ownership.seat = Some(SeatEnd { doer: None, ..end.clone() });
                 self.end_turn(&TurnEnd::Done { message }, event)
             }
             TurnEnd::Failed { reason } => self.fail(reason.clone()),

@@ -2,7 +2,7 @@
 
 use super::{
     ChunkRange, Effect, Outcome, OutgoingMessage, OutgoingSignal, ProducedArtifact, RecordedArtifacts,
-    Update, joint, progress::ProducedChunks, session::seat::SeatEnd,
+    Update, joint, progress::ProducedChunks,
 };
 use crate::{
     artifact::{Artifact, ArtifactChunk},
@@ -10,6 +10,7 @@ use crate::{
     message::{Epoch, Payload, Seq, TaskResponse, TaskUpdate},
     problem::Reason,
     question::Question,
+    seat_end::SeatEnd,
     signal::{SHA256, SignalType},
     task::{Status, TaskSpec, TaskState},
     usage::Usage,

@@ -148,7 +148,7 @@ pub struct Session {
 }
 
 /// One event of a session while it is handled.
-struct Step<'a> {
+struct SessionStep<'a> {
     cx: SessionContext<'a>,
     actions: Vec<SessionAction>,
     next_chunk: u64,
@@ -156,7 +156,7 @@ struct Step<'a> {
     text: String,
 }
 
-impl<'a> Step<'a> {
+impl<'a> SessionStep<'a> {
     fn new(cx: SessionContext<'a>) -> Self {
         Self { next_chunk: cx.next_chunk, cx, actions: Vec::new(), text: String::new() }
     }
@@ -175,7 +175,7 @@ impl Session {
     pub fn start(&mut self, cx: SessionContext<'_>) -> Vec<SessionAction> {
         (self.started, self.at) = (cx.now, cx.now);
         self.stages = cx.graph.stages.iter().map(|_| StageRun::default()).collect();
-        let mut step = Step::new(cx);
+        let mut step = SessionStep::new(cx);
         let at = cx.now.plus(cx.graph.budget.time.duration());
         step.actions.push(SessionAction::Timer { timer: SessionTimer::Budget, at });
         self.go_on(&mut step);
@@ -184,7 +184,7 @@ impl Session {
 
     /// A turn has ended. One that is not running changes nothing.
     pub fn turn_ended(&mut self, cx: SessionContext<'_>, result: RequestResult) -> Vec<SessionAction> {
-        let mut step = Step::new(cx);
+        let mut step = SessionStep::new(cx);
         self.at = cx.now;
         let Some((stage, seat)) = self.place_of_turn(&result.id) else { return Vec::new() };
         if self.is_over {
@@ -198,7 +198,7 @@ impl Session {
 
     /// A timer has fired. One of an earlier iteration changes nothing.
     pub fn timer(&mut self, cx: SessionContext<'_>, timer: SessionTimer) -> Vec<SessionAction> {
-        let mut step = Step::new(cx);
+        let mut step = SessionStep::new(cx);
         self.at = cx.now;
         if self.is_over {
             return Vec::new();
@@ -260,7 +260,7 @@ impl Session {
     }
 
     /// Ends the session as incomplete: running turns are withdrawn, and what there is is kept.
-    fn end_by_budget(&mut self, step: &mut Step<'_>, figures: &str) {
+    fn end_by_budget(&mut self, step: &mut SessionStep<'_>, figures: &str) {
         let why = format!("its budget is used up: {figures}");
         let running = (0..self.stages.len()).filter(|place| self.is_running(*place));
         for place in running.collect::<Vec<_>>() {
@@ -277,7 +277,7 @@ impl Session {
         self.stages.get(place).is_some_and(|run| run.state == StageState::Running)
     }
 
-    fn finish(&mut self, step: &mut Step<'_>, state: TaskState, message: String) {
+    fn finish(&mut self, step: &mut SessionStep<'_>, state: TaskState, message: String) {
         if std::mem::replace(&mut self.is_over, true) {
             return;
         }

@@ -7,8 +7,8 @@ use crate::{
     artifact::Artifact,
     ids::{Address, AgentId, Capability, SpaceId, TaskId},
     message::Epoch,
-    patterns::session::seat::SeatEnd,
     question::{Decision, Question},
+    seat_end::SeatEnd,
     signal::{SignalRecord, SignalType},
     spaces::{
         EntryDraft,

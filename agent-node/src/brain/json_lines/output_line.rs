@@ -10,11 +10,11 @@ use protocol::{
     patterns::{
         contract_net::bidding::BidAnswer,
         open_task,
-        session::seat::SeatEnd,
         space_request::EntrySearch,
         turn::{Checkpoint, Progress, TurnEnd},
     },
     question::{OnTimeout, Question, QuestionKind},
+    seat_end::SeatEnd,
     signal::SignalType,
     spaces::{EntryDraft, EntryKind, EntryType},
     time::WallTime,

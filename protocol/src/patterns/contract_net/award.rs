@@ -9,12 +9,10 @@ use crate::{
     artifact::{Artifact, ArtifactChunk},
     ids::{AgentId, QuestionId},
     message::{self, AwardDecline, BUSY, Epoch, Payload, TaskAnswer, TaskResponse, TaskUpdate},
-    patterns::{
-        OutgoingSignal,
-        session::{self, seat::SeatEnd},
-    },
+    patterns::{OutgoingSignal, session},
     problem::Reason,
     question::Answer,
+    seat_end::SeatEnd,
     signal::SignalType,
     task::{Status, TaskState},
 };

@@ -1,7 +1,7 @@
 //! From stage to stage: which ones are ready, where a label leads, and how the session ends.
 
 use super::{
-    INCOMPLETE, Session, Step, TOO_FEW,
+    INCOMPLETE, Session, SessionStep, TOO_FEW,
     graph::StageNeeds,
     state::{Said, SeatState, StageRun, StageState},
 };
@@ -9,7 +9,7 @@ use crate::task::TaskState;
 use std::collections::BTreeSet;
 
 /// What becomes of a stage that waits.
-enum Readiness {
+enum StageReadiness {
     NotYet,
     Ready { is_partial: bool },
     Blocked(String),
@@ -18,7 +18,7 @@ enum Readiness {
 
 impl Session {
     /// Begins every stage that is ready, and ends the session when none is left.
-    pub(super) fn go_on(&mut self, step: &mut Step<'_>) {
+    pub(super) fn go_on(&mut self, step: &mut SessionStep<'_>) {
         loop {
             let mut has_changed = false;
             for place in 0..self.stages.len() {
@@ -32,12 +32,12 @@ impl Session {
                 let readiness = self.readiness(step, place);
                 let Some(run) = self.stages.get_mut(place) else { continue };
                 match readiness {
-                    Readiness::NotYet => continue,
-                    Readiness::Ready { is_partial } => self.open_stage(step, place, is_partial),
-                    Readiness::Blocked(why) => {
+                    StageReadiness::NotYet => continue,
+                    StageReadiness::Ready { is_partial } => self.open_stage(step, place, is_partial),
+                    StageReadiness::Blocked(why) => {
                         (run.state, run.reason) = (StageState::Blocked, Some(why));
                     }
-                    Readiness::Skipped => run.state = StageState::Skipped,
+                    StageReadiness::Skipped => run.state = StageState::Skipped,
                 }
                 has_changed = true;
             }
@@ -50,16 +50,16 @@ impl Session {
         }
     }
 
-    fn readiness(&self, step: &Step<'_>, place: usize) -> Readiness {
+    fn readiness(&self, step: &SessionStep<'_>, place: usize) -> StageReadiness {
         let graph = step.cx.graph;
-        let Some(stage) = graph.stages.get(place) else { return Readiness::NotYet };
+        let Some(stage) = graph.stages.get(place) else { return StageReadiness::NotYet };
         let before = stage.after.iter().filter_map(|id| {
             let at = graph.place(id)?;
             Some((id.as_str(), self.stages.get(at)?))
         });
         let before: Vec<(&str, &StageRun)> = before.collect();
         if !before.is_empty() && before.iter().all(|(_, run)| run.state == StageState::Skipped) {
-            return Readiness::Skipped;
+            return StageReadiness::Skipped;
         }
         let broken: Vec<String> = before
             .iter()
@@ -73,23 +73,23 @@ impl Session {
         let is_partial = !broken.is_empty() || before.iter().any(|(_, run)| run.partial);
         match stage.needs {
             StageNeeds::All if !broken.is_empty() => {
-                Readiness::Blocked(format!("it needs {}", broken.join(", and ")))
+                StageReadiness::Blocked(format!("it needs {}", broken.join(", and ")))
             }
-            StageNeeds::All | StageNeeds::Settled if has_open => Readiness::NotYet,
-            StageNeeds::All => Readiness::Ready { is_partial },
+            StageNeeds::All | StageNeeds::Settled if has_open => StageReadiness::NotYet,
+            StageNeeds::All => StageReadiness::Ready { is_partial },
             StageNeeds::Settled => {
                 let has_result =
                     before.is_empty() || before.iter().any(|(_, run)| run.state == StageState::Done);
                 match has_result {
-                    true => Readiness::Ready { is_partial },
-                    false => Readiness::Blocked(format!("it needs one of {}", broken.join(", "))),
+                    true => StageReadiness::Ready { is_partial },
+                    false => StageReadiness::Blocked(format!("it needs one of {}", broken.join(", "))),
                 }
             }
         }
     }
 
     /// Goes where the label of a stage leads. Back, if it may: the target and everything after it begins again.
-    pub(super) fn route(&mut self, step: &mut Step<'_>, place: usize, label: &str) {
+    pub(super) fn route(&mut self, step: &mut SessionStep<'_>, place: usize, label: &str) {
         let graph = step.cx.graph;
         let Some(stage) = graph.stages.get(place) else { return };
         let Some(target) = stage.next.get(label).and_then(|id| graph.place(id)) else { return };
@@ -156,7 +156,7 @@ impl Session {
         last.into_iter().flatten().cloned().collect()
     }
 
-    fn end(&mut self, step: &mut Step<'_>) {
+    fn end(&mut self, step: &mut SessionStep<'_>) {
         let stages = self.stages.iter().zip(&step.cx.graph.stages);
         let (mut failed, mut blocked, mut incomplete) = (Vec::new(), Vec::new(), Vec::new());
         for (run, stage) in stages {
@@ -185,7 +185,7 @@ impl Session {
     }
 
     /// Whether every stage that ended badly was made up for by a later one that needed only some, and succeeded.
-    fn has_recovered(&self, step: &Step<'_>) -> bool {
+    fn has_recovered(&self, step: &SessionStep<'_>) -> bool {
         let graph = step.cx.graph;
         let is_bad = |place: usize| {
             self.stages.get(place).is_some_and(|run| match run.state {

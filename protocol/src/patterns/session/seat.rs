@@ -1,7 +1,6 @@
-//! What goes between a session and a seat: how a turn ended, and the messages that travel in its result.
+//! The messages that travel in the result of a turn, and what marks a task as the turn of a seat.
 
 use crate::{artifact::Artifact, task::TaskSpec};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// The key of an artifact's metadata that is about a session.
@@ -18,21 +17,6 @@ pub const MAX_SAYS: u32 = 8;
 
 /// The longest message, bytes.
 pub const MAX_SAY_BYTES: usize = 16 * 1024;
-
-/// How the turn of a seat ended.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SeatEnd {
-    /// Whether only the turn is over: the seat has another one in the next round.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub passed: bool,
-    /// The label of the stage.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label: Option<String>,
-    /// The agent that has taken the seat, if it is a capability's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub doer: Option<crate::ids::AgentId>,
-}
 
 /// Whether a task is the turn of a seat.
 pub fn is_seat_turn(spec: &TaskSpec) -> bool {

@@ -1,7 +1,7 @@
 //! Tests of the rules of sessions: a host that answers every turn, in any order.
 
-use super::{graph::Graph, seat::SeatEnd, *};
-use crate::patterns::turn::RequestResult;
+use super::{graph::Graph, *};
+use crate::{patterns::turn::RequestResult, seat_end::SeatEnd};
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! Rounds and turns of a stage: whose turn is next, what a turn has brought, and when the stage ends.
 
 use super::{
-    GRACE, INCOMPLETE, Session, SessionAction, SessionTimer, Step, TOO_FEW,
+    GRACE, INCOMPLETE, Session, SessionAction, SessionStep, SessionTimer, TOO_FEW,
     graph::{Seat, SeatOrder, Stage, StageNeeds},
     seat::{self, PASSES, TEAM},
     state::{Said, SeatRun, SeatState, StageState},
@@ -21,7 +21,7 @@ const MAX_REFUSED: usize = 8;
 
 impl Session {
     /// Begins a stage whose turn it is.
-    pub(super) fn open_stage(&mut self, step: &mut Step<'_>, place: usize, is_partial: bool) {
+    pub(super) fn open_stage(&mut self, step: &mut SessionStep<'_>, place: usize, is_partial: bool) {
         let Some(stage) = step.cx.graph.stages.get(place) else { return };
         let now = step.cx.now;
         let Some(run) = self.stages.get_mut(place) else { return };
@@ -37,7 +37,7 @@ impl Session {
         self.begin_round(step, place);
     }
 
-    fn begin_round(&mut self, step: &mut Step<'_>, place: usize) {
+    fn begin_round(&mut self, step: &mut SessionStep<'_>, place: usize) {
         let (Some(stage), Some(run)) = (step.cx.graph.stages.get(place), self.stages.get_mut(place)) else {
             return;
         };
@@ -59,7 +59,7 @@ impl Session {
     }
 
     /// Gives a seat its turn.
-    fn speak(&mut self, step: &mut Step<'_>, place: usize, seat: usize) {
+    fn speak(&mut self, step: &mut SessionStep<'_>, place: usize, seat: usize) {
         let budget = step.cx.graph.budget.turns;
         if self.is_over {
             return;
@@ -88,7 +88,7 @@ impl Session {
     /// Takes the result of a turn.
     pub(super) fn take_turn(
         &mut self,
-        step: &mut Step<'_>,
+        step: &mut SessionStep<'_>,
         place: usize,
         seat: usize,
         result: RequestResult,
@@ -125,7 +125,7 @@ impl Session {
     /// Records what a turn has said.
     fn take_words(
         &mut self,
-        step: &mut Step<'_>,
+        step: &mut SessionStep<'_>,
         (place, stage): (usize, &Stage),
         (seat, planned): (usize, &Seat),
         result: RequestResult,
@@ -160,7 +160,7 @@ impl Session {
     /// A seat that is done is opened again, once.
     fn seats_named(
         &mut self,
-        step: &mut Step<'_>,
+        step: &mut SessionStep<'_>,
         (place, stage): (usize, &Stage),
         (from, sender): (usize, &Seat),
         named: &[String],
@@ -206,7 +206,7 @@ impl Session {
     /// Records words of a seat, and keeps where they are.
     fn say(
         &mut self,
-        step: &mut Step<'_>,
+        step: &mut SessionStep<'_>,
         (place, stage): (usize, &Stage),
         (seat, planned): (usize, &Seat),
         to: Vec<usize>,
@@ -222,7 +222,7 @@ impl Session {
             "to": if to.is_empty() { vec![TEAM] } else { names.collect::<Vec<_>>() },
         });
         let (mut artifacts, mut bytes, mut chunks) = (Vec::new(), 0, None);
-        let mut record = |step: &mut Step<'_>, mut artifact: Artifact| {
+        let mut record = |step: &mut SessionStep<'_>, mut artifact: Artifact| {
             artifact.metadata.insert(seat::SESSION.to_owned(), about.clone());
             let is_shown = artifacts.len() < MAX_SHOWN;
             if is_shown {
@@ -253,7 +253,7 @@ impl Session {
     }
 
     /// What follows a turn: the next one, a new round, or the end of the stage.
-    fn after_turn(&mut self, step: &mut Step<'_>, place: usize, seat: usize) {
+    fn after_turn(&mut self, step: &mut SessionStep<'_>, place: usize, seat: usize) {
         if let Some(figures) = self.used_up(&step.cx) {
             return self.end_by_budget(step, &figures);
         }
@@ -287,7 +287,7 @@ impl Session {
         }
     }
 
-    fn end_round(&mut self, step: &mut Step<'_>, place: usize) {
+    fn end_round(&mut self, step: &mut SessionStep<'_>, place: usize) {
         let (Some(stage), Some(run)) = (step.cx.graph.stages.get(place), self.stages.get_mut(place)) else {
             return;
         };
@@ -310,7 +310,7 @@ impl Session {
     }
 
     /// The stage ends when its running turns have, or after a while without them.
-    pub(super) fn close_stage(&mut self, step: &mut Step<'_>, place: usize, why: &str) {
+    pub(super) fn close_stage(&mut self, step: &mut SessionStep<'_>, place: usize, why: &str) {
         let Some(run) = self.stages.get_mut(place) else { return };
         run.reason = Some(why.to_owned());
         run.closing = true;
@@ -324,7 +324,7 @@ impl Session {
     }
 
     /// Withdraws the running turns of a stage.
-    pub(super) fn stop_turns(&mut self, step: &mut Step<'_>, place: usize, why: &str) {
+    pub(super) fn stop_turns(&mut self, step: &mut SessionStep<'_>, place: usize, why: &str) {
         let Some(run) = self.stages.get_mut(place) else { return };
         for seat in &mut run.seats {
             if let SeatState::Speaking { turn } = &seat.state {
@@ -335,7 +335,13 @@ impl Session {
     }
 
     /// Ends a stage, with the label that its seats gave it, or `label`.
-    pub(super) fn end_stage(&mut self, step: &mut Step<'_>, place: usize, label: &str, why: Option<String>) {
+    pub(super) fn end_stage(
+        &mut self,
+        step: &mut SessionStep<'_>,
+        place: usize,
+        label: &str,
+        why: Option<String>,
+    ) {
         let (Some(stage), Some(run)) = (step.cx.graph.stages.get(place), self.stages.get_mut(place)) else {
             return;
         };
