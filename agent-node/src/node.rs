@@ -49,7 +49,7 @@ use advertise::AdvertiseConfig;
 use anyhow::Context as _;
 use arbiter_pool::ArbiterPool;
 use blackboard::{
-    board::{Board, BoardClock, BoardConfig},
+    board::{Board, BoardClock, BoardConfig, BoardStores},
     client::{Backoff, Blackboard},
     http_client::{HttpClient, HttpClientLimits, Signer},
     key_ring::KeyRing,
@@ -155,8 +155,13 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
                 keep_entries_ms: setup.limits.keep_entries_ms,
                 ..setup.board_config.clone()
             };
+            let signals = owned("board");
+            let spaces = setup
+                .space_store
+                .clone()
+                .map_or_else(|| signals.clone(), |store| Arc::new(OwnedStore::new(store, "board")));
             let started = Board::start(
-                owned("board"),
+                BoardStores { signals, spaces },
                 config,
                 BoardClock::new(move || clock.node(), move || clock.wall()),
             );

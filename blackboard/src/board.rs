@@ -90,6 +90,23 @@ pub struct BoardCounts {
     pub expired: u64,
 }
 
+/// Where a board keeps what it has.
+#[derive(Clone)]
+pub struct BoardStores {
+    /// Signals and claims.
+    pub signals: SharedStore,
+    /// Spaces and entries. A store of their own keeps revisions of signals from telling how many entries are written that a
+    /// reader may not see.
+    pub spaces: SharedStore,
+}
+
+impl From<SharedStore> for BoardStores {
+    /// One store for all.
+    fn from(store: SharedStore) -> Self {
+        Self { signals: store.clone(), spaces: store }
+    }
+}
+
 /// The board of this process. Cheap to clone.
 #[derive(Clone)]
 pub struct Board {
@@ -107,9 +124,14 @@ struct BoardInstance {
 }
 
 impl Board {
-    /// Opens the board over `store` (its keys begin with `board`) and starts its actor in the current arbiter.
+    /// Opens the board over `stores` (its keys begin with `board`) and starts its actor in the current arbiter.
     /// The lease of every held claim starts anew. A panic restarts the actor the same way and ends all subscriptions.
-    pub fn start(store: SharedStore, config: BoardConfig, clock: BoardClock) -> Result<Self, Problem> {
+    pub fn start(
+        stores: impl Into<BoardStores>,
+        config: BoardConfig,
+        clock: BoardClock,
+    ) -> Result<Self, Problem> {
+        let BoardStores { signals: store, spaces: entries } = stores.into();
         let config = Arc::new(config);
         let bounds = feed::FeedLimits {
             events: config.recent_events,
@@ -117,7 +139,7 @@ impl Board {
             subscribers: config.max_subscribers,
         };
         let (actor_store, actor_config) = (store.clone(), config.clone());
-        let spaces = SpaceStore::new(store.clone(), config.clone(), clock.clone());
+        let spaces = SpaceStore::new(entries.clone(), config.clone(), clock.clone());
         let mut previous: Option<Weak<Feed>> = None;
         let unavailable = Reason::BlackboardUnavailable;
         let instance = Supervisor::start(
@@ -132,6 +154,7 @@ impl Board {
                 previous = Some(Arc::downgrade(&feed));
                 let actor = BlackboardActor {
                     store: actor_store.clone(),
+                    entries: entries.clone(),
                     config: actor_config.clone(),
                     leases: claim_commits::load_leases(&actor_store, clock.node(), actor_config.grace())?,
                     claiming: BTreeMap::new(),
@@ -298,6 +321,7 @@ impl Board {
 /// The actor that writes signals and claims, in the order in which they arrive.
 pub struct BlackboardActor {
     store: SharedStore,
+    entries: SharedStore,
     config: Arc<BoardConfig>,
     clock: BoardClock,
     leases: BTreeMap<OpenTaskKey, ActiveLease>,
@@ -337,12 +361,13 @@ impl Actor for BlackboardActor {
         });
         ctx.run_interval(self.config.tidy(), |actor, ctx| {
             let (store, wall) = (actor.store.clone(), actor.clock.wall());
+            let entry_store = actor.entries.clone();
             let (keep, bytes) = (actor.config.keep(), actor.config.keep_bytes);
             let entries = actor.config.entry_retention();
             let cleanup = async move {
                 history::remove_expired(store.clone(), wall, keep).await?;
                 history::trim_to_size(store.clone(), bytes).await?;
-                retention::remove_old(store, wall, entries).await
+                retention::remove_old(entry_store, wall, entries).await
             };
             let cleanup = cleanup.into_actor(actor);
             ctx.spawn(cleanup.map(|outcome, _, _| {

@@ -5,6 +5,7 @@ use super::{
     output,
     processes::DataDirArgs,
 };
+use crate::node::data_dir::SPACES;
 use blackboard::store::embedded::{self, OpenError};
 use clap::Args;
 use std::{
@@ -90,15 +91,15 @@ fn remaining(dir: &Path, dirs: &[PathBuf]) -> Result<Vec<String>, CliError> {
     Ok(names)
 }
 
-/// The mesh's directory, those of its separate processes, and those of replicas.
+/// The mesh's directory, those of its separate processes, and those of replicas and spaces in them.
 pub(super) fn data_dirs(dir: &Path) -> Result<Vec<PathBuf>, CliError> {
     let processes =
         entries(dir, |name| ["registry", "blackboard"].contains(&name) || name.starts_with("node-"))?;
     let mut dirs: Vec<_> =
         std::iter::once(dir.to_owned()).chain(processes.into_iter().filter(|path| path.is_dir())).collect();
     for at in 0..dirs.len() {
-        let replicas = entries(&dirs[at], is_replica)?;
-        dirs.extend(replicas.into_iter().filter(|dir| dir.join("lock").is_file()));
+        let inner = entries(&dirs[at], |name| name == SPACES || is_replica(name))?;
+        dirs.extend(inner.into_iter().filter(|dir| dir.join("lock").is_file()));
     }
     Ok(dirs)
 }

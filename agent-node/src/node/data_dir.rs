@@ -40,6 +40,9 @@ pub fn read_shared_secret(file: &Path, listen: IpAddr) -> Result<Secret, StartEr
     }
 }
 
+/// The directory of the store of the board's spaces, in the data directory.
+pub const SPACES: &str = "spaces";
+
 /// The name of the file of the person's token.
 pub const TOKEN: &str = "token";
 

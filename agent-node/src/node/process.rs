@@ -116,14 +116,14 @@ pub async fn run(mut config: ProcessConfig) -> anyhow::Result<()> {
     let mut signals = StopSignals::listen()?;
     let is_new_secret = !config.join.exists();
     let secret = join_secret(&config)?;
-    let (store, gauge) = open_store(&config)?;
-    if let Some(gauge) = gauge.clone() {
-        actix::spawn(
-            async move { exit_on_store_failure(&format!("the store failed: {}", gauge.failed().await)) },
-        );
-    }
+    data_dir::create(&data)?;
+    let (store, gauge) = open_store(&config, &data)?;
+    let space_store = match config.board {
+        ServiceLocation::Local => Some(open_store(&config, &data.join(data_dir::SPACES))?.0),
+        ServiceLocation::Remote(_) | ServiceLocation::FromRegistry => None,
+    };
     let running = tokio::select! {
-        running = open(config, (secret, is_new_secret), store, gauge) => running?,
+        running = open(config, (secret, is_new_secret), (store, space_store), gauge) => running?,
         () = signals.next() => return Ok(()),
     };
     let description = running.describe();
@@ -160,20 +160,24 @@ fn join_secret(config: &ProcessConfig) -> anyhow::Result<Secret> {
     Ok(data_dir::read_or_create_secret(&config.join)?)
 }
 
-/// Opens the store of the process, and creates its data directory.
-fn open_store(config: &ProcessConfig) -> anyhow::Result<(SharedStore, Option<StoreGauge>)> {
-    data_dir::create(&config.data)?;
+/// Opens the store in `dir`, which is created. The process ends if the store fails.
+fn open_store(config: &ProcessConfig, dir: &Path) -> anyhow::Result<(SharedStore, Option<StoreGauge>)> {
     if config.is_in_memory {
         return Ok((memory::new(), None));
     }
-    let (store, gauge) = embedded::open_with_gauge(&config.data, embedded::StoreOptions::default())?;
+    data_dir::create(dir)?;
+    let (store, gauge) = embedded::open_with_gauge(dir, embedded::StoreOptions::default())?;
+    let failing = gauge.clone();
+    actix::spawn(
+        async move { exit_on_store_failure(&format!("the store failed: {}", failing.failed().await)) },
+    );
     Ok((store, Some(gauge)))
 }
 
 async fn open(
     config: ProcessConfig,
     (secret, is_new_secret): (Secret, bool),
-    store: SharedStore,
+    (store, space_store): (SharedStore, Option<SharedStore>),
     gauge: Option<StoreGauge>,
 ) -> anyhow::Result<RunningNode> {
     let hooks = CallbackRegistry::default();
@@ -205,6 +209,7 @@ async fn open(
         board: config.board,
         agents,
         store,
+        space_store,
         secret,
         limits: mesh.limits,
         auction: mesh.auction,

@@ -67,6 +67,8 @@ pub struct NodeSetup {
     pub agents: Vec<AgentSpec>,
     /// The store.
     pub store: SharedStore,
+    /// The store of the board's spaces, if the board runs here; without one, they are in `store`.
+    pub space_store: Option<SharedStore>,
     /// The join secret, which signs messages between agents.
     pub secret: Secret,
     /// Limits of every agent.

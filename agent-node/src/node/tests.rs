@@ -62,6 +62,7 @@ fn setup(agents: Vec<AgentSpec>) -> NodeSetup {
         board: ServiceLocation::Local,
         agents,
         store: blackboard::store::memory::new(),
+        space_store: None,
         secret: Secret::new(&[7; 32]).unwrap(),
         limits: Limits::default(),
         auction: Auction::default(),

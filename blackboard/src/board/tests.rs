@@ -448,7 +448,7 @@ async fn publish_until_accepted(board: &Board, id: &str) -> Revision {
 async fn a_board_that_panics_restarts_its_readers_resume_and_its_claims_are_kept() {
     let panics = Arc::new(AtomicU64::new(0));
     let store = Arc::new(PanickingStore { store: memory::new(), panics: panics.clone() });
-    let board = Board::start(store, BoardConfig::fast(), BoardClock::system()).unwrap();
+    let board = Board::start(store as SharedStore, BoardConfig::fast(), BoardClock::system()).unwrap();
     let first = publish_until_accepted(&board, "a").await;
     let task = open_task("t-1");
     let holder = AgentId::parse("b-1").unwrap();

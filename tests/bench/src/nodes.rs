@@ -76,6 +76,7 @@ pub(crate) fn setup(
         board: ServiceLocation::Local,
         agents,
         store,
+        space_store: None,
         secret: Secret::new(&SECRET)?,
         limits,
         auction,

@@ -1,9 +1,12 @@
-//! Two boards that differ only in entries that a reader may not see answer that reader alike on every route of spaces, byte for
+//! Two boards that differ only in entries that a reader may not see answer that reader alike on every route of the board, byte for
 //! byte but for cursors. A cursor is encrypted under a nonce of its own, so that two of one position differ, too; all have one
 //! length.
 
 use super::*;
-use crate::{board::SpaceStore, spaces::EntryChange};
+use crate::{
+    board::{BoardStores, SpaceStore},
+    spaces::EntryChange,
+};
 use actix_web::{http::Method, test};
 use protocol::{
     ids::{EntryId, SpaceId},
@@ -54,7 +57,8 @@ impl TwinBoard {
         let clock = BoardClock::new(|| NodeTime(0), move || WallTime(wall.load(Ordering::Relaxed)));
         // The heartbeat is no part of an answer.
         let config = BoardConfig { heartbeat_ms: 3_600_000, ..BoardConfig::fast() };
-        Self { board: Board::start(memory::new(), config, clock).unwrap(), now }
+        let stores = BoardStores { signals: memory::new(), spaces: memory::new() };
+        Self { board: Board::start(stores, config, clock).unwrap(), now }
     }
 
     fn spaces(&self) -> &SpaceStore {
@@ -97,6 +101,8 @@ impl TwinBoard {
             };
             let author = if step % 2 == 0 { OTHER } else { READER };
             let posted = self.spaces().post(&by(author), &default, &seen).await.unwrap();
+            let notice = signal(&id, "help.needed", "");
+            self.board.publish(&Principal::local_user(), notice).await.unwrap();
             if step % 9 == 2 {
                 let reject = EntryChange::Reject { reason: "no".into() };
                 self.spaces().change(&owner, &default, &posted.id, &reject).await.unwrap();
@@ -216,6 +222,10 @@ async fn answers(twin: &TwinBoard) -> Vec<(String, String)> {
     ask(Method::PUT, "/board/spaces/secret", "{}").await;
     ask(Method::PUT, "/board/spaces/default", "{}").await;
     ask(Method::POST, "/board/spaces/default/import", r#"{"entries":[]}"#).await;
+    let reader = by(READER).principal;
+    let signals = twin.board.read(&reader, Selector::default(), None, 1_000).await.unwrap();
+    assert_eq!(signals.signals.len(), 150);
+    answers.push(("signals".to_owned(), format!("{:?} {}", signals.signals, signals.next.revision)));
     let events =
         twin.spaces().follow(&by(READER), &space("default"), Default::default(), Some("start")).await;
     let mut events = events.unwrap();
