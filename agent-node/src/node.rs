@@ -309,6 +309,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
             key,
             seal,
             registry,
+            board: board_for(&spec.id),
             facade,
             pusher,
             outside,

@@ -6,6 +6,8 @@ pub const MESSAGES: &str = "/a2a/messages";
 pub const TASKS: &str = "/a2a/tasks";
 /// The questions that wait for the caller.
 pub const INBOX: &str = "/a2a/inbox";
+/// What a space knows for the agent of the calling brain: `{space}/brief`.
+pub const AGENT_SPACES: &str = "/a2a/spaces";
 /// Artifacts by digest.
 pub const ARTIFACTS: &str = "/a2a/artifacts";
 /// Messages that were given up: `{id}`, `{id}/redrive`.

@@ -180,6 +180,40 @@ async fn line_42_a_decision_that_is_made_during_a_task_is_seen_by_the_next_read(
     assert!(found.starts_with("- decision [scope]") && found.contains(&decided), "{given:#}");
 }
 
+/// Reads its brief again until it has the decision, and returns the text.
+const READS_AGAIN: &str = r#"
+import json, os, sys, time, urllib.request
+sys.stdin.readline()
+print(json.dumps({"type": "status", "message": "reads"}), flush=True)
+url = os.environ["MESH_NODE_URL"] + "/a2a/spaces/default/brief"
+request = urllib.request.Request(url, headers={"authorization": "Bearer " + os.environ["MESH_BRAIN_TOKEN"]})
+text, deadline = "", time.time() + 20
+while "no mail" not in text and time.time() < deadline:
+    text = json.load(urllib.request.urlopen(request))["text"]
+print(json.dumps({"type": "artifact", "name": "brief", "text": text}))
+print(json.dumps({"type": "done"}))
+"#;
+
+#[tokio::test]
+async fn a_turn_reads_a_decision_that_is_made_while_it_runs() {
+    let dir = directory();
+    let brain = file(dir.path(), "reads.py", READS_AGAIN);
+    let team = format!(
+        "agents: [{{ agent: one-01, open: true, brain: {{ exec: [python3, '{}'] }} }}]",
+        brain.display()
+    );
+    let running = Process::up(&team).await;
+    let one = running.agent("one-01");
+    one.send(json!({ "taskId": "t-1", "description": "work" })).await;
+    eventually("the turn runs", async || {
+        one.task_in("t-1", &["working"]).await.to_string().contains("reads").then_some(())
+    })
+    .await;
+    decide(&running, "scope", "We send no mail.").await;
+    let task = one.task_in("t-1", &["completed", "failed"]).await;
+    assert!(state(&task) == "completed" && task["artifacts"].to_string().contains("no mail"), "{task:#}");
+}
+
 #[tokio::test]
 async fn line_41_the_curator_merges_the_low_risk_proposals_of_that_agent_and_task_only() {
     let dir = directory();

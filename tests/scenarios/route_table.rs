@@ -297,6 +297,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/a2a/inbox", "aaaa3a1111"),
     ("GET", "/a2a/messages/{id}", "44a43a1111"),
     ("GET", "/a2a/messages/{id}/trace", "44a43a1111"),
+    ("GET", "/a2a/spaces/{space}/brief", "3333a31111"),
     ("GET", "/a2a/tasks", "aaaa3a1111"),
     ("GET", "/a2a/tasks/{id}", "44a43a1111"),
     ("GET", "/a2a/tasks/{id}/award", "4444341111"),

@@ -25,7 +25,7 @@ use crate::{
 };
 use actix::Addr;
 use actix_web::HttpRequest;
-use blackboard::{http_client::HttpClient, key_ring::KeyRing, store::SharedStore};
+use blackboard::{client::Blackboard, http_client::HttpClient, key_ring::KeyRing, store::SharedStore};
 use engine::PeerLocation;
 use protocol::{
     a2a::card_signature::SigningKey,
@@ -66,6 +66,8 @@ pub struct HostedAgent {
     pub seal: Seal,
     /// The registry, if the process uses one.
     pub registry: Option<Registry>,
+    /// The board, for this agent.
+    pub board: Blackboard,
     /// Its A2A policy and cards.
     pub facade: SharedCell<AgentFacade>,
     /// The actor that calls its tasks' webhooks.

@@ -1,6 +1,7 @@
 //! The mesh's own routes, one file per resource. A handler translates the request, makes one call, translates the result.
 
 pub mod artifacts;
+pub mod brief;
 pub mod dead_letters;
 pub mod health;
 pub mod hooks;
@@ -33,6 +34,10 @@ pub fn agents(config: &mut web::ServiceConfig) {
     config
         .service(resource(&format!("{}/{{id}}", routes::MESSAGES), [(Method::GET, web::to(messages::get))]))
         .service(resource(routes::INBOX, [(Method::GET, web::to(inbox::list))]))
+        .service(resource(
+            &format!("{}/{{space}}/brief", routes::AGENT_SPACES),
+            [(Method::GET, web::to(brief::get))],
+        ))
         .service(resource(tasks, [(Method::GET, web::to(tasks::list))]))
         .service(resource(&format!("{tasks}/{{id}}"), [(Method::GET, web::to(tasks::get))]))
         .service(resource(&format!("{tasks}/{{id}}/events"), [(Method::GET, web::to(tasks::events))]))

@@ -105,16 +105,17 @@ impl IssuedTokens {
     }
 }
 
-/// Refuses what a brain may not reach with its token (DESIGN §13): it reads the health and the cards of its node, and content by
-/// its digest, and it stores content.
+/// Refuses what a brain may not reach with its token (DESIGN §13): it reads the health and the cards of its node, the brief of its
+/// agent, and content by its digest, and it stores content.
 pub(super) fn check_reach(principal: &Principal, method: &str, path: &str) -> Result<(), Problem> {
     let Principal::Brain(agent) = principal else { return Ok(()) };
     let is_content =
         path.strip_prefix(routes::ARTIFACTS).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let is_open =
         [routes::HEALTH, routes::READY, routes::CARD].contains(&path) || path.starts_with("/.well-known/");
+    let is_brief = path.strip_prefix(routes::AGENT_SPACES).is_some_and(|rest| rest.ends_with("/brief"));
     let may = match method {
-        "GET" | "HEAD" => is_open || is_content,
+        "GET" | "HEAD" => is_open || is_content || is_brief,
         "PUT" => is_content,
         _ => false,
     };
@@ -122,7 +123,7 @@ pub(super) fn check_reach(principal: &Principal, method: &str, path: &str) -> Re
         return Ok(());
     }
     let message = format!(
-        "the token of {agent}'s brain reaches the cards and the health of its node and artifacts, not {method} {path}; what a brain \
+        "the token of {agent}'s brain reaches the cards and the health of its node, its brief and artifacts, not {method} {path}; what a brain \
          asks of the mesh it writes as a line"
     );
     Err(Problem::new(Reason::Forbidden, message))

@@ -104,6 +104,8 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
             .answers(200, &["id", "status"])
             .answers(202, &[]),
         ("GET", "/a2a/inbox") => of("Lists the questions that wait for the caller.").answers(200, &["items"]),
+        ("GET", "/a2a/spaces/{space}/brief") => of("Shows a brain the present brief of its agent.")
+            .answers(200, &["space", "text", "included", "tokens"]),
         ("POST", "/a2a/tasks/{id}/answer") => of("Answers a question of a task.")
             .takes(json!({ "type": "object", "properties": {
                 "text": { "type": "string" }, "questionId": { "type": "string" }, "values": { "type": "object" },
