@@ -280,6 +280,35 @@ async fn line_53_a_vault_survives_kill_9_and_only_its_owner_reads_it() {
 }
 
 #[tokio::test]
+async fn line_53_a_damaged_memory_is_reported_and_kept_and_hides_no_other() {
+    let dir = directory();
+    let mut running = Process::up(&team(dir.path(), &["one-01"])).await;
+    let remember = |content: &str| json!({ "type": "remember", "scope": "own", "content": content });
+    let lines = json!([[remember("the key is under the mat"), remember("the dog is asleep")]]);
+    run(&running.agent("one-01"), "t-1", lines).await;
+    let read = async |running: &Process| {
+        let given = run(&running.agent("one-01"), &format!("t-{}", uuid::Uuid::now_v7()), json!([])).await;
+        brief(&given, 0).to_owned()
+    };
+    let is_whole = |text: &str| text.contains("under the mat") && text.contains("asleep");
+    eventually("both memories", async || is_whole(&read(&running).await).then_some(())).await;
+    running.kill();
+    let store = rusqlite::Connection::open(running.data.join("spaces/store.sqlite")).unwrap();
+    let of_mat = "key LIKE 'board.entry.%' AND instr(value, CAST('under the mat' AS BLOB)) > 0";
+    let damage = format!("UPDATE state SET value = CAST('{{broken' AS BLOB) WHERE {of_mat}");
+    assert_eq!(store.execute(&damage, []).unwrap(), 1);
+    drop(store);
+    let mut running = running.restart().await;
+    let text = read(&running).await;
+    assert!(text.contains("asleep") && !text.contains("under the mat"), "{text}");
+    assert!(running.log().contains("an entry can't be read and is left out"), "{}", running.log());
+    running.kill();
+    let store = rusqlite::Connection::open(running.data.join("spaces/store.sqlite")).unwrap();
+    let kept = "SELECT count(*) FROM state WHERE instr(value, CAST('{broken' AS BLOB)) > 0";
+    assert_eq!(store.query_row(kept, [], |row| row.get::<_, i64>(0)).unwrap(), 1);
+}
+
+#[tokio::test]
 async fn with_the_board_away_a_turn_is_given_the_decisions_known_last_and_posts_when_it_is_back() {
     let mut cluster = Cluster::start().await;
     let node = cluster.node("node", &team(cluster.dir.path(), &["one-01"])).await;
