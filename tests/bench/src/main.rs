@@ -18,6 +18,7 @@ mod award;
 mod fan_out;
 
 mod agent_loop;
+mod brief;
 mod provider;
 
 use accept::{AcceptCase, StoreKind};
@@ -70,6 +71,8 @@ enum Measure {
     FanOut,
     /// Processor per answer of a model.
     AgentLoop,
+    /// Processor of a brief, in a large space against a small one.
+    Brief,
 }
 
 /// Tasks awarded in each contract net.
@@ -146,6 +149,15 @@ fn main() -> anyhow::Result<()> {
                 agent_loop::measure(&options, store, has_tool_server, LOOPS)?.print(options.json);
             }
         }
+    }
+    if is_wanted(Measure::Brief) {
+        let [small, large] = [1_000, 100_000].map(|entries| brief::measure(&options, entries));
+        let (small, large) = (millis(small?), millis(large?));
+        let (name, detail) = (
+            "brief, 100,000 entries against 1,000".to_owned(),
+            format!("{large:.2} ms against {small:.2} ms"),
+        );
+        Figure { name, value: large / small, unit: "times", detail }.print(options.json);
     }
     Ok(())
 }
