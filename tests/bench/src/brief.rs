@@ -58,9 +58,9 @@ async fn post(board: &Board, number: usize) -> anyhow::Result<()> {
         true => ("reader-01", MemoryScope::Team),
         false => ("other-01", MemoryScope::Own),
     };
-    let of_type = if number % 2 == 0 { EntryType::Learning } else { EntryType::CoreContext };
+    let of_type = if number.is_multiple_of(2) { EntryType::Learning } else { EntryType::CoreContext };
     let content = format!("number {number}: the reader of the log checks each record before it is shown");
-    let draft = match number % 3 {
+    let draft = match number.rem_euclid(3) {
         0 if number < VISIBLE => EntryDraft::new(EntryKind::Finding, &content),
         _ => EntryDraft {
             entry_type: Some(of_type),
