@@ -8,6 +8,7 @@ mod award;
 mod board;
 mod brief;
 mod client;
+mod convene;
 mod dlq;
 mod doctor;
 mod endpoints;
@@ -114,6 +115,8 @@ enum Verb {
 enum ClientVerb {
     /// Send a task, follow it, print its artifacts.
     Ask(ask::AskArgs),
+    /// Have a team work on a goal in turns: a round table of agents, or the stages of a file.
+    Convene(convene::ConveneArgs),
     /// List the agents.
     #[command(visible_alias = "list")]
     Ls(ls::LsArgs),
@@ -198,6 +201,7 @@ pub fn main() -> ExitCode {
 async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
     match verb {
         ClientVerb::Ask(ask) => ask::ask(common, ask).await,
+        ClientVerb::Convene(args) => convene::convene(common, args).await,
         ClientVerb::Ls(list) => ls::ls(common, list).await,
         ClientVerb::Card(card) => ls::card(common, card).await,
         ClientVerb::Tasks(tasks) => tasks::tasks(common, tasks).await,

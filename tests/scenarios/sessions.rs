@@ -1,8 +1,11 @@
 //! Sessions with the real program: seats are commands that say what the test tells them, and stop where it wants.
 
 use crate::harness::{
-    Answer, Process, artifact, call, cluster::Cluster, directory, eventually, file, get, message, refusal,
-    refusal_text, state,
+    Answer, Process, artifact, call,
+    cluster::Cluster,
+    directory,
+    documentation::{blocks, shell},
+    eventually, file, get, mesh, message, refusal, refusal_text, state,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -29,7 +32,7 @@ fn agents(dir: &Path, names: &[&str]) -> String {
     let script = file(dir, "seat.py", SEAT);
     let one = |name: &&str| {
         let brain = format!("{{ exec: [python3, '{}'] }}", script.display());
-        format!("  - {{ agent: {name}, open: true, skills: [{name}-work], brain: {brain} }}\n")
+        format!("  - {{ agent: {name}, skills: [{name}-work], brain: {brain} }}\n")
     };
     format!("agents:\n{}", names.iter().map(one).collect::<String>())
 }
@@ -88,6 +91,72 @@ fn hold(dir: &Path, agent: &str) {
 
 fn release(dir: &Path, agent: &str) {
     std::fs::remove_file(dir.join(format!("hold-{agent}"))).unwrap();
+}
+
+#[tokio::test]
+async fn the_commands_of_the_page_run_as_shown() {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let team = root.join("deploy/examples/round-table/team.yaml");
+    let dir = directory();
+    let args = ["up", "--port", "0", "--profile", "fast", &team.to_string_lossy()].map(str::to_owned);
+    let mesh = Process::run(dir.path().join("data"), args.to_vec(), None).await;
+    let page = include_str!("../../docs/sessions.md");
+    let outputs: Vec<_> = blocks(page, "sh")
+        .into_iter()
+        .flat_map(str::lines)
+        .map(|line| {
+            let output = shell(root, line, &[("MESH_URL", &mesh.url)]);
+            assert!(output.status.success(), "{line}: {output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        })
+        .collect();
+    assert_eq!(outputs.len(), 2, "{outputs:?}");
+    let table = outputs[0].lines().collect::<Vec<_>>();
+    assert_eq!(table[0], "[table 1] planner-01: SQLite: one file, nothing to run.", "{outputs:?}");
+    assert_eq!(table.len(), 6, "{outputs:?}");
+    assert!(outputs[1].contains("[check 1] critic-01: Say what it costs, too."), "{outputs:?}");
+    for line in page.lines().filter_map(|line| line.strip_prefix("    [")) {
+        assert!(outputs[1].contains(line), "{line}: {outputs:?}");
+    }
+}
+
+#[tokio::test]
+async fn convene_shows_what_is_said_and_says_how_it_ended() {
+    let dir = directory();
+    let at = dir.path();
+    script(
+        at,
+        json!({
+            "planner-01 table.1.1": [
+                { "type": "say", "to": ["builder-01"], "text": "one\ntwo" }, pass("use SQLite")
+            ],
+            "builder-01 table.1.1": [done("agreed")],
+            "planner-01 table.1.2": [done("good")],
+            "planner-01 quiet.1.1": [{ "type": "pass" }],
+        }),
+    );
+    let running = Process::up(&agents(at, &["planner-01", "builder-01"])).await;
+    let convene = |args: &[&str]| {
+        let args = [&["convene"], args].concat();
+        mesh(&args, &[("MESH_URL", running.url.as_str())])
+    };
+    let (code, said, errors) = convene(&["planner-01", "builder-01", "Which database?", "--verbose"]);
+    let expected = "[table 1] planner-01 → builder-01: one\n    two\n[table 1] planner-01: use SQLite\n\
+                    [table 1] builder-01: agreed\n[table 2] planner-01: good\n";
+    assert_eq!((code, said.as_str()), (0, expected), "{errors}");
+    assert!(errors.contains("stage table: done") && errors.contains("used: 3 of 200 turns"), "{errors}");
+    let (code, said, errors) = convene(&["planner-01", "builder-01", "Which database?", "--quiet"]);
+    assert_eq!((code, said.as_str()), (0, "good\n"), "{errors}");
+    let graph = file(at, "quiet.yaml", "stages: [{ id: quiet, order: turns, seats: [planner-01] }]");
+    let graph = graph.to_string_lossy();
+    let (code, _, errors) = convene(&[&graph, "Say nothing."]);
+    assert_eq!(code, 1, "{errors}");
+    assert!(errors.contains("incomplete: stage quiet: nobody said anything in round 1"), "{errors}");
+    let (code, id, errors) = convene(&[&graph, "Say nothing.", "--no-wait"]);
+    assert!(code == 0 && id.starts_with("t-"), "{id} {errors}");
+    let (code, _, errors) = convene(&["nobody-01", "Which database?"]);
+    assert!(code == 6 && errors.contains("seat nobody-01: no such agent"), "{code} {errors}");
+    assert_eq!(convene(&["planner-01"]).0, 2, "a goal is needed");
 }
 
 #[tokio::test]

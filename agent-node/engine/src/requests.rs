@@ -115,9 +115,11 @@ impl Agent {
         let does_it_itself = match &capability {
             Some(_) if coordinates => true,
             Some(capability) => self.config.card.support(capability) > 0.0 && (names_me || !is_self),
-            // An A2A client names no capability; it chose this agent.
+            // An A2A client names no capability; it chose this agent. So did the host of a session that gives it a turn.
             None => {
+                let is_seat_turn = session::seat::is_seat_input(request.input.as_ref());
                 self.config.card.open
+                    || is_seat_turn && names_me && message.by.agent().is_some()
                     || message.contact.is_some() && self.orchestrator_capability(cx).is_err()
             }
         };

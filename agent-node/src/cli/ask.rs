@@ -19,7 +19,7 @@ use protocol::{
     problem::Reason,
     question::{Question, QuestionKind},
     routes,
-    task::EXTENSION,
+    task::{EXTENSION, TaskState},
 };
 use serde_json::{Value, json};
 use std::{io::IsTerminal, path::PathBuf};
@@ -87,14 +87,9 @@ pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliErro
     };
     let input = ask.input.as_deref().map(input).transpose()?;
     let input = if ask.plan { planning::input(&ask, input)? } else { input };
-    let recipient = recipient(&client, &ask).await?;
+    let recipient = recipient(&client, &ask.at, ask.to.as_deref()).await?;
     let (to, endpoint) = (&recipient.agent, recipient.endpoint.as_str());
-    let unique = uuid::Uuid::now_v7();
-    let task = match &ask.task_id {
-        Some(id) => id.to_string(),
-        None => format!("t-{}", unique.simple()),
-    };
-    let mut payload = json!({ "taskId": task, "description": text });
+    let mut payload = json!({ "taskId": ask.task_id, "description": text });
     if let Some(members) = payload.as_object_mut() {
         if ask.plan {
             members.insert("capability".to_owned(), json!(protocol::patterns::joint::CAPABILITY));
@@ -102,30 +97,9 @@ pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliErro
         members.extend(ask.capability.as_ref().map(|name| ("capability".to_owned(), json!(name))));
         members.extend(input.map(|input| ("input".to_owned(), input)));
     }
-    let message = json!({
-        "messageId": unique,
-        "fromAgentId": "me",
-        "toAgentId": to,
-        "type": "task-request",
-        "payload": payload,
-    });
     let mut signals = InterruptSignals::listen()?;
     let at = ask.at.repeat_flag(common);
-    let accepted = tokio::select! {
-        accepted = client.post(endpoint, routes::MESSAGES, &message) => accepted,
-        exit = signals.next() => {
-            let message = format!("stopped before {to} answered; `mesh tasks show {task}{at}` says whether it has task {task}");
-            return Err(CliError::new(exit, message));
-        }
-    };
-    let accepted = accepted.map_err(|mut failure| {
-        if failure.reason == Some(Reason::CapabilityNeeded) {
-            failure.message += "; say --capability NAME";
-        }
-        recipient.explain(failure)
-    })?;
-    let accepted_id = accepted["taskId"].as_str().and_then(|id| TaskId::parse(id).ok());
-    let task = accepted_id.map_or(task, String::from);
+    let (task, accepted) = send(&client, &recipient, payload, &mut signals, &at).await?;
     if ask.no_wait {
         return if common.json { output::json(&accepted) } else { output::line(&task) };
     }
@@ -134,39 +108,10 @@ pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliErro
     if shows_progress {
         output::note(&format!("task {task} at {to}"));
     }
-    let watch = TaskWatch { until: Some(until), json: false, shows_progress, at: at.clone() };
+    let watch =
+        TaskWatch { until: Some(until), json: false, shows_progress, has_transcript: false, at: at.clone() };
     let asks_here = !ask.quiet && !common.json && prompt::has_person();
-    let mut progress = WatchProgress::new();
-    let (state, done) = loop {
-        let state = tokio::select! {
-            state = watch.go_on(&client, endpoint, &task, &mut progress) => state?,
-            exit = signals.next() => {
-                let message = format!(
-                    "no longer waits; task {task} goes on: `mesh tasks watch {task}{at}` follows it, `mesh tasks cancel {task}{at}` ends it"
-                );
-                return Err(CliError::new(exit, message));
-            }
-        };
-        let mut now: Value = client.get(endpoint, &format!("{}/{}", routes::TASKS, encoded(&task))).await?;
-        if exit::of_state(state) != Exit::NeedsAnswer || !asks_here {
-            break (state, now);
-        }
-        let exit = tokio::select! {
-            end = prompt::answer_questions(&client, endpoint, &task, &mut now) => match end? {
-                PromptEnd::Answered => continue,
-                PromptEnd::Unanswered => break (state, now),
-            },
-            () = tokio::time::sleep_until(until) => Exit::Timeout,
-            exit = signals.next() => exit,
-        };
-        // Below the prompt.
-        output::note("");
-        let how = how_to_answer(&now, &task, &at);
-        let message = format!(
-            "no longer waits; task {task} waits for an answer: {how} gives it, `mesh tasks cancel {task}{at}` ends it"
-        );
-        return Err(CliError::new(exit, message));
-    };
+    let (state, done) = follow(&client, endpoint, &task, &watch, asks_here, &mut signals).await?;
     signals.exit_on_next();
     if let (true, None) = (ask.plan, &ask.out) {
         planning::show(&done, common.json)?;
@@ -192,18 +137,111 @@ pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliErro
         (None, true) => output::json(&done)?,
         (None, false) => artifacts::print(&found)?,
     }
-    let message = output::plain(&message);
     if end == Exit::Done {
         return if ask.plan { planning::check_complete(&task, &done) } else { Ok(()) };
     }
+    Err(unfinished(&task, state, &done, &at))
+}
+
+/// Sends a task to `recipient`, with a new id if it has none; returns its id and the answer.
+pub(super) async fn send(
+    client: &MeshClient,
+    recipient: &AgentEndpoint,
+    mut payload: Value,
+    signals: &mut InterruptSignals,
+    at: &str,
+) -> Result<(String, Value), CliError> {
+    let unique = uuid::Uuid::now_v7();
+    let task = payload["taskId"].as_str().map_or_else(|| format!("t-{}", unique.simple()), str::to_owned);
+    payload["taskId"] = json!(task);
+    let to = &recipient.agent;
+    let message = json!({
+        "messageId": unique,
+        "fromAgentId": "me",
+        "toAgentId": to,
+        "type": "task-request",
+        "payload": payload,
+    });
+    let accepted = tokio::select! {
+        accepted = client.post(&recipient.endpoint, routes::MESSAGES, &message) => accepted,
+        exit = signals.next() => {
+            let message = format!("stopped before {to} answered; `mesh tasks show {task}{at}` says whether it has task {task}");
+            return Err(CliError::new(exit, message));
+        }
+    };
+    let accepted = accepted.map_err(|mut failure| {
+        if failure.reason == Some(Reason::CapabilityNeeded) {
+            failure.message += "; say --capability NAME";
+        }
+        recipient.explain(failure)
+    })?;
+    let accepted_id = accepted["taskId"].as_str().and_then(|id| TaskId::parse(id).ok());
+    Ok((accepted_id.map_or(task, String::from), accepted))
+}
+
+/// Follows a task to its end, or until it waits for an answer that is not given here; returns its state and the task.
+pub(super) async fn follow(
+    client: &MeshClient,
+    endpoint: &str,
+    task: &str,
+    watch: &TaskWatch,
+    asks_here: bool,
+    signals: &mut InterruptSignals,
+) -> Result<(TaskState, Value), CliError> {
+    let at = watch.at.as_str();
+    let mut progress = WatchProgress::new();
+    loop {
+        let state = tokio::select! {
+            state = watch.go_on(client, endpoint, task, &mut progress) => state?,
+            exit = signals.next() => {
+                let message = format!(
+                    "no longer waits; task {task} goes on: `mesh tasks watch {task}{at}` follows it, `mesh tasks cancel {task}{at}` ends it"
+                );
+                return Err(CliError::new(exit, message));
+            }
+        };
+        let mut now: Value = client.get(endpoint, &format!("{}/{}", routes::TASKS, encoded(task))).await?;
+        if exit::of_state(state) != Exit::NeedsAnswer || !asks_here {
+            return Ok((state, now));
+        }
+        let exit = tokio::select! {
+            end = prompt::answer_questions(client, endpoint, task, &mut now) => match end? {
+                PromptEnd::Answered => continue,
+                PromptEnd::Unanswered => return Ok((state, now)),
+            },
+            () = sleep_until(watch.until) => Exit::Timeout,
+            exit = signals.next() => exit,
+        };
+        // Below the prompt.
+        output::note("");
+        let how = how_to_answer(&now, task, at);
+        let message = format!(
+            "no longer waits; task {task} waits for an answer: {how} gives it, `mesh tasks cancel {task}{at}` ends it"
+        );
+        return Err(CliError::new(exit, message));
+    }
+}
+
+/// Returns at the deadline; never without one.
+async fn sleep_until(until: Option<Instant>) {
+    match until {
+        Some(until) => tokio::time::sleep_until(until).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// How a task has ended that is not completed, or what it waits for.
+pub(super) fn unfinished(task: &str, state: TaskState, done: &Value, at: &str) -> CliError {
+    let message = output::plain(&text_of(&done["status"]));
+    let end = exit::of_state(state);
     let message = match (end == Exit::NeedsAnswer, message.is_empty()) {
         (true, _) => {
-            format!("task {task} asks: {message}; answer with {}", how_to_answer(&done, &task, &at))
+            format!("task {task} asks: {message}; answer with {}", how_to_answer(done, task, at))
         }
         (false, true) => format!("task {task} {}", state.word()),
         (false, false) => format!("task {task} {}: {message}", state.word()),
     };
-    Err(CliError::new(end, message))
+    CliError::new(end, message)
 }
 
 /// The questions that `task` waits for.
@@ -234,10 +272,14 @@ pub(super) fn how_to_answer(task: &Value, id: &str, at: &str) -> String {
     }
 }
 
-/// The agent to ask: the one of --at or --to, or a registered agent that takes open requests.
-async fn recipient(client: &MeshClient, ask: &AskArgs) -> Result<AgentEndpoint, CliError> {
-    if let Some(at) = ask.at.base() {
-        let agent = match &ask.to {
+/// The agent to ask: the one of `--at` or the one named, or a registered agent that takes open requests.
+pub(super) async fn recipient(
+    client: &MeshClient,
+    at: &AtArgs,
+    to: Option<&str>,
+) -> Result<AgentEndpoint, CliError> {
+    if let Some(at) = at.base() {
+        let agent = match to {
             Some(name) => {
                 AgentId::parse(name).map_err(|error| CliError::new(Exit::Usage, error.to_string()))?
             }
@@ -245,7 +287,7 @@ async fn recipient(client: &MeshClient, ask: &AskArgs) -> Result<AgentEndpoint, 
         };
         return Ok(AgentEndpoint::given(agent, at));
     }
-    if let Some(name) = &ask.to {
+    if let Some(name) = to {
         return Ok(AgentEndpoint::registered(client.card_of(name).await?.as_ref()));
     }
     let agents = client.agents(None).await?;

@@ -106,9 +106,10 @@ pub(super) async fn tasks(common: &CommonArgs, tasks: TasksArgs) -> Result<(), C
             let until = timeout.map(|time| Instant::now() + time.duration());
             let shows_progress =
                 !common.json && (std::io::stderr().is_terminal() || !std::io::stdout().is_terminal());
-            let state = TaskWatch { until, json: common.json, shows_progress, at: at.clone() }
-                .task(&client, &found.endpoint, &task)
-                .await?;
+            let state =
+                TaskWatch { until, json: common.json, shows_progress, has_transcript: false, at: at.clone() }
+                    .task(&client, &found.endpoint, &task)
+                    .await?;
             let end = exit::of_state(state);
             if end == Exit::Done {
                 return Ok(());

@@ -2,12 +2,13 @@
 
 use super::{
     client::{MeshClient, StreamEvent, encoded},
+    convene::session_lines,
     exit::{CliError, Exit},
     output,
 };
 use blackboard::http_client::redact_url;
 use futures_util::StreamExt;
-use protocol::{routes, task::TaskState, time::WallTime};
+use protocol::{patterns::session::RECORD, routes, task::TaskState, time::WallTime};
 use serde_json::Value;
 use std::{
     io::{IsTerminal, Write},
@@ -28,6 +29,8 @@ pub(super) struct TaskWatch {
     pub(super) json: bool,
     /// Whether progress is printed to standard error.
     pub(super) shows_progress: bool,
+    /// Whether what the seats of a session say is printed to standard output; otherwise it is part of the progress.
+    pub(super) has_transcript: bool,
     /// The flag that suggested commands need to find the task.
     pub(super) at: String,
 }
@@ -160,9 +163,19 @@ impl TaskWatch {
             message = Some(text);
         }
         let artifact = &event.data["artifactUpdate"]["artifact"];
-        if let Some(id) = artifact["artifactId"].as_str() {
-            let name = artifact["name"].as_str().unwrap_or(id);
-            self.note(&format!("artifact {}", output::plain(name)), progress);
+        match session_lines::speech(artifact) {
+            Some(speech) if self.has_transcript => {
+                self.clear_line();
+                output::line(&speech)?;
+            }
+            Some(speech) => self.note(&output::plain(&speech), progress),
+            None if artifact["artifactId"] == RECORD => {}
+            None => {
+                if let Some(id) = artifact["artifactId"].as_str() {
+                    let name = artifact["name"].as_str().unwrap_or(id);
+                    self.note(&format!("artifact {}", output::plain(name)), progress);
+                }
+            }
         }
         Ok(message)
     }

@@ -20,7 +20,12 @@ pub const MAX_SAY_BYTES: usize = 16 * 1024;
 
 /// Whether a task is the turn of a seat.
 pub fn is_seat_turn(spec: &TaskSpec) -> bool {
-    spec.input.as_ref().is_some_and(|input| input.get("seat").is_some_and(Value::is_object))
+    is_seat_input(spec.input.as_ref())
+}
+
+/// Whether the input of a task is that of the turn of a seat.
+pub fn is_seat_input(input: Option<&Value>) -> bool {
+    input.is_some_and(|input| input.get("seat").is_some_and(Value::is_object))
 }
 
 /// A message, as the artifact in which it travels; `None` without addressees or if it is too long.
