@@ -1,6 +1,7 @@
 //! How many reports of a turn are recorded. The bytes of a brain's output are bounded where it is read.
 
 use protocol::patterns::turn::Progress;
+use std::collections::BTreeMap;
 
 /// The most status reports of a turn, and the most of a kind of report that is only for telemetry.
 const MAX_REPORTS: u32 = 10_000;
@@ -17,6 +18,8 @@ pub(super) struct ReportLimits {
     logged: u32,
     signals: u32,
     calls: u32,
+    /// The requests by their ids, and [`Progress::request_content`] of each.
+    requests: BTreeMap<String, u64>,
 }
 
 /// What becomes of a report.
@@ -56,15 +59,28 @@ impl ReportLimits {
             Progress::Usage(_) | Progress::Tool(_) => {
                 bounded(&mut self.calls, MAX_REPORTS, "reports of calls (usage, tool)")
             }
-            Progress::Artifact { .. }
-            | Progress::Help { .. }
+            Progress::Help { .. }
             | Progress::Delegate { .. }
-            | Progress::Say { .. }
             | Progress::Question(_)
+            | Progress::Find { .. } => self.admit_request(progress),
+            Progress::Artifact { .. }
             | Progress::Post { .. }
-            | Progress::Find { .. }
+            | Progress::Say { .. }
             | Progress::Brief(_)
             | Progress::Checkpoint(_) => ReportVerdict::Take,
+        }
+    }
+
+    /// Refuses another request under the id of an earlier one. A repeat is taken.
+    fn admit_request(&mut self, request: &Progress) -> ReportVerdict {
+        let (Some(id), Some(content)) = (request.request_id(), request.request_content()) else {
+            return ReportVerdict::Take;
+        };
+        match *self.requests.entry(id.clone()).or_insert(content) == content {
+            true => ReportVerdict::Take,
+            false => ReportVerdict::Fail(format!(
+                "request id {id:?}: the turn has used it for another request; each request needs an id of its own"
+            )),
         }
     }
 }
@@ -102,6 +118,28 @@ mod tests {
         assert_eq!(updates[14], status(15));
         let last = "10000 [the turn has 10000 status reports; further ones are left out]";
         assert_eq!(updates[15], Progress::Status { message: last.into() });
+    }
+
+    #[test]
+    fn an_id_is_refused_for_another_request_and_taken_for_the_same() {
+        let mut limits = ReportLimits::default();
+        let mut admit = |line: &str| {
+            let mut progress: Progress = serde_json::from_str(line).unwrap();
+            limits.admit(&mut progress)
+        };
+        for line in [
+            r#"{"type":"help","id":"h","to":"capability:plan","question":"how?"}"#,
+            r#"{"type":"help","id":"h","to":"capability:plan","question":"how?","wait":false}"#,
+            r#"{"type":"help","id":"other","to":"capability:plan","question":"when?"}"#,
+        ] {
+            assert_eq!(admit(line), ReportVerdict::Take, "{line}");
+        }
+        for line in [
+            r#"{"type":"help","id":"h","to":"capability:plan","question":"when?"}"#,
+            r#"{"type":"delegate","id":"h","to":"capability:plan","description":"how?"}"#,
+        ] {
+            assert!(matches!(admit(line), ReportVerdict::Fail(why) if why.contains("\"h\"")), "{line}");
+        }
     }
 
     #[test]

@@ -266,9 +266,11 @@ impl Delegation {
                 ask @ (Progress::Help { .. }
                 | Progress::Delegate { .. }
                 | Progress::Question(_)
-                | Progress::Find { .. }) => match ask.waits() {
-                    Some(false) => effects.extend(self.ask_at_once(ask, event)),
-                    _ => self.pending.note(ask),
+                | Progress::Find { .. }) => match (self.pending.check_id(&ask, self.turn), ask.waits()) {
+                    (Err(why), _) => effects.extend(self.fail(why)),
+                    (Ok(false), _) => {}
+                    (Ok(true), Some(false)) => effects.extend(self.ask_at_once(ask, event)),
+                    (Ok(true), _) => self.pending.note(ask),
                 },
                 Progress::Say { to, text } => effects.extend(self.say(&to, &text)),
                 Progress::Checkpoint(checkpoint) => match self.log.checkpoint(&checkpoint) {
@@ -377,7 +379,7 @@ impl Delegation {
                 }
                 asks.extend(match self.pending.has_results() {
                     true => self.go_on(),
-                    false => self.fail("the turn ended without a result and without a question".to_owned()),
+                    false => self.fail(self.pending.why_nothing_is_asked()),
                 });
                 asks
             }

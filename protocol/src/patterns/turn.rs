@@ -5,7 +5,7 @@ use crate::{
     a2a::message::Message,
     acceptance::ResultRevision,
     artifact::Artifact,
-    ids::{Address, AgentId, Capability, SpaceId, TaskId},
+    ids::{Address, AgentId, Capability, Digest, SpaceId, TaskId},
     message::Epoch,
     question::{Decision, Question},
     seat_end::SeatEnd,
@@ -346,6 +346,26 @@ impl Progress {
             | Self::Tool(_)
             | Self::Log { .. } => None,
         }
+    }
+
+    /// A number for the content of this request, without `wait`: a repeat of it has the same.
+    pub fn request_content(&self) -> Option<u64> {
+        let mut request = self.clone();
+        match &mut request {
+            Self::Help { wait, .. } | Self::Delegate { wait, .. } | Self::Find { wait, .. } => *wait = true,
+            Self::Question(question) => question.wait = true,
+            Self::Status { .. }
+            | Self::Artifact { .. }
+            | Self::Signal { .. }
+            | Self::Post { .. }
+            | Self::Brief(_)
+            | Self::Checkpoint(_)
+            | Self::Usage(_)
+            | Self::Tool(_)
+            | Self::Say { .. }
+            | Self::Log { .. } => return None,
+        }
+        serde_json::to_vec(&request).ok().map(|json| Digest::of(&json).prefix())
     }
 
     /// Whether the result of this request comes with a later turn, and if so, whether the turn ends with it.

@@ -76,6 +76,7 @@ impl Delegation {
             return self.finish(TaskState::Completed, message);
         }
         let mut effects = self.pending.withdraw("the work is done");
+        self.pending.forget_ids();
         self.ownership.questions.clear();
         self.result.message.clone_from(&message);
         let (mut checks, me) = (std::mem::take(&mut self.checks), self.me.clone());

@@ -23,7 +23,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// The most requests of one turn; a turn with more fails.
 pub(super) const MAX_ASKS: usize = 32;
@@ -41,6 +41,21 @@ pub(super) struct PendingRequests {
     /// How many the turn has sent.
     #[serde(default)]
     sent: u32,
+    /// The requests to agents whose answers a turn was given, by their ids.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    answered: BTreeMap<String, UsedId>,
+    /// One of them that the turn has repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    repeated: Option<String>,
+}
+
+/// What a request id stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct UsedId {
+    /// The turn that sent the request.
+    turn: u32,
+    /// [`Progress::request_content`].
+    content: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,6 +64,9 @@ struct PendingRequest {
     id: String,
     key: RequestKey,
     kind: RequestKind,
+    /// [`Progress::request_content`].
+    #[serde(default)]
+    content: u64,
     /// Whether the turn ended with it.
     #[serde(default)]
     waits: bool,
@@ -97,6 +115,35 @@ pub(super) enum Expiry {
 }
 
 impl PendingRequests {
+    /// Whether `ask` of turn number `turn` is to be sent; not if an earlier turn has sent the same, and its answer was given.
+    /// Fails if an earlier turn has used its id for another request. A turn that runs again after a crash may repeat its ids.
+    pub(super) fn check_id(&mut self, ask: &Progress, turn: u32) -> Result<bool, String> {
+        let (Some(id), Some(content)) = (ask.request_id(), ask.request_content()) else { return Ok(true) };
+        let open = self.open.iter().find(|open| open.id == *id);
+        let open = open.map(|open| UsedId { turn: open.key.0, content: open.content });
+        match open.or_else(|| self.answered.get(id).copied()).filter(|used| used.turn < turn) {
+            Some(used) if used.content != content => Err(format!(
+                "request id {id:?}: turn {} has used it for another request; each request needs an id of its own",
+                used.turn
+            )),
+            Some(_) if open.is_none() && is_to_agent(ask) => {
+                self.repeated = Some(id.clone());
+                Ok(false)
+            }
+            Some(_) | None => Ok(true),
+        }
+    }
+
+    /// Why a turn that asks nothing new fails.
+    pub(super) fn why_nothing_is_asked(&self) -> String {
+        match &self.repeated {
+            Some(id) => format!(
+                "the turn asked only what was answered before: request {id:?} has its answer in `answers`, and another request needs another id"
+            ),
+            None => "the turn ended without a result and without a question".to_owned(),
+        }
+    }
+
     /// Notes a request until the turn ends.
     pub(super) fn note(&mut self, ask: Progress) {
         if self.noted.len() <= MAX_ASKS {
@@ -148,18 +195,29 @@ impl PendingRequests {
         })
     }
 
+    /// The task is done: if it is done again, all ids may be used again.
+    pub(super) fn forget_ids(&mut self) {
+        self.answered.clear();
+    }
+
     /// Takes the results, for the next turn. The open requests stay.
     pub(super) fn take_results(&mut self) -> Vec<RequestResult> {
         self.noted.clear();
         let (done, open) = std::mem::take(&mut self.open).into_iter().partition(|ask| ask.reply.is_some());
         self.open = open;
         let done: Vec<PendingRequest> = done;
+        for ask in &done {
+            if matches!(ask.kind, RequestKind::Help | RequestKind::Delegate { .. }) {
+                self.answered.insert(ask.id.clone(), UsedId { turn: ask.key.0, content: ask.content });
+            }
+        }
         done.into_iter().filter_map(|ask| ask.reply).collect()
     }
 
     /// A new turn begins: its requests are numbered from 0.
     pub(super) fn begin_turn(&mut self) {
         self.sent = 0;
+        self.repeated = None;
     }
 
     /// Sends the noted requests.
@@ -175,6 +233,7 @@ impl PendingRequests {
         let key = RequestKey(turn, self.sent);
         self.sent += 1;
         let waits = ask.waits().unwrap_or_default();
+        let content = ask.request_content().unwrap_or_default();
         // A brain that runs again from its start sends again what has no answer yet.
         if let Some(open) = self.open.iter_mut().find(|open| ask.request_id() == Some(&open.id)) {
             open.waits |= waits;
@@ -276,7 +335,7 @@ impl PendingRequests {
             | Progress::Say { .. }
             | Progress::Log { .. } => return effects,
         };
-        self.open.push(PendingRequest { id, key, kind, waits, reply: None });
+        self.open.push(PendingRequest { id, key, kind, content, waits, reply: None });
         effects
     }
 
@@ -532,6 +591,11 @@ impl PendingRequests {
             })
             .collect()
     }
+}
+
+/// Whether other agents do the request. Questions to people and searches can be repeated.
+fn is_to_agent(ask: &Progress) -> bool {
+    matches!(ask, Progress::Help { .. } | Progress::Delegate { .. })
 }
 
 /// A result without an id.

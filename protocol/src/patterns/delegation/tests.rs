@@ -218,6 +218,27 @@ fn what_was_asked_comes_back_with_the_next_turn() {
 }
 
 #[test]
+fn the_id_of_an_earlier_turn_is_refused_for_another_request_and_not_asked_twice_for_the_same() {
+    let mut doer = doer(None);
+    doer.on(&event(1, EventKind::Started));
+    doer.on(&event(2, thought(1, vec![help("h1")], TurnEnd::Waiting)));
+    doer.on(&event(3, received("reviewer", Some(FIRST), help_response("yes"))));
+
+    let effects = doer.clone().on(&event(4, thought(2, vec![delegate("h1")], TurnEnd::Waiting)));
+    let why = last_status(&effects).unwrap().message.unwrap();
+    assert!(why.contains("request id \"h1\": turn 1 has used it"), "{why}");
+
+    let effects = doer.clone().on(&event(4, thought(2, vec![help("h1")], TurnEnd::Waiting)));
+    assert!(sent_messages(&effects).iter().all(|sent| sent.label == DelegationLabel::Response), "{effects:?}");
+    let why = last_status(&effects).unwrap().message.unwrap();
+    assert!(why.contains("request \"h1\" has its answer in `answers`"), "{why}");
+
+    let effects = doer.on(&event(4, thought(2, vec![help("h1"), help("h2")], TurnEnd::Waiting)));
+    let labels: Vec<_> = sent_messages(&effects).iter().map(|message| message.label).collect();
+    assert_eq!(labels, [DelegationLabel::Request(RequestKey(2, 0))]);
+}
+
+#[test]
 fn an_unanswered_request_expires_and_the_brain_gets_the_failure() {
     let mut doer = doer(None);
     doer.on(&event(1, EventKind::Started));
