@@ -19,6 +19,7 @@ mod join;
 mod join_secret;
 mod keys;
 mod listen_args;
+mod local_tokens;
 mod ls;
 mod mcp;
 mod output;
@@ -68,7 +69,7 @@ struct CommonArgs {
         value_name = "URL"
     )]
     url: String,
-    /// The file of the person's token for a mesh on another machine; of a mesh on this machine `token` in ~/.mesh/default is used.
+    /// The file of the person's token; if not given, of the meshes in ~/.mesh that one whose process is at the URL, on this machine.
     #[arg(long, global = true, env = "MESH_TOKEN_FILE", value_name = "FILE")]
     token: Option<PathBuf>,
     /// Print JSON instead of tables; streams print one object a line.
@@ -189,7 +190,7 @@ pub fn main() -> ExitCode {
         Verb::Validate(validate) => validate::validate(&common, &validate),
         Verb::JoinSecret(args) => join_secret::join_secret(&args),
         Verb::Reset(reset) => reset::reset(&reset),
-        Verb::Token(args) => token::token(&args),
+        Verb::Token(args) => actix::System::new().block_on(token::token(&common, &args)),
         Verb::Mesh(verb) => actix::System::new().block_on(run(&common, verb)),
     };
     match outcome {

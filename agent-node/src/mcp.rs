@@ -12,5 +12,5 @@ mod task_output;
 mod tools;
 mod waiting;
 
-pub use api::{ApiReach, CredentialLookup, MeshApi};
+pub use api::{ApiReach, CredentialLookup, MeshApi, PersonLookup};
 pub use server::MeshServer;

@@ -79,3 +79,47 @@ async fn the_command_line_shows_the_token_to_the_mesh_that_it_is_of() {
     let (code, _, errors) = mesh(&["token", "--data", &empty], &[]);
     assert!(code == 77 && errors.contains("mesh registry"), "{code}: {errors}");
 }
+
+#[tokio::test]
+async fn the_command_line_finds_the_token_of_the_mesh_that_it_talks_to() {
+    const GATE: &str = "
+agents: [{ agent: gate-01, open: true, brain: { scripted: script.yaml } }]
+";
+    const SCRIPT: &str = "
+turns:
+  - when: { turn: 1 }
+    say: [{ type: question, id: rm, text: delete it?, kind: approval, call: { name: rm, args: {} } }]
+  - { end: { done: deleted } }
+";
+    let home = crate::harness::directory();
+    crate::harness::file(home.path(), "script.yaml", SCRIPT);
+    let team = crate::harness::file(home.path(), "team.yaml", GATE).to_string_lossy().into_owned();
+    let up = ["up", "--port", "0", "--profile", "fast"];
+    let default = Process::at_home(home.path(), "", &[&up[..], &[&team]].concat()).await;
+    let named = [&up[..], &["--name", "second", &team]].concat();
+    let second = Process::at_home(home.path(), "../second", &named).await;
+    let elsewhere = Process::up_beside(GATE, &[("script.yaml", SCRIPT)]).await;
+    let home_path = home.path().to_string_lossy().into_owned();
+    let run = |args: &[&str]| mesh(args, &[("HOME", &home_path)]);
+    for process in [&default, &second] {
+        let url = process.url.as_str();
+        let token = std::fs::read_to_string(process.data.join("token")).unwrap();
+        assert_eq!(run(&["token", "--url", url]), (0, token + "\n", String::new()));
+        let (code, _, errors) = run(&["ask", "clean up", "--task-id", "t-1", "--url", url]);
+        assert!(code == 7 && errors.contains(&format!("--approve --url {url}`")), "{code}: {errors}");
+        let (code, out, errors) = run(&["answer", "t-1", "--approve", "--url", url]);
+        assert_eq!((code, errors.contains("delete it?")), (0, true), "{out} {errors}");
+        process.agent("gate-01").task_in("t-1", &["completed"]).await;
+    }
+    // A mesh that is not in ~/.mesh.
+    let url = elsewhere.url.as_str();
+    let (code, _, errors) = run(&["token", "--url", url]);
+    assert!(code == 77 && errors.contains("--data"), "{code}: {errors}");
+    assert_eq!(run(&["ask", "clean up", "--task-id", "t-1", "--url", url]).0, 7);
+    let (code, _, errors) = run(&["answer", "t-1", "--approve", "--url", url]);
+    assert!(code == 6 && errors.contains("--token FILE"), "{code}: {errors}");
+    let file = elsewhere.data.join("token").to_string_lossy().into_owned();
+    let (code, _, errors) = run(&["answer", "t-1", "--approve", "--url", url, "--token", &file]);
+    assert_eq!(code, 0, "{errors}");
+    elsewhere.agent("gate-01").task_in("t-1", &["completed"]).await;
+}

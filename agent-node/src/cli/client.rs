@@ -3,15 +3,14 @@
 use super::{
     CommonArgs,
     exit::{CliError, Exit},
-    token,
+    local_tokens::{PROBE, PersonTokens},
 };
 use crate::{
-    clock::wall_time,
     http::routes::health::Readiness,
     node::services::{HERE, ServiceAddresses},
 };
 use actix_web::http::{StatusCode, header::HttpDate};
-use blackboard::http_client::{ClientRequest, HttpClient, HttpClientLimits, has_credentials, redact_url};
+use blackboard::http_client::{ClientRequest, HttpClient, HttpClientLimits, redact_url};
 use bytes::Bytes;
 use eventsource_stream::Eventsource;
 use futures_util::{Stream, StreamExt};
@@ -21,36 +20,21 @@ use reqwest::{Method, Url};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{
-    collections::BTreeMap,
-    net::IpAddr,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
 /// The recipient named in requests; servers check it for signed requests only.
-const RECIPIENT: &str = "mesh";
-
-/// What to do if the file of `--token` is no good.
-const TOKEN_REMEDY: &str =
-    "--token or MESH_TOKEN_FILE names it (`token` in the data directory of the registry)";
+pub(super) const RECIPIENT: &str = "mesh";
 
 /// Requests to the mesh as its user.
 #[derive(Clone)]
 pub(super) struct MeshClient {
     wire: HttpClient,
-    person: Option<PersonCredential>,
+    tokens: PersonTokens,
     /// The base URL of the registry and the board.
     pub(super) url: String,
-}
-
-/// The person's key. Processes see tickets, each good at one address, and never the token.
-#[derive(Clone)]
-struct PersonCredential {
-    key: Arc<PersonKey>,
-    /// Whether it is that of `~/.mesh/default`. It is used on this machine only, and only for a mesh that it is of.
-    is_default: bool,
-    accepted_by: Arc<Mutex<BTreeMap<String, bool>>>,
 }
 
 /// One event of a stream.
@@ -73,20 +57,17 @@ impl MeshClient {
         let url = base(&common.url)?;
         let wire = HttpClient::new(None, HttpClientLimits::default())
             .map_err(|problem| CliError::of(&problem, &url))?;
-        let person = |token: String, is_default| {
-            let key = Arc::new(PersonKey::of_token(&token));
-            PersonCredential { key, is_default, accepted_by: Arc::default() }
-        };
-        let person = match &common.token {
-            Some(file) => Some(person(token::read(file, TOKEN_REMEDY)?, false)),
-            None => token::of_default_mesh().map(|token| person(token, true)),
-        };
-        Ok(Self { wire, person, url })
+        Ok(Self { wire, tokens: PersonTokens::find(common.token.as_deref())?, url })
     }
 
-    /// The person's key, which signs approvals.
-    pub(super) fn person(&self) -> Option<&Arc<PersonKey>> {
-        self.person.as_ref().map(|person| &person.key)
+    /// The person's key, which signs approvals at `base`.
+    pub(super) async fn person(&self, base: &str) -> Option<Arc<PersonKey>> {
+        self.tokens.key(&self.wire, base).await
+    }
+
+    /// The person's token of the mesh at `base`.
+    pub(super) async fn token(&self, base: &str) -> Option<String> {
+        Some(self.tokens.of(&self.wire, base).await?.text.clone())
     }
 
     /// `call` with a ticket of the person, if the process at `base` is to have one.
@@ -99,29 +80,7 @@ impl MeshClient {
 
     /// The value of `Authorization` for the process at `base`, if it is to have a ticket of the person.
     pub(super) async fn credential(&self, base: &str) -> Option<String> {
-        // A name and a password in the URL are a credential for a proxy in between, in the same header.
-        let person = self.person.as_ref().filter(|_| !has_credentials(base))?;
-        let value = format!("Bearer {}", person.key.ticket(&authority(base)?, wall_time()));
-        let is_shown =
-            !person.is_default || is_on_this_machine(base) && self.is_accepted(person, &value, base).await;
-        is_shown.then_some(value)
-    }
-
-    /// Whether the process at `base` is of the mesh of the default token. It is asked once.
-    async fn is_accepted(&self, person: &PersonCredential, value: &str, base: &str) -> bool {
-        let known = person.accepted_by.lock().unwrap_or_else(PoisonError::into_inner).get(base).copied();
-        if let Some(known) = known {
-            return known;
-        }
-        let url = format!("{base}{}", routes::HEALTH);
-        let probe = ClientRequest::get(&url, RECIPIENT).within(PROBE).header("authorization", value);
-        let is_accepted = self.wire.bytes(probe).await.is_ok();
-        person
-            .accepted_by
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(base.to_owned(), is_accepted);
-        is_accepted
+        self.tokens.credential(&self.wire, base).await
     }
 
     pub(super) async fn get<T: DeserializeOwned>(&self, base: &str, path: &str) -> Result<T, CliError> {
@@ -259,23 +218,6 @@ impl MeshClient {
             Some(_) | None => failure,
         })
     }
-}
-
-/// How long a process may take to say whether it accepts the default token.
-const PROBE: Duration = Duration::from_secs(2);
-
-/// The value of `Host` in requests to `base`.
-fn authority(base: &str) -> Option<String> {
-    let url = Url::parse(base).ok()?;
-    let host = url.host_str()?;
-    Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
-}
-
-/// Whether `base` names loopback.
-fn is_on_this_machine(base: &str) -> bool {
-    let host = Url::parse(base).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
-    let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
 }
 
 /// Parses a base URL; removes trailing slashes.

@@ -41,14 +41,16 @@ impl AtArgs {
         self.at.clone()
     }
 
-    /// The flag that makes a suggested command use the same address, quoted for a shell: `--at`, or a `--url` that is not
-    /// the default. Passwords are removed.
+    /// The flags that make a suggested command use the same address and token, quoted for a shell: `--at`, or a `--url` that is
+    /// not the default, and `--token`. Passwords are removed.
     pub(super) fn repeat_flag(&self, common: &CommonArgs) -> String {
-        match &self.at {
+        let at = match &self.at {
             Some(at) => format!(" --at {}", shell_quoted(&redact_url(at))),
             None if common.url != DEFAULT_URL => format!(" --url {}", shell_quoted(&redact_url(&common.url))),
             None => String::new(),
-        }
+        };
+        let token = common.token.as_ref().map(|file| file.display().to_string());
+        at + &token.map(|file| format!(" --token {}", shell_quoted(&file))).unwrap_or_default()
     }
 
     /// The agents to query.

@@ -25,7 +25,11 @@ pub(super) async fn mcp(common: &CommonArgs, args: McpArgs) -> Result<(), CliErr
         None => (client.url.clone(), ApiReach::Mesh),
     };
     let wire = MeshApi::client().map_err(|problem| CliError::of(&problem, &base))?;
-    let person = client.person().cloned();
+    let signer = client.clone();
+    let person = Arc::new(move |base: String| {
+        let signer = signer.clone();
+        Box::pin(async move { signer.person(&base).await }) as _
+    });
     let lookup = Arc::new(move |base: String| {
         let client = client.clone();
         Box::pin(async move {

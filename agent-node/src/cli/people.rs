@@ -13,6 +13,7 @@ use super::{
 };
 use clap::Args;
 use protocol::{
+    problem::Reason,
     question::{Question, QuestionKind},
     routes,
     spaces::Entry,
@@ -179,9 +180,18 @@ pub(super) async fn answer(common: &CommonArgs, args: AnswerArgs) -> Result<(), 
     if approve && !is_confirmed(&found.task, &body).await? {
         return Err(CliError::new(Exit::Failed, "nothing is approved".to_owned()));
     }
-    prove(&client, &found.task, &mut body);
+    prove(&client, &found.endpoint, &found.task, &mut body).await;
     let path = format!("{}/{}/answer", routes::TASKS, encoded(&task));
-    let after = client.post(&found.endpoint, &path, &body).await?;
+    let after = match client.post(&found.endpoint, &path, &body).await {
+        Err(mut failure)
+            if failure.reason == Some(Reason::Forbidden)
+                && client.person(&found.endpoint).await.is_none() =>
+        {
+            failure.message += "; no mesh in ~/.mesh is there: --token FILE names the token of that mesh (`token` in its data directory)";
+            return Err(failure);
+        }
+        answered => answered?,
+    };
     if common.json {
         return output::json(&after);
     }
@@ -214,10 +224,13 @@ async fn is_confirmed(task: &Value, answer: &Value) -> Result<bool, CliError> {
 }
 
 /// Adds the person's proof to `answer`, if it approves a question of `task`: an agent that passes it on can't prove it.
-pub(super) fn prove(client: &MeshClient, task: &Value, answer: &mut Value) {
+pub(super) async fn prove(client: &MeshClient, endpoint: &str, task: &Value, answer: &mut Value) {
+    if answer["decision"] != "approve" {
+        return;
+    }
     let questions = open_questions(task);
     let asked = questions.iter().find(|asked| answer["questionId"] == asked.id.as_str());
-    if let (Some(key), Some(asked), true) = (client.person(), asked, answer["decision"] == "approve") {
+    if let (Some(asked), Some(key)) = (asked, client.person(endpoint).await) {
         answer["proof"] = json!(key.approve(asked));
     }
 }

@@ -1,14 +1,17 @@
-//! `mesh token`: prints the person's token, which every process of the mesh accepts as a bearer token. It reads the file of this
-//! machine's mesh that `--name` or `--data` names, whatever `--url` is.
+//! `mesh token`: prints the person's token, which every process of the mesh accepts as a bearer token: of this machine's mesh
+//! that `--name` or `--data` names, or else of that one in `~/.mesh` whose process is at `--url`.
 
 use super::{
+    CommonArgs, DEFAULT_URL,
+    client::MeshClient,
     exit::{CliError, Exit},
     output,
     processes::DataDirArgs,
 };
 use crate::{http::edge::tokens::PERSON_PREFIX, node::data_dir};
+use blackboard::http_client::redact_url;
 use clap::Args;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// `mesh token`.
 #[derive(Debug, Args)]
@@ -17,7 +20,20 @@ pub(super) struct TokenArgs {
     place: DataDirArgs,
 }
 
-pub(super) fn token(args: &TokenArgs) -> Result<(), CliError> {
+pub(super) async fn token(common: &CommonArgs, args: &TokenArgs) -> Result<(), CliError> {
+    if !args.place.is_named() {
+        let client = MeshClient::new(common)?;
+        if let Some(token) = client.token(&client.url).await {
+            return output::line(&token);
+        }
+        if common.url != DEFAULT_URL {
+            let message = format!(
+                "no mesh in ~/.mesh is at {}: --name or --data tells where the data of that mesh lies",
+                redact_url(&client.url)
+            );
+            return Err(CliError::new(Exit::Secret, message));
+        }
+    }
     let dir = args.place.dir().map_err(|error| CliError::new(Exit::Usage, format!("{error:#}")))?;
     output::line(&read(&dir.join(data_dir::TOKEN), "--name or --data tells where their data lies")?)
 }
@@ -42,10 +58,4 @@ pub(super) fn read(file: &Path, remedy: &str) -> Result<String, CliError> {
             ),
         )),
     }
-}
-
-/// The token of the mesh in `~/.mesh/default`, if there is one.
-pub(super) fn of_default_mesh() -> Option<String> {
-    let home = std::env::var_os("HOME").filter(|home| !home.is_empty())?;
-    read(&PathBuf::from(home).join(".mesh/default").join(data_dir::TOKEN), "").ok()
 }

@@ -32,6 +32,10 @@ const ANSWER_MARGIN: Duration = Duration::from_secs(10);
 pub type CredentialLookup =
     Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = Vec<(&'static str, String)>> + Send>> + Send + Sync>;
 
+/// The person's key, which signs what is approved at a base URL.
+pub type PersonLookup =
+    Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = Option<Arc<PersonKey>>> + Send>> + Send + Sync>;
+
 /// Which agents are called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApiReach {
@@ -48,7 +52,8 @@ pub struct MeshApi {
     base: String,
     credentials: CredentialLookup,
     reach: ApiReach,
-    person: Option<Arc<PersonKey>>,
+    person: Option<PersonLookup>,
+    is_persons: bool,
 }
 
 /// A task and the base URL of the agent that has it.
@@ -75,13 +80,27 @@ pub(super) type StatusEvents = Pin<Box<dyn Stream<Item = Result<StatusEvent, Pro
 impl MeshApi {
     /// Calls the process at `base` over `wire`.
     pub fn new(wire: HttpClient, base: String, credentials: CredentialLookup, reach: ApiReach) -> Self {
-        Self { wire, base, credentials, reach, person: None }
+        Self { wire, base, credentials, reach, person: None, is_persons: true }
     }
 
-    /// Signs with `person` what is approved.
+    /// The same API for a caller that is proven to be a person, or is not.
     #[must_use]
-    pub fn signing_as(self, person: Option<Arc<PersonKey>>) -> Self {
-        Self { person, ..self }
+    pub fn proven(self, is_persons: bool) -> Self {
+        Self { is_persons, ..self }
+    }
+
+    /// Whether an approval by this caller counts at `endpoint`.
+    pub(super) async fn may_approve(&self, endpoint: &str) -> bool {
+        match &self.person {
+            Some(person) => person(endpoint.to_owned()).await.is_some(),
+            None => self.is_persons,
+        }
+    }
+
+    /// Signs with the key of `person` what is approved.
+    #[must_use]
+    pub fn signing_as(self, person: PersonLookup) -> Self {
+        Self { person: Some(person), ..self }
     }
 
     /// Answers a question of `task` with `body`.
@@ -92,7 +111,9 @@ impl MeshApi {
         question: &Question,
         mut body: Value,
     ) -> Result<Value, Problem> {
-        if let (Some(person), true) = (&self.person, body["decision"] == "approve") {
+        if let (Some(person), true) = (&self.person, body["decision"] == "approve")
+            && let Some(person) = person(endpoint.to_owned()).await
+        {
             body["proof"] = json!(person.approve(question));
         }
         self.post(endpoint, &answer_path(task), &body).await

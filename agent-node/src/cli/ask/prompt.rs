@@ -74,7 +74,7 @@ pub(super) async fn answer_questions(
             return Ok(PromptEnd::Unanswered);
         };
         let mut body = body(&question.id, answer);
-        prove(client, task, &mut body);
+        prove(client, endpoint, task, &mut body).await;
         *task = match client.post(endpoint, &format!("{path}/answer"), &body).await {
             Ok(after) => after,
             Err(failure) if failure.exit == Exit::Refused => {
