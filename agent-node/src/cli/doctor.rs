@@ -70,8 +70,10 @@ pub(super) async fn doctor(common: &CommonArgs, args: DoctorArgs) -> Result<(), 
     let join = args.join.unwrap_or_else(|| dir.join("join"));
     let secret = secret(&client.url, &join).await;
     let mut findings = Vec::new();
+    let agents = client.agents(None).await;
+    let live: Vec<_> = agents.iter().flatten().map(|entry| entry.id().clone()).collect();
     match client.get::<PinnedKeyList>(&client.url, routes::REGISTRY_KEYS).await {
-        Ok(list) => findings.extend(key_files::check(&dir, &list)?),
+        Ok(list) => findings.extend(key_files::check(&dir, &list, &live)?),
         Err(failure) if failure.exit == Exit::Unreachable => return Err(failure),
         Err(failure) => {
             let at = redact_url(&client.url);
@@ -103,8 +105,7 @@ pub(super) async fn doctor(common: &CommonArgs, args: DoctorArgs) -> Result<(), 
         Ok(board) => findings.extend(process(&client, "board", &board).await),
         Err(failure) => findings.push(DoctorFinding::wrong("board", failure.message)),
     }
-    let agents = client.agents(None).await?;
-    for found in join_all(agents.iter().map(|entry| agent(&client, entry))).await {
+    for found in join_all(agents?.iter().map(|entry| agent(&client, entry))).await {
         findings.extend(found);
     }
     report(common, &findings)

@@ -14,8 +14,23 @@ use std::{
     sync::Arc,
 };
 
-/// What the key files of all processes of `dir` say. None if there is no such directory.
-pub(super) fn check(dir: &Path, list: &PinnedKeyList) -> Result<Vec<DoctorFinding>, CliError> {
+/// What the registry and the key files say about each other.
+struct Comparison<'a> {
+    list: &'a PinnedKeyList,
+    /// The agents whose processes run. Each has the key that is pinned.
+    live: &'a [AgentId],
+    /// The boards' keys in these files.
+    boards: Vec<(PublicIdentity, KeyHistory)>,
+    /// All files.
+    files: &'a [PathBuf],
+}
+
+/// What the key files of all processes of `dir` say; `live` are the agents that run. None if there is no such directory.
+pub(super) fn check(
+    dir: &Path,
+    list: &PinnedKeyList,
+    live: &[AgentId],
+) -> Result<Vec<DoctorFinding>, CliError> {
     if !dir.is_dir() {
         return Ok(Vec::new());
     }
@@ -25,8 +40,9 @@ pub(super) fn check(dir: &Path, list: &PinnedKeyList) -> Result<Vec<DoctorFindin
         files.extend(entries.filter_map(Result::ok).map(|entry| entry.path()));
     }
     files.sort();
-    let boards: Vec<_> = files.iter().filter_map(|file| board_key(file)).collect();
-    Ok(files.iter().filter_map(|file| of_file(file, list, &boards)).collect())
+    let boards = files.iter().filter_map(|file| board_key(file)).collect();
+    let comparison = Comparison { list, live, boards, files: &files };
+    Ok(files.iter().filter_map(|file| of_file(file, &comparison)).collect())
 }
 
 /// The key in `file`, if it is that of a board, and those that it has replaced.
@@ -56,11 +72,8 @@ fn of_pin(file: &Path, service: &str, own: &[(PublicIdentity, KeyHistory)]) -> D
 }
 
 /// What the file says; `None` if it is none that the registry knows something of.
-fn of_file(
-    file: &Path,
-    list: &PinnedKeyList,
-    boards: &[(PublicIdentity, KeyHistory)],
-) -> Option<DoctorFinding> {
+fn of_file(file: &Path, comparison: &Comparison<'_>) -> Option<DoctorFinding> {
+    let Comparison { list, live, boards, files } = comparison;
     let name = file.file_name()?.to_str()?;
     let at = file.display();
     if let Some(id) = name.strip_suffix(".ed25519.next") {
@@ -81,13 +94,16 @@ fn of_file(
         let key = file.with_file_name(format!("{id}.ed25519"));
         let pin = list.keys.iter().find(|pin| pin.id == id && pin.identity.is_some());
         let is_lost = !key.exists() && pin.is_some();
-        let what = || {
-            format!(
-                "{} is missing, and the registry has its key pinned: put the file back, or `mesh keys reset {id}`",
-                key.display()
-            )
+        let key = key.display();
+        let what = match live.contains(&id) {
+            true => format!(
+                "{key} is missing, and {id} runs with its pinned key: put the file back before it restarts from here"
+            ),
+            false => format!(
+                "{key} is missing, and the registry has its key pinned: put the file back, or `mesh keys reset {id}`"
+            ),
         };
-        return is_lost.then(|| DoctorFinding::wrong(id.as_str(), what()));
+        return is_lost.then(|| DoctorFinding::wrong(id.as_str(), what));
     }
     let id = AgentId::parse(name.strip_suffix(".ed25519")?).ok()?;
     let identity = match identity(file, &id) {
@@ -104,14 +120,30 @@ fn of_file(
         Some(pinned) if pinned.is_same(own) => {
             DoctorFinding::right(id.as_str(), format!("{at} is its pinned key"))
         }
-        Some(pinned) => DoctorFinding::wrong(
-            id.as_str(),
-            format!(
-                "{at} holds {}, the registry has {}: put back the right file, or `mesh keys reset {id}`",
-                own.fingerprint(),
-                pinned.fingerprint()
-            ),
-        ),
+        Some(pinned) => {
+            let has_it = |other: &&PathBuf| {
+                other.file_name() == file.file_name()
+                    && self::identity(other, &id).is_ok_and(|other| pinned.is_same(other.public()))
+            };
+            let other = files.iter().find(has_it).map(|other| other.display().to_string());
+            let other = other.or_else(|| {
+                let runs = id.as_str() == "registry" || live.contains(&id);
+                runs.then(|| "that of the process that runs".to_owned())
+            });
+            let held = format!("{at} holds {}, the registry has {}", own.fingerprint(), pinned.fingerprint());
+            match other {
+                Some(other) => DoctorFinding::right(
+                    id.as_str(),
+                    format!(
+                        "{held}, {other}: a process that has stopped left this file; one that starts from here as {id} is refused"
+                    ),
+                ),
+                None => DoctorFinding::wrong(
+                    id.as_str(),
+                    format!("{held}: put back the right file, or `mesh keys reset {id}` if it is lost"),
+                ),
+            }
+        }
         None => {
             DoctorFinding::right(id.as_str(), format!("{at} is not pinned: it will be when {id} registers"))
         }
@@ -152,29 +184,32 @@ mod tests {
         let registry = pin("registry", 9).identity;
         let list =
             PinnedKeyList { registry, history: Default::default(), keys: vec![pin("a", 1), pin("b", 2)] };
-        let of = |file: &Path| of_file(file, &list, &[]).unwrap();
+        let comparison = Comparison { list: &list, live: &[], boards: Vec::new(), files: &[] };
+        let of = |file: &Path| of_file(file, &comparison).unwrap();
         assert!(of(&write("a.ed25519", 1)).ok);
         let other = of(&write("b.ed25519", 3));
         assert!(!other.ok && other.what.contains("mesh keys reset b"), "{other:?}");
         assert!(of(&write("c.ed25519", 1)).ok, "not pinned yet");
         let unfinished = of(&write("a.ed25519.next", 1));
         assert!(!unfinished.ok && unfinished.what.contains("mesh keys rotate a"), "{unfinished:?}");
-        assert!(of(&write("registry.ed25519", 9)).ok && !of(&write("registry.ed25519", 8)).ok);
+        assert!(of(&write("registry.ed25519", 9)).ok);
+        let running = of(&write("registry.ed25519", 8));
+        assert!(running.ok && running.what.contains("that of the process that runs"), "{running:?}");
         let open = write("a.ed25519", 1);
         fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).unwrap();
         assert!(of(&open).what.contains("chmod 600"));
-        assert!(of_file(&write("a.seal", 1), &list, &[]).is_none());
+        assert!(of_file(&write("a.seal", 1), &comparison).is_none());
         let pinned = keys.join("registry.pinned");
         fs::write(&pinned, serde_json::to_vec(&list.registry).unwrap()).unwrap();
         assert!(of(&pinned).ok);
         fs::write(&pinned, "{}").unwrap();
         assert!(of(&pinned).what.contains("mesh keys reset registry"));
-        assert_eq!(check(dir.path(), &list).unwrap().len(), 6);
+        assert_eq!(check(dir.path(), &list, &[]).unwrap().len(), 6);
         let pinned = keys.join("board.pinned");
         fs::write(&pinned, serde_json::to_vec(&pin("board", 5).identity).unwrap()).unwrap();
-        assert_eq!(check(dir.path(), &list).unwrap().len(), 6, "the board is elsewhere");
+        assert_eq!(check(dir.path(), &list, &[]).unwrap().len(), 6, "the board is elsewhere");
         let of_board = || {
-            let mut found = check(dir.path(), &list).unwrap();
+            let mut found = check(dir.path(), &list, &[]).unwrap();
             found.retain(|finding| finding.subject == "board");
             let [finding] = found.as_slice() else { panic!("{found:?}") };
             finding.clone()
@@ -183,5 +218,39 @@ mod tests {
         assert!(of_board().ok);
         write("board.ed25519", 6);
         assert!(!of_board().ok && of_board().what.contains("mesh keys reset board"), "{:?}", of_board());
+    }
+    #[test]
+    fn the_key_of_a_running_agent_is_not_given_up_for_a_file_of_a_stopped_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |process: &str, name: &str, byte: u8| {
+            let keys = dir.path().join(process).join("keys");
+            fs::create_dir_all(&keys).unwrap();
+            let file = keys.join(name);
+            fs::write(&file, [byte; 32]).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        };
+        let id = |text: &str| AgentId::parse(text).unwrap();
+        let pin = |name: &str, byte: u8| {
+            let key = IdentityKey::new(id(name), Arc::new(SigningKey::from_seed(&[byte; 32])));
+            let identity = Some(key.public().as_ref().clone());
+            PinnedKey { id: id(name), identity, number: 1, former: Vec::new() }
+        };
+        let keys = vec![pin("a", 1), pin("b", 2), pin("c", 3)];
+        let list = PinnedKeyList { registry: None, history: Default::default(), keys };
+        write("", "a.ed25519", 9);
+        write("node-team", "a.ed25519", 1);
+        write("", "b.ed25519", 9);
+        write("", "c.seal", 9);
+        let found = check(dir.path(), &list, &[id("b"), id("c")]).unwrap();
+        assert!(found.iter().all(|finding| !finding.what.contains("keys reset")), "{found:#?}");
+        let of = |subject: &str, part: &str| {
+            found.iter().find(|finding| finding.subject == subject && finding.what.contains(part)).unwrap()
+        };
+        assert!(of("a", "node-team/keys/a.ed25519: a process that has stopped left this file").ok);
+        assert!(of("b", "that of the process that runs").ok);
+        assert!(!of("c", "put the file back before it restarts").ok);
+        let stopped = check(dir.path(), &list, &[]).unwrap();
+        let lost = stopped.iter().filter(|finding| finding.what.contains("keys reset")).count();
+        assert_eq!(lost, 2, "{stopped:#?}");
     }
 }
