@@ -357,11 +357,18 @@ async fn a_person_approves_by_elicitation_with_the_rights_of_the_credential() {
     let node = up().await;
     let approve = |_: &Value| json!({ "action": "accept", "content": { "decision": "approve" } });
     let delete = json!({ "description": "delete it" });
-    // Without the person's token the answer has no effect.
-    let local = McpClient::with_session(&node, None, forms()).await;
-    let refused = local.tool_asking("send_task", delete.clone(), approve).await;
-    assert_eq!(refused["structuredContent"]["state"], "input-required", "{refused:#}");
-    assert!(text(&refused).contains("person's token"), "{refused:#}");
+    // Without the person's token nobody is asked.
+    let never = |asked: &Value| panic!("{asked:#}");
+    for local in [McpClient::with_session(&node, None, forms()).await, McpClient::stateless(&node, forms())] {
+        let open = local.tool_asking("send_task", delete.clone(), never).await;
+        let (task, question) = (&open["structuredContent"], &open["structuredContent"]["questions"][0]["id"]);
+        assert_eq!(task["state"], "input-required", "{open:#}");
+        let command = format!("mesh answer {} --question {}", task["taskId"], question).replace('"', "");
+        assert!(text(&open).contains(&format!("{command} --approve")), "{open:#}");
+        let decision = json!({ "taskId": task["taskId"], "questionId": question, "decision": "approve" });
+        let refused = local.tool_asking("answer_question", decision, never).await;
+        assert!(refused["isError"] == true && text(&refused).contains(&command), "{refused:#}");
+    }
     for key in [token(&node), "alices-own-key-0001".to_owned()] {
         let person = McpClient::with_session(&node, Some(&key), forms()).await;
         let done = person.tool_asking("send_task", delete.clone(), approve).await;

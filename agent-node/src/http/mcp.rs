@@ -136,10 +136,8 @@ async fn serve(
         return Err(Problem::new(Reason::Forbidden, message).into());
     }
     let endpoint = &node.mcp;
-    let owner = SessionOwner {
-        principal: by.clone().into_inner(),
-        is_persons: person_token::is_persons(&request, &by),
-    };
+    let is_persons = person_token::is_persons(&request, &by);
+    let owner = SessionOwner { principal: by.clone().into_inner(), is_persons };
     let session = request.headers().get(SESSION_ID).map(|id| id.to_str().unwrap_or_default());
     match session {
         Some(id) => endpoint.check_session(id, &owner)?,
@@ -156,7 +154,7 @@ async fn serve(
     }
     // A tool may wait. The calls that it makes are counted by themselves.
     release_permit(&request);
-    let translated = translate(&request, &body, api(&request, &node)?, &holder)?;
+    let translated = translate(&request, &body, api(&request, &node, is_persons)?, &holder)?;
     let _permit = node.streams.acquire(&holder)?;
     let response = endpoint.service.handle(translated).await;
     let begun = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok());
@@ -176,7 +174,7 @@ async fn serve(
 }
 
 /// The API for the tools of a request: that of this process, with the request's credential.
-fn api(request: &HttpRequest, node: &NodeState) -> Result<MeshApi, Problem> {
+fn api(request: &HttpRequest, node: &NodeState, is_persons: bool) -> Result<MeshApi, Problem> {
     let unknown = || Problem::new(Reason::Internal, "the listener of the request is not known");
     let ListenerAddress(address) = *request.conn_data().ok_or_else(unknown)?;
     let text =
@@ -185,7 +183,8 @@ fn api(request: &HttpRequest, node: &NodeState) -> Result<MeshApi, Problem> {
     let credentials: Vec<_> = named.filter_map(|name| Some((name, text(name)?))).collect();
     let agents = node.by_port.keys().map(|port| own_url(SocketAddr::new(address.ip(), *port))).collect();
     let lookup = Arc::new(move |_: String| Box::pin(ready(credentials.clone())) as _);
-    Ok(MeshApi::new(node.mcp.wire.clone(), own_url(address), lookup, ApiReach::Node(agents)))
+    let api = MeshApi::new(node.mcp.wire.clone(), own_url(address), lookup, ApiReach::Node(agents));
+    Ok(api.proven(is_persons))
 }
 
 /// The request in the types of rmcp.

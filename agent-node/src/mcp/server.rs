@@ -146,7 +146,8 @@ impl ServerHandler for MeshServer {
     ) -> Result<GetTaskResult, ErrorData> {
         let api = self.api(&context)?;
         let found = api.find(&request.task_id).await.map_err(|problem| error_of(&problem))?;
-        Ok(GetTaskResult::new(task_extension::detailed(&found.task)))
+        let may_approve = api.may_approve(&found.endpoint).await;
+        Ok(GetTaskResult::new(task_extension::detailed(&found.task, may_approve)))
     }
 
     async fn update_task(

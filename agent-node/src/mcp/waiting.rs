@@ -7,7 +7,12 @@ use super::{
     tools::{McpToolCall, ToolOutcome},
 };
 use futures_util::StreamExt;
-use protocol::{a2a::task::A2aTask, problem::Problem, question::Question, routes};
+use protocol::{
+    a2a::task::A2aTask,
+    problem::Problem,
+    question::{Question, QuestionKind},
+    routes,
+};
 use rmcp::model::{
     ElicitResult, InputRequest, InputRequests, InputRequiredResult, InputResponses,
     ProgressNotificationParam, ProtocolVersion, Request,
@@ -57,11 +62,11 @@ pub(super) async fn follow(
     let support = ElicitationSupport::of(call);
     let mut deadline = Instant::now() + wait;
     let mut notes = Vec::new();
+    let may_approve = call.api.may_approve(endpoint).await;
     loop {
         let seen = settled(call, endpoint, task, deadline).await?;
         let questions = open_questions(&seen);
-        let asked: Vec<_> =
-            questions.iter().filter(|question| elicitation::request(question).is_some()).collect();
+        let asked: Vec<_> = askable(&questions, may_approve).collect();
         let asks = !seen.status.state.is_terminal() && !asked.is_empty() && notes.is_empty();
         match (support, asked.first()) {
             (ElicitationSupport::InputRequired, Some(_)) if asks => {
@@ -78,11 +83,7 @@ pub(super) async fn follow(
             }
             _ => {
                 let mut output = TaskOutput::of(&seen);
-                if questions.iter().any(|question| elicitation::request(question).is_none()) {
-                    notes.push(
-                        "a question can't be asked by a form here; `mesh answer` answers it".to_owned(),
-                    );
-                }
+                notes.extend(questions.iter().filter_map(|question| not_asked(task, question, may_approve)));
                 output.notes.extend(notes);
                 return Ok(ToolOutcome::Task(Box::new(output)));
             }
@@ -90,8 +91,31 @@ pub(super) async fn follow(
     }
 }
 
+/// The questions that the person at the client can be asked. `may_approve` says whether an approval from there counts.
+pub(super) fn askable(questions: &[Question], may_approve: bool) -> impl Iterator<Item = &Question> {
+    questions.iter().filter(move |question| is_askable(question, may_approve))
+}
+
+fn is_askable(question: &Question, may_approve: bool) -> bool {
+    (may_approve || question.kind != QuestionKind::Approval) && elicitation::request(question).is_some()
+}
+
+/// How a question of `task` is answered that can't be asked here.
+fn not_asked(task: &str, question: &Question, may_approve: bool) -> Option<String> {
+    let id = &question.id;
+    match question.kind {
+        _ if is_askable(question, may_approve) => None,
+        QuestionKind::Approval => Some(format!(
+            "question {id} is an approval, and is not asked here: the person answers it with `mesh answer {task} --question {id} --approve` or `--deny`"
+        )),
+        QuestionKind::Text | QuestionKind::Choice | QuestionKind::Form | QuestionKind::Credential => {
+            Some(format!("question {id} can't be asked by a form here; `mesh answer` answers it"))
+        }
+    }
+}
+
 /// The result that asks the client for answers.
-pub(super) fn input_required(questions: &[&Question], task: &str) -> InputRequiredResult {
+fn input_required(questions: &[&Question], task: &str) -> InputRequiredResult {
     let requests = input_requests(questions.iter().copied());
     let mut result = InputRequiredResult::from_input_requests(requests);
     result.request_state = Some(json!({ "taskId": task }).to_string());

@@ -179,7 +179,8 @@ pub(super) async fn send(
     let (endpoint, task) = submit(call.api, arguments).await?;
     if call.context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks()) {
         let seen = call.api.task_at(&endpoint, &task).await?;
-        return Ok(ToolOutcome::Created(task_extension::handle(&seen)));
+        let may_approve = call.api.may_approve(&endpoint).await;
+        return Ok(ToolOutcome::Created(task_extension::handle(&seen, may_approve)));
     }
     follow(call, &endpoint, &task, wait).await
 }
@@ -348,17 +349,20 @@ async fn approve(
     if question.kind != QuestionKind::Approval {
         return Err(invalid(format!("question {} is no approval: answer it by text or values", question.id)));
     }
-    match ElicitationSupport::of(call) {
-        ElicitationSupport::None => Err(Problem::new(
-            Reason::Forbidden,
-            format!(
-                "a person approves, not a tool call, and this client can't ask one (no elicitation): \
-                 mesh answer {task} --question {} --approve",
-                question.id
-            ),
-        )),
-        ElicitationSupport::InputRequired | ElicitationSupport::ServerRequest => {
-            follow(call, endpoint, task, Duration::ZERO).await
+    let why = match ElicitationSupport::of(call) {
+        ElicitationSupport::None => "this client can't ask one (no elicitation)",
+        ElicitationSupport::InputRequired | ElicitationSupport::ServerRequest
+            if !call.api.may_approve(endpoint).await =>
+        {
+            "this client has no credential of one"
         }
-    }
+        ElicitationSupport::InputRequired | ElicitationSupport::ServerRequest => {
+            return follow(call, endpoint, task, Duration::ZERO).await;
+        }
+    };
+    let message = format!(
+        "a person approves, not a tool call, and {why}: mesh answer {task} --question {} --approve",
+        question.id
+    );
+    Err(Problem::new(Reason::Forbidden, message))
 }
