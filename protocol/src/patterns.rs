@@ -314,6 +314,9 @@ pub enum EventKind<L = AnyLabel, T = AnyTimer> {
         label: L,
         /// The peers, as the directory knows them.
         candidates: Vec<Candidate>,
+        /// If none has the capability, the known one whose name is most like the one that was searched for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        nearest: Option<Capability>,
     },
     /// It is the turn of a waiting auction to call for proposals.
     CallDue {
@@ -396,9 +399,11 @@ impl<L, T> Event<L, T> {
             EventKind::SpaceAnswered { label, answer } => {
                 EventKind::SpaceAnswered { label: map_label(label)?, answer: answer.clone() }
             }
-            EventKind::PeersFound { label, candidates } => {
-                EventKind::PeersFound { label: map_label(label)?, candidates: candidates.clone() }
-            }
+            EventKind::PeersFound { label, candidates, nearest } => EventKind::PeersFound {
+                label: map_label(label)?,
+                candidates: candidates.clone(),
+                nearest: nearest.clone(),
+            },
             EventKind::CallDue { candidates } => EventKind::CallDue { candidates: candidates.clone() },
             EventKind::Answered { by, question, answer, message } => EventKind::Answered {
                 by: by.clone(),

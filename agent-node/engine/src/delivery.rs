@@ -183,7 +183,10 @@ impl Agent {
                 return Err(Problem::new(Reason::AgentDeparted, format!("{to} has left")));
             }
             PeerLocation::Unknown => {
-                return Err(Problem::new(Reason::AgentNotFound, format!("no agent {to} is known")));
+                let hint = self.capability_like(to.as_str(), cx);
+                let hint =
+                    hint.map(|known| format!("; did you mean capability:{known}?")).unwrap_or_default();
+                return Err(Problem::new(Reason::AgentNotFound, format!("no agent {to} is known{hint}")));
             }
         }
         let behind = self.deliveries.from(id);

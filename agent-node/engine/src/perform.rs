@@ -195,7 +195,8 @@ impl Agent {
         let open = self.conversations.get(id).and_then(|conversation| conversation.open.get(&key));
         let Some(Effect::FindPeers { label, capability }) = open.map(|open| &open.effect) else { return };
         let candidates = self.candidates(capability, cx);
-        let what = EventKind::PeersFound { label: label.clone(), candidates };
+        let nearest = self.nearest_capability(capability, &candidates, cx);
+        let what = EventKind::PeersFound { label: label.clone(), candidates, nearest };
         self.queue_event(id, Some(key), what);
     }
 

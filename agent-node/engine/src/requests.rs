@@ -185,7 +185,9 @@ impl Agent {
                 }
                 let others_wait = self.auction_queues.has_waiting(&capability, &root);
                 let candidates = if others_wait { Vec::new() } else { self.candidates(&capability, cx) };
+                let nearest = self.nearest_capability(&capability, &candidates, cx);
                 let mut contract_net = ContractNet::new(self.me.clone(), ownership, auction, candidates)
+                    .with_nearest(nearest)
                     .with_acceptance(acceptance);
                 if has_own_bid {
                     contract_net = contract_net.with_own_bid();

@@ -29,7 +29,7 @@ use super::{
 use crate::{
     acceptance::AcceptanceTerms,
     envelope::Envelope,
-    ids::{Address, AgentId},
+    ids::{Address, AgentId, Capability},
     message::{Epoch, MessageKind, Payload, Reject, Seq, TaskCancel, TaskResponse, TaskUpdate},
     principal::Principal,
     question::Answer,
@@ -130,6 +130,9 @@ pub struct ContractNet {
     /// The peers known at the start; empty from the first round on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     candidates: Vec<Candidate>,
+    /// If no known agent has the capability, the one that may have been meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nearest: Option<Capability>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -231,7 +234,14 @@ impl ContractNet {
             checks: ResultChecks::default(),
             last_epoch: 0,
             candidates,
+            nearest: None,
         }
+    }
+
+    /// `nearest` is the known capability that may have been meant, if no known agent has the one that is wanted.
+    #[must_use]
+    pub fn with_nearest(self, nearest: Option<Capability>) -> Self {
+        Self { nearest, ..self }
     }
 
     /// Results of others are checked on these terms before they count. The agent's own are checked where it works.
@@ -512,9 +522,10 @@ impl Pattern for ContractNet {
         match &event.what {
             EventKind::Started if self.stage == AuctionStage::Opening => self.start(event),
             EventKind::MessageReceived { by, envelope, .. } => self.receive(by, envelope, event),
-            EventKind::PeersFound { label, candidates }
+            EventKind::PeersFound { label, candidates, nearest }
                 if *label == self.search() && self.stage == AuctionStage::Searching =>
             {
+                self.nearest.clone_from(nearest);
                 self.call(candidates, event)
             }
             EventKind::Claimed { holder, epoch } => self.claimed(holder, *epoch, event),

@@ -149,7 +149,12 @@ impl HelpRequest {
         }
     }
 
-    fn ask(&mut self, candidates: &[Candidate], event: &HelpRequestEvent) -> Vec<HelpRequestEffect> {
+    fn ask(
+        &mut self,
+        candidates: &[Candidate],
+        nearest: Option<&Capability>,
+        event: &HelpRequestEvent,
+    ) -> Vec<HelpRequestEffect> {
         let HelpSide::Asking { capability, window, asked } = &mut self.side else { return Vec::new() };
         if !asked.is_empty() {
             return Vec::new();
@@ -170,7 +175,8 @@ impl HelpRequest {
         });
         peers.truncate(FANOUT);
         if peers.is_empty() {
-            let why = format!("nobody else who is there has the capability {capability}");
+            let hint = nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
+            let why = format!("nobody else who is there has the capability {capability}{hint}");
             return self.settle(None, Some(why), Vec::new());
         }
         let mut effects = Vec::new();
@@ -382,7 +388,9 @@ impl Pattern for HelpRequest {
         let is_responder = matches!(self.side, HelpSide::Responder);
         match &event.what {
             EventKind::Started => self.start(event),
-            EventKind::PeersFound { candidates, .. } => self.ask(candidates, event),
+            EventKind::PeersFound { candidates, nearest, .. } => {
+                self.ask(candidates, nearest.as_ref(), event)
+            }
             EventKind::TurnProgress { turn: 1, updates } if is_responder => self.keep(updates),
             EventKind::TurnEnded { turn: 1, updates, end } if is_responder => {
                 self.thought(updates, end, event)

@@ -17,6 +17,7 @@ use protocol::{
     patterns::{Candidate, ownership::Requester},
     principal::Principal,
     problem::{Problem, Reason},
+    words,
 };
 
 /// The most skills that a refusal names.
@@ -39,6 +40,25 @@ impl Agent {
             candidate.track_record = record.value();
         }
         candidates
+    }
+
+    /// The known capability whose name is most like `capability`, if none of `candidates` has that one.
+    pub(crate) fn nearest_capability(
+        &self,
+        capability: &Capability,
+        candidates: &[Candidate],
+        cx: &Context<'_>,
+    ) -> Option<Capability> {
+        let is_known = candidates.iter().any(|candidate| candidate.support > 0.0);
+        if is_known { None } else { self.capability_like(capability.as_str(), cx) }
+    }
+
+    /// The capability of this agent or of a live peer whose name is most like `name`, if one is like it.
+    pub(crate) fn capability_like(&self, name: &str, cx: &Context<'_>) -> Option<Capability> {
+        let mut known = cx.world.directory().skills();
+        known.extend(self.config.card.skills.iter().map(|skill| skill.id.clone()));
+        let nearest = words::nearest(name, known.iter().map(Capability::as_str))?;
+        known.iter().find(|known| known.as_str() == nearest).cloned()
     }
 
     /// The capability of an A2A request that names none: the agent's only skill, unless a peer orchestrates.

@@ -111,7 +111,11 @@ impl ContractNet {
             })
             .collect();
         let why = match reasons.is_empty() {
-            true => format!("no bids: no known agent has the capability {capability}"),
+            true => {
+                let hint = self.nearest.as_ref().map(|nearest| format!("; did you mean {nearest}?"));
+                let hint = hint.unwrap_or_default();
+                format!("no bids: no known agent has the capability {capability}{hint}")
+            }
             false => {
                 let reasons = reasons.join("; ");
                 format!("no bids: no agent can be asked for {capability} ({reasons})")

@@ -229,7 +229,10 @@ fn the_id_of_an_earlier_turn_is_refused_for_another_request_and_not_asked_twice_
     assert!(why.contains("request id \"h1\": turn 1 has used it"), "{why}");
 
     let effects = doer.clone().on(&event(4, thought(2, vec![help("h1")], TurnEnd::Waiting)));
-    assert!(sent_messages(&effects).iter().all(|sent| sent.label == DelegationLabel::Response), "{effects:?}");
+    assert!(
+        sent_messages(&effects).iter().all(|sent| sent.label == DelegationLabel::Response),
+        "{effects:?}"
+    );
     let why = last_status(&effects).unwrap().message.unwrap();
     assert!(why.contains("request \"h1\" has its answer in `answers`"), "{why}");
 
@@ -644,7 +647,7 @@ fn work_whose_brain_crashes_is_offered_to_others_and_theirs_is_the_result() {
     };
     let search = effects.iter().find_map(label);
     assert_eq!(doer.work(), None, "its place is free");
-    let found = EventKind::PeersFound { label: search.unwrap(), candidates: Vec::new() };
+    let found = EventKind::PeersFound { label: search.unwrap(), candidates: Vec::new(), nearest: None };
     let mut alone = doer.clone();
     assert_eq!(finishes(&alone.on(&event(3, found))), [TaskState::Failed]);
     let cancel = EventKind::Cancelled { by: Principal::local_user(), reason: "enough".into() };

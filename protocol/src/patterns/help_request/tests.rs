@@ -77,6 +77,7 @@ fn found(peers: &[&str]) -> EventKind {
     EventKind::PeersFound {
         label: AnyLabel::HelpRequest(HelpRequestLabel::Search),
         candidates: candidates.collect(),
+        nearest: None,
     }
 }
 

@@ -125,7 +125,7 @@ fn if_all_results_are_refused_the_task_fails_with_the_findings() {
     }
     // The next round has nobody left: both were refused twice.
     let candidates = ["b-1", "b-2"].map(candidate).to_vec();
-    fixture.deliver(EventKind::PeersFound { label: ContractNetLabel::Search(2), candidates });
+    fixture.deliver(EventKind::PeersFound { label: ContractNetLabel::Search(2), candidates, nearest: None });
     assert_eq!(fixture.end_state(), Some(TaskState::Failed));
     let message = fixture.outcome().unwrap().status.message.clone().unwrap();
     assert!(

@@ -159,7 +159,11 @@ fn a_full_manager_asks_others_and_takes_the_task_when_it_has_a_place() {
     let failed = json!({ "taskId": TASK, "seq": 1, "epoch": award.epoch, "state": "TASK_STATE_FAILED", "message": "broke" });
     fixture.deliver(message_received("planner-01", "task-response", failed));
     let candidates = vec![candidate("b-1"), candidate("planner-01")];
-    let effects = fixture.deliver(EventKind::PeersFound { label: ContractNetLabel::Search(2), candidates });
+    let effects = fixture.deliver(EventKind::PeersFound {
+        label: ContractNetLabel::Search(2),
+        candidates,
+        nearest: None,
+    });
     assert_eq!(recipients_of(&effects, "cfp"), ["b-1"], "what it failed goes to others");
 }
 
@@ -189,7 +193,11 @@ fn after_its_own_failure_it_asks_others_or_ends_with_that_failure() {
         );
         let mut fixture = ManagerFixture { contract_net, now_ms: 1_000, epoch: 100, effects: Vec::new() };
         fixture.deliver(EventKind::Started);
-        fixture.deliver(EventKind::PeersFound { label: ContractNetLabel::Search(1), candidates });
+        fixture.deliver(EventKind::PeersFound {
+            label: ContractNetLabel::Search(1),
+            candidates,
+            nearest: None,
+        });
         fixture
     };
     let alone = own(vec![candidate("planner-01")]);

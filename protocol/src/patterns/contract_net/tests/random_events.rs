@@ -118,7 +118,11 @@ impl SimulatedEngine {
                 }
                 ContractNetEffect::FindPeers { label, .. } => {
                     let candidates = AGENTS[..3].iter().map(|agent| candidate(agent)).collect();
-                    self.pending_results.push(EventKind::PeersFound { label: *label, candidates });
+                    self.pending_results.push(EventKind::PeersFound {
+                        label: *label,
+                        candidates,
+                        nearest: None,
+                    });
                 }
                 ContractNetEffect::SetTimer { timer, when: TimerAt::Node(at) } => {
                     self.timers.insert(*timer, at.0);

@@ -109,7 +109,11 @@ fn three_silent_rounds_end_unassigned() {
     for (round, window) in [(2, 5_000), (3, 10_000)] {
         fixture.advance(window).deliver(timer_fired(ContractNetTimer::Bids));
         let candidates = vec![candidate("b-1")];
-        fixture.deliver(EventKind::PeersFound { label: ContractNetLabel::Search(round), candidates });
+        fixture.deliver(EventKind::PeersFound {
+            label: ContractNetLabel::Search(round),
+            candidates,
+            nearest: None,
+        });
     }
     assert_eq!(fixture.end_state(), None);
     fixture.advance(20_000).deliver(timer_fired(ContractNetTimer::Bids));
@@ -288,7 +292,7 @@ fn what_all_reject_is_rejected_and_every_reason_is_named() {
     fixture.deliver(rejects(&next, award.epoch, "too big"));
     assert_eq!(fixture.end_state(), None, "somebody else may have come");
     let candidates = vec![candidate("b-1"), candidate("b-2")];
-    fixture.deliver(EventKind::PeersFound { label: ContractNetLabel::Search(2), candidates });
+    fixture.deliver(EventKind::PeersFound { label: ContractNetLabel::Search(2), candidates, nearest: None });
     assert_eq!(fixture.end_state(), Some(TaskState::Rejected));
     let said = fixture.outcome().unwrap().status.message.clone().unwrap();
     for part in ["unassigned", "b-1 rejected it: not on a Sunday", "b-2 rejected it: too big"] {
@@ -309,7 +313,11 @@ fn what_one_rejects_and_another_fails_has_failed_and_what_another_does_is_done()
         }
         let broke = json!({ "taskId": TASK, "seq": 1, "epoch": award.epoch, "state": "TASK_STATE_FAILED", "message": "broke" });
         fixture.deliver(message_received(&next, "task-response", broke));
-        fixture.deliver(EventKind::PeersFound { label: ContractNetLabel::Search(2), candidates: vec![] });
+        fixture.deliver(EventKind::PeersFound {
+            label: ContractNetLabel::Search(2),
+            candidates: vec![],
+            nearest: None,
+        });
         assert_eq!(fixture.end_state(), Some(TaskState::Failed));
         let said = fixture.outcome().unwrap().status.message.clone().unwrap();
         assert!(
@@ -463,6 +471,7 @@ fn a_lost_claim_leads_to_another_round_and_never_to_silence() {
     fixture.deliver_only(EventKind::PeersFound {
         label: ContractNetLabel::Search(2),
         candidates: vec![candidate("b-1")],
+        nearest: None,
     });
     fixture.deliver_only(bid_received("b-1", 0.0, "1min", 1.0));
     fixture.deliver_only(EventKind::ClaimLost { holder: None });
@@ -511,6 +520,7 @@ fn an_old_claims_news_does_not_name_a_new_award() {
     fixture.deliver_only(EventKind::PeersFound {
         label: ContractNetLabel::Search(2),
         candidates: vec![candidate("b-1")],
+        nearest: None,
     });
     fixture.deliver_only(bid_received("b-1", 0.0, "1min", 1.0));
     assert!(fixture.deliver_only(first).is_empty());
