@@ -25,6 +25,8 @@ turns:
   - { when: { contains: crash }, crash: true }
   - { when: { contains: nothing }, end: { done: null } }
   - { when: { contains: unlock, turn: 1 }, say: [{ type: question, id: q, kind: credential, text: 'which key?' }] }
+  - { when: { contains: twice, turn: 1 }, say: [{ type: question, id: first, text: 'go on?' }] }
+  - { when: { contains: twice, turn: 2 }, say: [{ type: question, id: second, text: 'go on?' }] }
   - { when: { contains: give it away, turn: 1 }, say: [{ type: delegate, id: d, to: sleeper-01, description: sleep }] }
   - { when: { contains: have it painted, turn: 1 }, say: [{ type: delegate, id: d, to: asker-01, description: paint }] }
   - { when: { contains: find a painter, turn: 1 }, say: [{ type: delegate, id: d, to: 'capability:ask', description: paint }] }
@@ -53,6 +55,7 @@ case "$line" in
     *'"answers":'*)
         said=$(echo "$line" | sed 's/.*"answers":\[[^]]*"text":"\([^"]*\)".*/\1/')
         echo '{"type":"done","message":"so it is '"$said"'"}' ;;
+    *'misnamed'*) echo '{"type":"delegate","id":"d","to":"write","description":"a text"}' ;;
     *) echo '{"type":"question","id":"q","text":"red or blue?"}' ;;
 esac
 "#,
@@ -375,6 +378,31 @@ async fn a_watch_goes_on_past_an_answered_question() {
     agent.task_in("t-1", &["completed"]).await;
     let (code, _, said) = program(&watch, &[]);
     assert!(code == 0 && said.contains("red or blue?") && said.contains("so it is red"), "{code}: {said}");
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_past_an_answered_question_to_a_later_one_of_the_same_text() {
+    let mesh = up().await;
+    let agent = mesh.agent("scripted-01");
+    agent.send(json!({ "taskId": "t-1", "description": "ask twice" })).await;
+    agent.task_in("t-1", &["input_required"]).await;
+    assert_eq!(posted(&agent, "t-1/answer", json!({ "text": "yes" })).await.status, 200);
+    agent.task_in("t-1", &["input_required"]).await;
+    let (code, _, said) = program(&["tasks", "watch", "t-1", "--url", &mesh.url], &[]);
+    let shown = said.lines().filter(|line| line.contains("input-required: go on?")).count();
+    assert!(code == 7 && shown == 2 && said.contains("mesh answer t-1 TEXT"), "{code}: {said}");
+}
+
+#[tokio::test]
+async fn a_misspelled_capability_is_answered_with_the_nearest_known_one() {
+    let mesh = up().await;
+    let misspelled = mesh.agent("asker-01").ask(json!({ "description": "x", "capability": "wriet" })).await;
+    assert_eq!(state(&misspelled), "failed");
+    assert!(message(&misspelled).contains("capability wriet; did you mean write?"), "{misspelled:#}");
+    let as_agent =
+        mesh.agent("asker-01").ask(json!({ "description": "misnamed", "capability": "ask" })).await;
+    let hint = "no agent write is known; did you mean capability:write?";
+    assert!(message(&as_agent).contains(hint), "{as_agent:#}");
 }
 
 #[tokio::test]

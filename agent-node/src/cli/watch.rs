@@ -130,17 +130,17 @@ impl TaskWatch {
             };
             let Some(event) = event else { return Ok(has_events) };
             has_events = true;
-            let Some(text) = self.handle(event?, progress)? else { continue };
+            let Some(since) = self.handle(event?, progress)? else { continue };
             progress.is_settled = progress.state.is_terminal()
-                || progress.state.is_interrupted() && is_asked(client, endpoint, path, &text).await?;
+                || progress.state.is_interrupted() && is_last(client, endpoint, path, &since).await?;
             if progress.is_settled {
                 return Ok(true);
             }
         }
     }
 
-    /// Prints the event. Returns the message of its status, if it has a status.
-    fn handle(&self, event: StreamEvent, progress: &mut WatchProgress) -> Result<Option<String>, CliError> {
+    /// Prints the event. Returns the time of its status, if it has a status.
+    fn handle(&self, event: StreamEvent, progress: &mut WatchProgress) -> Result<Option<Value>, CliError> {
         if !event.id.is_empty() {
             progress.last_id = Some(event.id);
         }
@@ -150,7 +150,7 @@ impl TaskWatch {
         let status = match (&event.data["task"]["status"], &event.data["statusUpdate"]["status"]) {
             (Value::Null, status) | (status, _) => status,
         };
-        let mut message = None;
+        let mut since = None;
         if let (Some(state), text) = status_of(status) {
             progress.state = state;
             progress.clock.set(status);
@@ -160,7 +160,7 @@ impl TaskWatch {
                 self.note(&line, progress);
                 progress.line = Some(line);
             }
-            message = Some(text);
+            since = Some(status["timestamp"].clone());
         }
         let artifact = &event.data["artifactUpdate"]["artifact"];
         match session_lines::speech(artifact) {
@@ -177,7 +177,7 @@ impl TaskWatch {
                 }
             }
         }
-        Ok(message)
+        Ok(since)
     }
 
     fn note(&self, what: &str, progress: &WatchProgress) {
@@ -243,9 +243,9 @@ impl TaskClock {
     }
 }
 
-/// Whether the task still waits for the answer to the question `text`. A replayed question may have been answered.
-async fn is_asked(client: &MeshClient, endpoint: &str, path: &str, text: &str) -> Result<bool, CliError> {
+/// Whether the status of `since` is the task's last one. The question of a replayed event may have been answered, and the same text
+/// asked again.
+async fn is_last(client: &MeshClient, endpoint: &str, path: &str, since: &Value) -> Result<bool, CliError> {
     let task: Value = client.get(endpoint, path).await?;
-    let (state, question) = status_of(&task["status"]);
-    Ok(state.is_some_and(TaskState::is_interrupted) && question == text)
+    Ok(task["status"]["timestamp"] == *since)
 }
