@@ -6,6 +6,7 @@ pub mod bidding;
 mod excerpt;
 pub mod json_lines;
 mod schema_size;
+pub mod server_log;
 mod turn_handle;
 
 pub mod a2a;

@@ -1,14 +1,16 @@
 //! The YAML configuration of a node (DESIGN §12): agents, one per document or as a team, and the mesh's settings.
 //!
 //! `yaml` parses YAML with line numbers, `variables` substitutes `${VAR:-default}`, `unknown_keys` finds unknown keys,
-//! `file` has the types of the YAML, `type_names` rewords type errors, `loader` validates and converts.
+//! `file` has the types of the YAML, `forms` keeps the keys of faults in values of several forms, `type_names` rewords type errors, `loader` validates and converts.
 
 mod a2a;
 mod accept;
+mod command_check;
 mod demo_models;
 mod exec;
 mod fault;
 mod file;
+mod forms;
 mod http;
 mod llm;
 mod loader;

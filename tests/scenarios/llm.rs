@@ -98,7 +98,11 @@ async fn the_next_model_is_asked_while_one_fails_for_good() {
     let task = ask(&node, "x").await;
     assert_eq!(state(&task), "failed", "{task:#}");
     let text = message(&task);
-    assert!(text.contains("openai/stub-1: status 401: no such key"), "{text}");
+    assert!(
+        text.contains(&format!("openai/stub-1 at {}", first.url))
+            && text.contains(": status 401: no such key (the key is that of `key`)"),
+        "{text}"
+    );
     assert!(!node.log().contains("secret-of-the-provider") && !text.contains("secret-of-the-provider"));
 }
 
@@ -128,8 +132,18 @@ fn faults_of_the_configuration_are_named() {
         ("model: ollama/qwen3, tools: [{ mcp: [] }]", "brain.llm.tools[0].mcp: names no command"),
         ("model: ollama/qwen3, tools: [{ mcp: ftp://x }]", "brain.llm.tools[0].mcp: must be a list"),
         (
-            "model: ollama/qwen3, tools: [{ mcp: [x], allow: [a], approve: [b] }]",
+            "model: ollama/qwen3, tools: [{ mcp: [sh], allow: [a], approve: [b] }]",
             "brain.llm.tools[0].approve: \"b\" is not in `allow`",
+        ),
+        (
+            "model: ollama/qwen3, tools: [{ mcp: [no-such-server] }]",
+            "brain.llm.tools[0].mcp: there is no command no-such-server in PATH=",
+        ),
+        ("model: ollama/qwen3, tools: [{ mcp: [./none.sh] }]", "none.sh"),
+        ("model: ollama/qwen3, tools: [{ mcp: [./team.yaml] }]", "brain.llm.tools[0].mcp: "),
+        (
+            "model: ollama/qwen3, fallback: [{ model: ollama/x, maxTokens: y }]",
+            "brain.llm.fallback[0].maxTokens: must be a whole number",
         ),
         ("model: ollama/qwen3, toolz: []", "brain.llm.toolz: unknown key; did you mean `tools`?"),
     ] {

@@ -9,6 +9,7 @@ use crate::harness::{
 };
 use reqwest::Method;
 use serde_json::json;
+use std::os::unix::fs::PermissionsExt as _;
 
 /// A tool server on standard input and output. It writes a line into the file `starts` when it starts.
 const CLOCK: &str = r#"#!/bin/sh
@@ -285,13 +286,17 @@ async fn a_conversation_that_the_provider_finds_too_long_is_compacted() {
 #[tokio::test]
 async fn a_tool_server_that_is_missing_fails_the_task_with_its_name() {
     let stub = ModelStub::in_order(vec![StubAnswer::Says("never".to_owned())]);
-    let node =
-        Process::up(&team(&format!("{}, tools: [{{ mcp: [/no/such/server] }}]", model(&stub, "openai"))))
-            .await;
+    let dir = crate::harness::directory();
+    let server = crate::harness::file(dir.path(), "server.sh", "#!/bin/sh\n");
+    std::fs::set_permissions(&server, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let tools = format!("tools: [{{ mcp: ['{}'] }}]", server.display());
+    let node = Process::up(&team(&format!("{}, {tools}", model(&stub, "openai")))).await;
+    std::fs::remove_file(&server).unwrap();
     let task = node.agent("thinker-01").ask(json!({ "description": "x" })).await;
     assert_eq!(state(&task), "failed");
     assert!(
-        crate::harness::message(&task).contains("the tool server /no/such/server can't be started"),
+        crate::harness::message(&task)
+            .contains(&format!("the tool server {} can't be started", server.display())),
         "{task:#}"
     );
 }

@@ -168,12 +168,18 @@ fn the_readme_links_to_every_page_and_is_short() {
 fn every_yaml_block_of_a_page_is_valid() {
     let dir = directory();
     file(dir.path(), "researcher.md", "Read before you answer.");
-    std::fs::set_permissions(
-        file(dir.path(), "build.sh", "#!/bin/sh"),
-        std::fs::Permissions::from_mode(0o755),
-    )
-    .unwrap();
-    let keys = [("ANTHROPIC_API_KEY", "a-key"), ("OPENAI_API_KEY", "a-key"), ("TOOLS_TOKEN", "a-token")];
+    // uvx stands for the program of that name, which a machine may lack.
+    for name in ["build.sh", "uvx"] {
+        let program = file(dir.path(), name, "#!/bin/sh");
+        std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let search = format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap());
+    let keys = [
+        ("ANTHROPIC_API_KEY", "a-key"),
+        ("OPENAI_API_KEY", "a-key"),
+        ("TOOLS_TOKEN", "a-token"),
+        ("PATH", &search),
+    ];
     let pages = pages();
     let blocks: Vec<_> = pages.values().flat_map(|page| blocks(page, "yaml")).collect();
     assert!(blocks.len() >= 8, "{blocks:?}");

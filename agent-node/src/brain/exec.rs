@@ -14,6 +14,7 @@ use super::{
     Brain, BrainError, TurnFuture, TurnHandle, TurnRequest,
     bidding::{BidFuture, BidRequest, BrainEnd},
     json_lines::{input_line, prompt_line},
+    server_log::ServerLog,
 };
 use access::{BrainAccess, BrainAccessCell};
 use command::RunningCommand;
@@ -31,6 +32,8 @@ pub struct BrainRights {
     pub user: Option<OsUser>,
     /// Its access to the mesh, as soon as the node listens.
     pub access: BrainAccessCell,
+    /// Where the standard error of a tool server goes.
+    pub log: ServerLog,
 }
 
 /// How a command takes its turns.

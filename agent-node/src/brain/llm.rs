@@ -106,10 +106,8 @@ impl LlmBrain {
             let model: Arc<dyn ModelClient> = Arc::new(HttpModel::new(model.clone(), client.clone()));
             cassette.map_or_else(|| model.clone(), |cassette| cassette.wrap(model.clone()))
         });
-        let servers = config
-            .tools
-            .iter()
-            .map(|server| ToolServer::new(server.clone(), rights.home.clone(), client.clone()));
+        let servers =
+            config.tools.iter().map(|server| ToolServer::new(server.clone(), rights, client.clone()));
         Ok(Self { models: models.collect(), servers: servers.collect(), config: Arc::new(config) })
     }
 

@@ -1,6 +1,10 @@
 //! What an agent demands of results before they count: `accept` in the YAML, and the output schemas of its skills.
 
-use super::{fault::ConfigFault, text::YamlText};
+use super::{
+    fault::ConfigFault,
+    forms::{self, YamlForms},
+    text::YamlText,
+};
 use crate::{
     brain::{
         exec::{BrainRights, ExecBrain},
@@ -11,7 +15,13 @@ use crate::{
 };
 use protocol::{acceptance::AcceptanceRule, bid::Eta, ids::Capability};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::{
+    Deserialize, Deserializer,
+    de::{
+        MapAccess, SeqAccess,
+        value::{MapAccessDeserializer, SeqAccessDeserializer},
+    },
+};
 use serde_json::Value;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -47,13 +57,21 @@ pub(super) struct DemandFile {
     reviewer: Option<Capability>,
 }
 
+impl<'de> YamlForms<'de> for AcceptFile {
+    const EXPECTED: &'static str = "a map";
+
+    fn of_list<A: SeqAccess<'de>>(list: A) -> Result<Self, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(list)).map(Self::Several)
+    }
+
+    fn of_map<A: MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
+        Box::deserialize(MapAccessDeserializer::new(map)).map(Self::One)
+    }
+}
+
 impl<'de> Deserialize<'de> for AcceptFile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        match value.is_array() {
-            true => serde_json::from_value(value).map(Self::Several).map_err(D::Error::custom),
-            false => serde_json::from_value(value).map(Self::One).map_err(D::Error::custom),
-        }
+        forms::deserialize(deserializer)
     }
 }
 

@@ -1,10 +1,18 @@
 //! The settings of a brain that is a command.
 
-use super::text::YamlText;
+use super::{
+    forms::{self, YamlForms},
+    text::YamlText,
+};
 use crate::brain::exec::ExecMode;
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, de::Error as _};
-use serde_json::Value;
+use serde::{
+    Deserialize, Deserializer,
+    de::{
+        MapAccess, SeqAccess,
+        value::{MapAccessDeserializer, SeqAccessDeserializer},
+    },
+};
 use std::collections::BTreeMap;
 
 /// A command as a brain.
@@ -38,13 +46,21 @@ pub(super) struct ExecMembers {
     worker: bool,
 }
 
+impl<'de> YamlForms<'de> for ExecFile {
+    const EXPECTED: &'static str = "a sequence";
+
+    fn of_list<A: SeqAccess<'de>>(list: A) -> Result<Self, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(list)).map(Self::Command)
+    }
+
+    fn of_map<A: MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
+        ExecMembers::deserialize(MapAccessDeserializer::new(map)).map(Self::Full)
+    }
+}
+
 impl<'de> Deserialize<'de> for ExecFile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        match value.is_object() {
-            true => serde_json::from_value(value).map(Self::Full).map_err(D::Error::custom),
-            false => serde_json::from_value(value).map(Self::Command).map_err(D::Error::custom),
-        }
+        forms::deserialize(deserializer)
     }
 }
 

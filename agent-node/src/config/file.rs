@@ -1,6 +1,9 @@
 //! The types of the YAML. Their doc comments are the descriptions in the published JSON Schema.
 
-use super::text::YamlText;
+use super::{
+    forms::{self, YamlForms},
+    text::YamlText,
+};
 use crate::brain::AgentBounds;
 use protocol::{
     a2a::interaction::InteractionMode,
@@ -13,7 +16,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{
-        DeserializeSeed, Error as _, IntoDeserializer as _, MapAccess, Unexpected, Visitor,
+        DeserializeSeed, Error, IntoDeserializer as _, MapAccess, Unexpected, Visitor,
         value::MapAccessDeserializer,
     },
 };
@@ -290,13 +293,21 @@ impl SkillFile {
     }
 }
 
+impl<'de> YamlForms<'de> for SkillFile {
+    const EXPECTED: &'static str = "a map";
+
+    fn of_text<E: Error>(text: &str) -> Result<Self, E> {
+        Capability::parse(text).map(Self::Name).map_err(E::custom)
+    }
+
+    fn of_map<A: MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
+        SkillMembers::deserialize(MapAccessDeserializer::new(map)).map(Self::Full)
+    }
+}
+
 impl<'de> Deserialize<'de> for SkillFile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        match value.as_str() {
-            Some(name) => Capability::parse(name).map(Self::Name).map_err(D::Error::custom),
-            None => serde_json::from_value(value).map(Self::Full).map_err(D::Error::custom),
-        }
+        forms::deserialize(deserializer)
     }
 }
 

@@ -1,6 +1,8 @@
 //! The `llm` brain in the YAML: models, keys, tools, prices.
 
 use super::{
+    command_check,
+    forms::{self, YamlForms},
     text::YamlText,
     variables,
     yaml::{YamlNode, YamlValue},
@@ -18,8 +20,13 @@ use crate::{
 use blackboard::http_client::has_credentials;
 use protocol::{bid::Eta, ids::Capability};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, de::Error as _};
-use serde_json::Value;
+use serde::{
+    Deserialize, Deserializer,
+    de::{
+        Error, MapAccess, SeqAccess,
+        value::{MapAccessDeserializer, SeqAccessDeserializer},
+    },
+};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -95,13 +102,21 @@ struct FallbackMembers {
     price: Option<TokenPriceFile>,
 }
 
+impl<'de> YamlForms<'de> for FallbackFile {
+    const EXPECTED: &'static str = "a map";
+
+    fn of_text<E: Error>(text: &str) -> Result<Self, E> {
+        Ok(Self::Name(text.to_owned()))
+    }
+
+    fn of_map<A: MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
+        FallbackMembers::deserialize(MapAccessDeserializer::new(map)).map(Self::Full)
+    }
+}
+
 impl<'de> Deserialize<'de> for FallbackFile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        match value.as_str() {
-            Some(name) => Ok(Self::Name(name.to_owned())),
-            None => serde_json::from_value(value).map(Self::Full).map_err(D::Error::custom),
-        }
+        forms::deserialize(deserializer)
     }
 }
 
@@ -139,13 +154,21 @@ enum McpFile {
     Url(String),
 }
 
+impl<'de> YamlForms<'de> for McpFile {
+    const EXPECTED: &'static str = "a sequence";
+
+    fn of_text<E: Error>(text: &str) -> Result<Self, E> {
+        Ok(Self::Url(text.to_owned()))
+    }
+
+    fn of_list<A: SeqAccess<'de>>(list: A) -> Result<Self, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(list)).map(Self::Command)
+    }
+}
+
 impl<'de> Deserialize<'de> for McpFile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        match value.as_str() {
-            Some(url) => Ok(Self::Url(url.to_owned())),
-            None => serde_json::from_value(value).map(Self::Command).map_err(D::Error::custom),
-        }
+        forms::deserialize(deserializer)
     }
 }
 
@@ -280,7 +303,9 @@ impl FallbackMembers {
         }
         let price =
             self.price.map(|price| TokenPrice { input: price.input.get(), output: price.output.get() });
-        Ok(ModelConfig { model: self.model.clone(), provider, url, key, max_tokens: self.max_tokens, price })
+        let key_variable = key.as_ref().and_then(|key| variables::with_value(key.expose()));
+        let (model, max_tokens) = (self.model.clone(), self.max_tokens);
+        Ok(ModelConfig { model, provider, url, key, key_variable, max_tokens, price })
     }
 }
 
@@ -290,9 +315,9 @@ impl ToolServerFile {
         let transport = match &self.mcp {
             McpFile::Command(words) => {
                 let command: Vec<_> = words.iter().map(|word| word.as_str().to_owned()).collect();
-                if command.first().is_none_or(String::is_empty) {
-                    return Err(fault("mcp", "names no command"));
-                }
+                let search = agent.env.get("PATH").map(String::as_str);
+                command_check::check(&command, agent.dir.as_deref(), search)
+                    .map_err(|what| fault("mcp", &what))?;
                 if !self.headers.is_empty() {
                     return Err(fault("headers", "are for a URL; a command gets the agent's `env`"));
                 }

@@ -2,6 +2,7 @@
 
 use super::{
     AcceptConfig, AgentDefinition, BrainConfig, ConfigErrors, ConfigFault, MeshConfig, Team, TimingPreset,
+    command_check::{self, shown},
     exec::ExecSettings,
     file::{AgentFile, BrainFile, MeshFile, TeamFile},
     llm::{LlmSurroundings, ProviderKeys},
@@ -17,19 +18,10 @@ use crate::{
 use blackboard::http_client::has_credentials;
 use protocol::{bid::Eta, card::BidTerms, ids::Capability, signal::SIGNAL_TYPES, signal::SignalType};
 use serde::de::DeserializeOwned;
-use std::{
-    collections::BTreeMap,
-    ffi::OsString,
-    os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 /// How long a brain has for a bid.
 const BID_TIME: Duration = Duration::from_secs(2);
-
-/// Where a command is looked up if there is no `PATH` (execvp(3)).
-const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// The agents, settings and faults read so far.
 #[derive(Default)]
@@ -237,7 +229,7 @@ impl TeamLoader {
         }
         let may_bid = matches!(agent.brain.kind, BrainFile::Exec(_) | BrainFile::Http(_) | BrainFile::Llm(_));
         if agent.bid.ask.is_some() && !may_bid {
-            let what = "is for an exec, http or llm brain; this one makes no bids";
+            let what = "is for an exec, http or llm brain; the bids of this one are always computed";
             self.faults.push(location.fault("bid.ask", what));
         }
         if agent.bid.within.is_some() && agent.bid.ask.is_none() {
@@ -300,30 +292,6 @@ fn is_pattern(pattern: &str) -> bool {
     }
 }
 
-/// `path` without `.` in its middle.
-fn shown(path: &Path) -> String {
-    path.components().collect::<PathBuf>().display().to_string()
-}
-
-/// Whether the file has an execute bit for any user.
-fn is_executable(path: &Path) -> bool {
-    path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0)
-}
-
-/// Fails if no directory of `path`, or of this process's `PATH`, has the command.
-fn find_in_path(program: &str, path: Option<&str>) -> Result<(), String> {
-    let path = path.map(OsString::from).or_else(|| std::env::var_os("PATH"));
-    let path = path.unwrap_or_else(|| DEFAULT_PATH.into());
-    let mut commands = std::env::split_paths(&path).map(|dir| dir.join(program));
-    match commands.any(|command| command.is_file() && is_executable(&command)) {
-        true => Ok(()),
-        false => Err(format!(
-            "there is no command {program} in PATH={}; ./{program} is a file beside this one",
-            path.display()
-        )),
-    }
-}
-
 /// The schemas of the skills' outputs, with the capabilities that each is for. A tag that is a skill of its own has that
 /// skill's.
 fn outputs(
@@ -350,17 +318,7 @@ fn accept(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<AcceptConf
         None => location.base.map(Path::to_owned),
     };
     let path_variable = agent.env.get("PATH").map(|path| path.0.as_str());
-    let check_command = |command: &[String]| match command.first().map(String::as_str) {
-        None | Some("") => Err("names no command".to_owned()),
-        Some(program) if program.contains('/') => {
-            let path = dir.as_deref().map_or_else(|| program.into(), |dir| dir.join(program));
-            match path.is_file() && is_executable(&path) {
-                true => Ok(()),
-                false => Err(format!("{} is no file that may be executed", shown(&path))),
-            }
-        }
-        Some(program) => find_in_path(program, path_variable),
-    };
+    let check_command = |command: &[String]| command_check::check(command, dir.as_deref(), path_variable);
     let env = agent.env.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();
     let fault = |key: &str, what: String| location.fault(key, what);
     let accept = agent.accept.as_ref();
@@ -377,14 +335,6 @@ fn brain(
     keys: ProviderKeys,
 ) -> Result<BrainConfig, ConfigFault> {
     let within = |path: &str| location.base.map_or_else(|| path.into(), |base| base.join(path));
-    let missing = |key: &str, path: &Path| {
-        let message = match path.metadata() {
-            Ok(found) if found.is_dir() => format!("{} is a directory, and must be a file", shown(path)),
-            Ok(_) => format!("{} is no file", shown(path)),
-            Err(_) => format!("there is no {}", shown(path)),
-        };
-        location.fault(key, message)
-    };
     let directory = |key: &str, cwd: Option<&str>| match cwd {
         Some(cwd) => {
             let dir = within(cwd);
@@ -444,7 +394,7 @@ fn brain(
         BrainFile::Scripted(path) => {
             let path = within(path);
             if !path.is_file() {
-                return Err(missing("brain.scripted", &path));
+                return Err(location.fault("brain.scripted", command_check::no_file(&path)));
             }
             let script = BrainConfig::Scripted(path);
             script.brain(&Default::default(), None).map_err(|error| {
@@ -469,24 +419,8 @@ fn brain(
             if let Some((key, user)) = &user {
                 OsUser::lookup(user).map_err(|what| location.fault(key, what))?;
             }
-            match command.first().map(String::as_str) {
-                None | Some("") => return Err(location.fault(command_key, "names no command")),
-                Some(program) if program.contains('/') => {
-                    let path = dir.as_deref().map_or_else(|| program.into(), |dir| dir.join(program));
-                    if !path.is_file() {
-                        return Err(missing(command_key, &path));
-                    }
-                    if !is_executable(&path) {
-                        let what = format!("{} may not be executed; chmod +x lets it", shown(&path));
-                        return Err(location.fault(command_key, what));
-                    }
-                }
-                Some("mesh") => {}
-                Some(program) => {
-                    find_in_path(program, env.get("PATH").map(String::as_str))
-                        .map_err(|what| location.fault(command_key, what))?;
-                }
-            }
+            command_check::check(&command, dir.as_deref(), env.get("PATH").map(String::as_str))
+                .map_err(|what| location.fault(command_key, what))?;
             let user = user.map(|(_, user)| user);
             if user.is_none() || cwd.is_some() {
                 return Ok(BrainConfig::Exec { command, env, dir, user, mode });

@@ -98,6 +98,19 @@ fn a_fault_names_file_line_key_and_remedy() {
             "agents:\n- agent: a\n  brain: {echo: {}}\n  bid:\n    maxparalel: 2",
             &["team.yaml:5: agents[0].bid.maxparalel: unknown key; did you mean `maxParallel`?"],
         ),
+        (
+            "agent: a\nbrain: {echo: {}}\naccept: [{exec: cmd}]",
+            &[":3: accept[0].exec: must be a list, got string \"cmd\""],
+        ),
+        (
+            "agent: a\nbrain: {exec: {command: cmd}}",
+            &[":2: brain.exec.command: must be a list, got string \"cmd\""],
+        ),
+        (
+            "agent: a\nbrain: {echo: {}}\naccept: {exec: [no-such-check]}",
+            &[":3: accept.exec: there is no command no-such-check in PATH="],
+        ),
+        ("agent: a\nbrain: {echo: {}}\nbid: {ask: brain}", &["the bids of this one are always computed"]),
         ("agent: a\nbrain: {echo: {}}\nzzz: 1", &[":3: zzz: unknown key; there are a2a, accept, agent,"]),
         ("agent: a\nbrain: {echo: {}}\nskills: [{id: x, tag: [y]}]", &[":3: skills[0].tag: ", "`tags`"]),
         ("mesh: {limits: {ackms: 5}}\nagents: []", &["mesh.limits.ackms: ", "`ackMs`"]),

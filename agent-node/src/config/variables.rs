@@ -7,6 +7,13 @@ pub(super) fn from_process(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
+/// The name of an environment variable of this process with this value.
+pub(super) fn with_value(value: &str) -> Option<String> {
+    let mut variables =
+        std::env::vars_os().filter_map(|(name, of)| (of == value).then(|| name.into_string()));
+    variables.find_map(Result::ok)
+}
+
 /// Substitutes variables in every text below `node`. Collects the line and message of each failure.
 pub(super) fn substitute(
     node: &mut YamlNode,

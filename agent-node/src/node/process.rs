@@ -19,6 +19,7 @@ use crate::{
         exec::{BrainRights, access::BrainAccessCell, os_user::OsUser, private_dir},
         http::HttpBrain,
         llm::cassette::{Cassette, CassetteMode},
+        server_log::ServerLog,
     },
     config::{AgentDefinition, BrainConfig, Team},
     http::edge::IssuedTokens,
@@ -196,7 +197,7 @@ async fn open(
     if let Some(cassette) = &cassette {
         print_line(Level::INFO, &format!("mesh: {cassette}"));
     }
-    let agents = agent_specs(&config, cassette.as_ref(), &store, &hooks, &outside).await?;
+    let agents = agent_specs(&config, &capture, cassette.as_ref(), &store, &hooks, &outside).await?;
     // Also without a store on disk: others have pinned them.
     let keys = Some(config.data.join("keys"));
     let telemetry = telemetry(&config, &settings, capture)?;
@@ -296,6 +297,7 @@ fn lossy(text: std::ffi::OsString) -> String {
 /// The specifications of the agents.
 async fn agent_specs(
     config: &ProcessConfig,
+    capture: &Capture,
     cassette: Option<&Cassette>,
     store: &SharedStore,
     hooks: &CallbackRegistry,
@@ -338,7 +340,12 @@ async fn agent_specs(
             | BrainConfig::Llm(_)) => {
                 let rights = match own {
                     BrainConfig::Exec { .. } | BrainConfig::Llm(_) => {
-                        BrainRights { access: access.clone(), ..brain_rights(own, &agent.id, &config.data)? }
+                        let log = ServerLog { agent: agent.id.to_string(), capture: capture.clone() };
+                        BrainRights {
+                            access: access.clone(),
+                            log,
+                            ..brain_rights(own, &agent.id, &config.data)?
+                        }
                     }
                     BrainConfig::Scripted(_)
                     | BrainConfig::Echo

@@ -8,6 +8,7 @@ use super::{
     provider::{ModelConfig, Provider},
 };
 use crate::outbox::retry_after::retry_after;
+use blackboard::http_client::redact_url;
 use eventsource_stream::Eventsource;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use protocol::address_policy::OUTBOUND;
@@ -95,15 +96,25 @@ impl ModelClient for HttpModel {
             }
             Ok(deltas(response, decoder))
         };
-        let name = self.config.model.clone();
-        let named =
-            move |error: ModelError| ModelError { message: format!("{name}: {}", error.message), ..error };
+        let config = self.config.clone();
+        let named = move |error: ModelError| ModelError { message: explained(&config, &error), ..error };
         stream::once(opened).try_flatten().map_err(named).boxed()
     }
 
     fn name(&self) -> &str {
         &self.config.model
     }
+}
+
+/// What has failed: the model, where it is, the cause; and which key was refused.
+fn explained(config: &ModelConfig, error: &ModelError) -> String {
+    let key = match (error.status, &config.key, &config.key_variable) {
+        (Some(401 | 403), None, _) => " (no key was sent: `key` gives one)".to_owned(),
+        (Some(401 | 403), Some(_), Some(variable)) => format!(" (the key is that of {variable})"),
+        (Some(401 | 403), Some(_), None) => " (the key is that of `key`)".to_owned(),
+        _ => String::new(),
+    };
+    format!("{} at {}: {}{key}", config.model, redact_url(&config.url), error.message)
 }
 
 /// The deltas of an answer, until its end or its first error.
@@ -167,4 +178,31 @@ fn unreachable(error: &reqwest::Error) -> ModelError {
     let causes = std::iter::successors(std::error::Error::source(error), |error| error.source());
     let cause = causes.last().map_or_else(|| "no answer".to_owned(), ToString::to_string);
     ModelError::transient(format!("no answer: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbox::a2a::credentials::SecretString;
+
+    #[test]
+    fn a_failure_names_the_url_and_for_a_refused_key_its_variable() {
+        let mut config = ModelConfig {
+            model: "openai/m".to_owned(),
+            provider: Provider::OpenAi,
+            url: "https://models.example/v1".to_owned(),
+            key: Some(SecretString::new("sk-secret".to_owned())),
+            key_variable: Some("MY_KEY".to_owned()),
+            max_tokens: None,
+            price: None,
+        };
+        let refused = |status| ModelError { status: Some(status), ..ModelError::transient("no") };
+        let prefix = "openai/m at https://models.example/v1: no";
+        assert_eq!(explained(&config, &refused(500)), prefix);
+        assert_eq!(explained(&config, &refused(401)), format!("{prefix} (the key is that of MY_KEY)"));
+        config.key_variable = None;
+        assert_eq!(explained(&config, &refused(403)), format!("{prefix} (the key is that of `key`)"));
+        config.key = None;
+        assert!(explained(&config, &refused(401)).ends_with("(no key was sent: `key` gives one)"));
+    }
 }

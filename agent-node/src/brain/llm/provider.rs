@@ -14,6 +14,8 @@ pub struct ModelConfig {
     pub url: String,
     /// The key; `None` sends none.
     pub key: Option<SecretString>,
+    /// The variable of this process that has the key, if one has.
+    pub key_variable: Option<String>,
     /// The most tokens of one answer; `None` leaves it to the provider.
     pub max_tokens: Option<u32>,
     /// The price, if it is known.

@@ -4,6 +4,7 @@ mod process;
 mod tool_result;
 
 use super::agent_loop::CallOutcome;
+use crate::brain::{exec::BrainRights, server_log::ServerLog};
 use process::{ServerProcess, ServerStdio};
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::{
@@ -78,6 +79,8 @@ pub(super) struct ToolServer {
     pub(super) config: ToolServerConfig,
     /// What a command gets as `HOME` and `TMPDIR`.
     home: Option<PathBuf>,
+    /// Where its standard error goes.
+    log: ServerLog,
     http: reqwest::Client,
     connection: Mutex<Option<Arc<McpConnection>>>,
 }
@@ -89,8 +92,9 @@ struct McpConnection {
 }
 
 impl ToolServer {
-    pub(super) fn new(config: ToolServerConfig, home: Option<PathBuf>, http: reqwest::Client) -> Self {
-        Self { config, home, http, connection: Mutex::new(None) }
+    pub(super) fn new(config: ToolServerConfig, rights: &BrainRights, http: reqwest::Client) -> Self {
+        let (home, log) = (rights.home.clone(), rights.log.clone());
+        Self { config, home, log, http, connection: Mutex::new(None) }
     }
 
     /// Its command or URL, for people.
@@ -191,7 +195,13 @@ impl ToolServer {
         };
         match &self.config.transport {
             ToolServerTransport::Stdio { command, env, dir } => {
-                let started = ServerProcess::start(command, env, dir.as_deref(), self.home.as_deref());
+                let started = ServerProcess::start(
+                    (&self.log, &self.config.name),
+                    command,
+                    env,
+                    dir.as_deref(),
+                    self.home.as_deref(),
+                );
                 let (process, ServerStdio { stdout, stdin }) = started.map_err(|error| {
                     let is_transient = error.kind() != std::io::ErrorKind::NotFound;
                     self.error(format!("can't be started: {error}"), is_transient)
@@ -266,7 +276,7 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn a_command_that_is_missing_is_no_passing_failure() {
-        let server = ToolServer::new(server("s"), None, HttpModel::client().unwrap());
+        let server = ToolServer::new(server("s"), &BrainRights::default(), HttpModel::client().unwrap());
         let error = server.tools().await.unwrap_err();
         assert!(
             !error.is_transient && error.to_string().contains("/nonexistent/server can't be started"),
@@ -279,7 +289,10 @@ pub(super) mod tests {
         let mut config = server("s");
         let command = ["sh", "-c", "echo no such module >&2; exit 3"].map(str::to_owned).to_vec();
         config.transport = ToolServerTransport::Stdio { command, env: BTreeMap::new(), dir: None };
-        let error = ToolServer::new(config, None, HttpModel::client().unwrap()).tools().await.unwrap_err();
+        let error = ToolServer::new(config, &BrainRights::default(), HttpModel::client().unwrap())
+            .tools()
+            .await
+            .unwrap_err();
         assert!(error.to_string().contains("does not speak MCP") && !error.is_transient, "{error}");
         assert!(error.to_string().ends_with("its last words: no such module"), "{error}");
     }

@@ -1,5 +1,6 @@
 //! The process of a tool server. It leads a process group, which is killed when the process is dropped.
 
+use crate::brain::server_log::ServerLog;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{
     collections::BTreeMap,
@@ -7,7 +8,7 @@ use std::{
     path::Path,
     process::Stdio,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, BufReader},
@@ -20,6 +21,9 @@ const INHERITED: [&str; 2] = ["PATH", "LANG"];
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The longest line of standard error that is logged, bytes.
 const MAX_LINE: u64 = 4 << 10;
+/// The most lines that are logged in a [`LOG_WINDOW`]; the others are left out.
+const MAX_LINES: u32 = 1_000;
+const LOG_WINDOW: Duration = Duration::from_secs(60);
 
 /// A running server.
 #[derive(Debug)]
@@ -37,8 +41,9 @@ pub(super) struct ServerStdio {
 }
 
 impl ServerProcess {
-    /// Starts `command`. Its standard error goes to the log.
+    /// Starts `command`. Its standard error goes to `log`, as that of `server`.
     pub(super) fn start(
+        (log, server): (&ServerLog, &str),
         command: &[String],
         env: &BTreeMap<String, String>,
         dir: Option<&Path>,
@@ -69,8 +74,8 @@ impl ServerProcess {
         let mut child = started.spawn()?;
         let last_line = Arc::new(Mutex::new(String::new()));
         let stderr = child.stderr.take();
-        let logging =
-            stderr.map(|stderr| tokio::spawn(log_lines(program.clone(), stderr, last_line.clone())));
+        let (log, server) = (log.clone(), server.to_owned());
+        let logging = stderr.map(|stderr| tokio::spawn(log_lines(log, server, stderr, last_line.clone())));
         let (Some(stdout), Some(stdin)) = (child.stdout.take(), child.stdin.take()) else {
             return Err(io::Error::other("it has no standard input and output"));
         };
@@ -96,8 +101,9 @@ impl Drop for ServerProcess {
     }
 }
 
-async fn log_lines(server: String, stderr: ChildStderr, last_line: Arc<Mutex<String>>) {
+async fn log_lines(log: ServerLog, server: String, stderr: ChildStderr, last_line: Arc<Mutex<String>>) {
     let mut lines = BufReader::new(stderr);
+    let (mut window, mut logged) = (Instant::now(), 0);
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -106,7 +112,13 @@ async fn log_lines(server: String, stderr: ChildStderr, last_line: Arc<Mutex<Str
             Ok(_) => {
                 let text = String::from_utf8_lossy(&line).trim().to_owned();
                 if !text.is_empty() {
-                    tracing::info!(server, "tool server: {text}");
+                    if window.elapsed() > LOG_WINDOW {
+                        (window, logged) = (Instant::now(), 0);
+                    }
+                    logged += 1;
+                    if logged <= MAX_LINES {
+                        log.write(&server, &text);
+                    }
                     *last_line.lock().unwrap_or_else(PoisonError::into_inner) = text;
                 }
             }
@@ -126,7 +138,9 @@ mod tests {
         setrlimit(Resource::Nofile, Rlimit { current: Some(hard - 1), ..limit }).unwrap();
         child_process::raise_open_files().unwrap();
         let command = ["sh", "-c", "ulimit -Sn >&2"].map(str::to_owned);
-        let (server, _stdio) = ServerProcess::start(&command, &BTreeMap::new(), None, None).unwrap();
+        let (server, _stdio) =
+            ServerProcess::start((&ServerLog::default(), "s"), &command, &BTreeMap::new(), None, None)
+                .unwrap();
         assert_eq!(server.last_words().await, (hard - 1).to_string());
     }
 }

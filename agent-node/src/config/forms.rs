@@ -1,0 +1,57 @@
+//! Values of the YAML that have several forms, told apart by their type. The key of a fault inside them is kept.
+
+use serde::{
+    Deserializer,
+    de::{Error, MapAccess, SeqAccess, Unexpected, Visitor},
+};
+use std::{fmt, marker::PhantomData};
+
+/// A value that is a text, a list or a map; the forms that a type does not have are refused.
+pub(super) trait YamlForms<'de>: Sized {
+    /// What else is expected, in serde's words.
+    const EXPECTED: &'static str;
+
+    /// The form that is a text.
+    fn of_text<E: Error>(text: &str) -> Result<Self, E> {
+        Err(E::invalid_type(Unexpected::Str(text), &Self::EXPECTED))
+    }
+
+    /// The form that is a list.
+    fn of_list<A: SeqAccess<'de>>(_list: A) -> Result<Self, A::Error> {
+        Err(A::Error::invalid_type(Unexpected::Seq, &Self::EXPECTED))
+    }
+
+    /// The form that is a map.
+    fn of_map<A: MapAccess<'de>>(_map: A) -> Result<Self, A::Error> {
+        Err(A::Error::invalid_type(Unexpected::Map, &Self::EXPECTED))
+    }
+}
+
+/// Deserializes the form that the value has.
+pub(super) fn deserialize<'de, T: YamlForms<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    deserializer.deserialize_any(FormVisitor(PhantomData))
+}
+
+struct FormVisitor<T>(PhantomData<T>);
+
+impl<'de, T: YamlForms<'de>> Visitor<'de> for FormVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(T::EXPECTED)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        T::of_text(text)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<T, A::Error> {
+        T::of_list(list)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        T::of_map(map)
+    }
+}
