@@ -92,6 +92,11 @@ async fn after_two_refusals_the_runner_up_gets_the_task_and_with_nobody_left_it_
     assert_eq!(state(&task), "completed", "{task:#}");
     let refused = || check("refused", "node", "builder-01");
     assert_eq!(checks(&task), [refused(), refused(), check("accepted", "node", "builder-02")]);
+    let (_, trace, errors) = mesh(&["trace", task["id"].as_str().unwrap(), "--url", &node.url], &[]);
+    let shown = trace.split_once("checks of results:").map(|(_, checks)| checks.lines().count());
+    assert!(shown == Some(4) && trace.contains("of builder-02 accepted by node"), "{trace} {errors}");
+    let tail = ["board", "tail", "--no-follow", "--after", "now", "--url", &node.url];
+    assert_eq!(mesh(&tail, &[]), (0, String::new(), String::new()));
 
     let node = up(accept, &[stubborn]).await;
     let task = build(&node).await;

@@ -34,7 +34,7 @@ pub(super) struct TailArgs {
     /// Only signals about this task.
     #[arg(long, value_name = "ID")]
     task: Option<String>,
-    /// Only signals after this revision or cursor; from the first one kept if absent.
+    /// Only signals after this revision or cursor, or `now`: new ones only; from the first one kept if absent.
     #[arg(long, value_name = "REVISION")]
     after: Option<String>,
     /// Print what is there and return.
@@ -45,7 +45,7 @@ pub(super) struct TailArgs {
 /// The pause before a broken stream is resumed.
 pub(super) const RESUME_PAUSE: Duration = Duration::from_secs(1);
 
-pub(super) async fn tail(common: &CommonArgs, tail: TailArgs) -> Result<(), CliError> {
+pub(super) async fn tail(common: &CommonArgs, mut tail: TailArgs) -> Result<(), CliError> {
     let client = MeshClient::new(common)?;
     let board = client.board().await?;
     let explain = |failure: CliError| match failure.exit == Exit::Unreachable && board != client.url {
@@ -62,6 +62,11 @@ pub(super) async fn tail(common: &CommonArgs, tail: TailArgs) -> Result<(), CliE
     let mut query: Vec<_> = tail.types.iter().map(|kind| format!("type={}", encoded(kind))).collect();
     query.extend(tail.capability.iter().map(|name| format!("capability={}", encoded(name))));
     query.extend(tail.task.iter().map(|id| format!("taskId={}", encoded(id))));
+    if tail.after.as_deref() == Some("now") {
+        let head: Value =
+            client.get(&board, &format!("{}?limit=0", routes::SIGNALS)).await.map_err(explain)?;
+        tail.after = serde_json::from_value::<Cursor>(head["next"].clone()).ok().map(|next| next.to_string());
+    }
     if tail.no_follow {
         return print_pages(common, &client, &board, &query, tail.after).await.map_err(explain);
     }

@@ -4,7 +4,7 @@
 mod usage;
 
 use super::{
-    CommonArgs,
+    CommonArgs, award,
     client::{MeshClient, encoded},
     endpoints::{AgentEndpoint, AtArgs},
     exit::CliError,
@@ -14,7 +14,9 @@ use super::{
 use crate::telemetry::{names as n, span::Span};
 use clap::Args;
 use futures_util::future::join_all;
-use protocol::{bid::Eta, ids::EffectId, routes, time::WallTime, words::counted};
+use protocol::{
+    acceptance::ResultCheck, bid::Eta, ids::EffectId, routes, task::EXTENSION, time::WallTime, words::counted,
+};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use usage::UsageSum;
@@ -47,6 +49,12 @@ pub(super) async fn trace(common: &CommonArgs, trace: TraceArgs) -> Result<(), C
     output::line(&text(&trace.task, &spans, trace.calls))?;
     if let Some(table) = usage::table(&spans) {
         output::line(&format!("\n{table}"))?;
+    }
+    let checks: Vec<ResultCheck> =
+        serde_json::from_value(found.task["metadata"][EXTENSION]["checks"].clone()).unwrap_or_default();
+    if !checks.is_empty() {
+        let lines: Vec<_> = checks.iter().map(award::check_line).collect();
+        output::line(&format!("\nchecks of results:\n{}", lines.join("\n")))?;
     }
     for missing in answer["missing"].as_array().into_iter().flatten() {
         let part = |name: &str| plain(missing[name].as_str().unwrap_or_default());
