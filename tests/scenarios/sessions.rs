@@ -7,6 +7,7 @@ use crate::harness::{
     documentation::{blocks, shell},
     eventually, file, get, mesh, message, refusal, refusal_text, state,
 };
+use protocol::task::EXTENSION;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -359,4 +360,64 @@ async fn a_killed_host_and_a_killed_seat_lose_no_turn_and_repeat_none() {
         prompts.iter().map(|prompt| prompt["task"]["taskId"].as_str().unwrap().to_owned()).collect();
     assert_eq!((tasks.len(), prompts.len()), (6, 7), "{:?}", turns(at));
     drop(one);
+}
+
+#[tokio::test]
+async fn line_52_a_gate_holds_what_follows_until_a_person_approves() {
+    let dir = directory();
+    let at = dir.path();
+    script(
+        at,
+        json!({
+            "lead-01 spec.1.1": [done("a page with passwords")],
+            "lead-01 spec.2.1": [done("a page with passkeys")],
+            "maker-01": [done("built")],
+        }),
+    );
+    let mut running = Process::up(&agents(at, &["lead-01", "maker-01"])).await;
+    let graph = json!({ "stages": [
+        { "id": "spec", "seats": ["lead-01"], "gate": ["approve", "revise", "decline"] },
+        { "id": "build", "after": ["spec"], "seats": ["maker-01"] },
+    ] });
+    let lead = running.agent("lead-01");
+    lead.send(session("t-1", graph.clone())).await;
+    let task = lead.task_in("t-1", &["input_required"]).await;
+    assert!(message(&task).contains("a page with passwords"), "{task:#}");
+    let shown = view(&lead.url, "t-1").await;
+    assert_eq!(shown["stages"][0]["state"], "gated", "{shown:#}");
+    // Neither words nor a loopback caller without the person's token get past it.
+    let answer = format!("{}/a2a/tasks/t-1/answer", lead.url);
+    let asked = &task["metadata"][EXTENSION]["questions"][0];
+    let question = asked["id"].as_str().unwrap().to_owned();
+    let words = call(Method::POST, &answer, Some(&json!({ "text": "approve" }))).await;
+    assert_eq!(words.status, 409, "{words:?}");
+    let decision = json!({ "questionId": question, "decision": "approve" });
+    let nobody = call(Method::POST, &answer, Some(&decision)).await;
+    assert_eq!(nobody.status, 403, "{nobody:?}");
+    running.kill();
+    let running = running.restart().await;
+    let token = running.data.join("token");
+    let person = |args: &[&str]| {
+        let envs = [("MESH_URL", running.url.as_str()), ("MESH_TOKEN_FILE", token.to_str().unwrap())];
+        mesh(args, &envs)
+    };
+    let (code, _, errors) = person(&["answer", "t-1", "--deny", "--reason", "no passwords"]);
+    assert_eq!(code, 0, "{errors}");
+    let lead = running.agent("lead-01");
+    let task = eventually("the revised page", async || {
+        let task = lead.task_in("t-1", &["input_required"]).await;
+        message(&task).contains("passkeys").then_some(task)
+    })
+    .await;
+    assert_eq!(heard(&prompts(at)[1]), ["a page with passwords", "no passwords"], "{task:#}");
+    assert_eq!(turns(at), ["lead-01 spec.1.1", "lead-01 spec.2.1"], "nothing is built yet");
+    let (code, _, errors) = person(&["answer", "t-1", "--approve"]);
+    assert_eq!(code, 0, "{errors}");
+    let task = lead.task_in("t-1", &["completed", "failed"]).await;
+    assert_eq!((state(&task).as_str(), message(&task).as_str()), ("completed", "built"), "{task:#}");
+    lead.send(session("t-2", graph)).await;
+    lead.task_in("t-2", &["input_required"]).await;
+    assert_eq!(person(&["answer", "t-2", "--deny"]).0, 0);
+    let task = lead.task_in("t-2", &["completed", "failed"]).await;
+    assert_eq!((state(&task).as_str(), message(&task).as_str()), ("failed", "declined at stage spec"));
 }

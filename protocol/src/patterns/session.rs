@@ -7,6 +7,7 @@
 //! What was said is in the log of the session's task, as artifacts. The state holds numbers and names.
 
 mod checks;
+mod gate;
 pub mod graph;
 mod material;
 mod routes;
@@ -21,6 +22,7 @@ use crate::{
     bid::Cost,
     ids::{Address, TaskId},
     patterns::turn::RequestResult,
+    question::Question,
     task::TaskState,
     time::WallTime,
     usage::Usage,
@@ -75,9 +77,11 @@ pub enum SessionAction {
     Record(Box<Artifact>),
     /// Ask a seat.
     Turn(Box<SeatTurn>),
-    /// End a running turn.
+    /// Ask a person. The answer is the result of a turn with the question's id.
+    Ask(Box<Question>),
+    /// End a running turn, or take a question back.
     Withdraw {
-        /// The name of the turn.
+        /// The name of the turn, or the id of the question.
         turn: String,
         /// Why.
         why: String,
@@ -138,6 +142,8 @@ pub struct Session {
     at: WallTime,
     /// The seat turns so far.
     turns: u32,
+    /// How long people were waited for at gates, milliseconds: that is not of its time.
+    waited: i64,
     /// The number of the next message.
     next: u64,
     stages: Vec<StageRun>,
@@ -176,7 +182,7 @@ impl Session {
         (self.started, self.at) = (cx.now, cx.now);
         self.stages = cx.graph.stages.iter().map(|_| StageRun::default()).collect();
         let mut step = SessionStep::new(cx);
-        let at = cx.now.plus(cx.graph.budget.time.duration());
+        let at = self.end_of_time(&cx);
         step.actions.push(SessionAction::Timer { timer: SessionTimer::Budget, at });
         self.go_on(&mut step);
         step.actions
@@ -186,12 +192,21 @@ impl Session {
     pub fn turn_ended(&mut self, cx: SessionContext<'_>, result: RequestResult) -> Vec<SessionAction> {
         let mut step = SessionStep::new(cx);
         self.at = cx.now;
-        let Some((stage, seat)) = self.place_of_turn(&result.id) else { return Vec::new() };
         if self.is_over {
             return Vec::new();
         }
-        step.text.clone_from(&result.text);
-        self.take_turn(&mut step, stage, seat, result);
+        if let Some(stage) = self.place_of_gate(&step, &result.id) {
+            self.take_decision(&mut step, stage, result);
+            if !self.is_over && !self.is_at_gate() {
+                let (timer, at) = (SessionTimer::Budget, self.end_of_time(&cx));
+                step.actions.push(SessionAction::Timer { timer, at });
+            }
+        } else if let Some((stage, seat)) = self.place_of_turn(&result.id) {
+            step.text.clone_from(&result.text);
+            self.take_turn(&mut step, stage, seat, result);
+        } else {
+            return Vec::new();
+        }
         self.go_on(&mut step);
         step.actions
     }
@@ -204,6 +219,8 @@ impl Session {
             return Vec::new();
         }
         match timer {
+            // The answer sets it again.
+            SessionTimer::Budget if self.is_at_gate() => {}
             SessionTimer::Budget => {
                 let figures = format!("{} of time", cx.graph.budget.time);
                 self.end_by_budget(&mut step, &figures);
@@ -222,6 +239,12 @@ impl Session {
         }
         self.go_on(&mut step);
         step.actions
+    }
+
+    /// When its time is used up; a person's time at gates does not count.
+    fn end_of_time(&self, cx: &SessionContext<'_>) -> WallTime {
+        let waited = Duration::from_millis(u64::try_from(self.waited).unwrap_or_default());
+        self.started.plus(cx.graph.budget.time.duration()).plus(waited)
     }
 
     /// The place of a stage that runs in this iteration.
@@ -262,7 +285,8 @@ impl Session {
     /// Ends the session as incomplete: running turns are withdrawn, and what there is is kept.
     fn end_by_budget(&mut self, step: &mut SessionStep<'_>, figures: &str) {
         let why = format!("its budget is used up: {figures}");
-        let running = (0..self.stages.len()).filter(|place| self.is_running(*place));
+        let is_open = |run: &StageRun| matches!(run.state, StageState::Running | StageState::Gated);
+        let running = (0..self.stages.len()).filter(|place| self.stages.get(*place).is_some_and(is_open));
         for place in running.collect::<Vec<_>>() {
             self.stop_turns(step, place, &why);
             if let Some(run) = self.stages.get_mut(place) {
@@ -271,10 +295,6 @@ impl Session {
             }
         }
         self.finish(step, TaskState::Failed, format!("{INCOMPLETE}: {why}"));
-    }
-
-    fn is_running(&self, place: usize) -> bool {
-        self.stages.get(place).is_some_and(|run| run.state == StageState::Running)
     }
 
     fn finish(&mut self, step: &mut SessionStep<'_>, state: TaskState, message: String) {

@@ -123,6 +123,18 @@ impl Delegation {
                 self.ownership.produce(ArtifactChunk::whole(*artifact)).into_iter().collect()
             }
             SessionAction::Turn(turn) => self.ask_seat(*turn, event),
+            SessionAction::Ask(question) => {
+                let sender = RequestSender {
+                    ownership: &self.ownership,
+                    me: &self.me,
+                    turn: self.turn,
+                    limits: &self.work_limits,
+                    event,
+                };
+                let mut effects = self.pending.send_one(Progress::Question(*question), sender);
+                effects.extend(self.show_questions());
+                effects
+            }
             SessionAction::Withdraw { turn, why } => self.pending.withdraw_one(&turn, &why),
             SessionAction::Timer { timer, at } => vec![DelegationEffect::SetTimer {
                 timer: DelegationTimer::Session(timer),
@@ -130,7 +142,8 @@ impl Delegation {
             }],
             SessionAction::Show(message) => {
                 let mut effects = self.ownership.report_chunks(false);
-                effects.extend(self.ownership.status(TaskState::Working, message));
+                self.ownership.questions = self.pending.questions();
+                effects.extend(self.ownership.status(self.open_state(), message));
                 effects
             }
             SessionAction::End { state: TaskState::Completed, message } => {

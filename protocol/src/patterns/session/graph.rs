@@ -115,6 +115,32 @@ pub struct Stage {
     /// How often a turn that failed is tried again.
     #[serde(default = "once")]
     pub retries: u32,
+    /// What a person may decide about its result, before the session goes on; nobody is asked, if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gate: Vec<GateChoice>,
+}
+
+/// What a person may decide at a gate. It is the label of the stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum GateChoice {
+    /// The session goes on.
+    Approve,
+    /// The stage begins again with what the person says; or the stage that `next` names for it.
+    Revise,
+    /// The session ends.
+    Decline,
+}
+
+impl GateChoice {
+    /// Its label.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Approve => "approve",
+            Self::Revise => "revise",
+            Self::Decline => "decline",
+        }
+    }
 }
 
 fn thirty() -> u32 {
@@ -305,6 +331,7 @@ impl Stage {
             next: BTreeMap::new(),
             loops: 0,
             retries: once(),
+            gate: Vec::new(),
         }
     }
 

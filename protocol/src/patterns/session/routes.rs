@@ -66,7 +66,11 @@ impl Session {
             .filter_map(|(id, run)| match run.state {
                 StageState::Failed => Some(format!("{id}, which failed")),
                 StageState::Blocked => Some(format!("{id}, which is blocked")),
-                StageState::Waiting | StageState::Running | StageState::Done | StageState::Skipped => None,
+                StageState::Waiting
+                | StageState::Running
+                | StageState::Gated
+                | StageState::Done
+                | StageState::Skipped => None,
             })
             .collect();
         let has_open = before.iter().any(|(_, run)| !run.state.has_ended());
@@ -116,8 +120,14 @@ impl Session {
             return self.note(note);
         }
         run.looped += 1;
-        let feedback = run.result.clone();
         self.note(format!("stage {} ended {label} and goes back to {to}", stage.id));
+        self.begin_again(step, place, target);
+    }
+
+    /// Begins `target` and everything after it again, with the result of the stage `place`.
+    pub(super) fn begin_again(&mut self, step: &mut SessionStep<'_>, place: usize, target: usize) {
+        let graph = step.cx.graph;
+        let feedback = self.stages.get(place).map(|run| run.result.clone()).unwrap_or_default();
         let reset: Vec<usize> = (0..graph.stages.len())
             .filter(|later| *later == target || graph.before(*later).contains(&target))
             .collect();
@@ -168,7 +178,11 @@ impl Session {
                 StageState::Done if [INCOMPLETE, TOO_FEW].contains(&label) => {
                     incomplete.push(format!("stage {}: {why}", stage.id));
                 }
-                StageState::Waiting | StageState::Running | StageState::Done | StageState::Skipped => {}
+                StageState::Waiting
+                | StageState::Running
+                | StageState::Gated
+                | StageState::Done
+                | StageState::Skipped => {}
             }
         }
         let broken: Vec<String> = failed.into_iter().chain(blocked).collect();
@@ -190,7 +204,11 @@ impl Session {
         let is_bad = |place: usize| {
             self.stages.get(place).is_some_and(|run| match run.state {
                 StageState::Failed | StageState::Blocked => true,
-                StageState::Waiting | StageState::Running | StageState::Done | StageState::Skipped => false,
+                StageState::Waiting
+                | StageState::Running
+                | StageState::Gated
+                | StageState::Done
+                | StageState::Skipped => false,
             })
         };
         (0..self.stages.len()).filter(|place| is_bad(*place)).all(|bad| {

@@ -16,6 +16,8 @@ pub(super) enum StageState {
     Waiting,
     /// Its seats work.
     Running,
+    /// A person is asked about its result.
+    Gated,
     /// It has ended with a label.
     Done,
     /// It has failed.
@@ -31,7 +33,7 @@ impl StageState {
     pub(super) fn has_ended(self) -> bool {
         match self {
             Self::Done | Self::Failed | Self::Blocked | Self::Skipped => true,
-            Self::Waiting | Self::Running => false,
+            Self::Waiting | Self::Running | Self::Gated => false,
         }
     }
 }
@@ -99,6 +101,9 @@ pub(super) struct StageRun {
     pub(super) seats: Vec<SeatRun>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) opened: Option<WallTime>,
+    /// Since when a person is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) gated: Option<WallTime>,
     /// How it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) label: Option<String>,

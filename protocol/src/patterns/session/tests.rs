@@ -1,7 +1,11 @@
 //! Tests of the rules of sessions: a host that answers every turn, in any order.
 
 use super::{graph::Graph, *};
-use crate::{patterns::turn::RequestResult, seat_end::SeatEnd};
+use crate::{
+    patterns::turn::RequestResult,
+    question::{Answer, Decision, QuestionKind},
+    seat_end::SeatEnd,
+};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -19,6 +23,9 @@ struct Table {
     given: Vec<String>,
     end: Option<(TaskState, String)>,
     recorded: Vec<Artifact>,
+    /// The questions of gates that are open.
+    asked: Vec<Question>,
+    budget_ends: WallTime,
 }
 
 impl Table {
@@ -26,9 +33,21 @@ impl Table {
         let graph = Graph::read(Some(&graph)).unwrap_or_else(|why| panic!("{why}"));
         let id = TaskId::parse("s-1").unwrap();
         let (session, used) = (Session::default(), Usage::default());
-        let (open, given, recorded) = (Vec::new(), Vec::new(), Vec::new());
-        let mut table =
-            Self { graph, session, id, used, chunks: 0, now: 0, open, given, end: None, recorded };
+        let (open, given, recorded, asked) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut table = Self {
+            graph,
+            session,
+            id,
+            used,
+            chunks: 0,
+            now: 0,
+            open,
+            given,
+            end: None,
+            recorded,
+            asked,
+            budget_ends: WallTime(0),
+        };
         table.run(Session::start);
         table
     }
@@ -58,7 +77,12 @@ impl Table {
                     self.given.push(turn.id.clone());
                     self.open.push(*turn);
                 }
-                SessionAction::Withdraw { turn, .. } => self.open.retain(|open| open.id != turn),
+                SessionAction::Ask(question) => self.asked.push(*question),
+                SessionAction::Withdraw { turn, .. } => {
+                    self.open.retain(|open| open.id != turn);
+                    self.asked.retain(|open| open.id != turn);
+                }
+                SessionAction::Timer { timer: SessionTimer::Budget, at } => self.budget_ends = at,
                 SessionAction::Timer { .. } | SessionAction::Show(_) => {}
                 SessionAction::End { state, message } => self.end = Some((state, message)),
             }
@@ -94,6 +118,16 @@ impl Table {
         self.run(|session, cx| session.turn_ended(cx, result));
     }
 
+    /// Decides at the only open gate.
+    fn decides(&mut self, decision: Decision, reason: Option<&str>) {
+        let question = self.asked.remove(0);
+        let answer = Answer::Decision { decision, reason: reason.map(str::to_owned), proof: None };
+        let (ok, decision) = (decision == Decision::Approve, Some(decision));
+        let result =
+            RequestResult { id: question.id, ok, text: answer.words(), decision, ..Default::default() };
+        self.run(|session, cx| session.turn_ended(cx, result));
+    }
+
     fn turns(&self) -> Vec<&str> {
         self.open.iter().map(|turn| turn.id.as_str()).collect()
     }
@@ -106,6 +140,53 @@ impl Table {
 
 fn refusal(graph: Value) -> String {
     Graph::read(Some(&graph)).unwrap_err()
+}
+
+fn gated() -> Table {
+    Table::new(json!({ "stages": [
+        { "id": "spec", "seats": ["lead"], "gate": ["approve", "revise", "decline"] },
+        { "id": "build", "after": ["spec"], "seats": ["builder"] },
+    ] }))
+}
+
+#[test]
+fn nothing_begins_behind_a_gate_before_a_person_approves() {
+    let mut table = gated();
+    table.done("a login page");
+    assert!(table.turns().is_empty() && table.end.is_none());
+    assert!(table.asked[0].text.contains("a login page") && table.asked[0].kind == QuestionKind::Approval);
+    table.decides(Decision::Approve, None);
+    assert_eq!(table.turns(), ["build.1.builder.1"]);
+    table.done("built");
+    assert_eq!(table.ended(), (TaskState::Completed, "built"));
+}
+
+#[test]
+fn a_denial_with_a_reason_revises_and_one_without_ends() {
+    let mut table = gated();
+    table.done("a login page");
+    table.decides(Decision::Deny, Some("no passwords"));
+    assert_eq!(table.turns(), ["spec.2.lead.1"]);
+    let words: Vec<_> = table.recorded.iter().map(|artifact| artifact.as_text()).collect();
+    assert_eq!(words, ["a login page", "no passwords"]);
+    let ids: Vec<_> = table.recorded.iter().map(|artifact| artifact.artifact_id.clone()).collect();
+    assert_eq!(table.open[0].artifacts, ids, "both are given to the next turn");
+    table.done("a passkey page");
+    table.decides(Decision::Deny, None);
+    assert_eq!(table.ended(), (TaskState::Failed, "declined at stage spec"));
+}
+
+#[test]
+fn the_time_of_a_person_at_a_gate_is_not_of_the_budget() {
+    let mut table = gated();
+    assert_eq!(table.budget_ends, WallTime(3_600_000));
+    table.now = 1_000;
+    table.done("a login page");
+    table.now = 90_000_000;
+    table.run(|session, cx| session.timer(cx, SessionTimer::Budget));
+    assert!(table.end.is_none(), "a person may think for a day");
+    table.decides(Decision::Approve, None);
+    assert_eq!(table.budget_ends, WallTime(3_600_000 + 90_000_000 - 1_000));
 }
 
 #[test]

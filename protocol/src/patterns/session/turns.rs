@@ -323,9 +323,15 @@ impl Session {
         }
     }
 
-    /// Withdraws the running turns of a stage.
+    /// Withdraws the running turns of a stage, and the question at its gate.
     pub(super) fn stop_turns(&mut self, step: &mut SessionStep<'_>, place: usize, why: &str) {
-        let Some(run) = self.stages.get_mut(place) else { return };
+        let (Some(stage), Some(run)) = (step.cx.graph.stages.get(place), self.stages.get_mut(place)) else {
+            return;
+        };
+        if run.gated.take().is_some() {
+            let turn = super::gate::gate_id(stage, run.iteration);
+            step.actions.push(SessionAction::Withdraw { turn, why: why.to_owned() });
+        }
         for seat in &mut run.seats {
             if let SeatState::Speaking { turn } = &seat.state {
                 step.actions.push(SessionAction::Withdraw { turn: turn.clone(), why: why.to_owned() });
@@ -385,6 +391,11 @@ impl Session {
             run.reason = why;
         }
         step.actions.push(SessionAction::Show(format!("stage {} ended: {label}", stage.id)));
-        self.route(step, place, &label);
+        let goes_elsewhere =
+            [INCOMPLETE, TOO_FEW].contains(&label.as_str()) || stage.next.contains_key(&label);
+        match stage.gate.is_empty() || goes_elsewhere {
+            true => self.route(step, place, &label),
+            false => self.open_gate(step, place),
+        }
     }
 }

@@ -85,6 +85,7 @@ impl Session {
                 stage.after.iter().filter(open).map(String::as_str).collect()
             }
             StageState::Running
+            | StageState::Gated
             | StageState::Done
             | StageState::Failed
             | StageState::Blocked
@@ -109,6 +110,8 @@ impl Session {
                     .then(|| json!({ "routes": stage.next, "loops": stage.loops, "used": run.looped })),
             ),
             ("waitsFor", (!waits_for.is_empty()).then(|| json!(waits_for))),
+            ("askedAt", run.gated.map(|at| json!(at))),
+            ("gate", (!stage.gate.is_empty()).then(|| json!(stage.gate))),
         ];
         if let Some(members) = shown.as_object_mut() {
             members.extend(more.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
