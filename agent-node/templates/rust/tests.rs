@@ -22,7 +22,7 @@ fn a_text_is_delegated_for_a_check() {
 #[test]
 fn a_checked_text_is_counted() {
     let lines = TestTurn::new("Count").answer("text", "one two").answer("check", "no faults").play(&mut work);
-    let [.., OutputLine::Artifact(report), OutputLine::Done { message }] = &lines[..] else {
+    let [.., OutputLine::Artifact(report), OutputLine::Done { message, .. }] = &lines[..] else {
         panic!("{lines:?}");
     };
     assert_eq!(report.text.as_deref(), Some("# 2 words\n\nno faults\n"));
@@ -34,5 +34,5 @@ fn a_peer_that_asks_gets_an_answer() {
     let question = PeerQuestion { question: "How do you count?".into(), ..PeerQuestion::default() };
     let lines = TestTurn::about(Subject::Help(question)).play(&mut work);
     let answer = "I count words: text.split_whitespace().".to_owned();
-    assert_eq!(lines, [OutputLine::Done { message: Some(answer) }]);
+    assert_eq!(lines, [OutputLine::Done { message: Some(answer), label: None }]);
 }
