@@ -12,6 +12,7 @@ use protocol::{
         turn::{Checkpoint, Progress, Prompt, TurnEnd, TurnSubject},
     },
     question::Question,
+    seat_end::SeatEnd,
     usage::ModelUsage,
 };
 use serde_json::json;
@@ -57,6 +58,22 @@ pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) ->
     if is_review(prompt) && roll < 85 {
         let verdict = json!({ "accepted": roll < 55, "findings": "it does not work" });
         return vec![(first, done(&verdict.to_string()))];
+    }
+    if is_seat(prompt) {
+        let seat = |passed, label: Option<&str>| {
+            let seat = SeatEnd { passed, label: label.map(str::to_owned), doer: None };
+            BrainAction::End(Ok(TurnEnd::Seat { message: Some(format!("{me} on {about}")), seat }))
+        };
+        let say = Progress::Say { to: vec!["bidder-02".into()], text: "what do you say?".into() };
+        return match roll {
+            0..35 => vec![(first, seat(true, None))],
+            35..65 => vec![(first, seat(false, None))],
+            65..75 => vec![(first, BrainAction::Report(vec![say])), (first, seat(true, None))],
+            75..82 => vec![(first, seat(false, Some("again")))],
+            82..90 => vec![(first, BrainAction::End(Ok(TurnEnd::Failed { reason: "no idea".into() })))],
+            90..96 => vec![(first, BrainAction::End(Err("the brain died".into())))],
+            _ => Vec::new(),
+        };
     }
     if !is_task {
         let is_signal = matches!(prompt.about, TurnSubject::Signal(_));
@@ -164,6 +181,12 @@ pub(crate) fn bid(seed: u64, me: &AgentId, question: &BidQuestion) -> (u64, Resu
 }
 
 /// Whether the task is to review a result.
+/// Whether it is the turn of a seat in a session.
+fn is_seat(prompt: &Prompt) -> bool {
+    let TurnSubject::Task { input: Some(input), .. } = &prompt.about else { return false };
+    input.get("seat").is_some_and(|seat| seat.get("stage").is_some())
+}
+
 fn is_review(prompt: &Prompt) -> bool {
     let TurnSubject::Task { input: Some(input), .. } = &prompt.about else { return false };
     input.get("answer").is_some_and(|answer| *answer == verdict_schema())

@@ -44,6 +44,8 @@ pub(crate) struct FaultRates {
 pub(crate) enum PlannedEvent {
     /// A user sends a task.
     Task { to: usize, capability: Option<&'static str>, has_deadline: bool },
+    /// A user has an agent host a session.
+    Session { to: usize },
     /// A user sends many tasks at once, more than all agents with the capability can do at a time.
     Burst { to: usize, tasks: usize },
     /// A user has an agent offer an open task on the board.
@@ -143,6 +145,11 @@ pub(crate) fn of(seed: u64, agents: usize) -> (FaultRates, Vec<(u64, PlannedEven
         plan.push((random.below(HEAL_AT), PlannedEvent::FailedStep));
     }
     lose_board(&mut Random::new(seed).fork(4), agents, &mut plan);
+    let mut of_sessions = Random::new(seed).fork(5);
+    if of_sessions.chance(350) {
+        let to = agent(&mut of_sessions) % 3;
+        plan.push((of_sessions.between(3_000, HEAL_AT - 10_000), PlannedEvent::Session { to }));
+    }
     for agent in 0..agents {
         let most = if random.chance(150) { 40_000 } else { 6_000 };
         let by = i64::try_from(random.below(most)).unwrap_or(0) - i64::try_from(most / 2).unwrap_or(0);
@@ -186,6 +193,7 @@ pub(crate) fn calm() -> (FaultRates, Vec<(u64, PlannedEvent)>) {
         ask(2_000, 0, Some("build")),
         ask(2_500, 6, Some("test")),
         ask(9_000, 1, Some("review")),
+        (3_000, PlannedEvent::Session { to: 1 }),
         (4_000, PlannedEvent::OpenTask { to: 1 }),
         (5_000, PlannedEvent::HelpRequest { to: 0 }),
     ];

@@ -183,6 +183,19 @@ impl Simulation {
                 }
                 self.ask(to, MessageKind::TaskRequest, payload);
             }
+            PlannedEvent::Session { to } => {
+                let graph = json!({
+                    "budget": { "turns": 14, "time": "60s" },
+                    "stages": [
+                        { "id": "table", "order": "turns", "rounds": 3, "seats": ["bidder-02", { "capability": "test" }, "doer-07"] },
+                        { "id": "spec", "seats": ["bidder-03"], "gate": ["approve", "revise", "decline"] },
+                        { "id": "build", "after": ["table", "spec"], "needs": "settled", "seats": ["bidder-02", { "capability": "chore" }],
+                          "next": { "again": "spec" }, "loops": 1 },
+                    ],
+                });
+                let payload = json!({ "description": "a session", "capability": "session", "input": graph });
+                self.ask(to, MessageKind::TaskRequest, payload);
+            }
             PlannedEvent::Burst { to, tasks } => {
                 for _ in 0..tasks {
                     let capability = Some("chore");

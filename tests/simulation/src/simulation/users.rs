@@ -9,7 +9,7 @@ use protocol::{
     message::{MessageKind, Payload},
     principal::Principal,
     problem::Problem,
-    question::Answer,
+    question::{Answer, Decision, QuestionKind},
     task::TaskState,
     trace::TraceContext,
 };
@@ -183,11 +183,27 @@ impl Simulation {
             return;
         }
         let reply = self.expect_reply(agent, ReplyTarget::Owner { is_cancel: false }, None);
-        let (by, answer, message) = (Principal::local_user(), Answer::text("the first"), None);
+        let (by, message) = (Principal::local_user(), None);
         let Node { id: me, store, .. } = &self.nodes[agent];
         let row = tasks::find(&store.settled, me, &task, &by).ok().flatten();
-        let question = row.and_then(|row| QuestionId::parse(&row.task.status.questions.first()?.id).ok());
-        self.handle(agent, Input::Answer { task, by, question, answer, message, is_persons: false, reply });
+        let asked = row.and_then(|row| row.task.status.questions.first().cloned());
+        let question = asked.as_ref().and_then(|asked| QuestionId::parse(&asked.id).ok());
+        let is_persons = asked.is_some_and(|asked| asked.kind == QuestionKind::Approval);
+        let answer = match is_persons {
+            true => self.decision(),
+            false => Answer::text("the first"),
+        };
+        self.handle(agent, Input::Answer { task, by, question, answer, message, is_persons, reply });
+    }
+
+    /// What a user decides at a gate.
+    fn decision(&mut self) -> Answer {
+        let (decision, reason) = match self.random.below(10) {
+            0..6 => (Decision::Approve, None),
+            6..9 => (Decision::Deny, Some("make it shorter".to_owned())),
+            _ => (Decision::Deny, None),
+        };
+        Answer::Decision { decision, reason, proof: None }
     }
 
     /// Users cancel the tasks that wait for an answer, but for one, which they leave open for a while.
