@@ -16,8 +16,8 @@ mod world;
 
 pub use agent_status::AgentStatus;
 pub use messages::{
-    ActorSnapshot, AnswerTaskRequest, CancelTaskRequest, GetAgentSnapshot, HandBackTasks, IsIdle, IsPending,
-    RedriveDeadLetter, StartRetentionSweep, UpdateCard,
+    ActorSnapshot, AnswerTaskRequest, CancelTaskRequest, DirectSessionRequest, GetAgentSnapshot,
+    HandBackTasks, IsIdle, IsPending, RedriveDeadLetter, StartRetentionSweep, UpdateCard,
 };
 
 use crate::{

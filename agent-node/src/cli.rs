@@ -30,6 +30,7 @@ mod reset;
 mod settings_reference;
 mod shell_quote;
 mod space;
+mod steer;
 mod tasks;
 mod token;
 mod trace;
@@ -118,6 +119,8 @@ enum ClientVerb {
     Ask(ask::AskArgs),
     /// Have a team work on a goal in turns: a round table of agents, or the stages of a file.
     Convene(convene::ConveneArgs),
+    /// Steer a session while it runs.
+    Steer(steer::SteerArgs),
     /// List the agents.
     #[command(visible_alias = "list")]
     Ls(ls::LsArgs),
@@ -203,6 +206,7 @@ async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
     match verb {
         ClientVerb::Ask(ask) => ask::ask(common, ask).await,
         ClientVerb::Convene(args) => convene::convene(common, args).await,
+        ClientVerb::Steer(args) => steer::steer(common, args).await,
         ClientVerb::Ls(list) => ls::ls(common, list).await,
         ClientVerb::Card(card) => ls::card(common, card).await,
         ClientVerb::Tasks(tasks) => tasks::tasks(common, tasks).await,

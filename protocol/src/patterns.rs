@@ -39,6 +39,7 @@ use crate::{
     usage::{RemainingBudget, Usage},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use session::directive::{Directive, DirectiveOutcome};
 use space_request::SpaceAnswer;
 use turn::{Progress, TurnEnd};
 
@@ -115,6 +116,11 @@ pub trait Pattern: Serialize + DeserializeOwned {
     /// The session that it hosts, as people see it.
     fn session(&self) -> Option<serde_json::Value> {
         None
+    }
+
+    /// What would become of a directive to the session that it hosts, or why it is refused.
+    fn check_directive(&self, _: &Directive) -> Result<DirectiveOutcome, String> {
+        Err("it is no session".to_owned())
     }
 
     /// What its running turn is given that changes while the turn runs.
@@ -336,6 +342,13 @@ pub enum EventKind<L = AnyLabel, T = AnyTimer> {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<Box<crate::a2a::message::Message>>,
     },
+    /// The owner of a session steers it.
+    Directed {
+        /// Who.
+        by: Principal,
+        /// How.
+        directive: Box<Directive>,
+    },
     /// The task's owner cancelled it.
     Cancelled {
         /// Who.
@@ -411,6 +424,9 @@ impl<L, T> Event<L, T> {
                 answer: answer.clone(),
                 message: message.clone(),
             },
+            EventKind::Directed { by, directive } => {
+                EventKind::Directed { by: by.clone(), directive: directive.clone() }
+            }
             EventKind::Cancelled { by, reason } => {
                 EventKind::Cancelled { by: by.clone(), reason: reason.clone() }
             }
@@ -567,6 +583,11 @@ macro_rules! patterns {
             /// See [`Pattern::session`].
             pub fn session(&self) -> Option<serde_json::Value> {
                 match self { $(Self::$name(pattern) => pattern.session(),)* }
+            }
+
+            /// See [`Pattern::check_directive`].
+            pub fn check_directive(&self, directive: &Directive) -> Result<DirectiveOutcome, String> {
+                match self { $(Self::$name(pattern) => pattern.check_directive(directive),)* }
             }
 
             /// See [`Pattern::turn_progress`].

@@ -85,6 +85,8 @@ reasons! {
     Fenced = "fenced", 409;
     /// The task has ended before.
     TaskNotCancelable = "task_not_cancelable", 409;
+    /// A session can't be steered so now; why is said.
+    DirectiveRefused = "directive_refused", 409;
     /// Nothing was asked, or the task has ended.
     NotAwaitingAnswer = "not_awaiting_answer", 409;
     /// A smaller incarnation than the registered one.

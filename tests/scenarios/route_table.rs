@@ -192,6 +192,7 @@ impl Setup {
                 "messageId": format!("m-{caller:?}"), "fromAgentId": label, "toAgentId": "front-01",
                 "type": "help-request", "payload": { "question": "how?", "capability": "front" },
             }),
+            ("POST", "/a2a/tasks/{id}/directives") => json!({ "verb": "stop" }),
             ("POST", "/a2a/tasks/{id}/answer") => json!({ "text": "ask me" }),
             ("PUT", "/a2a/artifacts") => json!("more content"),
             ("POST", "/a2a/hooks/{id}") => {
@@ -365,6 +366,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs", "44a43a1111"),
     ("GET", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs", "44a43a1111"),
     ("GET", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs/{id}", "44a43a1111"),
+    ("POST", "/a2a/tasks/{id}/directives", "44343a1111"),
     ("POST", "/a2a/tasks/{id}/cancel", "44a43a1111"),
     ("POST", "/a2a/v1/tasks/{id}:cancel", "44a43a1111"),
     ("DELETE", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs/{id}", "44a43a1111"),

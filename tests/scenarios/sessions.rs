@@ -421,3 +421,50 @@ async fn line_52_a_gate_holds_what_follows_until_a_person_approves() {
     let task = lead.task_in("t-2", &["completed", "failed"]).await;
     assert_eq!((state(&task).as_str(), message(&task).as_str()), ("failed", "declined at stage spec"));
 }
+
+#[tokio::test]
+async fn a_person_steers_a_session_while_it_runs() {
+    let dir = directory();
+    let at = dir.path();
+    script(
+        at,
+        json!({
+            "one-01 table.1.1": [pass("one")], "two-01 table.1.1": [pass("two")],
+            "one-01 table.1.2": [pass("three")], "end-01": [done("the end")],
+        }),
+    );
+    let running = Process::up(&agents(at, &["one-01", "two-01", "end-01"])).await;
+    let host = running.agent("one-01");
+    let graph = json!({ "stages": [
+        { "id": "table", "order": "turns", "seats": ["one-01", "two-01"] },
+        { "id": "end", "after": ["table"], "seats": ["end-01"] },
+    ] });
+    hold(at, "two-01");
+    host.send(session("t-1", graph.clone())).await;
+    at_turn(at, "two-01 table.1.1").await;
+    let token = running.data.join("token");
+    let steer = |args: &[&str]| {
+        let envs = [("MESH_URL", running.url.as_str()), ("MESH_TOKEN_FILE", token.to_str().unwrap())];
+        mesh(&[&["steer", "t-1"], args].concat(), &envs)
+    };
+    let directives = format!("{}/a2a/tasks/t-1/directives", host.url);
+    let anybody = call(Method::POST, &directives, Some(&json!({ "verb": "stop" }))).await;
+    assert_eq!(anybody.status, 403, "it needs the person's token: {anybody:?}");
+    assert_eq!(steer(&["say", "be quick"]).1, "t-1 delivered\n");
+    assert_eq!(steer(&["say", "be kind", "--stage", "end"]).1, "t-1 queued\n");
+    let (code, _, errors) = steer(&["redirect", "--stage", "end"]);
+    assert!(code != 0 && errors.contains("has not begun"), "{code} {errors}");
+    hold(at, "one-01");
+    release(at, "two-01");
+    at_turn(at, "one-01 table.1.2").await;
+    let prompt = prompts(at).pop().unwrap();
+    assert_eq!(heard(&prompt), ["be quick", "two"], "{prompt:#}");
+    assert_eq!(steer(&["skip", "we know enough", "--stage", "table"]).1, "t-1 delivered\n");
+    let task = host.task_in("t-1", &["completed", "failed"]).await;
+    release(at, "one-01");
+    assert_eq!((state(&task).as_str(), message(&task).as_str()), ("completed", "the end"), "{task:#}");
+    let prompt = prompts(at).pop().unwrap();
+    assert!(heard(&prompt).contains(&"be kind") && heard(&prompt).contains(&"two"), "{prompt:#}");
+    let (code, _, errors) = steer(&["stop"]);
+    assert!(code != 0 && errors.contains("t-1 has ended"), "{code} {errors}");
+}

@@ -155,6 +155,7 @@ impl Agent {
             Input::Message(message, reply) => self.take_message(message, reply, &mut cx),
             Input::HoldSteps => self.holds_steps = true,
             Input::ReleaseSteps => self.holds_steps = false,
+            Input::Direct { task, by, directive, reply } => self.direct(&task, by, directive, reply, &mut cx),
             Input::Cancel { task, by, reason, reply } => self.cancel(&task, by, reason, reply, &mut cx),
             Input::Answer { task, by, question, answer, message, is_persons, reply } => {
                 let said = OwnerAnswer { question, answer, message, is_persons };

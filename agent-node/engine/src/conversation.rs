@@ -78,6 +78,7 @@ impl QueuedEvent {
             | EventKind::SpaceAnswered { .. }
             | EventKind::PeersFound { .. }
             | EventKind::CallDue { .. }
+            | EventKind::Directed { .. }
             | EventKind::Answered { .. }
             | EventKind::Cancelled { .. }
             | EventKind::Draining { .. } => false,

@@ -10,6 +10,7 @@ use protocol::{
     patterns::{
         Candidate, EventKind,
         contract_net::bidding::BidAnswer,
+        session::directive::Directive,
         space_request::{SpaceAnswer, SpaceRequest},
         turn::{Progress, Prompt, TurnEnd},
     },
@@ -138,6 +139,17 @@ pub enum Input {
         by: Principal,
         /// Why.
         reason: String,
+        /// The caller.
+        reply: ReplyTo,
+    },
+    /// The owner of a session steers it. → [`Output::Reply`].
+    Direct {
+        /// Which task.
+        task: TaskId,
+        /// The owner.
+        by: Principal,
+        /// How.
+        directive: Box<Directive>,
         /// The caller.
         reply: ReplyTo,
     },

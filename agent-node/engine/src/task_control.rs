@@ -15,7 +15,7 @@ use crate::{
 };
 use protocol::{
     ids::{ConversationId, MessageId, TaskId},
-    patterns::{EventKind, redelivery::Redelivery},
+    patterns::{EventKind, redelivery::Redelivery, session::directive::Directive},
     principal::Principal,
     problem::{Problem, Reason},
 };
@@ -34,6 +34,26 @@ impl Agent {
             Ok(id) => self.submit_owner_event(id, task, EventKind::Cancelled { by, reason }, reply, cx),
             Err(problem) => Err(problem),
         };
+        if let Err(problem) = result {
+            cx.reply(reply, Err(problem));
+        }
+    }
+
+    /// Steers a session for its owner.
+    pub(crate) fn direct(
+        &mut self,
+        task: &TaskId,
+        by: Principal,
+        directive: Box<Directive>,
+        reply: ReplyTo,
+        cx: &mut Context<'_>,
+    ) {
+        let result = self.open_conversation_of(task, &by, Reason::TaskNotCancelable, cx).and_then(|id| {
+            let conversation = self.conversations.get(&id).ok_or_else(|| missing_task(task))?;
+            let refused = |why: String| Problem::new(Reason::DirectiveRefused, why);
+            conversation.pattern.check_directive(&directive).map_err(refused)?;
+            self.submit_owner_event(id, task, EventKind::Directed { by, directive }, reply, cx)
+        });
         if let Err(problem) = result {
             cx.reply(reply, Err(problem));
         }

@@ -8,6 +8,7 @@ use futures_util::future::{join_all, ready};
 use protocol::{
     card::Card,
     ids::{AgentId, MessageId, QuestionId, TaskId},
+    patterns::session::directive::Directive,
     principal::Principal,
     problem::{Problem, Reason},
     question::Answer,
@@ -26,6 +27,18 @@ pub struct CancelTaskRequest {
     pub by: Principal,
     /// The reason.
     pub reason: String,
+}
+
+/// Steers a session.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<Ack, Problem>")]
+pub struct DirectSessionRequest {
+    /// The session's task.
+    pub task: TaskId,
+    /// The sender of the request.
+    pub by: Principal,
+    /// How.
+    pub directive: Box<Directive>,
 }
 
 /// Answers a question of a task.
@@ -170,6 +183,15 @@ impl Handler<CancelTaskRequest> for AgentActor {
     fn handle(&mut self, request: CancelTaskRequest, ctx: &mut Context<Self>) -> AckFuture {
         let CancelTaskRequest { task, by, reason } = request;
         self.feed_request(|reply| Input::Cancel { task, by, reason, reply }, ctx)
+    }
+}
+
+impl Handler<DirectSessionRequest> for AgentActor {
+    type Result = AckFuture;
+
+    fn handle(&mut self, request: DirectSessionRequest, ctx: &mut Context<Self>) -> AckFuture {
+        let DirectSessionRequest { task, by, directive } = request;
+        self.feed_request(|reply| Input::Direct { task, by, directive, reply }, ctx)
     }
 }
 

@@ -42,6 +42,7 @@ pub fn agents(config: &mut web::ServiceConfig) {
         .service(resource(&format!("{tasks}/{{id}}"), [(Method::GET, web::to(tasks::get))]))
         .service(resource(&format!("{tasks}/{{id}}/events"), [(Method::GET, web::to(tasks::events))]))
         .service(resource(&format!("{tasks}/{{id}}/session"), [(Method::GET, web::to(tasks::session))]))
+        .service(resource(&format!("{tasks}/{{id}}/directives"), [(Method::POST, web::to(tasks::direct))]))
         .service(resource(&format!("{tasks}/{{id}}/award"), [(Method::GET, web::to(tasks::award))]))
         .service(resource(&format!("{tasks}/{{id}}/trace"), [(Method::GET, web::to(traces::of_task))]))
         .service(resource(

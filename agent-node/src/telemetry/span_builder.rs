@@ -320,6 +320,7 @@ fn failure_reason(what: &EventKind) -> Option<&str> {
         | EventKind::SpaceAnswered { .. }
         | EventKind::PeersFound { .. }
         | EventKind::CallDue { .. }
+        | EventKind::Directed { .. }
         | EventKind::Answered { .. }
         | EventKind::Cancelled { .. }
         | EventKind::Draining { .. } => None,

@@ -277,6 +277,7 @@ fn kind_of(reason: Reason) -> A2aErrorKind {
         | Reason::SpaceNotFound
         | Reason::EntryNotFound
         | Reason::EntryState
+        | Reason::DirectiveRefused
         | Reason::SlugClosed
         | Reason::SpaceChanged
         | Reason::AlreadyClaimed

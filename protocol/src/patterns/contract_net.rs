@@ -565,6 +565,7 @@ impl Pattern for ContractNet {
             | EventKind::SpaceAnswered { .. }
             | EventKind::PeersFound { .. }
             | EventKind::CallDue { .. }
+            | EventKind::Directed { .. }
             | EventKind::Draining { .. } => Vec::new(),
         }
     }

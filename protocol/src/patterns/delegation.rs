@@ -26,7 +26,11 @@ use super::{
     contract_net::{Auction, ContractNet, record::AwardRecord},
     ownership::TaskOwnership,
     result_check::ResultChecks,
-    session::{Session, seat},
+    session::{
+        Session,
+        directive::{Directive, DirectiveOutcome},
+        seat,
+    },
     turn,
     turn_log::{TurnInput, TurnLog},
 };
@@ -639,6 +643,10 @@ impl Pattern for Delegation {
         self.session_view()
     }
 
+    fn check_directive(&self, directive: &Directive) -> Result<DirectiveOutcome, String> {
+        self.check_session_directive(directive)
+    }
+
     fn on(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
         let mut effects = self.take(event);
         effects.extend(self.session_results(event));
@@ -730,6 +738,9 @@ impl Delegation {
             EventKind::TimerFired { timer: DelegationTimer::Resume } => self.resume(),
             EventKind::TimerFired { timer: DelegationTimer::Session(timer) } => {
                 self.session_timer(*timer, event)
+            }
+            EventKind::Directed { directive, .. } => {
+                self.decide(event, |session, cx| session.direct(cx, directive))
             }
             EventKind::Cancelled { reason, .. } => self.finish(TaskState::Canceled, Some(reason.clone())),
             EventKind::Draining { reason } => self.hand_back(reason),

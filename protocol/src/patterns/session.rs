@@ -7,6 +7,7 @@
 //! What was said is in the log of the session's task, as artifacts. The state holds numbers and names.
 
 mod checks;
+pub mod directive;
 mod gate;
 pub mod graph;
 mod material;

@@ -266,6 +266,7 @@ fn is_short_result(what: &EventKind) -> bool {
         | EventKind::SpaceAnswered { .. }
         | EventKind::PeersFound { .. }
         | EventKind::CallDue { .. }
+        | EventKind::Directed { .. }
         | EventKind::Answered { .. }
         | EventKind::Cancelled { .. }
         | EventKind::Draining { .. } => false,

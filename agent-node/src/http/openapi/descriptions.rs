@@ -99,6 +99,12 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         }
         ("GET", "/a2a/tasks/{id}/award") => of("Shows the result of every candidate.").answers(200, &[]),
         ("GET", "/a2a/tasks/{id}/trace") => of("Shows the trace over all agents.").answers(200, &[]),
+        ("POST", "/a2a/tasks/{id}/directives") => of("Steers a session.")
+            .takes(json!({ "type": "object", "required": ["verb"], "properties": {
+                "verb": { "enum": ["say", "skip", "redirect", "stop"] },
+                "stage": { "type": "string" }, "seat": { "type": "string" }, "text": { "type": "string" },
+            } }))
+            .answers(200, &["id", "outcome"]),
         ("POST", "/a2a/tasks/{id}/cancel") => of("Ends a task.")
             .takes(json!({ "type": "object", "properties": { "reason": { "type": "string" } } }))
             .answers(200, &["id", "status"])

@@ -2,7 +2,7 @@
 
 use super::{id, person_token};
 use crate::{
-    agent::{AnswerTaskRequest, CancelTaskRequest},
+    agent::{AnswerTaskRequest, CancelTaskRequest, DirectSessionRequest},
     http::{
         events,
         node_state::{HostedAgent, NodeState},
@@ -17,6 +17,7 @@ use protocol::{
     a2a::task::A2aTask,
     identity::ApprovalProof,
     ids::{AgentId, QuestionId, TaskId},
+    patterns::session::directive::{Directive, DirectiveOutcome},
     principal::Principal,
     problem::{Problem, Reason},
     question::{Answer, Decision},
@@ -162,6 +163,36 @@ pub async fn session(
     let session = session.ok_or_else(none)?;
     Ok(HttpResponse::Ok()
         .json(json!({ "agentId": local.id, "state": row.task.status.state, "session": session })))
+}
+
+/// Steers a session: `{verb, stage, seat, text}`. Returns when the directive takes effect, and the session.
+pub async fn direct(
+    request: HttpRequest,
+    node: web::Data<NodeState>,
+    by: web::ReqData<Principal>,
+    path: web::Path<String>,
+    body: web::Bytes,
+) -> Result<HttpResponse, Refusal> {
+    let task: TaskId = id(&path)?;
+    let invalid = |error: serde_json::Error| Problem::new(Reason::InvalidField, error.to_string());
+    let body = protocol::json::parse(&body, node.limits.max_depth)?;
+    let directive: Directive = serde_json::from_value(body).map_err(invalid)?;
+    let (local, row) = find(&request, &node, &task, &by)?;
+    if !person_token::is_persons(&request, &by) {
+        let why = "a directive needs the person's token (`mesh token`) or the credential of a caller";
+        return Err(Problem::new(Reason::Forbidden, why).into());
+    }
+    let session = tasks::session(local.store.as_ref(), &local.id, &row).map_err(Problem::from)?;
+    let stages = session.iter().flat_map(|session| session["stages"].as_array().into_iter().flatten());
+    let mut of_stage = stages.filter(|stage| stage["stage"].as_str() == directive.stage.as_deref());
+    let waits = directive.stage.is_some() && of_stage.any(|stage| stage["state"] == "waiting");
+    let outcome = if waits { DirectiveOutcome::Queued } else { DirectiveOutcome::Delivered };
+    let directive = Box::new(directive);
+    let direct = DirectSessionRequest { task: task.clone(), by: by.clone().into_inner(), directive };
+    local.actor.send(direct).await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))??;
+    let (local, row) = find(&request, &node, &task, &by)?;
+    let session = tasks::session(local.store.as_ref(), &local.id, &row).map_err(Problem::from)?;
+    Ok(HttpResponse::Ok().json(json!({ "id": task, "outcome": outcome, "session": session })))
 }
 
 /// The error that the award record of a task which `me` does for `owner` is at `owner`.

@@ -10,7 +10,11 @@ use crate::{
     ids::TaskId,
     patterns::{
         ChunkRange, RecordedArtifacts, TimerAt,
-        session::{self, SeatTurn, Session, SessionAction, SessionContext, SessionTimer, graph::Graph},
+        session::{
+            self, SeatTurn, Session, SessionAction, SessionContext, SessionTimer,
+            directive::{Directive, DirectiveOutcome},
+            graph::Graph,
+        },
         turn::Progress,
     },
     task::TaskState,
@@ -65,7 +69,7 @@ impl Delegation {
     }
 
     /// What the rules of the session decide about an event.
-    fn decide(
+    pub(super) fn decide(
         &mut self,
         event: &DelegationEvent,
         rule: impl FnOnce(&mut Session, SessionContext<'_>) -> Vec<SessionAction>,
@@ -187,6 +191,14 @@ impl Delegation {
             extensions: Vec::new(),
         };
         self.ownership.produce(ArtifactChunk::whole(record)).into_iter().collect()
+    }
+
+    /// What would become of a directive, or why it is refused.
+    pub(super) fn check_session_directive(&self, directive: &Directive) -> Result<DirectiveOutcome, String> {
+        let session =
+            self.session.as_ref().filter(|_| !self.ownership.has_ended() && !self.checks.is_under_way());
+        let session = session.ok_or("it is no session that runs")?;
+        session.check_directive(&self.hosted()?.at(WallTime::default()), directive)
     }
 
     /// The session as people see it.

@@ -14,7 +14,7 @@ use crate::{
 use serde_json::json;
 
 /// Who has said what a person says at a gate.
-const PERSON: &str = "person";
+pub(super) const PERSON: &str = "person";
 
 /// The most characters of the last words that a question shows.
 const SHOWN: usize = 2_000;
@@ -77,7 +77,7 @@ impl Session {
         match choice {
             GateChoice::Approve => self.route(step, place, choice.word()),
             GateChoice::Revise => {
-                let asked = self.words_of_person(step, place, stage, result.text);
+                let asked = self.words_of_person(step, place, stage, choice.word(), result.text);
                 let target = stage.next.get(choice.word()).and_then(|id| step.cx.graph.place(id));
                 let target = target.unwrap_or(place);
                 self.begin_again(step, place, target);
@@ -97,19 +97,20 @@ impl Session {
         }
     }
 
-    /// Records what a person wants to have changed.
-    fn words_of_person(
+    /// Records what a person says to a stage, for all its seats.
+    pub(super) fn words_of_person(
         &mut self,
         step: &mut SessionStep<'_>,
         place: usize,
         stage: &Stage,
+        what: &str,
         text: String,
     ) -> Said {
         let number = self.next;
         self.next += 1;
         let id = format!("{}.{}", stage.id, number + 1);
         let mut artifact = Artifact::text(&id, "text/plain", text);
-        artifact.description = Some(format!("{PERSON}, revise"));
+        artifact.description = Some(format!("{PERSON}, {what}"));
         let about = json!({ "stage": stage.id, "from": PERSON, "to": [super::seat::TEAM] });
         artifact.metadata.insert(super::seat::SESSION.to_owned(), about);
         let bytes = artifact.size();

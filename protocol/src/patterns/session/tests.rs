@@ -1,6 +1,10 @@
 //! Tests of the rules of sessions: a host that answers every turn, in any order.
 
-use super::{graph::Graph, *};
+use super::{
+    directive::{Directive, DirectiveOutcome, DirectiveVerb},
+    graph::Graph,
+    *,
+};
 use crate::{
     patterns::turn::RequestResult,
     question::{Answer, Decision, QuestionKind},
@@ -128,6 +132,17 @@ impl Table {
         self.run(|session, cx| session.turn_ended(cx, result));
     }
 
+    /// A person steers, if that is not refused.
+    fn directs(&mut self, wanted: Value) -> Result<DirectiveOutcome, String> {
+        let wanted: Directive = serde_json::from_value(wanted).unwrap();
+        let mut outcome = Ok(DirectiveOutcome::Delivered);
+        self.run(|session, cx| {
+            outcome = session.check_directive(&cx, &wanted);
+            session.direct(cx, &wanted)
+        });
+        outcome
+    }
+
     fn turns(&self) -> Vec<&str> {
         self.open.iter().map(|turn| turn.id.as_str()).collect()
     }
@@ -142,11 +157,73 @@ fn refusal(graph: Value) -> String {
     Graph::read(Some(&graph)).unwrap_err()
 }
 
+#[test]
+fn a_person_says_something_to_a_stage_that_runs_and_to_one_that_waits() {
+    let mut table = Table::new(json!({ "stages": [
+        { "id": "table", "order": "turns", "seats": ["a", "b"] },
+        { "id": "end", "after": ["table"], "seats": ["c"] },
+    ] }));
+    let say = |stage: &str, seat: Option<&str>, text: &str| json!({ "verb": "say", "stage": stage, "seat": seat, "text": text });
+    assert_eq!(table.directs(say("table", None, "be quick")), Ok(DirectiveOutcome::Delivered));
+    assert_eq!(table.directs(say("table", Some("a"), "only a")), Ok(DirectiveOutcome::Delivered));
+    assert_eq!(table.directs(say("end", None, "be kind")), Ok(DirectiveOutcome::Queued));
+    for (bad, why) in [
+        (say("tabel", None, "x"), "is it table?"),
+        (say("table", Some("z"), "x"), "has no seat"),
+        (say("table", None, " "), "needs its `text`"),
+        (json!({ "verb": "skip" }), "stage: is needed"),
+        (json!({ "verb": "redirect", "stage": "end" }), "has not begun"),
+    ] {
+        let refused = table.directs(bad.clone()).unwrap_err();
+        assert!(refused.contains(why), "{bad}: {refused}");
+    }
+    table.passes("one");
+    assert_eq!(table.open[0].artifacts, ["table.1", "table.4"], "what is for a is not for b");
+    table.passes("two");
+    assert_eq!(table.open[0].artifacts, ["table.1", "table.2", "table.5"]);
+    table.done("three");
+    table.done("four");
+    assert!(table.open[0].artifacts.contains(&"end.3".to_owned()), "{:?}", table.open[0]);
+    assert!(table.directs(say("table", None, "late")).unwrap_err().contains("has ended"));
+    table.done("five");
+    assert_eq!(table.ended(), (TaskState::Completed, "five"));
+    let view = Directive { verb: DirectiveVerb::Stop, stage: None, seat: None, text: None };
+    table.end = None;
+    assert_eq!(table.directs(serde_json::to_value(view).unwrap()), Err("the session has ended".to_owned()));
+}
+
+#[test]
+fn a_person_skips_a_stage_begins_one_again_and_stops_the_session() {
+    let graph = || {
+        json!({ "stages": [
+            { "id": "one", "seats": ["a", "b"] },
+            { "id": "two", "after": ["one"], "seats": ["c"] },
+        ] })
+    };
+    let mut table = Table::new(graph());
+    table.done("from a");
+    table.directs(json!({ "verb": "skip", "stage": "one" })).unwrap();
+    assert_eq!(table.turns(), ["two.1.c.1"], "the turn of b is withdrawn");
+    assert_eq!(table.open[0].artifacts, ["one.1"], "what a has said is kept");
+    table.directs(json!({ "verb": "redirect", "stage": "one", "text": "shorter" })).unwrap();
+    assert_eq!(table.turns(), ["one.2.a.1", "one.2.b.1"]);
+    assert!(table.open[0].artifacts.contains(&"one.2".to_owned()));
+    table.directs(json!({ "verb": "stop", "text": "enough" })).unwrap();
+    assert!(table.turns().is_empty());
+    assert_eq!(table.ended(), (TaskState::Failed, "stopped by a person: enough"));
+    let mut table = gated_table(json!({ "id": "spec", "seats": ["lead"], "gate": ["approve", "decline"] }));
+    table.done("a page");
+    table.directs(json!({ "verb": "skip", "stage": "spec" })).unwrap();
+    assert!(table.asked.is_empty(), "the question is taken back");
+    assert_eq!(table.turns(), ["build.1.builder.1"]);
+}
+
 fn gated() -> Table {
-    Table::new(json!({ "stages": [
-        { "id": "spec", "seats": ["lead"], "gate": ["approve", "revise", "decline"] },
-        { "id": "build", "after": ["spec"], "seats": ["builder"] },
-    ] }))
+    gated_table(json!({ "id": "spec", "seats": ["lead"], "gate": ["approve", "revise", "decline"] }))
+}
+
+fn gated_table(spec: Value) -> Table {
+    Table::new(json!({ "stages": [spec, { "id": "build", "after": ["spec"], "seats": ["builder"] }] }))
 }
 
 #[test]

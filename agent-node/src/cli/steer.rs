@@ -1,0 +1,59 @@
+//! `mesh steer`: a person steers a session while it runs.
+
+use super::{
+    CommonArgs,
+    client::{MeshClient, encoded},
+    endpoints::AtArgs,
+    exit::CliError,
+    output,
+};
+use clap::{Args, ValueEnum};
+use protocol::{patterns::session::directive::DirectiveVerb, routes};
+use serde_json::json;
+
+#[derive(Debug, Args)]
+pub(super) struct SteerArgs {
+    /// The task of the session.
+    task: String,
+    /// What to do: `say` words, `skip` a stage, `redirect` (begin a stage again), or `stop` the session.
+    #[arg(value_enum)]
+    verb: SteerVerb,
+    /// What is said, or why.
+    text: Option<String>,
+    /// The stage; `say` without one is for all that run.
+    #[arg(long)]
+    stage: Option<String>,
+    /// The only seat of the stage that `say` is for.
+    #[arg(long, requires = "stage")]
+    seat: Option<String>,
+    #[command(flatten)]
+    at: AtArgs,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum SteerVerb {
+    Say,
+    Skip,
+    Redirect,
+    Stop,
+}
+
+pub(super) async fn steer(common: &CommonArgs, args: SteerArgs) -> Result<(), CliError> {
+    let client = MeshClient::new(common)?;
+    let endpoints = args.at.endpoints(&client).await?;
+    let SteerArgs { task, verb, text, stage, seat, .. } = args;
+    let verb = match verb {
+        SteerVerb::Say => DirectiveVerb::Say,
+        SteerVerb::Skip => DirectiveVerb::Skip,
+        SteerVerb::Redirect => DirectiveVerb::Redirect,
+        SteerVerb::Stop => DirectiveVerb::Stop,
+    };
+    let found = super::tasks::find(&client, &endpoints, &task).await?;
+    let path = format!("{}/{}/directives", routes::TASKS, encoded(&task));
+    let body = json!({ "verb": verb, "stage": stage, "seat": seat, "text": text });
+    let answer = client.post(&found.endpoint, &path, &body).await?;
+    if common.json {
+        return output::json(&answer);
+    }
+    output::line(&format!("{task} {}", output::plain(answer["outcome"].as_str().unwrap_or_default())))
+}
