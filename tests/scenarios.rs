@@ -16,6 +16,7 @@ mod scenarios {
     mod auction;
     mod brains;
     mod briefs;
+    mod budgets;
     mod capture;
     mod cassettes;
     mod command_failures;

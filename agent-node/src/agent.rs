@@ -154,7 +154,11 @@ impl AgentActor {
             limits: self.parts.limits.clone(),
             subscribe: self.parts.subscribe.clone(),
             auction: self.parts.auction.clone(),
-            work_limits: WorkLimits { bounds: self.parts.bounds.task, ..self.parts.work_limits },
+            work_limits: WorkLimits {
+                bounds: self.parts.bounds.task,
+                is_unmetered: self.parts.brain.is_unmetered(),
+                ..self.parts.work_limits
+            },
             is_direct: self.parts.is_direct,
             acceptance: self.parts.acceptance.clone(),
             asks_for_bids: self.parts.brain.bid_timeout(),

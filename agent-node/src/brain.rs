@@ -74,6 +74,11 @@ pub trait Brain: Send + Sync {
         ))))
     }
 
+    /// Whether it can't say what its models use: they are elsewhere.
+    fn is_unmetered(&self) -> bool {
+        false
+    }
+
     /// Ends work elsewhere for a conversation that has ended. Called again after a crash.
     fn release(&self, _conversation: &ConversationId) {}
 

@@ -156,7 +156,16 @@ fn delegate(request: &TurnRequest, id: String, capability: Capability, descripti
     let artifacts = artifacts(request).iter().map(|artifact| artifact.artifact_id.clone()).collect();
     let to = Address::Capability(capability);
     let (capability, input, wait) = (None, None, true);
-    BrainLine::Progress(Progress::Delegate { id, to, capability, description, input, artifacts, wait })
+    BrainLine::Progress(Progress::Delegate {
+        id,
+        to,
+        capability,
+        description,
+        input,
+        artifacts,
+        budget: Default::default(),
+        wait,
+    })
 }
 
 /// Returns the result of a delegated task as the result of this task.

@@ -204,7 +204,7 @@ fn update_event(task: &Task, update: Update, at: WallTime) -> Option<StreamRespo
                 metadata: Default::default(),
             })))
         }
-        Update::Restart { .. } | Update::Usage(_) | Update::Checked(_) => None,
+        Update::Restart { .. } | Update::Usage(_) | Update::Reserved(_) | Update::Checked(_) => None,
     }
 }
 

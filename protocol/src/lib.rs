@@ -26,6 +26,7 @@ pub mod signature;
 pub mod acceptance;
 pub mod artifact;
 pub mod bid;
+pub mod budget;
 pub mod card;
 pub mod question;
 pub mod seat_end;

@@ -5,6 +5,7 @@ use crate::{
     acceptance::{AcceptanceDemand, ResultRevision},
     artifact::{self, Artifact, ArtifactChunk, ArtifactRef},
     bid::{Cost, Eta, Fraction},
+    budget::Budget,
     ids::{Capability, QuestionId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
@@ -315,6 +316,9 @@ payload! {
         /// What its result must pass before it counts.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         accept: Option<Box<AcceptanceDemand>>,
+        /// What the work on it may use.
+        => #[serde(default, skip_serializing_if = "Budget::is_none")]
+        budget: Budget,
         /// Whether it is the review of a result, which is not checked itself; believed from an agent's request to itself only.
         => #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_review: bool,
@@ -481,6 +485,9 @@ payload! {
         /// The principal who asked first; believed from agents only.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         on_behalf_of: Option<Principal>,
+        /// What the answer may use.
+        => #[serde(default, skip_serializing_if = "Budget::is_none")]
+        budget: Budget,
     }
 }
 

@@ -633,7 +633,7 @@ impl PatternDescription {
 
 impl AnyPattern {
     /// The version of the rules a state was computed by; recorded with every state.
-    pub const RULES: u32 = 6;
+    pub const RULES: u32 = 7;
 
     /// Its name, for people and traces.
     pub fn name(&self) -> &'static str {

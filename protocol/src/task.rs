@@ -8,6 +8,7 @@ use crate::{
     },
     acceptance::{MAX_CHECKS, ResultCheck},
     artifact::Artifact,
+    budget::Budget,
     ids::{AgentId, Capability, ConversationId, SpaceId, TaskId},
     principal::Principal,
     question::Question,
@@ -127,6 +128,9 @@ pub struct TaskSpec {
     pub parent: Option<TaskId>,
     /// The principal at the root of the request. It may see everything that is done for it.
     pub root: Principal,
+    /// What the work on it may use.
+    #[serde(default, skip_serializing_if = "Budget::is_none")]
+    pub budget: Budget,
     /// The A2A request, if an A2A client sent it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contact: Option<Box<A2aRequestContext>>,
@@ -237,6 +241,9 @@ pub struct Task {
     /// What it has used, that of other agents included.
     #[serde(default, skip_serializing_if = "Usage::is_none")]
     pub usage: Usage,
+    /// What is reserved for other agents that work on parts of it.
+    #[serde(default, skip_serializing_if = "Budget::is_none")]
+    pub reserved: Budget,
     /// The checks of its results, the oldest first, at most [`MAX_CHECKS`](crate::acceptance::MAX_CHECKS).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<ResultCheck>,
@@ -333,6 +340,8 @@ impl Task {
                 ("doer", self.doer.as_ref().map(|doer| json!(doer))),
                 ("checks", (!self.checks.is_empty()).then(|| json!(self.checks))),
                 ("usage", (!self.usage.is_none()).then(|| json!(self.usage))),
+                ("budget", (!self.spec.budget.is_none()).then(|| json!(self.spec.budget))),
+                ("reserved", (!self.reserved.is_none()).then(|| json!(self.reserved))),
                 ("questions", (!self.status.questions.is_empty()).then(|| json!(self.status.questions))),
             ];
             members.extend(named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));

@@ -1,6 +1,6 @@
 //! What work costs: tokens and money, and the bounds of both.
 
-use crate::bid::Cost;
+use crate::{bid::Cost, budget::Budget};
 use serde::{Deserialize, Serialize};
 
 /// What a brain reports of one call of a model.
@@ -94,10 +94,23 @@ pub struct Usage {
     /// Tokens whose cost is unknown, and so not in `cost`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unpriced_tokens: u64,
+    /// Tokens that were reserved for agents that never said what they used. They count as used.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unreported_tokens: u64,
+    /// The part of `cost` that was reserved for such agents.
+    #[serde(default, skip_serializing_if = "is_free")]
+    pub unreported_cost: Cost,
+    /// How many pieces of work were done by agents whose use is unknown and not bounded, such as foreign ones.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unknown: u64,
 }
 
 fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+fn is_free(cost: &Cost) -> bool {
+    *cost == Cost::default()
 }
 
 impl Usage {
@@ -108,18 +121,21 @@ impl Usage {
 
     /// All tokens.
     pub fn tokens(&self) -> u64 {
-        self.input_tokens.saturating_add(self.output_tokens)
+        self.input_tokens.saturating_add(self.output_tokens).saturating_add(self.unreported_tokens)
     }
 
     /// The sum of both.
     #[must_use]
     pub fn plus(self, other: &Self) -> Self {
-        let cost = Cost::new(self.cost.get() + other.cost.get()).unwrap_or(self.cost);
+        let sum = |a: Cost, b: Cost| Cost::new(a.get() + b.get()).unwrap_or(a);
         Self {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),
             output_tokens: self.output_tokens.saturating_add(other.output_tokens),
-            cost,
+            cost: sum(self.cost, other.cost),
             unpriced_tokens: self.unpriced_tokens.saturating_add(other.unpriced_tokens),
+            unreported_tokens: self.unreported_tokens.saturating_add(other.unreported_tokens),
+            unreported_cost: sum(self.unreported_cost, other.unreported_cost),
+            unknown: self.unknown.saturating_add(other.unknown),
         }
     }
 }
@@ -128,7 +144,8 @@ impl From<&ModelUsage> for Usage {
     fn from(call: &ModelUsage) -> Self {
         let ModelUsage { input_tokens, output_tokens, cost, .. } = *call;
         let unpriced_tokens = if cost.is_none() { input_tokens.saturating_add(output_tokens) } else { 0 };
-        Self { input_tokens, output_tokens, cost: cost.unwrap_or_default(), unpriced_tokens }
+        let cost = cost.unwrap_or_default();
+        Self { input_tokens, output_tokens, cost, unpriced_tokens, ..Self::default() }
     }
 }
 
@@ -155,9 +172,9 @@ const WARN_AT: f64 = 0.8;
 pub enum BudgetVerdict {
     /// Nothing.
     Fine,
-    /// It has just passed [`WARN_AT`]: the figures.
+    /// It has just passed [`WARN_AT`]: the bound and the figures.
     NearlyUsed(String),
-    /// It is used up: the figures.
+    /// It is used up: the bound and the figures.
     UsedUp(String),
 }
 
@@ -167,24 +184,78 @@ impl TaskBounds {
         *self == Self::default()
     }
 
-    /// The verdict on a change of the usage.
-    pub fn judge(&self, before: &Usage, after: &Usage) -> BudgetVerdict {
-        let budgets = [
-            ("tokens", self.tokens.map(|limit| limit as f64), before.tokens() as f64, after.tokens() as f64),
-            ("cost", self.cost.map(Cost::get), before.cost.get(), after.cost.get()),
+    /// The same bounds, but no more than `budget`.
+    #[must_use]
+    pub fn within(self, budget: Budget) -> Self {
+        let Budget { tokens, cost } = Budget::of(&self).within(budget);
+        Self { turns: self.turns, tokens, cost }
+    }
+
+    /// The verdict on a change of the usage, while `reserved` is reserved for others. `given` is the budget of the request,
+    /// which limits the task as well.
+    pub fn judge(&self, given: Budget, before: &Usage, after: &Usage, reserved: Budget) -> BudgetVerdict {
+        let limit = |name: &str, own: Option<f64>, given: Option<f64>| match (own, given) {
+            (own, Some(given)) if own.is_none_or(|own| given < own) => {
+                Some((format!("budget.{name}"), given))
+            }
+            (own, _) => own.map(|own| (format!("bounds.{name}"), own)),
+        };
+        let tokens = |tokens: Option<u64>| tokens.map(|tokens| tokens as f64);
+        let cost = |cost: Option<Cost>| cost.map(Cost::get);
+        let members = [
+            (
+                limit("tokens", tokens(self.tokens), tokens(given.tokens)),
+                (before.tokens() as f64, after.tokens() as f64),
+                tokens(reserved.tokens),
+                after.unreported_tokens as f64,
+            ),
+            (
+                limit("cost", cost(self.cost), cost(given.cost)),
+                (before.cost.get(), after.cost.get()),
+                cost(reserved.cost),
+                after.unreported_cost.get(),
+            ),
         ];
         let mut verdict = BudgetVerdict::Fine;
-        for (name, limit, before, after) in budgets {
-            let Some(limit) = limit else { continue };
-            let figures = format!("{after} of {limit} ({name})");
-            if after >= limit {
+        for (limit, (before, after), reserved, unreported) in members {
+            let (Some((name, limit)), reserved) = (limit, reserved.unwrap_or_default()) else { continue };
+            let shown = |number: f64| (number * 1e6).round() / 1e6;
+            let of_silent = match unreported {
+                0.0 => String::new(),
+                unreported => format!(", {} of it charged for agents that fell silent", shown(unreported)),
+            };
+            let of_others = match reserved {
+                0.0 => String::new(),
+                reserved => format!(", {} reserved for others", shown(reserved)),
+            };
+            // What is reserved may come back.
+            if after >= limit || after + reserved > limit {
+                let figures = format!("{name}: {limit} used up: {} used{of_silent}{of_others}", shown(after));
                 return BudgetVerdict::UsedUp(figures);
             }
             if before < WARN_AT * limit && after >= WARN_AT * limit {
+                let figures = format!("{name}: {} of {limit} used{of_silent}{of_others}", shown(after));
                 verdict = BudgetVerdict::NearlyUsed(figures);
             }
         }
         verdict
+    }
+
+    /// Why a bound of cost, of this or `given`, can't be kept: `used` has a part whose cost is unknown. `what` has used it.
+    pub fn unknown_cost(&self, given: Budget, used: &Usage, what: &str) -> Option<String> {
+        let (name, limit) = match (self.cost, given.cost) {
+            (own, Some(given)) if own.is_none_or(|own| given.get() < own.get()) => ("budget", given),
+            (own, _) => ("bounds", own?),
+        };
+        let why = match (used.unpriced_tokens, used.unknown) {
+            (0, 0) => return None,
+            (0, _) => "it does not report what it uses".to_owned(),
+            (tokens, _) => format!("{tokens} tokens without a price"),
+        };
+        let limit = limit.get();
+        Some(format!(
+            "{name}.cost: {limit} can't be kept: the cost of {what} is unknown ({why}); give its model a price, or bound tokens"
+        ))
     }
 }
 
@@ -210,14 +281,15 @@ pub struct RemainingBudget {
 }
 
 impl RemainingBudget {
-    /// What `bounds` leave after turn number `turn` and `used`.
-    pub fn of(bounds: &TaskBounds, turn: u32, used: &Usage) -> Self {
+    /// What `bounds` leave after turn number `turn`, `used` and what is `reserved` for others.
+    pub fn of(bounds: &TaskBounds, turn: u32, used: &Usage, reserved: Budget) -> Self {
+        let Budget { tokens, cost } = Budget::of(bounds).left(used, reserved);
         Self {
             turn_ms: None,
             idle_ms: None,
             turns: bounds.turns.map(|turns| turns.saturating_sub(turn)),
-            tokens: bounds.tokens.map(|tokens| tokens.saturating_sub(used.tokens())),
-            cost: bounds.cost.and_then(|cost| Cost::new((cost.get() - used.cost.get()).max(0.0))),
+            tokens,
+            cost,
         }
     }
 
@@ -238,13 +310,42 @@ mod tests {
     #[test]
     fn a_budget_is_announced_once_and_ends_at_its_limit() {
         let bounds = TaskBounds { turns: None, tokens: Some(100), cost: Cost::new(2.0) };
-        let judge = |before, after| bounds.judge(&before, &after);
+        let none = Budget::default();
+        let judge = |before, after| bounds.judge(none, &before, &after, none);
         assert_eq!(judge(used(0, 0.0), used(79, 1.5)), BudgetVerdict::Fine);
-        let nearly = BudgetVerdict::NearlyUsed("80 of 100 (tokens)".into());
+        let nearly = BudgetVerdict::NearlyUsed("bounds.tokens: 80 of 100 used".into());
         assert_eq!(judge(used(79, 0.0), used(80, 0.0)), nearly);
         assert_eq!(judge(used(80, 0.0), used(99, 0.0)), BudgetVerdict::Fine, "only once");
-        assert_eq!(judge(used(1, 1.0), used(1, 2.5)), BudgetVerdict::UsedUp("2.5 of 2 (cost)".into()));
-        assert_eq!(TaskBounds::default().judge(&used(0, 0.0), &used(u64::MAX, 1e8)), BudgetVerdict::Fine);
+        let used_up = |figures: &str| BudgetVerdict::UsedUp(figures.to_owned());
+        assert_eq!(judge(used(1, 1.0), used(1, 2.5)), used_up("bounds.cost: 2 used up: 2.5 used"));
+        let unbounded = TaskBounds::default().judge(none, &used(0, 0.0), &used(u64::MAX, 1e8), none);
+        assert_eq!(unbounded, BudgetVerdict::Fine);
+        let reserved = Budget { tokens: Some(30), cost: None };
+        let judge = |given, after| bounds.judge(given, &used(0, 0.0), &used(after, 0.0), reserved);
+        assert_eq!(judge(none, 70), BudgetVerdict::Fine, "what is reserved may come back");
+        assert_eq!(judge(none, 71), used_up("bounds.tokens: 100 used up: 71 used, 30 reserved for others"));
+        let given = Budget { tokens: Some(50), cost: None };
+        assert_eq!(judge(given, 50), used_up("budget.tokens: 50 used up: 50 used, 30 reserved for others"));
+    }
+
+    #[test]
+    fn a_bound_of_cost_is_not_kept_by_tokens_without_a_price() {
+        let own = TaskBounds { cost: Cost::new(2.0), ..TaskBounds::default() };
+        let given = Budget { tokens: None, cost: Cost::new(0.5) };
+        let unpriced = Usage { unpriced_tokens: 7, ..used(7, 0.0) };
+        assert_eq!(own.unknown_cost(given, &used(7, 0.1), "m"), None);
+        assert_eq!(TaskBounds::default().unknown_cost(Budget::default(), &unpriced, "m"), None);
+        let why = own.unknown_cost(Budget::default(), &unpriced, "m").unwrap();
+        assert_eq!(
+            why,
+            "bounds.cost: 2 can't be kept: the cost of m is unknown (7 tokens without a price); give its model a price, or bound tokens"
+        );
+        let silent = Usage { unknown: 1, ..Usage::default() };
+        let why = own.unknown_cost(given, &silent, "m").unwrap();
+        assert!(
+            why.starts_with("budget.cost: 0.5 can't be kept") && why.contains("does not report"),
+            "{why}"
+        );
     }
 
     #[test]
@@ -260,7 +361,7 @@ mod tests {
         let sum = Usage::from(&priced).plus(&Usage::from(&unpriced));
         assert_eq!((sum.tokens(), sum.cost.get(), sum.unpriced_tokens), (30, 0.5, 15));
         let bounds = TaskBounds { turns: Some(3), tokens: Some(40), cost: Cost::new(1.0) };
-        let left = RemainingBudget::of(&bounds, 1, &sum);
+        let left = RemainingBudget::of(&bounds, 1, &sum, Budget::default());
         assert_eq!((left.turns, left.tokens, left.cost.map(Cost::get)), (Some(2), Some(10), Some(0.5)));
     }
 

@@ -247,7 +247,7 @@ async fn a_task_stops_at_its_budget_and_its_cost_is_told() {
     let node = Process::up(&bounded(&llm, "cost: 0.5")).await;
     let task = node.agent("thinker-01").ask(json!({ "description": "ten steps" })).await;
     assert_eq!(state(&task), "failed", "{task:#}");
-    assert!(message(&task).contains("of 0.5 (cost)"), "{}", message(&task));
+    assert!(message(&task).starts_with("bounds.cost: 0.5 used up: 0."), "{}", message(&task));
     let requests = stub.requests().len();
     assert!((3..=6).contains(&requests), "{requests} requests of 0.1 each");
     assert!(

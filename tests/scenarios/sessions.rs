@@ -261,7 +261,7 @@ async fn a_silent_round_and_a_budget_end_a_session_as_incomplete() {
     let graph = json!({ "budget": { "turns": 3 }, "stages": [talk] });
     let task = host.ask(session("t-2", graph)).await;
     assert_eq!(state(&task), "failed", "{task:#}");
-    assert!(message(&task).contains("its budget is used up: 3 of 3 turns"), "{task:#}");
+    assert!(message(&task).contains("budget.turns: 3 used up"), "{task:#}");
     assert_eq!(artifact(&task, "talk.3").as_deref(), Some("three"), "what was said is kept: {task:#}");
 }
 

@@ -158,7 +158,7 @@ turns:
     eventually("the line in the log", async || mesh.log().contains("it was cheap").then_some(())).await;
     let task = solo.ask(json!({ "description": "dear" })).await;
     assert_eq!(state(&task), "failed", "{task:#}");
-    assert_eq!(message(&task), "its budget is used up: 110 of 100 (tokens)");
+    assert_eq!(message(&task), "bounds.tokens: 100 used up: 110 used");
     assert_eq!(task["metadata"][EXTENSION]["usage"]["unpricedTokens"], 110, "{task:#}");
 }
 

@@ -74,6 +74,8 @@ pub enum PlantedFault {
     EarlyCheckpoint,
     /// Results count without the checks that the agent demands.
     UncheckedResults,
+    /// A task does not have the budget of its request.
+    LostBudget,
 }
 
 impl PlantedFault {
@@ -114,6 +116,7 @@ impl PlantedFault {
         Self::ForeignCursor,
         Self::EarlyCheckpoint,
         Self::UncheckedResults,
+        Self::LostBudget,
     ];
 }
 

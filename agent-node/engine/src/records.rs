@@ -6,6 +6,7 @@ pub(crate) mod scan;
 
 use crate::{object_change::ObjectChange, origin::Origin};
 use protocol::{
+    budget::Budget,
     ids::{AgentId, ConversationId, Digest, MessageId, TaskId, ThreadId},
     limits::INLINE_CONTENT_BYTES,
     patterns::{AnyPattern, ChunkRange, Effect, Event},
@@ -297,6 +298,7 @@ impl TaskRow {
             history: Vec::new(),
             is_message: false,
             usage: Usage::default(),
+            reserved: Budget::default(),
             checks: Vec::new(),
             spec,
         };

@@ -19,6 +19,7 @@ use crate::{
 };
 use protocol::{
     acceptance::AcceptanceTerms,
+    budget::Budget,
     envelope::Envelope,
     ids::{Address, AgentId, Capability, ConversationId, Digest, TaskId, ThreadId},
     message::{self, Payload},
@@ -161,6 +162,11 @@ impl Agent {
             path,
             parent: request.parent_task_id.filter(|_| message.by.agent().is_some()),
             root: root.clone(),
+            budget: if faults::is_planted(PlantedFault::LostBudget) {
+                Budget::default()
+            } else {
+                request.budget
+            },
             contact: message.contact.clone(),
             space: message.envelope.space_id.clone(),
             history: Vec::new(),
@@ -326,7 +332,8 @@ impl Agent {
                     self.config.work_limits.help,
                 )
             }
-            None => HelpRequest::answering(self.me.clone(), request, requester),
+            None => HelpRequest::answering(self.me.clone(), request, requester)
+                .unmetered(self.config.work_limits.is_unmetered),
         };
         self.begin_for(message, pattern.into(), None, reply, cx)
     }

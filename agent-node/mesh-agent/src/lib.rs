@@ -49,7 +49,7 @@ pub use input_line::{
     Peer, PeerQuestion, Remaining, ResultToCheck, Revision, Skill, Subject, Task, TurnPrompt, Used,
 };
 pub use output_line::{
-    ArtifactLine, BidLine, CheckpointLine, Delegate, EntryKind, Eta, Find, Grade, Help, MemoryScope,
+    ArtifactLine, BidLine, Budget, CheckpointLine, Delegate, EntryKind, Eta, Find, Grade, Help, MemoryScope,
     MemoryType, ModelCall, OnTimeout, OutputLine, Post, ProposalType, Propose, Question, QuestionKind,
     Remember, Request, SignalLine, ToolCall,
 };

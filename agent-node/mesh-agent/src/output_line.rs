@@ -236,6 +236,9 @@ pub struct Help {
     /// Ids of artifacts that it is about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<String>,
+    /// What its doer may use. Without it, and if the task is bounded, a share of what is free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
     /// Whether the turn ends with it (`true` if absent). With `false` it is sent at once, and the turn goes on.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub wait: bool,
@@ -250,8 +253,15 @@ impl Help {
             to: Some(to.into()),
             question: question.into(),
             artifacts: Vec::new(),
+            budget: None,
             wait: true,
         }
+    }
+
+    /// With a bound of what its doer may use.
+    #[must_use]
+    pub fn budget(self, budget: Budget) -> Self {
+        Self { budget: Some(budget), ..self }
     }
 }
 
@@ -275,6 +285,9 @@ pub struct Delegate {
     /// Ids of artifacts that go with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<String>,
+    /// What its doer may use. Without it, and if the task is bounded, a share of what is free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
     /// Whether the turn ends with it (`true` if absent). With `false` it is sent at once, and the turn goes on.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub wait: bool,
@@ -290,8 +303,41 @@ impl Delegate {
             description: description.into(),
             input: None,
             artifacts: Vec::new(),
+            budget: None,
             wait: true,
         }
+    }
+
+    /// With a bound of what its doer may use.
+    #[must_use]
+    pub fn budget(self, budget: Budget) -> Self {
+        Self { budget: Some(budget), ..self }
+    }
+}
+
+/// What a request to another agent may use: at most what is free of the task's own bounds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Budget {
+    /// Tokens of models, in and out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Cost, in the unit of the mesh.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    pub cost: Option<f64>,
+}
+
+impl Budget {
+    /// A bound of tokens.
+    pub fn tokens(tokens: u64) -> Self {
+        Self { tokens: Some(tokens), cost: None }
+    }
+
+    /// A bound of cost.
+    pub fn cost(cost: f64) -> Self {
+        Self { tokens: None, cost: Some(cost) }
     }
 }
 

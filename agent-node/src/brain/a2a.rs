@@ -256,6 +256,10 @@ fn message(request: &TurnRequest) -> Result<Message, String> {
 }
 
 impl Brain for Arc<A2aBrain> {
+    fn is_unmetered(&self) -> bool {
+        true
+    }
+
     fn think(&self, request: TurnRequest, report: TurnHandle) -> TurnFuture {
         let this = self.clone();
         Box::pin(async move { Ok(this.turn(request, report).await) })

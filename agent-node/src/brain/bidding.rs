@@ -91,6 +91,10 @@ impl Brain for BiddingBrain {
         self.brain.answer_at_once(prompt)
     }
 
+    fn is_unmetered(&self) -> bool {
+        self.brain.is_unmetered()
+    }
+
     fn turn_timeout(&self, request: &TurnRequest) -> Option<Duration> {
         self.brain.turn_timeout(request)
     }

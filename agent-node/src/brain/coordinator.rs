@@ -178,6 +178,7 @@ impl CoordinatorTurn<'_> {
             description: item.text.clone(),
             input,
             artifacts: Vec::new(),
+            budget: Default::default(),
             wait: true,
         })
     }

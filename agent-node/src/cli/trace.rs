@@ -229,6 +229,9 @@ fn about(span: &Span) -> String {
             .map(|entries| format!("brief of {}", counted(entries, "entry", "entries"))),
         count(n::MESH_BRIEF_OMITTED).map(|entries| format!("{entries} left out")),
         span.text(n::MESH_BRIEF_NOTE).map(str::to_owned),
+        number(n::MESH_BUDGET_TOKENS).map(|tokens| format!("may use {tokens} tokens")),
+        number(n::MESH_BUDGET_COST).map(|cost| format!("may cost {cost}")),
+        number(n::MESH_USED_TOKENS).map(|tokens| format!("used {tokens} tokens")),
     ];
     let parts: Vec<_> = peer.into_iter().chain(terms.into_iter().flatten()).collect();
     plain(&parts.join(", "))

@@ -56,7 +56,14 @@ fn draft(request: &TurnRequest, plan: &ApiPlan) -> Vec<BrainLine> {
         let question = format!("What is wrong with this API ({plan})?");
         let artifacts = vec![MAIN.to_owned(), SERVER.to_owned()];
         let (id, to) = (REVIEW.to_owned(), Address::Capability(capability));
-        lines.push(BrainLine::Progress(Progress::Help { id, to, question, artifacts, wait: true }));
+        lines.push(BrainLine::Progress(Progress::Help {
+            id,
+            to,
+            question,
+            artifacts,
+            budget: Default::default(),
+            wait: true,
+        }));
     }
     lines
 }

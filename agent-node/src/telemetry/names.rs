@@ -48,6 +48,12 @@ names! {
     MESH_BID_COST = "mesh.bid.cost";
     /// What a bid offered: the time it needs, milliseconds.
     MESH_BID_ETA = "mesh.bid.eta_ms";
+    /// What the doer of a task may use: tokens.
+    MESH_BUDGET_TOKENS = "mesh.budget.tokens";
+    /// What the doer of a task may use: cost.
+    MESH_BUDGET_COST = "mesh.budget.cost";
+    /// What a task has used when it ended, that of other agents included: tokens.
+    MESH_USED_TOKENS = "mesh.used.tokens";
     /// What a call of a model cost, in the unit of the mesh; absent if the price is unknown.
     MESH_USAGE_COST = "mesh.usage.cost";
     /// Why it came to nothing, as a `reasonCode`, or in one word.

@@ -136,12 +136,15 @@ export class Turn {
     return this.together({ type: "question", id, text, ...more })[0];
   }
 
-  /** Asks another agent, by id or as `capability:NAME`. @returns {Answer} */
+  /** Asks another agent, by id or as `capability:NAME`. `more`: `artifacts`, `budget` (`tokens`, `cost`). @returns {Answer} */
   help(id, to, question, more = {}) {
     return this.together({ type: "help", id, to, question, ...more })[0];
   }
 
-  /** Gives a task to another agent, by id or as `capability:NAME`. @returns {Answer} */
+  /**
+   * Gives a task to another agent, by id or as `capability:NAME`. `more`: `input`, `artifacts`, `capability`, `budget` (`tokens`,
+   * `cost`). @returns {Answer}
+   */
   delegate(id, to, description, more = {}) {
     return this.together({ type: "delegate", id, to, description, ...more })[0];
   }

@@ -147,12 +147,13 @@ class Ask:
 @dataclass(frozen=True)
 class Help:
     """A question to other agents. `to` is an agent's id or `capability:NAME`; `artifacts` are
-    ids."""
+    ids; `budget` is what it may use: `tokens`, `cost`."""
 
     id: str
     to: str
     question: str
     artifacts: Sequence[str] = ()
+    budget: Optional[Mapping[str, Json]] = None
 
     def line(self) -> Line:
         return _line(
@@ -161,12 +162,14 @@ class Help:
             to=self.to,
             question=self.question,
             artifacts=list(self.artifacts) or None,
+            budget=self.budget and dict(self.budget),
         )
 
 
 @dataclass(frozen=True)
 class Delegate:
-    """A task for another agent. `to` is an agent's id or `capability:NAME`; `artifacts` are ids."""
+    """A task for another agent. `to` is an agent's id or `capability:NAME`; `artifacts` are ids;
+    `budget` is what it may use: `tokens`, `cost`."""
 
     id: str
     to: str
@@ -174,6 +177,7 @@ class Delegate:
     input: Json = None
     artifacts: Sequence[str] = ()
     capability: Optional[str] = None
+    budget: Optional[Mapping[str, Json]] = None
 
     def line(self) -> Line:
         return _line(
@@ -184,6 +188,7 @@ class Delegate:
             input=self.input,
             artifacts=list(self.artifacts) or None,
             capability=self.capability,
+            budget=self.budget and dict(self.budget),
         )
 
 
@@ -484,9 +489,17 @@ class Turn:
         """Asks the person who owns the task."""
         return self.together(Ask(id, text, kind, options, schema, call, expires_at, on_timeout))[0]
 
-    def help(self, id: str, to: str, question: str, *, artifacts: Sequence[str] = ()) -> Answer:
+    def help(
+        self,
+        id: str,
+        to: str,
+        question: str,
+        *,
+        artifacts: Sequence[str] = (),
+        budget: Optional[Mapping[str, Json]] = None,
+    ) -> Answer:
         """Asks another agent."""
-        return self.together(Help(id, to, question, artifacts))[0]
+        return self.together(Help(id, to, question, artifacts, budget))[0]
 
     def delegate(
         self,
@@ -497,9 +510,10 @@ class Turn:
         input: Json = None,
         artifacts: Sequence[str] = (),
         capability: Optional[str] = None,
+        budget: Optional[Mapping[str, Json]] = None,
     ) -> Answer:
         """Gives a task to another agent."""
-        return self.together(Delegate(id, to, description, input, artifacts, capability))[0]
+        return self.together(Delegate(id, to, description, input, artifacts, capability, budget))[0]
 
     def find(
         self,

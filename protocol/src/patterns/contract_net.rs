@@ -14,6 +14,7 @@ pub mod track_record;
 
 mod acceptance;
 mod award;
+mod budget;
 mod call;
 mod eligible;
 mod queue;
@@ -377,6 +378,7 @@ impl ContractNet {
         let mut effects = Vec::new();
         match std::mem::replace(&mut self.stage, AuctionStage::Over) {
             AuctionStage::Awarded(award) => {
+                effects.extend(self.charge_silent(&award));
                 self.record.set(&award.winner, CandidateResult::Cancelled, Some(reason.clone()));
                 effects.extend(self.revoke(&award.winner, award.epoch, &reason));
                 effects.extend(self.reject_losers(&reason));
@@ -502,6 +504,15 @@ impl Pattern for ContractNet {
     }
 
     fn on(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
+        let reserved = self.reserved();
+        let mut effects = self.step(event);
+        effects.extend(self.show_reserved(reserved));
+        effects
+    }
+}
+
+impl ContractNet {
+    fn step(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
         if let EventKind::Undelivered { label: ContractNetLabel::Response, reason, message, .. } = &event.what
             && self.ownership.has_ended()
         {

@@ -24,7 +24,7 @@ pub use labels::{DelegationLabel, DelegationTimer, RequestKey, WorkLimits};
 use super::{
     AuctionView, EventKind, OutgoingSignal, Pattern, RecordedTurnProgress, TimerAt, WorkPhase,
     contract_net::{Auction, ContractNet, record::AwardRecord},
-    ownership::TaskOwnership,
+    ownership::{TaskOwnership, may_have_arrived},
     result_check::ResultChecks,
     session::{
         Session,
@@ -37,6 +37,7 @@ use super::{
 use crate::{
     a2a::message::Message,
     artifact::ArtifactChunk,
+    budget::Budget,
     ids::{AgentId, QuestionId},
     message::{AwardAccept, MessageKind, Payload},
     principal::Principal,
@@ -320,9 +321,10 @@ impl Delegation {
             me: &self.me,
             turn: self.turn,
             limits: &self.work_limits,
+            bounds: Budget::of(&self.bounds()),
             event,
         };
-        let mut effects = self.pending.send_one(ask, sender);
+        let mut effects = self.pending.send_at_once(ask, sender);
         if effects.iter().any(|effect| matches!(effect, DelegationEffect::AskPerson { .. })) {
             effects.extend(self.show_questions());
         }
@@ -372,6 +374,7 @@ impl Delegation {
                     me: &self.me,
                     turn: self.turn,
                     limits: &self.work_limits,
+                    bounds: Budget::of(&self.bounds()),
                     event,
                 };
                 let mut asks = self.pending.send(sender);
@@ -489,10 +492,28 @@ impl Delegation {
     fn expire(&mut self, key: RequestKey) -> Vec<DelegationEffect> {
         match self.pending.expire(key) {
             Expiry::Late => Vec::new(),
-            Expiry::Request => self.go_on(),
+            Expiry::Request => {
+                let mut effects = self.charge_lost();
+                effects.extend(self.go_on());
+                effects
+            }
             Expiry::Question => self.after_answer(),
             Expiry::Fails(why) => self.fail(why),
         }
+    }
+
+    /// A request was given up. If its addressee may have it, it counts as one that fell silent.
+    fn undelivered(&mut self, key: RequestKey, reason: &str, message: &str) -> Vec<DelegationEffect> {
+        let is_known = match may_have_arrived(reason) {
+            true => self.pending.give_up(key, message),
+            false => self.pending.was_refused(key, message),
+        };
+        if !is_known {
+            return Vec::new();
+        }
+        let mut effects = self.charge_lost();
+        effects.extend(self.go_on());
+        effects
     }
 
     fn fail(&mut self, reason: String) -> Vec<DelegationEffect> {
@@ -505,6 +526,7 @@ impl Delegation {
         }
         let mut effects = self.stop(message.as_deref().unwrap_or("no longer needed"));
         effects.extend(self.curate(state));
+        effects.extend(self.settle_usage());
         effects.extend(self.record_session());
         effects.extend(self.ownership.finish(state, message, BTreeMap::new()));
         if self.ownership.is_awarded()
@@ -562,10 +584,11 @@ impl Delegation {
             effects.extend(self.show_questions());
             return effects;
         }
-        if !self.pending.take_answer(by, answers, payload) {
-            return Vec::new();
-        }
-        let mut effects = payload.usage().map(|usage| self.charge(usage)).unwrap_or_default();
+        let Some(text) = self.pending.take_answer(by, answers, payload) else { return Vec::new() };
+        let mut effects = match (payload.usage(), by.agent()) {
+            (Some(usage), Some(agent)) => self.charge_request(usage, agent, &text),
+            _ => Vec::new(),
+        };
         effects.extend(match self.pending.has_question() {
             true => self.pending.show(&mut self.ownership),
             false => self.go_on(),
@@ -633,8 +656,8 @@ impl Pattern for Delegation {
 
     fn turn_progress(&self) -> RecordedTurnProgress {
         let used = *self.ownership.usage();
-        let bounds = TaskBounds { turns: Some(self.max_turns()), ..self.work_limits.bounds };
-        let remaining = RemainingBudget::of(&bounds, self.turn, &used);
+        let bounds = TaskBounds { turns: Some(self.max_turns()), ..self.bounds() };
+        let remaining = RemainingBudget::of(&bounds, self.turn, &used, self.pending.reserved());
         let checkpoints = if self.checks.runs_turn() { Default::default() } else { self.log.checkpoints() };
         RecordedTurnProgress { checkpoints, used, remaining }
     }
@@ -648,14 +671,16 @@ impl Pattern for Delegation {
     }
 
     fn on(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
-        let mut effects = self.take(event);
+        let reserved = self.pending.reserved();
+        let mut effects = self.step(event);
         effects.extend(self.session_results(event));
+        effects.extend(self.show_reserved(reserved));
         effects
     }
 }
 
 impl Delegation {
-    fn take(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
+    fn step(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
         if self.unconfirmed.is_some() {
             return self.confirm(event);
         }
@@ -704,10 +729,8 @@ impl Delegation {
             {
                 self.superseded(message)
             }
-            EventKind::Undelivered { label: DelegationLabel::Request(key), message, .. }
-                if self.pending.give_up(*key, message) =>
-            {
-                self.go_on()
+            EventKind::Undelivered { label: DelegationLabel::Request(key), reason, message, .. } => {
+                self.undelivered(*key, reason, message)
             }
             EventKind::Undelivered { label: DelegationLabel::Answer, to, message, .. }
                 if self.pending.reopen_questions(to) =>

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     acceptance::ResultCheck,
     artifact::{Artifact, ArtifactChunk},
+    budget::Budget,
     envelope::Envelope,
     ids::{Address, AgentId, Capability, ConversationId, Digest, MessageId, TaskId},
     message::{Epoch, Payload},
@@ -391,6 +392,8 @@ pub enum Update {
     },
     /// What the task has used in all.
     Usage(Usage),
+    /// What is reserved for other agents.
+    Reserved(Budget),
     /// A check of the result has ended.
     Checked(Box<ResultCheck>),
 }

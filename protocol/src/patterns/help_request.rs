@@ -9,10 +9,11 @@ use super::{
 };
 use crate::{
     artifact::Artifact,
+    budget::Budget,
     ids::{Address, AgentId, Capability},
     message::{self, HelpResponse, MessageKind, Payload},
     task::{Status, TaskState},
-    usage::Usage,
+    usage::{BudgetVerdict, ModelUsage, RemainingBudget, TaskBounds, Usage},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
@@ -69,6 +70,9 @@ pub struct HelpRequest {
     /// The length of all pauses, milliseconds.
     #[serde(default)]
     paused_ms: u64,
+    /// Whether the answering brain does not say what it uses.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_unmetered: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -96,7 +100,15 @@ impl HelpRequest {
             log: TurnLog::default(),
             usage: Usage::default(),
             paused_ms: 0,
+            is_unmetered: false,
         }
+    }
+
+    /// Its brain does not say what it uses, if `is_unmetered`.
+    #[must_use]
+    pub fn unmetered(mut self, is_unmetered: bool) -> Self {
+        self.is_unmetered = is_unmetered;
+        self
     }
 
     /// `me` asks peers that have `capability`, for at most `window`, and returns their answers to the requester.
@@ -121,6 +133,7 @@ impl HelpRequest {
             log: TurnLog::default(),
             usage: Usage::default(),
             paused_ms: 0,
+            is_unmetered: false,
         }
     }
 
@@ -179,10 +192,14 @@ impl HelpRequest {
             let why = format!("nobody else who is there has the capability {capability}{hint}");
             return self.settle(None, Some(why), Vec::new());
         }
+        let budget = self.request.budget.part(u32::try_from(peers.len()).unwrap_or(u32::MAX));
         let mut effects = Vec::new();
         for peer in peers {
             let id = peer.agent.clone();
-            let (to, question) = (Address::Agent(id.clone()), Payload::HelpRequest(self.request.clone()));
+            let (to, question) = (
+                Address::Agent(id.clone()),
+                Payload::HelpRequest(message::HelpRequest { budget, ..self.request.clone() }),
+            );
             effects.push(HelpRequestEffect::Send(OutgoingMessage {
                 path: self.path.clone(),
                 expires: Some(event.wall.plus(*window)),
@@ -207,12 +224,24 @@ impl HelpRequest {
 
     fn conclude(&mut self) -> Vec<HelpRequestEffect> {
         let HelpSide::Asking { asked, .. } = &self.side else { return Vec::new() };
+        // Who is silent is charged all that it could use.
+        let share = self.request.budget.part(u32::try_from(asked.len()).unwrap_or(u32::MAX)).charged_whole();
+        let silent = asked.values().filter(|slot| slot.is_none());
+        self.usage = silent.fold(self.usage, |sum, _| sum.plus(&share));
         let answered: Vec<_> = asked.iter().filter_map(|(id, slot)| Some((id, slot.as_ref()?))).collect();
         let answers: Vec<_> =
             answered.iter().filter_map(|(id, response)| Some((*id, response.answer.clone()?))).collect();
         let artifacts: Vec<_> =
             answered.iter().flat_map(|(_, response)| response.artifacts.clone()).collect();
+        let unknown: Vec<_> = answered
+            .iter()
+            .filter_map(|(id, response)| {
+                let what = format!("the work of {id}");
+                TaskBounds::default().unknown_cost(self.request.budget, &response.usage, &what)
+            })
+            .collect();
         let text = match answers.as_slice() {
+            _ if !unknown.is_empty() => None,
             [] => None,
             [(_, only)] => Some(only.clone()),
             several => Some(
@@ -220,6 +249,9 @@ impl HelpRequest {
             ),
         };
         let declined = || {
+            if !unknown.is_empty() {
+                return unknown.join("; ");
+            }
             let reasons = asked.iter().map(|(id, slot)| {
                 match slot.as_ref().and_then(|response| response.declined.clone()) {
                     Some(reason) => format!("{id}: {reason}"),
@@ -240,6 +272,13 @@ impl HelpRequest {
         artifacts: Vec<Artifact>,
     ) -> Vec<HelpRequestEffect> {
         self.settled = true;
+        if self.is_unmetered && matches!(self.side, HelpSide::Responder) {
+            let unknown = match self.request.budget {
+                budget if budget.is_none() => Usage { unknown: 1, ..Usage::default() },
+                budget => budget.left(&self.usage, Budget::default()).charged_whole(),
+            };
+            self.usage = self.usage.plus(&unknown);
+        }
         let state = if answer.is_some() { TaskState::Completed } else { TaskState::Failed };
         let status = Status { message: answer.clone().or_else(|| declined.clone()), ..Status::of(state) };
         let mut effects = Vec::new();
@@ -278,6 +317,17 @@ impl HelpRequest {
         self.respond(response).into_iter().collect()
     }
 
+    /// Why the turn ends with `call`, if the budget of the question is used up or can't be kept.
+    fn why_budget_is_broken(&self, call: &ModelUsage) -> Option<String> {
+        let (budget, own, none) = (self.request.budget, TaskBounds::default(), Budget::default());
+        match own.judge(budget, &self.usage, &self.usage, none) {
+            BudgetVerdict::UsedUp(figures) => Some(figures),
+            BudgetVerdict::Fine | BudgetVerdict::NearlyUsed(_) => {
+                own.unknown_cost(budget, &call.into(), &format!("{} at {}", call.model, self.me))
+            }
+        }
+    }
+
     /// Takes the reports of the turn. Returns the records of its checkpoints.
     fn keep(&mut self, updates: &[Progress]) -> Vec<HelpRequestEffect> {
         let mut records = Vec::new();
@@ -286,7 +336,14 @@ impl HelpRequest {
                 Progress::Artifact { artifact, append, .. } => {
                     crate::artifact::merge(&mut self.produced, artifact.clone(), *append);
                 }
-                Progress::Usage(call) => self.usage = self.usage.plus(&call.into()),
+                Progress::Usage(call) => {
+                    self.usage = self.usage.plus(&call.into());
+                    if let Some(why) = self.why_budget_is_broken(call) {
+                        records.push(HelpRequestEffect::StopTurn);
+                        records.extend(self.settle(None, Some(why), Vec::new()));
+                        return records;
+                    }
+                }
                 Progress::Checkpoint(checkpoint) => match self.log.checkpoint(checkpoint) {
                     Ok(record) => records.push(record),
                     Err(why) => {
@@ -367,7 +424,9 @@ impl Pattern for HelpRequest {
     const RECEIVES: &'static [MessageKind] = &[MessageKind::HelpResponse];
 
     fn turn_progress(&self) -> RecordedTurnProgress {
-        RecordedTurnProgress { checkpoints: self.log.checkpoints(), used: self.usage, ..Default::default() }
+        let bounds = TaskBounds::default().within(self.request.budget);
+        let remaining = RemainingBudget::of(&bounds, 1, &self.usage, Budget::default());
+        RecordedTurnProgress { checkpoints: self.log.checkpoints(), used: self.usage, remaining }
     }
 
     #[expect(

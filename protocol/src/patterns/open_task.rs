@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     acceptance::AcceptanceTerms,
+    budget::Budget,
     ids::{Address, AgentId, MessageId},
     message::{Epoch, MessageKind, Payload, TaskResponse},
     principal::Principal,
@@ -102,6 +103,7 @@ pub fn offered(signal: &Signal, root: Principal) -> Option<TaskSpec> {
         path: Vec::new(),
         parent: None,
         root,
+        budget: Budget::default(),
         contact: None,
         space: None,
         history: Vec::new(),

@@ -430,6 +430,12 @@ pub(super) fn is_recipient_there(reason: &str) -> bool {
     !absent.iter().any(|absent| absent.code() == reason)
 }
 
+/// Whether a message that was given up for this reason may have reached its recipient: nobody has refused it.
+pub(super) fn may_have_arrived(reason: &str) -> bool {
+    let unknown = [Reason::Expired, Reason::RecipientUnreachable, Reason::GatewayTimeout];
+    unknown.iter().any(|unknown| unknown.code() == reason)
+}
+
 /// The signals about a finished task's results. Each names an artifact by its id and by the digest of its content.
 pub(super) fn produced<L, T>(spec: &TaskSpec, artifacts: &[ProducedArtifact]) -> Vec<Effect<L, T>> {
     let produced = artifacts.iter().map(|artifact| {

@@ -11,6 +11,7 @@ use super::{
     turn::{TurnEnd, TurnSubject},
 };
 use crate::{
+    budget::Budget,
     ids::{AgentId, Digest, TaskId},
     message::{MessageKind, Payload},
     principal::Principal,
@@ -54,6 +55,7 @@ impl Reaction {
             path: Vec::new(),
             parent: None,
             root: signal.signal.acts_for().unwrap_or_else(|| Principal::Agent(me.clone())),
+            budget: Budget::default(),
             contact: None,
             space: None,
             history: Vec::new(),
@@ -97,7 +99,11 @@ impl Reaction {
                 Some(ReactionEffect::Send(message))
             }
             ReactionEffect::Update(
-                Update::Status(_) | Update::Restart { .. } | Update::Usage(_) | Update::Checked(_),
+                Update::Status(_)
+                | Update::Restart { .. }
+                | Update::Usage(_)
+                | Update::Reserved(_)
+                | Update::Checked(_),
             )
             | ReactionEffect::AskPerson { .. }
             | ReactionEffect::Assign { .. }

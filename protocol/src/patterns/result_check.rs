@@ -11,9 +11,11 @@ use super::{
 };
 use crate::{
     acceptance::{AcceptanceTerms, CheckVerdict, ResultCheck, clip_findings, verdict_of, verdict_schema},
+    budget::Budget,
     ids::{Address, AgentId, Capability, Digest, TaskId},
     message::{Payload, TaskCancel, TaskRequest, TaskResponse},
     task::TaskState,
+    usage::TaskBounds,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
@@ -81,10 +83,25 @@ pub(super) struct CheckStep<L, T> {
 pub(super) struct CheckedTask<'a, L, T> {
     pub(super) me: &'a AgentId,
     pub(super) ownership: &'a mut TaskOwnership,
+    /// What the task may use in all, beside the budget of its request. A review may use what is left.
+    pub(super) bounds: TaskBounds,
     /// The label of messages about a review.
     pub(super) label: L,
     /// The end of the time in which a review is awaited.
     pub(super) timer: T,
+}
+
+impl<L, T> CheckedTask<'_, L, T> {
+    fn left(&self) -> Budget {
+        let bounds = Budget::of(&self.bounds).within(self.ownership.spec.budget);
+        bounds.left(self.ownership.usage(), Budget::default())
+    }
+
+    /// Charges the review, which will not say what it has used.
+    fn charge_review(&mut self) -> Option<Effect<L, T>> {
+        let lost = self.left();
+        self.ownership.add_usage(&lost.charged_whole())
+    }
 }
 
 impl ResultChecks {
@@ -159,7 +176,8 @@ impl ResultChecks {
             return Vec::new();
         };
         self.reviews += 1;
-        let CheckedTask { me, ownership, label, timer } = task;
+        let budget = task.left();
+        let CheckedTask { me, ownership, label, timer, .. } = task;
         let spec = &ownership.spec;
         let id = review_id(me, ownership, self.reviews);
         current.stage = CheckStage::Review { at, tries, task: id.clone() };
@@ -196,6 +214,7 @@ impl ResultChecks {
             on_behalf_of: Some(spec.root.clone()),
             parent_task_id: Some(spec.task_id.clone()),
             accept: None,
+            budget,
             is_review: true,
             extra: Map::new(),
         };
@@ -217,7 +236,7 @@ impl ResultChecks {
     /// Takes an event of the check under way; `None` if it is about something else.
     pub(super) fn on<L: Clone + PartialEq + From<ReportLabel>, T: Clone + PartialEq>(
         &mut self,
-        task: CheckedTask<'_, L, T>,
+        mut task: CheckedTask<'_, L, T>,
         event: &Event<L, T>,
     ) -> Option<CheckStep<L, T>> {
         let current = self.current.as_ref()?;
@@ -255,6 +274,7 @@ impl ResultChecks {
             (CheckStage::Review { .. }, EventKind::TimerFired { timer }) if *timer == task.timer => {
                 let mut effects = self.stop("the review took too long", &task);
                 effects.retain(|effect| !matches!(effect, Effect::ClearTimer { .. }));
+                effects.extend(task.charge_review());
                 let mut step = self.unchecked("the review took too long", event);
                 step.effects.splice(..0, effects);
                 Some(step)
@@ -276,18 +296,21 @@ impl ResultChecks {
         let (at, tries) = (*at, *tries);
         let mut effects: Vec<_> = task.ownership.add_usage(&response.usage).into_iter().collect();
         effects.push(Effect::ClearTimer { timer: task.timer.clone() });
-        let verdict = verdict_of(response).filter(|_| response.state == TaskState::Completed);
-        let mut step = match verdict {
+        let is_done = response.state == TaskState::Completed;
+        let what = format!("the review by {}", self.by());
+        let unknown = task.bounds.unknown_cost(task.ownership.spec.budget, &response.usage, &what);
+        let mut step = match verdict_of(response).filter(|_| is_done) {
+            _ if is_done && unknown.is_some() => self.unchecked(&unknown.unwrap_or_default(), event),
             Some((true, findings)) => {
                 effects.push(self.record(CheckVerdict::Accepted, findings, event));
                 return self.next(at + 1, effects, task, event);
             }
             Some((false, findings)) => self.refused(&findings, event),
-            None if response.state == TaskState::Completed && tries < MAX_TRIES => {
+            None if is_done && tries < MAX_TRIES => {
                 effects.push(self.record(CheckVerdict::Failed, NO_VERDICT.to_owned(), event));
                 CheckStep { effects: self.ask_reviewer(at, tries + 1, task, event), verdict: None }
             }
-            None if response.state == TaskState::Completed => self.unchecked(NO_VERDICT, event),
+            None if is_done => self.unchecked(NO_VERDICT, event),
             None => {
                 let why = response.message.as_deref().unwrap_or(response.state.word());
                 self.unchecked(why, event)
@@ -361,10 +384,13 @@ impl ResultChecks {
     pub(super) fn abort<L: Clone, T: Clone>(
         &mut self,
         why: &str,
-        task: &CheckedTask<'_, L, T>,
+        mut task: CheckedTask<'_, L, T>,
     ) -> Vec<Effect<L, T>> {
-        let effects = self.stop(why, task);
-        self.current = None;
+        let mut effects = self.stop(why, &task);
+        let current = self.current.take().map(|current| current.stage);
+        if let Some(CheckStage::Review { .. }) = current {
+            effects.extend(task.charge_review());
+        }
         effects
     }
 

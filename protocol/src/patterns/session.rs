@@ -20,13 +20,13 @@ mod view;
 use super::ChunkRange;
 use crate::{
     artifact::Artifact,
-    bid::Cost,
+    budget::Budget,
     ids::{Address, TaskId},
     patterns::turn::RequestResult,
     question::Question,
     task::TaskState,
     time::WallTime,
-    usage::Usage,
+    usage::{BudgetVerdict, TaskBounds, Usage},
 };
 use graph::Graph;
 use serde::{Deserialize, Serialize};
@@ -223,8 +223,8 @@ impl Session {
             // The answer sets it again.
             SessionTimer::Budget if self.is_at_gate() => {}
             SessionTimer::Budget => {
-                let figures = format!("{} of time", cx.graph.budget.time);
-                self.end_by_budget(&mut step, &figures);
+                let why = format!("budget.time: {} used up", cx.graph.budget.time);
+                self.end_by_budget(&mut step, &why);
             }
             SessionTimer::Stage(stage, iteration) => {
                 if let Some(place) = self.running_stage(stage, iteration) {
@@ -269,30 +269,26 @@ impl Session {
         self.notes.drain(..old);
     }
 
-    /// What of the budget is used up, if something is.
-    fn used_up(&self, cx: &SessionContext<'_>) -> Option<String> {
-        let budget = &cx.graph.budget;
-        let tokens = cx.used.tokens();
-        if tokens >= budget.tokens {
-            return Some(format!("{tokens} of {} tokens", budget.tokens));
+    /// Why the session ends, if its budget is used up or can't be kept.
+    fn why_budget_ends_it(&self, cx: &SessionContext<'_>) -> Option<String> {
+        let (budget, own, none) = (cx.graph.budget.of_models(), TaskBounds::default(), Budget::default());
+        match own.judge(budget, &Usage::default(), cx.used, none) {
+            BudgetVerdict::UsedUp(figures) => Some(figures),
+            BudgetVerdict::Fine | BudgetVerdict::NearlyUsed(_) => {
+                own.unknown_cost(budget, cx.used, "the work of its seats")
+            }
         }
-        let cost = budget.cost.map(Cost::get).filter(|limit| cx.used.cost.get() >= *limit);
-        if let Some(limit) = cost {
-            return Some(format!("{} of {limit} (cost)", cx.used.cost.get()));
-        }
-        None
     }
 
     /// Ends the session as incomplete: running turns are withdrawn, and what there is is kept.
-    fn end_by_budget(&mut self, step: &mut SessionStep<'_>, figures: &str) {
-        let why = format!("its budget is used up: {figures}");
+    fn end_by_budget(&mut self, step: &mut SessionStep<'_>, why: &str) {
         let is_open = |run: &StageRun| matches!(run.state, StageState::Running | StageState::Gated);
         let running = (0..self.stages.len()).filter(|place| self.stages.get(*place).is_some_and(is_open));
         for place in running.collect::<Vec<_>>() {
-            self.stop_turns(step, place, &why);
+            self.stop_turns(step, place, why);
             if let Some(run) = self.stages.get_mut(place) {
                 run.state = StageState::Failed;
-                (run.label, run.reason) = (Some(INCOMPLETE.to_owned()), Some(why.clone()));
+                (run.label, run.reason) = (Some(INCOMPLETE.to_owned()), Some(why.to_owned()));
             }
         }
         self.finish(step, TaskState::Failed, format!("{INCOMPLETE}: {why}"));

@@ -5,6 +5,7 @@ use crate::{
     a2a::message::Message,
     acceptance::ResultRevision,
     artifact::Artifact,
+    budget::Budget,
     ids::{Address, AgentId, Capability, Digest, SpaceId, TaskId},
     message::Epoch,
     question::{Decision, Question},
@@ -253,6 +254,9 @@ pub enum Progress {
         /// Ids of artifacts produced so far, or given with the task, that it is about.
         #[serde(default)]
         artifacts: Vec<String>,
+        /// What its doer may use; without it, a share of what is free of the task's own bounds.
+        #[serde(default, skip_serializing_if = "Budget::is_none")]
+        budget: Budget,
         /// Whether the turn ends with it. Otherwise it is sent at once, and the turn goes on.
         #[serde(default = "yes", skip_serializing_if = "is_true")]
         wait: bool,
@@ -275,6 +279,9 @@ pub enum Progress {
         /// Ids of artifacts that go with it.
         #[serde(default)]
         artifacts: Vec<String>,
+        /// What its doer may use; without it, a share of what is free of the task's own bounds.
+        #[serde(default, skip_serializing_if = "Budget::is_none")]
+        budget: Budget,
         /// Whether the turn ends with it. Otherwise it is sent at once, and the turn goes on.
         #[serde(default = "yes", skip_serializing_if = "is_true")]
         wait: bool,
@@ -348,11 +355,14 @@ impl Progress {
         }
     }
 
-    /// A number for the content of this request, without `wait`: a repeat of it has the same.
+    /// A number for the content of this request, without `wait` and `budget`: a repeat of it has the same.
     pub fn request_content(&self) -> Option<u64> {
         let mut request = self.clone();
         match &mut request {
-            Self::Help { wait, .. } | Self::Delegate { wait, .. } | Self::Find { wait, .. } => *wait = true,
+            Self::Help { wait, budget, .. } | Self::Delegate { wait, budget, .. } => {
+                (*wait, *budget) = (true, Budget::default());
+            }
+            Self::Find { wait, .. } => *wait = true,
             Self::Question(question) => question.wait = true,
             Self::Status { .. }
             | Self::Artifact { .. }

@@ -24,8 +24,30 @@ pub(crate) enum BrainAction {
     End(Result<TurnEnd, String>),
 }
 
-/// The actions of a turn, each with the pause before it in milliseconds. A turn whose last action is no end hangs.
+/// The actions of a turn, and what it uses of its budget: at most a quarter of what is left when it begins, because it may
+/// begin again after a crash.
 pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) -> Vec<(u64, BrainAction)> {
+    let mut actions = scripted(seed, me, prompt, is_slow);
+    let most = prompt.remaining.tokens.map_or(400, |left| left / 4);
+    let mut random = Random::new(seed ^ Hash::of(&[me.as_str(), "usage", &prompt.turn.to_string()]));
+    let used = random.below(most + 1);
+    let first = actions.iter_mut().find_map(|(_, action)| match action {
+        BrainAction::Report(updates) => Some(updates),
+        BrainAction::End(_) => None,
+    });
+    if let Some(updates) = first.filter(|_| used > 0) {
+        updates.push(usage(used));
+    }
+    actions
+}
+
+fn usage(tokens: u64) -> Progress {
+    let call = ModelUsage { model: "m".into(), input_tokens: tokens, ..ModelUsage::default() };
+    Progress::Usage(call)
+}
+
+/// The actions of a turn, each with the pause before it in milliseconds. A turn whose last action is no end hangs.
+fn scripted(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) -> Vec<(u64, BrainAction)> {
     let (about, is_task) = match &prompt.about {
         TurnSubject::Task { task_id, .. } => (task_id.to_string(), true),
         TurnSubject::Help { question, .. } => (question.clone(), false),
@@ -85,6 +107,7 @@ pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) ->
                     to: Address::Capability(capability("advise")),
                     question: format!("what of {about}?"),
                     artifacts: Vec::new(),
+                    budget: Default::default(),
                     wait: true,
                 };
                 vec![
@@ -127,6 +150,7 @@ pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) ->
                 to: Address::Capability(capability("advise")),
                 question: format!("how is {about} done?"),
                 artifacts: Vec::new(),
+                budget: Default::default(),
                 wait: true,
             };
             vec![(first, BrainAction::Report(vec![help])), (1, BrainAction::End(Ok(TurnEnd::Waiting)))]
@@ -143,6 +167,7 @@ pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) ->
                     description: format!("part {n} of {about}"),
                     input: None,
                     artifacts: Vec::new(),
+                    budget: Default::default(),
                     wait: n > 0,
                 }
             };
@@ -210,28 +235,26 @@ fn steps(random: &mut Random, prompt: &Prompt, is_slow: bool) -> Vec<(u64, Brain
             return actions;
         }
     }
-    let usage = ModelUsage {
-        model: "m".into(),
-        input_tokens: 3,
-        output_tokens: 1,
-        cost: None,
-        ..ModelUsage::default()
-    };
-    actions.push((1, BrainAction::Report(vec![Progress::Usage(usage)])));
+    if prompt.remaining.tokens.is_none_or(|left| left > 16) {
+        actions.push((1, BrainAction::Report(vec![usage(4)])));
+    }
     actions.push((1, BrainAction::End(Ok(TurnEnd::Done { message: Some("step by step".into()) }))));
     actions
 }
 
-/// The answer of a turn that takes no time: one in eight, if its script ends.
+/// The answer of a turn that takes no time: one in eight, if its script ends. It uses no model: its prompt does
+/// not say what is left.
 pub(crate) fn answer_at_once(seed: u64, me: &AgentId, prompt: &Prompt) -> Option<InstantAnswer> {
-    let mut actions = script(seed, me, prompt, false);
+    let mut actions = scripted(seed, me, prompt, false);
     let (first, BrainAction::End(end)) = actions.pop()? else { return None };
     let begins = actions.first().map_or(first, |(pause, _)| *pause);
     let reports = actions.into_iter().filter_map(|(_, action)| match action {
         BrainAction::Report(updates) => Some(updates),
         BrainAction::End(_) => None,
     });
-    begins.is_multiple_of(8).then(|| (reports.flatten().collect(), end))
+    begins
+        .is_multiple_of(8)
+        .then(|| (reports.flatten().filter(|update| !matches!(update, Progress::Usage(_))).collect(), end))
 }
 
 pub(crate) fn capability(name: &str) -> Capability {

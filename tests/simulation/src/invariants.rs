@@ -12,7 +12,7 @@ use engine::{
     replay,
 };
 use protocol::{
-    ids::{AgentId, ConversationId, MessageId, TaskId},
+    ids::{AgentId, ConversationId, EffectId, MessageId, TaskId},
     patterns::{Effect, EventKind},
     principal::Principal,
     signal::Cursor,
@@ -83,6 +83,18 @@ impl Observer {
 
     pub(crate) fn agent(&self, agent: &AgentId) -> &ObservedAgent {
         self.agents.get(agent).unwrap_or_else(|| unreachable!("every agent is observed"))
+    }
+
+    /// Whether a message opened it, and so on up to one of a user; not a signal.
+    pub(crate) fn is_requested(&self, conversation: &ObservedConversation) -> bool {
+        let message = conversation.steps.first().and_then(|step| step.origin.as_ref()?.message.as_ref());
+        message.is_some_and(|message| match EffectId::parse(message.id.as_str()) {
+            None => true,
+            Some(effect) => {
+                let sender = self.agent(&effect.agent).conversations.get(&effect.conversation);
+                sender.is_some_and(|sender| self.is_requested(sender))
+            }
+        })
     }
 
     /// The agent has lost its data: its earlier records no longer count.

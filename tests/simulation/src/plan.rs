@@ -20,6 +20,8 @@ pub(crate) const CANCEL_AT: u64 = HEAL_AT + 30_000;
 pub(crate) const LEFT_OPEN_UNTIL: u64 = HEAL_AT + 150_000;
 /// When every task has ended.
 pub(crate) const QUIET_AT: u64 = HEAL_AT + 240_000;
+/// The tokens that every third task of a user may use.
+pub(crate) const BUDGET: u64 = 1_000;
 /// When every record has expired: after the longest retention and two sweeps.
 pub(crate) const END_AT: u64 = QUIET_AT + 200_000;
 

@@ -156,6 +156,7 @@ impl Conversation {
             }
             Update::Restart { from } => row.chunks = Some(ChunkRange { from: *from, to: u64::MAX }),
             Update::Usage(usage) => row.task.usage = *usage,
+            Update::Reserved(reserved) => row.task.reserved = *reserved,
             Update::Checked(check) => row.task.append_check(check.as_ref().clone()),
             Update::Artifact { .. } => {}
         }

@@ -6,6 +6,7 @@ use protocol::{
     a2a::json::base64_of_any_kind,
     artifact::{Artifact, Part, PartContent},
     bid::{Cost, Eta, Fraction},
+    budget::Budget,
     ids::{Address, Capability},
     patterns::{
         contract_net::bidding::BidAnswer,
@@ -99,13 +100,24 @@ fn help(line: mesh_agent::Help) -> Result<Progress, String> {
         _ => return Err("exactly one of \"capability\" and \"to\" is needed".to_owned()),
     };
     let mesh_agent::Help { id, question, artifacts, wait, .. } = line;
-    Ok(Progress::Help { id, to, question, artifacts, wait })
+    let budget = budget(line.budget)?;
+    Ok(Progress::Help { id, to, question, artifacts, budget, wait })
 }
 
 fn delegate(line: mesh_agent::Delegate) -> Result<Progress, String> {
-    let mesh_agent::Delegate { id, to, capability: by, description, input, artifacts, wait } = line;
-    let (to, capability) = (valid("to", Address::try_from(to))?, capability(by)?);
-    Ok(Progress::Delegate { id, to, capability, description, input, artifacts, wait })
+    let mesh_agent::Delegate { id, to, description, input, artifacts, wait, .. } = line;
+    let (to, capability) = (valid("to", Address::try_from(to))?, capability(line.capability)?);
+    let budget = budget(line.budget)?;
+    Ok(Progress::Delegate { id, to, capability, description, input, artifacts, budget, wait })
+}
+
+fn budget(given: Option<mesh_agent::Budget>) -> Result<Budget, String> {
+    let mesh_agent::Budget { tokens, cost } = given.unwrap_or_default();
+    Ok(Budget { tokens, cost: known_cost("budget.cost", cost)? })
+}
+
+fn known_cost(member: &str, cost: Option<f64>) -> Result<Option<Cost>, String> {
+    cost.map(|cost| valid(member, Cost::try_from(cost))).transpose()
 }
 
 fn question(line: mesh_agent::Question) -> Result<Progress, String> {
@@ -186,7 +198,7 @@ pub(super) fn entry_line(entry: &EntryDraft) -> Option<Value> {
 }
 
 fn usage(line: mesh_agent::ModelCall) -> Result<Progress, String> {
-    let cost = line.cost.map(|cost| valid("cost", Cost::try_from(cost))).transpose()?;
+    let cost = known_cost("cost", line.cost)?;
     let mesh_agent::ModelCall { model, input_tokens, output_tokens, .. } = line;
     let mesh_agent::ModelCall { provider, finish_reason, duration_ms, error, .. } = line;
     let call =
@@ -205,7 +217,7 @@ fn tool(line: mesh_agent::ToolCall) -> Result<Progress, String> {
 fn bid(line: mesh_agent::BidLine) -> Result<BidAnswer, String> {
     let fit = line.capability_match;
     Ok(BidAnswer::Bid {
-        cost: line.cost.map(|cost| valid("cost", Cost::try_from(cost))).transpose()?,
+        cost: known_cost("cost", line.cost)?,
         eta: line.eta.map(eta).transpose()?,
         capability_match: fit.map(|fit| valid("match", Fraction::try_from(fit))).transpose()?,
     })

@@ -124,6 +124,11 @@ impl MeshTool {
         });
         let one_of =
             |words: &[&str], what: &str| json!({ "type": "string", "enum": words, "description": what });
+        let budget = json!({
+            "type": "object",
+            "properties": { "tokens": { "type": "integer", "minimum": 1 }, "cost": { "type": "number", "minimum": 0 } },
+            "description": "What it may use at most of your own budget; a share of that if not given.",
+        });
         let (description, members, required) = match self {
             Self::Delegate => (
                 "Gives a task to another agent and waits for its result. It sees only what you write here and the artifacts you name.",
@@ -133,6 +138,7 @@ impl MeshTool {
                     "capability": text("Which of the agent's capabilities is meant, if you name an agent."),
                     "input": { "description": "JSON that goes with the task." },
                     "artifacts": artifacts,
+                    "budget": budget,
                 }),
                 vec!["to", "description"],
             ),
@@ -142,6 +148,7 @@ impl MeshTool {
                     "to": text("capability:NAME for agents with that capability, or an agent's id."),
                     "question": text("The question."),
                     "artifacts": artifacts,
+                    "budget": budget,
                 }),
                 vec!["to", "question"],
             ),
@@ -374,7 +381,10 @@ mod tests {
     fn requests_have_the_id_of_their_call() {
         for (tool, arguments) in [
             (MeshTool::Delegate, json!({ "to": "capability:plan", "description": "d", "input": { "a": 1 } })),
-            (MeshTool::AskHelp, json!({ "to": "capability:review", "question": "ok?" })),
+            (
+                MeshTool::AskHelp,
+                json!({ "to": "capability:review", "question": "ok?", "budget": { "tokens": 9 } }),
+            ),
             (MeshTool::AskPerson, json!({ "question": "which?" })),
             (MeshTool::Find, json!({ "kind": "decision", "text": "port" })),
         ] {
@@ -413,6 +423,16 @@ mod tests {
         for (tool, arguments, part) in [
             (MeshTool::Delegate, json!({ "to": "capability:", "description": "d" }), "capability must match"),
             (MeshTool::Delegate, json!({ "to": "capability:plan" }), "missing field `description`"),
+            (
+                MeshTool::Delegate,
+                json!({ "to": "a", "description": "d", "budget": { "cost": -1 } }),
+                "\"budget.cost\": a cost is",
+            ),
+            (
+                MeshTool::AskHelp,
+                json!({ "to": "a", "question": "q", "budget": { "turns": 1 } }),
+                "unknown field `turns`",
+            ),
             (MeshTool::PublishSignal, json!({ "signal": "task.complete" }), "only the mesh publishes"),
             (MeshTool::PublishSignal, json!({ "signal": "agent.left" }), "only the registry publishes"),
             (MeshTool::AskPerson, json!({ "question": "q", "kind": "approval" }), "no argument \"kind\""),

@@ -268,6 +268,7 @@ async fn begin_task(call: &A2aCall, request: SendMessage) -> Result<TaskId, A2aE
         reply_to: None,
         on_behalf_of: None,
         parent_task_id: None,
+        budget: Default::default(),
         accept: None,
         is_review: false,
         extra: Map::new(),

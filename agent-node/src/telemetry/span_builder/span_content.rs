@@ -2,6 +2,7 @@
 
 use crate::telemetry::{names as n, span::Span};
 use protocol::{
+    budget::Budget,
     message::{MessageKind, Payload},
     patterns::{EventKind, Outcome, turn::TurnEnd},
 };
@@ -45,16 +46,25 @@ pub(super) fn set_terms(span: &mut Span, payload: &Payload) {
                 json!(u64::try_from(bid.eta.duration().as_millis()).unwrap_or(u64::MAX)),
             );
         }
-        Payload::Award(award) => span.set(n::MESH_EPOCH, json!(award.epoch)),
+        Payload::Award(award) => {
+            span.set(n::MESH_EPOCH, json!(award.epoch));
+            set_budget(span, award.task.budget);
+        }
         Payload::AwardAccept(accept) => span.set(n::MESH_EPOCH, json!(accept.epoch)),
         Payload::AwardDecline(decline) => span.set(n::MESH_EPOCH, json!(decline.epoch)),
-        Payload::TaskResponse(response) => span.set(n::MESH_STATE, json!(response.state.word())),
+        Payload::TaskResponse(response) => {
+            span.set(n::MESH_STATE, json!(response.state.word()));
+            let used = response.usage.tokens();
+            span.set(n::MESH_USED_TOKENS, (used > 0).then(|| json!(used)));
+        }
         Payload::Cfp(cfp) => span.set(n::MESH_SKILL, json!(cfp.capability)),
         Payload::TaskRequest(request) => {
             span.set(n::MESH_SKILL, request.capability.as_ref().map(|skill| json!(skill)));
+            set_budget(span, request.budget);
         }
         Payload::HelpRequest(request) => {
             span.set(n::MESH_SKILL, request.capability.as_ref().map(|skill| json!(skill)));
+            set_budget(span, request.budget);
         }
         Payload::TaskUpdate(_)
         | Payload::TaskCancel(_)
@@ -64,4 +74,9 @@ pub(super) fn set_terms(span: &mut Span, payload: &Payload) {
         | Payload::NoBid(_)
         | Payload::Reject(_) => {}
     }
+}
+
+fn set_budget(span: &mut Span, Budget { tokens, cost }: Budget) {
+    span.set(n::MESH_BUDGET_TOKENS, tokens.map(|tokens| json!(tokens)));
+    span.set(n::MESH_BUDGET_COST, cost.map(|cost| json!(cost)));
 }

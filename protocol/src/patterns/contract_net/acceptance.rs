@@ -12,6 +12,7 @@ use crate::{
         result_check::{AcceptanceVerdict, CheckStep, CheckedTask},
     },
     task::TaskState,
+    usage::TaskBounds,
 };
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +49,7 @@ impl ContractNet {
     fn checked_task(&mut self) -> CheckedTask<'_, ContractNetLabel, ContractNetTimer> {
         CheckedTask {
             me: &self.me,
+            bounds: TaskBounds::default(),
             ownership: &mut self.ownership,
             label: ContractNetLabel::Review,
             timer: ContractNetTimer::Review,
@@ -108,6 +110,13 @@ impl ContractNet {
 
     /// The doer gets the task again, with what was refused and why.
     fn send_back(&mut self, award: ActiveAward, findings: String) -> Vec<ContractNetEffect> {
+        if let Some(why) = self.why_budget_is_used_up() {
+            let mut effects = self.release(award.epoch);
+            effects.extend(
+                self.finish(TaskState::Failed, Some(format!("{why}; its result was refused: {findings}"))),
+            );
+            return effects;
+        }
         let ActiveAward { winner, epoch, next, .. } = award;
         let status = format!("the result of {winner} was refused and goes back to it: {findings}");
         let chunks = self.ownership.produced();
@@ -124,7 +133,7 @@ impl ContractNet {
     /// Ends the check under way without a verdict.
     pub(super) fn stop_check(&mut self, why: &str) -> Vec<ContractNetEffect> {
         let mut checks = std::mem::take(&mut self.checks);
-        let effects = checks.abort(why, &self.checked_task());
+        let effects = checks.abort(why, self.checked_task());
         self.checks = checks;
         effects
     }

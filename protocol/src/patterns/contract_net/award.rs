@@ -9,7 +9,7 @@ use crate::{
     artifact::{Artifact, ArtifactChunk},
     ids::{AgentId, QuestionId},
     message::{self, AwardDecline, BUSY, Epoch, Payload, TaskAnswer, TaskResponse, TaskUpdate},
-    patterns::{OutgoingSignal, session},
+    patterns::{OutgoingSignal, ownership::may_have_arrived, session},
     problem::Reason,
     question::Answer,
     seat_end::SeatEnd,
@@ -53,6 +53,7 @@ impl ContractNet {
         }
         let mut task = self.ownership.spec.clone();
         task.path.push(self.me.clone());
+        task.budget = self.budget_left();
         let lease_ms = self.auction.lease_ms;
         let (task_id, is_last) = (task.task_id.clone(), next.is_empty());
         let revision = refused.as_ref().map(|refused| Box::new(refused.revision()));
@@ -210,7 +211,11 @@ impl ContractNet {
             return self.found_no_place(decline.free_in_ms, event);
         }
         let why = format!("{agent} declined: {}", clip(&decline.reason));
-        self.goes_to_another(CandidateResult::Declined, why, event)
+        // One that hands back what it had begun does not say what it has used.
+        match award.is_accepted {
+            true => self.falls_silent(CandidateResult::Declined, why, event),
+            false => self.goes_to_another(CandidateResult::Declined, why, event),
+        }
     }
 
     /// All places of the winner were taken meanwhile. That is no failed attempt; the next bid follows.
@@ -242,7 +247,7 @@ impl ContractNet {
         } else {
             (CandidateResult::AcceptTimeout, format!("{winner} did not accept in time"))
         };
-        self.goes_to_another(fate, why, event)
+        self.falls_silent(fate, why, event)
     }
 
     /// A winner that has accepted keeps the award unless it is gone: its acceptance can overtake the acknowledgement.
@@ -269,7 +274,11 @@ impl ContractNet {
                     true => format!("{to} is gone: {}", clip(why)),
                     false => format!("the award could not be delivered: {}", clip(why)),
                 };
-                self.goes_to_another(CandidateResult::Unreachable, why, event)
+                let is_silent = award.is_accepted || may_have_arrived(reason);
+                match is_silent {
+                    true => self.falls_silent(CandidateResult::Unreachable, why, event),
+                    false => self.goes_to_another(CandidateResult::Unreachable, why, event),
+                }
             }
             (ContractNetLabel::Answer, AuctionStage::Awarded(award)) if award.winner == *to => {
                 let Some(asked) = award.asked.as_deref() else { return Vec::new() };
@@ -279,6 +288,19 @@ impl ContractNet {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// The award has failed, and the winner will not say what it has used.
+    fn falls_silent(
+        &mut self,
+        fate: CandidateResult,
+        why: String,
+        event: &ContractNetEvent,
+    ) -> Vec<ContractNetEffect> {
+        let AuctionStage::Awarded(award) = &self.stage else { return Vec::new() };
+        let award = award.clone();
+        let charged = self.charge_silent(&award);
+        charged.into_iter().chain(self.goes_to_another(fate, why, event)).collect()
     }
 
     /// The award has failed: the runner-up gets the next one, then another round follows.
@@ -300,6 +322,11 @@ impl ContractNet {
         effects.extend(self.revoke(&award.winner, award.epoch, &format!("superseded: {why}")));
         effects.extend(left_queue);
         effects.extend(self.ownership.status(TaskState::Working, why.clone()));
+        if let Some(used_up) = self.why_budget_is_used_up() {
+            effects.extend(self.reject_losers(&used_up));
+            effects.extend(self.finish(TaskState::Failed, Some(format!("{used_up}; {why}"))));
+            return effects;
+        }
         self.last_failure = Some(why);
         effects.extend(self.award_next(award.next, event));
         effects
@@ -390,12 +417,15 @@ impl ContractNet {
             self.record.ignore(agent.to_string(), "task-response", &why, event.wall);
             return Vec::new();
         }
-        if response.state != TaskState::Completed || !has_result {
+        let is_done = response.state == TaskState::Completed && has_result;
+        let unknown = self.unknown_cost(&response.usage, &format!("the work of {agent}"));
+        if !is_done || unknown.is_some() {
             let silent = || match response.state == TaskState::Completed {
                 true => "done without a result".to_owned(),
                 false => response.state.word().to_owned(),
             };
-            let why = response.message.clone().unwrap_or_else(silent);
+            let unknown = unknown.filter(|_| is_done);
+            let why = unknown.or_else(|| response.message.clone()).unwrap_or_else(silent);
             let mut effects: Vec<_> = self.ownership.add_usage(&response.usage).into_iter().collect();
             let (fate, why) = if response.state == TaskState::Rejected {
                 let why = format!("{agent} rejected it: {}", clip(&why));

@@ -176,7 +176,7 @@ pub struct IgnoredMessage {
 /// The most characters of a peer's text that are kept.
 const MAX_WORDS: usize = 500;
 
-pub(super) fn clip(words: &str) -> String {
+pub(in crate::patterns) fn clip(words: &str) -> String {
     words.chars().take(MAX_WORDS).collect()
 }
 

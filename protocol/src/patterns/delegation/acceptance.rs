@@ -60,6 +60,7 @@ impl Delegation {
     fn checked_task(&mut self) -> CheckedTask<'_, DelegationLabel, DelegationTimer> {
         CheckedTask {
             me: &self.me,
+            bounds: self.work_limits.bounds,
             ownership: &mut self.ownership,
             label: DelegationLabel::Review,
             timer: DelegationTimer::Review,
@@ -77,6 +78,10 @@ impl Delegation {
         }
         let mut effects = self.pending.withdraw("the work is done");
         self.pending.forget_ids();
+        effects.extend(self.charge_lost());
+        if self.ownership.has_ended() {
+            return effects;
+        }
         self.ownership.questions.clear();
         self.result.message.clone_from(&message);
         let (mut checks, me) = (std::mem::take(&mut self.checks), self.me.clone());
@@ -122,7 +127,7 @@ impl Delegation {
     /// Ends the check under way without a verdict.
     pub(super) fn stop_check(&mut self, why: &str) -> Vec<DelegationEffect> {
         let mut checks = std::mem::take(&mut self.checks);
-        let effects = checks.abort(why, &self.checked_task());
+        let effects = checks.abort(why, self.checked_task());
         self.checks = checks;
         effects
     }

@@ -2,8 +2,11 @@
 
 use super::{Delegation, MAX_TURNS, labels::DelegationEffect};
 use crate::{
+    budget::Budget,
+    ids::AgentId,
+    patterns::{Update, contract_net::record::clip},
     task::TaskState,
-    usage::{BudgetVerdict, ModelUsage, Usage},
+    usage::{BudgetVerdict, ModelUsage, TaskBounds, Usage},
 };
 
 impl Delegation {
@@ -12,33 +15,87 @@ impl Delegation {
         self.work_limits.bounds.turns.unwrap_or(MAX_TURNS)
     }
 
-    /// Adds what a call of a model of this agent has used.
+    /// What the task may use: the bounds of the agent, and no more than its requester has given.
+    pub(super) fn bounds(&self) -> TaskBounds {
+        self.work_limits.bounds.within(self.ownership.spec.budget)
+    }
+
+    /// Adds what a call of a model of this agent has used. The task fails if a bound of cost can't be kept.
     pub(super) fn charge_call(&mut self, call: &ModelUsage) -> Vec<DelegationEffect> {
-        let mut effects = self.charge(&Usage::from(call));
-        if let (Some(cost), None) = (self.work_limits.bounds.cost, call.cost) {
-            let (cost, model) = (cost.get(), &call.model);
-            effects.extend(self.fail(format!(
-                "its bound of {cost} (cost) can't be kept: the cost of {model} is unknown; give its price, or bound tokens"
-            )));
-        }
+        let usage = Usage::from(call);
+        let mut effects = self.charge(&usage);
+        let unknown = self.unknown_cost(&usage, &format!("{} at {}", call.model, self.me));
+        effects.extend(unknown.map(|why| self.fail(why)).unwrap_or_default());
         effects
     }
 
+    /// The same of what `by` has used for a request, which it has answered with `text`.
+    pub(super) fn charge_request(
+        &mut self,
+        usage: &Usage,
+        by: &AgentId,
+        text: &str,
+    ) -> Vec<DelegationEffect> {
+        let mut effects = self.charge(usage);
+        let what = match *by == self.me {
+            true => "the work for a capability".to_owned(),
+            false => format!("the work of {by}"),
+        };
+        let unknown = self.unknown_cost(usage, &what).map(|why| format!("{why}. The answer: {}", clip(text)));
+        effects.extend(unknown.map(|why| self.fail(why)).unwrap_or_default());
+        effects
+    }
+
+    fn unknown_cost(&self, usage: &Usage, what: &str) -> Option<String> {
+        if self.session.is_some() {
+            return None;
+        }
+        self.work_limits.bounds.unknown_cost(self.ownership.spec.budget, usage, what)
+    }
+
     /// Adds to what the task has used.
-    pub(super) fn charge(&mut self, usage: &Usage) -> Vec<DelegationEffect> {
+    fn charge(&mut self, usage: &Usage) -> Vec<DelegationEffect> {
         let before = *self.ownership.usage();
         let mut effects: Vec<_> = self.ownership.add_usage(usage).into_iter().collect();
         if self.session.is_some() {
             // A session has a budget of its own, and ends with a record of what there is.
             return effects;
         }
-        effects.extend(match self.work_limits.bounds.judge(&before, self.ownership.usage()) {
+        let (bounds, given) = (self.work_limits.bounds, self.ownership.spec.budget);
+        effects.extend(match bounds.judge(given, &before, self.ownership.usage(), self.pending.reserved()) {
             BudgetVerdict::Fine => Vec::new(),
-            BudgetVerdict::NearlyUsed(figures) => {
-                self.ownership.status(TaskState::Working, format!("most of its budget is used: {figures}"))
-            }
-            BudgetVerdict::UsedUp(figures) => self.fail(format!("its budget is used up: {figures}")),
+            BudgetVerdict::NearlyUsed(figures) => self.ownership.status(TaskState::Working, figures),
+            BudgetVerdict::UsedUp(figures) => self.fail(figures),
         });
         effects
+    }
+
+    /// Charges what was reserved for agents that will not say what they have used: they are silent, or were told to stop.
+    pub(super) fn charge_lost(&mut self) -> Vec<DelegationEffect> {
+        match self.pending.take_lost() {
+            lost if lost.is_none() => Vec::new(),
+            lost => self.charge(&lost.charged_whole()),
+        }
+    }
+
+    /// The same at the end of the task, whose own brain may be one that does not say what it uses.
+    pub(super) fn settle_usage(&mut self) -> Vec<DelegationEffect> {
+        let lost = self.pending.take_lost();
+        let mut effects: Vec<_> = self.ownership.add_usage(&lost.charged_whole()).into_iter().collect();
+        if self.work_limits.is_unmetered && self.turn > 0 && self.auction.is_none() {
+            let unknown = match self.ownership.spec.budget {
+                budget if budget.is_none() => Usage { unknown: 1, ..Usage::default() },
+                budget => budget.left(self.ownership.usage(), Budget::default()).charged_whole(),
+            };
+            effects.extend(self.ownership.add_usage(&unknown));
+        }
+        effects
+    }
+
+    /// Shows what is reserved, if that is not `before`.
+    pub(super) fn show_reserved(&self, before: Budget) -> Option<DelegationEffect> {
+        let reserved = self.pending.reserved();
+        let is_news = reserved != before && !self.ownership.has_ended();
+        is_news.then_some(DelegationEffect::Update(Update::Reserved(reserved)))
     }
 }

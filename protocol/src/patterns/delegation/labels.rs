@@ -86,6 +86,9 @@ pub struct WorkLimits {
     /// What the work on one task may use.
     #[serde(default, skip_serializing_if = "TaskBounds::is_default")]
     pub bounds: TaskBounds,
+    /// Whether its brain does not say what it uses.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unmetered: bool,
 }
 
 impl Default for WorkLimits {
@@ -94,6 +97,7 @@ impl Default for WorkLimits {
             help: Duration::from_secs(120),
             delegate: Duration::from_secs(3_600),
             bounds: TaskBounds::default(),
+            is_unmetered: false,
         }
     }
 }

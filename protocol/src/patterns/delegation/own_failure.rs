@@ -28,6 +28,7 @@ impl Delegation {
             return self.fail(why);
         }
         let mut effects = self.stop(&why);
+        effects.extend(self.ownership.add_usage(&self.pending.take_lost().charged_whole()));
         effects.push(DelegationEffect::ClearTimer { timer: DelegationTimer::Deadline });
         effects.extend(self.ownership.discard_artifacts());
         let status = format!("{} could not do it: {why}", self.me);

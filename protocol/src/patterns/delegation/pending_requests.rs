@@ -6,6 +6,7 @@ use super::labels::{
 use crate::{
     a2a::message::Message,
     artifact::{Artifact, ArtifactChunk},
+    budget::{Budget, BudgetShares},
     ids::{Address, AgentId, Digest, QuestionId, TaskId},
     message::{HelpRequest, Payload, TaskAnswer, TaskCancel, TaskRequest, TaskUpdate},
     patterns::{
@@ -47,6 +48,9 @@ pub(super) struct PendingRequests {
     /// One of them that the turn has repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     repeated: Option<String>,
+    /// What was reserved for agents that will not say what they have used, until it is charged.
+    #[serde(default, skip_serializing_if = "Budget::is_none")]
+    lost: Budget,
 }
 
 /// What a request id stands for.
@@ -71,6 +75,9 @@ struct PendingRequest {
     #[serde(default)]
     waits: bool,
     reply: Option<RequestResult>,
+    /// What its doer may use.
+    #[serde(default, skip_serializing_if = "Budget::is_none")]
+    budget: Budget,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -99,6 +106,8 @@ pub(super) struct RequestSender<'a> {
     pub(super) me: &'a AgentId,
     pub(super) turn: u32,
     pub(super) limits: &'a WorkLimits,
+    /// What the task may use in all.
+    pub(super) bounds: Budget,
     pub(super) event: &'a DelegationEvent,
 }
 
@@ -220,15 +229,47 @@ impl PendingRequests {
         self.repeated = None;
     }
 
+    /// What is reserved for the open requests.
+    pub(super) fn reserved(&self) -> Budget {
+        let open = self.open.iter().filter(|ask| ask.reply.is_none());
+        open.fold(Budget::default(), |sum, ask| sum.plus(ask.budget))
+    }
+
+    /// Takes what has to be charged although nobody said that it was used.
+    pub(super) fn take_lost(&mut self) -> Budget {
+        std::mem::take(&mut self.lost)
+    }
+
     /// Sends the noted requests.
     pub(super) fn send(&mut self, sender: RequestSender<'_>) -> Vec<DelegationEffect> {
         let noted = std::mem::take(&mut self.noted);
-        noted.into_iter().flat_map(|ask| self.send_one(ask, sender)).collect()
+        let shares = self.shares(&noted, sender);
+        noted.into_iter().flat_map(|ask| self.send_one(ask, shares, sender)).collect()
     }
 
-    /// Sends one request.
-    pub(super) fn send_one(&mut self, ask: Progress, sender: RequestSender<'_>) -> Vec<DelegationEffect> {
-        let RequestSender { ownership, me, turn, limits: work_limits, event } = sender;
+    /// Sends one request while the turn goes on.
+    pub(super) fn send_at_once(&mut self, ask: Progress, sender: RequestSender<'_>) -> Vec<DelegationEffect> {
+        let shares = self.shares(std::slice::from_ref(&ask), sender);
+        self.send_one(ask, shares, sender)
+    }
+
+    fn free(&self, RequestSender { ownership, bounds, .. }: RequestSender<'_>) -> Budget {
+        bounds.left(ownership.usage(), self.reserved())
+    }
+
+    fn shares(&self, asks: &[Progress], sender: RequestSender<'_>) -> BudgetShares {
+        let is_new = |ask: &&Progress| self.open.iter().all(|open| ask.request_id() != Some(&open.id));
+        let wanted: Vec<_> = asks.iter().filter(is_new).filter_map(wanted).collect();
+        BudgetShares::of(self.free(sender), &wanted)
+    }
+
+    fn send_one(
+        &mut self,
+        ask: Progress,
+        shares: BudgetShares,
+        sender: RequestSender<'_>,
+    ) -> Vec<DelegationEffect> {
+        let RequestSender { ownership, me, turn, limits: work_limits, event, .. } = sender;
         let mut effects = Vec::new();
         let key = RequestKey(turn, self.sent);
         self.sent += 1;
@@ -239,6 +280,17 @@ impl PendingRequests {
             open.waits |= waits;
             return Vec::new();
         }
+        let budget = match wanted(&ask).map(|wanted| shares.give(wanted, self.free(sender))) {
+            None => Budget::default(),
+            Some(Ok(budget)) => budget,
+            Some(Err(why)) => {
+                let (Progress::Help { id, .. } | Progress::Delegate { id, .. }) = ask else { return effects };
+                let reply = RequestResult { id: id.clone(), ..result(false, None, why, Vec::new()) };
+                let (kind, budget) = (RequestKind::Help, Budget::default());
+                self.open.push(PendingRequest { id, key, kind, content, waits, reply: Some(reply), budget });
+                return effects;
+            }
+        };
         let mut send_request = |to: Address, payload, artifacts: Vec<String>, wait: Duration| {
             let chunks = ownership.produced();
             let has_chosen = !artifacts.is_empty() && !chunks.is_empty();
@@ -267,6 +319,7 @@ impl PendingRequests {
                     inline_artifacts: chosen(ownership, &artifacts),
                     task_id: Some(ownership.spec.task_id.clone()),
                     on_behalf_of: Some(ownership.spec.root.clone()),
+                    budget,
                     extra: Map::new(),
                 };
                 send_request(to, Payload::HelpRequest(request), artifacts, work_limits.help);
@@ -296,6 +349,7 @@ impl PendingRequests {
                     on_behalf_of: Some(ownership.spec.root.clone()),
                     parent_task_id: Some(ownership.spec.task_id.clone()),
                     accept: None,
+                    budget,
                     is_review: false,
                     extra: Map::new(),
                 };
@@ -335,20 +389,20 @@ impl PendingRequests {
             | Progress::Say { .. }
             | Progress::Log { .. } => return effects,
         };
-        self.open.push(PendingRequest { id, key, kind, content, waits, reply: None });
+        self.open.push(PendingRequest { id, key, kind, content, waits, reply: None, budget });
         effects
     }
 
-    /// Takes a peer's answer; returns whether it was awaited.
+    /// Takes a peer's answer; returns its text if it was awaited.
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other message answers anything")]
     pub(super) fn take_answer(
         &mut self,
         by: &Principal,
         answers: Option<DelegationLabel>,
         payload: &Payload,
-    ) -> bool {
-        let Some(agent) = by.agent() else { return false };
-        match payload {
+    ) -> Option<String> {
+        let agent = by.agent()?;
+        let (is_known, text) = match payload {
             Payload::HelpResponse(response) => {
                 let is_it = |ask: &PendingRequest| {
                     matches!(ask.kind, RequestKind::Help)
@@ -356,7 +410,8 @@ impl PendingRequests {
                 };
                 let text = response.answer.clone().or_else(|| response.declined.clone()).unwrap_or_default();
                 let artifacts = response.artifacts.clone();
-                self.settle(is_it, result(response.answer.is_some(), Some(agent), text, artifacts))
+                let answer = result(response.answer.is_some(), Some(agent), text.clone(), artifacts);
+                (self.settle(is_it, answer), text)
             }
             Payload::TaskResponse(response) => {
                 let is_it = |ask: &PendingRequest| match &ask.kind {
@@ -366,11 +421,12 @@ impl PendingRequests {
                 let text = response.message.clone().unwrap_or_else(|| response.state.word().to_owned());
                 let is_done = response.state == TaskState::Completed;
                 let seat = response.seat.clone();
-                let result = result(is_done, Some(agent), text, response.artifacts.clone());
-                self.settle(is_it, RequestResult { seat, ..result })
+                let answer = result(is_done, Some(agent), text.clone(), response.artifacts.clone());
+                (self.settle(is_it, RequestResult { seat, ..answer }), text)
             }
-            _ => false,
-        }
+            _ => return None,
+        };
+        is_known.then_some(text)
     }
 
     /// Takes the result of a search; returns whether it was awaited.
@@ -536,8 +592,15 @@ impl PendingRequests {
         Expiry::Question
     }
 
-    /// Fails the request `key`.
+    /// Fails the request `key`, whose doer will not say what it has used.
     pub(super) fn give_up(&mut self, key: RequestKey, why: &str) -> bool {
+        let open = self.open.iter().filter(|ask| ask.key == key && ask.reply.is_none());
+        self.lost = open.fold(self.lost, |lost, ask| lost.plus(ask.budget));
+        self.was_refused(key, why)
+    }
+
+    /// Fails the request `key`, which its addressee has not taken.
+    pub(super) fn was_refused(&mut self, key: RequestKey, why: &str) -> bool {
         self.settle(|ask| ask.key == key, result(false, None, why.to_owned(), Vec::new()))
     }
 
@@ -574,6 +637,8 @@ impl PendingRequests {
     /// Cancels the open requests at the agents that still work on them.
     pub(super) fn withdraw(&mut self, reason: &str) -> Vec<DelegationEffect> {
         let open = std::mem::take(&mut self.open);
+        let silent = open.iter().filter(|ask| ask.reply.is_none());
+        self.lost = silent.fold(self.lost, |lost, ask| lost.plus(ask.budget));
         let children = open.into_iter().filter(|ask| ask.reply.is_none()).filter_map(|ask| match ask.kind {
             RequestKind::Delegate { task, to, .. } => Some((task, to)),
             RequestKind::Help | RequestKind::Question(_) | RequestKind::Find => None,
@@ -596,6 +661,25 @@ impl PendingRequests {
 /// Whether other agents do the request. Questions to people and searches can be repeated.
 fn is_to_agent(ask: &Progress) -> bool {
     matches!(ask, Progress::Help { .. } | Progress::Delegate { .. })
+}
+
+/// The budget that a request names, if it may have one.
+fn wanted(ask: &Progress) -> Option<Budget> {
+    match ask {
+        Progress::Help { budget, .. } | Progress::Delegate { budget, .. } => Some(*budget),
+        Progress::Status { .. }
+        | Progress::Artifact { .. }
+        | Progress::Signal { .. }
+        | Progress::Post { .. }
+        | Progress::Say { .. }
+        | Progress::Brief(_)
+        | Progress::Find { .. }
+        | Progress::Question(_)
+        | Progress::Checkpoint(_)
+        | Progress::Usage(_)
+        | Progress::Tool(_)
+        | Progress::Log { .. } => None,
+    }
 }
 
 /// A result without an id.

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     artifact::{Artifact, ArtifactChunk, Part, PartContent},
+    budget::Budget,
     ids::TaskId,
     patterns::{
         ChunkRange, RecordedArtifacts, TimerAt,
@@ -58,8 +59,10 @@ impl Delegation {
 
     fn hosted(&self) -> Result<Hosted, String> {
         let spec = &self.ownership.spec;
+        let mut graph = Graph::read(spec.input.as_ref())?;
+        graph.budget.bound(spec.budget);
         Ok(Hosted {
-            graph: Graph::read(spec.input.as_ref())?,
+            graph,
             id: spec.task_id.clone(),
             goal: spec.description.clone(),
             given: spec.artifacts.iter().map(|artifact| artifact.artifact_id.clone()).collect(),
@@ -133,9 +136,10 @@ impl Delegation {
                     me: &self.me,
                     turn: self.turn,
                     limits: &self.work_limits,
+                    bounds: Budget::default(),
                     event,
                 };
-                let mut effects = self.pending.send_one(Progress::Question(*question), sender);
+                let mut effects = self.pending.send_at_once(Progress::Question(*question), sender);
                 effects.extend(self.show_questions());
                 effects
             }
@@ -160,16 +164,19 @@ impl Delegation {
     fn ask_seat(&mut self, turn: SeatTurn, event: &DelegationEvent) -> Vec<DelegationEffect> {
         let SeatTurn { id, to, description, input, artifacts, chunks } = turn;
         let capability = None;
+        let (input, budget) = (Some(input), Budget::default());
         let ask =
-            Progress::Delegate { id, to, capability, description, input: Some(input), artifacts, wait: true };
+            Progress::Delegate { id, to, capability, description, input, artifacts, budget, wait: true };
         let sender = RequestSender {
             ownership: &self.ownership,
             me: &self.me,
             turn: self.turn,
             limits: &self.work_limits,
+            // The session ends when its seats have used its budget up: nothing is reserved for one.
+            bounds: budget,
             event,
         };
-        let mut effects = self.pending.send_one(ask, sender);
+        let mut effects = self.pending.send_at_once(ask, sender);
         for effect in &mut effects {
             if let DelegationEffect::Send(message) = effect {
                 message.recorded = narrowed(message.recorded.take(), chunks);

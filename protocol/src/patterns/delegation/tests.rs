@@ -1,4 +1,5 @@
 mod acceptance;
+mod budget;
 mod space;
 mod turns;
 
@@ -39,6 +40,7 @@ fn spec() -> TaskSpec {
         path: vec![id("manager")],
         parent: None,
         root: Principal::local_user(),
+        budget: Default::default(),
         contact: None,
         space: None,
         history: Vec::new(),
@@ -89,6 +91,7 @@ fn help(id: &str) -> Progress {
         to: Address::Capability(capability),
         question: "is it good?".into(),
         artifacts: vec!["a.rs".into()],
+        budget: Default::default(),
         wait: true,
     }
 }
@@ -102,6 +105,7 @@ fn delegate(id: &str) -> Progress {
         description: "do it".into(),
         input: None,
         artifacts: Vec::new(),
+        budget: Default::default(),
         wait: true,
     }
 }
@@ -111,6 +115,13 @@ fn sent_messages(effects: &[DelegationEffect]) -> Vec<&OutgoingMessage<Delegatio
         .iter()
         .filter_map(|effect| if let DelegationEffect::Send(message) = effect { Some(message) } else { None })
         .collect()
+}
+
+fn failure(effects: &[DelegationEffect]) -> Option<String> {
+    effects.iter().find_map(|effect| {
+        let DelegationEffect::Finish(outcome) = effect else { return None };
+        outcome.status.message.clone().filter(|_| outcome.status.state == TaskState::Failed)
+    })
 }
 
 fn finishes(effects: &[DelegationEffect]) -> Vec<TaskState> {

@@ -222,3 +222,68 @@ fn a_refused_answer_becomes_one_empty_answer() {
     assert!(effects.len() == 1 && is_excuse(&effects[0]), "{effects:?}");
     assert!(on(&mut pattern, 4, undelivered(ANSWER, "asker", "payload_too_large")).is_empty());
 }
+
+fn sent(effects: &[Effect]) -> impl Iterator<Item = &Payload> {
+    effects
+        .iter()
+        .filter_map(|effect| if let Effect::Send(sent) = effect { Some(&sent.payload) } else { None })
+}
+
+#[test]
+fn a_budget_is_shared_among_the_peers_that_are_asked_and_the_silent_ones_are_charged_whole() {
+    use crate::budget::Budget;
+    let request = message::HelpRequest { budget: Budget { tokens: Some(100), cost: None }, ..request() };
+    let (path, review) = (vec![id("asker")], Capability::parse("review").unwrap());
+    let asking =
+        HelpRequest::asking(id("me"), request.clone(), requester(), path, review, Duration::from_secs(10));
+    let mut asking = AnyPattern::from(asking);
+    let event = |what| Event { at: NodeTime(1), wall: WallTime(1), what };
+    asking.on(&event(EventKind::Started));
+    let effects = asking.on(&event(found(&["r-1", "r-2"])));
+    let budgets = sent(&effects).filter_map(|payload| {
+        if let Payload::HelpRequest(request) = payload { request.budget.tokens } else { None }
+    });
+    assert_eq!(budgets.collect::<Vec<_>>(), [50, 50]);
+    let answer = json!({ "answer": "yes", "usage": { "inputTokens": 7, "outputTokens": 0, "cost": 0.0 } });
+    let by = Principal::Agent(id("r-1"));
+    let envelope = Box::new(envelope("r-1", "help-response", answer));
+    asking.on(&event(EventKind::MessageReceived { by, answers: None, envelope }));
+    let label = AnyTimer::HelpRequest(HelpRequestTimer::Window);
+    let usage = |effects: &[Effect]| sent(effects).find_map(|payload| payload.usage().copied());
+    let used = usage(&asking.on(&event(EventKind::TimerFired { timer: label }))).unwrap();
+    assert_eq!((used.tokens(), used.unreported_tokens), (57, 50));
+
+    let mut answering = AnyPattern::from(HelpRequest::answering(id("me"), request, requester()));
+    answering.on(&event(EventKind::Started));
+    let call = crate::usage::ModelUsage { input_tokens: 100, ..Default::default() };
+    let updates = vec![Progress::Usage(call)];
+    let effects = answering.on(&event(EventKind::TurnProgress { turn: 1, updates }));
+    assert!(effects.contains(&Effect::StopTurn), "{effects:?}");
+    assert_eq!(usage(&effects).unwrap().tokens(), 100);
+}
+
+#[test]
+fn a_peer_without_a_price_ends_a_question_with_a_budget_of_cost() {
+    let budget = crate::budget::Budget { tokens: None, cost: crate::bid::Cost::new(1.0) };
+    let request = message::HelpRequest { budget, ..request() };
+    let (path, review) = (vec![id("asker")], Capability::parse("review").unwrap());
+    let asking = HelpRequest::asking(id("me"), request, requester(), path, review, Duration::from_secs(10));
+    let mut asking = AnyPattern::from(asking);
+    let event = |what| Event { at: NodeTime(1), wall: WallTime(1), what };
+    asking.on(&event(EventKind::Started));
+    asking.on(&event(found(&["r-1", "r-2"])));
+    let mut answers = |from: &str, unpriced: u64| {
+        let usage = json!({ "inputTokens": 7, "outputTokens": 0, "cost": 0.1, "unpricedTokens": unpriced });
+        let envelope = Box::new(envelope(from, "help-response", json!({ "answer": "yes", "usage": usage })));
+        let by = Principal::Agent(id(from));
+        asking.on(&event(EventKind::MessageReceived { by, answers: None, envelope }))
+    };
+    answers("r-1", 0);
+    let effects = answers("r-2", 7);
+    let response = sent(&effects)
+        .find_map(|payload| if let Payload::HelpResponse(response) = payload { Some(response) } else { None })
+        .unwrap();
+    let why = response.declined.as_deref().unwrap();
+    assert!(response.answer.is_none(), "{response:?}");
+    assert!(why.starts_with("budget.cost: 1 can't be kept: the cost of the work of r-2 is unknown"), "{why}");
+}

@@ -66,6 +66,7 @@ fn help() -> Progress {
         to: Address::Capability(Capability::parse("code-review").unwrap()),
         question: "is it good?".into(),
         artifacts: Vec::new(),
+        budget: Default::default(),
         wait: true,
     }
 }

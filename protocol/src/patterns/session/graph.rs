@@ -2,6 +2,7 @@
 
 use crate::{
     bid::{Cost, Eta},
+    budget::Budget,
     ids::{Address, AgentId},
     words::nearest,
 };
@@ -56,6 +57,19 @@ pub struct SessionBudget {
 impl Default for SessionBudget {
     fn default() -> Self {
         Self { turns: 200, tokens: 500_000, time: Eta(3_600_000), cost: None }
+    }
+}
+
+impl SessionBudget {
+    /// The session may use no more than `given`.
+    pub fn bound(&mut self, given: Budget) {
+        let Budget { tokens, cost } = self.of_models().within(given);
+        (self.tokens, self.cost) = (tokens.unwrap_or(self.tokens), cost);
+    }
+
+    /// What its models may use.
+    pub fn of_models(&self) -> Budget {
+        Budget { tokens: Some(self.tokens), cost: self.cost }
     }
 }
 

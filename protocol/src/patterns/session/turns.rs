@@ -65,7 +65,7 @@ impl Session {
             return;
         }
         if self.turns >= budget {
-            return self.end_by_budget(step, &format!("{} of {budget} turns", self.turns));
+            return self.end_by_budget(step, &format!("budget.turns: {budget} used up"));
         }
         self.turns += 1;
         let next = self.next;
@@ -254,8 +254,8 @@ impl Session {
 
     /// What follows a turn: the next one, a new round, or the end of the stage.
     fn after_turn(&mut self, step: &mut SessionStep<'_>, place: usize, seat: usize) {
-        if let Some(figures) = self.used_up(&step.cx) {
-            return self.end_by_budget(step, &figures);
+        if let Some(why) = self.why_budget_ends_it(&step.cx) {
+            return self.end_by_budget(step, &why);
         }
         let (Some(stage), Some(run)) = (step.cx.graph.stages.get(place), self.stages.get(place)) else {
             return;

@@ -4,7 +4,10 @@ use engine::records::Step;
 use protocol::{
     ids::{Address, AgentId, TaskId},
     message::{BUSY, MessageKind, Payload},
-    patterns::{AnyPattern, Effect, EventKind, turn::TurnSubject},
+    patterns::{
+        AnyPattern, Effect, EventKind,
+        turn::{Progress, TurnSubject},
+    },
     principal::Principal,
     task::TaskState,
 };
@@ -31,6 +34,22 @@ impl ObservedConversation {
     /// Whether an event of this kind is durable.
     pub(crate) fn has_event(&self, is_kind: impl Fn(&EventKind) -> bool) -> bool {
         self.steps.iter().flat_map(|step| &step.events).any(|event| is_kind(&event.what))
+    }
+
+    /// The tokens that its turns have reported, as its journal has them.
+    pub(crate) fn reported_tokens(&self) -> u64 {
+        let events = self.steps.iter().flat_map(|step| &step.events);
+        let updates = events.flat_map(|event| match &event.what {
+            EventKind::TurnProgress { updates, .. } | EventKind::TurnEnded { updates, .. } => {
+                updates.as_slice()
+            }
+            _ => &[],
+        });
+        let tokens = updates.map(|update| match update {
+            Progress::Usage(call) => call.input_tokens + call.output_tokens,
+            _ => 0,
+        });
+        tokens.sum()
     }
 
     fn initial(&self) -> Option<&AnyPattern> {

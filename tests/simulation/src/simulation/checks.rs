@@ -12,14 +12,16 @@ use engine::{
 };
 use protocol::{
     acceptance::{AcceptanceTerms, CheckVerdict},
+    budget::Budget,
     ids::{AgentId, Digest, EffectId},
     limits::Limits,
+    message::{Payload, TaskRequest},
     patterns::{AnyLabel, Effect, EventKind, delegation::DelegationLabel, reaction},
     principal::Principal,
     signal::{Cursor, Signal, SignalType, publisher},
     task::{OpenTaskKey, TaskState},
 };
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 use store_types::{Batch, Key, Snapshot, Write};
 
 /// The second token of a written key.
@@ -243,6 +245,43 @@ impl Simulation {
         self.failures.extend(failures);
     }
 
+    /// All that works on a task of a user by request uses no more than the user has allowed: not an agent that reacts to a signal
+    /// about it. A user whose agent has lost its data may ask again.
+    fn check_budgets(&mut self) {
+        if self.nodes.iter().any(|node| node.data_generation > 0) {
+            return;
+        }
+        let (mut bounds, mut used) = (BTreeMap::new(), BTreeMap::<_, u64>::new());
+        for observed in self.observer.agents.values() {
+            for conversation in observed.conversations.values() {
+                let Some(origin) = conversation.steps.first().and_then(|step| step.origin.as_ref()) else {
+                    continue;
+                };
+                let opened = origin.message.as_ref().filter(|message| message.by == Principal::local_user());
+                let request = opened.and_then(|message| {
+                    self.requests.iter().find(|request| request.message.envelope.message_id == message.id)
+                });
+                if let Some(Payload::TaskRequest(TaskRequest {
+                    budget: Budget { tokens: Some(tokens), .. },
+                    ..
+                })) = request.map(|request| &request.message.envelope.payload)
+                {
+                    bounds.insert(origin.trace.trace_id, *tokens);
+                }
+                if self.observer.is_requested(conversation) {
+                    *used.entry(origin.trace.trace_id).or_default() += conversation.reported_tokens();
+                }
+            }
+        }
+        for (trace, bound) in bounds {
+            let used = used.get(&trace).copied().unwrap_or_default();
+            if used > bound {
+                self.failures
+                    .push(format!("a task that may use {bound} tokens has used {used}: trace {trace:032x}"));
+            }
+        }
+    }
+
     /// What an agent acknowledges is durable.
     pub(super) fn check_ack(&mut self, agent: usize, pending: &PendingReply, ack: &Ack) {
         let node = &self.nodes[agent];
@@ -310,6 +349,7 @@ impl Simulation {
     /// At the end every conversation has ended, every record has expired, and no one waits.
     pub(super) fn check_end(&mut self) {
         self.observer.finish();
+        self.check_budgets();
         self.collect_failures();
         let mut violations = Vec::new();
         for node in &self.nodes {

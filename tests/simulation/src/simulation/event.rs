@@ -180,6 +180,9 @@ impl Simulation {
                     if at.is_multiple_of(3) {
                         members.remove("taskId");
                     }
+                    if at % 3 == 1 {
+                        members.insert("budget".to_owned(), json!({ "tokens": plan::BUDGET }));
+                    }
                 }
                 self.ask(to, MessageKind::TaskRequest, payload);
             }

@@ -52,6 +52,7 @@ pub(super) fn task_spec(task: &str) -> TaskSpec {
         path: vec![],
         parent: None,
         root: Principal::local_user(),
+        budget: Default::default(),
         contact: None,
         space: None,
         history: Vec::new(),

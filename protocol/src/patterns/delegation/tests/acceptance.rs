@@ -93,7 +93,16 @@ fn what_was_asked_and_not_answered_is_withdrawn_before_the_check() {
     let Progress::Delegate { id, to, capability, description, input, artifacts, .. } = delegate("d") else {
         panic!()
     };
-    let ask = Progress::Delegate { id, to, capability, description, input, artifacts, wait: false };
+    let ask = Progress::Delegate {
+        id,
+        to,
+        capability,
+        description,
+        input,
+        artifacts,
+        budget: Default::default(),
+        wait: false,
+    };
     doer.on(&event(1, EventKind::TurnProgress { turn: 1, updates: vec![ask] }));
     let effects = doer.on(&event(2, thought(1, vec![artifact("x")], done("built"))));
     let kinds: Vec<_> = sent_messages(&effects).iter().map(|message| message.payload.kind()).collect();

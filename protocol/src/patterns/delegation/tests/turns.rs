@@ -45,13 +45,6 @@ fn status(effects: &[DelegationEffect]) -> Status {
     effects.iter().rev().find_map(status).expect("a status")
 }
 
-fn failure(effects: &[DelegationEffect]) -> Option<String> {
-    effects.iter().find_map(|effect| {
-        let DelegationEffect::Finish(outcome) = effect else { return None };
-        outcome.status.message.clone().filter(|_| outcome.status.state == TaskState::Failed)
-    })
-}
-
 fn begins_turn(effects: &[DelegationEffect]) -> Option<(u32, TurnInput)> {
     effects.iter().find_map(|effect| {
         if let DelegationEffect::RunTurn { turn, input, .. } = effect { Some((*turn, *input)) } else { None }
@@ -148,10 +141,10 @@ fn a_budget_is_announced_and_then_ends_the_task_with_its_figures() {
     let bounds = TaskBounds { tokens: Some(100), ..TaskBounds::default() };
     let mut doer = started(spec(), bounds);
     let effects = doer.on(&progress(usage(85, 0.5)));
-    assert_eq!(status(&effects).message.unwrap(), "most of its budget is used: 85 of 100 (tokens)");
+    assert_eq!(status(&effects).message.unwrap(), "bounds.tokens: 85 of 100 used");
     assert_eq!(doer.turn_progress().remaining.tokens, Some(15));
     let effects = doer.on(&progress(usage(20, 0.5)));
-    assert_eq!(failure(&effects).unwrap(), "its budget is used up: 105 of 100 (tokens)");
+    assert_eq!(failure(&effects).unwrap(), "bounds.tokens: 100 used up: 105 used");
     assert!(effects.contains(&DelegationEffect::StopTurn));
     let response = sent_messages(&effects).into_iter().find_map(|message| message.payload.usage());
     assert_eq!(response.map(Usage::tokens), Some(105), "the requester is told");
@@ -166,7 +159,7 @@ fn a_budget_is_announced_and_then_ends_the_task_with_its_figures() {
         ..ModelUsage::default()
     };
     let why = failure(&doer.on(&progress(Progress::Usage(unpriced)))).unwrap();
-    assert!(why.contains("the cost of m is unknown"), "{why}");
+    assert!(why.contains("bounds.cost: 1 can't be kept: the cost of m at builder is unknown"), "{why}");
 }
 
 #[test]
@@ -178,7 +171,7 @@ fn what_a_child_used_is_charged_to_the_parent() {
         "usage": { "inputTokens": 9, "outputTokens": 1, "cost": 0.0 } });
     let response = Payload::parse(MessageKind::TaskResponse, response.as_object().unwrap().clone()).unwrap();
     let effects = doer.on(&event(3, received("builder", Some(FIRST), response)));
-    assert_eq!(failure(&effects).unwrap(), "its budget is used up: 10 of 10 (tokens)");
+    assert_eq!(failure(&effects).unwrap(), "bounds.tokens: 10 used up: 10 used");
     assert_eq!(begins_turn(&effects), None);
 }
 
@@ -258,7 +251,7 @@ fn the_question_of_a_child_is_shown_and_its_answer_goes_to_the_child() {
 
 fn without_waiting(id: &str) -> Progress {
     let Progress::Help { id, to, question, artifacts, .. } = help(id) else { unreachable!() };
-    Progress::Help { id, to, question, artifacts, wait: false }
+    Progress::Help { id, to, question, artifacts, budget: Default::default(), wait: false }
 }
 
 #[test]
@@ -292,7 +285,16 @@ fn the_end_of_a_task_withdraws_what_it_did_not_wait_for() {
     let Progress::Delegate { id, to, capability, description, input, artifacts, .. } = delegate("d") else {
         unreachable!()
     };
-    let ask = Progress::Delegate { id, to, capability, description, input, artifacts, wait: false };
+    let ask = Progress::Delegate {
+        id,
+        to,
+        capability,
+        description,
+        input,
+        artifacts,
+        budget: Default::default(),
+        wait: false,
+    };
     doer.on(&progress(ask));
     let shown =
         doer.on(&progress(Progress::Question(Question { wait: false, ..Question::text("q", "which?") })));

@@ -1,0 +1,323 @@
+//! What a parent reserves for its children, and what it is charged for them.
+
+use super::*;
+use crate::{bid::Cost, budget::Budget, usage::ModelUsage};
+
+fn tokens(tokens: u64) -> Budget {
+    Budget { tokens: Some(tokens), cost: None }
+}
+
+fn started(given: Budget, bounds: Budget) -> Delegation {
+    let bounds = TaskBounds { turns: None, tokens: bounds.tokens, cost: bounds.cost };
+    let limits = WorkLimits { bounds, ..WorkLimits::default() };
+    let spec = TaskSpec { budget: given, ..spec() };
+    let mut doer =
+        Delegation::new(id("builder"), TaskOwnership::new(spec, Some(requester(None))), None, limits);
+    doer.on(&event(1, EventKind::Started));
+    doer
+}
+
+fn wants(id: &str, budget: Budget, wait: bool) -> Progress {
+    let to = Address::Capability(Capability::parse("dig").unwrap());
+    let (id, description) = (id.to_owned(), "dig".to_owned());
+    Progress::Delegate {
+        id,
+        to,
+        capability: None,
+        description,
+        input: None,
+        artifacts: Vec::new(),
+        budget,
+        wait,
+    }
+}
+
+fn used(tokens: u64) -> Progress {
+    Progress::Usage(ModelUsage { input_tokens: tokens, cost: Cost::new(0.0), ..ModelUsage::default() })
+}
+
+fn progress(turn: u32, update: Progress) -> What {
+    EventKind::TurnProgress { turn, updates: vec![update] }
+}
+
+fn asks(turn: u32, updates: Vec<Progress>) -> What {
+    thought(turn, updates, TurnEnd::Waiting)
+}
+
+/// The tasks that were sent: request, id and budget.
+fn children(effects: &[DelegationEffect]) -> Vec<(RequestKey, TaskId, Budget)> {
+    let child = |message: &OutgoingMessage<DelegationLabel>| {
+        let DelegationLabel::Request(key) = message.label else { return None };
+        let Payload::TaskRequest(request) = &message.payload else { return None };
+        Some((key, request.task_id.clone()?, request.budget))
+    };
+    sent_messages(effects).into_iter().filter_map(child).collect()
+}
+
+fn expires(key: RequestKey) -> What {
+    EventKind::TimerFired { timer: DelegationTimer::Request(key) }
+}
+
+fn responds(key: RequestKey, task: &TaskId, tokens: u64) -> What {
+    let response = serde_json::json!({ "taskId": task, "seq": 1, "state": "TASK_STATE_COMPLETED", "message": "dug",
+        "usage": { "inputTokens": tokens, "outputTokens": 0, "cost": 0.0 } });
+    let response = Payload::parse(MessageKind::TaskResponse, response.as_object().unwrap().clone()).unwrap();
+    received("builder", Some(key), response)
+}
+
+fn reserved(effects: &[DelegationEffect]) -> Option<Budget> {
+    let reserved = |effect: &DelegationEffect| {
+        if let DelegationEffect::Update(Update::Reserved(reserved)) = effect { Some(*reserved) } else { None }
+    };
+    effects.iter().rev().find_map(reserved)
+}
+
+fn response_usage(effects: &[DelegationEffect]) -> crate::usage::Usage {
+    *sent_messages(effects).into_iter().find_map(|message| message.payload.usage()).unwrap()
+}
+
+#[test]
+fn a_doer_may_use_the_smaller_of_its_own_bound_and_what_it_was_given() {
+    for (given, own) in
+        [(tokens(100), tokens(500)), (tokens(500), tokens(100)), (tokens(100), Budget::default())]
+    {
+        let mut doer = started(given, own);
+        assert_eq!(doer.turn_progress().remaining.tokens, Some(100));
+        let effects = doer.on(&event(2, progress(1, used(100))));
+        assert_eq!(finishes(&effects), [TaskState::Failed], "{given} {own}");
+        assert_eq!(response_usage(&effects).tokens(), 100);
+    }
+}
+
+#[test]
+fn children_get_what_is_named_or_an_equal_share_and_the_rest_is_released() {
+    let mut parent = started(Budget::default(), tokens(1_000));
+    parent.on(&event(2, progress(1, used(100))));
+    let some = Budget::default();
+    let effects = parent.on(&event(
+        3,
+        asks(1, vec![wants("a", tokens(300), true), wants("b", some, true), wants("c", some, true)]),
+    ));
+    let sent = children(&effects);
+    assert_eq!(sent.iter().map(|child| child.2).collect::<Vec<_>>(), [tokens(300), tokens(200), tokens(200)]);
+    assert_eq!(reserved(&effects), Some(tokens(700)));
+    let stored = serde_json::to_string(&parent).unwrap();
+    let mut parent: Delegation = serde_json::from_str(&stored).unwrap();
+    let effects = parent.on(&event(4, responds(sent[0].0, &sent[0].1, 50)));
+    assert_eq!(
+        reserved(&effects),
+        Some(tokens(400)),
+        "a reservation survives a crash and ends with the answer"
+    );
+    parent.on(&event(5, responds(sent[1].0, &sent[1].1, 200)));
+    let effects = parent.on(&event(6, responds(sent[2].0, &sent[2].1, 0)));
+    assert_eq!(parent.turn_progress().remaining.tokens, Some(650));
+    assert_eq!(reserved(&effects), Some(Budget::default()));
+    let effects = parent.on(&event(7, thought(2, Vec::new(), done("all dug"))));
+    assert_eq!(response_usage(&effects).tokens(), 350);
+}
+
+#[test]
+fn a_request_that_is_sent_again_while_it_is_open_is_not_reserved_twice() {
+    let mut parent = started(Budget::default(), tokens(1_000));
+    let effects = parent.on(&event(2, progress(1, wants("a", tokens(600), false))));
+    assert_eq!(children(&effects).len(), 1);
+    // Another 600 would not be free. The new request gets half of the 400 that are, as if it were alone.
+    let effects = parent
+        .on(&event(3, asks(1, vec![wants("a", tokens(600), true), wants("b", Budget::default(), true)])));
+    let sent: Vec<_> = children(&effects).iter().map(|child| child.2).collect();
+    assert_eq!(sent, [tokens(200)]);
+    assert_eq!(reserved(&effects), Some(tokens(800)));
+    assert_eq!(parent.pending.reserved(), tokens(800));
+}
+
+#[test]
+fn a_child_without_a_price_fails_a_parent_that_has_a_bound_of_cost() {
+    let cost = |cost| Budget { tokens: None, cost: Cost::new(cost) };
+    for (given, own, name) in
+        [(Budget::default(), cost(1.5), "bounds.cost: 1.5"), (cost(0.5), cost(1.5), "budget.cost: 0.5")]
+    {
+        let mut parent = started(given, own);
+        let effects = parent.on(&event(2, asks(1, vec![wants("a", Budget::default(), true)])));
+        let (key, task, _) = children(&effects).remove(0);
+        let usage =
+            serde_json::json!({ "inputTokens": 7, "outputTokens": 0, "cost": 0.0, "unpricedTokens": 7 });
+        let response = serde_json::json!({ "taskId": task, "seq": 1, "state": "TASK_STATE_COMPLETED",
+            "message": "dug", "usage": usage });
+        let response =
+            Payload::parse(MessageKind::TaskResponse, response.as_object().unwrap().clone()).unwrap();
+        let effects = parent.on(&event(3, received("builder", Some(key), response)));
+        assert_eq!(finishes(&effects), [TaskState::Failed]);
+        let why = failure(&effects).unwrap();
+        let rest = " can't be kept: the cost of the work for a capability is unknown (7 tokens without a price); \
+            give its model a price, or bound tokens. The answer: dug";
+        assert_eq!(why, format!("{name}{rest}"));
+    }
+}
+
+#[test]
+fn a_request_for_more_than_is_free_is_refused_with_the_figures() {
+    let mut parent = started(tokens(1_000), Budget::default());
+    let effects =
+        parent.on(&event(2, asks(1, vec![wants("a", tokens(900), true), wants("b", tokens(200), true)])));
+    assert_eq!(children(&effects).len(), 1, "the other one is not sent");
+    let (key, task, _) = children(&effects).remove(0);
+    let effects = parent.on(&event(3, responds(key, &task, 10)));
+    let refused = answers(&effects).into_iter().find(|answer| answer.id == "b").unwrap();
+    assert_eq!(
+        (refused.ok, refused.text.as_str()),
+        (false, "budget: 200 tokens are asked for, 100 tokens are free for requests to others")
+    );
+    // All of a turn's requests are refused: the next turn is told so.
+    let effects = parent.on(&event(4, asks(2, vec![wants("c", tokens(2_000), true)])));
+    assert!(answers(&effects).iter().any(|answer| answer.id == "c" && !answer.ok), "{effects:?}");
+    assert!(effects.iter().any(|effect| matches!(effect, DelegationEffect::RunTurn { turn: 3, .. })));
+}
+
+#[test]
+fn a_silent_child_is_charged_whole_and_one_that_refused_the_task_is_not() {
+    let undelivered = |key, reason: &str| {
+        let label = DelegationLabel::Request(key);
+        EventKind::Undelivered { label, to: id("builder"), reason: reason.into(), message: "gone".into() }
+    };
+    let ends = [
+        (None, 400),
+        (Some("agent_departed"), 0),
+        (Some("recipient_unreachable"), 400),
+        (Some("expired"), 400),
+    ];
+    for (reason, charged) in ends {
+        let mut parent = started(Budget::default(), tokens(1_000));
+        let effects = parent.on(&event(2, asks(1, vec![wants("a", tokens(400), true)])));
+        let (key, ..) = children(&effects).remove(0);
+        parent.on(&event(3, reason.map_or_else(|| expires(key), |reason| undelivered(key, reason))));
+        let left = parent.turn_progress();
+        assert_eq!(
+            (left.used.unreported_tokens, left.remaining.tokens),
+            (charged, Some(1_000 - charged)),
+            "{reason:?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_withdrawn_at_the_end_is_charged_whole() {
+    let mut parent = started(Budget::default(), tokens(1_000));
+    let effects = parent.on(&event(2, progress(1, wants("a", Budget::default(), false))));
+    let (key, _, given) = children(&effects).remove(0);
+    assert_eq!(given, tokens(500), "half of what is free");
+    assert_eq!(key, FIRST);
+    let effects = parent.on(&event(4, progress(1, used(500))));
+    assert!(finishes(&effects).is_empty(), "the reservation may come back");
+    let effects = parent.on(&event(5, progress(1, used(1))));
+    assert_eq!(finishes(&effects), [TaskState::Failed], "the reservation is not for its own calls");
+    let usage = response_usage(&effects);
+    assert_eq!((usage.tokens(), usage.unreported_tokens), (1_001, 500));
+}
+
+#[test]
+fn the_use_of_an_unmetered_brain_is_unknown_or_all_that_it_was_given() {
+    for (given, unknown, unreported) in [(Budget::default(), 1, 0), (tokens(70), 0, 70)] {
+        let limits = WorkLimits { is_unmetered: true, ..WorkLimits::default() };
+        let spec = TaskSpec { budget: given, ..spec() };
+        let mut doer =
+            Delegation::new(id("builder"), TaskOwnership::new(spec, Some(requester(None))), None, limits);
+        doer.on(&event(1, EventKind::Started));
+        let usage = response_usage(&doer.on(&event(2, thought(1, Vec::new(), done("done")))));
+        assert_eq!((usage.unknown, usage.unreported_tokens), (unknown, unreported));
+    }
+}
+
+/// What happens to a parent and its children.
+#[derive(Debug, Clone)]
+enum Happening {
+    Uses(u64),
+    Delegates(Option<u64>),
+    EndsTurn,
+    Refuses(usize),
+    Responds(usize, u64),
+    Expires(usize),
+    Crashes,
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        (0u64..300).prop_map(Happening::Uses),
+        proptest::option::of(0u64..400).prop_map(Happening::Delegates),
+        Just(Happening::EndsTurn),
+        any::<usize>().prop_map(Happening::Refuses),
+        (any::<usize>(), 0u64..500).prop_map(|(child, used)| Happening::Responds(child, used)),
+        any::<usize>().prop_map(Happening::Expires),
+        Just(Happening::Crashes),
+    ]
+}
+
+proptest! {
+    /// Every child uses at most its budget, and the parent at most what is left to it: the bound holds, whatever is silent.
+    #[test]
+    fn a_parent_never_gives_and_uses_more_than_its_bound(
+        happenings in proptest::collection::vec(happening(), 1..60),
+    ) {
+        const BOUND: u64 = 1_000;
+        let mut parent = started(Budget::default(), tokens(BOUND));
+        // Open children, and what all have truly used; a silent child all of its budget.
+        let mut open: Vec<(RequestKey, TaskId, u64)> = Vec::new();
+        let (mut truly_used, mut turn) = (0u64, 1);
+        for (at, happening) in (2u64..).zip(happenings) {
+            let left = parent.turn_progress().remaining.tokens.unwrap();
+            let what = match happening {
+                Happening::Uses(tokens) => {
+                    let tokens = tokens.min(left.saturating_sub(1));
+                    if parent.is_thinking {
+                        truly_used += tokens;
+                    }
+                    progress(turn, used(tokens))
+                }
+                Happening::Delegates(named) => {
+                    let budget = named.map(tokens).unwrap_or_default();
+                    progress(turn, wants(&format!("c{at}"), budget, at % 3 == 0))
+                }
+                Happening::EndsTurn => asks(turn, Vec::new()),
+                Happening::Refuses(child) if !open.is_empty() => {
+                    let (label, reason) = (DelegationLabel::Request(open.remove(child % open.len()).0), "busy".to_owned());
+                    EventKind::Undelivered { label, to: id("builder"), reason, message: "no".into() }
+                }
+                Happening::Responds(child, used) if !open.is_empty() => {
+                    let (key, task, budget) = open.remove(child % open.len());
+                    truly_used += used.min(budget);
+                    responds(key, &task, used.min(budget))
+                }
+                Happening::Expires(child) if !open.is_empty() => {
+                    let (key, _, budget) = open.remove(child % open.len());
+                    truly_used += budget;
+                    expires(key)
+                }
+                Happening::Crashes => {
+                    let stored = serde_json::to_string(&parent).unwrap();
+                    parent = serde_json::from_str(&stored).unwrap();
+                    continue;
+                }
+                Happening::Refuses(_) | Happening::Responds(..) | Happening::Expires(_) => continue,
+            };
+            let effects = parent.on(&event(at, what));
+            open.extend(children(&effects).into_iter().map(|(key, task, budget)| (key, task, budget.tokens.unwrap())));
+            for effect in &effects {
+                if let DelegationEffect::RunTurn { turn: next, .. } = effect {
+                    turn = *next;
+                }
+            }
+            let reserved: u64 = open.iter().map(|child| child.2).sum();
+            if finishes(&effects).is_empty() {
+                prop_assert_eq!(parent.turn_progress().used.tokens(), truly_used);
+                prop_assert_eq!(parent.pending.reserved().tokens.unwrap_or_default(), reserved);
+            } else {
+                let usage = response_usage(&effects).tokens();
+                prop_assert_eq!(usage, truly_used + reserved);
+            }
+            prop_assert!(truly_used + reserved <= BOUND, "{truly_used} used, {reserved} reserved");
+            if !finishes(&effects).is_empty() {
+                return Ok(());
+            }
+        }
+    }
+}
