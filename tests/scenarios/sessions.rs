@@ -5,7 +5,9 @@ use crate::harness::{
     cluster::Cluster,
     directory,
     documentation::{blocks, shell},
-    eventually, file, get, mesh, message, refusal, refusal_text, state,
+    eventually, file, get, mesh, message,
+    model_stub::{ModelStub, calls, says},
+    refusal, refusal_text, state,
 };
 use protocol::task::EXTENSION;
 use reqwest::Method;
@@ -200,6 +202,67 @@ async fn a_round_table_takes_turns_and_each_seat_hears_what_is_for_it() {
     assert_eq!(said.len(), 7, "six messages and the record: {task:#}");
     let none = call(Method::GET, &format!("{}/a2a/tasks/t-2/session", host.url), None).await;
     assert_eq!(refusal(&none).0, 404);
+}
+
+#[tokio::test]
+async fn seats_in_python_in_javascript_and_with_a_model_speak_to_each_other() {
+    let dir = directory();
+    let at = dir.path();
+    file(at, "mesh_agent.py", include_str!("../../agent-node/templates/python/mesh_agent.py"));
+    file(at, "mesh-agent.mjs", include_str!("../../agent-node/templates/node/mesh-agent.mjs"));
+    let python = "
+import mesh_agent as agent
+@agent.turn
+def work(turn):
+    if turn.seat['round'] == 1:
+        turn.say('javascript-01', 'for you')
+        turn.pass_('from python')
+    turn.done('end', label='good')
+agent.run()
+";
+    let javascript = "
+import { run } from './mesh-agent.mjs';
+run(import.meta.url, (turn) => {
+  const heard = turn.task.artifacts.map((artifact) => artifact.parts[0].text).join(', ');
+  if (turn.seat.round === 1) turn.pass(heard);
+  turn.done(heard);
+});
+";
+    let (python, javascript) = (file(at, "brain.py", python), file(at, "brain.mjs", javascript));
+    let stub = ModelStub::start(|request| match request.user[0].contains("\"round\": 1") {
+        true => calls(&[
+            ("say", json!({ "to": ["python-01"], "text": "quietly" })),
+            ("pass", json!({ "message": "from a model" })),
+        ]),
+        false => says("a model ends"),
+    });
+    let team = format!(
+        "
+agents:
+  - {{ agent: python-01, skills: [a], brain: {{ exec: {{ command: [python3, '{}'], worker: true }} }} }}
+  - {{ agent: javascript-01, skills: [b], brain: {{ exec: {{ command: [node, '{}'], worker: true }} }} }}
+  - {{ agent: thinker-01, skills: [c], brain: {{ llm: {{ {} }} }} }}
+",
+        python.display(),
+        javascript.display(),
+        super::llm::model(&stub, "openai"),
+    );
+    let mesh = Process::up(&team).await;
+    let graph = json!({ "seats": ["python-01", "javascript-01", "thinker-01"] });
+    let task = mesh.agent("python-01").ask(session("t-1", graph)).await;
+    assert_eq!(state(&task), "completed", "{task:#}");
+    let said = |n: u32| artifact(&task, &format!("table.{n}")).unwrap_or_default();
+    assert_eq!([said(1), said(2)], ["for you", "from python"], "{task:#}");
+    assert_eq!([said(3), said(4)], ["for you, from python", "quietly"], "{task:#}");
+    assert_eq!(said(5), "from a model", "{task:#}");
+    assert!(said(7).ends_with("from a model, end"), "{task:#}");
+    let requests = stub.requests();
+    assert!(requests[0].user[0].contains("said by python-01"), "{:?}", requests[0].user);
+    assert!(["say", "pass", "finish"].iter().all(|tool| requests[0].tools.iter().any(|name| name == tool)));
+    assert_eq!(view(&mesh.agent("python-01").url, "t-1").await["stages"][0]["label"], "good");
+    let plain = mesh.agent("thinker-01").ask(json!({ "description": "say hi", "capability": "c" })).await;
+    assert_eq!(artifact(&plain, "answer").as_deref(), Some("a model ends"));
+    assert!(!stub.requests().last().unwrap().tools.contains(&"pass".to_owned()));
 }
 
 #[tokio::test]

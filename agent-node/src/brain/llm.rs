@@ -194,7 +194,7 @@ impl LlmBrain {
             ),
             first,
             repeatable_first: prompts::repeatable_subject(request),
-            tools: tools_of(subject == LoopSubject::Task, servers),
+            tools: tools_of(subject == LoopSubject::Task, prompts::is_seat_turn(request), servers),
             output,
             answers: request.prompt.answers.clone(),
             artifacts,

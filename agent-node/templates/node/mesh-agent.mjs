@@ -91,6 +91,16 @@ export class Turn {
     this.#emit({ type: "post", content, ...more });
   }
 
+  /** The seat in a session, if the task is its turn: `stage`, `round`, `others`, `new`, … */
+  get seat() {
+    return this.task?.input?.seat;
+  }
+
+  /** Sends a message to other seats of a session: names, or `team` for all. It is delivered when the turn ends. */
+  say(to, text) {
+    this.#emit({ type: "say", to: [to].flat(), text });
+  }
+
   /** Proposes a decision or a memory of the team, by its type. `more`: `slug`, `importance`, `tags`. */
   propose(entryType, title, content, more = {}) {
     this.#emit({ type: "propose", entryType, title, content, ...more });
@@ -162,6 +172,16 @@ export class Turn {
     return requests.map(({ id }) => this.answers.get(id));
   }
 
+  /** Ends the task. `label` is that of the stage of a session. */
+  done(message, label) {
+    this.#end({ type: "done", message, label });
+  }
+
+  /** Ends the turn of a seat in a session; it has another one in the next round. `message` is for all seats. */
+  pass(message) {
+    this.#end({ type: "pass", message });
+  }
+
   /** Ends the turn without a result. The mesh may award the task again, also to this agent. */
   failed(reason) {
     this.#end({ type: "failed", reason });
@@ -217,7 +237,7 @@ function contentOf(prompt) {
   };
 }
 
-const ENDS = new Set(["done", "failed", "rejected", "message", "pause", "wait", "bid", "no-bid"]);
+const ENDS = new Set(["done", "pass", "failed", "rejected", "message", "pause", "wait", "bid", "no-bid"]);
 
 /** The answer of `bidder` to a call for proposals: a bid, or the reason for none as a text. */
 async function answerCall(bidder, call) {

@@ -368,6 +368,11 @@ class Turn:
             )
         )
 
+    def say(self, to: Union[str, Sequence[str]], text: str) -> None:
+        """Sends a message to other seats of a session: a name, names, or `team` for all. It is
+        delivered when the turn ends."""
+        self._emit(_line("say", to=[to] if isinstance(to, str) else list(to), text=text))
+
     def propose(
         self,
         entry_type: str,
@@ -536,9 +541,21 @@ class Turn:
             raise TurnEnded
         return [self.answers[request.id] for request in requests]
 
-    def done(self, message: Optional[str] = None) -> NoReturn:
-        """Ends the task; the same as to return `message`. A task needs an artifact or a message."""
-        self._end(_line("done", message=message))
+    @property
+    def seat(self) -> Optional[Mapping[str, Json]]:
+        """The seat in a session, if the task is its turn: `stage`, `round`, `others`, `new`, …"""
+        task_input = (self._subject.get("task") or {}).get("input")
+        return task_input.get("seat") if isinstance(task_input, dict) else None
+
+    def done(self, message: Optional[str] = None, *, label: Optional[str] = None) -> NoReturn:
+        """Ends the task; the same as to return `message`. A task needs an artifact or a message.
+        `label` is that of the stage of a session."""
+        self._end(_line("done", message=message, label=label))
+
+    def pass_(self, message: Optional[str] = None) -> NoReturn:
+        """Ends the turn of a seat in a session; it has another one in the next round. `message` is
+        for all seats."""
+        self._end(_line("pass", message=message))
 
     def failed(self, reason: str) -> NoReturn:
         """Ends the turn without a result. The mesh may award the task again, also to this agent."""
@@ -661,7 +678,7 @@ class _Cancelled(BaseException):
     """The turn was stopped."""
 
 
-_ENDS = ("done", "failed", "rejected", "message", "pause", "wait", "bid", "no-bid")
+_ENDS = ("done", "pass", "failed", "rejected", "message", "pause", "wait", "bid", "no-bid")
 
 
 def play(

@@ -167,7 +167,9 @@ async fn a_dropped_turn_kills_the_whole_process_group() {
 #[tokio::test]
 async fn an_unknown_member_fails_the_turn_by_name() {
     let error = error_of(r#"echo '{"type":"done","message":"ok","summary":"x"}'"#).await;
-    assert_eq!(error, "line 1 of the brain's output: \"done\": unknown field `summary`, expected `message`");
+    let expected =
+        "line 1 of the brain's output: \"done\": unknown field `summary`, expected `message` or `label`";
+    assert_eq!(error, expected);
     assert_eq!(end_of(r#"echo '{"type":"done"}'"#).await.unwrap(), TurnEnd::Done { message: None });
     assert_eq!(end_of(r#"echo '{"type":"wait"}'"#).await.unwrap(), TurnEnd::Waiting);
 }

@@ -341,6 +341,10 @@ impl AgentLoop {
         if !self.running.is_empty() {
             return;
         }
+        if let Some(at) = asks.iter().position(|ask| matches!(ask, LoopAction::End(_))) {
+            // What was asked with it would have no turn that reads the answer.
+            return actions.push(asks.swap_remove(at));
+        }
         if !asks.is_empty() {
             actions.append(&mut asks);
             return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Waiting)));
@@ -412,9 +416,10 @@ impl AgentLoop {
             let result = ToolResult { text: prompts::fenced(&text), is_error: !answer.ok };
             return self.finish(call, result, actions);
         }
-        let tool = MeshTool::offered(true).iter().find(|tool| tool.name() == call.name);
+        let tool = MeshTool::ALL.iter().find(|tool| tool.name() == call.name);
         match tool.map(|tool| tool.run(call, &self.artifacts)) {
             Some(MeshOutcome::Ask(progress)) => asks.push(LoopAction::Report(progress)),
+            Some(MeshOutcome::End(end)) => asks.push(LoopAction::End(LoopEnd::Turn(end))),
             Some(MeshOutcome::Report(progress, result)) => {
                 actions.push(LoopAction::Report(progress));
                 self.finish(call, result, actions);

@@ -11,7 +11,7 @@ use blackboard::board::SignalPage;
 use protocol::{
     artifact::Artifact,
     ids::Capability,
-    patterns::turn::Progress,
+    patterns::turn::{Progress, TurnEnd},
     signal::{BAD_CURSOR, Cursor, Selector},
 };
 use serde::{Deserialize, de::DeserializeOwned};
@@ -31,6 +31,9 @@ pub(super) enum MeshTool {
     Propose,
     Remember,
     Find,
+    Say,
+    Pass,
+    Finish,
 }
 
 /// What follows from a call of a mesh tool.
@@ -44,6 +47,8 @@ pub(super) enum MeshOutcome {
     Read(SignalSelection),
     /// The result.
     Result(ToolResult),
+    /// The end of the turn.
+    End(TurnEnd),
 }
 
 /// Which signals a model wants.
@@ -78,21 +83,30 @@ struct SignalArguments {
 }
 
 impl MeshTool {
-    /// Those of a turn. Only a turn about a task can ask others.
-    pub(super) fn offered(is_task: bool) -> &'static [Self] {
-        const ALL: [MeshTool; 10] = [
-            MeshTool::PublishSignal,
-            MeshTool::ReadSignals,
-            MeshTool::ReadArtifact,
-            MeshTool::Delegate,
-            MeshTool::AskHelp,
-            MeshTool::AskPerson,
-            MeshTool::PostFinding,
-            MeshTool::Propose,
-            MeshTool::Remember,
-            MeshTool::Find,
-        ];
-        if is_task { &ALL } else { &ALL[..3] }
+    /// All: first those of every turn, then those of a task, then those of a seat in a session.
+    pub(super) const ALL: [Self; 13] = [
+        Self::PublishSignal,
+        Self::ReadSignals,
+        Self::ReadArtifact,
+        Self::Delegate,
+        Self::AskHelp,
+        Self::AskPerson,
+        Self::PostFinding,
+        Self::Propose,
+        Self::Remember,
+        Self::Find,
+        Self::Say,
+        Self::Pass,
+        Self::Finish,
+    ];
+
+    /// Those of a turn. Only a turn about a task can ask others, and only that of a seat can speak to other seats.
+    pub(super) fn offered(is_task: bool, is_seat: bool) -> &'static [Self] {
+        match (is_task, is_seat) {
+            (true, true) => &Self::ALL,
+            (true, false) => &Self::ALL[..10],
+            (false, _) => &Self::ALL[..3],
+        }
     }
 
     /// Its name.
@@ -108,6 +122,9 @@ impl MeshTool {
             Self::Propose => "propose",
             Self::Remember => "remember",
             Self::Find => "find",
+            Self::Say => "say",
+            Self::Pass => "pass",
+            Self::Finish => "finish",
         }
     }
 
@@ -226,6 +243,30 @@ impl MeshTool {
                 }),
                 vec![],
             ),
+            Self::Say => (
+                "Sends a message to other seats of this stage. They get it when your turn ends.",
+                json!({
+                    "to": {
+                        "type": "array", "items": { "type": "string" }, "minItems": 1,
+                        "description": "The names of the seats, or [\"team\"] for all.",
+                    },
+                    "text": text("The message."),
+                }),
+                vec!["to", "text"],
+            ),
+            Self::Pass => (
+                "Ends your turn. You have another one in the next round of this stage.",
+                json!({ "message": text("What you say to all seats; nothing if not given.") }),
+                vec![],
+            ),
+            Self::Finish => (
+                "Ends your part of this stage with a label, which decides the stage that comes next.",
+                json!({
+                    "message": text("What you say to all seats."),
+                    "label": text("The label; input.seat.labels has those that lead somewhere."),
+                }),
+                vec!["message", "label"],
+            ),
             Self::ReadArtifact => (
                 "Reads an artifact: of the task, of an answer, or a large result of a tool.",
                 json!({
@@ -248,7 +289,7 @@ impl MeshTool {
                 self.name()
             )));
         }
-        let line = |kind: &str, renamed: &[(&str, &str)]| {
+        let parsed = |kind: &str, renamed: &[(&str, &str)]| {
             let mut members = call.arguments.clone();
             for (from, to) in renamed {
                 if let Some(value) = members.remove(*from) {
@@ -259,16 +300,22 @@ impl MeshTool {
                 members.insert("id".to_owned(), json!(call.id));
             }
             members.insert("type".to_owned(), json!(kind));
-            match json_lines::from_value(Value::Object(members)) {
-                Ok(BrainLine::Progress(progress)) => Ok(progress),
-                Ok(BrainLine::End(_) | BrainLine::Bid(_)) => Err("is no request".to_owned()),
-                Err(problem) => Err(problem),
-            }
+            json_lines::from_value(Value::Object(members))
+        };
+        let line = |kind: &str, renamed: &[(&str, &str)]| match parsed(kind, renamed) {
+            Ok(BrainLine::Progress(progress)) => Ok(progress),
+            Ok(BrainLine::End(_) | BrainLine::Bid(_)) => Err("is no request".to_owned()),
+            Err(problem) => Err(problem),
         };
         let invalid = |problem| MeshOutcome::Result(ToolResult::error(problem));
         let ask = |progress: Result<Progress, String>| progress.map_or_else(invalid, MeshOutcome::Ask);
         let report = |progress: Result<Progress, String>, done: &str| match progress {
             Ok(progress) => MeshOutcome::Report(progress, ToolResult::text(done)),
+            Err(problem) => invalid(problem),
+        };
+        let end = |line: Result<BrainLine, String>| match line {
+            Ok(BrainLine::End(end)) => MeshOutcome::End(end),
+            Ok(BrainLine::Progress(_) | BrainLine::Bid(_)) => invalid("is no end".to_owned()),
             Err(problem) => invalid(problem),
         };
         match self {
@@ -284,6 +331,9 @@ impl MeshTool {
             Self::Propose => report(line("propose", &[]), "proposed; a person or a curator decides"),
             Self::Remember => report(line("remember", &[]), "remembered"),
             Self::Find => ask(line("find", &[])),
+            Self::Say => report(line("say", &[]), "is sent when your turn ends"),
+            Self::Pass => end(parsed("pass", &[])),
+            Self::Finish => end(parsed("done", &[])),
             Self::ReadArtifact => match arguments::<ReadArguments>(call) {
                 Ok(wanted) => MeshOutcome::Result(read(&wanted, artifacts)),
                 Err(problem) => invalid(problem),
@@ -411,11 +461,30 @@ mod tests {
                 other @ (MeshOutcome::Ask(_)
                 | MeshOutcome::Report(..)
                 | MeshOutcome::Result(_)
+                | MeshOutcome::End(_)
                 | MeshOutcome::Read(_)) => {
                     panic!("{other:?}")
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_seat_speaks_and_ends_its_turn_with_a_message_or_a_label() {
+        let said = run(MeshTool::Say, json!({ "to": ["critic"], "text": "why?" }));
+        assert!(matches!(said, MeshOutcome::Report(Progress::Say { .. }, result) if !result.is_error));
+        for (tool, arguments, passed, label) in [
+            (MeshTool::Pass, json!({}), true, None),
+            (MeshTool::Pass, json!({ "message": "too slow" }), true, None),
+            (MeshTool::Finish, json!({ "message": "no", "label": "again" }), false, Some("again")),
+        ] {
+            let MeshOutcome::End(TurnEnd::Seat { message, seat }) = run(tool, arguments.clone()) else {
+                panic!("{arguments}")
+            };
+            assert_eq!(message.as_deref(), arguments["message"].as_str());
+            assert_eq!((seat.passed, seat.label.as_deref()), (passed, label));
+        }
+        assert_eq!(MeshTool::offered(true, false).len() + 3, MeshTool::offered(true, true).len());
     }
 
     #[test]
@@ -452,7 +521,10 @@ mod tests {
                 MeshOutcome::Result(result) => {
                     assert!(result.is_error && result.text.contains(part), "{result:?}")
                 }
-                other @ (MeshOutcome::Ask(_) | MeshOutcome::Report(..) | MeshOutcome::Read(_)) => {
+                other @ (MeshOutcome::Ask(_)
+                | MeshOutcome::Report(..)
+                | MeshOutcome::End(_)
+                | MeshOutcome::Read(_)) => {
                     panic!("{other:?}")
                 }
             }

@@ -4,7 +4,7 @@ use crate::brain::{TurnRequest, bidding::BidRequest};
 use protocol::{
     artifact::{Artifact, Part, PartContent},
     ids::{Capability, Digest},
-    patterns::turn::TurnSubject,
+    patterns::{session::seat, turn::TurnSubject},
 };
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 const SYSTEM: &str = include_str!("prompts/system.md");
 const OUTPUT: &str = include_str!("prompts/output.md");
 const TASK: &str = include_str!("prompts/task.md");
+const SEAT: &str = include_str!("prompts/seat.md");
 const HELP: &str = include_str!("prompts/help.md");
 const SIGNAL: &str = include_str!("prompts/signal.md");
 const BID: &str = include_str!("prompts/bid.md");
@@ -46,6 +47,14 @@ pub(super) fn system(
         text.push_str(instructions.trim());
     }
     text
+}
+
+/// Whether the turn is that of a seat in a session.
+pub(super) fn is_seat_turn(request: &TurnRequest) -> bool {
+    match &request.prompt.about {
+        TurnSubject::Task { input, .. } => seat::is_seat_input(input.as_ref()),
+        TurnSubject::Help { .. } | TurnSubject::Check { .. } | TurnSubject::Signal { .. } => false,
+    }
 }
 
 /// The brief of the turn, fenced; empty if there is none.
@@ -114,7 +123,11 @@ fn rendered_subject(request: &TurnRequest, is_whole: bool) -> (String, Option<St
             if is_whole && !peers.is_empty() {
                 content["agents"] = Value::Array(peers);
             }
-            with(TASK, capability.as_ref(), content, artifacts)
+            if !is_whole && let Some(seat) = content["input"]["seat"].as_object_mut() {
+                seat.remove("session");
+            }
+            let template = if is_seat_turn(request) { SEAT } else { TASK };
+            with(template, capability.as_ref(), content, artifacts)
         }
         TurnSubject::Help { question, capability, artifacts } => {
             with(HELP, capability.as_ref(), json!({ "question": question }), artifacts)
@@ -205,7 +218,10 @@ fn push_artifacts(text: &mut String, artifacts: &[Artifact]) {
         let content = readable(artifact);
         let head = beginning(&content, left.min(MAX_INLINE));
         left -= head.len();
-        let _ = write!(text, "\nArtifact {id} ({} bytes):\n{head}\n", content.len());
+        let about = artifact.metadata.get(seat::SESSION);
+        let speaker = about.and_then(|about| about["from"].as_str()).map(|from| format!(", said by {from}"));
+        let speaker = speaker.unwrap_or_default();
+        let _ = write!(text, "\nArtifact {id} ({} bytes{speaker}):\n{head}\n", content.len());
         if head.len() < content.len() {
             push_rest(text, id, head.len(), content.len());
         }

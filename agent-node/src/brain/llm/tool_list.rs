@@ -15,14 +15,18 @@ const MAX_NAME: usize = 64;
 
 /// The mesh's tools, and those of `servers` with what each offers. A server's tool whose name is taken twice has the name of its
 /// server before its own.
-pub(super) fn tools_of(is_task: bool, servers: &[(ToolServerConfig, Vec<Tool>)]) -> Vec<LoopTool> {
-    let mesh = MeshTool::offered(is_task)
+pub(super) fn tools_of(
+    is_task: bool,
+    is_seat: bool,
+    servers: &[(ToolServerConfig, Vec<Tool>)],
+) -> Vec<LoopTool> {
+    let mesh = MeshTool::offered(is_task, is_seat)
         .iter()
         .map(|tool| LoopTool { spec: tool.spec(), kind: LoopToolKind::Mesh(*tool) });
     let mut tools: Vec<_> = mesh.collect();
     // Also those that this turn does not offer: a tool has one name in all turns of a task.
     let mut count: BTreeMap<String, usize> =
-        MeshTool::offered(true).iter().map(|tool| (tool.name().to_owned(), 1)).collect();
+        MeshTool::ALL.iter().map(|tool| (tool.name().to_owned(), 1)).collect();
     for (_, offered) in servers {
         for name in offered.iter().map(|tool| accepted(&tool.name)).collect::<BTreeSet<_>>() {
             *count.entry(name).or_default() += 1;
@@ -94,7 +98,7 @@ mod tests {
             (one, vec![tool("search"), tool("a.b/c"), tool(&long)]),
             (two, vec![tool("search"), tool("delegate"), tool("only")]),
         ];
-        let tools = tools_of(true, &offered);
+        let tools = tools_of(true, false, &offered);
         let names: Vec<_> = tools.iter().map(|tool| tool.spec.name.as_str()).collect();
         for name in ["one_search", "two_search", "a_b_c", "two_delegate", "only", "delegate"] {
             assert!(names.contains(&name), "{name} in {names:?}");

@@ -19,15 +19,21 @@ pub(super) fn read(path: &Path) -> Result<Value, CliError> {
     let mut graph: Value =
         serde_saphyr::from_str_with_options(&text, options).map_err(|error| fail(error.to_string()))?;
     let base = path.parent().unwrap_or(Path::new(""));
-    let stages = graph["stages"].as_array_mut().map(Vec::as_mut_slice).unwrap_or_default();
-    for stage in stages {
+    if !graph.is_object() {
+        return Err(fail("a session has `seats` or `stages`".to_owned()));
+    }
+    for stage in list(&mut graph, "stages") {
         read_task(stage, base).map_err(fail)?;
-        for seat in stage["seats"].as_array_mut().map(Vec::as_mut_slice).unwrap_or_default() {
+        for seat in list(stage, "seats") {
             read_task(seat, base).map_err(fail)?;
         }
     }
     Graph::read(Some(&graph)).map_err(fail)?;
     Ok(graph)
+}
+
+fn list<'a>(of: &'a mut Value, name: &str) -> &'a mut [Value] {
+    of.get_mut(name).and_then(Value::as_array_mut).map(Vec::as_mut_slice).unwrap_or_default()
 }
 
 /// Replaces the name of a text file by its text.
@@ -64,7 +70,8 @@ mod tests {
             ("seats: [a", "bad.yaml: "),
             ("seets: [a]", "unknown field `seets`"),
             ("stages: [{ id: a, task: none.md, seats: [x] }]", "task: none.md: "),
-            ("- a", "a session"),
+            ("- a", "a session has"),
+            ("stages: [a]", "invalid type"),
         ] {
             write("bad.yaml", text);
             let failure = read(&dir.path().join("bad.yaml")).unwrap_err();

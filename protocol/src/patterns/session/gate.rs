@@ -33,7 +33,7 @@ impl Session {
         if words.len() < step.text.len() {
             words.push('…');
         }
-        let text = format!("stage {}: {}\n\n{words}", stage.id, choices(stage));
+        let text = format!("stage {}: {}.\n\n{words}", stage.id, choices(stage));
         let call = json!({
             "name": "gate",
             "args": { "stage": stage.id, "iteration": run.iteration, "artifacts": artifacts },

@@ -88,6 +88,7 @@ impl Session {
         };
         add("leftOut", json!(left_out), !left_out.is_empty());
         add("refused", json!(taken.refused), !taken.refused.is_empty());
+        add("labels", json!(stage.next.keys().collect::<Vec<_>>()), !stage.next.is_empty());
         add("partial", json!(true), run.partial);
         add("isLastRound", json!(true), stage.order == SeatOrder::Turns && run.round >= stage.rounds);
         let artifacts = cx.given.iter().cloned().chain(artifacts).collect();

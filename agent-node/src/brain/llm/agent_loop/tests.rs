@@ -17,7 +17,7 @@ fn server_tool(name: &str, is_repeatable: bool, needs_approval: bool) -> LoopToo
 }
 
 fn start() -> LoopStart {
-    let mesh = MeshTool::offered(true).iter();
+    let mesh = MeshTool::ALL.iter();
     let mut tools: Vec<_> =
         mesh.map(|tool| LoopTool { spec: tool.spec(), kind: LoopToolKind::Mesh(*tool) }).collect();
     tools.push(server_tool(SAFE, true, false));
