@@ -14,14 +14,14 @@ mod planner;
 mod rest_builder;
 mod reviewer;
 
-use crate::brain::{TurnRequest, json_lines::BrainLine};
+use crate::brain::TurnRequest;
+use mesh_agent::{ArtifactLine, Delegate, OutputLine, Question};
 use notation::{ApiPlan, NotationError};
 use protocol::{
     artifact::Artifact,
-    ids::{Address, Capability},
+    ids::Capability,
     json,
-    patterns::turn::{Progress, RequestResult, TurnEnd, TurnSubject},
-    question::Question,
+    patterns::turn::{RequestResult, TurnSubject},
 };
 use std::{
     borrow::Cow,
@@ -46,7 +46,7 @@ const PLAN: &str = "plan.txt";
 /// The output of the brain `name` for `request`; `None` if there is no such brain.
 ///
 /// Signals are ignored: an agent that offers work or needs help also sends a request.
-fn answer(name: &str, request: &TurnRequest) -> Option<Vec<BrainLine>> {
+fn answer(name: &str, request: &TurnRequest) -> Option<Vec<OutputLine>> {
     let brain = match name {
         "planner" => planner::answer,
         "rest-builder" => rest_builder::answer,
@@ -55,7 +55,7 @@ fn answer(name: &str, request: &TurnRequest) -> Option<Vec<BrainLine>> {
         _ => return None,
     };
     Some(match request.prompt.about {
-        TurnSubject::Signal(_) => vec![BrainLine::End(TurnEnd::Done { message: None })],
+        TurnSubject::Signal(_) => vec![OutputLine::Done { message: None, label: None }],
         TurnSubject::Task { .. } | TurnSubject::Help { .. } | TurnSubject::Check { .. } => brain(request),
     })
 }
@@ -84,7 +84,8 @@ fn turn(name: &str, input: impl BufRead, mut output: impl Write) -> Result<(), S
         serde_json::from_value(value).map_err(|error| format!("the question: {error}"))?;
     let lines = answer(name, &request)
         .ok_or_else(|| format!("there is no brain {name:?}; there are {}", BRAINS.join(", ")))?;
-    for line in lines.iter().filter_map(BrainLine::to_json) {
+    for line in &lines {
+        let line = serde_json::to_string(line).map_err(|error| format!("the answer: {error}"))?;
         writeln!(output, "{line}").map_err(|error| format!("writing the answer: {error}"))?;
     }
     output.flush().map_err(|error| format!("writing the answer: {error}"))
@@ -103,7 +104,7 @@ fn request_text(request: &TurnRequest) -> Cow<'_, str> {
 }
 
 /// The plan that the request describes. The error is the end of the turn: a question if nothing is named, else a failure.
-fn plan(request: &TurnRequest) -> Result<ApiPlan, Vec<BrainLine>> {
+fn plan(request: &TurnRequest) -> Result<ApiPlan, Vec<OutputLine>> {
     if let TurnSubject::Help { .. } = request.prompt.about {
         return Err(vec![failed("this takes a task, not a question")]);
     }
@@ -130,7 +131,7 @@ fn replies<'a>(
     request.prompt.answers.iter().filter(move |reply| reply.id.starts_with(prefix))
 }
 
-fn plan_artifact(plan: &ApiPlan) -> BrainLine {
+fn plan_artifact(plan: &ApiPlan) -> OutputLine {
     artifact(Artifact::text(PLAN, "text/plain", format!("{plan}\n")))
 }
 
@@ -138,49 +139,44 @@ fn name(artifact: &Artifact) -> &str {
     artifact.name.as_deref().unwrap_or(&artifact.artifact_id)
 }
 
-fn status(message: impl Into<String>) -> BrainLine {
-    BrainLine::Progress(Progress::Status { message: message.into() })
+fn status(message: impl Into<String>) -> OutputLine {
+    OutputLine::Status { message: message.into() }
 }
 
-fn artifact(artifact: Artifact) -> BrainLine {
-    BrainLine::Progress(Progress::Artifact { artifact, append: false, last_chunk: true })
+fn artifact(artifact: Artifact) -> OutputLine {
+    let members = serde_json::to_value(artifact).ok().and_then(|value| value.as_object().cloned());
+    OutputLine::Artifact(Box::new(ArtifactLine {
+        artifact: members,
+        last_chunk: true,
+        ..ArtifactLine::default()
+    }))
 }
 
-fn question(request: &TurnRequest, text: String) -> BrainLine {
+fn question(request: &TurnRequest, text: String) -> OutputLine {
     let id = format!("{REQUEST}{}", request.prompt.turn);
-    BrainLine::Progress(Progress::Question(Question::text(id, text)))
+    OutputLine::Question(Question::new(id, text))
 }
 
 /// A task for an agent with `capability`, with the artifacts of this request.
-fn delegate(request: &TurnRequest, id: String, capability: Capability, description: String) -> BrainLine {
+fn delegate(request: &TurnRequest, id: String, capability: Capability, description: String) -> OutputLine {
     let artifacts = artifacts(request).iter().map(|artifact| artifact.artifact_id.clone()).collect();
-    let to = Address::Capability(capability);
-    let (capability, input, wait) = (None, None, true);
-    BrainLine::Progress(Progress::Delegate {
-        id,
-        to,
-        capability,
-        description,
-        input,
-        artifacts,
-        budget: Default::default(),
-        wait,
-    })
+    let to = format!("capability:{capability}");
+    OutputLine::Delegate(Delegate { artifacts, ..Delegate::new(id, to, description) })
 }
 
 /// Returns the result of a delegated task as the result of this task.
-fn forward_result(reply: &RequestResult) -> Vec<BrainLine> {
-    let mut lines: Vec<BrainLine> = reply.artifacts.iter().cloned().map(artifact).collect();
+fn forward_result(reply: &RequestResult) -> Vec<OutputLine> {
+    let mut lines: Vec<OutputLine> = reply.artifacts.iter().cloned().map(artifact).collect();
     lines.push(if reply.ok { done(reply.text.clone()) } else { failed(reply.text.clone()) });
     lines
 }
 
-fn done(message: impl Into<String>) -> BrainLine {
-    BrainLine::End(TurnEnd::Done { message: Some(message.into()) })
+fn done(message: impl Into<String>) -> OutputLine {
+    OutputLine::Done { message: Some(message.into()), label: None }
 }
 
-fn failed(reason: impl Into<String>) -> BrainLine {
-    BrainLine::End(TurnEnd::Failed { reason: reason.into() })
+fn failed(reason: impl Into<String>) -> OutputLine {
+    OutputLine::Failed { reason: reason.into() }
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 use super::{
     artifact, artifacts, delegate, done, forward_result, notation, question, replies, request_text, status,
 };
-use crate::brain::{TurnRequest, json_lines::BrainLine};
+use crate::brain::TurnRequest;
+use mesh_agent::OutputLine;
 use protocol::{
     artifact::Artifact,
     ids::{AgentId, Capability},
@@ -16,7 +17,7 @@ const DELEGATED: &str = "delegated";
 /// Its own skills, which it does not delegate.
 const OWN: [&str; 3] = ["orchestrate", "delegate", "monitor"];
 
-pub(super) fn answer(request: &TurnRequest) -> Vec<BrainLine> {
+pub(super) fn answer(request: &TurnRequest) -> Vec<OutputLine> {
     if let Some(result) = replies(request, DELEGATED).last() {
         return forward_result(result);
     }
@@ -62,7 +63,7 @@ fn skill_for(request: &TurnRequest) -> Option<Capability> {
     fits.map(|skill| (*skill).clone())
 }
 
-fn monitor(request: &TurnRequest) -> Vec<BrainLine> {
+fn monitor(request: &TurnRequest) -> Vec<OutputLine> {
     let mut table = "| agent | skills |\n|---|---|\n".to_owned();
     for peer in &request.peers {
         let skills: Vec<_> = peer.skills.iter().map(|skill| skill.id.as_str()).collect();

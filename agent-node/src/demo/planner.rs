@@ -1,12 +1,13 @@
 //! Reads the request, delegates the plan to an agent with `implement-api`, and returns its result.
 
 use super::{delegate, failed, forward_result, plan, plan_artifact, replies, status};
-use crate::brain::{TurnRequest, json_lines::BrainLine};
+use crate::brain::TurnRequest;
+use mesh_agent::OutputLine;
 use protocol::ids::Capability;
 
 const BUILD: &str = "build";
 
-pub(super) fn answer(request: &TurnRequest) -> Vec<BrainLine> {
+pub(super) fn answer(request: &TurnRequest) -> Vec<OutputLine> {
     if let Some(built) = replies(request, BUILD).last() {
         return forward_result(built);
     }

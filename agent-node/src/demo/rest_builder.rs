@@ -9,11 +9,11 @@ use super::{
     reviewer::{Finding, ReviewReport},
     status,
 };
-use crate::brain::{TurnRequest, json_lines::BrainLine};
+use crate::brain::TurnRequest;
+use mesh_agent::{Help, OutputLine};
 use protocol::{
     artifact::{Artifact, PartContent},
-    ids::{Address, Capability},
-    patterns::turn::{Progress, RequestResult},
+    patterns::turn::RequestResult,
 };
 use render::ReviewFixes;
 use serde_json::json;
@@ -24,7 +24,7 @@ const MAIN: &str = "src/main.rs";
 const SERVER: &str = "src/server.rs";
 
 /// First turn: a draft and a request for a review. Second turn: the result and the review.
-pub(super) fn answer(request: &TurnRequest) -> Vec<BrainLine> {
+pub(super) fn answer(request: &TurnRequest) -> Vec<OutputLine> {
     let plan = match plan(request) {
         Ok(plan) => plan,
         Err(end) => return end,
@@ -35,7 +35,7 @@ pub(super) fn answer(request: &TurnRequest) -> Vec<BrainLine> {
     }
 }
 
-fn crate_files(request: &TurnRequest, plan: &ApiPlan, fixes: ReviewFixes) -> Vec<BrainLine> {
+fn crate_files(request: &TurnRequest, plan: &ApiPlan, fixes: ReviewFixes) -> Vec<OutputLine> {
     let file = |name: &str, media_type: &str, text: String| {
         let mut file = Artifact::text(name, media_type, text);
         file.metadata.insert("builtBy".into(), json!(request.agent));
@@ -48,27 +48,17 @@ fn crate_files(request: &TurnRequest, plan: &ApiPlan, fixes: ReviewFixes) -> Vec
     ]
 }
 
-fn draft(request: &TurnRequest, plan: &ApiPlan) -> Vec<BrainLine> {
+fn draft(request: &TurnRequest, plan: &ApiPlan) -> Vec<OutputLine> {
     let mut lines = vec![status(format!("building {plan}")), plan_artifact(plan)];
     lines.extend(crate_files(request, plan, ReviewFixes::default()));
     lines.push(status("drafted; asking for a review"));
-    if let Ok(capability) = Capability::parse("code-review") {
-        let question = format!("What is wrong with this API ({plan})?");
-        let artifacts = vec![MAIN.to_owned(), SERVER.to_owned()];
-        let (id, to) = (REVIEW.to_owned(), Address::Capability(capability));
-        lines.push(BrainLine::Progress(Progress::Help {
-            id,
-            to,
-            question,
-            artifacts,
-            budget: Default::default(),
-            wait: true,
-        }));
-    }
+    let question = format!("What is wrong with this API ({plan})?");
+    let artifacts = vec![MAIN.to_owned(), SERVER.to_owned()];
+    lines.push(OutputLine::Help(Help { artifacts, ..Help::new(REVIEW, "capability:code-review", question) }));
     lines
 }
 
-fn result(request: &TurnRequest, plan: &ApiPlan, reply: &RequestResult) -> Vec<BrainLine> {
+fn result(request: &TurnRequest, plan: &ApiPlan, reply: &RequestResult) -> Vec<OutputLine> {
     let built = format!("{} built {plan}", request.agent);
     let Some(report) = report(reply) else {
         // The draft is the result.

@@ -1,7 +1,8 @@
 //! Reviews Rust code line by line. The rules match text and do not parse Rust.
 
 use super::{artifact, artifacts, done, failed, name, request_text};
-use crate::brain::{TurnRequest, json_lines::BrainLine};
+use crate::brain::TurnRequest;
+use mesh_agent::OutputLine;
 use protocol::{
     artifact::{Artifact, Part, PartContent},
     ids::AgentId,
@@ -28,7 +29,7 @@ pub(super) struct Finding {
 }
 
 /// Reviews the attached Rust files and the code between ``` fences in the text.
-pub(super) fn answer(request: &TurnRequest) -> Vec<BrainLine> {
+pub(super) fn answer(request: &TurnRequest) -> Vec<OutputLine> {
     let attached = artifacts(request).iter().filter(|artifact| name(artifact).ends_with(".rs"));
     let mut files: Vec<_> =
         attached.map(|artifact| (name(artifact).to_owned(), artifact.as_text())).collect();

@@ -11,38 +11,34 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-fn artifacts_of(lines: &[BrainLine]) -> Vec<Artifact> {
-    let artifact = |line: &BrainLine| match line {
-        BrainLine::Progress(Progress::Artifact { artifact, .. }) => Some(artifact.clone()),
-        BrainLine::Progress(_) | BrainLine::End(_) | BrainLine::Bid(_) => None,
+fn artifacts_of(lines: &[OutputLine]) -> Vec<Artifact> {
+    let artifact = |line: &OutputLine| {
+        let OutputLine::Artifact(line) = line else { return None };
+        serde_json::from_value(Value::Object(line.artifact.clone()?)).ok()
     };
     lines.iter().filter_map(artifact).collect()
 }
 
 /// The message or the reason at the end of a turn. A turn that waits is an error here.
-fn end_of(lines: &[BrainLine]) -> Result<String, String> {
+fn end_of(lines: &[OutputLine]) -> Result<String, String> {
     match lines.last() {
-        Some(BrainLine::End(TurnEnd::Done { message })) => Ok(message.clone().unwrap_or_default()),
-        Some(BrainLine::End(TurnEnd::Failed { reason })) => Err(reason.clone()),
+        Some(OutputLine::Done { message, .. }) => Ok(message.clone().unwrap_or_default()),
+        Some(OutputLine::Failed { reason }) => Err(reason.clone()),
         other => Err(format!("{other:?}")),
     }
 }
 
 /// The last line of a turn, which delegates or asks: its id, recipient and text.
-fn question_of(lines: &[BrainLine]) -> (&str, String, &str) {
+fn question_of(lines: &[OutputLine]) -> (&str, String, &str) {
     match lines.last() {
-        Some(BrainLine::Progress(Progress::Delegate { id, to, description, .. })) => {
-            (id, to.to_string(), description)
-        }
-        Some(BrainLine::Progress(Progress::Question(Question { id, text, .. }))) => {
-            (id, "owner".to_owned(), text)
-        }
+        Some(OutputLine::Delegate(Delegate { id, to, description, .. })) => (id, to.clone(), description),
+        Some(OutputLine::Question(Question { id, text, .. })) => (id, "owner".to_owned(), text),
         other => panic!("{other:?}"),
     }
 }
 
 /// The turn after `request`, with the output `lines` of another turn as the answer to the question `id`.
-fn next_turn(request: &TurnRequest, id: &str, lines: &[BrainLine]) -> TurnRequest {
+fn next_turn(request: &TurnRequest, id: &str, lines: &[OutputLine]) -> TurnRequest {
     let mut next = request.clone();
     next.prompt.turn += 1;
     let end = end_of(lines);
@@ -61,7 +57,7 @@ fn help(artifacts: Vec<Artifact>) -> TurnRequest {
 }
 
 /// The output of the builder in its first turn and after a review.
-fn draft_and_result(request: &str) -> (Vec<BrainLine>, Vec<BrainLine>) {
+fn draft_and_result(request: &str) -> (Vec<OutputLine>, Vec<OutputLine>) {
     let task = first_turn(request);
     let draft = rest_builder::answer(&task);
     let review = reviewer::answer(&help(artifacts_of(&draft)));
@@ -182,7 +178,7 @@ fn route(method: &str) -> bool { method == \"GET\" }
 
 #[test]
 fn the_builder_writes_what_the_review_asks_for() {
-    let rules = |lines: &[BrainLine]| {
+    let rules = |lines: &[OutputLine]| {
         let files = artifacts_of(lines).into_iter().filter(|file| name(file).ends_with(".rs"));
         let files: Vec<_> = files.map(|file| (name(&file).to_owned(), file.as_text())).collect();
         reviewer::review(&files).into_iter().map(|finding| finding.rule).collect::<Vec<_>>().join(" ")
@@ -216,7 +212,7 @@ const EVERYTHING: &str = "Odd\u{7} */ \"title\": string (title, type, year:int, 
                           struct and order_items (count:int)";
 
 /// Writes the artifacts in `lines` to `dir` and runs cargo there, offline with this workspace's versions.
-fn cargo(lines: &[BrainLine], dir: &Path, target: &Path, commands: &[&str]) {
+fn cargo(lines: &[OutputLine], dir: &Path, target: &Path, commands: &[&str]) {
     std::fs::create_dir_all(dir.join("src")).unwrap();
     let versions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock");
     std::fs::copy(versions, dir.join("Cargo.lock")).unwrap();

@@ -179,24 +179,6 @@ fn find(line: mesh_agent::Find) -> Result<Progress, String> {
     Ok(Progress::Find { id, query: EntrySearch { kind, tag, text }, wait })
 }
 
-/// The line that posts `entry`; `None` if no line does.
-pub(super) fn entry_line(entry: &EntryDraft) -> Option<Value> {
-    let name = match entry.kind {
-        EntryKind::Finding => "post",
-        EntryKind::Proposal => "propose",
-        EntryKind::Memory => "remember",
-        EntryKind::Message | EntryKind::Decision | EntryKind::Artifact => return None,
-    };
-    let mut line = serde_json::to_value(entry).ok()?;
-    let members = line.as_object_mut()?;
-    members.remove("kind");
-    if let Some(entry_type) = members.remove("type") {
-        members.insert("entryType".to_owned(), entry_type);
-    }
-    members.insert("type".to_owned(), name.into());
-    Some(line)
-}
-
 fn usage(line: mesh_agent::ModelCall) -> Result<Progress, String> {
     let cost = known_cost("cost", line.cost)?;
     let mesh_agent::ModelCall { model, input_tokens, output_tokens, .. } = line;
