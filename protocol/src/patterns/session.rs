@@ -192,29 +192,27 @@ impl Session {
     /// A turn has ended. One that is not running changes nothing.
     pub fn turn_ended(&mut self, cx: SessionContext<'_>, result: RequestResult) -> Vec<SessionAction> {
         let mut step = SessionStep::new(cx);
+        let was_at_gate = self.is_at_gate();
         self.at = cx.now;
         if self.is_over {
             return Vec::new();
         }
         if let Some(stage) = self.place_of_gate(&step, &result.id) {
             self.take_decision(&mut step, stage, result);
-            if !self.is_over && !self.is_at_gate() {
-                let (timer, at) = (SessionTimer::Budget, self.end_of_time(&cx));
-                step.actions.push(SessionAction::Timer { timer, at });
-            }
         } else if let Some((stage, seat)) = self.place_of_turn(&result.id) {
             step.text.clone_from(&result.text);
             self.take_turn(&mut step, stage, seat, result);
         } else {
             return Vec::new();
         }
-        self.go_on(&mut step);
+        self.settle(&mut step, was_at_gate);
         step.actions
     }
 
     /// A timer has fired. One of an earlier iteration changes nothing.
     pub fn timer(&mut self, cx: SessionContext<'_>, timer: SessionTimer) -> Vec<SessionAction> {
         let mut step = SessionStep::new(cx);
+        let was_at_gate = self.is_at_gate();
         self.at = cx.now;
         if self.is_over {
             return Vec::new();
@@ -238,8 +236,17 @@ impl Session {
                 }
             }
         }
-        self.go_on(&mut step);
+        self.settle(&mut step, was_at_gate);
         step.actions
+    }
+
+    /// Begins what is ready. If no person is asked any more, the time of the session goes on.
+    fn settle(&mut self, step: &mut SessionStep<'_>, was_at_gate: bool) {
+        self.go_on(step);
+        if was_at_gate && !self.is_at_gate() && !self.is_over {
+            let (timer, at) = (SessionTimer::Budget, self.end_of_time(&step.cx));
+            step.actions.push(SessionAction::Timer { timer, at });
+        }
     }
 
     /// When its time is used up; a person's time at gates does not count.

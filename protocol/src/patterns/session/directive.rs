@@ -112,6 +112,7 @@ impl Session {
     /// Does what a person wants. One that has come too late is noted.
     pub fn direct(&mut self, cx: SessionContext<'_>, wanted: &Directive) -> Vec<SessionAction> {
         let mut step = SessionStep::new(cx);
+        let was_at_gate = self.is_at_gate();
         self.at = cx.now;
         if let Err(why) = self.check_directive(&cx, wanted) {
             self.note(format!("a directive was not followed: {why}"));
@@ -144,7 +145,7 @@ impl Session {
             }
             (DirectiveVerb::Skip | DirectiveVerb::Redirect, None) => {}
         }
-        self.go_on(&mut step);
+        self.settle(&mut step, was_at_gate);
         step.actions
     }
 

@@ -144,7 +144,16 @@ impl Session {
     /// The stage waits again. What its seats said last stays with it.
     fn reset(&mut self, place: usize) {
         let Some(run) = self.stages.get_mut(place) else { return };
-        let StageRun { iteration, looped, result, .. } = std::mem::take(run);
+        let StageRun { state, iteration, looped, result, seats, .. } = std::mem::take(run);
+        let result = match state {
+            StageState::Running => Self::last_words(&self.said, place, seats.len()),
+            StageState::Waiting
+            | StageState::Gated
+            | StageState::Done
+            | StageState::Failed
+            | StageState::Blocked
+            | StageState::Skipped => result,
+        };
         *run = StageRun { iteration, looped, feedback: result, ..StageRun::default() };
         self.said.retain(|said| said.stage != place);
     }

@@ -213,8 +213,11 @@ fn a_person_skips_a_stage_begins_one_again_and_stops_the_session() {
     assert_eq!(table.ended(), (TaskState::Failed, "stopped by a person: enough"));
     let mut table = gated_table(json!({ "id": "spec", "seats": ["lead"], "gate": ["approve", "decline"] }));
     table.done("a page");
+    table.now = 7_200_000;
+    table.run(|session, cx| session.timer(cx, SessionTimer::Budget));
     table.directs(json!({ "verb": "skip", "stage": "spec" })).unwrap();
     assert!(table.asked.is_empty(), "the question is taken back");
+    assert_eq!(table.budget_ends, WallTime(3_600_000 + 7_200_000), "its time goes on");
     assert_eq!(table.turns(), ["build.1.builder.1"]);
 }
 

@@ -328,7 +328,8 @@ impl Session {
         let (Some(stage), Some(run)) = (step.cx.graph.stages.get(place), self.stages.get_mut(place)) else {
             return;
         };
-        if run.gated.take().is_some() {
+        if let Some(asked) = run.gated.take() {
+            self.waited += step.cx.now.0.saturating_sub(asked.0);
             let turn = super::gate::gate_id(stage, run.iteration);
             step.actions.push(SessionAction::Withdraw { turn, why: why.to_owned() });
         }
