@@ -39,6 +39,9 @@ async fn a_full_store_is_logged_once_and_its_recovery_once() {
     let writer = log.clone();
     let _logging =
         set_default(tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish());
+    // With one subscriber alone, tracing would ask the thread that logs a line first whether it is wanted, and that may be one of
+    // another test, which has no subscriber.
+    let _other = tracing::Dispatch::new(tracing_subscriber::registry());
     let (is_full, refused) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::default()));
     let (full, count) = (is_full.clone(), refused.clone());
     let begun = AtomicBool::new(false);
