@@ -3,7 +3,7 @@
 use simulation::{PlantedFault, run_with};
 
 /// The seeds that are tried for each fault.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 500;
 
 #[test]
 fn every_planted_fault_is_found() {
