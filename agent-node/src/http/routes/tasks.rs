@@ -17,7 +17,7 @@ use protocol::{
     a2a::task::A2aTask,
     identity::ApprovalProof,
     ids::{AgentId, QuestionId, TaskId},
-    patterns::session::directive::{Directive, DirectiveOutcome},
+    patterns::session::directive::{Directive, DirectiveOutcome, DirectiveVerb},
     principal::Principal,
     problem::{Problem, Reason},
     question::{Answer, Decision},
@@ -185,7 +185,9 @@ pub async fn direct(
     let session = tasks::session(local.store.as_ref(), &local.id, &row).map_err(Problem::from)?;
     let stages = session.iter().flat_map(|session| session["stages"].as_array().into_iter().flatten());
     let mut of_stage = stages.filter(|stage| stage["stage"].as_str() == directive.stage.as_deref());
-    let waits = directive.stage.is_some() && of_stage.any(|stage| stage["state"] == "waiting");
+    let waits = directive.verb == DirectiveVerb::Say
+        && directive.stage.is_some()
+        && of_stage.any(|stage| stage["state"] == "waiting");
     let outcome = if waits { DirectiveOutcome::Queued } else { DirectiveOutcome::Delivered };
     let directive = Box::new(directive);
     let direct = DirectSessionRequest { task: task.clone(), by: by.clone().into_inner(), directive };
