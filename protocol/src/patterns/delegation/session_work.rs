@@ -102,7 +102,10 @@ impl Delegation {
             return Vec::new();
         }
         let mut effects = Vec::new();
-        for result in self.pending.take_results() {
+        let results = self.pending.take_results();
+        // Every turn of a seat has an id of its own.
+        self.pending.forget_ids();
+        for result in results {
             effects.extend(self.decide(event, |session, cx| session.turn_ended(cx, result)));
         }
         self.ownership.questions = self.pending.questions();
@@ -151,7 +154,10 @@ impl Delegation {
             SessionAction::Show(message) => {
                 let mut effects = self.ownership.report_chunks(false);
                 self.ownership.questions = self.pending.questions();
-                effects.extend(self.ownership.status(self.open_state(), message));
+                effects.extend(match self.ownership.questions.is_empty() {
+                    true => self.ownership.status(TaskState::Working, message),
+                    false => self.show_questions_because(&format!("{message}\n")),
+                });
                 effects
             }
             SessionAction::End { state: TaskState::Completed, message } => {

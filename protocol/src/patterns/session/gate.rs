@@ -27,13 +27,15 @@ impl Session {
         };
         run.state = StageState::Gated;
         run.gated = Some(step.cx.now);
+        let label = run.label.as_deref().unwrap_or_default();
+        let why = run.reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         let artifacts: Vec<&str> =
             run.result.iter().flat_map(|said| &said.artifacts).map(String::as_str).collect();
         let mut words: String = step.text.chars().take(SHOWN).collect();
         if words.len() < step.text.len() {
             words.push('…');
         }
-        let text = format!("stage {}: {}.\n\n{words}", stage.id, choices(stage));
+        let text = format!("stage {} ended: {label}{why}. {}.\n\n{words}", stage.id, choices(stage));
         let call = json!({
             "name": "gate",
             "args": { "stage": stage.id, "iteration": run.iteration, "artifacts": artifacts },
@@ -71,11 +73,17 @@ impl Session {
             }
         };
         run.state = StageState::Done;
-        run.label = Some(choice.word().to_owned());
+        // A way on that the seats have chosen is still theirs; a person has only let it be gone.
+        let chosen = run.label.take().filter(|label| {
+            let is_named = |label| stage.next.contains_key(label);
+            choice == GateChoice::Approve && is_named(label) && !is_named(&choice.word().to_owned())
+        });
+        let label = chosen.unwrap_or_else(|| choice.word().to_owned());
+        run.label = Some(label.clone());
         run.reason = has_reason.then(|| result.text.clone());
         step.actions.push(SessionAction::Show(format!("stage {}: {}", stage.id, choice.word())));
         match choice {
-            GateChoice::Approve => self.route(step, place, choice.word()),
+            GateChoice::Approve => self.route(step, place, &label),
             GateChoice::Revise => {
                 let asked = self.words_of_person(step, place, stage, choice.word(), result.text);
                 let target = stage.next.get(choice.word()).and_then(|id| step.cx.graph.place(id));
@@ -116,7 +124,7 @@ impl Session {
         let bytes = artifact.size();
         let chunks = step.record(artifact);
         let (to, artifacts) = (Vec::new(), vec![id]);
-        Said { number, stage: place, seat: usize::MAX, to, artifacts, chunks, bytes, is_last_word: false }
+        Said { number, stage: place, seat: None, to, artifacts, chunks, bytes, is_last_word: false }
     }
 
     /// Whether a person is asked at a gate.
@@ -134,8 +142,8 @@ pub(super) fn gate_id(stage: &Stage, iteration: u32) -> String {
 fn choices(stage: &Stage) -> &'static str {
     match stage.gate.contains(&GateChoice::Revise) {
         true => {
-            "go on? Approve; or deny with a reason, and it is revised; or deny without one, and the session ends"
+            "Go on? Approve; or deny with a reason, and it is revised; or deny without one, and the session ends"
         }
-        false => "go on? Approve; or deny, and the session ends",
+        false => "Go on? Approve; or deny, and the session ends",
     }
 }

@@ -320,6 +320,12 @@ impl Graph {
         found
     }
 
+    /// The stage to which the stage `place` goes back with `label`: itself, or one before it. `None` if it goes on.
+    pub(super) fn goes_back(&self, place: usize, label: &str) -> Option<usize> {
+        let target = self.place(self.stages.get(place)?.next.get(label)?)?;
+        (target == place || self.before(place).contains(&target)).then_some(target)
+    }
+
     /// The agents that are named as seats.
     pub fn agents(&self) -> impl Iterator<Item = &AgentId> {
         self.stages.iter().flat_map(|stage| &stage.seats).filter_map(|seat| match &seat.who {

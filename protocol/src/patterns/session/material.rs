@@ -40,7 +40,7 @@ impl Session {
             std::iter::once(cx.goal).chain(tasks.into_iter().flatten()).collect::<Vec<_>>().join("\n\n");
         let heard = self.said.iter().filter(|said| said.stage == place && said.is_for(seat));
         let (new, old): (Vec<&Said>, Vec<&Said>) = heard.partition(|said| said.number >= taken.seen);
-        let new: Vec<&Said> = new.into_iter().filter(|said| said.seat != seat).collect();
+        let new: Vec<&Said> = new.into_iter().filter(|said| said.seat != Some(seat)).collect();
         let old = old.iter().rev().take(WINDOW.saturating_sub(new.len())).copied();
         let before = stage.after.iter().filter_map(|id| self.stages.get(cx.graph.place(id)?));
         let before = before.flat_map(|run: &StageRun| &run.result);

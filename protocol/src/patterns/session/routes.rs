@@ -96,10 +96,13 @@ impl Session {
     pub(super) fn route(&mut self, step: &mut SessionStep<'_>, place: usize, label: &str) {
         let graph = step.cx.graph;
         let Some(stage) = graph.stages.get(place) else { return };
-        let Some(target) = stage.next.get(label).and_then(|id| graph.place(id)) else { return };
-        if target != place && !graph.before(place).contains(&target) {
+        if !stage.next.contains_key(label) {
+            return;
+        }
+        let Some(target) = graph.goes_back(place, label) else {
+            let target = stage.next.get(label).and_then(|id| graph.place(id));
             let others = stage.next.values().filter_map(|id| graph.place(id));
-            let others: BTreeSet<usize> = others.filter(|other| *other != target).collect();
+            let others: BTreeSet<usize> = others.filter(|other| Some(*other) != target).collect();
             for other in others {
                 let is_later = other != place && !graph.before(place).contains(&other);
                 if let Some(run) = self.stages.get_mut(other).filter(|_| is_later)
@@ -109,7 +112,7 @@ impl Session {
                 }
             }
             return;
-        }
+        };
         let to = graph.stages.get(target).map(|stage| stage.id.clone()).unwrap_or_default();
         let Some(run) = self.stages.get_mut(place) else { return };
         if run.looped >= stage.loops {
@@ -166,7 +169,7 @@ impl Session {
     ) -> Vec<Said> {
         let mut last: Vec<Option<&Said>> = vec![None; seats];
         for said in said.into_iter().filter(|said| said.stage == place && said.to.is_empty()) {
-            if let Some(kept) = last.get_mut(said.seat)
+            if let Some(kept) = said.seat.and_then(|seat| last.get_mut(seat))
                 && kept.is_none_or(|kept| said.is_last_word || !kept.is_last_word)
             {
                 *kept = Some(said);

@@ -138,7 +138,9 @@ pub(super) struct Said {
     /// Counts what was said in the session.
     pub(super) number: u64,
     pub(super) stage: usize,
-    pub(super) seat: usize,
+    /// The seat; a person, if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) seat: Option<usize>,
     /// The seats that it is for; all, if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) to: Vec<usize>,
@@ -153,6 +155,6 @@ pub(super) struct Said {
 impl Said {
     /// Whether seat `place` of its stage may see it.
     pub(super) fn is_for(&self, place: usize) -> bool {
-        self.to.is_empty() || self.to.contains(&place) || self.seat == place
+        self.to.is_empty() || self.to.contains(&place) || self.seat == Some(place)
     }
 }

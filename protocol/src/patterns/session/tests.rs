@@ -257,6 +257,60 @@ fn a_denial_with_a_reason_revises_and_one_without_ends() {
 }
 
 #[test]
+fn a_gate_holds_however_its_stage_ended_and_whatever_label_a_seat_gave() {
+    let spec = |more: Value| {
+        let mut spec =
+            json!({ "id": "spec", "order": "turns", "rounds": 1, "seats": ["lead"], "gate": ["approve"] });
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        spec
+    };
+    let label = |label: &str| SeatEnd { label: Some(label.into()), ..SeatEnd::default() };
+    // Its rounds are used up, it has found too little, a label leads on, and one leads back that may not any more.
+    let cases: [(Value, SeatEnd, &str); 5] = [
+        (json!({}), SeatEnd { passed: true, ..SeatEnd::default() }, "incomplete"),
+        (json!({ "atLeast": 2 }), SeatEnd::default(), "too-few"),
+        (
+            json!({ "next": { "incomplete": "build" } }),
+            SeatEnd { passed: true, ..SeatEnd::default() },
+            "incomplete",
+        ),
+        (json!({ "next": { "approve": "build" } }), label("approve"), "approve"),
+        (json!({ "next": { "good": "build" } }), label("good"), "good"),
+    ];
+    for (more, end, shown) in cases {
+        let mut table = gated_table(spec(more.clone()));
+        table.answer(0, "a page", end);
+        assert!(table.turns().is_empty() && table.end.is_none(), "{more}");
+        assert!(table.asked[0].text.contains(&format!("ended: {shown}")), "{}", table.asked[0].text);
+        table.decides(Decision::Approve, None);
+        assert_eq!(table.turns(), ["build.1.builder.1"], "{more}");
+    }
+    let mut table = gated_table(spec(json!({ "next": { "again": "spec" }, "loops": 1 })));
+    table.answer(0, "one", label("again"));
+    assert_eq!(table.turns(), ["spec.2.lead.1"], "nothing behind the gate begins");
+    table.answer(0, "two", label("again"));
+    assert!(table.turns().is_empty() && table.asked.len() == 1, "it may go back once");
+    // Without a person nothing goes on.
+    let id = table.asked.remove(0).id;
+    let nobody = RequestResult { id, text: "there is no person".into(), ..Default::default() };
+    table.run(|session, cx| session.turn_ended(cx, nobody));
+    let (state, why) = table.ended();
+    assert!(state == TaskState::Failed && why.contains("nobody decided at its gate"), "{why}");
+}
+
+#[test]
+fn seats_choose_the_way_on_and_a_person_lets_it_be_gone() {
+    let mut table = Table::new(json!({ "stages": [
+        { "id": "spec", "seats": ["lead"], "gate": ["approve"], "next": { "good": "build", "bad": "drop" } },
+        { "id": "build", "after": ["spec"], "seats": ["builder"] },
+        { "id": "drop", "after": ["spec"], "seats": ["cleaner"] },
+    ] }));
+    table.answer(0, "a page", SeatEnd { label: Some("bad".into()), ..SeatEnd::default() });
+    table.decides(Decision::Approve, None);
+    assert_eq!(table.turns(), ["drop.1.cleaner.1"]);
+}
+
+#[test]
 fn the_time_of_a_person_at_a_gate_is_not_of_the_budget() {
     let mut table = gated();
     assert_eq!(table.budget_ends, WallTime(3_600_000));

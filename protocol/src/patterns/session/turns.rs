@@ -248,6 +248,7 @@ impl Session {
         if to.is_empty() {
             run.findings += 1;
         }
+        let seat = Some(seat);
         self.said.push_back(Said { number, stage: place, seat, to, artifacts, chunks, bytes, is_last_word });
         self.forget_old();
     }
@@ -392,9 +393,9 @@ impl Session {
             run.reason = why;
         }
         step.actions.push(SessionAction::Show(format!("stage {} ended: {label}", stage.id)));
-        let goes_elsewhere =
-            [INCOMPLETE, TOO_FEW].contains(&label.as_str()) || stage.next.contains_key(&label);
-        match stage.gate.is_empty() || goes_elsewhere {
+        let looped = run.looped;
+        let begins_again = step.cx.graph.goes_back(place, &label).is_some() && looped < stage.loops;
+        match stage.gate.is_empty() || begins_again {
             true => self.route(step, place, &label),
             false => self.open_gate(step, place),
         }

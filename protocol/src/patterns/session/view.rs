@@ -22,7 +22,7 @@ impl Session {
                 false => said.to.iter().filter_map(name).collect(),
             };
             Some(
-                json!({ "stage": stage.id, "from": name(&said.seat).unwrap_or(super::gate::PERSON), "to": to, "artifacts": said.artifacts }),
+                json!({ "stage": stage.id, "from": said.seat.as_ref().and_then(name).unwrap_or(super::gate::PERSON), "to": to, "artifacts": said.artifacts }),
             )
         });
         let budget = &cx.graph.budget;
