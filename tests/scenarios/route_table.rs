@@ -366,7 +366,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs", "44a43a1111"),
     ("GET", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs", "44a43a1111"),
     ("GET", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs/{id}", "44a43a1111"),
-    ("POST", "/a2a/tasks/{id}/directives", "44343a1111"),
+    ("POST", "/a2a/tasks/{id}/directives", "4434341111"),
     ("POST", "/a2a/tasks/{id}/cancel", "44a43a1111"),
     ("POST", "/a2a/v1/tasks/{id}:cancel", "44a43a1111"),
     ("DELETE", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs/{id}", "44a43a1111"),

@@ -60,9 +60,9 @@ async fn post(board: &Board, number: usize) -> anyhow::Result<()> {
     };
     let of_type = if number.is_multiple_of(2) { EntryType::Learning } else { EntryType::CoreContext };
     let content = format!("number {number}: the reader of the log checks each record before it is shown");
-    let draft = match number.rem_euclid(3) {
-        0 if number < VISIBLE => EntryDraft::new(EntryKind::Finding, &content),
-        _ => EntryDraft {
+    let draft = match number < VISIBLE && number.is_multiple_of(3) {
+        true => EntryDraft::new(EntryKind::Finding, &content),
+        false => EntryDraft {
             entry_type: Some(of_type),
             scope: Some(scope),
             ..EntryDraft::new(EntryKind::Memory, &content)

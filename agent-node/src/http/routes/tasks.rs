@@ -158,11 +158,16 @@ pub async fn session(
 ) -> Result<HttpResponse, Refusal> {
     let task: TaskId = id(&path)?;
     let (local, row) = find(&request, &node, &task, &by)?;
-    let session = tasks::session(local.store.as_ref(), &local.id, &row).map_err(Problem::from)?;
-    let none = || Problem::new(Reason::TaskNotFound, format!("task {task} is no session"));
-    let session = session.ok_or_else(none)?;
+    let session = session_of(local, &row)?;
     Ok(HttpResponse::Ok()
         .json(json!({ "agentId": local.id, "state": row.task.status.state, "session": session })))
+}
+
+/// The session that a task is, as people see it.
+fn session_of(local: &HostedAgent, row: &TaskRow) -> Result<Value, Problem> {
+    let session = tasks::session(local.store.as_ref(), &local.id, row).map_err(Problem::from)?;
+    let none = || Problem::new(Reason::TaskNotFound, format!("task {} is no session", row.task.spec.task_id));
+    session.ok_or_else(none)
 }
 
 /// Steers a session: `{verb, stage, seat, text}`. Returns when the directive takes effect, and the session.
@@ -182,8 +187,8 @@ pub async fn direct(
         let why = "a directive needs the person's token (`mesh token`) or the credential of a caller";
         return Err(Problem::new(Reason::Forbidden, why).into());
     }
-    let session = tasks::session(local.store.as_ref(), &local.id, &row).map_err(Problem::from)?;
-    let stages = session.iter().flat_map(|session| session["stages"].as_array().into_iter().flatten());
+    let session = session_of(local, &row)?;
+    let stages = session["stages"].as_array().into_iter().flatten();
     let mut of_stage = stages.filter(|stage| stage["stage"].as_str() == directive.stage.as_deref());
     let waits = directive.verb == DirectiveVerb::Say
         && directive.stage.is_some()
@@ -193,7 +198,7 @@ pub async fn direct(
     let direct = DirectSessionRequest { task: task.clone(), by: by.clone().into_inner(), directive };
     local.actor.send(direct).await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))??;
     let (local, row) = find(&request, &node, &task, &by)?;
-    let session = tasks::session(local.store.as_ref(), &local.id, &row).map_err(Problem::from)?;
+    let session = session_of(local, &row)?;
     Ok(HttpResponse::Ok().json(json!({ "id": task, "outcome": outcome, "session": session })))
 }
 

@@ -24,6 +24,7 @@ const MAX_LINE: u64 = 4 << 10;
 /// The most lines that are logged in a [`LOG_WINDOW`]; the others are left out.
 const MAX_LINES: u32 = 1_000;
 const LOG_WINDOW: Duration = Duration::from_secs(60);
+const LINES_LEFT_OUT: &str = "(more than 1,000 lines in a minute: the rest of this minute is left out)";
 
 /// A running server.
 #[derive(Debug)]
@@ -116,8 +117,10 @@ async fn log_lines(log: ServerLog, server: String, stderr: ChildStderr, last_lin
                         (window, logged) = (Instant::now(), 0);
                     }
                     logged += 1;
-                    if logged <= MAX_LINES {
-                        log.write(&server, &text);
+                    match logged {
+                        ..=MAX_LINES => log.write(&server, &text),
+                        _ if logged == MAX_LINES + 1 => log.write(&server, LINES_LEFT_OUT),
+                        _ => {}
                     }
                     *last_line.lock().unwrap_or_else(PoisonError::into_inner) = text;
                 }
