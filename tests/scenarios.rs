@@ -22,8 +22,6 @@ mod scenarios {
     mod command_failures;
     mod config;
     mod connections;
-    mod coordinator;
-    mod coordinator_questions;
     mod crash;
     mod dead_letters;
     mod demo;
@@ -31,6 +29,9 @@ mod scenarios {
     mod foreign;
     mod foreign_bounds;
     mod foreign_credentials;
+    mod foreign_team;
+    mod foreign_team_models;
+    mod foreign_team_questions;
     mod foreign_unavailable;
     mod grpc;
     mod health;
@@ -60,14 +61,18 @@ mod scenarios {
     mod replicas;
     mod restart;
     mod route_table;
+    mod say;
+    mod sealed;
     mod separate_processes;
     mod service_keys;
+    mod session_foreign;
     mod sessions;
     mod shutdown;
     mod signals;
     mod spaces;
     mod startup;
     mod subscriptions;
+    mod task_history;
     mod tasks;
     mod terminal;
     mod trace_delivery;

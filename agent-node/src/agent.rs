@@ -17,7 +17,7 @@ mod world;
 pub use agent_status::AgentStatus;
 pub use messages::{
     ActorSnapshot, AnswerTaskRequest, CancelTaskRequest, DirectSessionRequest, GetAgentSnapshot,
-    HandBackTasks, IsIdle, IsPending, RedriveDeadLetter, StartRetentionSweep, UpdateCard,
+    GetReadableLayers, HandBackTasks, IsIdle, IsPending, RedriveDeadLetter, StartRetentionSweep, UpdateCard,
 };
 
 use crate::{
@@ -56,8 +56,8 @@ pub struct AgentParts {
     pub card: Arc<Card>,
     /// Its brain.
     pub brain: Arc<dyn Brain>,
-    /// The brain for requests that need several agents.
-    pub coordinator: Arc<dyn Brain>,
+    /// Does the work of the sessions that it hosts.
+    pub session_work: Arc<dyn Brain>,
     /// Checks results before they count.
     pub checker: Arc<dyn Brain>,
     /// What it demands of results before they count.
@@ -324,7 +324,7 @@ impl AgentActor {
         let is_open = |id: &ConversationId| self.agent.as_ref().is_some_and(|agent| agent.has_open(id));
         for id in ended.iter().filter(|id| !is_open(id)) {
             self.parts.brain.release(id);
-            self.parts.coordinator.release(id);
+            self.parts.session_work.release(id);
         }
         Ok(())
     }

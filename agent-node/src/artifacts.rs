@@ -67,7 +67,13 @@ mod tests {
             let puts = who.iter().map(|by| put(store.as_ref(), &me, by, WallTime(1), None, content.clone()));
             let put = futures_util::future::join_all(puts).await;
             for (by, digest) in who.iter().zip(put) {
-                let read = read(store.as_ref(), &me, &digest.unwrap(), by);
+                let read = read(
+                    store.as_ref(),
+                    &me,
+                    &digest.unwrap(),
+                    by,
+                    protocol::principal::SenderProof::Credential,
+                );
                 assert_eq!(read.map(|stored| stored.content).ok().as_ref(), Some(&content), "{by}");
             }
         }

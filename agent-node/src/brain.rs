@@ -5,18 +5,19 @@ pub mod agent_access;
 pub mod bidding;
 mod excerpt;
 pub mod json_lines;
+pub mod matching;
 mod schema_size;
 pub mod server_log;
 mod turn_handle;
 
 pub mod a2a;
-pub mod coordinator;
 pub mod echo;
 pub mod exec;
 pub mod http;
 pub mod llm;
 pub mod result_checker;
 pub mod scripted;
+pub mod session_work;
 
 use protocol::{
     card::Skill,
@@ -29,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use std::{future::Future, pin::Pin, time::Duration};
 
 use bidding::{BidFuture, BidRequest};
+use matching::{MatchFuture, MatchQuestion};
 pub use turn_handle::{TurnHandle, TurnReport, TurnStopped};
 
 /// A turn that has ended: its reports in order, and its end.
@@ -72,6 +74,11 @@ pub trait Brain: Send + Sync {
         Box::pin(std::future::ready(Err(BrainError::WrongEnd(
             "no call for proposals; its kind makes no bids",
         ))))
+    }
+
+    /// Says who does which part of a request. Its reports may be `usage`. `None` if it can't: words decide then.
+    fn match_parts(&self, _question: MatchQuestion, _turn: TurnHandle) -> Option<MatchFuture> {
+        None
     }
 
     /// Whether it can't say what its models use: they are elsewhere.

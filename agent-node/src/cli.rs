@@ -27,6 +27,7 @@ mod parsing;
 mod people;
 mod processes;
 mod reset;
+mod say;
 mod settings_reference;
 mod shell_quote;
 mod space;
@@ -119,6 +120,8 @@ enum ClientVerb {
     Ask(ask::AskArgs),
     /// Have a team work on a goal in turns: a round table of agents, or the stages of a file.
     Convene(convene::ConveneArgs),
+    /// Say something to one agent: a task in a conversation that it remembers.
+    Say(say::SayArgs),
     /// Steer a session while it runs.
     Steer(steer::SteerArgs),
     /// List the agents.
@@ -184,8 +187,8 @@ pub fn main() -> ExitCode {
     }
     let outcome = match verb {
         Verb::Up(up) => return processes::up(up),
-        Verb::Node(node) => return processes::node(node),
-        Verb::Join(card) => return join::join(card),
+        Verb::Node(node) => return processes::node(node, &common.url),
+        Verb::Join(card) => return join::join(card, &common.url),
         Verb::Registry(registry) => return processes::registry(registry),
         Verb::Blackboard(blackboard) => return processes::blackboard(blackboard),
         Verb::Brain(BrainArgs { name }) => return crate::demo::run(&name),
@@ -206,6 +209,7 @@ async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
     match verb {
         ClientVerb::Ask(ask) => ask::ask(common, ask).await,
         ClientVerb::Convene(args) => convene::convene(common, args).await,
+        ClientVerb::Say(args) => say::say(common, args).await,
         ClientVerb::Steer(args) => steer::steer(common, args).await,
         ClientVerb::Ls(list) => ls::ls(common, list).await,
         ClientVerb::Card(card) => ls::card(common, card).await,

@@ -1,12 +1,13 @@
 //! The YAML configuration of a node (DESIGN §12): agents, one per document or as a team, and the mesh's settings.
 //!
-//! `yaml` parses YAML with line numbers, `variables` substitutes `${VAR:-default}`, `unknown_keys` finds unknown keys,
+//! `document` is a YAML file of something else, such as a session. `yaml` parses YAML with line numbers, `variables` substitutes `${VAR:-default}`, `unknown_keys` finds unknown keys,
 //! `file` has the types of the YAML, `forms` keeps the keys of faults in values of several forms, `type_names` rewords type errors, `loader` validates and converts.
 
 mod a2a;
 mod accept;
 mod command_check;
 mod demo_models;
+mod document;
 mod exec;
 mod fault;
 mod file;
@@ -26,6 +27,7 @@ mod yaml;
 
 pub use accept::AcceptConfig;
 pub use demo_models::DemoOfModels;
+pub(crate) use document::Document;
 pub use fault::{ConfigErrors, ConfigFault};
 pub use llm::ProviderKeys;
 pub use mesh::{MeshConfig, TimingPreset};
@@ -56,6 +58,9 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+
+/// The keys that a session's file has and no agent's.
+pub(crate) const SESSION_KEYS: [&str; 3] = ["seats", "stages", "preset"];
 
 /// The agents of a node and the settings of their mesh.
 #[derive(Debug, Clone, PartialEq)]

@@ -26,7 +26,7 @@ pub use setup::{AgentSpec, NodeSetup};
 
 use crate::{
     agent::{AgentActor, AgentParts, AgentStatus, StartRetentionSweep},
-    brain::{PeerSummary, coordinator::Coordinator, exec::access::BrainAccess},
+    brain::{PeerSummary, exec::access::BrainAccess, session_work::SessionWork},
     clock::NodeClock,
     http::{
         a2a::{self, facade::AgentFacade},
@@ -38,7 +38,7 @@ use crate::{
         server::{own_url, server},
     },
     inbox::LocalAgents,
-    outbox::{Transports, webhooks::Pusher},
+    outbox::{Transports, a2a::remote_task_store::RemoteTaskStore, webhooks::Pusher},
     peers::Peers,
     shared_cell::SharedCell,
     telemetry::Telemetry,
@@ -153,6 +153,8 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
                 keep_ms: setup.limits.keep_signals_ms,
                 keep_bytes: setup.limits.keep_signal_bytes,
                 keep_entries_ms: setup.limits.keep_entries_ms,
+                keep_entry_changes_ms: setup.limits.keep_entry_changes_ms,
+                max_entries_per_author: setup.limits.max_entries_per_author,
                 ..setup.board_config.clone()
             };
             let signals = owned("board");
@@ -252,12 +254,13 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
             brain: spec.brain.clone(),
             checker: Arc::new(spec.acceptance.checker.clone()),
             acceptance: spec.acceptance.rules().into(),
-            coordinator: Arc::new(Coordinator::new(
+            session_work: Arc::new(SessionWork::new(
                 outside.clone(),
                 setup.keyring.clone(),
                 setup.hooks.clone(),
-                Some(store.clone()),
+                RemoteTaskStore::of_host(spec.id.clone(), store.clone()),
                 me.clone(),
+                spec.brain.clone(),
             )),
             store: store.clone(),
             clock,

@@ -1,7 +1,10 @@
 //! Views of tasks, read from the store: nothing is shown before it is durable.
 
+pub mod activity;
 pub mod follower;
 mod outcome;
+
+use activity::Activity;
 
 pub use engine::tasks::find as row;
 use engine::{
@@ -15,8 +18,11 @@ use protocol::{
     a2a::event::{ArtifactUpdate, StatusUpdate, StreamResponse},
     artifact::ArtifactChunk,
     ids::{AgentId, ConversationId, TaskId},
-    patterns::{Effect, Update},
-    principal::Principal,
+    patterns::{
+        Effect, Update,
+        session::{is_shown_to, shows_confidential_to},
+    },
+    principal::{Principal, SenderProof},
     task::Task,
     time::WallTime,
 };
@@ -71,11 +77,18 @@ pub fn snapshot(
     }
 }
 
-/// The newest `limit` tasks that `by` may see, newest status first.
-pub fn list(store: &dyn Store, me: &AgentId, by: &Principal, limit: usize) -> Result<Vec<Task>, Error> {
-    let keys = store.list(&TaskFilter::default().of_principal(me, by), limit)?;
+/// The newest `limit` tasks that `by` is shown, newest status first.
+pub fn list(
+    store: &dyn Store,
+    me: &AgentId,
+    (by, proof): (&Principal, SenderProof),
+    limit: usize,
+) -> Result<Vec<Task>, Error> {
+    let filter =
+        TaskFilter { hides_confidential: !shows_confidential_to(by, proof), ..TaskFilter::default() };
+    let keys = store.list(&filter.of_principal(me, by), limit)?;
     let mut tasks = listed(store, me, keys, true)?;
-    tasks.retain(|task| task.is_visible_to(by));
+    tasks.retain(|task| task.is_visible_to(by) && is_shown_to(task, by, proof));
     Ok(tasks)
 }
 
@@ -133,13 +146,27 @@ pub fn session(store: &dyn Store, me: &AgentId, row: &TaskRow) -> Result<Option<
 }
 
 /// One event in the stream of a task.
-pub struct TaskEvent {
+pub struct TaskEvent<D = StreamResponse> {
     /// Its position.
     pub id: follower::TaskEventCursor,
     /// Its content.
-    pub data: StreamResponse,
+    pub data: D,
     /// Whether it is the last one.
     pub is_last: bool,
+}
+
+/// What the person who has requested a task is shown of it.
+pub enum ShownEvent {
+    /// What a client of A2A is shown.
+    Response(StreamResponse),
+    /// What is done on the way.
+    Activity(Activity),
+}
+
+impl From<StreamResponse> for ShownEvent {
+    fn from(response: StreamResponse) -> Self {
+        Self::Response(response)
+    }
 }
 
 /// The events in one step of a task's journal.
@@ -150,8 +177,43 @@ pub fn events_in(
     line: &Record,
 ) -> Result<Vec<TaskEvent>, Error> {
     let step: Step = content::decode(me, store, &line.value)?;
-    let at = step.events.last().map_or(task.created_at, |event| event.wall);
-    let events = step.effects.into_iter().filter_map(|effect| match effect {
+    let at = wall_of(&step, task);
+    let events = step.effects.into_iter().filter_map(|effect| effect_event(task, effect, at));
+    Ok(numbered(line, events))
+}
+
+/// The same, with what is done on the way.
+pub fn shown_in(
+    store: &dyn Store,
+    me: &AgentId,
+    task: &Task,
+    line: &Record,
+) -> Result<Vec<TaskEvent<ShownEvent>>, Error> {
+    let step: Step = content::decode(me, store, &line.value)?;
+    let at = wall_of(&step, task);
+    let done = step.events.iter().flat_map(activity::of_event);
+    let mut events: Vec<_> = done.map(|activity| (ShownEvent::Activity(activity), false)).collect();
+    for effect in step.effects {
+        let done = activity::of_effect(&effect, at);
+        events.extend(done.map(|activity| (ShownEvent::Activity(activity), false)));
+        let response = effect_event(task, effect, at);
+        events.extend(response.map(|(response, is_last)| (response.into(), is_last)));
+    }
+    Ok(numbered(line, events))
+}
+
+fn wall_of(step: &Step, task: &Task) -> WallTime {
+    step.events.last().map_or(task.created_at, |event| event.wall)
+}
+
+fn numbered<D>(line: &Record, events: impl IntoIterator<Item = (D, bool)>) -> Vec<TaskEvent<D>> {
+    let events = events.into_iter().enumerate();
+    events.map(|(index, (data, is_last))| TaskEvent { id: (line.revision, index), data, is_last }).collect()
+}
+
+/// The event of an effect, and whether it is the last one.
+fn effect_event(task: &Task, effect: Effect, at: WallTime) -> Option<(StreamResponse, bool)> {
+    match effect {
         Effect::Update(update) => Some((update_event(task, update, at)?, false)),
         Effect::Finish(outcome) if outcome.is_message => {
             let task = Task { status: outcome.status, ..task.clone() };
@@ -178,11 +240,7 @@ pub fn events_in(
         | Effect::AskPerson { .. }
         | Effect::Record { .. }
         | Effect::Assign { .. } => None,
-    });
-    Ok(events
-        .enumerate()
-        .map(|(index, (data, is_last))| TaskEvent { id: (line.revision, index), data, is_last })
-        .collect())
+    }
 }
 
 /// The final event of a task whose journal has been deleted.

@@ -5,7 +5,6 @@ use crate::{
     claims::{ClaimState, ClaimView, Lease},
     feed::{self, Feed, FeedSubscription},
     registered_agents, signals,
-    spaces::retention,
     store::{self, Revision, SharedStore},
     supervisor::{RestartBudget, RestartGuard, Supervisor},
 };
@@ -33,7 +32,10 @@ mod history;
 mod messages;
 mod publish;
 mod spaces;
-pub use spaces::{BriefView, CurationOutcome, EntryEvent, EntryFollower, ImportOutcome, SpaceStore};
+pub use spaces::{
+    BriefView, CurationOutcome, EntryEvent, EntryFollower, ImportOutcome, ImportedEntry, RefusedEntry,
+    SpaceStore,
+};
 
 use messages::{ClaimChange, GetBoardSnapshot, GetClaim, PublishSignals};
 
@@ -139,7 +141,8 @@ impl Board {
             subscribers: config.max_subscribers,
         };
         let (actor_store, actor_config) = (store.clone(), config.clone());
-        let spaces = SpaceStore::new(entries.clone(), config.clone(), clock.clone());
+        let spaces = SpaceStore::new(entries, config.clone(), clock.clone());
+        let actor_spaces = spaces.clone();
         let mut previous: Option<Weak<Feed>> = None;
         let unavailable = Reason::BlackboardUnavailable;
         let instance = Supervisor::start(
@@ -154,7 +157,7 @@ impl Board {
                 previous = Some(Arc::downgrade(&feed));
                 let actor = BlackboardActor {
                     store: actor_store.clone(),
-                    entries: entries.clone(),
+                    spaces: actor_spaces.clone(),
                     config: actor_config.clone(),
                     leases: claim_commits::load_leases(&actor_store, clock.node(), actor_config.grace())?,
                     claiming: BTreeMap::new(),
@@ -321,7 +324,7 @@ impl Board {
 /// The actor that writes signals and claims, in the order in which they arrive.
 pub struct BlackboardActor {
     store: SharedStore,
-    entries: SharedStore,
+    spaces: SpaceStore,
     config: Arc<BoardConfig>,
     clock: BoardClock,
     leases: BTreeMap<OpenTaskKey, ActiveLease>,
@@ -361,13 +364,12 @@ impl Actor for BlackboardActor {
         });
         ctx.run_interval(self.config.tidy(), |actor, ctx| {
             let (store, wall) = (actor.store.clone(), actor.clock.wall());
-            let entry_store = actor.entries.clone();
+            let spaces = actor.spaces.clone();
             let (keep, bytes) = (actor.config.keep(), actor.config.keep_bytes);
-            let entries = actor.config.entry_retention();
             let cleanup = async move {
                 history::remove_expired(store.clone(), wall, keep).await?;
                 history::trim_to_size(store.clone(), bytes).await?;
-                retention::remove_old(entry_store, wall, entries).await
+                spaces.remove_old().await
             };
             let cleanup = cleanup.into_actor(actor);
             ctx.spawn(cleanup.map(|outcome, _, _| {

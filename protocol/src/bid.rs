@@ -72,6 +72,8 @@ impl fmt::Display for Eta {
     }
 }
 
+const MAX_COST: f64 = 1e9;
+
 /// A cost: finite and not negative, in the mesh's own unit.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
@@ -80,12 +82,28 @@ pub struct Cost(f64);
 impl Cost {
     /// `value`, if it is a cost: from 0 to 1e9.
     pub fn new(value: f64) -> Option<Self> {
-        (0.0..=1e9).contains(&value).then_some(Self(value))
+        (0.0..=MAX_COST).contains(&value).then_some(Self(value))
     }
 
     /// The number.
     pub fn get(self) -> f64 {
         self.0
+    }
+
+    /// The number of millionths, rounded. Bounds are compared by it: sums of floating-point numbers are not exact.
+    pub fn micros(self) -> u64 {
+        (self.0 * 1e6).round() as u64
+    }
+
+    /// This number of millionths, at most the largest cost.
+    pub fn from_micros(micros: u64) -> Self {
+        Self((micros as f64 / 1e6).min(MAX_COST))
+    }
+
+    /// The difference in whole millionths, at least 0.
+    #[must_use]
+    pub fn saturating_sub(self, other: Self) -> Self {
+        Self::from_micros(self.micros().saturating_sub(other.micros()))
     }
 }
 

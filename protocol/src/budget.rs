@@ -33,7 +33,7 @@ impl Budget {
     /// The smaller of both.
     #[must_use]
     pub fn within(self, other: Self) -> Self {
-        self.zip(other, u64::min, |a, b| if b.get() < a.get() { b } else { a })
+        self.zip(other, u64::min, |a, b| if b.micros() < a.micros() { b } else { a })
     }
 
     /// The sum; an absent member counts as nothing.
@@ -53,12 +53,11 @@ impl Budget {
     /// What is left of it after `used` and `reserved`; never less than nothing.
     #[must_use]
     pub fn left(self, used: &Usage, reserved: Self) -> Self {
-        let reserved_cost = reserved.cost.map_or(0.0, Cost::get);
-        let cost = |limit: Cost| Cost::new((limit.get() - used.cost.get() - reserved_cost).max(0.0));
+        let reserved_cost = reserved.cost.unwrap_or_default();
         let taken = used.tokens().saturating_add(reserved.tokens.unwrap_or_default());
         Self {
             tokens: self.tokens.map(|limit| limit.saturating_sub(taken)),
-            cost: self.cost.map(|limit| cost(limit).unwrap_or_default()),
+            cost: self.cost.map(|limit| limit.saturating_sub(used.cost).saturating_sub(reserved_cost)),
         }
     }
 
@@ -68,19 +67,19 @@ impl Budget {
         let parts = parts.max(1);
         Self {
             tokens: self.tokens.map(|tokens| tokens / u64::from(parts)),
-            cost: self.cost.and_then(|cost| Cost::new(cost.get() / f64::from(parts))),
+            cost: self.cost.map(|cost| Cost::from_micros(cost.micros() / u64::from(parts))),
         }
     }
 
     /// Whether nothing is left of a member.
     pub fn is_used_up(&self) -> bool {
-        self.tokens == Some(0) || self.cost.is_some_and(|cost| cost.get() <= 0.0)
+        self.tokens == Some(0) || self.cost.is_some_and(|cost| cost.micros() == 0)
     }
 
     /// Whether `wanted` is no more than this. A member that this does not limit may be anything.
     pub fn covers(&self, wanted: &Self) -> bool {
         let tokens = self.tokens.zip(wanted.tokens).is_none_or(|(own, wanted)| wanted <= own);
-        let cost = self.cost.zip(wanted.cost).is_none_or(|(own, wanted)| wanted.get() <= own.get());
+        let cost = self.cost.zip(wanted.cost).is_none_or(|(own, wanted)| wanted.micros() <= own.micros());
         tokens && cost
     }
 

@@ -55,6 +55,10 @@ pub struct Limits {
     pub keep_signal_bytes: u64,
     /// How long the board keeps an entry of a space that is neither pending nor in force, after its last change.
     pub keep_entries_ms: u64,
+    /// How long the board keeps the changes of entries, for streams that go on from a cursor.
+    pub keep_entry_changes_ms: u64,
+    /// Entries of one author in one space; the next is refused with `entry_quota`. 0 is no limit.
+    pub max_entries_per_author: u64,
     /// How long an artifact that was put is kept when no record refers to it.
     pub keep_artifacts_ms: u64,
     /// How often an agent lets go of what is old.
@@ -90,6 +94,8 @@ impl Default for Limits {
             keep_signals_ms: 7 * 24 * HOUR,
             keep_signal_bytes: 256 << 20,
             keep_entries_ms: 365 * 24 * HOUR,
+            keep_entry_changes_ms: 30 * 24 * HOUR,
+            max_entries_per_author: 20_000,
             keep_artifacts_ms: 7 * 24 * HOUR,
             sweep_ms: 60 * SECOND,
         }

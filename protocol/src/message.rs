@@ -6,7 +6,7 @@ use crate::{
     artifact::{self, Artifact, ArtifactChunk, ArtifactRef},
     bid::{Cost, Eta, Fraction},
     budget::Budget,
-    ids::{Capability, QuestionId, TaskId},
+    ids::{AgentId, Capability, QuestionId, SpaceId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
     question::Answer,
@@ -121,7 +121,43 @@ impl MessageKind {
     }
 }
 
+/// Work that an agent asks of another one, or the end of it, as people who watch a task are shown it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkNotice<'a> {
+    /// The task, unless it is a help request.
+    pub task: Option<&'a TaskId>,
+    /// How it has ended; `None` when it is asked for.
+    pub end: Option<&'static str>,
+    /// What is asked for, or why there is no result; empty if there is one.
+    pub text: &'a str,
+}
+
 impl Payload {
+    /// The work that it asks for or ends, if it is about that.
+    pub fn work_notice(&self) -> Option<WorkNotice<'_>> {
+        if let Self::TaskRequest(request) = self {
+            return Some(WorkNotice {
+                task: request.task_id.as_ref(),
+                end: None,
+                text: &request.description,
+            });
+        }
+        if let Self::HelpRequest(request) = self {
+            return Some(WorkNotice { task: None, end: None, text: &request.question });
+        }
+        if let Self::TaskResponse(answer) = self {
+            let why = answer.message.as_deref().filter(|_| answer.state != TaskState::Completed);
+            let (task, end) = (Some(&answer.task_id), Some(answer.state.word()));
+            return Some(WorkNotice { task, end, text: why.unwrap_or_default() });
+        }
+        let Self::HelpResponse(answer) = self else { return None };
+        let (end, text) = match &answer.declined {
+            Some(why) => ("declined", why.as_str()),
+            None => ("completed", ""),
+        };
+        Some(WorkNotice { task: None, end: Some(end), text })
+    }
+
     /// The task it is about, if it names one.
     pub fn task_id(&self) -> Option<&TaskId> {
         match self {
@@ -175,11 +211,12 @@ impl Payload {
     }
 
     /// Adds chunks of artifacts: to an update as they are, to a request or response the artifacts that they make, if `only`
-    /// is empty or names them.
+    /// is empty, or those that it names in its order.
     pub fn add_chunks(&mut self, chunks: Vec<ArtifactChunk>, only: &[String]) {
         let assembled = |chunks| {
             let mut artifacts = artifact::assemble(chunks);
             artifacts.retain(|artifact| only.is_empty() || only.contains(&artifact.artifact_id));
+            artifacts.sort_by_key(|artifact| only.iter().position(|id| *id == artifact.artifact_id));
             artifacts
         };
         match self {
@@ -225,6 +262,11 @@ impl Payload {
             Self::HelpResponse(p) => Some(&p.usage),
             _ => None,
         }
+    }
+
+    /// The space of the task that an award carries.
+    pub fn awarded_space(&self) -> Option<&SpaceId> {
+        if let Self::Award(award) = self { award.task.space.as_ref() } else { None }
     }
 
     /// The content as JSON, without its kind.
@@ -322,6 +364,9 @@ payload! {
         /// Whether it is the review of a result, which is not checked itself; believed from an agent's request to itself only.
         => #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_review: bool,
+        /// Agents that are not asked for a bid; believed from an agent's request to itself only.
+        => #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        exclude: Vec<AgentId>,
     }
 }
 
@@ -488,6 +533,9 @@ payload! {
         /// What the answer may use.
         => #[serde(default, skip_serializing_if = "Budget::is_none")]
         budget: Budget,
+        /// Agents that are not asked; believed from an agent's request to itself only.
+        => #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        exclude: Vec<AgentId>,
     }
 }
 

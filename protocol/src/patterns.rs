@@ -15,7 +15,6 @@ pub mod broadcast;
 pub mod contract_net;
 pub mod delegation;
 pub mod help_request;
-pub mod joint;
 pub mod offer;
 pub mod open_task;
 pub mod reaction;
@@ -633,7 +632,7 @@ impl PatternDescription {
 
 impl AnyPattern {
     /// The version of the rules a state was computed by; recorded with every state.
-    pub const RULES: u32 = 7;
+    pub const RULES: u32 = 9;
 
     /// Its name, for people and traces.
     pub fn name(&self) -> &'static str {

@@ -95,6 +95,8 @@ reasons! {
     EntryState = "entry_state", 409;
     /// The author's proposal with this slug was merged or rejected.
     SlugClosed = "slug_closed", 409;
+    /// The author has as many entries in the space as it may have; the limit is named.
+    EntryQuota = "entry_quota", 409;
     /// The space has changed since the version that was named.
     SpaceChanged = "space_changed", 409;
     /// The agent id is another's.

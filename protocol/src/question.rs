@@ -3,10 +3,12 @@
 
 use crate::{
     identity::{ApprovalProof, PersonKey},
+    ids::AgentId,
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 /// What kind of answer a question wants.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +53,34 @@ pub enum OnTimeout {
     Answer(String),
 }
 
+/// Who asks in a session. The host of the session says so, not who asks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AskedBy {
+    /// The agent: of a seat the one that has its turn, at a gate the host. Absent for one that is none of the mesh.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentId>,
+    /// The stage.
+    pub stage: String,
+    /// The seat; absent at the gate of the stage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seat: Option<String>,
+}
+
+impl AskedBy {
+    /// The name of the call of a gate.
+    pub const GATE: &str = "gate";
+
+    /// The seat, with its agent if that has another name, and the stage; `None` at a gate, whose text says what it is.
+    fn speaker(&self) -> Option<String> {
+        let Self { agent, stage, seat } = self;
+        let seat = seat.as_ref()?;
+        let agent = agent.as_ref().filter(|agent| agent.as_str() != seat);
+        let agent = agent.map(|agent| format!(" ({agent})")).unwrap_or_default();
+        Some(format!("{seat}{agent} in stage {stage}"))
+    }
+}
+
 /// A question to a person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -80,6 +110,9 @@ pub struct Question {
     /// Whether the turn that asks ends with it.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub wait: bool,
+    /// Who asks, if a seat of a session or one of its gates does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_by: Option<Box<AskedBy>>,
 }
 
 fn yes() -> bool {
@@ -124,6 +157,11 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// An approval without a reason, as text.
+    pub const APPROVED: &str = "approved";
+    /// A denial without a reason, as text.
+    pub const DENIED: &str = "denied";
+
     /// A text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
@@ -135,8 +173,8 @@ impl Answer {
             Self::Text(text) => text.clone(),
             Self::Values(values) => Value::Object(values.clone()).to_string(),
             Self::Decision { reason: Some(reason), .. } => reason.clone(),
-            Self::Decision { decision: Decision::Approve, reason: None, .. } => "approved".to_owned(),
-            Self::Decision { decision: Decision::Deny, reason: None, .. } => "denied".to_owned(),
+            Self::Decision { decision: Decision::Approve, reason: None, .. } => Self::APPROVED.to_owned(),
+            Self::Decision { decision: Decision::Deny, reason: None, .. } => Self::DENIED.to_owned(),
         }
     }
 
@@ -208,12 +246,27 @@ impl Question {
             expires_at: None,
             on_timeout: None,
             wait: true,
+            asked_by: None,
         }
     }
 
     /// A question that asks for a credential.
     pub fn credential(id: impl Into<String>, text: impl Into<String>) -> Self {
         Self { kind: QuestionKind::Credential, ..Self::text(id, text) }
+    }
+
+    /// What is asked, and by whom if it is known.
+    pub fn shown_text(&self) -> Cow<'_, str> {
+        match self.asked_by.as_ref().and_then(|by| by.speaker()) {
+            Some(speaker) => format!("{speaker} asks: {}", self.text).into(),
+            None => self.text.as_str().into(),
+        }
+    }
+
+    /// The call, if a person has to see it to decide. The text of a gate says all that its call does.
+    pub fn shown_call(&self) -> Option<&Value> {
+        let is_gate = self.asked_by.as_ref().is_some_and(|by| by.seat.is_none());
+        self.call.as_ref().filter(|call| !is_gate || call["name"] != AskedBy::GATE)
     }
 
     /// Whether a text without a question's id may answer it.
@@ -346,6 +399,27 @@ mod tests {
         for value in [json!("x"), json!({ "a": 1 }), json!({ "decision": "deny", "reason": "no" })] {
             assert_eq!(answer(value.clone()).to_json(), value);
         }
+    }
+
+    #[test]
+    fn a_question_says_which_seat_asks_and_only_a_gate_hides_its_call() {
+        let of = |more: Value| {
+            let mut asked =
+                json!({ "id": "q", "kind": "approval", "text": "which?", "call": { "name": "gate" } });
+            asked.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+            question(asked)
+        };
+        let by = |agent: &str, seat: Value| {
+            of(json!({ "askedBy": { "agent": agent, "stage": "table", "seat": seat } }))
+        };
+        let (own, named) = (by("critic-01", json!("critic-01")), by("critic-01", json!("skeptic")));
+        assert_eq!(own.shown_text(), "critic-01 in stage table asks: which?");
+        assert_eq!(named.shown_text(), "skeptic (critic-01) in stage table asks: which?");
+        let (gate, tool) = (by("host-01", Value::Null), of(json!({})));
+        assert_eq!((gate.shown_text(), tool.shown_text()), ("which?".into(), "which?".into()));
+        assert_eq!([&own, &gate, &tool].map(|asked| asked.shown_call().is_some()), [true, false, true]);
+        let other = Question { call: Some(json!({ "name": "rm" })), ..gate };
+        assert!(other.shown_call().is_some());
     }
 
     #[test]

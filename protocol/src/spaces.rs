@@ -14,6 +14,7 @@ pub mod may;
 
 pub mod brief;
 pub mod curate;
+pub mod task_history;
 
 pub use entry::{Entry, EntryId, EntryKind, EntryLink, EntryType, Importance, MemoryScope, Severity};
 pub use entry_draft::EntryDraft;

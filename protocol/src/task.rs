@@ -23,6 +23,14 @@ use std::fmt;
 /// The URI under which a task's metadata carries what the mesh adds: path, conversation, award.
 pub const EXTENSION: &str = "urn:agent-mesh:ext:task:v1";
 
+/// Which turn of a session a task with this input is, if it is one: session, stage, iteration, round and seat.
+pub fn seat_turn(input: Option<&Value>) -> Option<Value> {
+    let seat = input?.get("seat")?.as_object()?;
+    let named = ["session", "stage", "iteration", "round", "seat"].map(|name| (name, seat.get(name)));
+    let known = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.clone())));
+    Some(Value::Object(known.collect()))
+}
+
 /// A task's state (A2A §4.1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TaskState {
@@ -140,6 +148,9 @@ pub struct TaskSpec {
     /// Earlier tasks of the same A2A context, the oldest first, at most [`MAX_PAST_BYTES`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<PastTask>,
+    /// Agents that are not asked for a bid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<AgentId>,
 }
 
 impl TaskSpec {
@@ -177,6 +188,9 @@ pub struct A2aRequestContext {
     /// The tenant it belongs to; no other sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
+    /// Whether it is for this agent alone: it is neither auctioned nor passed on, and it goes before other work of its owner.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_addressed: bool,
     /// The message of the client.
     pub message: Message,
 }
@@ -338,6 +352,7 @@ impl Task {
                 ("capability", self.spec.capability.as_ref().map(|capability| json!(capability))),
                 ("parentTaskId", self.spec.parent.as_ref().map(|parent| json!(parent))),
                 ("doer", self.doer.as_ref().map(|doer| json!(doer))),
+                ("seat", seat_turn(self.spec.input.as_ref())),
                 ("checks", (!self.checks.is_empty()).then(|| json!(self.checks))),
                 ("usage", (!self.usage.is_none()).then(|| json!(self.usage))),
                 ("budget", (!self.spec.budget.is_none()).then(|| json!(self.spec.budget))),

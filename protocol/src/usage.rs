@@ -164,15 +164,12 @@ pub struct TaskBounds {
     pub cost: Option<Cost>,
 }
 
-/// Of a budget, the part at which its use is announced.
-const WARN_AT: f64 = 0.8;
-
 /// What the use of a budget calls for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BudgetVerdict {
     /// Nothing.
     Fine,
-    /// It has just passed [`WARN_AT`]: the bound and the figures.
+    /// Four fifths of it have just been used: the bound and the figures.
     NearlyUsed(String),
     /// It is used up: the bound and the figures.
     UsedUp(String),
@@ -191,51 +188,54 @@ impl TaskBounds {
         Self { turns: self.turns, tokens, cost }
     }
 
-    /// The verdict on a change of the usage, while `reserved` is reserved for others. `given` is the budget of the request,
-    /// which limits the task as well.
+    /// The verdict on a change of the usage. What is `reserved` for others is in the figures and does not count: most of it may
+    /// come back. `given` is the budget of the request, which limits the task as well.
     pub fn judge(&self, given: Budget, before: &Usage, after: &Usage, reserved: Budget) -> BudgetVerdict {
-        let limit = |name: &str, own: Option<f64>, given: Option<f64>| match (own, given) {
+        let limit = |name: &str, own: Option<u64>, given: Option<u64>| match (own, given) {
             (own, Some(given)) if own.is_none_or(|own| given < own) => {
                 Some((format!("budget.{name}"), given))
             }
             (own, _) => own.map(|own| (format!("bounds.{name}"), own)),
         };
-        let tokens = |tokens: Option<u64>| tokens.map(|tokens| tokens as f64);
-        let cost = |cost: Option<Cost>| cost.map(Cost::get);
+        let micros = |cost: Option<Cost>| cost.map(Cost::micros);
+        let show_tokens: fn(u64) -> String = |tokens| tokens.to_string();
+        let show_cost: fn(u64) -> String = |micros| Cost::from_micros(micros).get().to_string();
         let members = [
             (
-                limit("tokens", tokens(self.tokens), tokens(given.tokens)),
-                (before.tokens() as f64, after.tokens() as f64),
-                tokens(reserved.tokens),
-                after.unreported_tokens as f64,
+                limit("tokens", self.tokens, given.tokens),
+                (before.tokens(), after.tokens()),
+                (reserved.tokens, after.unreported_tokens),
+                show_tokens,
             ),
             (
-                limit("cost", cost(self.cost), cost(given.cost)),
-                (before.cost.get(), after.cost.get()),
-                cost(reserved.cost),
-                after.unreported_cost.get(),
+                limit("cost", micros(self.cost), micros(given.cost)),
+                (before.cost.micros(), after.cost.micros()),
+                (micros(reserved.cost), after.unreported_cost.micros()),
+                show_cost,
             ),
         ];
         let mut verdict = BudgetVerdict::Fine;
-        for (limit, (before, after), reserved, unreported) in members {
-            let (Some((name, limit)), reserved) = (limit, reserved.unwrap_or_default()) else { continue };
-            let shown = |number: f64| (number * 1e6).round() / 1e6;
+        for (limit, (before, after), (reserved, unreported), show) in members {
+            let Some((name, limit)) = limit else { continue };
             let of_silent = match unreported {
-                0.0 => String::new(),
-                unreported => format!(", {} of it charged for agents that fell silent", shown(unreported)),
+                0 => String::new(),
+                unreported => format!(", {} of it charged for agents that fell silent", show(unreported)),
             };
-            let of_others = match reserved {
-                0.0 => String::new(),
-                reserved => format!(", {} reserved for others", shown(reserved)),
+            let of_others = match reserved.unwrap_or_default() {
+                0 => String::new(),
+                reserved => format!(", {} reserved for others", show(reserved)),
             };
-            // What is reserved may come back.
-            if after >= limit || after + reserved > limit {
-                let figures = format!("{name}: {limit} used up: {} used{of_silent}{of_others}", shown(after));
-                return BudgetVerdict::UsedUp(figures);
+            let (limit_shown, used) = (show(limit), show(after));
+            if after >= limit {
+                return BudgetVerdict::UsedUp(format!(
+                    "{name}: {limit_shown} used up: {used} used{of_silent}{of_others}"
+                ));
             }
-            if before < WARN_AT * limit && after >= WARN_AT * limit {
-                let figures = format!("{name}: {} of {limit} used{of_silent}{of_others}", shown(after));
-                verdict = BudgetVerdict::NearlyUsed(figures);
+            let is_nearly_used = |used: u64| used.saturating_mul(5) >= limit.saturating_mul(4);
+            if !is_nearly_used(before) && is_nearly_used(after) {
+                verdict = BudgetVerdict::NearlyUsed(format!(
+                    "{name}: {used} of {limit_shown} used{of_silent}{of_others}"
+                ));
             }
         }
         verdict
@@ -322,8 +322,8 @@ mod tests {
         assert_eq!(unbounded, BudgetVerdict::Fine);
         let reserved = Budget { tokens: Some(30), cost: None };
         let judge = |given, after| bounds.judge(given, &used(0, 0.0), &used(after, 0.0), reserved);
-        assert_eq!(judge(none, 70), BudgetVerdict::Fine, "what is reserved may come back");
-        assert_eq!(judge(none, 71), used_up("bounds.tokens: 100 used up: 71 used, 30 reserved for others"));
+        assert_eq!(judge(none, 79), BudgetVerdict::Fine, "what is reserved may come back");
+        assert_eq!(judge(none, 100), used_up("bounds.tokens: 100 used up: 100 used, 30 reserved for others"));
         let given = Budget { tokens: Some(50), cost: None };
         assert_eq!(judge(given, 50), used_up("budget.tokens: 50 used up: 50 used, 30 reserved for others"));
     }

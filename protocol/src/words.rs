@@ -8,13 +8,31 @@ pub fn counted<N: Display + PartialEq + From<u8>>(count: N, one: &str, more: &st
     format!("{count} {word}")
 }
 
+/// The text, or its first `most` characters and an ellipsis.
+pub fn cut(text: &str, most: usize) -> String {
+    let mut shown: String = text.chars().take(most).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
+}
+
 /// How alike two names must be (Jaro-Winkler, from 0 to 1) for one to be suggested for the other.
 const LIKENESS: f64 = 0.8;
 
+/// The longest name for which one is suggested, or that is, bytes.
+const MAX_LIKE: usize = 64;
+
 /// The one of `known` that `name` is most like, if it is like one; case does not count.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if name.len() > MAX_LIKE {
+        return None;
+    }
     let name = name.to_lowercase();
-    let known = known.into_iter().map(|known| (strsim::jaro_winkler(&known.to_lowercase(), &name), known));
+    let known = known
+        .into_iter()
+        .filter(|known| known.len() <= MAX_LIKE)
+        .map(|known| (strsim::jaro_winkler(&known.to_lowercase(), &name), known));
     let alike = known.filter(|(likeness, _)| *likeness >= LIKENESS);
     alike.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, known)| known)
 }

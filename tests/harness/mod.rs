@@ -14,6 +14,7 @@ pub mod mcp_stub;
 pub mod model_stub;
 pub mod peer;
 pub mod ports;
+pub mod written_answers;
 
 use protocol::{
     a2a::card_signature::SigningKey,
@@ -243,10 +244,40 @@ impl Process {
 
     /// An agent of this process.
     pub(crate) fn agent(&self, id: &str) -> Agent {
-        Agent {
-            url: self.agents.get(id).unwrap_or_else(|| panic!("no agent {id} in {:?}", self.agents)).clone(),
-            id: id.to_owned(),
-        }
+        let url = self.agents.get(id).unwrap_or_else(|| panic!("no agent {id} in {:?}", self.agents));
+        Agent { token: self.token(), ..Agent::at(id, url) }
+    }
+
+    /// Calls `url` with the person's token.
+    pub(crate) async fn call_as_person(&self, method: Method, url: &str, body: Option<&Value>) -> Answer {
+        let request = client().request(method, url).bearer_auth(self.token().unwrap());
+        let request = match body {
+            Some(body) => request.json(body),
+            None => request,
+        };
+        read_answer(request.send().await.unwrap()).await
+    }
+
+    /// The variables by which a command is the person's of this mesh.
+    pub(crate) fn person(&self) -> [(&'static str, String); 2] {
+        let token = self.data.join("token").to_string_lossy().into_owned();
+        [("MESH_URL", self.url.clone()), ("MESH_TOKEN_FILE", token)]
+    }
+
+    /// Runs a command of the person.
+    pub(crate) async fn as_person(&self, args: &[&str]) -> (i32, String, String) {
+        let (args, envs): (Vec<String>, _) =
+            (args.iter().map(|arg| (*arg).to_owned()).collect(), self.person());
+        let run = move || {
+            let args: Vec<_> = args.iter().map(String::as_str).collect();
+            mesh(&args, &envs.each_ref().map(|(name, value)| (*name, value.as_str())))
+        };
+        tokio::task::spawn_blocking(run).await.unwrap()
+    }
+
+    /// The person's token, if the process has one.
+    fn token(&self) -> Option<String> {
+        Some(std::fs::read_to_string(self.data.join("token")).ok()?.trim().to_owned())
     }
 
     pub(crate) fn log(&self) -> String {
@@ -325,14 +356,25 @@ pub(crate) async fn call(method: Method, url: &str, body: Option<&Value>) -> Ans
     read_answer(request.send().await.unwrap()).await
 }
 
-/// An agent, called as the local user.
+/// An agent. Messages to it are the local user's; tasks are read with the person's token, if that is known.
 #[derive(Clone)]
 pub(crate) struct Agent {
     pub(crate) url: String,
     pub(crate) id: String,
+    token: Option<String>,
 }
 
 impl Agent {
+    /// The agent at `url`, whose tasks are read without a token.
+    pub(crate) fn at(id: &str, url: &str) -> Self {
+        Self { url: url.to_owned(), id: id.to_owned(), token: None }
+    }
+
+    /// The same, with its tasks read with the token that `process` has.
+    pub(crate) fn seen_by_the_person_of(self, process: &Process) -> Self {
+        Self { token: process.token(), ..self }
+    }
+
     /// Posts raw bytes as a message.
     pub(crate) async fn post_raw(&self, body: impl Into<reqwest::Body>, headers: &[(&str, &str)]) -> Answer {
         let mut request = client().post(format!("{}/a2a/messages", self.url)).body(body);
@@ -355,9 +397,14 @@ impl Agent {
         json!({ "fromAgentId": "me", "toAgentId": self.id, "type": "task-request", "payload": payload })
     }
 
-    /// Sends a task and waits for its end in the same request; returns the task.
+    /// Sends a task and waits for its end in the same request; returns the task. A session is asked for by the person: nobody
+    /// else is shown how it ends.
     pub(crate) async fn ask(&self, payload: Value) -> Value {
-        let answer = self.post_raw(self.request(payload).to_string(), &[("prefer", "wait=25")]).await;
+        let token = self.token.as_ref().filter(|_| payload["capability"] == "session");
+        let bearer = token.map(|token| format!("Bearer {token}"));
+        let mut headers = vec![("prefer", "wait=25")];
+        headers.extend(bearer.as_deref().map(|bearer| ("authorization", bearer)));
+        let answer = self.post_raw(self.request(payload).to_string(), &headers).await;
         assert_eq!(answer.status, 200, "the task did not end: {:#}", answer.body);
         answer.body
     }
@@ -370,7 +417,25 @@ impl Agent {
     }
 
     pub(crate) async fn task(&self, id: &str) -> Value {
-        get(&format!("{}/a2a/tasks/{id}", self.url)).await
+        self.call_on_task(Method::GET, id, "", None).await.body
+    }
+
+    /// Calls `path` below a task.
+    pub(crate) async fn call_on_task(
+        &self,
+        method: Method,
+        id: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Answer {
+        let mut request = client().request(method, format!("{}/a2a/tasks/{id}{path}", self.url));
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        read_answer(request.send().await.unwrap()).await
     }
 
     pub(crate) async fn award(&self, id: &str) -> Value {

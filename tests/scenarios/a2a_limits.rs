@@ -104,7 +104,7 @@ async fn every_declared_limit_is_enforced_exactly() {
         }
     }
     assert!(is_enforced(&mesh, "maxBodyBytes", 200_000).await);
-    // These are tested below, in `foreign_bounds`, `coordinator` and `grpc`, and in unit tests.
+    // These are tested below, in `foreign_bounds`, `foreign_team` and `grpc`, and in unit tests.
     let elsewhere = BTreeSet::from([
         "maxCoordinatedArtifacts",
         "maxCoordinatedCards",
@@ -139,19 +139,18 @@ async fn a_coordinated_request_has_the_declared_limits() {
         crate::harness::call(Method::GET, &format!("{}/state", front.url), None).await.body["a2aLimits"]
             .clone();
     let most = |name: &str| usize::try_from(limits[name].as_u64().unwrap()).unwrap();
-    let coordinated = |text: String, input: Value| {
-        front.ask(json!({ "description": text, "capability": "coordinate", "input": input }))
-    };
+    let request = |text: String, discovery: Value| json!({ "description": text, "capability": "session", "input": { "preset": "foreign", "discovery": discovery } });
     let (chars, cards) = (most("maxCoordinatedChars"), most("maxCoordinatedCards"));
-    let long = coordinated("x".repeat(chars + 1), json!({})).await;
+    let long = front.ask(request("x".repeat(chars + 1), json!({}))).await;
     assert_eq!(state(&long), "failed");
     assert!(message(&long).contains(&format!("longer than {chars} characters")), "{}", message(&long));
     for (name, hosts) in [("hosts", cards + 1), ("cards", cards + 1)] {
-        let many =
-            coordinated("weather".to_owned(), json!({ name: vec!["http://127.0.0.1:9/"; hosts] })).await;
+        let many = request("weather".to_owned(), json!({ name: vec!["http://127.0.0.1:9/"; hosts] }));
+        let refused = crate::harness::refusal_text(&front.post(&front.request(many)).await);
         let expected = format!("{hosts} {name} are named, the limit is {cards}");
-        assert!(message(&many).contains(&expected), "{}", message(&many));
+        assert!(refused.contains(&expected), "{refused}");
     }
-    let just = coordinated("x".repeat(chars), json!({ "hosts": vec!["http://127.0.0.1:9"; cards] })).await;
+    let just = request("x".repeat(chars), json!({ "hosts": vec!["http://127.0.0.1:9"; cards] }));
+    let just = front.ask(just).await;
     assert!(message(&just).starts_with("no_agents_available"), "{}", message(&just));
 }

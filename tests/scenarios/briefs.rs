@@ -151,6 +151,11 @@ async fn lines_43_and_45_a_finding_reaches_the_briefs_of_others_and_no_memory_ou
     assert_eq!(code, 0, "{notes}");
     assert!(shown.contains("Never use MD5.") && !shown.contains("for itself"), "{shown}");
     assert!(notes.contains("not shown: 1 memory of its vault"), "{notes}");
+    for args in [&["brief", "one-1"][..], &["brief", "one-1", "--json"]] {
+        let (code, shown, errors) = mesh(args, &envs);
+        assert_eq!((code, shown.as_str()), (6, ""), "{errors}");
+        assert!(errors.contains("no agent one-1 is registered; did you mean one-01?"), "{errors}");
+    }
     let (code, trace, errors) = mesh(&["trace", "t-2"], &envs);
     assert!(code == 0 && trace.contains("brief of 3 entries"), "{trace}{errors}");
     let (_, trace, _) = mesh(&["trace", "t-2", "--json"], &envs);
@@ -349,32 +354,62 @@ async fn with_the_board_away_a_turn_is_given_the_decisions_known_last_and_posts_
 #[tokio::test]
 async fn what_a_space_refuses_is_shown_and_the_work_goes_on() {
     let dir = directory();
-    let running = Process::up(&team(dir.path(), &["one-01"])).await;
+    let spaces = "mesh: { spaces: { shop: { members: { one-01: observer } } } }\n";
+    let running = Process::up(&format!("{spaces}{}", team(dir.path(), &["one-01"]))).await;
     let one = running.agent("one-01");
-    // A space that does not exist.
+    // An observer only reads.
     let lines = json!([
-        [{ "type": "post", "content": "for a space that is not there" }, { "type": "question", "id": "q", "text": "?" }],
-        [{ "type": "find", "id": "f", "text": "space" }],
+        [{ "type": "post", "content": "of an observer" }, { "type": "question", "id": "q", "text": "?" }],
         [],
     ]);
     let request = json!({
         "fromAgentId": "me", "toAgentId": "one-01", "type": "task-request", "spaceId": "shop",
         "payload": { "taskId": "t-1", "description": "work", "input": { "turns": lines } },
     });
-    let sent = call(Method::POST, &format!("{}/a2a/messages", one.url), Some(&request)).await;
+    let sent = person(&running.data, Method::POST, &format!("{}/a2a/messages", one.url), Some(request)).await;
     assert_eq!(sent.status, 202, "{sent:?}");
-    let refused = eventually("the refusal", async || {
-        let task = one.task("t-1").await;
-        let words = message(&task);
-        words.starts_with("the space refused an entry: no space shop").then_some(words)
-    });
-    refused.await;
+    eventually("the refusal", async || {
+        message(&one.task("t-1").await).starts_with("the space refused an entry: ").then_some(())
+    })
+    .await;
     let answer = json!({ "text": "go on" });
     call(Method::POST, &format!("{}/a2a/tasks/t-1/answer", one.url), Some(&answer)).await;
     let given = given(&one.task_in("t-1", &["completed", "failed"]).await);
-    assert!(given["answers"][1].as_str().unwrap().starts_with("no space shop"), "{given:#}");
+    assert_eq!(given["answers"], json!(["go on"]), "{given:#}");
     let token = running.data.join("token").to_string_lossy().into_owned();
     let envs = [("MESH_URL", running.url.as_str()), ("MESH_TOKEN_FILE", token.as_str())];
     let (_, trace, _) = mesh(&["trace", "t-1"], &envs);
-    assert!(trace.contains("no space shop"), "{trace}");
+    assert!(trace.contains("forbidden"), "{trace}");
+}
+
+#[tokio::test]
+async fn work_in_a_private_space_needs_a_credential_of_one_who_may_read_it() {
+    let dir = directory();
+    let spaces = "mesh: { spaces: { shop: { members: { member-01: member } } } }\n";
+    let mesh = Process::up(&format!("{spaces}{}", team(dir.path(), &["member-01", "other-01"]))).await;
+    let url = format!("{}/board/spaces/shop/entries", mesh.url);
+    let entry =
+        json!({ "kind": "decision", "type": "scope", "title": "secret", "content": "The code is 7141." });
+    assert_eq!(person(&mesh.data, Method::POST, &url, Some(entry)).await.status, 201);
+    let member = mesh.agent("member-01");
+    let request = |to: &str, id: &str| {
+        json!({
+            "fromAgentId": "me", "toAgentId": to, "type": "task-request", "spaceId": "shop",
+            "payload": { "taskId": id, "description": "what do you know?", "input": { "turns": [] } },
+        })
+    };
+    let at = |agent: &Agent| format!("{}/a2a/messages", agent.url);
+    let refused = call(Method::POST, &at(&member), Some(&request("member-01", "t-1"))).await;
+    assert_eq!(refused.status, 401, "{refused:?}");
+    let other = mesh.agent("other-01");
+    let refused = person(&mesh.data, Method::POST, &at(&other), Some(request("other-01", "t-2"))).await;
+    assert_eq!(
+        (refused.status, refused.body["reasonCode"].as_str()),
+        (404, Some("space_not_found")),
+        "{refused:?}"
+    );
+    let accepted = person(&mesh.data, Method::POST, &at(&member), Some(request("member-01", "t-3"))).await;
+    assert_eq!(accepted.status, 202, "{accepted:?}");
+    let task = member.task_in("t-3", &["completed", "failed"]).await;
+    assert!(task.to_string().contains("The code is 7141."), "{task:#}");
 }

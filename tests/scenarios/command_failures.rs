@@ -21,12 +21,7 @@ async fn an_ask_whose_mesh_is_killed_says_what_happens_to_the_task() {
         .spawn()
         .unwrap();
     agent.task_in("t-1", &["working"]).await;
-    // The stream is open.
-    eventually("the stream", async || {
-        let readers = crate::harness::get(&format!("{}/state", agent.url)).await["readers"].clone();
-        (readers["user:local"] == 1).then_some(())
-    })
-    .await;
+    stream_is_open(&agent.url, true).await;
     mesh.kill();
     let output = tokio::time::timeout(DEADLINE, tokio::task::spawn_blocking(move || ask.wait_with_output()));
     let output = output.await.expect("it ends").unwrap().unwrap();
@@ -61,6 +56,8 @@ async fn a_stopped_ask_says_which_task_continues_and_how_to_end_it() {
             .spawn()
             .unwrap();
         agent.task_in(task, &["working"]).await;
+        // Before it follows the task, it would say that nothing has answered yet.
+        stream_is_open(&agent.url, true).await;
         let kill = Command::new("kill").arg(format!("-{signal}")).arg(ask.id().to_string()).status();
         assert!(kill.unwrap().success());
         let ended = tokio::task::spawn_blocking(move || ask.wait_with_output());
@@ -75,7 +72,17 @@ async fn a_stopped_ask_says_which_task_continues_and_how_to_end_it() {
         let (code, _, said) = program(&["tasks", "cancel", task, again[0], again[1]], &[]);
         assert_eq!(code, 0, "what it said can be done: {said}");
         agent.task_in(task, &["canceled"]).await;
+        stream_is_open(&agent.url, false).await;
     }
+}
+
+/// Waits until a user at this machine follows a task of the agent at `url`, or until none does.
+async fn stream_is_open(url: &str, is_open: bool) {
+    eventually("the stream", async || {
+        let readers = crate::harness::get(&format!("{url}/state")).await["readers"].clone();
+        (readers["user:local"].as_u64().unwrap_or(0) == u64::from(is_open)).then_some(())
+    })
+    .await;
 }
 
 /// Whether the text names the commands that follow and end `task`, with the same address flags.

@@ -284,7 +284,7 @@ async fn a_full_device_refuses_new_work_and_keeps_accepted_work() {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     };
     let url = run["agents"]["echo-01"].as_str().unwrap().to_owned();
-    let agent = crate::harness::Agent { id: "echo-01".into(), url };
+    let agent = crate::harness::Agent::at("echo-01", &url);
     let ready = format!("{}/readyz", agent.url);
     assert_eq!(crate::harness::call(reqwest::Method::GET, &ready, None).await.status, 200, "there is room");
     let text = "x".repeat(100_000);

@@ -127,8 +127,7 @@ async fn a_cancel_reaches_the_foreign_task() {
 
 async fn cancel(desk: &Agent, id: &str) {
     let because = json!({ "reason": "enough" });
-    let url = format!("{}/a2a/tasks/{id}/cancel", desk.url);
-    let cancelled = call(Method::POST, &url, Some(&because)).await;
+    let cancelled = desk.call_on_task(Method::POST, id, "/cancel", Some(&because)).await;
     assert_eq!(cancelled.status, 200, "{cancelled:?}");
 }
 
@@ -139,8 +138,8 @@ async fn a_cancel_reaches_a_waiting_foreign_task_after_a_restart() {
         let (mut mesh, mut desk) = up(&foreign, "").await;
         let bid_for = forecast_of("Will it rain?");
         let planned = json!({
-            "description": "Will it rain? The weather forecast, please.", "capability": "coordinate",
-            "input": { "cards": [foreign.url] },
+            "description": "Will it rain? The weather forecast, please.", "capability": "session",
+            "input": { "preset": "foreign", "discovery": { "cards": [foreign.url] } },
         });
         for (at, task) in [bid_for, planned].into_iter().enumerate() {
             let id = desk.send(task).await;
@@ -244,7 +243,7 @@ async fn a_callback_from_another_machine_needs_only_its_token() {
     let team = team(&foreign, ", mode: webhook");
     let (_node, endpoint) = team_beyond(&cluster, ("desk-01", &team), &more).await;
     cluster.wait_for_agents(&["weather-bot"]).await;
-    let desk = Agent { id: "desk-01".to_owned(), url: endpoint.replace(&own, "127.0.0.1") };
+    let desk = Agent::at("desk-01", &endpoint.replace(&own, "127.0.0.1"));
     let task = desk.ask(forecast_of("Bern")).await;
     assert_eq!(artifact(&task, "result").as_deref(), Some("rain"), "{task:#}");
     assert_eq!(foreign.received("GetTask").len(), 0, "it was not polled");
@@ -344,16 +343,18 @@ async fn a_card_with_a_bad_signature_or_an_unsupported_mode_is_refused() {
     )
     .await;
     let planned = json!({
-        "description": "Will it rain? The weather forecast, please.", "capability": "coordinate",
-        "input": { "cards": [forged.url] },
+        "description": "Will it rain? The weather forecast, please.", "capability": "session",
+        "input": { "preset": "foreign", "discovery": { "cards": [forged.url] } },
     });
     let task = mesh.agent("desk-01").ask(planned).await;
     assert!(task.to_string().contains("did not sign this card as it is"), "{task:#}");
     assert_eq!(forged.calls(), 0);
 
     let host = forged.url.strip_prefix("http://").unwrap();
-    let of_host =
-        json!({ "description": "Will it rain?", "capability": "coordinate", "input": { "hosts": [host] } });
+    let of_host = json!({
+        "description": "Will it rain?", "capability": "session",
+        "input": { "preset": "foreign", "discovery": { "hosts": [host] } },
+    });
     let task = mesh.agent("desk-01").ask(of_host).await;
     let hint = format!("https was tried; for an agent without TLS write http://{host}");
     assert!(task.to_string().contains(&hint), "{task:#}");
@@ -374,7 +375,8 @@ async fn the_skills_of_a_foreign_card_are_registered_within_the_limits() {
     let skill = &card.body["skills"][0];
     assert_eq!((&skill["name"], &skill["examples"]), (&json!("Weather forecast"), &json!(["Will it rain?"])));
     // The example of the skill matches the request.
-    let planned = json!({ "description": "Will it rain?", "capability": "coordinate" });
+    let planned =
+        json!({ "description": "Will it rain?", "capability": "session", "input": { "preset": "foreign" } });
     let task = desk.ask(planned).await;
     assert_eq!(state(&task), "completed", "{task:#}");
     assert!(message(&task).contains("it won't"), "{task:#}");

@@ -49,26 +49,34 @@ class Turns(BaseHTTPRequestHandler):
         if self.reference:
             word = "large"
         tries[task] = tries.get(task, 0) + 1
-        if word == "busy" and tries[task] == 1:
+        if tries[task] <= {"busy": 1, "outage": 5}.get(word, 0):
             self.send_response(503)
-            self.send_header("retry-after", "1")
+            self.send_header("retry-after", "1" if word == "busy" else "0")
             self.send_header("content-length", "0")
             self.end_headers()
             return
         is_stream = word != "lines"
         self.send_response(404 if word == "refuse" else 200)
-        self.send_header("content-type", "text/event-stream" if is_stream else "application/x-ndjson")
+        self.send_header("content-type", "Text/Event-Stream; charset=utf-8" if is_stream else "application/x-ndjson")
         self.send_header("connection", "close")
         self.end_headers()
         self.close_connection = True
         self.before, self.after = (b"data: ", b"\n\n") if is_stream else (b"", b"\n")
         try:
-            self.work(word, key, line.get("checkpoints", []))
+            self.work(word, line, tries[task])
         except OSError:
             see("closed")
 
-    def work(self, word, key, notes):
+    def work(self, word, line, tries):
+        key, notes = line["key"], line.get("checkpoints", [])
         self.say(type="status", message="at it")
+        if word == "find" and not line.get("answers"):
+            self.say(type="find", id="f", text="port")
+            if tries == 2:
+                self.say(type="wait")
+            return
+        if word == "outage" and tries == 6:
+            return
         if word == "hang":
             while True:
                 time.sleep(0.05)
@@ -187,6 +195,9 @@ async fn an_answer_that_breaks_off_is_begun_again_with_its_recorded_checkpoints(
     let requests = seen(dir.path());
     let expected = ["turn signed True", "recorded signed True", "breaks", "turn signed True"];
     assert_eq!(requests, expected);
+    // What was asked before the break is asked again.
+    let task = mesh.agent("solo-01").ask(work("t-find", "find")).await;
+    assert_eq!(message(&task), "did find after []", "{task:#}");
     // A busy service is asked again when it says, also by a node that was killed meanwhile.
     mesh.agent("solo-01").send(work("t-2", "busy")).await;
     let solo = mesh.agent("solo-01");
@@ -196,6 +207,15 @@ async fn an_answer_that_breaks_off_is_begun_again_with_its_recorded_checkpoints(
     let mesh = mesh.restart().await;
     let task = mesh.agent("solo-01").task_in("t-2", &["completed", "failed"]).await;
     assert_eq!(message(&task), "did busy after []", "{task:#}");
+}
+
+#[tokio::test]
+async fn refusals_of_a_busy_service_do_not_count_as_breaks() {
+    let dir = directory();
+    let service = Service::start(dir.path(), SERVICE);
+    let mesh = up(&service, "").await;
+    let task = mesh.agent("solo-01").ask(work("t-1", "outage")).await;
+    assert_eq!(message(&task), "did outage after []", "{task:#}");
 }
 
 #[tokio::test]

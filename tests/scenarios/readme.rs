@@ -194,8 +194,9 @@ fn every_yaml_block_of_a_page_is_valid() {
                 file(dir.path(), "answers.yaml", block);
                 "agent: a\nbrain: { scripted: answers.yaml }\n".to_owned()
             }
-            Some("budget" | "seats" | "stages") => {
-                let graph: Value = serde_saphyr::from_str(block).unwrap();
+            Some("budget" | "preset" | "seats" | "space" | "stages") => {
+                let mut graph: Value = serde_saphyr::from_str(block).unwrap();
+                graph.as_object_mut().unwrap().remove("space");
                 session::graph::Graph::read(Some(&graph)).unwrap_or_else(|why| panic!("{block}: {why}"));
                 continue;
             }

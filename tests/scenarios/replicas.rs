@@ -115,7 +115,7 @@ async fn a_replacement_of_a_dead_replica_continues_its_work() {
         format!("agents: [{{ agent: builder, skills: [build], brain: {{ exec: [/bin/sh, '{script}'] }} }}]");
     let mut first = Replica::start(&cluster, &yaml);
     let url = are_alive(&cluster, &["builder-1"]).await.remove(0).1;
-    let agent = crate::harness::Agent { url, id: "builder-1".to_owned() };
+    let agent = crate::harness::Agent::at("builder-1", &url);
     agent.send(json!({ "taskId": "t-1", "description": "build it", "capability": "build" })).await;
     eventually("the turn begun", async || (started_turns(cluster.dir.path()).len() == 1).then_some(())).await;
     first.kill();
@@ -125,7 +125,7 @@ async fn a_replacement_of_a_dead_replica_continues_its_work() {
     file(cluster.dir.path(), "open", "");
     let task = eventually("the task at its end", async || {
         let url = alive(&cluster).await.into_iter().next()?.1;
-        let task = crate::harness::Agent { url, id: "builder-1".to_owned() }.task("t-1").await;
+        let task = crate::harness::Agent::at("builder-1", &url).task("t-1").await;
         (state(&task) == "completed").then_some(task)
     })
     .await;

@@ -302,7 +302,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/a2a/tasks", "aaaa3a1111"),
     ("GET", "/a2a/tasks/{id}", "44a43a1111"),
     ("GET", "/a2a/tasks/{id}/award", "4444341111"),
-    ("GET", "/a2a/tasks/{id}/session", "4444341111"),
+    ("GET", "/a2a/tasks/{id}/session", "4434341111"),
     ("GET", "/a2a/tasks/{id}/events", "44a43a1111"),
     ("GET", "/a2a/tasks/{id}/trace", "44a43a1111"),
     ("GET", "/a2a/traces/{trace}/reactions", "aaaa3a1111"),

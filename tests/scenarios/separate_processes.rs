@@ -224,12 +224,18 @@ async fn a_node_without_a_registry_reports_in_one_line_what_answered_instead() {
         let data = crate::harness::directory();
         let team = file(data.path(), "team.yaml", WAITS).to_string_lossy().into_owned();
         let dir = data.path().join("data").to_string_lossy().into_owned();
-        let node = ["node", "--registry", at, "--join", &join, "--port", "0", "--data", &dir, &team];
-        let (code, _, said) = mesh(&node, &[]);
-        let is_said = ["is no registry", at.as_str(), also].iter().all(|part| said.contains(part));
-        assert!(
-            code == 78 && is_said && said.lines().filter(|line| !line.contains("WARN")).count() == 1,
-            "{code} {said}"
-        );
+        let node = ["node", "--join", &join, "--port", "0", "--data", &dir, &team];
+        // Without --registry it is where --url says, and MESH_REGISTRY goes before that.
+        let elsewhere = ("MESH_URL", "http://127.0.0.1:9");
+        let given = [("MESH_REGISTRY", at.as_str()), elsewhere];
+        let envs: [&[(&str, &str)]; 2] = [&[("MESH_URL", at.as_str())], &given];
+        for envs in envs {
+            let (code, _, said) = mesh(&node, envs);
+            let is_said = ["is no registry", at.as_str(), also].iter().all(|part| said.contains(part));
+            assert!(
+                code == 78 && is_said && said.lines().filter(|line| !line.contains("WARN")).count() == 1,
+                "{code} {said}"
+            );
+        }
     }
 }

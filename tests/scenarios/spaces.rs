@@ -67,12 +67,12 @@ async fn the_commands_of_the_page_run_as_shown() {
     assert!(output("mesh space entries --text 'signed token'").contains("use-jwt"), "{outputs:?}");
     let shop = output("mesh space show --space shop");
     assert!(shop.contains("planner-01") && shop.contains("curator"), "{shop}");
-    assert!(output("mesh space import shop.jsonl --space shop").contains("1 were there"), "{outputs:?}");
+    assert!(output("mesh space import shop.jsonl").contains("1 were there"), "{outputs:?}");
     // Into another mesh: the same file comes out.
     let other = Process::up(TEAM).await;
     let token = other.data.join("token").to_string_lossy().into_owned();
     let envs = [("MESH_URL", other.url.as_str()), ("MESH_TOKEN_FILE", token.as_str())];
-    success(dir.path(), "mesh space import shop.jsonl --space shop", &envs);
+    success(dir.path(), "mesh space import shop.jsonl", &envs);
     success(dir.path(), "mesh space export again.jsonl --space shop", &envs);
     let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
     assert_eq!(read("again.jsonl"), read("shop.jsonl"));
@@ -155,6 +155,92 @@ async fn a_team_file_makes_spaces_and_their_roles_hold() {
     }
 }
 
+#[tokio::test]
+async fn an_author_is_refused_beyond_the_configured_number_of_entries() {
+    let limited = format!("{TEAM}  limits: {{ maxEntriesPerAuthor: 2 }}\n");
+    let running = Process::up(&limited).await;
+    let entries = |of: &Process| format!("{}/board/spaces/default/entries", of.url);
+    let anna = SpaceUser::Key("annas-own-key-0001");
+    let finding = json!({ "kind": "finding", "content": "x" });
+    for status in [201, 201, 409] {
+        let posted = anna.call(Method::POST, &entries(&running), Some(&finding)).await;
+        assert_eq!(posted.status, status, "{posted:?}");
+        if status == 409 {
+            let text = refusal_text(&posted);
+            assert_eq!(refusal(&posted).1, "entry_quota");
+            assert!(
+                text.contains("user:anna has 2 entries") && text.contains("maxEntriesPerAuthor"),
+                "{text}"
+            );
+        }
+    }
+    let bert = SpaceUser::Key("berts-own-key-0001");
+    assert_eq!(bert.call(Method::POST, &entries(&running), Some(&finding)).await.status, 201);
+    let running = running.restart().await;
+    let refused = anna.call(Method::POST, &entries(&running), Some(&finding)).await;
+    assert_eq!(refusal(&refused).0, 409, "they are counted again after a restart");
+}
+
+#[tokio::test]
+async fn members_that_several_commands_add_at_once_are_all_there() {
+    let running = Process::up(TEAM).await;
+    let token = running.data.join("token").to_string_lossy().into_owned();
+    let added = (0..6).map(|number| {
+        let (url, token) = (running.url.clone(), token.clone());
+        tokio::task::spawn_blocking(move || {
+            let member = format!("agent-{number}=member");
+            let args = ["space", "set", "--space", "new", "--member", &member];
+            mesh(&args, &[("MESH_URL", url.as_str()), ("MESH_TOKEN_FILE", token.as_str())])
+        })
+    });
+    for added in join_all(added).await {
+        let (code, _, errors) = added.unwrap();
+        assert_eq!(code, 0, "{errors}");
+    }
+    let person = SpaceUser::Person(&running.data);
+    let url = format!("{}/board/spaces/new", running.url);
+    let shown = person.call(Method::GET, &url, None).await.body;
+    assert_eq!((shown["members"].as_object().unwrap().len(), &shown["version"]), (6, &json!(6)), "{shown}");
+    // Of two that make it, the second is told so.
+    let again = person.call(Method::PUT, &url, Some(&json!({ "version": 0 }))).await;
+    assert_eq!(refusal(&again), (409, "space_changed".to_owned()));
+}
+
+#[tokio::test]
+async fn an_import_names_the_lines_that_it_refuses_and_writes_the_others() {
+    let running = Process::up(TEAM).await;
+    let person = SpaceUser::Person(&running.data);
+    let entries = format!("{}/board/spaces/default/entries", running.url);
+    let posted = json!({ "kind": "finding", "content": "good" });
+    let posted = person.call(Method::POST, &entries, Some(&posted)).await;
+    let entry = format!("{entries}/{}", posted.body["id"].as_str().unwrap());
+    let entry = person.call(Method::GET, &entry, None).await.body;
+    let with = |id: &str, field: &str, value: Value| {
+        let entry = crate::harness::with(entry.clone(), json!({ "id": id, field: value }));
+        json!({ "entry": entry }).to_string()
+    };
+    let lines = [
+        with("e-1", "content", json!("new")),
+        with("e-2", "content", json!("x".repeat(16 * 1024 + 1))),
+        with("e-3", "state", json!("pending")),
+        with("e-4", "kind", json!("note")),
+        with("e-5", "author", json!("service:board")),
+        with("e-6", "content", json!("also new")),
+    ];
+    let dir = directory();
+    let file = crate::harness::file(dir.path(), "entries.jsonl", &lines.join("\n"));
+    let token = running.data.join("token").to_string_lossy().into_owned();
+    let envs = [("MESH_URL", running.url.as_str()), ("MESH_TOKEN_FILE", token.as_str())];
+    let (code, output, errors) = mesh(&["space", "import", &file.to_string_lossy()], &envs);
+    assert!(code != 0 && output.contains("2 entries imported"), "{output}{errors}");
+    for (line, field) in [(2, "content:"), (3, "state:"), (4, "kind:"), (5, "author:")] {
+        assert!(errors.contains(&format!("line {line}: {field}")), "{line}: {errors}");
+    }
+    assert!(errors.contains("4 entries were refused"), "{errors}");
+    let found = person.call(Method::GET, &format!("{entries}?kind=finding"), None).await.body;
+    assert_eq!(found["entries"].as_array().unwrap().len(), 3, "{found}");
+}
+
 /// Line 40: the inbox is idempotent, slugs are told apart, what is closed stays closed, what is rejected is kept, and a merge links
 /// both ways in one commit. It survives a restart.
 #[tokio::test]
@@ -182,7 +268,16 @@ async fn line_40_the_inbox() {
         let url = format!("{}/{}/{action}", entries(&running), answer.body["id"].as_str().unwrap());
         person.call(Method::POST, &url, Some(&body)).await
     };
-    let merged = act(&first, "merge", json!({})).await;
+    // Who decides on what a proposal said before is told that it has changed.
+    let early = act(&first, "merge", json!({ "version": 1 })).await;
+    assert_eq!(refusal(&early), (409, "space_changed".to_owned()));
+    let slug = ["space", "merge", "retry", "--if-version"];
+    let (code, _, errors) = running.as_person(&[&slug[..], &["1"]].concat()).await;
+    assert!(code == 6 && errors.contains("has version 2, you decided on 1"), "{code} {errors}");
+    let (_, inbox, _) = running.as_person(&["inbox"]).await;
+    let row = inbox.lines().find(|line| line.contains("user:anna")).unwrap_or_default();
+    assert_eq!(row.split_whitespace().nth(2), Some("2"), "{inbox}");
+    let merged = act(&first, "merge", json!({ "version": 2 })).await;
     assert_eq!((merged.status, &merged.body["state"]), (200, &json!("merged")), "{merged:?}");
     let refused = act(&first, "reject", json!({ "reason": "late" })).await;
     assert_eq!(refusal(&refused), (409, "entry_state".to_owned()));
@@ -206,6 +301,29 @@ async fn line_40_the_inbox() {
         seen,
         [(json!("merged"), json!("t:1"), Value::Null), (json!("rejected"), json!("t:0"), json!("twice")),]
     );
+}
+
+#[tokio::test]
+async fn a_slug_names_the_decision_that_its_proposal_became() {
+    let running = Process::up(TEAM).await;
+    let space = async |args: &[&str]| {
+        let (code, said, errors) = running.as_person(&[&["space"], args].concat()).await;
+        (code, format!("{said}{errors}"))
+    };
+    for slug in ["use-mail", "use-jwt"] {
+        assert_eq!(space(&["propose", slug, slug, "--type", "technical"]).await.0, 0);
+        let early = space(&["archive", slug]).await;
+        assert!(early.0 == 6 && early.1.contains("pending"), "nothing is decided yet: {early:?}");
+        assert_eq!(space(&["merge", slug]).await.0, 0);
+    }
+    let (code, said) = space(&["supersede", "use-mail", "--by", "use-jwt"]).await;
+    assert!(code == 0 && said.contains("is superseded"), "{code} {said}");
+    let (_, decisions) = space(&["entries", "--kind", "decision", "--status", "active"]).await;
+    assert!(decisions.contains("  use-jwt") && !decisions.contains("  use-mail"), "{decisions}");
+    let (code, said) = space(&["archive", "use-jwt"]).await;
+    assert!(code == 0 && said.contains("is archived"), "{code} {said}");
+    let (code, said) = space(&["supersede", "nothing", "--by", "nobody"]).await;
+    assert!(code == 6 && said.contains("entry_not_found"), "{code} {said}");
 }
 
 /// Line 45: a finding gets an id and a time, and others see it. A stream that is cut goes on from its cursor.

@@ -50,7 +50,10 @@ echo '{"type":"done","message":"written"}'
         "ask.sh",
         r#"read -r line
 case "$line" in
-    *'to and fro'*'"answers":'*) echo "$line" > answers; echo '{"type":"done","message":"it came back"}' ;;
+    *'to and fro'*'"answers":'*)
+        echo "$line" > answers
+        echo '{"type":"tool","id":"c1","name":"read_map"}'
+        echo '{"type":"done","message":"it came back"}' ;;
     *'to and fro'*) echo '{"type":"delegate","id":"d","to":"scripted-01","description":"there and back"}' ;;
     *'"answers":'*)
         said=$(echo "$line" | sed 's/.*"answers":\[[^]]*"text":"\([^"]*\)".*/\1/')
@@ -394,6 +397,27 @@ async fn a_watch_goes_on_past_an_answered_question_to_a_later_one_of_the_same_te
 }
 
 #[tokio::test]
+async fn a_watch_shows_who_was_asked_how_that_ended_and_which_tools_were_called() {
+    let mesh = up().await;
+    let agent = mesh.agent("asker-01");
+    agent.ask(json!({ "taskId": "t-1", "description": "to and fro", "capability": "ask" })).await;
+    let (code, _, said) = program(&["tasks", "watch", "t-1", "--url", &mesh.url], &[]);
+    let asked = said.find("asked scripted-01: there and back\n").unwrap_or_else(|| panic!("{said}"));
+    let answered = said.find("scripted-01: ").unwrap_or_else(|| panic!("{said}"));
+    let tool = said.find("tool read_map: done\n").unwrap_or_else(|| panic!("{said}"));
+    assert!(
+        code == 0 && asked < answered && answered < tool && tool < said.find("it came back").unwrap(),
+        "{said}"
+    );
+    let live = stream(&events_of(&agent, "t-1"), None).await;
+    let kinds: Vec<_> = live.iter().filter_map(|(_, data)| data["activity"]["kind"].as_str()).collect();
+    assert_eq!(kinds, ["asked", "answered", "tool"], "{live:#?}");
+    for (at, (id, _)) in live.iter().enumerate() {
+        assert_eq!(stream(&events_of(&agent, "t-1"), Some(id)).await, live[at + 1..], "after {id}");
+    }
+}
+
+#[tokio::test]
 async fn a_misspelled_capability_is_answered_with_the_nearest_known_one() {
     let mesh = up().await;
     let misspelled = mesh.agent("asker-01").ask(json!({ "description": "x", "capability": "wriet" })).await;
@@ -442,7 +466,11 @@ async fn the_command_line_names_the_agents_that_it_does_not_ask() {
             0,
             "mesh: not asked: echo-02 (departed); their questions are not listed\n",
         ),
-        (&["tasks", "show", "t-2", "--url", url], 6, "(task_not_found); not asked: echo-02 (departed)\n"),
+        (
+            &["tasks", "show", "t-2", "--url", url],
+            6,
+            "(task_not_found); not asked: echo-02 (departed); sessions are shown only with the person's token (--token DIR/token)\n",
+        ),
     ] {
         let (found, out, errors) = program(args, &[]);
         assert!(found == code && errors.contains(said), "mesh {args:?}: {found}: {out} {errors}");

@@ -240,7 +240,7 @@ turns:
     let friend = "
 turns:
   - when: { contains: think }
-    delayMs: 600
+    delayMs: 2500
     end: { done: fine by me }
   - hang: true
 ";

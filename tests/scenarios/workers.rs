@@ -7,10 +7,11 @@ use std::path::Path;
 
 /// Counts its turns; the word of the task says what else it does.
 const BRAIN: &str = r#"
-import os, time
+import os, threading, time
 import mesh_agent as agent
 
 turns = 0
+begun, told = threading.Event(), threading.Event()
 
 @agent.turn
 def work(turn):
@@ -24,6 +25,15 @@ def work(turn):
     if word == "hang":
         turn.status("hangs")
         time.sleep(600)
+    if word == "leave":
+        def late():
+            begun.wait(60)
+            turn.artifact("late.txt", "of the turn before")
+            told.set()
+        threading.Thread(target=late, daemon=True).start()
+    if word == "follow":
+        begun.set()
+        told.wait(60)
     if word == "calls":
         for n in range(3):
             turn.once(f"call {n}", lambda: open("calls", "a").write(f"{n}\n"))
@@ -292,4 +302,32 @@ async fn a_silent_worker_is_cut_by_idle_and_takes_the_next_turn() {
         message(&solo.ask(json!({ "description": "x" })).await).starts_with(&pid).then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn an_agent_whose_processes_have_failed_starts_another_within_idle() {
+    for member in ["worker", "duplex"] {
+        let team = format!(
+            "agents: [{{ agent: solo-01, open: true, brain: {{ exec: {{ command: [python3, brain.py], {member}: true }} }}, bounds: {{ idle: 2s }} }}]"
+        );
+        let mesh = Process::up_beside(&team, &[("brain.py", BRAIN), ("mesh_agent.py", MODULE)]).await;
+        let solo = mesh.agent("solo-01");
+        for turn in 0..6 {
+            let died = solo.ask(work(&format!("t-{turn}"), "die")).await;
+            assert!(message(&died).contains("the brain died"), "{member} {turn}: {died:#}");
+        }
+        let next = solo.ask(work("t-next", "x")).await;
+        assert!(message(&next).ends_with(" 1"), "{member}: {next:#}");
+    }
+}
+
+#[tokio::test]
+async fn a_thread_that_outlives_its_turn_adds_nothing_to_the_next_one() {
+    let mesh = up("").await;
+    let solo = mesh.agent("solo-01");
+    let first = message(&solo.ask(work("t-1", "leave")).await);
+    let next = solo.ask(work("t-2", "follow")).await;
+    assert_eq!(message(&next), first.replace(" 1", " 2"), "the same process: {next:#}");
+    assert_eq!(artifact(&next, "late.txt"), None, "{next:#}");
+    assert!(!mesh.log().contains("another turn"), "the module drops it: {}", mesh.log());
 }

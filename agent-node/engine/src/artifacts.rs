@@ -9,7 +9,8 @@ use bytes::Bytes;
 use protocol::{
     artifact::{Artifact, Part, PartContent},
     ids::{AgentId, Digest},
-    principal::Principal,
+    patterns::session::is_shown_to,
+    principal::{Principal, SenderProof},
     problem::{Problem, Reason},
     signal,
     time::WallTime,
@@ -170,6 +171,7 @@ pub fn read(
     me: &AgentId,
     digest: &Digest,
     by: &Principal,
+    proof: SenderProof,
 ) -> Result<StoredArtifact, Problem> {
     let missing = || Problem::new(Reason::ArtifactNotFound, format!("no artifact {digest} of yours"));
     let uploaded = artifact_row(store, me, digest)?;
@@ -187,7 +189,7 @@ pub fn read(
         let [_, _, _, task, owner] = tokens.as_slice() else { continue };
         let Some(row) = store.latest(&Key::new(&[me.as_str(), "task", task, owner]))? else { continue };
         let row: TaskRow = content::decode(me, store, &row.value)?;
-        let is_visible = row.task.is_visible_to(by);
+        let is_visible = row.task.is_visible_to(by) && is_shown_to(&row.task, by, proof);
         if let Some(uploaded) = uploaded.clone().filter(|_| is_visible) {
             return upload(uploaded);
         }

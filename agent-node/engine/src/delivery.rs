@@ -95,7 +95,8 @@ impl Agent {
         self.deliveries.add(Outgoing { origin: (conversation, effect), lanes, what, attempts: 0 });
     }
 
-    /// Queues a request behind the earlier requests of its conversation to spaces of the board.
+    /// Queues a request behind the earlier requests of its conversation to spaces of the board, and a write behind all writes of
+    /// the agent.
     pub(crate) fn ask_space(
         &mut self,
         conversation: ConversationId,
@@ -103,7 +104,8 @@ impl Agent {
         label: AnyLabel,
         request: SpaceRequest,
     ) {
-        let lanes = vec![LaneKey::Spaces(conversation.clone())];
+        let mut lanes = vec![LaneKey::Spaces(conversation.clone())];
+        lanes.extend(request.is_write().then_some(LaneKey::SpaceWrites));
         let what = OutgoingContent::Space(label, Box::new(request));
         self.deliveries.add(Outgoing { origin: (conversation, effect), lanes, what, attempts: 0 });
     }

@@ -8,14 +8,14 @@ use crate::{
     faults::{self, PlantedFault},
     owner_answer::{self, OwnerAnswer},
     problems::{internal, not_found},
-    records::Receipt,
+    records::{Receipt, TaskRow},
     task_control::check_not_closing,
 };
 use protocol::{
     envelope::Envelope,
     ids::{ConversationId, Digest, EffectId},
     message::{MessageKind, Payload, TaskCancel},
-    patterns::EventKind,
+    patterns::{EventKind, session::is_shown_to},
     principal::Principal,
     problem::{Problem, Reason},
     question::Answer,
@@ -106,7 +106,7 @@ impl Agent {
         reply: ReplyTo,
         cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
-        let IncomingMessage { envelope, by, digest, approval, .. } = message;
+        let IncomingMessage { envelope, by, proof, digest, approval, .. } = message;
         let mut receipt = self.receipt(&envelope, digest, cx);
         let by_task = || {
             let task = envelope.payload.task_id()?;
@@ -120,7 +120,10 @@ impl Agent {
             self.check_not_parked(&envelope)?;
             // A cancel or an answer may name only its task.
             if let Some(task) = envelope.payload.task_id() {
-                self.row_unless_parked(task, &by, cx)?;
+                let row = self.row_unless_parked(task, &by, cx)?;
+                if row.is_some_and(|row| !is_shown_to(&row.task, &by, proof)) {
+                    return Err(not_found(&envelope));
+                }
             }
             return self.take_for_closed_conversation(&envelope, &by, (key, receipt), reply, cx);
         };
@@ -128,7 +131,8 @@ impl Agent {
             return Err(Problem::new(Reason::Internal, "the conversation vanished"));
         };
         let row = conversation.task.as_ref();
-        if by.agent().is_none() && row.is_none_or(|row| !row.task.is_visible_to(&by)) {
+        let is_shown = |row: &TaskRow| row.task.is_visible_to(&by) && is_shown_to(&row.task, &by, proof);
+        if by.agent().is_none() && !row.is_some_and(is_shown) {
             return Err(not_found(&envelope));
         }
         let is_owner_user = by.agent().is_none() && row.is_some_and(|row| row.task.owner == by);

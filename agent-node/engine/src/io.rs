@@ -14,7 +14,7 @@ use protocol::{
         space_request::{SpaceAnswer, SpaceRequest},
         turn::{Progress, Prompt, TurnEnd},
     },
-    principal::Principal,
+    principal::{Principal, SenderProof},
     problem::{Problem, Reason},
     question::Answer,
     signal::{Cursor, Selector, Signal, SignalRecord},
@@ -59,6 +59,8 @@ pub struct IncomingMessage {
     pub envelope: Box<Envelope>,
     /// The authenticated sender.
     pub by: Principal,
+    /// What proves the sender.
+    pub proof: SenderProof,
     /// The digest of its body.
     pub digest: Digest,
     /// The trace context of its request.

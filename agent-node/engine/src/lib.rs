@@ -73,3 +73,4 @@ pub use io::{
 pub use panics::catch_panic;
 pub use recovery::{RecoverError, newest_time};
 pub use snapshot::AgentSnapshot;
+pub use turns::oversized_signal;

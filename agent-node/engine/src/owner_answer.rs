@@ -3,6 +3,7 @@
 use crate::{
     RelayedApproval,
     conversation::{Conversation, QueuedEvent},
+    records::{AnsweredQuestion, TaskRow},
 };
 use protocol::{
     a2a::message::Message,
@@ -38,12 +39,16 @@ impl OwnerAnswer {
         let open = open.unwrap_or_default();
         let not_awaiting = |why: String| Problem::new(Reason::NotAwaitingAnswer, why);
         let ids = || open.iter().map(|question| question.id.as_str()).collect::<Vec<_>>().join(", ");
+        let late = |problem| match (&question, &conversation.task) {
+            (Some(id), Some(row)) => told_who_answered(problem, row, id),
+            _ => problem,
+        };
         let asked = match &question {
             _ if open.is_empty() => None,
             Some(id) => {
                 let asked = open.iter().find(|question| question.id == id.as_str());
                 let why = || format!("task {task} has no open question {id}; open are {}", ids());
-                Some(asked.ok_or_else(|| not_awaiting(why()).with("questions", ids()))?)
+                Some(asked.ok_or_else(|| late(not_awaiting(why()).with("questions", ids())))?)
             }
             None => {
                 // An A2A client can't name a question.
@@ -62,7 +67,7 @@ impl OwnerAnswer {
             }
         };
         if asked.is_none() && message.is_none() {
-            return Err(not_awaiting(format!("task {task} waits for no answer")));
+            return Err(late(not_awaiting(format!("task {task} waits for no answer"))));
         }
         let mut question = None;
         if let Some(asked) = asked {
@@ -75,14 +80,39 @@ impl OwnerAnswer {
                 );
                 return Err(Problem::new(Reason::Forbidden, why));
             }
+            if asked.asked_by.is_some() && matches!(by, Principal::User(_)) && !is_persons {
+                let why = format!(
+                    "question {} is asked in a session: the answer needs the person's token (`mesh token`) or the credential of a \
+                     caller, at POST /a2a/tasks/{task}/answer",
+                    asked.id
+                );
+                return Err(Problem::new(Reason::Forbidden, why));
+            }
             question = QuestionId::parse(&asked.id).ok();
-            let is_same = |queued: &QueuedEvent| matches!(&queued.what, EventKind::Answered { question: other, .. } if *other == question);
-            if conversation.queue.iter().any(is_same) {
-                return Err(not_awaiting(format!("question {} has just been answered", asked.id)));
+            let answerer = |queued: &QueuedEvent| {
+                let EventKind::Answered { by, question: other, .. } = &queued.what else { return None };
+                (*other == question).then(|| by.to_string())
+            };
+            if let Some(by) = conversation.queue.iter().find_map(answerer) {
+                let why = format!("question {} has just been answered by {by}", asked.id);
+                return Err(not_awaiting(why).with("answeredBy", by));
             }
         }
         Ok(EventKind::Answered { by, question, answer, message })
     }
+}
+
+/// Adds to the refusal of a late answer who has answered the question `id` and when, if that is known.
+pub(crate) fn told_who_answered(mut problem: Problem, row: &TaskRow, id: &QuestionId) -> Problem {
+    let known = row.answered.iter().find(|answered| answered.id == *id);
+    let Some(AnsweredQuestion { by, at, decision, .. }) = known else { return problem };
+    let what = match decision {
+        Some(Decision::Approve) => "approved",
+        Some(Decision::Deny) => "denied",
+        None => "answered",
+    };
+    problem.message.push_str(&format!("; {id} was {what} by {by} at {at}"));
+    problem.with("answeredBy", by).with("answeredAt", at)
 }
 
 /// Fails if `answer`, which an agent passes on, approves something and no person is proven to have done so.

@@ -7,10 +7,11 @@ pub(crate) mod scan;
 use crate::{object_change::ObjectChange, origin::Origin};
 use protocol::{
     budget::Budget,
-    ids::{AgentId, ConversationId, Digest, MessageId, TaskId, ThreadId},
+    ids::{AgentId, ConversationId, Digest, MessageId, QuestionId, TaskId, ThreadId},
     limits::INLINE_CONTENT_BYTES,
     patterns::{AnyPattern, ChunkRange, Effect, Event},
     principal::Principal,
+    question::Decision,
     task::{Status, Task, TaskSpec, TaskState},
     time::{NodeTime, WallTime},
     trace::TraceContext,
@@ -269,6 +270,26 @@ pub struct TaskRow {
     /// The bytes of the request and of its owner's later messages, of each that may have texts that are stored by digest.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub request_bytes: u64,
+    /// The questions that its owner has answered, the newest [`MAX_ANSWERED`]: a later answer is told of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answered: Vec<AnsweredQuestion>,
+}
+
+/// The most questions of a task that are known to be answered.
+const MAX_ANSWERED: usize = 32;
+
+/// A question that was answered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AnsweredQuestion {
+    /// Its id.
+    pub id: QuestionId,
+    /// Who has answered it.
+    pub by: Principal,
+    /// When.
+    pub at: WallTime,
+    /// What was decided, if the answer is a decision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -310,6 +331,17 @@ impl TaskRow {
             chunks: None,
             ended_at: None,
             request_bytes: 0,
+            answered: Vec::new(),
+        }
+    }
+
+    /// Notes that an open question is answered.
+    pub(crate) fn note_answer(&mut self, answered: AnsweredQuestion) {
+        let is_open = self.task.status.questions.iter().any(|open| open.id == answered.id.as_str());
+        if is_open && self.answered.iter().all(|known| known.id != answered.id) {
+            self.answered.push(answered);
+            let old = self.answered.len().saturating_sub(MAX_ANSWERED);
+            self.answered.drain(..old);
         }
     }
 }

@@ -24,8 +24,13 @@ use protocol::{
     ids::{Address, AgentId, Capability, ConversationId, Digest, TaskId, ThreadId},
     message::{self, Payload},
     patterns::{
-        AnyPattern, Candidate, EventKind, WorkPhase, broadcast::Broadcast, contract_net::ContractNet,
-        delegation::Delegation, help_request::HelpRequest, joint, ownership::TaskOwnership, session,
+        AnyPattern, Candidate, EventKind, WorkPhase,
+        broadcast::Broadcast,
+        contract_net::ContractNet,
+        delegation::Delegation,
+        help_request::HelpRequest,
+        ownership::TaskOwnership,
+        session::{self, graph::Graph},
     },
     principal::Principal,
     problem::{Problem, Reason},
@@ -106,15 +111,17 @@ impl Agent {
         let names_me = matches!(&message.envelope.to_agent_id, Address::Agent(agent) if *agent == self.me);
         let capability = request.capability.clone().or_else(|| addressed_capability(&message.envelope));
         let capability = capability.or_else(|| self.implied_capability(&message, cx).cloned());
-        // A coordinator only splits the request; it sends its own part to itself as another request.
+        // A host sends turns to itself, too.
         let is_session = capability.as_ref().is_some_and(|wanted| wanted.as_str() == session::CAPABILITY);
         if is_session {
             self.check_session(request.input.as_ref(), cx)?;
         }
-        let coordinates =
-            is_session || capability.as_ref().is_some_and(|wanted| wanted.as_str() == joint::CAPABILITY);
+        let is_host_work = is_self
+            && capability.as_ref().is_some_and(|wanted| wanted.as_str() == session::host_work::HOST_WORK);
+        let is_addressed = message.contact.as_ref().is_some_and(|contact| contact.is_addressed);
         let does_it_itself = match &capability {
-            Some(_) if coordinates => true,
+            Some(_) if is_session || is_host_work => true,
+            _ if is_addressed => true,
             Some(capability) => self.config.card.support(capability) > 0.0 && (names_me || !is_self),
             // An A2A client names no capability; it chose this agent. So did the host of a session that gives it a turn.
             None => {
@@ -126,12 +133,13 @@ impl Agent {
         };
         let acceptance = match is_self && request.is_review {
             true => AcceptanceTerms::default(),
+            false if is_host_work => AcceptanceTerms::default(),
             false => self.acceptance(capability.as_ref(), request.accept.map(|demand| *demand)),
         };
         let root = root(&message.by, request.on_behalf_of);
         let mut path = self.path_to_here(&message.envelope, &message.by);
         // Its own requests to itself stay here: the path of an auction would not show them.
-        let may_auction = does_it_itself && !is_self && !coordinates;
+        let may_auction = does_it_itself && !is_self && !is_session && !is_addressed;
         let is_auctioned = match &capability {
             Some(capability) if may_auction => self.is_better_auctioned(capability, &root, &path, cx),
             Some(_) | None => false,
@@ -143,7 +151,7 @@ impl Agent {
             (Some(capability), false) => Some(capability.clone()),
             (None, false) => Some(self.orchestrator_capability(cx)?),
         };
-        if is_self && managed.is_none() && !coordinates {
+        if is_self && managed.is_none() && !is_session && !is_host_work {
             self.push_self_on_path(&mut path)?;
         }
         let spec = TaskSpec {
@@ -154,7 +162,7 @@ impl Agent {
             artifacts: self.resolve_artifacts(
                 request.inline_artifacts,
                 &request.artifacts,
-                &message.by,
+                (&message.by, message.proof),
                 cx,
             )?,
             deadline: request.deadline,
@@ -170,6 +178,7 @@ impl Agent {
             contact: message.contact.clone(),
             space: message.envelope.space_id.clone(),
             history: Vec::new(),
+            exclude: if is_self { request.exclude } else { Vec::new() },
         };
         let shared = TaskSpec {
             task_id: self.id_among_agents(&spec.task_id, &message.by, cx)?,
@@ -179,7 +188,7 @@ impl Agent {
         let ownership = TaskOwnership::new(shared, requester(&message, None));
         let pattern = match managed {
             None => Delegation::new(self.me.clone(), ownership, None, self.config.work_limits)
-                .queued(!self.has_free_place())
+                .queued(!is_host_work && !self.has_free_place())
                 .with_session(is_session)
                 .with_auction(self.config.auction.clone())
                 .with_acceptance(acceptance)
@@ -212,7 +221,7 @@ impl Agent {
         let invalid = |why: String| {
             Problem::new(Reason::InvalidField, format!("payload.input: {why}")).with("field", "payload.input")
         };
-        let graph = session::graph::Graph::read(input).map_err(invalid)?;
+        let graph = Graph::read(input).map_err(|faults| invalid(faults.to_string()))?;
         let directory = cx.world.directory();
         match graph.agents().find(|agent| **agent != self.me && !directory.knows(agent)) {
             Some(unknown) => Err(invalid(format!("seat {unknown}: no such agent is registered"))),
@@ -306,9 +315,13 @@ impl Agent {
         cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         let inline = std::mem::take(&mut request.inline_artifacts);
-        request.inline_artifacts = self.resolve_artifacts(inline, &request.artifacts, &message.by, cx)?;
+        request.inline_artifacts =
+            self.resolve_artifacts(inline, &request.artifacts, (&message.by, message.proof), cx)?;
         request.artifacts.clear();
         let is_self = message.by.agent() == Some(&self.me);
+        if !is_self {
+            request.exclude.clear();
+        }
         let wanted = request.capability.clone().or_else(|| addressed_capability(&message.envelope));
         let others = wanted.filter(|capability| is_self || self.config.card.support(capability) == 0.0);
         // Whoever is on the path may help, but not ask others: so a question makes no loop.

@@ -2,12 +2,18 @@
 
 use crate::{
     agent::Agent,
+    conversation::Conversation,
     counts::{AgentCounts, Removed},
     records::keys,
 };
 use protocol::{
     ids::{AgentId, ConversationId, MessageId},
+    patterns::{
+        AnyPattern,
+        session::{host_work::HOST_WORK, seat},
+    },
     principal::Principal,
+    spaces::brief::BriefLayer,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -68,6 +74,25 @@ impl Agent {
             removed: self.retention.removed(),
             parked: self.parked().map(|(id, why)| (id.clone(), why.clone())).collect(),
         }
+    }
+
+    /// What its brain may read of a space beside decisions while it has turns as a seat: what the strictest of them may; `None` for
+    /// all. The turns that a host does itself are none of its brain.
+    pub fn readable_layers(&self) -> Option<Vec<BriefLayer>> {
+        let does_turn = |conversation: &&Conversation| {
+            conversation.ended.is_none() && matches!(conversation.pattern, AnyPattern::Delegation(_))
+        };
+        let specs =
+            self.conversations.values().map(Box::as_ref).filter(does_turn).filter_map(|conversation| {
+                let spec = &conversation.task.as_ref()?.task.spec;
+                let is_host_work =
+                    spec.capability.as_ref().is_some_and(|wanted| wanted.as_str() == HOST_WORK);
+                (!is_host_work).then_some(spec)
+            });
+        specs.filter_map(|spec| seat::readable_layers(spec.input.as_ref())).reduce(|mut all, layers| {
+            all.retain(|layer| layers.contains(layer));
+            all
+        })
     }
 
     /// Whether a commit that records this message of `by` is under way. With `sent_as`, only a message whose `fromAgentId` is

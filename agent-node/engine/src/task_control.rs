@@ -6,7 +6,7 @@ use crate::{
     content,
     context::Context,
     conversation::{Conversation, QueuedEvent},
-    owner_answer::OwnerAnswer,
+    owner_answer::{OwnerAnswer, told_who_answered},
     problems::{internal, missing_task},
     records::{DeadLetter, TaskRow, keys},
     requests::ConversationTrigger,
@@ -68,7 +68,15 @@ impl Agent {
         reply: ReplyTo,
         cx: &mut Context<'_>,
     ) {
-        let result = self.open_conversation_of(task, &by, Reason::NotAwaitingAnswer, cx).and_then(|id| {
+        let open = self.open_conversation_of(task, &by, Reason::NotAwaitingAnswer, cx);
+        let open = open.map_err(|problem| match &said.question {
+            Some(question) if problem.reason == Reason::NotAwaitingAnswer => {
+                let row = tasks::find(cx.store, &self.me, task, &by).ok().flatten();
+                row.map_or_else(|| problem.clone(), |row| told_who_answered(problem.clone(), &row, question))
+            }
+            Some(_) | None => problem,
+        });
+        let result = open.and_then(|id| {
             let conversation = self.conversations.get(&id).ok_or_else(|| missing_task(task))?;
             let what = said.event(task, by, conversation)?;
             self.submit_owner_event(id, task, what, reply, cx)

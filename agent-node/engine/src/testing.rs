@@ -16,7 +16,7 @@ use protocol::{
         Candidate,
         turn::{Prompt, TurnEnd},
     },
-    principal::Principal,
+    principal::{Principal, SenderProof},
     problem::Problem,
     time::{NodeTime, WallTime},
 };
@@ -167,7 +167,15 @@ impl TestAgent {
         let envelope = Box::new(serde_json::from_value(message).unwrap());
         let reply = self.reply_to();
         self.handle(Input::Message(
-            IncomingMessage { envelope, by, digest, trace: None, contact: None, approval },
+            IncomingMessage {
+                envelope,
+                by,
+                proof: SenderProof::Credential,
+                digest,
+                trace: None,
+                contact: None,
+                approval,
+            },
             reply,
         ));
         reply

@@ -13,12 +13,14 @@ use protocol::{
     ids::{ConversationId, EffectId},
     patterns::{
         AnyPattern, EventKind, WorkPhase,
-        turn::{Progress, Prompt, TurnEnd},
+        session::host_work::HOST_WORK,
+        turn::{Progress, Prompt, TurnEnd, TurnSubject},
     },
     task::TaskState,
     time::WallTime,
     trace::SpanName,
 };
+use queue::RunningTurn;
 
 impl Agent {
     /// Queues a turn; it starts as soon as fewer than `maxParallel` run.
@@ -43,9 +45,20 @@ impl Agent {
             trace,
             has_runner_up: pattern.is_some_and(AnyPattern::has_runner_up),
         };
+        if self.is_host_work(&turn.prompt) {
+            return self.turns.start_beside(Box::new(turn), cx);
+        }
         let principal = conversation.and_then(|conversation| conversation.principal.clone());
-        self.turns.ready.push(principal, Box::new(turn));
+        let contact = conversation.and_then(|open| open.task.as_ref()?.task.spec.contact.as_ref());
+        let is_addressed = contact.is_some_and(|contact| contact.is_addressed);
+        self.turns.ready.push(principal, is_addressed, Box::new(turn));
         self.start_turns(cx);
+    }
+
+    /// Whether a turn is that of a session which this agent hosts: it waits for agents elsewhere, and its brain has no part in it.
+    fn is_host_work(&self, prompt: &Prompt) -> bool {
+        let TurnSubject::Task { capability: Some(capability), .. } = &prompt.about else { return false };
+        capability.as_str() == HOST_WORK && self.config.card.support(capability) == 0.0
     }
 
     /// Starts ready turns while fewer than `maxParallel` run. A task that was shown as queued is told.
@@ -60,7 +73,14 @@ impl Agent {
 
     /// Records what a turn reports. A signal that is too large stops and fails the turn.
     pub(crate) fn turn_progress(&mut self, key: &TurnKey, updates: Vec<Progress>, cx: &mut Context<'_>) {
-        let Some(turn) = self.turns.running.get(key).map(|running| running.turn) else { return };
+        let Some(running) = self.turns.running.get_mut(key) else { return };
+        let turn = running.turn;
+        let (requests, updates): (_, Vec<_>) =
+            updates.into_iter().partition(|update| update.waits() == Some(true));
+        running.requests.extend::<Vec<_>>(requests);
+        if updates.is_empty() {
+            return;
+        }
         if let Some(reason) = oversized_signal(&updates, self.config.limits.max_signal_bytes) {
             self.turns.stop(key, cx);
             self.start_turns(cx);
@@ -80,8 +100,12 @@ impl Agent {
         end: Result<TurnEnd, String>,
         cx: &mut Context<'_>,
     ) {
-        let Some(turn) = self.turns.end(key, cx.world.now()) else { return };
+        let Some(RunningTurn { turn, mut requests, .. }) = self.turns.end(key, cx.world.now()) else {
+            return;
+        };
         self.start_turns(cx);
+        requests.extend(updates);
+        let updates = requests;
         let end = oversized_signal(&updates, self.config.limits.max_signal_bytes).map_or(end, Err);
         let what = end_of_turn(turn, updates, end, self.config.is_direct);
         self.queue_event(&key.conversation, Some(key.effect), what);
@@ -112,7 +136,7 @@ impl Agent {
     pub(crate) fn has_free_turn(&self, id: &ConversationId) -> bool {
         let own = u32::from(self.working.get(id) == Some(&WorkPhase::Active));
         self.turns.ready.is_empty()
-            && self.turns.running.len() < self.turns.limit
+            && self.turns.has_free_slot()
             && self.taken_places().saturating_sub(own) < self.max_parallel()
     }
 }
@@ -125,7 +149,7 @@ fn checkpoints(updates: &[Progress]) -> usize {
 const SIGNAL_FRAME: usize = 640;
 
 /// Why a turn with these updates fails: one is a signal that may have more than `most` bytes on the board.
-pub(crate) fn oversized_signal(updates: &[Progress], most: usize) -> Option<String> {
+pub fn oversized_signal(updates: &[Progress], most: usize) -> Option<String> {
     updates.iter().find_map(|update| {
         let Progress::Signal { signal, .. } = update else { return None };
         let bytes = serde_json::to_vec(update).map_or(usize::MAX, |json| json.len() + SIGNAL_FRAME);

@@ -49,9 +49,9 @@ pub use input_line::{
     Peer, PeerQuestion, Remaining, ResultToCheck, Revision, Skill, Subject, Task, TurnPrompt, Used,
 };
 pub use output_line::{
-    ArtifactLine, BidLine, Budget, CheckpointLine, Delegate, EntryKind, Eta, Find, Grade, Help, MemoryScope,
-    MemoryType, ModelCall, OnTimeout, OutputLine, Post, ProposalType, Propose, Question, QuestionKind,
-    Remember, Request, SignalLine, ToolCall,
+    ArtifactLine, BidLine, Budget, CheckpointLine, Delegate, DirectiveLine, EntryKind, Eta, Find, Grade,
+    Help, MemoryScope, MemoryType, ModelCall, OnTimeout, OutputLine, Post, ProposalType, Propose, Question,
+    QuestionKind, Remember, Request, SayMode, SignalLine, SupervisorVerb, ToolCall,
 };
 pub use process::run;
 pub use turn::Turn;

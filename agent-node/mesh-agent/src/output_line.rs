@@ -34,7 +34,12 @@ pub enum OutputLine {
         to: Vec<String>,
         /// The message.
         text: String,
+        /// What it opens, in a stage with `side`, if it is for one seat.
+        #[serde(default, skip_serializing_if = "SayMode::is_dialogue")]
+        mode: SayMode,
     },
+    /// A directive of a supervisor to its session.
+    Directive(DirectiveLine),
     /// A question to a person: the task's owner.
     Question(Question),
     /// A finding for the team, in the space of the task.
@@ -408,6 +413,55 @@ impl Question {
     pub fn approval(id: impl Into<String>, text: impl Into<String>, call: Value) -> Self {
         Self { kind: QuestionKind::Approval, call: Some(call), ..Self::new(id, text) }
     }
+}
+
+/// What a message to one seat opens, in a stage with `side`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum SayMode {
+    /// A conversation of the two, in turns.
+    #[default]
+    Dialogue,
+    /// The other seat works on it, and its answer comes back to this seat, which has its turn again.
+    Delegation,
+}
+
+impl SayMode {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    fn is_dialogue(&self) -> bool {
+        *self == Self::Dialogue
+    }
+}
+
+/// A directive of a supervisor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DirectiveLine {
+    /// What to do.
+    pub verb: SupervisorVerb,
+    /// What is said.
+    pub text: String,
+    /// The stage; without one, all that run. A `redirect` needs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
+    /// The only seat of that stage that `say` is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seat: Option<String>,
+}
+
+/// What a supervisor may do with its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum SupervisorVerb {
+    /// Words for the next turns of a stage, or of a seat.
+    Say,
+    /// A stage that has begun, and everything after it, begins again.
+    Redirect,
+    /// A constraint for all stages, from now on.
+    Amend,
 }
 
 /// What kind of answer a question wants.

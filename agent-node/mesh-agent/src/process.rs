@@ -6,7 +6,7 @@ use crate::{
     content,
     turn::{NodeLink, Turn},
 };
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{
     any::Any,
@@ -81,10 +81,11 @@ fn not_readable(error: serde_json::Error) -> io::Error {
 
 /// Takes a turn, or answers a call for proposals.
 fn take(brain: &mut impl Brain, line: Value, link: &Arc<ProcessLink>) -> io::Result<()> {
+    let key = line["key"].as_str().unwrap_or_default().to_owned();
     let line = match content::whole(line) {
         Ok(line) => line,
         Err(reason) => {
-            link.end(&OutputLine::Failed { reason });
+            link.end(&key, &OutputLine::Failed { reason });
             return Ok(());
         }
     };
@@ -95,9 +96,10 @@ fn take(brain: &mut impl Brain, line: Value, link: &Arc<ProcessLink>) -> io::Res
         InputLine::Recorded { .. } | InputLine::Cancel { .. } => None,
     }));
     match answered {
-        Ok(end) => end.iter().for_each(|end| link.end(end)),
+        Ok(end) => end.iter().for_each(|end| link.end(&key, end)),
         Err(panic) => {
-            link.end(&OutputLine::Failed { reason: format!("the brain panicked: {}", text_of(&*panic)) });
+            let reason = format!("the brain panicked: {}", text_of(&*panic));
+            link.end(&key, &OutputLine::Failed { reason });
             resume_unwind(panic);
         }
     }
@@ -116,6 +118,15 @@ struct ProcessLink {
     changed: Condvar,
     /// Whether lines come while a turn runs.
     is_duplex: bool,
+}
+
+/// A line that names its turn.
+#[derive(Serialize)]
+struct KeyedLine<'a> {
+    #[serde(flatten)]
+    line: &'a OutputLine,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
 }
 
 #[derive(Default)]
@@ -142,9 +153,9 @@ impl ProcessLink {
     }
 
     /// Writes the last line of a turn. The node may send the next turn from then on, so the turn is over before.
-    fn end(&self, end: &OutputLine) {
+    fn end(&self, key: &str, end: &OutputLine) {
         self.progress().key = None;
-        self.emit(end);
+        self.emit(key, end);
     }
 
     /// Reads lines until the input ends, and hands on prompts.
@@ -177,9 +188,10 @@ impl ProcessLink {
 }
 
 impl NodeLink for ProcessLink {
-    fn emit(&self, line: &OutputLine) {
+    fn emit(&self, key: &str, line: &OutputLine) {
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = serde_json::to_string(line).map_err(io::Error::from).and_then(|mut text| {
+        let line = KeyedLine { line, key: self.is_duplex.then_some(key) };
+        let written = serde_json::to_string(&line).map_err(io::Error::from).and_then(|mut text| {
             text.push('\n');
             output.write_all(text.as_bytes())?;
             output.flush()

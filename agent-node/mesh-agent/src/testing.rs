@@ -72,7 +72,7 @@ pub fn bid(brain: &mut impl Brain, call: &BidCall) -> OutputLine {
 struct RecordingLink(Mutex<Vec<OutputLine>>);
 
 impl NodeLink for RecordingLink {
-    fn emit(&self, line: &OutputLine) {
+    fn emit(&self, _key: &str, line: &OutputLine) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line.clone());
     }
 

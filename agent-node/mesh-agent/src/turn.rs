@@ -1,8 +1,9 @@
 //! A turn: what the brain is given, and what it can report.
 
 use crate::{
-    Answer, ArtifactLine, CheckpointLine, Delegate, End, Find, Help, ModelCall, OutputLine, PeerQuestion,
-    Post, Propose, Question, Remember, Request, SignalLine, Subject, Task, ToolCall, TurnPrompt,
+    Answer, ArtifactLine, CheckpointLine, Delegate, DirectiveLine, End, Find, Help, ModelCall, OutputLine,
+    PeerQuestion, Post, Propose, Question, Remember, Request, SayMode, SignalLine, Subject, Task, ToolCall,
+    TurnPrompt,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -10,7 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where the lines of a turn go, and what comes back while it runs.
 pub(crate) trait NodeLink: Send + Sync {
-    fn emit(&self, line: &OutputLine);
+    /// Writes a line of the turn `key`.
+    fn emit(&self, key: &str, line: &OutputLine);
 
     /// Waits until so many checkpoints of the turn are durable.
     fn settle(&self, checkpoints: u64) -> Result<(), End>;
@@ -46,7 +48,7 @@ impl Turn {
     }
 
     fn emit(&self, line: impl Into<OutputLine>) {
-        self.link.emit(&line.into());
+        self.link.emit(&self.prompt.key, &line.into());
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
@@ -104,7 +106,18 @@ impl Turn {
     /// Sends a message to other seats of a session: their names, or `team` for all. It is delivered with the end of the turn.
     pub fn say<S: Into<String>>(&self, to: impl IntoIterator<Item = S>, text: impl Into<String>) {
         let to = to.into_iter().map(Into::into).collect();
-        self.emit(OutputLine::Say { to, text: text.into() });
+        self.emit(OutputLine::Say { to, text: text.into(), mode: SayMode::Dialogue });
+    }
+
+    /// Has another seat of a session work on something: its answer comes back, and the turn with it.
+    pub fn hand_over(&self, to: impl Into<String>, text: impl Into<String>) {
+        let (to, mode) = (vec![to.into()], SayMode::Delegation);
+        self.emit(OutputLine::Say { to, text: text.into(), mode });
+    }
+
+    /// Steers the session, if the seat is a supervisor's.
+    pub fn directive(&self, directive: DirectiveLine) {
+        self.emit(OutputLine::Directive(directive));
     }
 
     /// Posts a finding in the space of the task.

@@ -16,7 +16,7 @@ use protocol::{
     ids::{AgentId, Digest},
     message::MessageKind,
     patterns::EventKind,
-    principal::Principal,
+    principal::{Principal, SenderProof},
     problem::{Problem, Reason},
     routes,
     task::OpenTaskKey,
@@ -104,6 +104,7 @@ async fn deliver_locally(
         return Err(Problem::new(Reason::AgentNotFound, format!("{} is not here", delivery.to)));
     };
     let messages = delivery.messages.iter().zip(messages).map(|(envelope, message)| IncomingMessage {
+        proof: SenderProof::Credential,
         digest: Digest::of(&message.body),
         envelope: Box::new(envelope.clone()),
         by: Principal::Agent(me.clone()),

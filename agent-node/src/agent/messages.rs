@@ -12,6 +12,7 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
     question::Answer,
+    spaces::brief::BriefLayer,
 };
 use serde::Serialize;
 use std::sync::Arc;
@@ -40,6 +41,11 @@ pub struct DirectSessionRequest {
     /// How.
     pub directive: Box<Directive>,
 }
+
+/// Asks what its brain may read of a space beside decisions; `None` for all.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<Option<Vec<BriefLayer>>, Problem>")]
+pub struct GetReadableLayers;
 
 /// Answers a question of a task.
 #[derive(Debug, Message)]
@@ -261,5 +267,15 @@ impl Handler<GetAgentSnapshot> for AgentActor {
         let mut agent = self.agent.as_ref()?.snapshot();
         agent.counts.late_acks = self.parts.status.late_acks();
         Some(ActorSnapshot { brain: self.parts.brain.name(), agent })
+    }
+}
+
+impl Handler<GetReadableLayers> for AgentActor {
+    type Result = Result<Option<Vec<BriefLayer>>, Problem>;
+
+    fn handle(&mut self, _: GetReadableLayers, _: &mut Context<Self>) -> Self::Result {
+        let why = "the agent is starting again: which turns it has is not known";
+        let agent = self.agent.as_ref().ok_or_else(|| Problem::new(Reason::Overloaded, why))?;
+        Ok(agent.readable_layers())
     }
 }

@@ -66,6 +66,7 @@ impl ReportLimits {
             Progress::Artifact { .. }
             | Progress::Post { .. }
             | Progress::Say { .. }
+            | Progress::Directive(_)
             | Progress::Brief(_)
             | Progress::Checkpoint(_) => ReportVerdict::Take,
         }

@@ -3,11 +3,14 @@
 use blackboard::client::Blackboard;
 use protocol::{
     ids::{AgentId, SpaceId},
-    patterns::turn::Prompt,
+    patterns::{
+        session::seat,
+        turn::{Prompt, TurnSubject},
+    },
     problem::{Problem, Reason},
     spaces::{
         Space,
-        brief::{Brief, BriefRecord, TurnBrief},
+        brief::{Brief, BriefLayer, BriefRecord, TurnBrief},
     },
     time::WallTime,
 };
@@ -37,6 +40,14 @@ impl KnownBriefs {
     }
 }
 
+/// What the turn of a seat is told, if its session chooses.
+fn layers_of(prompt: &Prompt) -> Option<Vec<BriefLayer>> {
+    match &prompt.about {
+        TurnSubject::Task { input, .. } => seat::brief_layers(input.as_ref()),
+        TurnSubject::Help { .. } | TurnSubject::Check { .. } | TurnSubject::Signal(_) => None,
+    }
+}
+
 /// Adds the brief to the prompt. Returns what is recorded of it; `None` if the space knows nothing.
 pub(super) async fn add(
     board: &Blackboard,
@@ -56,6 +67,10 @@ pub(super) async fn add(
     let brief = match answer {
         Ok(brief) => {
             known.keep(&brief, now);
+            let brief = match layers_of(prompt) {
+                Some(layers) => brief.only(&layers)?,
+                None => brief,
+            };
             (!brief.text.is_empty()).then(|| TurnBrief::fresh(brief))?
         }
         Err(problem) => {

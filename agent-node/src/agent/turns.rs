@@ -21,7 +21,7 @@ use protocol::{
     message::Bid,
     patterns::{
         contract_net::bidding::BidAnswer,
-        joint,
+        session::host_work::HOST_WORK,
         turn::{Progress, Prompt, TurnEnd, TurnSubject},
     },
     usage::Usage,
@@ -100,11 +100,10 @@ fn brain_for<'a>(parts: &'a AgentParts, prompt: &Prompt) -> &'a Arc<dyn Brain> {
     }
 }
 
-/// The agent's own brain; the coordinator for `coordinate`, unless the agent has that skill itself.
+/// The agent's own brain; another one for the work of a session's host, unless the agent has that skill itself.
 pub(super) fn brain_of<'a>(parts: &'a AgentParts, wanted: Option<&Capability>) -> &'a Arc<dyn Brain> {
-    let is_own =
-        |wanted: &Capability| wanted.as_str() != joint::CAPABILITY || parts.card.support(wanted) > 0.0;
-    if wanted.is_none_or(is_own) { &parts.brain } else { &parts.coordinator }
+    let is_own = |wanted: &Capability| wanted.as_str() != HOST_WORK || parts.card.support(wanted) > 0.0;
+    if wanted.is_none_or(is_own) { &parts.brain } else { &parts.session_work }
 }
 
 /// The labels of calls in a turn.
@@ -181,6 +180,7 @@ pub(super) fn ask_bid(
                         | Progress::Help { .. }
                         | Progress::Delegate { .. }
                         | Progress::Say { .. }
+                        | Progress::Directive(_)
                         | Progress::Question(_)
                         | Progress::Post { .. }
                         | Progress::Find { .. }
@@ -237,6 +237,7 @@ impl AgentActor {
             store: self.parts.store.clone(),
             clock: self.parts.clock,
             keep: Duration::from_millis(self.parts.limits.keep_artifacts_ms),
+            max_signal_bytes: self.parts.limits.max_signal_bytes,
         };
         let turn = key.clone();
         let (recorded, mut is_recorded) = mpsc::unbounded_channel::<usize>();

@@ -64,6 +64,7 @@ pub struct A2aBrain {
     keyring: Keyring,
     store: Option<RemoteTaskStore>,
     callbacks: Option<CallbackRegistry>,
+    skill: Option<String>,
     cache: Mutex<Option<CachedAgent>>,
 }
 
@@ -88,7 +89,14 @@ impl A2aBrain {
         store: Option<RemoteTaskStore>,
         callbacks: Option<CallbackRegistry>,
     ) -> Self {
-        Self { config, client, keyring: Keyring::default(), store, callbacks, cache: Mutex::default() }
+        let (keyring, cache) = (Keyring::default(), Mutex::default());
+        Self { config, client, keyring, store, callbacks, skill: None, cache }
+    }
+
+    /// Asks for this skill of the card only.
+    #[must_use]
+    pub fn with_skill(self, skill: Option<String>) -> Self {
+        Self { skill, ..self }
     }
 
     /// Uses the credentials of `keyring` if the configuration of the agent has none.
@@ -152,7 +160,11 @@ impl A2aBrain {
     async fn prepare(&self, request: &TurnRequest) -> Result<(RemoteAgent, RemoteTask), String> {
         let remote = self.agent().await?.with_trace(request.trace.clone());
         let card = &remote.card().card;
-        if let CredentialStatus::Missing { schemes } = standing(card, None, &remote.schemes()) {
+        let skill = self.skill.as_ref().map(|id| {
+            let known = || card.skills.iter().map(|skill| skill.id.as_str()).collect::<Vec<_>>().join(", ");
+            remote.card().skill(id).ok_or_else(|| format!("its card has no skill {id:?}; it has {}", known()))
+        });
+        if let CredentialStatus::Missing { schemes } = standing(card, skill.transpose()?, &remote.schemes()) {
             return Err(format!("no credential for its {}", schemes.join(", ")));
         }
         let mode = InteractionMode::choose(

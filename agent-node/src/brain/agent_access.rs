@@ -8,7 +8,7 @@ use blackboard::{board::SignalPage, client::Blackboard, store::SharedStore};
 use bytes::Bytes;
 use protocol::{
     ids::{AgentId, Digest},
-    principal::Principal,
+    principal::{Principal, SenderProof},
     problem::Problem,
     signal::{Cursor, Selector},
     time::WallTime,
@@ -28,6 +28,8 @@ pub struct AgentAccess {
     pub clock: NodeClock,
     /// How long content is kept that no task refers to.
     pub keep: Duration,
+    /// The most bytes of a signal on the board.
+    pub max_signal_bytes: usize,
 }
 
 impl AgentAccess {
@@ -61,7 +63,8 @@ impl AgentAccess {
 
     /// The content with this digest, if the agent may read it.
     pub fn content(&self, digest: &Digest) -> Option<StoredArtifact> {
-        artifacts::read(self.store.as_ref(), &self.agent, digest, &self.principal()).ok()
+        let by = self.principal();
+        artifacts::read(self.store.as_ref(), &self.agent, digest, &by, SenderProof::Credential).ok()
     }
 }
 

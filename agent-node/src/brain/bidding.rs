@@ -1,6 +1,9 @@
 //! Bids by brains: what a brain is asked, what it answers, and the wrapper of a brain that is asked.
 
-use super::{Brain, BrainError, CompletedTurn, TurnFuture, TurnHandle, TurnRequest};
+use super::{
+    Brain, BrainError, CompletedTurn, TurnFuture, TurnHandle, TurnRequest,
+    matching::{MatchFuture, MatchQuestion},
+};
 use protocol::{
     bid::{Cost, Eta, Fraction},
     ids::{AgentId, ConversationId},
@@ -89,6 +92,10 @@ impl Brain for BiddingBrain {
 
     fn answer_at_once(&self, prompt: &Prompt) -> Option<CompletedTurn> {
         self.brain.answer_at_once(prompt)
+    }
+
+    fn match_parts(&self, question: MatchQuestion, turn: TurnHandle) -> Option<MatchFuture> {
+        self.brain.match_parts(question, turn)
     }
 
     fn is_unmetered(&self) -> bool {

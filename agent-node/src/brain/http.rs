@@ -18,7 +18,7 @@ use crate::outbox::{
 use answer::AnswerParser;
 use futures_util::StreamExt as _;
 use json_lines::{
-    BrainLine, input_line,
+    BrainLine, TurnLine, input_line,
     prompt_line::{self, PromptText},
 };
 use mesh_agent::InputLine;
@@ -50,7 +50,7 @@ const MAX_LINE: usize = 1 << 20;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest such pause.
 const MAX_PAUSE: Duration = Duration::from_secs(300);
-/// How many answers in a row may break off or fail within the service.
+/// How many answers may break off or fail within the service without a checkpoint between them.
 const MAX_BROKEN: u32 = 5;
 /// How much of a refusal is shown, bytes.
 const MAX_REFUSAL: usize = 400;
@@ -72,8 +72,17 @@ pub struct HttpBrain {
     client: OutboundClient,
     /// Its access to the content that prompts refer to.
     access: BrainAccessCell,
-    /// How many answers in a row have failed, by conversation.
-    failures: Mutex<BTreeMap<String, u32>>,
+    /// By conversation.
+    failures: Mutex<BTreeMap<String, ServiceFailures>>,
+}
+
+/// How many requests have failed since the last checkpoint, by kind.
+#[derive(Default)]
+struct ServiceFailures {
+    /// [`ServiceFailure::Busy`]
+    busy: u32,
+    /// [`ServiceFailure::Broken`]
+    broken: u32,
 }
 
 /// Why a request has no answer to the end.
@@ -132,13 +141,14 @@ impl HttpBrain {
         };
         let count = {
             let mut failures = self.failures();
-            let count = failures.entry(conversation.clone()).or_default();
+            let counts = failures.entry(conversation.clone()).or_default();
+            let count = if is_broken { &mut counts.broken } else { &mut counts.busy };
             *count += 1;
             *count
         };
         if is_broken && count >= MAX_BROKEN {
             self.failures().remove(&conversation);
-            let reason = format!("{reason}; given up after {count} failures in a row");
+            let reason = format!("{reason}; given up after {count} such failures");
             return Ok(TurnEnd::Failed { reason });
         }
         let pause = FIRST_PAUSE.saturating_mul(1 << (count - 1).min(16)).min(MAX_PAUSE);
@@ -146,7 +156,7 @@ impl HttpBrain {
         Ok(TurnEnd::Pause { after_ms, reason })
     }
 
-    fn failures(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, u32>> {
+    fn failures(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, ServiceFailures>> {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -179,7 +189,7 @@ impl HttpBrain {
             }
         };
         let mut stream = std::pin::pin!(stream);
-        let mut parser = AnswerParser::new(media_type.starts_with(ACCEPT[0]), MAX_LINE, MAX_ANSWER);
+        let mut parser = AnswerParser::new(media_type == ACCEPT[0], key, MAX_LINE, MAX_ANSWER);
         let (mut is_waiting, mut recorded) = (false, 0);
         let mut checkpoints: VecDeque<oneshot::Receiver<()>> = VecDeque::new();
         let (count, counts) = watch::channel(0);
@@ -204,6 +214,13 @@ impl HttpBrain {
                 None => parser.end(),
             };
             for (_, line) in lines.map_err(ServiceFailure::Permanent)? {
+                let line = match line {
+                    TurnLine::Own(line) => line,
+                    TurnLine::OfAnother { key } => {
+                        report.log_stderr(json_lines::dropped(&key)).await;
+                        continue;
+                    }
+                };
                 match line {
                     BrainLine::End(end) => return Ok(BrainEnd::Turn(end)),
                     BrainLine::Bid(answer) => return Ok(BrainEnd::Bid(answer)),

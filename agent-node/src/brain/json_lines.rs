@@ -26,17 +26,30 @@ pub enum BrainLine {
     Bid(BidAnswer),
 }
 
+/// A line as the turn that runs sees it.
+#[derive(Debug, PartialEq)]
+pub(super) enum TurnLine {
+    /// A line of this turn.
+    Own(BrainLine),
+    /// A line that names another turn. It is dropped.
+    OfAnother {
+        /// What it names.
+        key: String,
+    },
+}
+
 /// The deepest nesting of a line. Messages to peers contain a line's values at a greater depth.
 const MAX_LINE_DEPTH: usize = MAX_DEPTH - 4;
 
 /// The types of lines.
-const TYPES: [&str; 24] = [
+const TYPES: [&str; 25] = [
     "status",
     "artifact",
     "signal",
     "help",
     "delegate",
     "say",
+    "directive",
     "question",
     "post",
     "propose",
@@ -57,11 +70,29 @@ const TYPES: [&str; 24] = [
     "no-bid",
 ];
 
-/// Parses a line. The error says what is wrong with it.
+/// Parses a line that names no turn. The error says what is wrong with it.
 pub fn parse(line: &[u8]) -> Result<BrainLine, String> {
-    let value = parse_json(line, MAX_LINE_DEPTH)
-        .map_err(|problem| format!("is no JSON: {problem}; it begins {:?}", beginning(line)))?;
-    from_value(value)
+    from_value(json_of(line)?)
+}
+
+/// Parses a line of the output of the turn `turn`.
+pub(super) fn parse_in_turn(line: &[u8], turn: &str) -> Result<TurnLine, String> {
+    let mut value = json_of(line)?;
+    match value.as_object_mut().and_then(|members| members.remove("key")) {
+        Some(Value::String(key)) if key != turn => Ok(TurnLine::OfAnother { key }),
+        None | Some(Value::String(_)) => from_value(value).map(TurnLine::Own),
+        Some(_) => Err("\"key\" is a text: the key of the turn".to_owned()),
+    }
+}
+
+/// What the log says about a line that names another turn.
+pub(super) fn dropped(key: &str) -> String {
+    format!("a line of another turn is dropped: {:?}", beginning(key.as_bytes()))
+}
+
+fn json_of(line: &[u8]) -> Result<Value, String> {
+    parse_json(line, MAX_LINE_DEPTH)
+        .map_err(|problem| format!("is no JSON: {problem}; it begins {:?}", beginning(line)))
 }
 
 /// Converts the JSON of a line. The error says what is wrong with it.
@@ -79,6 +110,12 @@ pub fn from_value(value: Value) -> Result<BrainLine, String> {
 pub fn schema() -> Value {
     let mut schema = crate::json_schema::of::<OutputLine>();
     schema["title"] = json!("Agent Mesh: a line of a brain's output");
+    for line in schema["oneOf"].as_array_mut().into_iter().flatten() {
+        line["properties"]["key"] = json!({
+            "description": "The key of the turn. A line that names another turn is dropped.",
+            "type": "string",
+        });
+    }
     let mut from_node = crate::json_schema::of::<InputLine>();
     if let Some(members) = from_node.as_object_mut() {
         members.remove("$schema");
@@ -196,6 +233,19 @@ mod tests {
     }
 
     #[test]
+    fn a_line_may_name_its_turn_and_one_that_names_another_is_not_even_checked() {
+        let read = |line: &str| parse_in_turn(line.as_bytes(), "a");
+        let own = TurnLine::Own(BrainLine::End(TurnEnd::Waiting));
+        assert_eq!(read(r#"{"type":"wait"}"#).unwrap(), own);
+        assert_eq!(read(r#"{"type":"wait","key":"a"}"#).unwrap(), own);
+        assert_eq!(
+            read(r#"{"type":"wait","for":"h","key":"b"}"#),
+            Ok(TurnLine::OfAnother { key: "b".into() })
+        );
+        assert!(read(r#"{"type":"wait","key":1}"#).unwrap_err().contains("\"key\" is a text"));
+    }
+
+    #[test]
     fn the_committed_schema_is_current() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/config/brain.schema.json");
         let committed = std::fs::read_to_string(path).unwrap_or_default();
@@ -213,8 +263,10 @@ mod tests {
             if serde_json::from_str::<InputLine>(example).is_ok() {
                 continue;
             }
-            parsed(example).unwrap_or_else(|error| panic!("docs/brain-protocol.md: {example}: {error}"));
-            let line: Value = serde_json::from_str(example).unwrap();
+            let mut line: Value = serde_json::from_str(example).unwrap();
+            line.as_object_mut().unwrap().remove("key");
+            from_value(line.clone())
+                .unwrap_or_else(|error| panic!("docs/brain-protocol.md: {example}: {error}"));
             shown.insert(line["type"].as_str().unwrap_or_default().to_owned());
         }
         let schema = schema();

@@ -2,7 +2,7 @@
 //!
 //! `agent_loop` decides, without I/O; `transcript` is what it remembers; this file performs. `model` is the one interface to
 //! models, with `openai` and `anthropic` as formats over `http_model`; `cassette` records and replays calls; `tool_server`
-//! speaks MCP; `prompts` has the texts; `bid_answer` makes bids.
+//! speaks MCP; `prompts` has the texts; `bid_answer` makes bids, `match_answer` chooses agents, both by `json_answer`.
 
 mod agent_loop;
 mod anthropic;
@@ -10,6 +10,8 @@ mod bid_answer;
 pub mod cassette;
 mod dialect;
 mod http_model;
+mod json_answer;
+mod match_answer;
 mod mesh_tools;
 pub mod model;
 mod openai;
@@ -25,12 +27,16 @@ use super::{
     Brain, BrainError, TurnFuture, TurnHandle, TurnRequest,
     bidding::{BidFuture, BidRequest},
     exec::BrainRights,
+    matching::{MatchFuture, MatchQuestion},
 };
 use agent_loop::{
     AgentLoop, CallOutcome, LoopAction, LoopBudget, LoopEnd, LoopEvent, LoopLimits, LoopStart, LoopSubject,
 };
 use cassette::Cassette;
-use futures_util::{Stream, StreamExt, future::join_all, stream, stream::SelectAll};
+use futures_util::{
+    Stream, StreamExt, stream,
+    stream::{FuturesUnordered, SelectAll},
+};
 use http_model::HttpModel;
 use model::{ModelClient, TokenUsage};
 use output::OutputSchema;
@@ -52,7 +58,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tool_list::tools_of;
-use tool_server::{ToolServer, ToolServerConfig};
+use tool_server::{ToolServer, ToolServerConfig, ToolServerError};
 use transcript::{ToolResult, TranscriptRecord};
 
 /// A brain with a model, as the configuration describes it.
@@ -116,7 +122,8 @@ impl LlmBrain {
             Ok(records) => records,
             Err(reason) => return Ok(TurnEnd::Failed { reason }),
         };
-        let offered = join_all(self.servers.iter().map(ToolServer::tools)).await;
+        let idle = request.prompt.remaining.idle_ms.map_or(IDLE, Duration::from_millis);
+        let offered = self.offered(idle, &turn).await;
         let mut servers = Vec::new();
         for (server, offered) in self.servers.iter().zip(offered) {
             match offered {
@@ -125,10 +132,11 @@ impl LlmBrain {
                 Err(error) => return Ok(TurnEnd::Failed { reason: error.to_string() }),
             }
         }
-        let (mut state, mut actions) = AgentLoop::begin(self.start(&request, records, &servers));
+        let signal_bytes = turn.access().map_or(usize::MAX, |access| access.max_signal_bytes);
+        let start = self.start(&request, records, &servers, signal_bytes);
+        let (mut state, mut actions) = AgentLoop::begin(start);
         let mut events = LoopEvents::new();
         // An answer that comes slowly is reported well before `idle`. A call of a tool has a timeout of its own.
-        let idle = request.prompt.remaining.idle_ms.map_or(IDLE, Duration::from_millis);
         let mut reported = Instant::now();
         let mut asked = reported;
         loop {
@@ -156,16 +164,45 @@ impl LlmBrain {
         }
     }
 
+    /// What each tool server offers. A server has a bound of its own for that, so the wait is reported.
+    async fn offered(
+        &self,
+        idle: Duration,
+        turn: &TurnHandle,
+    ) -> Vec<Result<Vec<rmcp::model::Tool>, ToolServerError>> {
+        let asked = self.servers.iter().enumerate();
+        let mut asked: FuturesUnordered<_> =
+            asked.map(|(at, server)| async move { (at, server.tools().await) }).collect();
+        let mut offered = BTreeMap::new();
+        loop {
+            tokio::select! {
+                answer = asked.next() => match answer {
+                    Some((at, tools)) => drop(offered.insert(at, tools)),
+                    None => return offered.into_values().collect(),
+                },
+                () = tokio::time::sleep(idle / 3) => {
+                    let silent = self.servers.iter().enumerate().filter(|(at, _)| !offered.contains_key(at));
+                    let names: Vec<_> = silent.map(|(_, server)| server.name()).collect();
+                    let message = format!("waits for the tool server {}", names.join(", "));
+                    turn.send(Progress::Status { message }).await;
+                }
+            }
+        }
+    }
+
     /// What a turn begins with.
     fn start(
         &self,
         request: &TurnRequest,
         records: Vec<TranscriptRecord>,
         servers: &[(ToolServerConfig, Vec<rmcp::model::Tool>)],
+        signal_bytes: usize,
     ) -> LoopStart {
         let (subject, capability, artifacts) = match &request.prompt.about {
             TurnSubject::Task { capability, artifacts, .. } => {
-                (LoopSubject::Task, capability.as_ref(), artifacts.as_slice())
+                let role = prompts::role_of_seat(request);
+                let subject = role.map_or(LoopSubject::Task, LoopSubject::Seat);
+                (subject, capability.as_ref(), artifacts.as_slice())
             }
             TurnSubject::Help { artifacts, .. } => (LoopSubject::Help, None, artifacts.as_slice()),
             TurnSubject::Signal(_) | TurnSubject::Check { .. } => (LoopSubject::Signal, None, [].as_slice()),
@@ -182,6 +219,7 @@ impl LlmBrain {
             rounds: self.config.rounds,
             context: Some(self.config.context),
             models: self.config.models.iter().map(|model| model.model.clone()).collect(),
+            signal_bytes,
         };
         LoopStart {
             limits,
@@ -194,7 +232,7 @@ impl LlmBrain {
             ),
             first,
             repeatable_first: prompts::repeatable_subject(request),
-            tools: tools_of(subject == LoopSubject::Task, prompts::is_seat_turn(request), servers),
+            tools: tools_of(subject, servers),
             output,
             answers: request.prompt.answers.clone(),
             artifacts,
@@ -311,6 +349,11 @@ impl Brain for LlmBrain {
     fn think(&self, request: TurnRequest, turn: TurnHandle) -> TurnFuture {
         let this = self.clone();
         Box::pin(async move { this.turn(request, turn).await })
+    }
+
+    fn match_parts(&self, question: MatchQuestion, turn: TurnHandle) -> Option<MatchFuture> {
+        let this = self.clone();
+        Some(Box::pin(async move { this.parts_of(question, turn).await }))
     }
 
     fn bid(&self, request: BidRequest, turn: TurnHandle) -> BidFuture {

@@ -2,7 +2,6 @@
 
 use super::{agent_access::AgentAccess, json_lines::prompt_line::restore};
 use protocol::{
-    bid::Cost,
     ids::Digest,
     patterns::turn::{Checkpoint, Progress},
     usage::{ModelUsage, RemainingBudget, Usage},
@@ -125,6 +124,6 @@ impl TurnHandle {
         let used = Usage::from(call);
         let mut left = self.remaining.lock().unwrap_or_else(PoisonError::into_inner);
         left.tokens = left.tokens.map(|tokens| tokens.saturating_sub(used.tokens()));
-        left.cost = left.cost.and_then(|cost| Cost::new((cost.get() - used.cost.get()).max(0.0)));
+        left.cost = left.cost.map(|cost| cost.saturating_sub(used.cost));
     }
 }

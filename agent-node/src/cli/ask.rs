@@ -3,6 +3,7 @@
 use super::{
     CommonArgs, artifacts,
     client::{MeshClient, encoded},
+    convene::check_token,
     endpoints::{AgentEndpoint, AtArgs},
     exit::{self, CliError, Exit},
     interrupt::InterruptSignals,
@@ -15,7 +16,7 @@ use blackboard::http_client::redact_url;
 use clap::Args;
 use protocol::{
     bid::Eta,
-    ids::{AgentId, Capability, TaskId},
+    ids::{AgentId, Capability, SpaceId, TaskId},
     problem::Reason,
     question::{Question, QuestionKind},
     routes,
@@ -57,6 +58,9 @@ pub(super) struct AskArgs {
     /// What to do it with: JSON, or `@file` that holds JSON or text.
     #[arg(long, value_name = "JSON|@FILE")]
     input: Option<String>,
+    /// The space whose knowledge the work may use and add to; `default` if absent.
+    #[arg(long, value_name = "NAME", value_parser = SpaceId::parse)]
+    space: Option<SpaceId>,
     /// How long to wait, such as `90s` or `10m`.
     #[arg(long, default_value = "10m", value_parser = Eta::parse)]
     timeout: Eta,
@@ -89,17 +93,21 @@ pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliErro
     let input = if ask.plan { planning::input(&ask, input)? } else { input };
     let recipient = recipient(&client, &ask.at, ask.to.as_deref()).await?;
     let (to, endpoint) = (&recipient.agent, recipient.endpoint.as_str());
+    if ask.plan && !ask.no_wait {
+        check_token(&client, endpoint).await?;
+    }
     let mut payload = json!({ "taskId": ask.task_id, "description": text });
     if let Some(members) = payload.as_object_mut() {
         if ask.plan {
-            members.insert("capability".to_owned(), json!(protocol::patterns::joint::CAPABILITY));
+            members.insert("capability".to_owned(), json!(protocol::patterns::session::CAPABILITY));
         }
         members.extend(ask.capability.as_ref().map(|name| ("capability".to_owned(), json!(name))));
         members.extend(input.map(|input| ("input".to_owned(), input)));
     }
     let mut signals = InterruptSignals::listen()?;
     let at = ask.at.repeat_flag(common);
-    let (task, accepted) = send(&client, &recipient, payload, &mut signals, &at).await?;
+    let (task, accepted) =
+        send(&client, &recipient, (payload, ask.space.as_ref()), &mut signals, &at).await?;
     if ask.no_wait {
         return if common.json { output::json(&accepted) } else { output::line(&task) };
     }
@@ -108,8 +116,14 @@ pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliErro
     if shows_progress {
         output::note(&format!("task {task} at {to}"));
     }
-    let watch =
-        TaskWatch { until: Some(until), json: false, shows_progress, has_transcript: false, at: at.clone() };
+    let watch = TaskWatch {
+        until: Some(until),
+        json: false,
+        shows_progress,
+        has_transcript: false,
+        is_session: ask.plan,
+        at: at.clone(),
+    };
     let asks_here = !ask.quiet && !common.json && prompt::has_person();
     let (state, done) = follow(&client, endpoint, &task, &watch, asks_here, &mut signals).await?;
     signals.exit_on_next();
@@ -147,7 +161,7 @@ pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliErro
 pub(super) async fn send(
     client: &MeshClient,
     recipient: &AgentEndpoint,
-    mut payload: Value,
+    (mut payload, space): (Value, Option<&SpaceId>),
     signals: &mut InterruptSignals,
     at: &str,
 ) -> Result<(String, Value), CliError> {
@@ -155,13 +169,16 @@ pub(super) async fn send(
     let task = payload["taskId"].as_str().map_or_else(|| format!("t-{}", unique.simple()), str::to_owned);
     payload["taskId"] = json!(task);
     let to = &recipient.agent;
-    let message = json!({
+    let mut message = json!({
         "messageId": unique,
         "fromAgentId": "me",
         "toAgentId": to,
         "type": "task-request",
         "payload": payload,
     });
+    if let Some(space) = space {
+        message["spaceId"] = json!(space);
+    }
     let accepted = tokio::select! {
         accepted = client.post(&recipient.endpoint, routes::MESSAGES, &message) => accepted,
         exit = signals.next() => {

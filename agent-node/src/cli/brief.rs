@@ -26,11 +26,20 @@ pub(super) async fn brief(common: &CommonArgs, args: BriefArgs) -> Result<(), Cl
     let board = client.board().await?;
     let (space, agent) = (encoded(args.space.as_str()), encoded(args.agent.as_str()));
     let answer: Value = client.get(&board, &format!("{}/{space}/brief?for={agent}", routes::SPACES)).await?;
+    let BriefView { brief, vault_entries } = BriefView::deserialize(&answer)
+        .map_err(|error| CliError::new(Exit::Failed, format!("the board's answer can't be read: {error}")))?;
+    let unknown = client.card_of(args.agent.as_str()).await.err();
+    // An agent that has left may have memories.
+    let is_no_agent = |failure: &CliError| {
+        failure.exit == Exit::Refused && failure.reason.is_none() && vault_entries.unwrap_or(0) == 0
+    };
+    let unknown = match unknown {
+        Some(failure) if is_no_agent(&failure) => return Err(failure),
+        unknown => unknown,
+    };
     if common.json {
         return output::json(&answer);
     }
-    let BriefView { brief, vault_entries } = BriefView::deserialize(&answer)
-        .map_err(|error| CliError::new(Exit::Failed, format!("the board's answer can't be read: {error}")))?;
     match brief.text.is_empty() {
         true => output::line(&format!("the space {} knows nothing for {}", args.space, args.agent))?,
         false => output::line(brief.text.trim_end())?,
@@ -45,6 +54,7 @@ pub(super) async fn brief(common: &CommonArgs, args: BriefArgs) -> Result<(), Cl
     notes.extend(brief.omitted.iter().map(|omitted| {
         format!("left out: {} {}: {}", omitted.entry.kind, omitted.entry.id, output::plain(&omitted.why))
     }));
+    notes.extend(unknown.map(|failure| failure.message));
     notes.iter().for_each(|note| output::note(note));
     Ok(())
 }

@@ -20,6 +20,7 @@ use reqwest::{Method, Url};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{
+    path::PathBuf,
     pin::Pin,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -68,6 +69,11 @@ impl MeshClient {
     /// The person's token of the mesh at `base`.
     pub(super) async fn token(&self, base: &str) -> Option<String> {
         Some(self.tokens.of(&self.wire, base).await?.text.clone())
+    }
+
+    /// The data directory of the mesh at [`Self::url`], if it lies on this machine.
+    pub(super) async fn data_dir(&self) -> Option<PathBuf> {
+        Some(self.tokens.of(&self.wire, &self.url).await?.dir.clone())
     }
 
     /// `call` with a ticket of the person, if the process at `base` is to have one.
@@ -127,6 +133,14 @@ impl MeshClient {
     pub(super) async fn put(&self, base: &str, path: &str, body: &Value) -> Result<Value, CliError> {
         let url = format!("{base}{path}");
         let call = ClientRequest::new(Method::PUT, &url, RECIPIENT).body(Bytes::from(body.to_string()));
+        let call = self.authorized(call, base).await;
+        self.wire.json(call).await.map_err(|problem| CliError::of(&problem, base))
+    }
+
+    /// Stores a text.
+    pub(super) async fn upload(&self, base: &str, path: &str, text: String) -> Result<Value, CliError> {
+        let url = format!("{base}{path}");
+        let call = ClientRequest::new(Method::PUT, &url, RECIPIENT).content("text/plain", Bytes::from(text));
         let call = self.authorized(call, base).await;
         self.wire.json(call).await.map_err(|problem| CliError::of(&problem, base))
     }

@@ -51,9 +51,9 @@ pub(super) struct JoinArgs {
     /// Addresses that may be called though they are not public, and without TLS.
     #[arg(long, value_name = "NET", env = "MESH_OUTSIDE_ALLOW", value_delimiter = ',')]
     allow: Vec<AllowedTarget>,
-    /// The registry's base URL.
-    #[arg(long, env = "MESH_REGISTRY", hide_env_values = true, value_parser = base_url, default_value = "http://127.0.0.1:8000")]
-    registry: String,
+    /// The registry's base URL; if not given, that of `--url`.
+    #[arg(long, env = "MESH_REGISTRY", hide_env_values = true, value_parser = base_url)]
+    registry: Option<String>,
     /// The blackboard's base URL; if not given, the registry names it.
     #[arg(long, env = "MESH_BOARD", hide_env_values = true, value_parser = base_url)]
     board: Option<String>,
@@ -64,10 +64,12 @@ pub(super) struct JoinArgs {
     process: ProcessArgs,
 }
 
-pub(super) fn join(join: JoinArgs) -> ExitCode {
+/// `url` is that of `--url`.
+pub(super) fn join(join: JoinArgs, url: &str) -> ExitCode {
     match id_and_description(&join) {
         Ok((id, description)) => {
-            let registry = ServiceLocation::Remote(join.registry.clone());
+            let registry = join.registry.clone().unwrap_or_else(|| url.to_owned());
+            let registry = ServiceLocation::Remote(registry);
             let board = join.board.clone().map_or(ServiceLocation::FromRegistry, ServiceLocation::Remote);
             let (role, port) = (ProcessRole::Separate(format!("join-{id}")), join.port);
             let team = |preset: TimingPreset| {

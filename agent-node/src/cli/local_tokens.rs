@@ -38,12 +38,15 @@ pub(super) enum PersonTokens {
 pub(super) struct PersonToken {
     pub(super) text: String,
     pub(super) key: Arc<PersonKey>,
+    /// The directory that holds it: the data of the mesh on this machine.
+    pub(super) dir: PathBuf,
 }
 
 impl PersonToken {
-    fn new(text: String) -> Arc<Self> {
+    fn new(text: String, file: &Path) -> Arc<Self> {
         let key = Arc::new(PersonKey::of_token(&text));
-        Arc::new(Self { text, key })
+        let dir = file.parent().map(Path::to_owned).unwrap_or_default();
+        Arc::new(Self { text, key, dir })
     }
 
     /// The value of `Authorization` for the process at `base`.
@@ -56,7 +59,7 @@ impl PersonTokens {
     /// The token in `file`, or else those of this machine's meshes.
     pub(super) fn find(file: Option<&Path>) -> Result<Self, CliError> {
         Ok(match file {
-            Some(file) => Self::Named(PersonToken::new(token::read(file, TOKEN_REMEDY)?)),
+            Some(file) => Self::Named(PersonToken::new(token::read(file, TOKEN_REMEDY)?, file)),
             None => Self::Local { tokens: in_home().into(), accepted: Arc::default() },
         })
     }
@@ -123,8 +126,8 @@ fn in_home() -> Vec<Arc<PersonToken>> {
     let mut dirs: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
     dirs.sort_by_key(|dir| (dir.file_name().is_none_or(|name| name != "default"), dir.clone()));
     dirs.iter()
-        .filter_map(|dir| token::read(&dir.join(data_dir::TOKEN), "").ok())
-        .map(PersonToken::new)
+        .map(|dir| dir.join(data_dir::TOKEN))
+        .filter_map(|file| Some(PersonToken::new(token::read(&file, "").ok()?, &file)))
         .collect()
 }
 

@@ -97,13 +97,16 @@ pub(super) async fn inbox(common: &CommonArgs, args: InboxArgs) -> Result<(), Cl
             vec![
                 text(Some(proposal.space.to_string())),
                 text(proposal.slug.as_ref().map(ToString::to_string)),
+                text(Some(proposal.version.to_string())),
                 text(proposal.entry_type.map(|of| of.to_string())),
                 text(Some(proposal.author.to_string())),
                 text(Some(proposal.content.chars().take(60).collect())),
             ]
         });
-        output::line(&output::table(&["space", "proposal", "type", "by", "proposes"], rows))?;
-        output::note("decide with `mesh space merge PROPOSAL` or `mesh space reject PROPOSAL REASON`");
+        output::line(&output::table(&["space", "proposal", "version", "type", "by", "proposes"], rows))?;
+        output::note(
+            "decide with `mesh space merge PROPOSAL --space SPACE --if-version VERSION` or `mesh space reject PROPOSAL REASON --space SPACE`",
+        );
     }
     Ok(())
 }

@@ -169,9 +169,9 @@ pub(super) struct NodeArgs {
     process: ProcessArgs,
     #[command(flatten)]
     agents: AgentArgs,
-    /// The registry's base URL.
-    #[arg(long, env = "MESH_REGISTRY", hide_env_values = true, value_parser = base_url, default_value = "http://127.0.0.1:8000")]
-    registry: String,
+    /// The registry's base URL; if not given, that of `--url`.
+    #[arg(long, env = "MESH_REGISTRY", hide_env_values = true, value_parser = base_url)]
+    registry: Option<String>,
     /// The blackboard's base URL; if not given, the registry names it.
     #[arg(long, env = "MESH_BOARD", hide_env_values = true, value_parser = base_url)]
     board: Option<String>,
@@ -223,8 +223,9 @@ pub(super) fn up(up: UpArgs) -> ExitCode {
     })
 }
 
-pub(super) fn node(node: NodeArgs) -> ExitCode {
-    let registry = ServiceLocation::Remote(node.registry);
+/// `url` is that of `--url`.
+pub(super) fn node(node: NodeArgs, url: &str) -> ExitCode {
+    let registry = ServiceLocation::Remote(node.registry.unwrap_or_else(|| url.to_owned()));
     let board = node.board.map_or(ServiceLocation::FromRegistry, ServiceLocation::Remote);
     let stem = node.files.first().and_then(|file| file.file_stem()).unwrap_or_default();
     let name = format!("node-{}", stem.to_string_lossy());
@@ -398,7 +399,8 @@ mod tests {
         let board: BlackboardArgs = parsed(&[]);
         let node: NodeArgs = parsed(&["team.yaml"]);
         assert_eq!(registry.board, format!("http://127.0.0.1:{}", board.port));
-        assert_eq!(node.registry, format!("http://127.0.0.1:{}", registry.port));
+        assert_eq!(node.registry, None, "it is where --url says");
+        assert_eq!(crate::cli::DEFAULT_URL, format!("http://127.0.0.1:{}", registry.port));
         assert_eq!(node.board, None, "the registry knows the board");
         let dirs = |process: &ProcessArgs, name: &str| {
             process.place.dirs(ProcessRole::Separate(name.to_owned())).unwrap()

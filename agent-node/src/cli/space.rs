@@ -10,7 +10,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use protocol::{
     problem::Reason,
     routes,
-    spaces::{Entry, EntryKind, EntryState, Space, SpaceId},
+    spaces::{Entry, EntryKind, EntryLink, EntryState, Space, SpaceId, space::DEFAULT_SPACE},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -18,11 +18,14 @@ use std::path::PathBuf;
 
 mod transfer;
 
+/// How often `mesh space set` begins again when others change the space at the same time.
+const MAX_SETS: u32 = 20;
+
 #[derive(Debug, Args)]
 pub(super) struct SpaceArgs {
-    /// The space.
-    #[arg(long, global = true, value_name = "NAME", default_value = "default")]
-    space: SpaceId,
+    /// The space; `default` if absent, and for `import` that of the file.
+    #[arg(long, global = true, value_name = "NAME")]
+    space: Option<SpaceId>,
     #[command(subcommand)]
     verb: Option<SpaceCliVerb>,
 }
@@ -43,7 +46,7 @@ enum SpaceCliVerb {
     /// Propose something to decide or to remember.
     Propose(ProposeArgs),
     /// Make a proposal a decision or a memory, as its type says.
-    Merge(DecideArgs),
+    Merge(MergeArgs),
     /// Refuse a proposal; it is kept.
     Reject(RejectArgs),
     /// Replace a decision by another one.
@@ -149,8 +152,17 @@ struct AboutArgs {
 }
 
 #[derive(Debug, Args)]
+struct MergeArgs {
+    #[command(flatten)]
+    decide: DecideArgs,
+    /// The version that you decide on; refused if its author has changed it since.
+    #[arg(long, value_name = "VERSION")]
+    if_version: Option<u64>,
+}
+
+#[derive(Debug, Args)]
 struct DecideArgs {
-    /// The entry's id, or the slug of a pending proposal.
+    /// The entry's id, or the slug of its proposal.
     id: String,
     /// Why.
     #[arg(long)]
@@ -167,10 +179,10 @@ struct RejectArgs {
 
 #[derive(Debug, Args)]
 struct SupersedeArgs {
-    /// The id of the decision that is replaced.
+    /// The decision that is replaced: its id, or the slug of its proposal.
     id: String,
-    /// The id of the decision in force.
-    #[arg(long, value_name = "ID")]
+    /// The decision in force, likewise.
+    #[arg(long, value_name = "ID|SLUG")]
     by: String,
     /// Why.
     #[arg(long)]
@@ -194,6 +206,15 @@ fn member(text: &str) -> Result<(String, String), String> {
     pair.ok_or_else(|| format!("{text:?} is no member and role; one like planner-01=curator is wanted"))
 }
 
+/// What a slug names.
+#[derive(Debug, Clone, Copy)]
+enum Slugged {
+    /// The proposal; a pending one if there is one.
+    Proposal,
+    /// What a merged proposal became.
+    Result,
+}
+
 /// A mesh's board, and a space there.
 struct SpaceClient {
     client: MeshClient,
@@ -211,7 +232,9 @@ pub(super) struct SpaceList {
 pub(super) async fn space(common: &CommonArgs, args: SpaceArgs) -> Result<(), CliError> {
     let client = MeshClient::new(common)?;
     let board = client.board().await?;
-    let path = format!("{}/{}", routes::SPACES, args.space);
+    let named = args.space.as_ref();
+    let is_named = named.is_some();
+    let path = format!("{}/{}", routes::SPACES, named.map_or(DEFAULT_SPACE, SpaceId::as_str));
     let of = SpaceClient { client, board, path };
     match args.verb.unwrap_or(SpaceCliVerb::Ls) {
         SpaceCliVerb::Ls => of.ls(common).await,
@@ -220,16 +243,24 @@ pub(super) async fn space(common: &CommonArgs, args: SpaceArgs) -> Result<(), Cl
         SpaceCliVerb::Entries(entries) => of.entries(common, entries).await,
         SpaceCliVerb::Post(post) => of.post(common, post).await,
         SpaceCliVerb::Propose(propose) => of.propose(common, propose).await,
-        SpaceCliVerb::Merge(args) => of.decide(common, "merge", &args.id, reason(args.reason)).await,
-        SpaceCliVerb::Archive(args) => of.decide(common, "archive", &args.id, reason(args.reason)).await,
-        SpaceCliVerb::Reject(args) => of.decide(common, "reject", &args.id, reason(Some(args.reason))).await,
+        SpaceCliVerb::Merge(MergeArgs { decide, if_version }) => {
+            let mut body = reason(decide.reason);
+            body.extend(if_version.map(|version| ("version".to_owned(), json!(version))));
+            of.decide(common, ("merge", Slugged::Proposal), &decide.id, body).await
+        }
+        SpaceCliVerb::Archive(args) => {
+            of.decide(common, ("archive", Slugged::Result), &args.id, reason(args.reason)).await
+        }
+        SpaceCliVerb::Reject(args) => {
+            of.decide(common, ("reject", Slugged::Proposal), &args.id, reason(Some(args.reason))).await
+        }
         SpaceCliVerb::Supersede(args) => {
             let mut body = reason(args.reason);
             body.insert("by".to_owned(), json!(args.by));
-            of.decide(common, "supersede", &args.id, body).await
+            of.decide(common, ("supersede", Slugged::Result), &args.id, body).await
         }
         SpaceCliVerb::Export(args) => transfer::export(&of, args.file.as_deref()).await,
-        SpaceCliVerb::Import(args) => transfer::import(common, &of, &args.file).await,
+        SpaceCliVerb::Import(args) => transfer::import(common, of, is_named, &args.file).await,
     }
 }
 
@@ -238,6 +269,11 @@ fn reason(reason: Option<String>) -> Map<String, Value> {
 }
 
 impl SpaceClient {
+    /// Turns to the space `named`.
+    fn choose(&mut self, named: &SpaceId) {
+        self.path = format!("{}/{named}", routes::SPACES);
+    }
+
     async fn get<T: serde::de::DeserializeOwned>(&self, path: &str) -> Result<T, CliError> {
         self.client.get(&self.board, &format!("{}{path}", self.path)).await
     }
@@ -284,23 +320,35 @@ impl SpaceClient {
         }
     }
 
+    /// Changes the space as it is now; if it was changed at the same time, the space as it is then.
     async fn set(&self, common: &CommonArgs, args: SetArgs) -> Result<(), CliError> {
-        let known: Result<Value, CliError> = self.get("").await;
-        let mut space = match known {
-            Ok(space) => space,
-            Err(failure) if failure.reason == Some(Reason::SpaceNotFound) => json!({ "members": {} }),
-            Err(failure) => return Err(failure),
-        };
-        if let Some(members) = space["members"].as_object_mut() {
-            args.remove.iter().for_each(|id| drop(members.remove(id)));
-            members.extend(args.members.into_iter().map(|(id, role)| (id, json!(role))));
+        for _ in 0..MAX_SETS {
+            let known: Result<Value, CliError> = self.get("").await;
+            let mut space = match known {
+                Ok(space) => space,
+                Err(failure) if failure.reason == Some(Reason::SpaceNotFound) => {
+                    json!({ "members": {}, "version": 0 })
+                }
+                Err(failure) => return Err(failure),
+            };
+            if let Some(members) = space["members"].as_object_mut() {
+                args.remove.iter().for_each(|id| drop(members.remove(id)));
+                members.extend(args.members.iter().map(|(id, role)| (id.clone(), json!(role))));
+            }
+            if !args.auto_merge.is_empty() {
+                space["autoMerge"] = json!(args.auto_merge);
+            }
+            match self.client.put(&self.board, &self.path, &space).await {
+                Err(failure) if failure.reason == Some(Reason::SpaceChanged) => {}
+                answer => {
+                    let answer = answer?;
+                    let text = format!("{} has version {}", field(&answer, "id"), answer["version"]);
+                    return done(common, &answer, &text);
+                }
+            }
         }
-        if !args.auto_merge.is_empty() {
-            space["autoMerge"] = json!(args.auto_merge);
-        }
-        let answer = self.client.put(&self.board, &self.path, &space).await?;
-        let text = format!("{} has version {}", field(&answer, "id"), answer["version"]);
-        done(common, &answer, &text)
+        let why = format!("the space was changed by others {MAX_SETS} times meanwhile; try again");
+        Err(CliError::new(Exit::Refused, why))
     }
 
     async fn entries(&self, common: &CommonArgs, args: EntriesArgs) -> Result<(), CliError> {
@@ -390,16 +438,26 @@ impl SpaceClient {
     async fn decide(
         &self,
         common: &CommonArgs,
-        action: &str,
+        (action, slugged): (&str, Slugged),
         id: &str,
         body: Map<String, Value>,
     ) -> Result<(), CliError> {
         let path = |id: &str| format!("{}/entries/{}/{action}", self.path, encoded(id));
-        let body = Value::Object(body);
+        let mut body = Value::Object(body);
         let answer = match self.client.post(&self.board, &path(id), &body).await {
             Err(failure) if failure.reason == Some(Reason::EntryNotFound) => {
-                let Some(found) = self.proposal_with_slug(id).await? else { return Err(failure) };
-                self.client.post(&self.board, &path(&found), &body).await?
+                let found = self.with_slug(id, slugged).await?;
+                let by = match body["by"].as_str() {
+                    Some(by) => self.with_slug(by, slugged).await?,
+                    None => None,
+                };
+                if found.is_none() && by.is_none() {
+                    return Err(failure);
+                }
+                if let Some(by) = by {
+                    body["by"] = json!(by);
+                }
+                self.client.post(&self.board, &path(found.as_deref().unwrap_or(id)), &body).await?
             }
             answer => answer?,
         };
@@ -409,8 +467,13 @@ impl SpaceClient {
         done(common, &answer, &text)
     }
 
-    /// The id of the proposal with this slug; a pending one if there is one.
-    async fn proposal_with_slug(&self, slug: &str) -> Result<Option<String>, CliError> {
+    /// The id of the entry that this slug names, if there is one.
+    async fn with_slug(&self, slug: &str, slugged: Slugged) -> Result<Option<String>, CliError> {
+        let result = |entry: &Entry| entry.links.get(&EntryLink::Became).cloned();
+        let is_meant = |entry: &Entry| match slugged {
+            Slugged::Proposal => entry.state == EntryState::Pending,
+            Slugged::Result => result(entry).is_some(),
+        };
         let mut after = String::new();
         let mut found: Option<Entry> = None;
         loop {
@@ -418,13 +481,19 @@ impl SpaceClient {
             let entries: Vec<Entry> = parsed(page["entries"].clone())?;
             let is_it = |entry: &Entry| entry.slug.as_ref().is_some_and(|of| of.as_str() == slug);
             for entry in entries.into_iter().filter(is_it) {
-                if found.is_none() || entry.state == EntryState::Pending {
+                if found.is_none() || is_meant(&entry) {
                     found = Some(entry);
                 }
             }
             match page["next"].as_str() {
                 Some(next) => after = format!("&after={}", encoded(next)),
-                None => return Ok(found.map(|entry| entry.id.to_string())),
+                None => {
+                    let id = |entry: Entry| match slugged {
+                        Slugged::Proposal => entry.id,
+                        Slugged::Result => result(&entry).unwrap_or(entry.id),
+                    };
+                    return Ok(found.map(|entry| id(entry).to_string()));
+                }
             }
         }
     }

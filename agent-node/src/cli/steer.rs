@@ -7,17 +7,20 @@ use super::{
     exit::CliError,
     output,
 };
-use clap::{Args, ValueEnum};
-use protocol::{patterns::session::directive::DirectiveVerb, routes};
+use clap::Args;
+use protocol::{
+    patterns::session::directive::{Directive, DirectiveVerb},
+    routes,
+};
 use serde_json::json;
 
 #[derive(Debug, Args)]
 pub(super) struct SteerArgs {
     /// The task of the session.
     task: String,
-    /// What to do: `say` words, `skip` a stage, `redirect` (begin a stage again), or `stop` the session.
-    #[arg(value_enum)]
-    verb: SteerVerb,
+    /// What to do: `say` words, `amend` the session by a constraint, `skip` a stage, `redirect` (begin a stage again), or `stop` the session.
+    #[arg(value_parser = verb)]
+    verb: DirectiveVerb,
     /// What is said, or why.
     text: Option<String>,
     /// The stage; `say` without one is for all that run.
@@ -30,24 +33,14 @@ pub(super) struct SteerArgs {
     at: AtArgs,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum SteerVerb {
-    Say,
-    Skip,
-    Redirect,
-    Stop,
+fn verb(text: &str) -> Result<DirectiveVerb, String> {
+    Directive::read(json!({ "verb": text })).map(|directive| directive.verb)
 }
 
 pub(super) async fn steer(common: &CommonArgs, args: SteerArgs) -> Result<(), CliError> {
     let client = MeshClient::new(common)?;
     let endpoints = args.at.endpoints(&client).await?;
     let SteerArgs { task, verb, text, stage, seat, .. } = args;
-    let verb = match verb {
-        SteerVerb::Say => DirectiveVerb::Say,
-        SteerVerb::Skip => DirectiveVerb::Skip,
-        SteerVerb::Redirect => DirectiveVerb::Redirect,
-        SteerVerb::Stop => DirectiveVerb::Stop,
-    };
     let found = super::tasks::find(&client, &endpoints, &task).await?;
     let path = format!("{}/{}/directives", routes::TASKS, encoded(&task));
     let body = json!({ "verb": verb, "stage": stage, "seat": seat, "text": text });

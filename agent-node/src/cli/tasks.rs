@@ -5,6 +5,7 @@ use super::{
     ask::how_to_answer,
     award::check_line,
     client::{MeshClient, encoded},
+    convene::{session_lines, show_summary},
     endpoints::{self, AgentEndpoint, AtArgs},
     exit::{self, CliError, Exit},
     output,
@@ -13,13 +14,15 @@ use super::{
 use clap::{Args, Subcommand};
 use protocol::{
     acceptance::ResultCheck,
+    artifact::Artifact,
     bid::Eta,
+    patterns::session::CAPABILITY,
     problem::Reason,
     routes,
     task::{EXTENSION, TaskState},
 };
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, io::IsTerminal};
+use std::{collections::BTreeMap, io::IsTerminal, path::PathBuf};
 use tokio::time::Instant;
 
 #[derive(Debug, Args)]
@@ -38,10 +41,16 @@ enum TasksVerb {
     /// The tasks of all agents, newest change first.
     #[command(visible_alias = "ls")]
     List(TaskListArgs),
-    /// One task, with its artifacts.
+    /// One task, with its artifacts; of a session, with what was said.
     Show {
         /// The task's id.
         task: String,
+        /// Write the artifacts into this directory instead of printing the task; of a session, its transcript, too.
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+        /// With --out: replace files that exist.
+        #[arg(long, requires = "out")]
+        force: bool,
     },
     /// Follow a task until it ends or waits for an answer; the exit code says which.
     Watch {
@@ -73,7 +82,7 @@ struct TaskListArgs {
     /// The most tasks asked of each agent.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     limit: u16,
-    /// Name every agent's part in a task, not only the accountable one's.
+    /// Name every agent's part in a task, not only the accountable one's, and the turns of sessions.
     #[arg(long)]
     all: bool,
 }
@@ -97,19 +106,38 @@ pub(super) async fn tasks(common: &CommonArgs, tasks: TasksArgs) -> Result<(), C
             }
             list(common, &client, &endpoints, &args).await
         }
-        TasksVerb::Show { task } => {
-            let found = find(&client, &endpoints, &task).await?;
-            if common.json { output::json(&found.task) } else { show(&found.task) }
+        TasksVerb::Show { task, out, force } => {
+            let LocatedTask { endpoint, task: found } = find(&client, &endpoints, &task).await?;
+            match out {
+                Some(dir) => artifacts::write(&exported(&found), &dir, force),
+                None if common.json => output::json(&found),
+                None => {
+                    show(&found)?;
+                    if is_session(&found) {
+                        show_summary(&client, &endpoint, &task).await;
+                    }
+                    Ok(())
+                }
+            }
         }
         TasksVerb::Watch { task, timeout } => {
             let found = find(&client, &endpoints, &task).await?;
             let until = timeout.map(|time| Instant::now() + time.duration());
             let shows_progress =
                 !common.json && (std::io::stderr().is_terminal() || !std::io::stdout().is_terminal());
-            let state =
-                TaskWatch { until, json: common.json, shows_progress, has_transcript: false, at: at.clone() }
-                    .task(&client, &found.endpoint, &task)
-                    .await?;
+            let is_session = is_session(&found.task);
+            let watch = TaskWatch {
+                until,
+                json: common.json,
+                shows_progress,
+                has_transcript: is_session && !common.json,
+                is_session,
+                at: at.clone(),
+            };
+            let state = watch.task(&client, &found.endpoint, &task).await?;
+            if is_session && shows_progress {
+                show_summary(&client, &found.endpoint, &task).await;
+            }
             let end = exit::of_state(state);
             if end == Exit::Done {
                 return Ok(());
@@ -178,7 +206,10 @@ pub(super) async fn find(
         [one] if one.is_given => (format!("{} knows no task", one.agent), None),
         _ => ("no agent knows a task".to_owned(), endpoints::not_asked(client).await),
     };
-    let gone = gone.map(|gone| format!("; {gone}")).unwrap_or_default();
+    let mut gone = gone.map(|gone| format!("; {gone}")).unwrap_or_default();
+    if sees_no_sessions(client, endpoints).await {
+        gone.push_str(&format!("; {UNSEEN}"));
+    }
     Err(match (error, unreachable.is_empty()) {
         (Some(failure), _) => failure,
         (None, false) => endpoints::unreachable_error(&unreachable),
@@ -186,6 +217,16 @@ pub(super) async fn find(
             CliError::new(Exit::Refused, format!("{message} {task} of yours (task_not_found){gone}"))
         }
     })
+}
+
+/// Said to a person without a token.
+const UNSEEN: &str = "sessions are shown only with the person's token (--token DIR/token)";
+
+async fn sees_no_sessions(client: &MeshClient, endpoints: &[AgentEndpoint]) -> bool {
+    match endpoints.first() {
+        Some(endpoint) => client.credential(&endpoint.endpoint).await.is_none(),
+        None => false,
+    }
 }
 
 fn coloured(state: TaskState) -> String {
@@ -215,6 +256,7 @@ async fn list(
     }
     if !args.all {
         all = accountable(all);
+        all.retain(|(_, task)| turn_of(task).is_none());
     }
     let changed = |task: &Value| task["status"]["timestamp"].as_str().unwrap_or_default().to_owned();
     all.sort_by_key(|(_, task)| std::cmp::Reverse(changed(task)));
@@ -223,6 +265,9 @@ async fn list(
             all.iter().map(|(agent, task)| json!({ "agentId": agent, "task": task })).collect();
         return output::json(&json!({ "tasks": tasks }));
     }
+    if all.is_empty() && sees_no_sessions(client, endpoints).await {
+        return output::line(&format!("no tasks yet; `mesh ask` sends one ({UNSEEN})"));
+    }
     if all.is_empty() {
         return output::line("no tasks yet; `mesh ask` sends one");
     }
@@ -230,7 +275,9 @@ async fn list(
         let ours = &task["metadata"][EXTENSION];
         let text = |value: &Value| output::plain(value.as_str().unwrap_or("-"));
         let (state, _) = status_of(&task["status"]);
-        let what: String = text(&ours["description"]).chars().take(60).collect();
+        let what =
+            turn_of(task).into_iter().chain([text(&ours["description"])]).collect::<Vec<_>>().join(": ");
+        let what: String = what.chars().take(60).collect();
         vec![
             text(&task["id"]).into(),
             state.map_or_else(|| "?".into(), |state| output::cell(state.word(), output::colour_of(state))),
@@ -241,6 +288,18 @@ async fn list(
         ]
     });
     output::line(&output::table(&["task", "state", "agent", "doer", "changed", "description"], rows))
+}
+
+/// Whether the task is a session.
+fn is_session(task: &Value) -> bool {
+    task["metadata"][EXTENSION]["capability"] == CAPABILITY
+}
+
+/// Stage, round and seat, if the task is the turn of a session.
+fn turn_of(task: &Value) -> Option<String> {
+    let seat = task["metadata"][EXTENSION].get("seat")?;
+    let text = |name: &str| output::plain(seat[name].as_str().unwrap_or_default());
+    Some(format!("{} {} {}", text("stage"), seat["round"], text("seat")))
 }
 
 /// Keeps one entry per task: the one with the shortest path.
@@ -285,10 +344,34 @@ fn show(task: &Value) -> Result<(), CliError> {
             check_line(&check).trim()
         ))?;
     }
+    if is_session(task) {
+        return show_session(task);
+    }
     let artifacts = artifacts::of_task(task);
     if artifacts.is_empty() {
         return Ok(());
     }
     output::line("")?;
     artifacts::print(&artifacts)
+}
+
+/// The artifacts of a task; of a session, its transcript, too.
+fn exported(task: &Value) -> Vec<Artifact> {
+    let mut artifacts = artifacts::of_task(task);
+    if is_session(task) {
+        let said: Vec<_> = transcript(task).collect();
+        artifacts.push(Artifact::text("transcript.txt", "text/plain", &(said.join("\n") + "\n")));
+    }
+    artifacts
+}
+
+/// What was said in a session.
+fn transcript(task: &Value) -> impl Iterator<Item = String> {
+    task["artifacts"].as_array().into_iter().flatten().filter_map(session_lines::speech)
+}
+
+/// Prints what was said in a session.
+fn show_session(task: &Value) -> Result<(), CliError> {
+    output::line("")?;
+    transcript(task).try_for_each(|speech| output::line(&speech))
 }

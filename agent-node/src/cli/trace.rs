@@ -1,6 +1,7 @@
 //! `mesh trace`: the spans of a task as a tree with times, and what models used by task and agent, read from the agents'
-//! journals.
+//! journals. A session is shown by stage.
 
+mod stages;
 mod usage;
 
 use super::{
@@ -28,6 +29,9 @@ pub(super) struct TraceArgs {
     /// Show each call of a model and a tool; otherwise a turn's line has their sum.
     #[arg(long)]
     calls: bool,
+    /// Show each span of a session; otherwise it is shown by stage, with a line for each turn.
+    #[arg(long)]
+    spans: bool,
     #[command(flatten)]
     at: AtArgs,
 }
@@ -46,9 +50,16 @@ pub(super) async fn trace(common: &CommonArgs, trace: TraceArgs) -> Result<(), C
         answer["usage"] = json!(usage::by_agent(&spans));
         return output::json(&answer);
     }
-    output::line(&text(&trace.task, &spans, trace.calls))?;
-    if let Some(table) = usage::table(&spans) {
-        output::line(&format!("\n{table}"))?;
+    let start = spans.iter().map(|span| span.start).min().unwrap_or(WallTime(0));
+    let by_stage = (!trace.calls && !trace.spans).then(|| stages::text(&spans, start)).flatten();
+    match by_stage {
+        Some(stages) => output::line(&format!("{}\n{stages}", head(&trace.task, &spans, start)))?,
+        None => {
+            output::line(&text(&trace.task, &spans, trace.calls))?;
+            if let Some(table) = usage::table(&spans) {
+                output::line(&format!("\n{table}"))?;
+            }
+        }
     }
     let checks: Vec<ResultCheck> =
         serde_json::from_value(found.task["metadata"][EXTENSION]["checks"].clone()).unwrap_or_default();
@@ -127,17 +138,23 @@ struct TraceLine<'a> {
     span: &'a Span,
 }
 
-fn text(task: &str, spans: &[Span], shows_calls: bool) -> String {
-    let Some(start) = spans.iter().map(|span| span.start).min() else { return String::new() };
+/// The first line: how much there is.
+fn head(task: &str, spans: &[Span], start: WallTime) -> String {
     let ended = spans.iter().filter_map(|span| span.end).max().unwrap_or(start);
     let agents: BTreeSet<_> = spans.iter().map(|span| &span.agent).collect();
-    let head = format!(
+    format!(
         "task {task} · trace {} · {} of {} · {}",
         spans.first().map(|span| span.trace_id.as_str()).unwrap_or_default(),
         counted(spans.len(), "span", "spans"),
         counted(agents.len(), "agent", "agents"),
         duration(start, ended)
-    );
+    )
+}
+
+fn text(task: &str, spans: &[Span], shows_calls: bool) -> String {
+    let Some(start) = spans.iter().map(|span| span.start).min() else { return String::new() };
+    let agents: BTreeSet<_> = spans.iter().map(|span| &span.agent).collect();
+    let head = head(task, spans, start);
     let shown: Vec<_> = spans.iter().filter(|span| shows_calls || !usage::is_call(span)).collect();
     let lines = tree(&shown);
     let who = agents.iter().map(|agent| agent.as_str().len()).max().unwrap_or_default();

@@ -1,13 +1,14 @@
-//! `mesh validate`: checks agent and team files without running them.
+//! `mesh validate`: checks files of agents, teams and sessions without running them.
 
 use super::{
     CommonArgs,
+    convene::session_file,
     exit::{CliError, Exit},
     output, settings_reference,
 };
 use crate::{
     brain::json_lines,
-    config::{self, Team, TimingPreset},
+    config::{self, ConfigErrors, Team, TimingPreset},
 };
 use clap::Args;
 use protocol::words::counted;
@@ -16,7 +17,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(super) struct ValidateArgs {
-    /// The files, checked as one team.
+    /// The files: those of agents, checked as one team, and those of sessions.
     #[arg(required_unless_present_any = ["schema", "brain_schema", "settings"])]
     files: Vec<PathBuf>,
     /// Print the JSON Schema of such files.
@@ -40,23 +41,31 @@ pub(super) fn validate(common: &CommonArgs, validate: &ValidateArgs) -> Result<(
     if validate.settings {
         return output::line(settings_reference::text().trim_end());
     }
-    match Team::load(&validate.files, TimingPreset::Default) {
-        Ok(team) if common.json => {
-            let agents: Vec<_> = team.agents.iter().map(|agent| json!(agent.id)).collect();
-            output::json(&json!({ "valid": true, "agents": agents, "faults": [] }))
+    let (sessions, teams): (Vec<_>, Vec<_>) =
+        validate.files.iter().cloned().partition(|file| session_file::is_session(file));
+    let refused = sessions.iter().filter_map(|file| session_file::read(file).err());
+    let mut faults: Vec<_> = refused.flat_map(|errors| errors.0).collect();
+    let mut ids = Vec::new();
+    if !teams.is_empty() {
+        match Team::load(&teams, TimingPreset::Default) {
+            Ok(team) => ids.extend(team.agents.iter().map(|agent| agent.id.to_string())),
+            Err(errors) => faults.extend(errors.0),
         }
-        Ok(team) => {
-            let ids: Vec<_> = team.agents.iter().map(|agent| agent.id.as_str()).collect();
-            output::line(&format!("valid: {}: {}", counted(ids.len(), "agent", "agents"), ids.join(", ")))
-        }
-        Err(errors) if common.json => {
-            let faults = errors.0.iter().map(|fault| {
-                json!({ "file": fault.file, "line": fault.line, "key": fault.key, "message": fault.what })
-            });
-            let faults: Vec<_> = faults.collect();
-            output::json(&json!({ "valid": false, "agents": [], "faults": faults }))?;
-            Err(CliError::new(Exit::Config, ""))
-        }
-        Err(errors) => Err(errors.into()),
     }
+    if common.json {
+        let shown = faults.iter().map(|fault| {
+            json!({ "file": fault.file, "line": fault.line, "key": fault.key, "message": fault.what })
+        });
+        let shown: Vec<_> = shown.collect();
+        let agents: &[String] = if faults.is_empty() { &ids } else { &[] };
+        output::json(&json!({ "valid": faults.is_empty(), "agents": agents, "faults": shown }))?;
+        return if faults.is_empty() { Ok(()) } else { Err(CliError::new(Exit::Config, "")) };
+    }
+    if !faults.is_empty() {
+        return Err(ConfigErrors(faults).into());
+    }
+    let agents =
+        (!ids.is_empty()).then(|| format!("{}: {}", counted(ids.len(), "agent", "agents"), ids.join(", ")));
+    let sessions = sessions.iter().map(|file| format!("{} is a session", file.display()));
+    output::line(&format!("valid: {}", agents.into_iter().chain(sessions).collect::<Vec<_>>().join("; ")))
 }

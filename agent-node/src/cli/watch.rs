@@ -9,6 +9,7 @@ use super::{
 use blackboard::http_client::redact_url;
 use futures_util::StreamExt;
 use protocol::{patterns::session::RECORD, routes, task::TaskState, time::WallTime};
+use rustix::termios::tcgetwinsize;
 use serde_json::Value;
 use std::{
     io::{IsTerminal, Write},
@@ -31,6 +32,8 @@ pub(super) struct TaskWatch {
     pub(super) shows_progress: bool,
     /// Whether what the seats of a session say is printed to standard output; otherwise it is part of the progress.
     pub(super) has_transcript: bool,
+    /// Whether the task is a session, whose stage, seats and usage are shown below the progress.
+    pub(super) is_session: bool,
     /// The flag that suggested commands need to find the task.
     pub(super) at: String,
 }
@@ -126,7 +129,13 @@ impl TaskWatch {
         loop {
             let event = tokio::select! {
                 event = events.next() => event,
-                _ = timer.tick() => { self.show_timer(progress); continue }
+                _ = timer.tick() => {
+                    if self.is_session && self.has_footer() {
+                        progress.session = session_line(client, endpoint, path).await;
+                    }
+                    self.show_timer(progress);
+                    continue
+                }
             };
             let Some(event) = event else { return Ok(has_events) };
             has_events = true;
@@ -146,6 +155,12 @@ impl TaskWatch {
         }
         if self.json {
             output::json_line(&event.data)?;
+        }
+        let activity = &event.data["activity"];
+        if let Some(line) = activity_line(activity) {
+            progress.clock.set(activity);
+            self.note(&line, progress);
+            return Ok(None);
         }
         let status = match (&event.data["task"]["status"], &event.data["statusUpdate"]["status"]) {
             (Value::Null, status) | (status, _) => status,
@@ -187,16 +202,27 @@ impl TaskWatch {
         }
     }
 
+    /// Whether there is a line below the progress that changes in place.
+    fn has_footer(&self) -> bool {
+        self.shows_progress && std::io::stderr().is_terminal()
+    }
+
     fn show_timer(&self, progress: &WatchProgress) {
-        if self.shows_progress && std::io::stderr().is_terminal() {
-            let mut err = std::io::stderr().lock();
-            let _ = write!(err, "\r\x1b[K{:>6.1}s  …", progress.clock.elapsed().as_secs_f64());
-            let _ = err.flush();
+        if !self.has_footer() {
+            return;
         }
+        let mut err = std::io::stderr().lock();
+        let what = progress.session.as_deref().unwrap_or("…");
+        let line = format!("{:>6.1}s  {}", progress.clock.elapsed().as_secs_f64(), output::plain(what));
+        // A line that wraps could not be cleared.
+        let width = tcgetwinsize(&err).map_or(0, |size| usize::from(size.ws_col)).max(40);
+        let line: String = line.chars().take(width - 1).collect();
+        let _ = write!(err, "\r\x1b[K{line}");
+        let _ = err.flush();
     }
 
     fn clear_line(&self) {
-        if self.shows_progress && std::io::stderr().is_terminal() {
+        if self.has_footer() {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
         }
     }
@@ -209,6 +235,8 @@ pub(super) struct WatchProgress {
     /// Whether the task has ended or waits for an answer.
     is_settled: bool,
     line: Option<String>,
+    /// What goes on in the session, if it is one.
+    session: Option<String>,
     clock: TaskClock,
 }
 
@@ -216,7 +244,14 @@ impl WatchProgress {
     /// Nothing is known yet.
     pub(super) fn new() -> Self {
         let clock = TaskClock { first: None, offset: Duration::ZERO, since: Instant::now() };
-        Self { last_id: None, state: TaskState::Submitted, is_settled: false, line: None, clock }
+        Self {
+            last_id: None,
+            state: TaskState::Submitted,
+            is_settled: false,
+            line: None,
+            session: None,
+            clock,
+        }
     }
 }
 
@@ -241,6 +276,30 @@ impl TaskClock {
     fn elapsed(&self) -> Duration {
         self.offset + self.since.elapsed()
     }
+}
+
+/// What the agent of a task does on the way, on one line.
+fn activity_line(activity: &Value) -> Option<String> {
+    let word = |name: &str| output::plain(activity[name].as_str().unwrap_or_default());
+    let line = match activity["kind"].as_str()? {
+        "asked" => format!("asked {}: {}", word("to"), word("text")),
+        "answered" if word("text").is_empty() => {
+            format!("{}: {}", word("by"), word("state"))
+        }
+        "answered" => format!("{}: {}: {}", word("by"), word("state"), word("text")),
+        "tool" => {
+            let end = activity["error"].as_str().unwrap_or("done");
+            format!("tool {}: {}", word("name"), output::plain(end))
+        }
+        _ => return None,
+    };
+    Some(line)
+}
+
+/// What goes on in a session, on one line; `None` if it can't be seen.
+async fn session_line(client: &MeshClient, endpoint: &str, path: &str) -> Option<String> {
+    let answer: Value = client.get(endpoint, &format!("{path}/session")).await.ok()?;
+    Some(session_lines::now(&answer["session"]))
 }
 
 /// Whether the status of `since` is the task's last one. The question of a replayed event may have been answered, and the same text

@@ -39,7 +39,7 @@ use std::{
 pub(super) struct LlmFile {
     /// The model: `anthropic/…`, `openai/…`, `gemini/…`, `ollama/…`, or with `url` any model of a server that speaks OpenAI's format.
     model: String,
-    /// The base URL of the provider, such as `http://localhost:8080/v1`; the provider's own if absent.
+    /// The base URL of the provider, such as `http://localhost:8080/v1`; the provider's own if absent or empty.
     url: Option<YamlText>,
     /// The provider's key, best as `${VARIABLE}`; the variable that the provider's own clients read if absent.
     key: Option<YamlText>,
@@ -91,7 +91,7 @@ enum FallbackFile {
 struct FallbackMembers {
     /// The model.
     model: String,
-    /// The base URL of its provider.
+    /// The base URL of its provider; the provider's own if absent or empty.
     url: Option<YamlText>,
     /// The provider's key.
     key: Option<YamlText>,
@@ -278,10 +278,11 @@ impl FallbackMembers {
         keys: ProviderKeys,
     ) -> Result<ModelConfig, (String, String)> {
         let fault = |key: &str, what: String| (format!("{prefix}{key}"), what);
-        let (provider, _) =
-            Provider::of_model(&self.model, self.url.is_some()).map_err(|what| fault("model", what))?;
-        let url =
-            self.url.as_ref().map_or(provider.url(), |url| url.as_str()).trim_end_matches('/').to_owned();
+        let own_url = self.url.as_ref().map(YamlText::as_str).filter(|url| !url.is_empty());
+        // A cassette has answers of whatever name.
+        let is_any = own_url.is_some() || keys == ProviderKeys::Unused;
+        let (provider, _) = Provider::of_model(&self.model, is_any).map_err(|what| fault("model", what))?;
+        let url = own_url.unwrap_or(provider.url()).trim_end_matches('/').to_owned();
         if !url.starts_with("https://") && !url.starts_with("http://") {
             return Err(fault("url", format!("{url:?} must be a URL, https or http")));
         }
@@ -296,7 +297,7 @@ impl FallbackMembers {
             .or_else(|| Some(SecretString::new(variables::from_process(provider.key_variable()?)?)))
             .filter(|key| keys == ProviderKeys::Required && !key.expose().is_empty());
         if let (None, None, Some(variable), ProviderKeys::Required) =
-            (&key, &self.url, provider.key_variable(), keys)
+            (&key, own_url, provider.key_variable(), keys)
         {
             let what = format!("is missing: `key: ${{{variable}}}`, or the environment variable {variable}");
             return Err(fault("key", what));

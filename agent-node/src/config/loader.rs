@@ -46,13 +46,12 @@ struct SourceLocation<'a> {
 
 impl SourceLocation<'_> {
     fn fault(&self, key: &str, what: impl Into<String>) -> ConfigFault {
-        let steps = key.split(['.', '[', ']']).filter(|step| !step.is_empty());
+        let line = self.node.line_at(key);
         let key = match (self.path.as_str(), key) {
             ("", key) => key.to_owned(),
             (path, "") => path.to_owned(),
             (path, key) => format!("{path}.{key}"),
         };
-        let line = Some(self.node.line_of(steps)).filter(|line| *line > 0);
         ConfigFault { file: self.file.to_owned(), line, key, what: what.into() }
     }
 
@@ -119,6 +118,12 @@ impl TeamLoader {
                 self.faults.push(
                     SourceLocation { file, base, node: &node, path: String::new() }.fault("agent", what),
                 );
+                continue;
+            }
+            let is_session = !is_team && node.get("agent").is_none();
+            if is_session && super::SESSION_KEYS.iter().any(|key| node.get(key).is_some()) {
+                let what = "describes a session, not agents; `mesh convene` begins it";
+                self.faults.push(fault(None, String::new(), what.into()));
                 continue;
             }
             let schema = if is_team { schema::of::<TeamFile>() } else { schema::of::<AgentFile>() };

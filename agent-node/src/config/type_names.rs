@@ -13,21 +13,30 @@ const EXPECTED: &[(&str, &str)] = &[
     ("a string", "text"),
     ("a sequence", "a list"),
     ("a map", "a map of settings"),
-    ("enum", ONE),
-    ("map with a single key", ONE),
-    ("string or map", ONE),
-    ("newtype variant", ONE),
-    ("struct variant", ONE),
 ];
 
-const ONE: &str = "one kind with its settings: exec, http, scripted, echo, llm or a2a, such as `echo: {}`";
+/// Serde's names of a brain, which is one of several kinds.
+const KINDS: [&str; 5] =
+    ["enum", "map with a single key", "string or map", "newtype variant", "struct variant"];
+
+const ONE_KIND: &str =
+    "one kind with its settings: exec, http, scripted, echo, llm or a2a, such as `echo: {}`";
 
 /// Serde's names of found types and their descriptions.
 const FOUND: &[(&str, &str)] =
     &[("unit variant", "a kind alone"), ("sequence", "a list"), ("null", "nothing")];
 
-/// Serde's `message` in the form `must be …, got …`; unchanged if it is of another form.
+/// Serde's `message` about a file of agents in the form `must be …, got …`; unchanged if it is of another form.
 pub(super) fn explain(message: &str) -> String {
+    explain_with(message, |wanted| KINDS.contains(&wanted).then_some(ONE_KIND))
+}
+
+/// The same for a file whose kinds are words alone.
+pub(super) fn explain_words(message: &str) -> String {
+    explain_with(message, |wanted| KINDS.contains(&wanted).then_some("text"))
+}
+
+fn explain_with(message: &str, kind: impl Fn(&str) -> Option<&'static str>) -> String {
     let prefixes = ["invalid type: ", "invalid value: ", "invalid length "].iter();
     let Some((got, wanted)) = prefixes
         .filter_map(|start| message.strip_prefix(start))
@@ -35,8 +44,9 @@ pub(super) fn explain(message: &str) -> String {
     else {
         return message.to_owned();
     };
-    let wanted = match EXPECTED.iter().find(|(name, _)| *name == wanted) {
-        Some((_, words)) => words,
+    let known = EXPECTED.iter().find(|(name, _)| *name == wanted).map(|(_, words)| *words);
+    let wanted = match known.or_else(|| kind(wanted)) {
+        Some(words) => words,
         None if wanted.starts_with("struct ") => "a map of settings",
         None => wanted,
     };

@@ -98,8 +98,14 @@ impl YamlNode {
         }
     }
 
+    /// The line of the value at `key`, such as `agents[0].bid`, or of its nearest existing ancestor, if it is known.
+    pub(super) fn line_at(&self, key: &str) -> Option<u64> {
+        let steps = key.split(['.', '[', ']']).filter(|step| !step.is_empty());
+        Some(self.line_of(steps)).filter(|line| *line > 0)
+    }
+
     /// The line of the value at `path`, or of its nearest existing ancestor. Steps are keys or list indexes.
-    pub(super) fn line_of<'a>(&self, path: impl IntoIterator<Item = &'a str>) -> u64 {
+    fn line_of<'a>(&self, path: impl IntoIterator<Item = &'a str>) -> u64 {
         let (mut node, mut line) = (self, self.line);
         for step in path {
             let next = match &node.value {

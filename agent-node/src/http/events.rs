@@ -1,11 +1,11 @@
 //! Server-sent events of one task for `/a2a/tasks`. Each event has an `id:` from which a reader resumes.
 
 use crate::tasks::{
-    TaskEvent,
+    ShownEvent, TaskEvent,
     follower::{TaskEventCursor, TaskFollower},
 };
 use actix_web::{HttpResponse, http::header};
-use blackboard::store::{Key, SharedStore};
+use blackboard::store::{Error, Key, SharedStore};
 use bytes::Bytes;
 use engine::records::{TaskRow, keys};
 use futures_util::{StreamExt as _, stream};
@@ -13,6 +13,7 @@ use protocol::{
     ids::AgentId,
     problem::{Problem, Reason},
 };
+use serde_json::json;
 use std::{convert::Infallible, time::Duration};
 
 /// Interval of heartbeat comments on a silent stream.
@@ -48,20 +49,23 @@ fn check_cursor(
     Ok(())
 }
 
-/// Answers with a stream of `row`'s events after `after`; (0, 0) means from the first one.
+/// Answers with a stream of `row`'s events after `after`; (0, 0) means from the first one. `shows_activity`: with what is done on
+/// the way.
 pub async fn of_task(
     store: SharedStore,
     me: AgentId,
     row: TaskRow,
     after: TaskEventCursor,
+    shows_activity: bool,
 ) -> Result<HttpResponse, Problem> {
     let journal = keys::journal(&me, &row.task.conversation);
     check_cursor(&store, &journal, &row, after)?;
     let has_ended = row.ended_at.is_some();
-    let mut follower = TaskFollower::after(store, me, row, after).map_err(Problem::from)?;
+    let follower = TaskFollower::after(store, me, row, after).map_err(Problem::from)?;
+    let mut follower = ShownTask { follower, shows_activity };
     let mut first = None;
     if has_ended && after != (0, 0) {
-        first = next_lines(&mut follower).await;
+        first = follower.next_lines().await;
         if first.is_none() {
             // The client has read every event: 204 stops an EventSource from reconnecting.
             return Ok(HttpResponse::NoContent().finish());
@@ -69,7 +73,7 @@ pub async fn of_task(
     }
     let first = stream::iter(first.map(Ok::<_, Infallible>));
     let rest = stream::unfold(follower, |mut follower| async {
-        let bytes = next_lines(&mut follower).await?;
+        let bytes = follower.next_lines().await?;
         Some((Ok::<_, Infallible>(bytes), follower))
     });
     let body = first.chain(rest);
@@ -79,28 +83,48 @@ pub async fn of_task(
         .streaming(body))
 }
 
-/// The next events as SSE lines, or a heartbeat comment; `None` at the end.
-async fn next_lines(follower: &mut TaskFollower) -> Option<Bytes> {
-    match tokio::time::timeout(HEARTBEAT, follower.next()).await {
-        Ok(Ok(events)) if events.is_empty() => None,
-        Ok(Ok(events)) => Some(events.iter().map(sse_lines).collect::<String>().into()),
-        Ok(Err(error)) => {
-            tracing::warn!(%error, "a task's stream ends early");
-            None
+struct ShownTask {
+    follower: TaskFollower,
+    shows_activity: bool,
+}
+
+impl ShownTask {
+    /// The next events as SSE lines, or a heartbeat comment; `None` at the end.
+    async fn next_lines(&mut self) -> Option<Bytes> {
+        match tokio::time::timeout(HEARTBEAT, self.next()).await {
+            Ok(Ok(lines)) if lines.is_empty() => None,
+            Ok(Ok(lines)) => Some(lines.into()),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "a task's stream ends early");
+                None
+            }
+            Err(_) => Some(Bytes::from_static(b": alive\n\n")),
         }
-        Err(_) => Some(Bytes::from_static(b": alive\n\n")),
+    }
+
+    async fn next(&mut self) -> Result<String, Error> {
+        if !self.shows_activity {
+            let events = self.follower.next().await?;
+            return Ok(events.iter().map(|event| sse_lines(event, &event.data.to_json())).collect());
+        }
+        let events = self.follower.next_shown().await?;
+        let lines = events.iter().map(|event| match &event.data {
+            ShownEvent::Response(response) => sse_lines(event, &response.to_json()),
+            ShownEvent::Activity(activity) => sse_lines(event, &json!({ "activity": activity }).to_string()),
+        });
+        Ok(lines.collect())
     }
 }
 
-fn sse_lines(event: &TaskEvent) -> String {
+fn sse_lines<D>(event: &TaskEvent<D>, data: &str) -> String {
     let id = match event.id {
         (revision, 0) => revision.to_string(),
         (revision, index) => format!("{revision}.{index}"),
     };
     match event.id.0 {
         // The end of a task whose journal is trimmed has no id.
-        0 => format!("data: {}\n\n", event.data.to_json()),
-        _ => format!("id: {id}\ndata: {}\n\n", event.data.to_json()),
+        0 => format!("data: {data}\n\n"),
+        _ => format!("id: {id}\ndata: {data}\n\n"),
     }
 }
 
@@ -141,7 +165,7 @@ mod tests {
         me: &AgentId,
         after: (Revision, usize),
     ) -> Result<String, Problem> {
-        let answer = of_task(store.clone(), me.clone(), row(), after).await?;
+        let answer = of_task(store.clone(), me.clone(), row(), after, true).await?;
         let bytes = actix_web::body::to_bytes(answer.into_body()).await.unwrap();
         Ok(String::from_utf8(bytes.to_vec()).unwrap())
     }

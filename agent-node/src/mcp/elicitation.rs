@@ -19,14 +19,14 @@ pub(super) enum ElicitationOutcome {
 /// The elicitation of a question. `None` if it can't be a form: a credential never is one, and neither is a nested schema.
 pub(super) fn request(question: &Question) -> Option<ElicitRequestParams> {
     let schema = |properties: Value, required: &str| json!({ "type": "object", "properties": properties, "required": [required] });
-    let mut message = question.text.clone();
+    let mut message = question.shown_text().into_owned();
     let schema = match question.kind {
         QuestionKind::Text => schema(json!({ "answer": { "type": "string" } }), "answer"),
         QuestionKind::Choice => {
             schema(json!({ "answer": { "type": "string", "enum": question.options } }), "answer")
         }
         QuestionKind::Approval => {
-            if let Some(call) = &question.call {
+            if let Some(call) = question.shown_call() {
                 let call = call.to_string();
                 // Nobody approves what is not shown.
                 if call.chars().count() > MAX_CALL {

@@ -266,6 +266,7 @@ fn award_of(task: &str, inner: &str) -> crate::inbox::TakeMessage {
             protocol::envelope::Envelope::from_json(body, || unreachable!("it has an id")).unwrap(),
         ),
         by: Principal::Agent(AgentId::parse("manager-01").unwrap()),
+        proof: protocol::principal::SenderProof::Credential,
         digest: protocol::ids::Digest::of(task.as_bytes()),
         trace: None,
         contact: None,

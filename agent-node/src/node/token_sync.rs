@@ -16,7 +16,7 @@ use std::{sync::Arc, time::Duration};
 /// The pause until the key is known to both.
 const UNKNOWN: Duration = Duration::from_secs(1);
 /// The pause after that.
-const KNOWN: Duration = Duration::from_secs(30);
+const KNOWN: Duration = Duration::from_secs(5);
 
 /// What the person's token is checked by, as one process tells it to another. It proves nothing itself.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]

@@ -245,7 +245,7 @@ impl OutboundClient {
         })
     }
 
-    /// Sends `request` and returns the media type and the bytes of a response with one of these media types, which may be silent
+    /// Sends `request` and returns the media type (lower case, without parameters) and the bytes of a response with one of these, which may be silent
     /// for `idle` and have at most `max_bytes`; a refusal and a response of another type are read whole.
     pub async fn stream_as(
         &self,
@@ -262,10 +262,11 @@ impl OutboundClient {
         };
         let response = response?;
         let media_type = response.headers().get("content-type").and_then(|value| value.to_str().ok());
-        let media_type =
-            media_type.filter(|found| media_types.iter().any(|wanted| found.starts_with(wanted)));
-        let Some(media_type) = media_type.filter(|_| response.status().is_success()).map(str::to_owned)
-        else {
+        // Type and subtype have no case (RFC 9110, 8.3.1).
+        let media_type = media_type.and_then(|given| given.split(';').next()).map(str::trim);
+        let media_type = media_type.map(str::to_ascii_lowercase);
+        let media_type = media_type.filter(|found| media_types.contains(&found.as_str()));
+        let Some(media_type) = media_type.filter(|_| response.status().is_success()) else {
             let body = read_body(response, self.limits.max_bytes);
             return match tokio::time::timeout(timeout, body).await {
                 Ok(response) => response.map(StreamOrResponse::Response),

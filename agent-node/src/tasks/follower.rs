@@ -1,12 +1,15 @@
 //! Reads the events of one task from its conversation's journal, without gaps or repeats. A slow reader costs no memory. All
 //! streams and webhooks use this.
 
-use super::{TaskEvent, events_in, final_event};
-use blackboard::store::{Error, Filter, Revision, SharedStore, StoreWatch};
+use super::{ShownEvent, TaskEvent, events_in, final_event, shown_in};
+use blackboard::store::{Error, Filter, Record, Revision, SharedStore, Store, StoreWatch};
 use engine::records::{TaskRow, keys};
-use protocol::ids::AgentId;
+use protocol::{a2a::event::StreamResponse, ids::AgentId, task::Task};
 
 const PAGE: usize = 64;
+
+/// Reads the events of a step.
+type ReadStep<D> = fn(&dyn Store, &AgentId, &Task, &Record) -> Result<Vec<TaskEvent<D>>, Error>;
 
 /// A position in the events of a task: the revision of a step in the journal, and the index of an event in that step.
 pub type TaskEventCursor = (Revision, usize);
@@ -60,18 +63,30 @@ impl TaskFollower {
     }
 
     /// The task as it was at the start.
-    pub fn task(&self) -> &protocol::task::Task {
+    pub fn task(&self) -> &Task {
         &self.row.task
     }
 
     /// The next events, oldest first; empty when there are no more. Cancellation safe.
     pub async fn next(&mut self) -> Result<Vec<TaskEvent>, Error> {
+        self.next_by(events_in).await
+    }
+
+    /// The same with what is done on the way. Its positions are not those of [`Self::next`].
+    pub async fn next_shown(&mut self) -> Result<Vec<TaskEvent<ShownEvent>>, Error> {
+        self.next_by(shown_in).await
+    }
+
+    async fn next_by<D: From<StreamResponse>>(
+        &mut self,
+        read: ReadStep<D>,
+    ) -> Result<Vec<TaskEvent<D>>, Error> {
         loop {
             let records = match &mut self.source {
                 EventSource::Finished => return Ok(Vec::new()),
                 EventSource::Trimmed => {
                     self.source = EventSource::Finished;
-                    let data = final_event(&self.row.task);
+                    let data = final_event(&self.row.task).into();
                     return Ok(vec![TaskEvent { id: self.after, data, is_last: true }]);
                 }
                 EventSource::Ended(filter, after) => {
@@ -87,7 +102,7 @@ impl TaskFollower {
             };
             let mut events = Vec::new();
             for record in &records {
-                let in_step = events_in(self.store.as_ref(), &self.me, &self.row.task, record)?;
+                let in_step = read(self.store.as_ref(), &self.me, &self.row.task, record)?;
                 events.extend(in_step.into_iter().filter(|e| self.after == (0, 0) || e.id > self.after));
             }
             if events.iter().any(|event| event.is_last) {

@@ -44,6 +44,14 @@ names! {
     MESH_BRIEF_OMITTED = "mesh.brief.omitted";
     /// Why the turn was given no brief, or when what it was given was known.
     MESH_BRIEF_NOTE = "mesh.brief.note";
+    /// The stage of a session that the message is a turn of.
+    MESH_STAGE = "mesh.session.stage";
+    /// The seat whose turn it is.
+    MESH_SEAT = "mesh.session.seat";
+    /// The round of the turn.
+    MESH_ROUND = "mesh.session.round";
+    /// How often the stage has been begun.
+    MESH_ITERATION = "mesh.session.iteration";
     /// What a bid offered: its cost.
     MESH_BID_COST = "mesh.bid.cost";
     /// What a bid offered: the time it needs, milliseconds.

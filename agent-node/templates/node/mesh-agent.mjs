@@ -96,9 +96,17 @@ export class Turn {
     return this.task?.input?.seat;
   }
 
-  /** Sends a message to other seats of a session: names, or `team` for all. It is delivered when the turn ends. */
-  say(to, text) {
-    this.#emit({ type: "say", to: [to].flat(), text });
+  /**
+   * Sends a message to other seats of a session: names, or `team` for all. It is delivered when the turn ends. `more`:
+   * `mode: "delegation"` has one seat work on it, in a stage with `side`: its answer comes back, and the turn with it.
+   */
+  say(to, text, more = {}) {
+    this.#emit({ type: "say", to: [to].flat(), text, ...more });
+  }
+
+  /** Steers the session, if the seat is a supervisor's: `say`, `redirect` or `amend`. `more`: `stage`, `seat`. */
+  directive(verb, text, more = {}) {
+    this.#emit({ type: "directive", verb, text, ...more });
   }
 
   /** Proposes a decision or a memory of the team, by its type. `more`: `slug`, `importance`, `tags`. */
@@ -264,9 +272,10 @@ async function takeAll(brain, write) {
   const takeOne = async (line, turn) => {
     const emit = (out) => {
       if (turn.ended) return; // of a promise that was not awaited
+      const text = JSON.stringify({ ...out, key: turn.key });
       turn.ended = ENDS.has(out.type);
       if (turn.ended && running === turn) running = undefined;
-      write(out);
+      write(text);
     };
     const settle = (noted) =>
       new Promise((resolve, reject) => {
@@ -305,9 +314,9 @@ async function takeAll(brain, write) {
 export async function run(module, work, { bid } = {}) {
   if (!process.argv[1] || realpathSync(process.argv[1]) !== fileURLToPath(module)) return;
   console.log = console.info = console.debug = console.error; // standard output is for lines
-  const write = (line) => writeSync(1, JSON.stringify(line) + "\n");
+  const write = (text) => writeSync(1, text + "\n");
   if (process.env.MESH_EXEC_MODE) return takeAll({ work, bid }, write);
-  await take({ work }, JSON.parse(readFileSync(0, "utf8")), write);
+  await take({ work }, JSON.parse(readFileSync(0, "utf8")), (line) => write(JSON.stringify(line)));
 }
 
 /** Runs one turn without a mesh, for tests; returns the lines. `answers` has texts by the ids of requests. */

@@ -368,10 +368,20 @@ class Turn:
             )
         )
 
-    def say(self, to: Union[str, Sequence[str]], text: str) -> None:
+    def say(
+        self, to: Union[str, Sequence[str]], text: str, *, mode: Optional[str] = None
+    ) -> None:
         """Sends a message to other seats of a session: a name, names, or `team` for all. It is
-        delivered when the turn ends."""
-        self._emit(_line("say", to=[to] if isinstance(to, str) else list(to), text=text))
+        delivered when the turn ends. `mode="delegation"` has one seat work on it, in a stage with
+        `side`: its answer comes back, and the turn with it."""
+        to = [to] if isinstance(to, str) else list(to)
+        self._emit(_line("say", to=to, text=text, mode=mode))
+
+    def directive(
+        self, verb: str, text: str, *, stage: Optional[str] = None, seat: Optional[str] = None
+    ) -> None:
+        """Steers the session, if the seat is a supervisor's: `say`, `redirect` or `amend`."""
+        self._emit(_line("directive", verb=verb, text=text, stage=stage, seat=seat))
 
     def propose(
         self,
@@ -606,54 +616,65 @@ def run() -> None:
     with os.fdopen(os.dup(1), "w", encoding="ascii") as output:
         os.dup2(2, 1)
 
-        def emit(line: Line) -> None:
-            output.write(_json(line) + "\n")
+        def write(line: str) -> None:
+            output.write(line + "\n")
             output.flush()
 
         if os.environ.get("MESH_EXEC_MODE"):
-            _Worker(_work, emit).run()
+            _Worker(_work, write).run()
         else:
-            _take(_work, json.loads(sys.stdin.buffer.readline()), emit)
+            prompt = json.loads(sys.stdin.buffer.readline())
+            _take(_work, prompt, lambda line: write(_json(line)))
 
 
 class _Worker:
     """Runs the turns that come on a standard input which stays open. A thread reads it: a `cancel`
     interrupts the turn, and the end of the input, as when the node dies, ends the process."""
 
-    def __init__(self, work: Work, emit: Emit):
+    def __init__(self, work: Work, write: Callable[[str], None]):
         self._work = work
-        self._output = emit
+        self._write = write
+        self._writing = threading.Lock()
         self._prompts: queue.Queue[Optional[Line]] = queue.Queue()
         self._change = threading.Condition()
-        self._key: Optional[str] = None
+        self._running: Optional[Line] = None
         self._recorded = 0
 
     def run(self) -> None:
         signal.signal(signal.SIGINT, self._interrupt)
         threading.Thread(target=self._read, daemon=True).start()
         while (prompt := self._prompts.get()) is not None:
+            self._run_turn(prompt)
+
+    def _run_turn(self, prompt: Line) -> None:
+        def emit(line: Line) -> None:
+            text = _json({**line, "key": prompt["key"]})
+            with self._writing:
+                if self._running is not prompt:
+                    return  # of a thread that goes on after its turn
+                if line["type"] in _ENDS:
+                    sys.stdout.flush()
+                    self._running = None
+                self._write(text)
+
+        def settle(noted: int) -> None:
             with self._change:
-                self._key, self._recorded = prompt["key"], 0
-            end = _line("wait")
-            try:
-                _take(self._work, prompt, self._emit, self._settle)
-            except _Cancelled:
-                end = _line("failed", reason="cancelled")
-            if self._key is not None:
-                self._emit(end)
+                self._change.wait_for(
+                    lambda: self._running is not prompt or self._recorded >= noted
+                )
 
-    def _emit(self, line: Line) -> None:
-        if line["type"] in _ENDS:
-            sys.stdout.flush()
-            self._key = None
-        self._output(line)
-
-    def _settle(self, noted: int) -> None:
         with self._change:
-            self._change.wait_for(lambda: self._recorded >= noted)
+            self._running, self._recorded = prompt, 0
+            self._change.notify_all()
+        end = _line("wait")
+        try:
+            _take(self._work, prompt, emit, settle)
+        except _Cancelled:
+            end = _line("failed", reason="cancelled")
+        emit(end)
 
     def _interrupt(self, *_: Json) -> None:
-        if self._key is not None:
+        if self._running is not None:
             raise _Cancelled
 
     def _read(self) -> None:
@@ -661,15 +682,19 @@ class _Worker:
             line = json.loads(text)
             if line["type"] in ("turn", "cfp"):
                 self._prompts.put(line)
-            elif line["type"] == "recorded" and line["key"] == self._key:
+                continue
+            running = self._running
+            if running is None or line["key"] != running["key"]:
+                continue
+            if line["type"] == "recorded":
                 with self._change:
                     self._recorded = line["checkpoints"]
                     self._change.notify_all()
-            elif line["type"] == "cancel" and line["key"] == self._key:
+            elif line["type"] == "cancel":
                 ident = threading.main_thread().ident
                 if ident is not None:
                     signal.pthread_kill(ident, signal.SIGINT)
-        if self._key is not None:
+        if self._running is not None:
             os._exit(1)
         self._prompts.put(None)
 

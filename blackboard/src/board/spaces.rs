@@ -7,10 +7,10 @@ use crate::{
     spaces::{
         EntryChange, EntryOutcome, EntryPage, EntryQuery,
         entry_writes::{self, EntryDecision, EntryWrite, ImportDecision, permitted, permitted_entry},
-        rows,
+        retention, rows,
         space_cursor::CursorKey,
     },
-    store::{self, Batch, Expectation, Filter, Key, Lane, SharedStore, Write},
+    store::{self, Batch, Expectation, Filter, Key, Lane, SharedStore, Store, Write},
 };
 use protocol::{
     ids::{EntryId, SpaceId},
@@ -24,9 +24,11 @@ use tokio::sync::{OnceCell, Semaphore};
 
 use super::{BoardClock, BoardConfig};
 
+mod author_quota;
 mod briefs;
 mod curator;
 mod follow;
+use author_quota::{AuthorCounts, EntryPlace};
 pub use briefs::BriefView;
 pub use curator::CurationOutcome;
 pub use follow::{EntryEvent, EntryFollower};
@@ -41,6 +43,39 @@ pub struct ImportOutcome {
     pub present: usize,
     /// Entries that were left out: the space has another one with this id or slug.
     pub different: Vec<EntryId>,
+    /// Entries that were left out, because no post could have made them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<RefusedEntry>,
+}
+
+/// An entry that an import has left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RefusedEntry {
+    /// Its place in the import, from 0.
+    pub index: usize,
+    /// Its id, if that can be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Why, as a `reasonCode`.
+    pub reason: String,
+    /// A message for people.
+    pub message: String,
+}
+
+/// An entry to import, as far as it can be read.
+#[derive(Debug, Clone)]
+pub struct ImportedEntry {
+    /// Its id, if that can be read.
+    pub id: Option<String>,
+    /// The entry, or why it is none.
+    pub entry: Result<Entry, Problem>,
+}
+
+impl From<Entry> for ImportedEntry {
+    fn from(entry: Entry) -> Self {
+        Self { id: Some(entry.id.to_string()), entry: Ok(entry) }
+    }
 }
 
 /// The spaces and entries of a board. Cheap to clone.
@@ -58,6 +93,7 @@ struct SpaceStoreState {
     writes: Semaphore,
     /// Streams that may still be opened.
     followers: Arc<Semaphore>,
+    author_counts: AuthorCounts,
 }
 
 impl SpaceStore {
@@ -67,6 +103,7 @@ impl SpaceStore {
             followers: Arc::new(Semaphore::new(config.max_subscribers)),
             cursor_key: OnceCell::new(),
             configured: OnceCell::new(),
+            author_counts: AuthorCounts::default(),
             store,
             config,
             clock,
@@ -104,29 +141,53 @@ impl SpaceStore {
     /// The space `id`, if `reader` is a member of it.
     pub async fn space(&self, reader: &Reader, id: &SpaceId) -> Result<Space, Problem> {
         self.configure().await?;
-        permitted(self.0.store.as_ref(), reader, SpaceVerb::ReadSpace, id)
+        self.permitted(reader, SpaceVerb::ReadSpace, id).await
     }
 
-    /// Makes `wanted` the space of its id, or changes that.
-    pub async fn put_space(&self, reader: &Reader, wanted: Space) -> Result<Space, Problem> {
+    /// Makes `wanted` the space of its id, or changes that. `expected` is the version that is replaced, 0 for a space that is
+    /// new. Without it any version is replaced, but none that is written at the same time.
+    pub async fn put_space(
+        &self,
+        reader: &Reader,
+        wanted: Space,
+        expected: Option<u64>,
+    ) -> Result<Space, Problem> {
         self.configure().await?;
         let _permit = self.admit()?;
-        self.write_space(reader, wanted).await
+        let written = self.write_space(reader, wanted.clone(), expected).await?;
+        written.ok_or_else(|| {
+            let message = format!(
+                "the space {} was changed at the same time; read it again (GET /board/spaces/{}) and name its version",
+                wanted.id, wanted.id
+            );
+            Problem::new(Reason::SpaceChanged, message)
+        })
+    }
+
+    /// Reads the store on a thread that may block.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&dyn Store) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let store = self.0.store.clone();
+        run_blocking(move || read(store.as_ref())).await
+    }
+
+    /// The space, if `reader` may do `verb` in it.
+    async fn permitted(&self, reader: &Reader, verb: SpaceVerb, space: &SpaceId) -> Result<Space, Problem> {
+        let (reader, space) = (reader.clone(), space.clone());
+        self.read(move |store| permitted(store, &reader, verb, &space)).await
     }
 
     /// Stores the spaces of the configuration, once. What the configuration names wins over what was changed since.
-    async fn configure(&self) -> Result<(), Problem> {
+    pub(super) async fn configure(&self) -> Result<(), Problem> {
         let configured = self.0.configured.get_or_try_init(|| async {
             let person = Reader { principal: Principal::local_user(), proof: SenderProof::Credential };
             for wanted in &self.0.config.spaces {
-                let known = rows::find_space(self.0.store.as_ref(), &wanted.id)?;
-                let is_same = known.is_some_and(|known| {
-                    let Space { members, routing, auto_merge, .. } = known.value;
-                    (members, routing, auto_merge)
-                        == (wanted.members.clone(), wanted.routing, wanted.auto_merge.clone())
-                });
-                if !is_same {
-                    self.write_space(&person, wanted.clone()).await?;
+                let id = wanted.id.clone();
+                let known = self.read(move |store| rows::find_space(store, &id)).await?;
+                if known.is_none_or(|known| !known.value.is_set_as(wanted)) {
+                    while self.write_space(&person, wanted.clone(), None).await?.is_none() {}
                 }
             }
             Ok(())
@@ -134,18 +195,31 @@ impl SpaceStore {
         configured.await.copied()
     }
 
-    async fn write_space(&self, reader: &Reader, wanted: Space) -> Result<Space, Problem> {
+    /// The space after the change; `None` if another change was written at the same time.
+    async fn write_space(
+        &self,
+        reader: &Reader,
+        wanted: Space,
+        expected: Option<u64>,
+    ) -> Result<Option<Space>, Problem> {
         loop {
-            let (batch, space) = entry_writes::decide_space(self.0.store.as_ref(), reader, wanted.clone())?;
+            let (by, to_decide) = (reader.clone(), wanted.clone());
+            let (batch, space) =
+                self.read(move |store| entry_writes::decide_space(store, &by, to_decide, expected)).await?;
+            let id = space.id.clone();
+            let found = async || self.read(move |store| rows::find_space(store, &id)).await;
             match self.0.store.commit(lane(reader), batch).await {
-                Ok(_) => return Ok(space),
-                Err(store::Error::Conflict { .. }) => {}
-                Err(store::Error::Unknown(why)) => {
-                    match rows::find_space(self.0.store.as_ref(), &space.id)? {
-                        Some(found) if found.value == space => return Ok(space),
-                        _ => return Err(store::Error::Unknown(why).into()),
-                    }
+                Ok(_) => return Ok(Some(space)),
+                // The version that is replaced is gone: the decision says so.
+                Err(store::Error::Conflict { .. }) if expected.is_some() => {}
+                Err(store::Error::Conflict { .. }) => {
+                    let found = found().await?.map(|found| found.value);
+                    return Ok(found.filter(|found| found.is_set_as(&space)));
                 }
+                Err(store::Error::Unknown(why)) => match found().await? {
+                    Some(found) if found.value == space => return Ok(Some(space)),
+                    _ => return Err(store::Error::Unknown(why).into()),
+                },
                 Err(error) => return Err(error.into()),
             }
         }
@@ -159,8 +233,11 @@ impl SpaceStore {
         draft: &EntryDraft,
     ) -> Result<EntryOutcome, Problem> {
         let at = self.0.clock.wall();
-        self.write(reader, |store, minted| entry_writes::decide_post(store, reader, space, draft, minted, at))
-            .await
+        let (by, space, draft) = (reader.clone(), space.clone(), draft.clone());
+        let decide = move |store: &dyn Store, minted| {
+            entry_writes::decide_post(store, &by, &space, &draft, minted, at)
+        };
+        self.write(reader, decide).await
     }
 
     /// Changes the state of an entry.
@@ -172,48 +249,84 @@ impl SpaceStore {
         change: &EntryChange,
     ) -> Result<EntryOutcome, Problem> {
         let at = self.0.clock.wall();
-        self.write(reader, |store, minted| {
-            entry_writes::decide_change(store, reader, (space, id), change, minted, at)
-        })
-        .await
+        let (by, space, id, change) = (reader.clone(), space.clone(), id.clone(), change.clone());
+        let decide = move |store: &dyn Store, minted| {
+            entry_writes::decide_change(store, &by, (&space, &id), &change, minted, at)
+        };
+        self.write(reader, decide).await
     }
 
-    /// Writes `entries` into `space` as they are: ids, authors, times and versions. What the space has already stays.
+    /// Writes `entries` into `space` as they are: ids, authors, times and versions. What the space has already stays. Each entry
+    /// is checked as a post is; one that is refused does not keep the others.
     pub async fn import(
         &self,
         reader: &Reader,
         space: &SpaceId,
-        entries: Vec<Entry>,
+        entries: Vec<ImportedEntry>,
     ) -> Result<ImportOutcome, Problem> {
         self.configure().await?;
         let _permit = self.admit()?;
-        permitted(self.0.store.as_ref(), reader, SpaceVerb::Import, space)?;
+        self.permitted(reader, SpaceVerb::Import, space).await?;
         let mut outcome = ImportOutcome::default();
-        for entry in entries {
-            loop {
-                let store = &self.0.store;
-                match entry_writes::decide_import(store.as_ref(), reader, space, &entry, self.0.clock.wall())?
-                {
-                    ImportDecision::Present => outcome.present += 1,
-                    ImportDecision::Differs => outcome.different.push(entry.id.clone()),
-                    ImportDecision::Write(batch) => match store.commit(lane(reader), batch).await {
-                        Ok(_) => outcome.imported += 1,
-                        Err(store::Error::Conflict { .. }) => continue,
-                        Err(error) => return Err(error.into()),
-                    },
-                }
-                break;
+        for (index, ImportedEntry { id, entry }) in entries.into_iter().enumerate() {
+            let imported = match entry {
+                Ok(entry) => self.import_entry(reader, space, Arc::new(entry), &mut outcome).await,
+                Err(problem) => Err(problem),
+            };
+            match imported {
+                Ok(()) => {}
+                Err(problem) if problem.reason.status() < 500 => outcome.refused.push(RefusedEntry {
+                    index,
+                    id,
+                    reason: problem.reason.code().to_owned(),
+                    message: problem.message,
+                }),
+                Err(problem) => return Err(problem),
             }
         }
         Ok(outcome)
     }
 
+    async fn import_entry(
+        &self,
+        reader: &Reader,
+        space: &SpaceId,
+        entry: Arc<Entry>,
+        outcome: &mut ImportOutcome,
+    ) -> Result<(), Problem> {
+        loop {
+            let (by, to, given) = (reader.clone(), space.clone(), entry.clone());
+            let at = self.0.clock.wall();
+            let decided =
+                self.read(move |store| entry_writes::decide_import(store, &by, &to, &given, at)).await?;
+            match decided {
+                ImportDecision::Present => outcome.present += 1,
+                ImportDecision::Differs => outcome.different.push(entry.id.clone()),
+                ImportDecision::Write(batch) => {
+                    let place = self.take_place(space, &entry.author).await?;
+                    match self.0.store.commit(lane(reader), batch).await {
+                        Ok(_) => {
+                            place.keep();
+                            outcome.imported += 1;
+                        }
+                        Err(store::Error::Conflict { .. }) => continue,
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            }
+            return Ok(());
+        }
+    }
+
     /// The entry, if `reader` may see it.
     pub async fn entry(&self, reader: &Reader, space: &SpaceId, id: &EntryId) -> Result<Entry, Problem> {
         self.configure().await?;
-        let store = self.0.store.as_ref();
-        let space = permitted(store, reader, SpaceVerb::Read, space)?;
-        Ok(permitted_entry(store, reader, SpaceVerb::Read, &space, id)?.value)
+        let (reader, space, id) = (reader.clone(), space.clone(), id.clone());
+        self.read(move |store| {
+            let space = permitted(store, &reader, SpaceVerb::Read, &space)?;
+            Ok(permitted_entry(store, &reader, SpaceVerb::Read, &space, &id)?.value)
+        })
+        .await
     }
 
     /// A page of at most `limit` entries that `reader` may see.
@@ -246,13 +359,27 @@ impl SpaceStore {
     ) -> Result<EntryFollower, Problem> {
         self.configure().await?;
         let cursors = self.cursor_key().await?;
-        permitted(self.0.store.as_ref(), reader, SpaceVerb::Read, space)?;
         let permit = self.0.followers.clone().try_acquire_owned().map_err(|_| {
             let limit = self.0.config.max_subscribers;
             let message = format!("the board has {limit} streams of entries, its limit");
             Problem::new(Reason::Overloaded, message).with("limit", limit)
         })?;
-        EntryFollower::new(self.0.store.clone(), cursors, reader.clone(), space.clone(), query, after, permit)
+        let (store, reader, space) = (self.0.store.clone(), reader.clone(), space.clone());
+        let after = after.map(str::to_owned);
+        run_blocking(move || {
+            permitted(store.as_ref(), &reader, SpaceVerb::Read, &space)?;
+            EntryFollower::new(store, cursors, reader, space, query, after.as_deref(), permit)
+        })
+        .await
+    }
+
+    /// Removes what is older than its retention.
+    pub(super) async fn remove_old(&self) -> Result<(), Problem> {
+        let (now, keep) = (self.0.clock.wall(), self.0.config.entry_retention());
+        if retention::remove_old(self.0.store.clone(), now, keep).await? {
+            self.0.author_counts.clear();
+        }
+        Ok(())
     }
 
     /// The limits in force.
@@ -273,30 +400,48 @@ impl SpaceStore {
     async fn write(
         &self,
         reader: &Reader,
-        decide: impl Fn(&dyn store::Store, EntryId) -> Result<EntryDecision, Problem>,
+        decide: impl Fn(&dyn Store, EntryId) -> Result<EntryDecision, Problem> + Send + Sync + 'static,
     ) -> Result<EntryOutcome, Problem> {
         self.configure().await?;
         let _permit = self.admit()?;
         let minted = uuid::Uuid::now_v7().to_string();
         let minted =
             EntryId::parse(&minted).map_err(|bad| Problem::new(Reason::Internal, bad.to_string()))?;
+        let decide = Arc::new(decide);
+        let mut place = None;
         loop {
-            let EntryWrite { batch, entry } = match decide(self.0.store.as_ref(), minted.clone())? {
-                EntryDecision::Done(outcome) => return Ok(outcome),
-                EntryDecision::Write(write) => *write,
-            };
+            let (decide, minted) = (decide.clone(), minted.clone());
+            let EntryWrite { batch, entry, is_new } =
+                match self.read(move |store| decide(store, minted)).await? {
+                    EntryDecision::Done(outcome) => return Ok(outcome),
+                    EntryDecision::Write(write) => *write,
+                };
+            if is_new && place.is_none() {
+                place = Some(self.take_place(&entry.space, &entry.author).await?);
+            }
             match self.0.store.commit(lane(reader), batch).await {
-                Ok(_) => return Ok(EntryOutcome::of(&entry)),
-                Err(store::Error::Conflict { .. }) => {}
+                Ok(_) => {}
+                Err(store::Error::Conflict { .. }) => continue,
                 Err(store::Error::Unknown(why)) => {
-                    match rows::find_entry(self.0.store.as_ref(), &entry.space, &entry.id)? {
-                        Some(found) if found.value == entry => return Ok(EntryOutcome::of(&entry)),
-                        _ => return Err(store::Error::Unknown(why).into()),
+                    let (space, id) = (entry.space.clone(), entry.id.clone());
+                    let found = self.read(move |store| rows::find_entry(store, &space, &id)).await?;
+                    if found.is_none_or(|found| found.value != entry) {
+                        return Err(store::Error::Unknown(why).into());
                     }
                 }
                 Err(error) => return Err(error.into()),
             }
+            if let Some(place) = place.filter(|_| is_new) {
+                place.keep();
+            }
+            return Ok(EntryOutcome::of(&entry));
         }
+    }
+
+    /// A place for one more entry of `author`; refused if it has as many as it may have.
+    async fn take_place(&self, space: &SpaceId, author: &Principal) -> Result<EntryPlace, Problem> {
+        let limit = self.0.config.max_entries_per_author;
+        self.0.author_counts.take_place(&self.0.store, space, author, limit).await
     }
 
     /// The key of the cursors, which is made with the first one and stays.
@@ -304,7 +449,8 @@ impl SpaceStore {
         let key = self.0.cursor_key.get_or_try_init(|| async {
             let row = Key::new(&[OWNER, "cursorkey", "entries"]);
             loop {
-                if let Some(found) = rows::find::<[u8; 32]>(self.0.store.as_ref(), &row)? {
+                let key = row.clone();
+                if let Some(found) = self.read(move |store| rows::find::<[u8; 32]>(store, &key)).await? {
                     return Ok(CursorKey::new(found.value));
                 }
                 let secret = CursorKey::new_secret()?;

@@ -1,6 +1,7 @@
 mod claims;
 mod damaged_head;
 mod spaces;
+mod task_history;
 
 use super::*;
 use crate::store::memory;

@@ -7,16 +7,18 @@ use crate::{
 };
 use protocol::{
     ids::{AgentId, SpaceId},
-    patterns::space_request::{self, MAX_FOUND, MAX_FOUND_BYTES, SpaceAction, SpaceAnswer, SpaceRequest},
+    patterns::space_request::{
+        EntrySearch, MAX_FOUND, MAX_FOUND_BYTES, SpaceAction, SpaceAnswer, SpaceRequest,
+    },
     principal::Principal,
     problem::Problem,
     spaces::{
-        EntryState,
+        Entry, EntryKind, EntryState, Importance,
         brief::{Brief, found_text},
     },
 };
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::{cmp::Reverse, collections::BTreeSet};
 
 impl Blackboard {
     /// The brief of the agent `me`, as itself.
@@ -38,15 +40,17 @@ impl Blackboard {
                 Ok(SpaceAnswer::Posted { id: posted.id, version: posted.version })
             }
             SpaceAction::Find(query) => {
-                let found = self.entries(by, space, selection(query), MAX_FOUND).await?;
-                let (text, count) = found_text(&found.entries, MAX_FOUND_BYTES);
+                let found = self.search(by, space, query).await?;
+                let (text, count) = found_text(&found, MAX_FOUND_BYTES);
                 Ok(SpaceAnswer::Found { text, count })
             }
-            SpaceAction::Curate { task } => {
+            SpaceAction::Curate { task, session } => {
                 let CurationOutcome { merged, waiting } = match &self.0 {
-                    BoardBackend::Local(board) => board.spaces().curate(&reader(by), space, task).await?,
+                    BoardBackend::Local(board) => {
+                        board.spaces().curate(&reader(by), space, task, *session).await?
+                    }
                     BoardBackend::Remote(remote) => {
-                        let body = json!({ "task": task }).to_string().into_bytes();
+                        let body = json!({ "task": task, "session": session }).to_string().into_bytes();
                         remote.post_space_json(by, space, "/curate", body).await?
                     }
                 };
@@ -54,10 +58,39 @@ impl Blackboard {
             }
         }
     }
+
+    /// What a search finds. If it is for some kinds of the entries of others, it is made of two: one for these kinds, and one for
+    /// what `by` has posted.
+    async fn search(
+        &self,
+        by: &Principal,
+        space: &SpaceId,
+        query: &EntrySearch,
+    ) -> Result<Vec<Entry>, Problem> {
+        let wanted = selection(query);
+        let Some(of_others) = &query.of_others else {
+            return Ok(self.entries(by, space, wanted, MAX_FOUND).await?.entries);
+        };
+        let own = EntryQuery { author: Some(by.clone()), ..wanted.clone() };
+        let mut found = self.entries(by, space, own, MAX_FOUND).await?.entries;
+        let is_wanted = |kind: &EntryKind| query.kind.is_none_or(|wanted| wanted == *kind);
+        let kinds: BTreeSet<EntryKind> = of_others.iter().copied().filter(is_wanted).collect();
+        // A query without kinds is for all.
+        if !kinds.is_empty() {
+            let page = self.entries(by, space, EntryQuery { kinds, ..wanted }, MAX_FOUND).await?;
+            found.extend(page.entries);
+        }
+        found.sort_by_key(|entry| {
+            Reverse((entry.importance.unwrap_or(Importance::Medium), entry.at, entry.id.clone()))
+        });
+        found.dedup_by(|one, other| one.id == other.id);
+        found.truncate(MAX_FOUND);
+        Ok(found)
+    }
 }
 
 /// What a search selects: what is in force or waits, not what was rejected, replaced or merged.
-fn selection(query: &space_request::EntrySearch) -> EntryQuery {
+fn selection(query: &EntrySearch) -> EntryQuery {
     let states =
         [EntryState::Sealed, EntryState::Open, EntryState::Pending, EntryState::Active, EntryState::Posted];
     EntryQuery {

@@ -82,9 +82,8 @@ impl Blackboard {
             BoardBackend::Remote(remote) => {
                 let path = format!("/entries/{id}/{}", change.action());
                 let body = match change {
-                    EntryChange::Merge { reason } | EntryChange::Archive { reason } => {
-                        json!({ "reason": reason })
-                    }
+                    EntryChange::Merge { version, reason } => json!({ "version": version, "reason": reason }),
+                    EntryChange::Archive { reason } => json!({ "reason": reason }),
                     EntryChange::Reject { reason } => json!({ "reason": reason }),
                     EntryChange::Supersede { by, reason } => json!({ "by": by, "reason": reason }),
                 };

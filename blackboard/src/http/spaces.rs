@@ -2,7 +2,7 @@
 
 use super::{BoardData, BoardResult, request};
 use crate::{
-    board::SpaceStore,
+    board::{ImportedEntry, SpaceStore},
     refusal::Refusal,
     resource::resource,
     spaces::{EntryChange, EntryOutcome},
@@ -15,10 +15,10 @@ use protocol::{
     principal::{Principal, SenderProof},
     problem::{Problem, Reason},
     routes,
-    spaces::{Entry, EntryDraft, Reader, Space},
+    spaces::{EntryDraft, Reader, Space},
 };
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::str::FromStr;
 
 mod briefs;
@@ -29,6 +29,8 @@ mod space_query;
 const DEFAULT_PAGE: usize = 50;
 /// Entries in one import.
 const MAX_IMPORT: usize = 100;
+/// The most characters that are shown of an id that was refused.
+const MAX_SHOWN_ID: usize = 160;
 
 /// Every route of spaces.
 pub(super) fn routes(cfg: &mut web::ServiceConfig) {
@@ -94,8 +96,10 @@ async fn put_space(board: BoardData, by: SpaceCaller, request: HttpRequest, body
         let message = format!("id: the path names {id}, the body {named}; leave it out");
         return Err(Problem::new(Reason::InvalidField, message).with("field", "id").into());
     }
+    let names_version = members.contains_key("version");
     let wanted: Space = request::deserialize_members(members)?;
-    let space = board.spaces().put_space(&by.0, wanted).await?;
+    let expected = names_version.then_some(wanted.version);
+    let space = board.spaces().put_space(&by.0, wanted, expected).await?;
     Ok(HttpResponse::Ok().json(space))
 }
 
@@ -142,6 +146,13 @@ struct ReasonBody {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct MergeBody {
+    version: Option<u64>,
+    reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct RejectBody {
     reason: String,
 }
@@ -159,8 +170,8 @@ async fn change(store: &SpaceStore, by: &Reader, request: &HttpRequest, change: 
 }
 
 async fn merge(board: BoardData, by: SpaceCaller, request: HttpRequest, body: web::Bytes) -> BoardResult {
-    let ReasonBody { reason } = change_body(&body)?;
-    change(board.spaces(), &by.0, &request, EntryChange::Merge { reason }).await
+    let MergeBody { version, reason } = change_body(&body)?;
+    change(board.spaces(), &by.0, &request, EntryChange::Merge { version, reason }).await
 }
 
 async fn reject(board: BoardData, by: SpaceCaller, request: HttpRequest, body: web::Bytes) -> BoardResult {
@@ -181,7 +192,17 @@ async fn archive(board: BoardData, by: SpaceCaller, request: HttpRequest, body: 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ImportBody {
-    entries: Vec<Entry>,
+    entries: Vec<Value>,
+}
+
+/// An entry to import. One that can't be read is refused alone.
+fn imported(entry: Value) -> ImportedEntry {
+    let id = entry["id"].as_str().map(|id| id.chars().take(MAX_SHOWN_ID).collect());
+    let entry = serde_path_to_error::deserialize(entry).map_err(|error| {
+        let field = error.path().to_string();
+        Problem::new(Reason::InvalidField, format!("{field}: {}", error.inner())).with("field", field)
+    });
+    ImportedEntry { id, entry }
 }
 
 async fn import(board: BoardData, by: SpaceCaller, request: HttpRequest, body: web::Bytes) -> BoardResult {
@@ -191,5 +212,6 @@ async fn import(board: BoardData, by: SpaceCaller, request: HttpRequest, body: w
         let message = format!("entries: {} in one request, the limit is {MAX_IMPORT}", entries.len());
         return Err(Problem::new(Reason::InvalidField, message).with("field", "entries").into());
     }
+    let entries = entries.into_iter().map(imported).collect();
     Ok(HttpResponse::Ok().json(board.spaces().import(&by.0, &space, entries).await?))
 }

@@ -7,9 +7,12 @@ use super::{
 };
 use crate::store::{Key, ListOrder, ListPosition, ListQuery, ListedKey, Snapshot, words};
 use protocol::{
+    ids::SpaceId,
     principal::Principal,
     problem::{Problem, Reason},
-    spaces::{Entry, EntryKind, EntryState, EntryType, Reader, Space, SpaceVerb, may, may::role_in},
+    spaces::{
+        Entry, EntryKind, EntryState, EntryType, MemberId, Reader, Space, SpaceVerb, may, may::role_in,
+    },
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -105,6 +108,22 @@ impl EntryQuery {
             }
         }
         parts
+    }
+
+    /// The number of entries of `author` in `space`. Blocks.
+    pub(crate) fn count_of_author(
+        store: &(impl Snapshot + ?Sized),
+        space: &SpaceId,
+        author: &Principal,
+    ) -> Result<u64, Problem> {
+        let audiences = [Some(Audience::Everyone), MemberId::of(author).map(Audience::Only)];
+        let (parts, group) = (Self::default().parts(), Some(listing::author_group(author)));
+        let mut count = 0;
+        for audience in audiences.into_iter().flatten() {
+            let list = audience.list(space, Ranking::Time);
+            count += store.count(&ListQuery { parts: parts.clone(), group, ..ListQuery::oldest(list) })?;
+        }
+        Ok(count)
     }
 
     /// The page of up to `limit` entries of `space` that `reader` may see. Blocks for pages of the store.

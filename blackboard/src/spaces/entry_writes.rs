@@ -1,23 +1,24 @@
 //! Decides the batches that post and change entries. A batch expects the rows that it was decided on; whoever commits it decides
 //! again after a conflict.
 
-use super::rows::{self, ExpertiseRow, SlugRow, Stored};
+use super::rows::{self, ExpertiseRow, SlugRow, Stored, TaskHistoryRow};
 use crate::{
     signals,
     store::{Batch, Expectation, Revision, Snapshot, Write},
 };
 use protocol::{
-    ids::{AgentId, EntryId, SpaceId, TaskId},
+    ids::{AgentId, EntryId, SpaceId},
     principal::{MeshService, Principal},
     problem::{Problem, Reason},
     spaces::{
         Entry, EntryAction, EntryDraft, EntryLink, EntryState, MemberId, MemoryScope, Reader, Slug, Space,
         SpaceRole, SpaceVerb,
-        curate::is_auto_merged,
+        curate::Curation,
         entry_draft::{MAX_AREAS, MAX_TITLE_BYTES},
         may,
         may::{entry_not_found, space_not_found},
         slug::{SlugHolder, SlugUse, slug_use},
+        task_history::{self, KEPT},
     },
     time::WallTime,
 };
@@ -29,6 +30,9 @@ use serde::{Deserialize, Serialize};
 pub enum EntryChange {
     /// Makes a proposal a decision or a memory.
     Merge {
+        /// The version that was decided on; whichever it has, if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        version: Option<u64>,
         /// Why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
@@ -107,6 +111,8 @@ pub(crate) enum EntryDecision {
 pub(crate) struct EntryWrite {
     pub(crate) batch: Batch,
     pub(crate) entry: Entry,
+    /// Whether its author has one entry more with it.
+    pub(crate) is_new: bool,
 }
 
 impl EntryChange {
@@ -124,7 +130,7 @@ impl EntryChange {
     pub fn check(&self) -> Result<(), Problem> {
         let reason = match self {
             Self::Reject { reason } => Some(reason),
-            Self::Merge { reason } | Self::Supersede { reason, .. } | Self::Archive { reason } => {
+            Self::Merge { reason, .. } | Self::Supersede { reason, .. } | Self::Archive { reason } => {
                 reason.as_ref()
             }
         };
@@ -185,6 +191,35 @@ impl EntryBatch {
         }
         self.0.writes.push(rows::put(key, &ExpertiseRow { agent: agent.clone(), areas })?);
         Ok(())
+    }
+
+    /// Adds a memory that `agent` has of a task; the oldest beyond those that are kept go. Returns whether one has gone.
+    fn add_task(
+        &mut self,
+        store: &(impl Snapshot + ?Sized),
+        agent: &AgentId,
+        entry: &Entry,
+    ) -> Result<bool, Problem> {
+        let key = rows::tasks_key(&entry.space, agent);
+        let old = rows::find::<TaskHistoryRow>(store, &key)?;
+        self.0.expectations.push(match &old {
+            None => Expectation::Absent(key.clone()),
+            Some(old) => Expectation::At(key.clone(), old.revision),
+        });
+        let mut row = old.map(|old| old.value).unwrap_or_default();
+        row.entries.push_back(entry.id.clone());
+        let mut has_gone = false;
+        while row.entries.len() > KEPT {
+            let Some(oldest) = row.entries.pop_front() else { break };
+            if let Some(found) = rows::find_entry(store, &entry.space, &oldest)? {
+                let key = rows::entry_key(&entry.space, &oldest);
+                self.0.expectations.push(Expectation::At(key.clone(), found.revision));
+                self.0.writes.push(Write::Delete(key));
+                has_gone = true;
+            }
+        }
+        self.0.writes.push(rows::put(key, &row)?);
+        Ok(has_gone)
     }
 
     /// Gives `slug` to `entry`; `former` is the revision of a row whose entry has been removed.
@@ -285,7 +320,14 @@ pub(crate) fn decide_post(
     {
         batch.add_expertise(store, &space.id, agent, draft)?;
     }
-    Ok(EntryDecision::Write(Box::new(EntryWrite { batch: batch.0, entry })))
+    let mut is_new = entry.version == 1;
+    if let Principal::Agent(agent) | Principal::Brain(agent) = author
+        && task_history::is_of_history(draft)
+    {
+        // One that goes makes room for it.
+        is_new &= !batch.add_task(store, agent, &entry)?;
+    }
+    Ok(EntryDecision::Write(Box::new(EntryWrite { batch: batch.0, entry, is_new })))
 }
 
 /// Where a proposal goes.
@@ -337,7 +379,14 @@ pub(crate) fn decide_change(
     change.check()?;
     let (by, mut batch) = (&reader.principal, EntryBatch::default());
     let changed = match change {
-        EntryChange::Merge { reason } => {
+        EntryChange::Merge { version, reason } => {
+            let present = old.value.version;
+            if let Some(decided) = version.filter(|decided| *decided != present) {
+                let message = format!(
+                    "version: the proposal has version {present}, you decided on {decided}; read it again"
+                );
+                return Err(Problem::new(Reason::SpaceChanged, message).with("version", present));
+            }
             let merge = old.value.merged(minted, by, at, reason.clone())?;
             batch.add_new(&merge.result)?;
             merge.proposal
@@ -354,39 +403,37 @@ pub(crate) fn decide_change(
         }
     };
     batch.replace(&old, &changed)?;
-    Ok(EntryDecision::Write(Box::new(EntryWrite { batch: batch.0, entry: changed })))
+    Ok(EntryDecision::Write(Box::new(EntryWrite { batch: batch.0, entry: changed, is_new: false })))
 }
 
-/// Decides the merge of the proposal `id` after `task` of `agent`; what it makes gets `minted`. What the space does not allow
-/// stays as it is.
+/// Decides the merge of the proposal `id` by the curator; what it makes gets `minted`. What a person decides stays as it is.
 pub(crate) fn decide_auto_merge(
     store: &(impl Snapshot + ?Sized),
     (space, id): (&SpaceId, &EntryId),
-    agent: &Principal,
-    task: &TaskId,
+    ended: &Curation,
     minted: EntryId,
     at: WallTime,
 ) -> Result<EntryDecision, Problem> {
     let space = rows::find_space(store, space)?.ok_or_else(|| space_not_found(space))?.value;
     let old = rows::find_entry(store, &space.id, id)?.ok_or_else(|| entry_not_found(id))?;
-    if !is_auto_merged(&space, &old.value, agent, task) {
+    let Some(reason) = ended.why_merged(&space, &old.value) else {
         return Ok(EntryDecision::Done(EntryOutcome::of(&old.value)));
-    }
+    };
     let curator = Principal::Service(MeshService::Board);
-    let reason = format!("autoMerge of the space, after task {task}");
     let merge = old.value.merged(minted, &curator, at, Some(reason))?;
     let mut batch = EntryBatch::default();
     batch.add_new(&merge.result)?;
     batch.replace(&old, &merge.proposal)?;
-    Ok(EntryDecision::Write(Box::new(EntryWrite { batch: batch.0, entry: merge.proposal })))
+    Ok(EntryDecision::Write(Box::new(EntryWrite { batch: batch.0, entry: merge.proposal, is_new: false })))
 }
 
-/// Decides the change of a space to `wanted`. The person whose mesh it is, and users with a credential, make new ones; the maker
+/// Decides the change of a space to `wanted`, in place of the version `expected`, if that is named. The person whose mesh it is, and users with a credential, make new ones; the maker
 /// of a space that names no owner owns it.
 pub(crate) fn decide_space(
     store: &(impl Snapshot + ?Sized),
     reader: &Reader,
     wanted: Space,
+    expected: Option<u64>,
 ) -> Result<(Batch, Space), Problem> {
     let old = rows::find_space(store, &wanted.id)?;
     let mut space = wanted;
@@ -394,13 +441,7 @@ pub(crate) fn decide_space(
     let expectation = match &old {
         Some(old) => {
             may(reader, SpaceVerb::ChangeSpace, None, &old.value)?;
-            if space.version != 0 && space.version != old.value.version {
-                let message = format!(
-                    "version: the space has version {}, you changed {}; read it again (GET /board/spaces/{})",
-                    old.value.version, space.version, space.id
-                );
-                return Err(Problem::new(Reason::SpaceChanged, message).with("version", old.value.version));
-            }
+            check_version(&space.id, old.value.version, expected)?;
             space.version = old.value.version + 1;
             match old.revision {
                 0 => Expectation::Absent(key.clone()),
@@ -421,6 +462,7 @@ pub(crate) fn decide_space(
                 own.members.insert(maker, SpaceRole::Owner);
             }
             may(reader, SpaceVerb::ChangeSpace, None, &own)?;
+            check_version(&space.id, 0, expected)?;
             space.version = 1;
             Expectation::Absent(key.clone())
         }
@@ -428,6 +470,19 @@ pub(crate) fn decide_space(
     space.check()?;
     let write: Write = rows::put(key, &space)?;
     Ok((Batch { writes: vec![write], expectations: vec![expectation] }, space))
+}
+
+/// Refuses a change of another version than the present one.
+fn check_version(space: &SpaceId, present: u64, expected: Option<u64>) -> Result<(), Problem> {
+    match expected.filter(|expected| *expected != present) {
+        None => Ok(()),
+        Some(expected) => {
+            let message = format!(
+                "version: the space has version {present}, you changed {expected}; read it again (GET /board/spaces/{space})"
+            );
+            Err(Problem::new(Reason::SpaceChanged, message).with("version", present))
+        }
+    }
 }
 
 /// What became of an entry that was imported.
@@ -454,6 +509,9 @@ pub(crate) fn decide_import(
     let invalid = |field: &'static str, why: &str| {
         Err(Problem::new(Reason::InvalidField, format!("{field}: {why}")).with("field", field))
     };
+    if MemberId::of(&entry.author).is_none() {
+        return invalid("author", "an agent or a user, a service posts nothing");
+    }
     if entry.scope == Some(MemoryScope::Own) && MemberId::of(&entry.author) != MemberId::of(&reader.principal)
     {
         return invalid("scope", "only its author imports memory of scope own");

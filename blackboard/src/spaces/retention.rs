@@ -22,19 +22,23 @@ pub(crate) struct EntryRetention {
     pub(crate) changes: Duration,
 }
 
-/// Removes what is older than `keep` at `now`. Pending proposals and what is in force are never removed.
+/// Removes what is older than `keep` at `now`; returns whether entries were removed. Pending proposals and what is in force are
+/// never removed.
 pub(crate) async fn remove_old(
     store: SharedStore,
     now: WallTime,
     keep: EntryRetention,
-) -> Result<(), Problem> {
+) -> Result<bool, Problem> {
     let before = |age: Duration| now.0.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
-    remove_listed(&store, AgedRow::Entry, before(keep.entries)).await?;
+    let has_removed = remove_listed(&store, AgedRow::Entry, before(keep.entries)).await?;
     remove_listed(&store, AgedRow::Post, before(keep.changes)).await?;
-    trim_log(store, WallTime(before(keep.changes))).await
+    trim_log(store, WallTime(before(keep.changes))).await?;
+    Ok(has_removed)
 }
 
-async fn remove_listed(store: &SharedStore, row: AgedRow, until: i64) -> Result<(), Problem> {
+/// Returns whether rows were removed.
+async fn remove_listed(store: &SharedStore, row: AgedRow, until: i64) -> Result<bool, Problem> {
+    let mut has_removed = false;
     loop {
         let query = ListQuery {
             parts: vec![row as u8],
@@ -66,14 +70,15 @@ async fn remove_listed(store: &SharedStore, row: AgedRow, until: i64) -> Result<
         .await?;
         let removed = batch.expectations.len();
         if removed == 0 {
-            return Ok(());
+            return Ok(has_removed);
         }
         match store.commit(Lane::Admission, batch).await {
-            Ok(_) | Err(store::Error::Conflict { .. }) => {}
+            Ok(_) => has_removed = true,
+            Err(store::Error::Conflict { .. }) => {}
             Err(error) => return Err(error.into()),
         }
         if removed < PAGE {
-            return Ok(());
+            return Ok(has_removed);
         }
     }
 }

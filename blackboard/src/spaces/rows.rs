@@ -13,7 +13,7 @@ use protocol::{
     spaces::{Entry, Slug, Space, brief::Expertise},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 const SPACE: &str = "space";
 const ENTRY: &str = "entry";
@@ -21,6 +21,7 @@ const LOG: &str = "entrylog";
 const SLUG: &str = "slug";
 const POSTED: &str = "posted";
 const EXPERTISE: &str = "expertise";
+const TASKS: &str = "tasks";
 
 /// The proposal that has a slug.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +41,12 @@ struct PostedRow {
 pub(super) struct ExpertiseRow {
     pub(super) agent: AgentId,
     pub(super) areas: Expertise,
+}
+
+/// The memories that an agent has of its tasks, the oldest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct TaskHistoryRow {
+    pub(super) entries: VecDeque<EntryId>,
 }
 
 /// A value of the store and its revision.
@@ -82,6 +89,10 @@ pub(crate) fn posted_key(space: &SpaceId, id: &EntryId) -> Key {
 
 pub(super) fn expertise_key(space: &SpaceId, agent: &AgentId) -> Key {
     Key::new(&[OWNER, EXPERTISE, space.as_str(), agent.as_str()])
+}
+
+pub(super) fn tasks_key(space: &SpaceId, agent: &AgentId) -> Key {
+    Key::new(&[OWNER, TASKS, space.as_str(), agent.as_str()])
 }
 
 /// What the agents of `space` know best, at most `most` agents.

@@ -280,6 +280,7 @@ fn kind_of(reason: Reason) -> A2aErrorKind {
         | Reason::DirectiveRefused
         | Reason::SlugClosed
         | Reason::SpaceChanged
+        | Reason::EntryQuota
         | Reason::AlreadyClaimed
         | Reason::Fenced
         | Reason::StaleIncarnation

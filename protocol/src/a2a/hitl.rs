@@ -5,7 +5,7 @@ use super::message::{Message, Role};
 use crate::question::{Answer, Decision, Question, QuestionKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// The extension's URI: what a client activates, and the key of the payloads.
 pub const HITL_EXTENSION: &str = "https://kagent.dev/extensions/hitl/v1";
@@ -33,7 +33,7 @@ struct HitlTool<'a> {
 /// A question for a text or a choice.
 #[derive(Debug, Serialize)]
 struct HitlQuestion<'a> {
-    question: &'a str,
+    question: Cow<'a, str>,
     choices: &'a [String],
     multiple: bool,
 }
@@ -79,7 +79,7 @@ pub fn request(questions: &[Question]) -> Option<Value> {
     let request = if approvals.is_empty() {
         let asked = texts(questions);
         let shown = asked.iter().map(|question| HitlQuestion {
-            question: &question.text,
+            question: question.shown_text(),
             choices: &question.options,
             multiple: false,
         });
@@ -89,7 +89,7 @@ pub fn request(questions: &[Question]) -> Option<Value> {
         }
         HitlRequest::AskUserRequest { id: request_id(&asked), questions }
     } else {
-        let hint = approvals.iter().map(|question| question.text.as_str()).collect::<Vec<_>>().join("\n");
+        let hint = approvals.iter().map(|question| question.shown_text()).collect::<Vec<_>>().join("\n");
         let args = |question: &Question| {
             let args = question.call.as_ref().and_then(|call| call.get("args"));
             args.cloned().unwrap_or_else(|| json!({}))

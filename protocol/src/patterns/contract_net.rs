@@ -506,7 +506,8 @@ impl Pattern for ContractNet {
     fn on(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
         let reserved = self.reserved();
         let mut effects = self.step(event);
-        effects.extend(self.show_reserved(reserved));
+        // Before the effect that ends the task.
+        effects.splice(0..0, self.show_reserved(reserved));
         effects
     }
 }

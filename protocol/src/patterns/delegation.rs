@@ -20,6 +20,7 @@ mod session_work;
 mod space;
 
 pub use labels::{DelegationLabel, DelegationTimer, RequestKey, WorkLimits};
+pub use pending_requests::MAX_REQUESTS;
 
 use super::{
     AuctionView, EventKind, OutgoingSignal, Pattern, RecordedTurnProgress, TimerAt, WorkPhase,
@@ -36,9 +37,9 @@ use super::{
 };
 use crate::{
     a2a::message::Message,
-    artifact::ArtifactChunk,
+    artifact::{Artifact, ArtifactChunk},
     budget::Budget,
-    ids::{AgentId, QuestionId},
+    ids::{AgentId, Digest, QuestionId},
     message::{AwardAccept, MessageKind, Payload},
     principal::Principal,
     problem::Reason,
@@ -89,9 +90,9 @@ pub struct Delegation {
     /// The session that its seats do, if the task is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     session: Option<Box<Session>>,
-    /// The messages of the task's turns to other seats of a session.
+    /// The digests of the messages of the task's turns to other seats of a session.
     #[serde(default)]
-    says: u32,
+    says: Vec<String>,
     #[serde(default, skip_serializing_if = "TurnLog::is_empty")]
     log: TurnLog,
     #[serde(default, skip_serializing_if = "Pauses::is_none")]
@@ -134,7 +135,7 @@ impl Delegation {
             auction_terms: Auction::default(),
             auction: None,
             session: None,
-            says: 0,
+            says: Vec::new(),
             log: TurnLog::default(),
             pauses: Pauses::default(),
             has_reported: false,
@@ -253,6 +254,10 @@ impl Delegation {
                     let chunk = ArtifactChunk { artifact, append, last_chunk };
                     effects.extend(self.ownership.produce(chunk));
                 }
+                Progress::Signal { .. } | Progress::Post { .. } if self.is_kept_sealed(update) => {
+                    let message = format!("nothing was published: {}", seat::SEALED);
+                    effects.extend(self.ownership.status(TaskState::Working, message));
+                }
                 Progress::Signal { signal, subject, capability, mut refs } => {
                     refs.remove(ON_BEHALF_OF);
                     let mut task_id = Some(self.ownership.spec.task_id.clone());
@@ -277,7 +282,12 @@ impl Delegation {
                     (Ok(true), Some(false)) => effects.extend(self.ask_at_once(ask, event)),
                     (Ok(true), _) => self.pending.note(ask),
                 },
-                Progress::Say { to, text } => effects.extend(self.say(&to, &text)),
+                Progress::Say { to, text, mode } => {
+                    effects.extend(self.say("say", |number| seat::say(number, &to, &text, mode)));
+                }
+                Progress::Directive(directive) => {
+                    effects.extend(self.say("directive", |number| seat::directive(number, &directive)));
+                }
                 Progress::Checkpoint(checkpoint) => match self.log.checkpoint(&checkpoint) {
                     Ok(record) => effects.push(record),
                     Err(why) => effects.extend(self.fail(why)),
@@ -293,19 +303,28 @@ impl Delegation {
         effects
     }
 
-    /// Adds a message to other seats of the session to the result of the turn.
-    fn say(&mut self, to: &[String], text: &str) -> Vec<DelegationEffect> {
+    /// Adds a message to other seats of the session, or a directive, to the result of the turn; once, if the brain says it again
+    /// after an answer.
+    fn say(&mut self, what: &str, message: impl FnOnce(u32) -> Option<Artifact>) -> Vec<DelegationEffect> {
         if !seat::is_seat_turn(&self.ownership.spec) {
-            return self.fail("say: the task is no turn of a session".to_owned());
+            return self.fail(format!("{what}: the task is no turn of a session"));
         }
-        self.says += 1;
-        match seat::say(self.says, to, text) {
-            _ if self.says > seat::MAX_SAYS => {
-                self.fail(format!("more than {} messages in one turn", seat::MAX_SAYS))
+        let number = u32::try_from(self.says.len()).unwrap_or(u32::MAX).saturating_add(1);
+        match message(number) {
+            Some(message) => {
+                let content = json!([message.metadata, message.parts]).to_string();
+                let digest = Digest::of(content.as_bytes()).to_string()[..16].to_owned();
+                if self.says.contains(&digest) {
+                    return Vec::new();
+                }
+                if number > seat::MAX_SAYS {
+                    return self.fail(format!("more than {} messages in one turn", seat::MAX_SAYS));
+                }
+                self.says.push(digest);
+                self.ownership.produce(ArtifactChunk::whole(message)).into_iter().collect()
             }
-            Some(message) => self.ownership.produce(ArtifactChunk::whole(message)).into_iter().collect(),
             None => self.fail(format!(
-                "say: a message has addressees and a text of at most {} bytes",
+                "{what}: a message has addressees and a text of at most {} bytes",
                 seat::MAX_SAY_BYTES
             )),
         }
@@ -332,7 +351,7 @@ impl Delegation {
     }
 
     fn asked_too_much(&self) -> String {
-        format!("asked more than {} things in one turn", pending_requests::MAX_ASKS)
+        format!("asked more than {} things in one turn", MAX_REQUESTS)
     }
 
     fn end_turn(&mut self, end: &TurnEnd, event: &DelegationEvent) -> Vec<DelegationEffect> {
@@ -461,7 +480,7 @@ impl Delegation {
         self.ownership.questions = self.pending.questions();
         let state = self.open_state();
         let questions = &self.ownership.questions;
-        let texts: Vec<_> = questions.iter().map(|question| question.text.as_str()).collect();
+        let texts: Vec<_> = questions.iter().map(|question| question.shown_text()).collect();
         let message = if texts.is_empty() { "answered".to_owned() } else { texts.join("\n") };
         self.ownership.status(state, format!("{why}{message}"))
     }
@@ -526,6 +545,7 @@ impl Delegation {
         }
         let mut effects = self.stop(message.as_deref().unwrap_or("no longer needed"));
         effects.extend(self.curate(state));
+        effects.extend(self.remember_task(state, message.as_deref()));
         effects.extend(self.settle_usage());
         effects.extend(self.record_session());
         effects.extend(self.ownership.finish(state, message, BTreeMap::new()));
@@ -561,6 +581,7 @@ impl Delegation {
         by: &Principal,
         answers: Option<DelegationLabel>,
         payload: &Payload,
+        event: &DelegationEvent,
     ) -> Vec<DelegationEffect> {
         let by_requester =
             |epoch| by.agent().is_some_and(|agent| self.ownership.is_requested_by(agent, epoch));
@@ -577,10 +598,14 @@ impl Delegation {
             };
         }
         if let Payload::TaskUpdate(update) = payload {
-            if !self.pending.take_questions(by, update) {
+            self.note_report(by, update, event);
+            let asker = self.asker(by, update);
+            if !self.pending.take_questions(by, update, asker.as_ref()) {
                 return Vec::new();
             }
-            let mut effects = self.pending.show(&mut self.ownership);
+            let mut effects = self.session_asks(event);
+            // What the autopilot is asked waits for nobody.
+            effects.extend(self.session_questions(event));
             effects.extend(self.show_questions());
             return effects;
         }
@@ -589,10 +614,7 @@ impl Delegation {
             (Some(usage), Some(agent)) => self.charge_request(usage, agent, &text),
             _ => Vec::new(),
         };
-        effects.extend(match self.pending.has_question() {
-            true => self.pending.show(&mut self.ownership),
-            false => self.go_on(),
-        });
+        effects.extend(self.go_on());
         effects
     }
 }
@@ -618,6 +640,8 @@ impl Pattern for Delegation {
     fn work(&self) -> Option<WorkPhase> {
         if self.declines.is_some() || self.auction.is_some() || self.ownership.has_ended() {
             None
+        } else if self.is_thinking && self.does_host_work() {
+            Some(WorkPhase::AwaitsAgents)
         } else if self.is_thinking || self.turn == 0 {
             Some(WorkPhase::Active)
         } else if self.pauses.is_paused() {
@@ -674,7 +698,9 @@ impl Pattern for Delegation {
         let reserved = self.pending.reserved();
         let mut effects = self.step(event);
         effects.extend(self.session_results(event));
-        effects.extend(self.show_reserved(reserved));
+        effects.extend(self.session_questions(event));
+        // Before the effect that ends the task.
+        effects.splice(0..0, self.show_reserved(reserved));
         effects
     }
 }
@@ -722,7 +748,7 @@ impl Delegation {
                 self.brain_failed(reason.clone(), event)
             }
             EventKind::MessageReceived { by, answers, envelope } => {
-                self.receive(by, *answers, &envelope.payload)
+                self.receive(by, *answers, &envelope.payload, event)
             }
             EventKind::Undelivered { label, reason, message, .. }
                 if label.is_report() && *reason == Reason::Fenced.code() =>
@@ -735,7 +761,7 @@ impl Delegation {
             EventKind::Undelivered { label: DelegationLabel::Answer, to, message, .. }
                 if self.pending.reopen_questions(to) =>
             {
-                let mut effects = self.pending.show(&mut self.ownership);
+                let mut effects = self.session_asks(event);
                 effects
                     .extend(self.show_questions_because(&format!("the answer was not taken: {message}\n")));
                 effects

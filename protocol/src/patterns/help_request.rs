@@ -172,11 +172,12 @@ impl HelpRequest {
         if !asked.is_empty() {
             return Vec::new();
         }
+        let excluded = std::mem::take(&mut self.request.exclude);
         let fits = |peer: &&Candidate| {
             let id = &peer.agent;
             let asks =
                 *id == self.me || self.requester.as_ref().is_some_and(|requester| requester.agent == *id);
-            peer.is_alive && peer.support > 0.0 && !asks
+            peer.is_alive && peer.support > 0.0 && !asks && !excluded.contains(id)
         };
         let mut peers: Vec<_> = candidates.iter().filter(fits).collect();
         let rank = |peer: &Candidate| (peer.support, -f64::from(peer.running), peer.track_record);
@@ -360,6 +361,7 @@ impl HelpRequest {
                 | Progress::Help { .. }
                 | Progress::Delegate { .. }
                 | Progress::Say { .. }
+                | Progress::Directive(_)
                 | Progress::Question(_)
                 | Progress::Tool(_)
                 | Progress::Log { .. } => {}

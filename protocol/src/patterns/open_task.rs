@@ -107,6 +107,7 @@ pub fn offered(signal: &Signal, root: Principal) -> Option<TaskSpec> {
         contact: None,
         space: None,
         history: Vec::new(),
+        exclude: Vec::new(),
     })
 }
 

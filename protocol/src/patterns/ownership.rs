@@ -2,11 +2,13 @@
 
 use super::{
     ChunkRange, Effect, Outcome, OutgoingMessage, OutgoingSignal, ProducedArtifact, RecordedArtifacts,
-    Update, joint, progress::ProducedChunks,
+    Update,
+    progress::ProducedChunks,
+    session::{self, seat},
 };
 use crate::{
-    artifact::{Artifact, ArtifactChunk},
-    ids::{Address, AgentId, Capability, ConversationId, Digest, MessageId},
+    artifact::ArtifactChunk,
+    ids::{Address, AgentId, ConversationId, Digest, MessageId},
     message::{Epoch, Payload, Seq, TaskResponse, TaskUpdate},
     problem::Reason,
     question::Question,
@@ -88,9 +90,6 @@ pub struct TaskOwnership {
     /// The message of a response that was sent while a report was in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unconfirmed: Option<String>,
-    /// The record of a coordinated request, which is continued while its agents work.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    record: Option<Box<Artifact>>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_excused_itself: bool,
     /// What was used, that of other agents included.
@@ -121,7 +120,6 @@ impl TaskOwnership {
             ended: None,
             produced: ProducedChunks::default(),
             unconfirmed: None,
-            record: None,
             has_excused_itself: false,
             usage: Usage::default(),
             seat: None,
@@ -184,6 +182,11 @@ impl TaskOwnership {
         Digest::of(text.as_bytes())
     }
 
+    /// The ids of the first artifacts that it has produced.
+    pub(super) fn artifact_ids(&self) -> Vec<String> {
+        self.produced.described().into_iter().map(|made| made.artifact_id).collect()
+    }
+
     /// Whether anything with content has been produced.
     pub fn has_content(&self) -> bool {
         self.produced.has_content()
@@ -194,20 +197,10 @@ impl TaskOwnership {
         self.produced.is_in_flight()
     }
 
-    /// The record of a coordinated request, if there is one.
-    pub(super) fn record(&self) -> Option<&Artifact> {
-        self.record.as_deref()
-    }
-
     /// Adds an artifact, or a piece of one. [`Self::report_chunks`] reports it to the requester.
     pub fn produce<L, T>(&mut self, chunk: ArtifactChunk) -> Option<Effect<L, T>> {
         if self.has_ended() {
             return None;
-        }
-        let is_joint = |capability: &Capability| capability.as_str() == joint::CAPABILITY;
-        if chunk.artifact.artifact_id == joint::RECORD && self.spec.capability.as_ref().is_some_and(is_joint)
-        {
-            self.record = Some(Box::new(chunk.artifact.clone()));
         }
         let is_described = self.is_announced() || self.is_checked;
         let number = self.produced.add(&chunk, self.is_awarded(), is_described);
@@ -246,7 +239,6 @@ impl TaskOwnership {
     /// Discards what a doer produced that did not finish.
     pub fn discard_artifacts<L: From<ReportLabel>, T>(&mut self) -> Vec<Effect<L, T>> {
         let Some(from) = self.produced.discard() else { return Vec::new() };
-        self.record = None;
         let report = self.is_awarded().then(|| self.report_update(|update| update.restarts = true));
         std::iter::once(Effect::Update(Update::Restart { from })).chain(report.flatten()).collect()
     }
@@ -379,6 +371,10 @@ impl TaskOwnership {
     }
 
     fn announcements<L, T>(&self, state: TaskState) -> Vec<Effect<L, T>> {
+        // Signals would tell other seats how many turns there were.
+        if seat::is_sealed(&self.spec) {
+            return Vec::new();
+        }
         let kind = if state == TaskState::Completed {
             SignalType::task_complete()
         } else {
@@ -389,8 +385,11 @@ impl TaskOwnership {
             ..OutgoingSignal::about(kind, &self.spec.task_id)
         };
         ended.refs.insert("state".into(), json!(state));
-        let is_done = state == TaskState::Completed;
-        let produced = if is_done { produced(&self.spec, &self.produced.described()) } else { Vec::new() };
+        // What seats say is shown to people only, so no signal refers to it.
+        let is_session = session::is_session(&self.spec) || seat::is_seat_turn(&self.spec);
+        let tells_results = state == TaskState::Completed && !is_session;
+        let produced =
+            if tells_results { produced(&self.spec, &self.produced.described()) } else { Vec::new() };
         produced.into_iter().chain([Effect::Publish { signal: ended }]).collect()
     }
 }

@@ -59,6 +59,7 @@ impl Reaction {
             contact: None,
             space: None,
             history: Vec::new(),
+            exclude: Vec::new(),
         };
         let mut ownership = TaskOwnership::new(spec, None);
         ownership.announces = false;

@@ -216,6 +216,7 @@ impl ResultChecks {
             accept: None,
             budget,
             is_review: true,
+            exclude: Vec::new(),
             extra: Map::new(),
         };
         let chunks = ownership.produced();

@@ -6,14 +6,30 @@
 //!
 //! What was said is in the log of the session's task, as artifacts. The state holds numbers and names.
 
+mod autopilot;
+mod candidates;
 mod checks;
 pub mod directive;
+mod failed_stage;
+pub mod faults;
 mod gate;
 pub mod graph;
+pub mod host_work;
 mod material;
+pub mod observers;
+pub mod person;
+mod plan;
+mod reading;
 mod routes;
+pub mod routing;
 pub mod seat;
+mod seats;
+pub mod side;
+mod stall;
 mod state;
+pub mod summary;
+pub mod team;
+mod team_stages;
 mod turns;
 mod view;
 
@@ -21,21 +37,49 @@ use super::ChunkRange;
 use crate::{
     artifact::Artifact,
     budget::Budget,
-    ids::{Address, TaskId},
+    ids::{Address, AgentId, Digest, TaskId},
     patterns::turn::RequestResult,
-    question::Question,
-    task::TaskState,
+    principal::{Principal, SenderProof},
+    question::{Decision, Question},
+    task::{Task, TaskSpec, TaskState},
     time::WallTime,
     usage::{BudgetVerdict, TaskBounds, Usage},
 };
+use autopilot::AutopilotRun;
+use failed_stage::FailedStageQuestion;
 use graph::Graph;
+use host_work::HostWork;
+use plan::PlannedStage;
+use seat::PASSES;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use state::{Said, SeatState, StageRun, StageState};
 use std::{collections::VecDeque, time::Duration};
+use summary::SessionEnding;
 
 /// The capability that asks any agent to host a session.
 pub const CAPABILITY: &str = "session";
+
+/// Whether a task holds what seats say to each other: a session, and the turns in it. Of the people only one with a proof may see
+/// it, as every brain on a machine can ask without one.
+pub fn is_confidential(task: &Task) -> bool {
+    is_session(&task.spec) || seat::is_seat_turn(&task.spec)
+}
+
+/// Whether `by` may be shown a task that it may see otherwise: one that is confidential only with a proof.
+pub fn is_shown_to(task: &Task, by: &Principal, proof: SenderProof) -> bool {
+    shows_confidential_to(by, proof) || !is_confidential(task)
+}
+
+/// Whether `by` may be shown confidential tasks that it may see otherwise: persons only with a proof.
+pub fn shows_confidential_to(by: &Principal, proof: SenderProof) -> bool {
+    !matches!(by, Principal::User(_)) || proof != SenderProof::Address
+}
+
+/// Whether a task asks for a session.
+pub fn is_session(spec: &TaskSpec) -> bool {
+    spec.capability.as_ref().is_some_and(|wanted| wanted.as_str() == CAPABILITY)
+}
 
 /// The artifact that says how the session has gone.
 pub const RECORD: &str = "session";
@@ -59,6 +103,8 @@ pub struct SessionContext<'a> {
     pub graph: &'a Graph,
     /// The session.
     pub id: &'a TaskId,
+    /// The agent that hosts it.
+    pub host: &'a AgentId,
     /// What it is for.
     pub goal: &'a str,
     /// The ids of the artifacts that it was given.
@@ -86,6 +132,13 @@ pub enum SessionAction {
         turn: String,
         /// Why.
         why: String,
+    },
+    /// Answer a question of a turn for the person.
+    Answer {
+        /// The question.
+        question: String,
+        /// The answer.
+        text: String,
     },
     /// Set a timer.
     Timer {
@@ -115,6 +168,19 @@ pub enum SessionTimer {
     Stage(u32, u32),
     /// The end of the time that running turns have after that.
     Grace(u32, u32),
+    /// A turn has reported nothing for too long: stage, seat, and its number among the session's turns.
+    Stall(u32, u32, u32),
+    /// The end of the time of a side conversation: stage and first message.
+    Side(u32, u64),
+}
+
+/// Who does a turn.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TurnDoer {
+    /// An agent, or whoever wins the contract net for a capability.
+    Peer(Address),
+    /// The host, without its brain.
+    Host(HostWork),
 }
 
 /// The turn of a seat, as the task that it is.
@@ -123,7 +189,7 @@ pub struct SeatTurn {
     /// Its name.
     pub id: String,
     /// Who does it.
-    pub to: Address,
+    pub to: TurnDoer,
     /// What to do.
     pub description: String,
     /// The seat, and what is new to it.
@@ -143,15 +209,47 @@ pub struct Session {
     at: WallTime,
     /// The seat turns so far.
     turns: u32,
-    /// How long people were waited for at gates, milliseconds: that is not of its time.
+    /// How long people were waited for, milliseconds: that is not of its time.
     waited: i64,
     /// The number of the next message.
     next: u64,
+    /// How many messages no seat has said.
+    beside: u32,
     stages: Vec<StageRun>,
     /// What was said in running stages and may be new to a seat.
     said: VecDeque<Said>,
+    /// What every turn is given from now on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    amendments: Vec<Said>,
     notes: Vec<String>,
+    /// What the autopilot is asked.
+    #[serde(skip_serializing_if = "AutopilotRun::is_none")]
+    autopilot: AutopilotRun,
+    /// The stages that plans have made.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    planned: Vec<PlannedStage>,
+    /// The answer so far that is being made while items ask a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interim: Option<String>,
+    /// What the last such answer was made of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shown: Option<Digest>,
+    /// How many there were.
+    interims: u32,
+    /// Whether seats were added that the graph of the event does not have.
+    #[serde(skip)]
+    has_grown: bool,
+    /// Whether a person has approved at a gate.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_approved: bool,
+    /// What is asked about a stage that has failed, and how often that was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed_stage: Option<FailedStageQuestion>,
+    failed_stages: u32,
     is_over: bool,
+    /// How it ends when its summary is made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ending: Option<SessionEnding>,
 }
 
 /// One event of a session while it is handled.
@@ -190,36 +288,70 @@ impl Session {
     }
 
     /// A turn has ended. One that is not running changes nothing.
-    pub fn turn_ended(&mut self, cx: SessionContext<'_>, result: RequestResult) -> Vec<SessionAction> {
+    pub fn turn_ended(&mut self, cx: SessionContext<'_>, mut result: RequestResult) -> Vec<SessionAction> {
         let mut step = SessionStep::new(cx);
-        let was_at_gate = self.is_at_gate();
-        self.at = cx.now;
+        let asked = self.begin_event(&cx);
+        if self.take_summary(&mut step, &mut result) {
+            return step.actions;
+        }
         if self.is_over {
             return Vec::new();
         }
-        if let Some(stage) = self.place_of_gate(&step, &result.id) {
+        if self.interim.as_ref() == Some(&result.id) {
+            self.interim = None;
+            result.artifacts.into_iter().for_each(|artifact| {
+                step.record(artifact);
+            });
+            return step.actions;
+        }
+        if self.take_autopilot(&mut step, &result) {
+            // It has answered, or leaves it to the person.
+        } else if self.take_failed_stage_answer(&mut step, &result) {
+            // A person has decided.
+        } else if let Some(stage) = self.place_of_gate(&step, &result.id) {
+            self.is_approved |= result.decision == Some(Decision::Approve);
             self.take_decision(&mut step, stage, result);
         } else if let Some((stage, seat)) = self.place_of_turn(&result.id) {
-            step.text.clone_from(&result.text);
+            if result.text != PASSES {
+                step.text.clone_from(&result.text);
+            }
             self.take_turn(&mut step, stage, seat, result);
         } else {
             return Vec::new();
         }
-        self.settle(&mut step, was_at_gate);
+        self.settle(&mut step, asked);
+        step.actions
+    }
+
+    /// Whether a person has approved at a gate; the autopilot is none.
+    pub fn is_approved(&self) -> bool {
+        self.is_approved
+    }
+
+    /// Whether the last event has planned stages. Then [`Self::grown`] follows, with the graph that has them.
+    pub fn has_grown(&self) -> bool {
+        self.has_grown
+    }
+
+    /// Begins the stages that the last event has planned.
+    pub fn grown(&mut self, cx: SessionContext<'_>) -> Vec<SessionAction> {
+        let mut step = SessionStep::new(cx);
+        self.has_grown = false;
+        let asked = self.begin_event(&cx);
+        self.settle(&mut step, asked);
         step.actions
     }
 
     /// A timer has fired. One of an earlier iteration changes nothing.
     pub fn timer(&mut self, cx: SessionContext<'_>, timer: SessionTimer) -> Vec<SessionAction> {
         let mut step = SessionStep::new(cx);
-        let was_at_gate = self.is_at_gate();
-        self.at = cx.now;
+        let asked = self.begin_event(&cx);
         if self.is_over {
             return Vec::new();
         }
         match timer {
             // The answer sets it again.
-            SessionTimer::Budget if self.is_at_gate() => {}
+            SessionTimer::Budget if self.asks_person(cx.graph) => {}
             SessionTimer::Budget => {
                 let why = format!("budget.time: {} used up", cx.graph.budget.time);
                 self.end_by_budget(&mut step, &why);
@@ -229,6 +361,16 @@ impl Session {
                     self.close_stage(&mut step, place, "its time is over");
                 }
             }
+            SessionTimer::Stall(stage, seat, number) => {
+                if let (Ok(stage), Ok(seat)) = (usize::try_from(stage), usize::try_from(seat)) {
+                    self.check_stall(&mut step, (stage, seat), number);
+                }
+            }
+            SessionTimer::Side(stage, first) => {
+                if let Ok(place) = usize::try_from(stage) {
+                    self.end_time_aside(&mut step, place, first);
+                }
+            }
             SessionTimer::Grace(stage, iteration) => {
                 if let Some(place) = self.running_stage(stage, iteration) {
                     self.stop_turns(&mut step, place, "the time of the stage is over");
@@ -236,20 +378,30 @@ impl Session {
                 }
             }
         }
-        self.settle(&mut step, was_at_gate);
+        self.settle(&mut step, asked);
         step.actions
     }
 
+    /// An event comes: the time since the last one is none of the session's if a person was asked. Returns whether one was.
+    fn begin_event(&mut self, cx: &SessionContext<'_>) -> bool {
+        let asked = !self.is_over && self.asks_person(cx.graph);
+        if asked {
+            self.waited += cx.now.0.saturating_sub(self.at.0);
+        }
+        self.at = cx.now;
+        asked
+    }
+
     /// Begins what is ready. If no person is asked any more, the time of the session goes on.
-    fn settle(&mut self, step: &mut SessionStep<'_>, was_at_gate: bool) {
+    fn settle(&mut self, step: &mut SessionStep<'_>, has_asked: bool) {
         self.go_on(step);
-        if was_at_gate && !self.is_at_gate() && !self.is_over {
+        if has_asked && !self.asks_person(step.cx.graph) && !self.is_over {
             let (timer, at) = (SessionTimer::Budget, self.end_of_time(&step.cx));
             step.actions.push(SessionAction::Timer { timer, at });
         }
     }
 
-    /// When its time is used up; a person's time at gates does not count.
+    /// When its time is used up; the time that people take does not count.
     fn end_of_time(&self, cx: &SessionContext<'_>) -> WallTime {
         let waited = Duration::from_millis(u64::try_from(self.waited).unwrap_or_default());
         self.started.plus(cx.graph.budget.time.duration()).plus(waited)
@@ -294,6 +446,7 @@ impl Session {
         for place in running.collect::<Vec<_>>() {
             self.stop_turns(step, place, why);
             if let Some(run) = self.stages.get_mut(place) {
+                run.clear_table();
                 run.state = StageState::Failed;
                 (run.label, run.reason) = (Some(INCOMPLETE.to_owned()), Some(why.to_owned()));
             }
@@ -301,8 +454,13 @@ impl Session {
         self.finish(step, TaskState::Failed, format!("{INCOMPLETE}: {why}"));
     }
 
+    /// Ends the session, as soon as its summary is made.
     fn finish(&mut self, step: &mut SessionStep<'_>, state: TaskState, message: String) {
         if std::mem::replace(&mut self.is_over, true) {
+            return;
+        }
+        self.withdraw_failed_stage_question(step, &message);
+        if self.sum_up(step, state, &message) {
             return;
         }
         step.actions.push(SessionAction::End { state, message });

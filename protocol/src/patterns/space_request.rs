@@ -6,6 +6,7 @@ use crate::{
     spaces::{EntryDraft, EntryId, EntryKind},
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// The most entries that a search returns.
 pub const MAX_FOUND: usize = 20;
@@ -34,10 +35,13 @@ pub enum SpaceAction {
     },
     /// Search for entries. → [`SpaceAnswer::Found`]
     Find(EntrySearch),
-    /// Merge the agent's own proposals of the task that the space's `autoMerge` allows. → [`SpaceAnswer::Curated`]
+    /// Merge those of the agent's own proposals of the task that need no person. → [`SpaceAnswer::Curated`]
     Curate {
         /// The task.
         task: TaskId,
+        /// Whether it was a session that the agent has hosted.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        session: bool,
     },
 }
 
@@ -54,6 +58,9 @@ pub struct EntrySearch {
     /// With these words in title or content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// Of other authors only these kinds; all if absent. The stage of a seat says so, never a brain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_others: Option<BTreeSet<EntryKind>>,
 }
 
 /// The answer of a space.

@@ -1,6 +1,9 @@
 //! The input and output of a turn of a brain: one JSON line in, JSON lines out.
 
-use super::space_request::EntrySearch;
+use super::{
+    session::{directive::Directive, side::SideMode},
+    space_request::EntrySearch,
+};
 use crate::{
     a2a::message::Message,
     acceptance::ResultRevision,
@@ -292,7 +295,12 @@ pub enum Progress {
         to: Vec<String>,
         /// The message.
         text: String,
+        /// What it opens, if it is for one seat.
+        #[serde(default, skip_serializing_if = "SideMode::is_dialogue")]
+        mode: SideMode,
     },
+    /// A directive of a supervisor to its session. It travels with the end of the turn.
+    Directive(Box<Directive>),
     /// A question to the task's owner. A later turn gets the answer.
     Question(Question),
     /// An entry for the space of the task.
@@ -348,6 +356,7 @@ impl Progress {
             | Self::Post { .. }
             | Self::Brief(_)
             | Self::Say { .. }
+            | Self::Directive(_)
             | Self::Checkpoint(_)
             | Self::Usage(_)
             | Self::Tool(_)
@@ -355,7 +364,7 @@ impl Progress {
         }
     }
 
-    /// A number for the content of this request, without `wait` and `budget`: a repeat of it has the same.
+    /// A number for the content of this request, without `wait`, `budget` and `expiresAt`: a repeat of it has the same.
     pub fn request_content(&self) -> Option<u64> {
         let mut request = self.clone();
         match &mut request {
@@ -363,7 +372,7 @@ impl Progress {
                 (*wait, *budget) = (true, Budget::default());
             }
             Self::Find { wait, .. } => *wait = true,
-            Self::Question(question) => question.wait = true,
+            Self::Question(question) => (question.wait, question.expires_at) = (true, None),
             Self::Status { .. }
             | Self::Artifact { .. }
             | Self::Signal { .. }
@@ -373,6 +382,7 @@ impl Progress {
             | Self::Usage(_)
             | Self::Tool(_)
             | Self::Say { .. }
+            | Self::Directive(_)
             | Self::Log { .. } => return None,
         }
         serde_json::to_vec(&request).ok().map(|json| Digest::of(&json).prefix())
@@ -389,6 +399,7 @@ impl Progress {
             | Self::Post { .. }
             | Self::Brief(_)
             | Self::Say { .. }
+            | Self::Directive(_)
             | Self::Checkpoint(_)
             | Self::Usage(_)
             | Self::Tool(_)

@@ -6,6 +6,7 @@
 
 use super::{
     Entry, EntryId, EntryKind, EntryState, EntryType, MemoryScope, Reader, Space, SpaceId, SpaceVerb, may,
+    task_history,
 };
 use crate::{ids::AgentId, time::WallTime};
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,20 @@ impl Default for BriefBudget {
     fn default() -> Self {
         Self { items: 20, findings: 15, tokens: 4_000 }
     }
+}
+
+/// A part of a brief beside the decisions, which are in every one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum BriefLayer {
+    /// Nothing but the decisions.
+    Decisions,
+    /// Core context, learnings and patterns.
+    Memory,
+    /// The latest findings.
+    Findings,
+    /// Teammates and what they know.
+    Roster,
 }
 
 /// How much an agent knows in each area; the more, the better.
@@ -119,15 +134,34 @@ pub struct BriefRecord {
 }
 
 impl Brief {
-    /// The decisions alone, if there are any.
-    fn decisions_only(&self) -> Option<Self> {
+    /// The brief of a space that knows nothing for the reader.
+    pub fn empty(space: SpaceId) -> Self {
+        Self { space, text: String::new(), included: Vec::new(), omitted: Vec::new(), tokens: 0 }
+    }
+
+    /// The decisions and these layers, if there are any.
+    pub fn only(&self, layers: &[BriefLayer]) -> Option<Self> {
+        let has = |layer| layers.contains(&layer);
+        let is_wanted = |section: &&str| {
+            section.starts_with(DECISIONS)
+                || has(BriefLayer::Memory)
+                    && [CORE, LEARNINGS, TASKS].iter().any(|heading| section.starts_with(heading))
+                || has(BriefLayer::Findings) && section.starts_with(FINDINGS)
+                || has(BriefLayer::Roster) && section.starts_with(TEAMMATES)
+        };
         // No line of an entry is empty.
-        let decisions = self.text.split("\n\n").next().filter(|text| text.starts_with(DECISIONS))?;
-        let text = format!("{}\n", decisions.trim_end());
-        let of_decisions = |kind: EntryKind| kind == EntryKind::Decision;
-        let included = self.included.iter().filter(|entry| of_decisions(entry.kind)).cloned().collect();
-        let omitted =
-            self.omitted.iter().filter(|omitted| of_decisions(omitted.entry.kind)).cloned().collect();
+        let sections: Vec<&str> = self.text.split("\n\n").filter(is_wanted).map(str::trim_end).collect();
+        if sections.is_empty() {
+            return None;
+        }
+        let text = format!("{}\n", sections.join("\n\n"));
+        let is_kept = |kind: EntryKind| {
+            kind == EntryKind::Decision
+                || kind == EntryKind::Memory && has(BriefLayer::Memory)
+                || kind == EntryKind::Finding && has(BriefLayer::Findings)
+        };
+        let included = self.included.iter().filter(|entry| is_kept(entry.kind)).cloned().collect();
+        let omitted = self.omitted.iter().filter(|omitted| is_kept(omitted.entry.kind)).cloned().collect();
         Some(Self { space: self.space.clone(), tokens: tokens(&text), text, included, omitted })
     }
 }
@@ -140,7 +174,7 @@ impl TurnBrief {
 
     /// The decisions of a brief that was known at `at`, marked as such; `None` if it has none.
     pub fn decisions_known_at(brief: &Brief, at: WallTime) -> Option<Self> {
-        let mut brief = brief.decisions_only()?;
+        let mut brief = brief.only(&[])?;
         brief.text = format!("The board can't be reached. This is what was known at {at}.\n\n{}", brief.text);
         brief.tokens = tokens(&brief.text);
         Some(Self { brief, known_at: Some(at) })
@@ -172,6 +206,7 @@ enum Layer {
     CoreContext,
     Learning,
     Finding,
+    Task,
 }
 
 fn layer(entry: &Entry) -> Option<Layer> {
@@ -184,6 +219,7 @@ fn layer(entry: &Entry) -> Option<Layer> {
             Some(Layer::Learning)
         }
         (EntryKind::Finding, EntryState::Open | EntryState::Sealed, _) => Some(Layer::Finding),
+        _ if task_history::is_remembered(entry) => Some(Layer::Task),
         _ => None,
     }
 }
@@ -217,12 +253,16 @@ pub fn brief<'a>(
     let mut findings = take(Layer::Finding);
     findings.sort_by_key(|entry| (Reverse(entry.at), &entry.id));
     findings.truncate(budget.findings);
+    let mut tasks = take(Layer::Task);
+    tasks.sort_by_key(|entry| (Reverse(entry.at), &entry.id));
+    tasks.truncate(task_history::IN_BRIEF);
 
     let mut draft = BriefDraft::new(space.id.clone(), budget);
     draft.decisions(&decisions);
     draft.section(CORE, &core, SectionOrder::AsGiven);
     draft.section(LEARNINGS, &learnings, SectionOrder::AsGiven);
     draft.section(FINDINGS, &findings, SectionOrder::Reversed);
+    draft.section(TASKS, &tasks, SectionOrder::Reversed);
     draft.teammates(reader, teammates);
     draft.finish()
 }
@@ -231,6 +271,7 @@ const DECISIONS: &str = "Decisions. They bind everybody in this space and outran
 const CORE: &str = "Core context.";
 const LEARNINGS: &str = "Learnings and patterns, the most important first.";
 const FINDINGS: &str = "The latest findings, the newest last.";
+const TASKS: &str = "Your last tasks here, the newest last.";
 const TEAMMATES: &str = "Teammates, and what they know best.";
 
 enum SectionOrder {
@@ -249,8 +290,7 @@ struct BriefDraft {
 
 impl BriefDraft {
     fn new(space: SpaceId, budget: BriefBudget) -> Self {
-        let brief =
-            Brief { space, text: String::new(), included: Vec::new(), omitted: Vec::new(), tokens: 0 };
+        let brief = Brief::empty(space);
         Self { brief, items: budget.items, tokens: budget.tokens, budget }
     }
 
@@ -292,7 +332,10 @@ impl BriefDraft {
     fn section(&mut self, heading: &str, entries: &[&Entry], order: SectionOrder) {
         let mut fitting = Vec::new();
         for entry in entries {
-            let line = line_of(entry, &entry.content);
+            let line = match task_history::is_remembered(entry) {
+                true => line_of(entry, &format!("{}, {}", entry.at, entry.content)),
+                false => line_of(entry, &entry.content),
+            };
             let is_item = entry.kind == EntryKind::Memory;
             if is_item && self.items == 0 {
                 let why = format!("{} items are more important or newer", self.budget.items);

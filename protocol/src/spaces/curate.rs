@@ -1,20 +1,46 @@
-//! What is merged after a task without a person: the low-risk proposals of the agent that has done it.
+//! What is merged without a person: after a task the low-risk proposals of the agent that has done it, after a session at
+//! whose gate a person has approved what its host has proposed to decide.
 
-use super::{Entry, EntryKind, EntryState, MemberId, Space};
+use super::{Entry, EntryKind, EntryState, EntryType, MemberId, Space};
 use crate::{ids::TaskId, principal::Principal};
 
-/// Whether `space` merges `entry` after `task`, which `agent` has done: a pending proposal of that agent and task, of a type in
-/// the space's `autoMerge` that is low-risk.
-pub fn is_auto_merged(space: &Space, entry: &Entry, agent: &Principal, task: &TaskId) -> bool {
-    let allowed = entry.entry_type.filter(|kind| kind.is_low_risk() && space.auto_merge.contains(kind));
-    allowed.is_some() && is_proposed_in(entry, agent, task)
+/// The end of a task, or of a session, that was completed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Curation {
+    /// Who has done it, or was its host.
+    pub agent: Principal,
+    /// The task.
+    pub task: TaskId,
+    /// Whether it was a session of a person, at whose gate a person has approved.
+    pub is_session: bool,
 }
 
-/// Whether `entry` is a pending proposal that `agent` has made in `task`.
-pub fn is_proposed_in(entry: &Entry, agent: &Principal, task: &TaskId) -> bool {
-    let is_authors = MemberId::of(&entry.author).is_some_and(|author| Some(author) == MemberId::of(agent));
-    let is_pending = entry.kind == EntryKind::Proposal && entry.state == EntryState::Pending;
-    is_pending && is_authors && entry.task.as_ref() == Some(task)
+impl Curation {
+    /// Whether `entry` is a pending proposal that the agent has made in the task, or as a seat of its own session.
+    pub fn concerns(&self, entry: &Entry) -> bool {
+        let author = MemberId::of(&entry.author);
+        let is_authors = author.is_some() && author == MemberId::of(&self.agent);
+        let is_pending = entry.kind == EntryKind::Proposal && entry.state == EntryState::Pending;
+        is_pending && is_authors && (entry.task.as_ref() == Some(&self.task) || self.is_of_session(entry))
+    }
+
+    /// Why `entry` is merged in `space` without a person; `None` if a person decides.
+    pub fn why_merged(&self, space: &Space, entry: &Entry) -> Option<String> {
+        let entry_type = entry.entry_type.filter(|_| self.concerns(entry))?;
+        let is_decided_by_host = matches!(entry_type, EntryType::Architectural | EntryType::Scope);
+        if self.is_of_session(entry) && is_decided_by_host {
+            return Some(format!(
+                "proposed by the host of the session {}, at whose gate a person has approved",
+                self.task
+            ));
+        }
+        let is_allowed = entry_type.is_low_risk() && space.auto_merge.contains(&entry_type);
+        is_allowed.then(|| format!("autoMerge of the space, after task {}", self.task))
+    }
+
+    fn is_of_session(&self, entry: &Entry) -> bool {
+        self.is_session && entry.session.as_ref() == Some(&self.task)
+    }
 }
 
 #[cfg(test)]
@@ -22,7 +48,7 @@ mod tests {
     use super::*;
     use crate::{
         ids::{AgentId, EntryId},
-        spaces::{EntryDraft, EntryType},
+        spaces::EntryDraft,
         time::WallTime,
     };
     use std::collections::BTreeSet;
@@ -44,7 +70,8 @@ mod tests {
             let id = EntryId::parse("e-1").unwrap();
             Entry::new(id, space.id.clone(), agent(author), WallTime(1), draft, None)
         };
-        let is_merged = |entry: &Entry| is_auto_merged(&space, entry, &agent("b-1"), &task("t-1"));
+        let ended = Curation { agent: agent("b-1"), task: task("t-1"), is_session: false };
+        let is_merged = |entry: &Entry| ended.why_merged(&space, entry).is_some();
         let own = proposal("b-1", "t-1", EntryType::Learning);
         assert!(is_merged(&own));
         assert!(!is_merged(&proposal("b-2", "t-1", EntryType::Learning)), "of another agent");
@@ -56,5 +83,44 @@ mod tests {
         );
         let rejected = own.rejected(&Principal::local_user(), WallTime(2), "no".to_owned()).unwrap();
         assert!(!is_merged(&rejected), "it is closed");
+    }
+
+    #[test]
+    fn a_completed_session_merges_what_its_host_has_proposed_to_decide_in_it() {
+        let agent = |id: &str| Principal::Agent(AgentId::parse(id).unwrap());
+        let task = |id: &str| TaskId::parse(id).unwrap();
+        let space = Space::initial_default();
+        let proposal = |author: &str, session: Option<&str>, entry_type: EntryType| {
+            let draft = EntryDraft {
+                entry_type: Some(entry_type),
+                task: Some(task("turn")),
+                session: session.map(task),
+                ..EntryDraft::new(EntryKind::Proposal, "c")
+            };
+            Entry::new(
+                EntryId::parse("e-1").unwrap(),
+                space.id.clone(),
+                agent(author),
+                WallTime(1),
+                draft,
+                None,
+            )
+        };
+        let ended = |is_session| Curation { agent: agent("host"), task: task("s-1"), is_session };
+        let is_merged = |entry: &Entry| ended(true).why_merged(&space, entry).is_some();
+        let own = proposal("host", Some("s-1"), EntryType::Architectural);
+        assert!(is_merged(&own) && is_merged(&proposal("host", Some("s-1"), EntryType::Scope)));
+        assert!(
+            !is_merged(&proposal("host", Some("s-1"), EntryType::Process)),
+            "only what reaches every brief"
+        );
+        assert!(
+            !is_merged(&proposal("host", Some("s-1"), EntryType::Learning)),
+            "the space does not allow it"
+        );
+        assert!(!is_merged(&proposal("other", Some("s-1"), EntryType::Scope)), "another seat's waits");
+        assert!(!is_merged(&proposal("host", Some("s-0"), EntryType::Scope)), "of an earlier run");
+        assert!(!is_merged(&proposal("host", None, EntryType::Scope)), "of no session");
+        assert_eq!(ended(false).why_merged(&space, &own), None, "a task is no session");
     }
 }

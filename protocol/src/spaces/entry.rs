@@ -1,6 +1,6 @@
 //! An entry: one record of a space, and the changes that it goes through.
 
-use super::{EntryAction, EntryDraft, EntryState, MemberId, Slug, SpaceId};
+use super::{EntryAction, EntryDraft, EntryState, MemberId, Slug, SpaceId, entry_draft::MAX_TITLE_BYTES};
 use crate::{
     ids::{StageId, TaskId},
     principal::Principal,
@@ -268,9 +268,39 @@ impl Entry {
 
     /// Refuses an entry that no posts and changes could have made.
     pub fn check(&self) -> Result<(), Problem> {
+        let invalid = |field: &'static str, why: String| {
+            Err(Problem::new(Reason::InvalidField, format!("{field}: {why}")).with("field", field))
+        };
         if !EntryState::of_kind(self.kind).contains(&self.state) {
-            let message = format!("state: a {} is never {}", self.kind, self.state);
-            return Err(Problem::new(Reason::InvalidField, message).with("field", "state"));
+            return invalid("state", format!("a {} is never {}", self.kind, self.state));
+        }
+        if self.version == 0 || self.changed_at < self.at {
+            return invalid("version", "counts from 1, and changedAt is not before at".to_owned());
+        }
+        let (is_memory, is_proposal) = (self.kind == EntryKind::Memory, self.kind == EntryKind::Proposal);
+        for (field, is_there, is_needed) in [
+            ("slug", self.slug.is_some(), is_proposal),
+            ("importance", self.importance.is_some(), is_memory || is_proposal),
+            ("scope", self.scope.is_some(), is_memory),
+            ("severity", self.severity.is_some(), self.kind == EntryKind::Finding),
+        ] {
+            if is_needed && !is_there {
+                return invalid(field, format!("a {} has one", self.kind));
+            }
+        }
+        for link in self.links.keys() {
+            let fits = match link {
+                EntryLink::Became => self.state == EntryState::Merged,
+                EntryLink::MergedFrom => matches!(self.kind, EntryKind::Decision | EntryKind::Memory),
+                EntryLink::SupersededBy => self.state == EntryState::Superseded,
+                EntryLink::RetriedFrom => true,
+            };
+            if !fits {
+                return invalid("links", format!("a {} that is {} has none of these", self.kind, self.state));
+            }
+        }
+        if self.reason.as_ref().is_some_and(|reason| reason.len() > MAX_TITLE_BYTES) {
+            return invalid("reason", format!("at most {MAX_TITLE_BYTES} bytes"));
         }
         let draft = EntryDraft {
             title: self.title.clone(),

@@ -113,8 +113,8 @@ fn check_proof(reader: &Reader) -> Result<(), Problem> {
         SenderProof::Credential => Ok(()),
         SenderProof::Address => Err(Problem::new(
             Reason::Unauthenticated,
-            "spaces need the person's token (`Authorization: Bearer`, printed by `mesh token`) or the credential of a caller \
-             (`mesh: { callers: … }`)",
+            "spaces need the person's token (`Authorization: Bearer`, printed by `mesh token`; on the command line --token FILE or \
+             MESH_TOKEN_FILE, with `mesh up --data DIR` it is DIR/token) or the credential of a caller (`mesh: { callers: … }`)",
         )),
     }
 }

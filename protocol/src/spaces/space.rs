@@ -36,7 +36,7 @@ pub struct Space {
     /// The types of proposals that the curator merges without a person.
     #[serde(default)]
     pub auto_merge: BTreeSet<EntryType>,
-    /// Counts its changes, from 1; 0 before it is stored. In a change it names the version that is replaced, or 0 for any.
+    /// Counts its changes, from 1; 0 before it is stored. In a change it names the version that is replaced.
     #[serde(default)]
     pub version: u64,
 }
@@ -65,6 +65,12 @@ impl Space {
     /// Whether it is the space `default`.
     pub fn is_default(&self) -> bool {
         self.id.as_str() == DEFAULT_SPACE
+    }
+
+    /// Whether it has the members, the routing and the types to merge of `wanted`.
+    pub fn is_set_as(&self, wanted: &Self) -> bool {
+        let set = |space: &Self| (space.members.clone(), space.routing, space.auto_merge.clone());
+        set(self) == set(wanted)
     }
 
     /// Refuses more than [`MAX_MEMBERS`] members, and types in `autoMerge` that a person has to decide.

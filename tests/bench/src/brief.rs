@@ -85,7 +85,7 @@ fn reader(agent: &AgentId) -> Reader {
 }
 
 /// What this process has used of the processor.
-fn processor() -> anyhow::Result<Duration> {
+pub(crate) fn processor() -> anyhow::Result<Duration> {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Ok(Duration::new(used.tv_sec.try_into()?, used.tv_nsec.try_into()?))
 }

@@ -20,6 +20,7 @@ mod fan_out;
 mod agent_loop;
 mod brief;
 mod provider;
+mod session;
 
 use accept::{AcceptCase, StoreKind};
 use clap::{Parser, ValueEnum};
@@ -73,6 +74,8 @@ enum Measure {
     AgentLoop,
     /// Processor of a brief, in a large space against a small one.
     Brief,
+    /// Processor of a turn of a round table, late against early.
+    Session,
 }
 
 /// Tasks awarded in each contract net.
@@ -158,6 +161,13 @@ fn main() -> anyhow::Result<()> {
             format!("{large:.2} ms against {small:.2} ms"),
         );
         Figure { name, value: large / small, unit: "times", detail }.print(options.json);
+    }
+    if is_wanted(Measure::Session) {
+        let (early, late) = session::measure(&options)?;
+        let (early, late) = (millis(early), millis(late));
+        let name = "turn of a round table, 180 against 12".to_owned();
+        let detail = format!("processor, {late:.2} ms against {early:.2} ms");
+        Figure { name, value: late / early, unit: "times", detail }.print(options.json);
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use protocol::{
     ids::{Address, AgentId, Capability},
     patterns::{
         contract_net::bidding::BidAnswer,
+        session::side::SideMode,
         turn::{Checkpoint, Progress, Prompt, TurnEnd, TurnSubject},
     },
     question::Question,
@@ -81,12 +82,18 @@ fn scripted(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) -> Vec<(u64
         let verdict = json!({ "accepted": roll < 55, "findings": "it does not work" });
         return vec![(first, done(&verdict.to_string()))];
     }
-    if is_seat(prompt) {
+    if stage_of(prompt).is_some() {
         let seat = |passed, label: Option<&str>| {
             let seat = SeatEnd { passed, label: label.map(str::to_owned), doer: None };
-            BrainAction::End(Ok(TurnEnd::Seat { message: Some(format!("{me} on {about}")), seat }))
+            let message =
+                if stage_of(prompt) == Some("plan") { PLAN.to_owned() } else { format!("{me} on {about}") };
+            BrainAction::End(Ok(TurnEnd::Seat { message: Some(message), seat }))
         };
-        let say = Progress::Say { to: vec!["bidder-02".into()], text: "what do you say?".into() };
+        let say = Progress::Say {
+            to: vec!["bidder-02".into()],
+            text: "what do you say?".into(),
+            mode: SideMode::Dialogue,
+        };
         return match roll {
             0..35 => vec![(first, seat(true, None))],
             35..65 => vec![(first, seat(false, None))],
@@ -205,13 +212,17 @@ pub(crate) fn bid(seed: u64, me: &AgentId, question: &BidQuestion) -> (u64, Resu
     }
 }
 
-/// Whether the task is to review a result.
-/// Whether it is the turn of a seat in a session.
-fn is_seat(prompt: &Prompt) -> bool {
-    let TurnSubject::Task { input: Some(input), .. } = &prompt.about else { return false };
-    input.get("seat").is_some_and(|seat| seat.get("stage").is_some())
+/// The work plan of a seat.
+const PLAN: &str = r#"[{"id": "a", "task": "one", "capability": "chore", "files": ["x"]},
+    {"id": "b", "task": "two", "agent": "doer-07", "after": ["a"]}, {"id": "c", "task": "three", "agent": "bidder-02"}]"#;
+
+/// The stage of the turn of a seat in a session.
+fn stage_of(prompt: &Prompt) -> Option<&str> {
+    let TurnSubject::Task { input: Some(input), .. } = &prompt.about else { return None };
+    input.get("seat")?.get("stage")?.as_str()
 }
 
+/// Whether the task is to review a result.
 fn is_review(prompt: &Prompt) -> bool {
     let TurnSubject::Task { input: Some(input), .. } = &prompt.about else { return false };
     input.get("answer").is_some_and(|answer| *answer == verdict_schema())

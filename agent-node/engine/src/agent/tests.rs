@@ -14,6 +14,7 @@ use protocol::{
         space_request::SpaceAnswer,
         turn::{Progress, TurnEnd},
     },
+    principal::SenderProof,
     problem::{Problem, Reason},
     signal::{Cursor, Signal, SignalType},
     spaces::{EntryDraft, EntryId, EntryKind},
@@ -124,6 +125,7 @@ impl Driver {
         let message = IncomingMessage {
             envelope: Box::new(envelope),
             by: by.clone(),
+            proof: SenderProof::Credential,
             digest,
             trace: None,
             contact: None,
@@ -547,7 +549,8 @@ fn whoever_may_see_a_signal_about_an_artifact_may_read_it() {
     let mut refs = signal.refs.clone();
     refs.remove("traceparent");
     assert_eq!(Value::Object(refs), expected);
-    let read = |by: &Principal| crate::artifacts::read(&driver.store, &me(), &digest, by);
+    let read =
+        |by: &Principal| crate::artifacts::read(&driver.store, &me(), &digest, by, SenderProof::Credential);
     for by in [manager(), user()] {
         assert_eq!(read(&by).map(|artifact| artifact.content).ok(), Some("hello".into()), "{by}");
     }

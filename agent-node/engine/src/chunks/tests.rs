@@ -19,7 +19,7 @@ use protocol::{
         Candidate,
         turn::{Progress, Prompt, TurnEnd},
     },
-    principal::Principal,
+    principal::{Principal, SenderProof},
     problem::{Problem, Reason},
     task::TaskState,
     time::{NodeTime, WallTime},
@@ -202,7 +202,15 @@ impl Node {
         let json = envelope.to_json();
         let envelope = Box::new(Envelope::from_json(json, || envelope.message_id.clone()).unwrap());
         self.replies += 1;
-        let message = IncomingMessage { envelope, by, digest, trace: None, contact: None, approval: None };
+        let message = IncomingMessage {
+            envelope,
+            by,
+            proof: SenderProof::Credential,
+            digest,
+            trace: None,
+            contact: None,
+            approval: None,
+        };
         self.handle(Input::Message(message, ReplyTo(self.replies)));
         self.answer.take().unwrap()
     }

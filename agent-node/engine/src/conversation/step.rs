@@ -4,7 +4,7 @@ use crate::{
     Ack, ReplyTo, World, catch_panic,
     chunks::StepChunks,
     conversation::{Conversation, HandledEvent, QueuedEvent},
-    records::{EffectKey, SealedReceipt, large_bytes},
+    records::{AnsweredQuestion, EffectKey, SealedReceipt, large_bytes},
     subscription::cursor_write,
     turns::{end_of_turn, oversized_signal},
 };
@@ -206,6 +206,12 @@ impl Conversation {
         if let (Some(row), EventKind::Answered { message: Some(said), .. }) = (&mut self.task, &event.what) {
             row.request_bytes = row.request_bytes.saturating_add(large_bytes(said));
             row.task.append_owner_message(said.as_ref().clone());
+        }
+        if let (Some(row), EventKind::Answered { by, question: Some(id), answer, .. }) =
+            (&mut self.task, &event.what)
+        {
+            let (id, by, decision) = (id.clone(), by.clone(), answer.decision());
+            row.note_answer(AnsweredQuestion { id, by, at: wall, decision });
         }
         let follow = match rule(&mut self.pattern, &event) {
             Ok(follow) => follow,

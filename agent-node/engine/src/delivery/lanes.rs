@@ -26,6 +26,8 @@ pub(crate) enum LaneKey {
     Claims(ConversationId),
     /// Requests of one conversation to spaces of the board.
     Spaces(ConversationId),
+    /// All that the agent writes to spaces: what a seat of its own session has proposed is there before the session is curated.
+    SpaceWrites,
 }
 
 /// A queued message.

@@ -3,6 +3,7 @@
 use crate::records::TaskRow;
 use protocol::{
     ids::{AgentId, Digest},
+    patterns::session::is_confidential,
     principal::Principal,
     task::TaskState,
     time::WallTime,
@@ -25,6 +26,8 @@ const STATES: [TaskState; 8] = [
 const TENANT: u8 = 8;
 /// The bit of tasks that were answered with a message.
 const MESSAGE: u8 = 16;
+/// The bit of sessions and their turns.
+const CONFIDENTIAL: u8 = 32;
 
 /// The records of a topic by age. Of tasks, it has those that have ended.
 pub fn by_age(me: &AgentId, topic: &str) -> Key {
@@ -53,6 +56,7 @@ pub fn of_task(me: &AgentId, key: &Key, row: &TaskRow) -> Vec<ListEntry> {
     let mut part = state.map_or(0, |(_, place)| place);
     part |= if task.tenant().is_some() { TENANT } else { 0 };
     part |= if task.is_message { MESSAGE } else { 0 };
+    part |= if is_confidential(task) { CONFIDENTIAL } else { 0 };
     let (at, group) = (task.changed_at.0, context(task.context_id()));
     let mut entries = Vec::with_capacity(3);
     let principals = [&task.owner, &task.spec.root].into_iter().chain(&task.participants);
@@ -79,12 +83,17 @@ pub struct TaskFilter {
     pub context: Option<String>,
     /// Only tasks whose status changed then or later.
     pub changed_since: Option<WallTime>,
+    /// Leaves sessions and their turns out, which are not shown to a person without a proof.
+    pub hides_confidential: bool,
 }
 
 impl TaskFilter {
     fn query(&self, list: Key, bits: &[u8]) -> ListQuery {
         let states = STATES.iter().zip(0_u8..);
         let states = states.filter(|(state, _)| self.state.is_none_or(|wanted| wanted == **state));
+        let hidden: &[u8] = if self.hides_confidential { &[0] } else { &[0, CONFIDENTIAL] };
+        let bits: Vec<u8> =
+            bits.iter().flat_map(|bits| hidden.iter().map(move |hidden| bits | hidden)).collect();
         let parts = states.flat_map(|(_, place)| bits.iter().map(move |bits| place | bits)).collect();
         ListQuery {
             parts,

@@ -7,7 +7,10 @@ use crate::{
     context::Context,
     records::{TaskRow, lists::TaskFilter},
 };
-use protocol::task::{MAX_PAST_BYTES, PastTask, Task};
+use protocol::{
+    patterns::session::{is_shown_to, shows_confidential_to},
+    task::{MAX_PAST_BYTES, PastTask, Task},
+};
 use store_types::{Error, ListedKey};
 
 /// The most earlier tasks that a task is told of.
@@ -17,7 +20,7 @@ const MAX_TASKS: usize = 16;
 const MAX_CHARS: usize = 2_000;
 
 impl Agent {
-    /// The newest ended tasks of the context that an A2A client names, the oldest first, at most [`MAX_PAST_BYTES`].
+    /// The newest tasks of the context that an A2A client names, the oldest first, at most [`MAX_PAST_BYTES`].
     pub(super) fn past_tasks(
         &self,
         message: &IncomingMessage,
@@ -26,14 +29,19 @@ impl Agent {
         let Some(contact) = message.contact.as_ref().filter(|contact| contact.context_id.is_some()) else {
             return Ok(Vec::new());
         };
-        let filter = TaskFilter { context: contact.context_id.clone(), ..TaskFilter::default() };
+        let filter = TaskFilter {
+            context: contact.context_id.clone(),
+            hides_confidential: !shows_confidential_to(&message.by, message.proof),
+            ..TaskFilter::default()
+        };
         let query = filter.of_tenant(&self.me, &message.by, contact.tenant.as_deref());
         let (mut past, mut bytes) = (Vec::new(), 0);
         for ListedKey { key, .. } in cx.store.list(&query, MAX_TASKS)? {
             let Some(record) = cx.store.latest(&key)? else { continue };
             let row: TaskRow = content::decode(&self.me, cx.store, &record.value)?;
             let is_same_context = Some(row.task.context_id()) == contact.context_id.as_deref();
-            if row.ended_at.is_none() || !is_same_context || row.task.owner != message.by {
+            let is_shown = is_shown_to(&row.task, &message.by, message.proof);
+            if !is_same_context || row.task.owner != message.by || !is_shown {
                 continue;
             }
             let one = past_task(&row.task);

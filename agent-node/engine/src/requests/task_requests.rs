@@ -15,7 +15,7 @@ use protocol::{
     ids::{AgentId, Capability, Digest},
     message::{self, Payload},
     patterns::{Candidate, ownership::Requester},
-    principal::Principal,
+    principal::{Principal, SenderProof},
     problem::{Problem, Reason},
     words,
 };
@@ -129,7 +129,7 @@ impl Agent {
         &self,
         inline: Vec<Artifact>,
         references: &[ArtifactRef],
-        by: &Principal,
+        (by, proof): (&Principal, SenderProof),
         cx: &Context<'_>,
     ) -> Result<Vec<Artifact>, Problem> {
         let mut artifacts = inline;
@@ -137,7 +137,7 @@ impl Agent {
             let named = |digest: &Digest| reference.name.clone().unwrap_or_else(|| digest.to_string());
             match &reference.sha256 {
                 Some(digest) => {
-                    let stored = artifacts::read(cx.store, &self.me, digest, by)?;
+                    let stored = artifacts::read(cx.store, &self.me, digest, by, proof)?;
                     artifacts.push(stored.into_artifact(named(digest), reference.media_type.clone()));
                 }
                 None => {

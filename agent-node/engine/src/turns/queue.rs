@@ -1,7 +1,7 @@
 //! The turns of the brain that run, and those that wait.
 
 use crate::{Output, TurnKey, TurnStart, context::Context, records::EffectKey};
-use protocol::{ids::ConversationId, principal::Principal, time::NodeTime};
+use protocol::{ids::ConversationId, patterns::turn::Progress, principal::Principal, time::NodeTime};
 use std::{
     collections::{BTreeMap, VecDeque},
     ops::Bound::{Excluded, Unbounded},
@@ -12,7 +12,11 @@ use std::{
 pub(crate) struct RunningTurn {
     /// Its number within the conversation.
     pub(crate) turn: u32,
+    /// The requests that end it. They are recorded with its end, so that one that begins again after a crash begins without them.
+    pub(crate) requests: Vec<Progress>,
     started: NodeTime,
+    /// Whether it counts against the limit.
+    takes_place: bool,
 }
 
 /// The running and the waiting turns.
@@ -49,30 +53,51 @@ impl Turns {
     /// Starts waiting turns while there are free slots; returns their conversations and numbers.
     pub(crate) fn start_ready(&mut self, cx: &mut Context<'_>) -> Vec<(ConversationId, u32)> {
         let mut begun = Vec::new();
-        while self.running.len() < self.limit
+        while self.has_free_slot()
             && let Some(turn) = self.ready.pop()
         {
-            let (key, number) = (turn.key.clone(), turn.prompt.turn);
-            begun.push((key.conversation.clone(), number));
-            self.running.insert(key, RunningTurn { turn: number, started: cx.world.now() });
-            cx.out.push(Output::StartTurn(turn));
+            begun.push((turn.key.conversation.clone(), turn.prompt.turn));
+            self.begin(turn, true, cx);
         }
         begun
     }
 
-    /// Ends a running turn, and returns its number.
-    pub(crate) fn end(&mut self, key: &TurnKey, now: NodeTime) -> Option<u32> {
-        let RunningTurn { turn, started } = self.running.remove(key)?;
-        let took = now.since(started);
-        self.typical = Some(self.typical.map_or(took, |typical| (typical * 3 + took) / 4));
-        Some(turn)
+    /// Starts a turn that waits for work elsewhere only, and takes no slot.
+    pub(crate) fn start_beside(&mut self, turn: Box<TurnStart>, cx: &mut Context<'_>) {
+        self.begin(turn, false, cx);
+    }
+
+    fn begin(&mut self, turn: Box<TurnStart>, takes_place: bool, cx: &mut Context<'_>) {
+        let running = RunningTurn {
+            turn: turn.prompt.turn,
+            requests: Vec::new(),
+            started: cx.world.now(),
+            takes_place,
+        };
+        self.running.insert(turn.key.clone(), running);
+        cx.out.push(Output::StartTurn(turn));
+    }
+
+    /// Whether fewer turns run than may.
+    pub(crate) fn has_free_slot(&self) -> bool {
+        self.running.values().filter(|turn| turn.takes_place).count() < self.limit
+    }
+
+    /// Ends a running turn, and returns it.
+    pub(crate) fn end(&mut self, key: &TurnKey, now: NodeTime) -> Option<RunningTurn> {
+        let ended = self.running.remove(key)?;
+        if ended.takes_place {
+            let took = now.since(ended.started);
+            self.typical = Some(self.typical.map_or(took, |typical| (typical * 3 + took) / 4));
+        }
+        Some(ended)
     }
 
     /// When a slot is expected to be free. `eta` is how long a turn takes if none has ended. A turn that takes longer is
     /// expected to take a quarter more.
     pub(crate) fn free_in(&self, eta: Duration, now: NodeTime) -> Duration {
         let typical = self.typical.unwrap_or(eta);
-        let left = self.running.values().map(|turn| {
+        let left = self.running.values().filter(|turn| turn.takes_place).map(|turn| {
             let elapsed = now.since(turn.started);
             typical.saturating_sub(elapsed).max(elapsed / 4)
         });
@@ -90,17 +115,28 @@ impl Turns {
 }
 
 /// The turns that wait: first come, first served for each principal, and the principals by turns, so that the turns of one do not
-/// delay those of all others. Those of signals are one principal's.
+/// delay those of all others. Those of signals are one principal's. What a principal says to this very agent goes before its other
+/// work.
 #[derive(Default)]
 pub(crate) struct ReadyTurns {
-    waiting: BTreeMap<Option<Principal>, VecDeque<Box<TurnStart>>>,
+    waiting: BTreeMap<Option<Principal>, VecDeque<ReadyTurn>>,
     /// The principal whose turn was taken last.
     last: Option<Option<Principal>>,
 }
 
+struct ReadyTurn {
+    is_addressed: bool,
+    turn: Box<TurnStart>,
+}
+
 impl ReadyTurns {
-    pub(crate) fn push(&mut self, principal: Option<Principal>, turn: Box<TurnStart>) {
-        self.waiting.entry(principal).or_default().push_back(turn);
+    pub(crate) fn push(&mut self, principal: Option<Principal>, is_addressed: bool, turn: Box<TurnStart>) {
+        let turns = self.waiting.entry(principal).or_default();
+        let place = match is_addressed {
+            true => turns.iter().take_while(|ready| ready.is_addressed).count(),
+            false => turns.len(),
+        };
+        turns.insert(place, ReadyTurn { is_addressed, turn });
     }
 
     /// Takes the oldest turn of the next principal.
@@ -109,7 +145,7 @@ impl ReadyTurns {
         let after = last.and_then(|last| self.waiting.range((Excluded(last), Unbounded)).next());
         let principal = after.or_else(|| self.waiting.first_key_value())?.0.clone();
         let turns = self.waiting.get_mut(&principal)?;
-        let turn = turns.pop_front();
+        let turn = turns.pop_front().map(|ready| ready.turn);
         if turns.is_empty() {
             self.waiting.remove(&principal);
         }
@@ -119,7 +155,7 @@ impl ReadyTurns {
 
     fn remove(&mut self, key: &TurnKey) {
         self.waiting.retain(|_, turns| {
-            turns.retain(|turn| turn.key != *key);
+            turns.retain(|ready| ready.turn.key != *key);
             !turns.is_empty()
         });
     }
@@ -133,6 +169,6 @@ impl ReadyTurns {
     }
 
     fn iter(&self) -> impl Iterator<Item = &TurnStart> {
-        self.waiting.values().flatten().map(Box::as_ref)
+        self.waiting.values().flatten().map(|ready| ready.turn.as_ref())
     }
 }

@@ -72,6 +72,39 @@ fn a_checkpoint_is_acknowledged_when_it_is_durable_and_given_to_the_turn_after_a
 }
 
 #[test]
+fn a_turn_that_begins_again_begins_without_the_requests_of_the_run_that_died() {
+    let ask = |id: &str, description: &str, wait: bool| -> Progress {
+        serde_json::from_value(
+            json!({ "type": "delegate", "id": id, "to": "peer", "description": description,
+            "wait": wait }),
+        )
+        .unwrap()
+    };
+    let question = || Progress::Question(protocol::question::Question::text("q", "of the first run"));
+    let mut agent = TestAgent::new(&[]);
+    let (id, turn) = agent.begin_task("t-1");
+    agent.handle(Input::TurnProgress(turn.clone(), vec![ask("a", "first", true), question()]));
+    agent.handle(Input::TurnProgress(turn.clone(), vec![ask("now", "sent at once", false)]));
+    agent.commit_all();
+    assert_eq!(restart(&mut agent).unwrap().key, turn);
+    agent.handle(Input::TurnProgress(turn.clone(), vec![ask("a", "second", true)]));
+    agent.handle(Input::TurnEnded(turn, vec![ask("b", "third", true)], Ok(TurnEnd::Waiting)));
+    agent.commit_all();
+    let journal = agent.store.read(&store_types::Filter::Exactly(keys::journal(&me(), &id)), 0, 20).unwrap();
+    let steps = journal.iter().map(|line| content::decode::<Step>(&me(), &agent.store, &line.value).unwrap());
+    let mut sent = Vec::new();
+    for effect in steps.flat_map(|step| step.effects) {
+        let protocol::patterns::Effect::Send(message) = effect else { continue };
+        let protocol::message::Payload::TaskRequest(request) = message.payload else { continue };
+        sent.push(request.description);
+    }
+    assert_eq!(sent, ["sent at once", "second", "third"]);
+    let (task, by) = (TaskId::parse("t-1").unwrap(), Principal::local_user());
+    let row = crate::tasks::find(&agent.store, &me(), &task, &by).unwrap().unwrap();
+    assert!(row.task.status.questions.is_empty(), "{:?}", row.task.status);
+}
+
+#[test]
 fn attempts_count_since_the_last_checkpoint() {
     let mut agent = TestAgent::new(&[]);
     let (_, turn) = agent.begin_task("t-1");

@@ -14,6 +14,8 @@ struct Worker {
     from: BufReader<PipeReader>,
     is_abandoned: Arc<AtomicBool>,
     ended: Option<JoinHandle<io::Result<()>>>,
+    /// That of the last prompt.
+    key: String,
 }
 
 impl Worker {
@@ -24,7 +26,13 @@ impl Worker {
         let abandoned = is_abandoned.clone();
         let abandon = move || abandoned.store(true, Ordering::SeqCst);
         let ended = std::thread::spawn(move || run_many(brain, BufReader::new(input), output, abandon));
-        Self { to: Some(to), from: BufReader::new(from), is_abandoned, ended: Some(ended) }
+        Self {
+            to: Some(to),
+            from: BufReader::new(from),
+            is_abandoned,
+            ended: Some(ended),
+            key: String::new(),
+        }
     }
 
     fn send(&mut self, line: &Value) {
@@ -32,6 +40,7 @@ impl Worker {
     }
 
     fn turn(&mut self, key: &str, description: &str) {
+        self.key = key.to_owned();
         let task = json!({ "taskId": "t-1", "description": description });
         self.send(&json!({ "type": "turn", "agent": "me", "key": key, "turn": 1, "task": task }));
     }
@@ -39,7 +48,10 @@ impl Worker {
     fn line(&mut self) -> Value {
         let mut text = String::new();
         self.from.read_line(&mut text).unwrap();
-        serde_json::from_str(&text).unwrap()
+        let mut line: Value = serde_json::from_str(&text).unwrap();
+        let key = line.as_object_mut().unwrap().remove("key");
+        assert_eq!(key, Some(json!(self.key)), "{text}");
+        line
     }
 
     fn end_input(&mut self) -> std::thread::Result<io::Result<()>> {
@@ -77,6 +89,7 @@ fn a_worker_takes_turns_and_calls_until_its_input_ends() {
     ] {
         let cfp = json!({ "taskId": "t", "capability": "c", "description": description, "bidBy": "2027-01-01T00:00:00Z" });
         let computed = json!({ "cost": 0.02, "eta": 1000, "match": 1.0, "load": 0.0 });
+        worker.key = "b".to_owned();
         worker.send(
             &json!({ "type": "cfp", "agent": "me", "key": "b", "withinMs": 9, "cfp": cfp, "computed": computed }),
         );

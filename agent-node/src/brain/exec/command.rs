@@ -8,7 +8,7 @@ use super::{
 use crate::brain::{
     BrainError, TurnHandle, TurnRequest,
     bidding::BrainEnd,
-    json_lines::{self, BrainLine, input_line, line_parser::LineParser},
+    json_lines::{self, BrainLine, TurnLine, input_line, line_parser::LineParser},
 };
 use futures_util::FutureExt as _;
 use mesh_agent::InputLine;
@@ -58,7 +58,7 @@ impl RunningCommand {
             stdin: process.stdin(),
             input: Default::default(),
             stdout: process.stdout(),
-            output: LineParser::new(exec.max_line_bytes, exec.max_output_bytes),
+            output: LineParser::new("", exec.max_line_bytes, exec.max_output_bytes),
             stderr: process.stderr(),
             stderr_lines: StderrLines::default(),
             unreported: Vec::new(),
@@ -77,7 +77,7 @@ impl RunningCommand {
         key: &str,
         report: &TurnHandle,
     ) -> Result<BrainEnd, BrainError> {
-        self.output = LineParser::new(exec.max_line_bytes, exec.max_output_bytes);
+        self.output.begin(key);
         self.stderr_lines = StderrLines::default();
         for line in std::mem::take(&mut self.unreported) {
             report.log_stderr(line).await;
@@ -94,12 +94,18 @@ impl RunningCommand {
                 biased;
                 () = Self::write(&mut self.stdin, &mut self.input), if self.has_input() => {}
                 read = read(&mut self.stdout, &mut chunk), if self.stdout.is_some() => {
-                    let lines = match read {
-                        None | Some(0) => { self.stdout = None; self.output.end()? }
+                    match read {
+                        None | Some(0) => { self.stdout = None; self.output.finish(); }
                         Some(n) => self.output.push(&chunk[..n])?,
-                    };
-                    for (number, line) in lines {
-                        state.apply(number, line, report, self.mode).await?;
+                    }
+                    // What a worker writes behind the end is no longer of the turn.
+                    while !(is_worker && state.end.is_some())
+                        && let Some((number, line)) = self.output.next_line()?
+                    {
+                        match line {
+                            TurnLine::Own(line) => state.apply(number, line, report, self.mode).await?,
+                            TurnLine::OfAnother { key } => report.log_stderr(json_lines::dropped(&key)).await,
+                        }
                     }
                 }
                 read = read(&mut self.stderr, &mut error_chunk), if self.stderr.is_some() => {
@@ -158,14 +164,21 @@ impl RunningCommand {
         let (mut chunk, mut error_chunk) = (vec![0; 16 * 1024], vec![0; 2 * 1024]);
         let ends = async {
             loop {
+                loop {
+                    match self.output.next_line() {
+                        Ok(Some((_, TurnLine::Own(BrainLine::End(_) | BrainLine::Bid(_))))) => return true,
+                        Ok(Some((_, TurnLine::Own(BrainLine::Progress(_)) | TurnLine::OfAnother { .. }))) => {
+                        }
+                        Ok(None) => break,
+                        Err(_) => return false,
+                    }
+                }
                 tokio::select! {
                     () = Self::write(&mut self.stdin, &mut self.input), if self.has_input() => {}
                     read = read(&mut self.stdout, &mut chunk) => {
                         let Some(n @ 1..) = read else { return false };
-                        let Ok(lines) = self.output.push(&chunk[..n]) else { return false };
-                        match lines.last() {
-                            Some((_, BrainLine::End(_) | BrainLine::Bid(_))) => return true,
-                            Some((_, BrainLine::Progress(_))) | None => {}
+                        if self.output.push(&chunk[..n]).is_err() {
+                            return false;
                         }
                     }
                     read = read(&mut self.stderr, &mut error_chunk), if self.stderr.is_some() => {
@@ -178,10 +191,18 @@ impl RunningCommand {
         tokio::time::timeout(exec.linger, ends).await.unwrap_or(false)
     }
 
+    /// The turn has ended: what follows is not of it.
+    pub(super) fn end_turn(&mut self) {
+        self.output.begin("");
+    }
+
     /// Waits between two turns. Returns why it can take none any more.
     pub(super) async fn idle(&mut self) -> String {
-        let (mut chunk, mut error_chunk) = ([0; 256], vec![0; 2 * 1024]);
+        let (mut chunk, mut error_chunk) = ([0; 4 * 1024], vec![0; 2 * 1024]);
         loop {
+            if let Err(why) = self.drop_late_lines() {
+                return why;
+            }
             tokio::select! {
                 biased;
                 ended = self.process.wait() => {
@@ -190,8 +211,9 @@ impl RunningCommand {
                 }
                 read = read(&mut self.stdout, &mut chunk), if self.stdout.is_some() => match read {
                     None | Some(0) => self.stdout = None,
-                    Some(n) if chunk[..n].trim_ascii().is_empty() => {}
-                    Some(_) => return "it wrote a line between two turns".to_owned(),
+                    Some(n) => if let Err(error) = self.output.push(&chunk[..n]) {
+                        return format!("between two turns: {error}");
+                    }
                 },
                 read = read(&mut self.stderr, &mut error_chunk), if self.stderr.is_some() => {
                     let lines = self.take_stderr(read, &error_chunk);
@@ -201,11 +223,27 @@ impl RunningCommand {
         }
     }
 
-    /// Whether it has written something since its turn has ended.
-    pub(super) fn has_written(&mut self) -> bool {
-        let mut chunk = [0; 256];
-        let read = read(&mut self.stdout, &mut chunk).now_or_never().flatten();
-        read.is_some_and(|n| !chunk[..n].trim_ascii().is_empty())
+    /// Whether it can take the next turn; not if it has written something since its last one. The error says what.
+    pub(super) fn check_silence(&mut self) -> Result<(), String> {
+        let mut chunk = [0; 4 * 1024];
+        while let Some(Some(n @ 1..)) = read(&mut self.stdout, &mut chunk).now_or_never() {
+            self.output.push(&chunk[..n]).map_err(|error| format!("between two turns: {error}"))?;
+        }
+        self.drop_late_lines()?;
+        if self.output.has_rest() { Err(WRITES_BETWEEN_TURNS.to_owned()) } else { Ok(()) }
+    }
+
+    /// Drops the lines between two turns that name the turn that they are of.
+    fn drop_late_lines(&mut self) -> Result<(), String> {
+        loop {
+            match self.output.next_line() {
+                Ok(None) => return Ok(()),
+                Ok(Some((_, TurnLine::OfAnother { key }))) => {
+                    self.keep_unreported(vec![json_lines::dropped(&key)]);
+                }
+                Ok(Some((_, TurnLine::Own(_)))) | Err(_) => return Err(WRITES_BETWEEN_TURNS.to_owned()),
+            }
+        }
     }
 
     /// Ends its input, and kills it if it has not exited within `exec.linger`.
@@ -264,6 +302,9 @@ impl RunningCommand {
         self.unreported.extend(lines.into_iter().take(room));
     }
 }
+
+/// Why a process that writes a line between two turns takes no more.
+const WRITES_BETWEEN_TURNS: &str = "it wrote a line between two turns";
 
 /// The most lines of standard error that wait for the next turn.
 const MAX_UNREPORTED: usize = 200;

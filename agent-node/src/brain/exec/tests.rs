@@ -187,7 +187,7 @@ fn message(end: &Result<TurnEnd, BrainError>) -> String {
 
 /// Answers each prompt with its process id and how many it has read.
 const COUNTING: &str = r#"n=0; while read -r line; do n=$((n+1)); case "$line" in
-    *die*) exit 7;; *chatter*) echo '{"type":"done","message":"ok"}'; echo '{"type":"status","message":"more"}';; *) echo "{\"type\":\"done\",\"message\":\"$$ $n\"}";; esac; done"#;
+    *die*) exit 7;; *chatter*) printf '{"type":"done","message":"ok"}\n{"type":"status","message":"more"}\n';; *) echo "{\"type\":\"done\",\"message\":\"$$ $n\"}";; esac; done"#;
 
 #[tokio::test]
 async fn a_worker_takes_turns_one_after_the_other_and_several_at_once_in_several_processes() {
@@ -222,7 +222,8 @@ async fn a_worker_that_dies_fails_its_turn_only_and_is_started_again() {
     assert!(message(&next).ends_with(" 1") && message(&next) != message(&first));
     let last = message(&next).split(' ').next().unwrap().to_owned();
     // What is written after the end of a turn ends the process, not the next turn.
-    let (_, _) = turn(&brain, first_turn("chatter")).await;
+    let (_, chatter) = turn(&brain, first_turn("chatter")).await;
+    assert_eq!(message(&chatter), "ok");
     let ended = async {
         while brain.workers.has_idle() && is_running(&last) {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -231,6 +232,49 @@ async fn a_worker_that_dies_fails_its_turn_only_and_is_started_again() {
     tokio::time::timeout(Duration::from_secs(10), ended).await.unwrap();
     let (_, after) = turn(&brain, first_turn("c")).await;
     assert!(message(&after).ends_with(" 1"), "{after:?}");
+}
+
+/// Answers each prompt with its process id; a line of the turn before comes first, and one of this turn comes after the end.
+const LATE: &str = r#"before=none; while read -r line; do key=${line#*'"key":"'}; key=${key%%'"'*}
+    echo "{\"type\":\"done\",\"message\":\"late\",\"key\":\"$before\"}"
+    printf '{"type":"done","message":"%s","key":"%s"}\n{"type":"oops","key":"%s"}\n' $$ "$key" "$key"; before=$key; done"#;
+
+#[tokio::test]
+async fn a_line_that_names_another_turn_is_dropped_and_the_worker_goes_on() {
+    let brain = with_mode(ExecMode::Worker, LATE);
+    let in_turn = |key: &str| TurnRequest { key: key.to_owned(), ..first_turn("x") };
+    let mut pids = std::collections::BTreeSet::new();
+    for key in ["a:c:1:0", "a:c:2:0", "a:c:3:0"] {
+        let (reports, end) = turn(&brain, in_turn(key)).await;
+        pids.insert(message(&end));
+        let said = |report: &Progress| matches!(report, Progress::Log { message } if message.contains("another turn"));
+        assert!(!reports.is_empty() && reports.iter().all(said), "{reports:?}");
+    }
+    assert_eq!(pids.len(), 1, "one process: {pids:?}");
+}
+
+#[tokio::test]
+async fn no_more_workers_stay_than_turns_were_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = r#"while read -r line; do case "$line" in
+        *'"type":"cancel"'*) until [ -e go ]; do sleep 0.01; done; echo '{"type":"failed","reason":"cancelled"}';;
+        *'stop me'*) echo "{\"type\":\"status\",\"message\":\"$$\"}";;
+        *) echo "{\"type\":\"done\",\"message\":\"$$\"}";; esac; done"#;
+    let brain = with_mode(ExecMode::Worker, script);
+    let brain = ExecBrain { dir: Some(dir.path().into()), linger: Duration::from_secs(20), ..brain };
+    let cancelled = stop_after_status(&brain).await;
+    let (_, next) = turn(&brain, first_turn("next")).await;
+    let other = message(&next);
+    assert_ne!(other, cancelled, "a new process takes the turn while the other one ends its own");
+    std::fs::write(dir.path().join("go"), "").unwrap();
+    let one_ends = async {
+        while is_running(&cancelled) && is_running(&other) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), one_ends).await.expect("one process stays");
+    let (_, last) = turn(&brain, first_turn("last")).await;
+    assert!([cancelled, other].contains(&message(&last)), "the other one stays: {last:?}");
 }
 
 #[tokio::test]

@@ -7,16 +7,19 @@ use protocol::ids::AgentId;
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
-        atomic::{AtomicU32, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
 
-/// The first pause before a process is started after a failed one; it doubles.
+/// The first pause between the failure of a process and the start of the next one; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest such pause.
+/// The longest such pause. It is at most half of the turn's `idle`, so that the process has time to report.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 
 /// What a process is given.
@@ -43,8 +46,13 @@ struct TurnJob {
 #[derive(Debug, Default)]
 pub(super) struct WorkerPool {
     idle: Mutex<VecDeque<mpsc::Sender<TurnJob>>>,
-    /// How many processes in a row have failed.
-    failures: AtomicU32,
+    /// How many processes in a row have failed, and when the last one has.
+    failures: Mutex<Option<(u32, Instant)>>,
+    /// Each process and each turn that runs has a clone of these.
+    processes: Arc<()>,
+    turns: Arc<()>,
+    /// The most turns that have run at once.
+    most_turns: AtomicUsize,
 }
 
 impl WorkerPool {
@@ -56,6 +64,8 @@ impl WorkerPool {
         question: &BrainQuestion,
         report: &TurnHandle,
     ) -> Result<BrainEnd, BrainError> {
+        let _turn = self.turns.clone();
+        self.most_turns.fetch_max(clones(&self.turns), Ordering::Relaxed);
         loop {
             let (done, end) = oneshot::channel();
             let (question, report) = (question.clone(), report.clone());
@@ -73,17 +83,27 @@ impl WorkerPool {
     }
 
     async fn start(self: &Arc<Self>, exec: &ExecBrain, job: TurnJob) -> Result<(), BrainError> {
-        let failures = self.failures.load(Ordering::Relaxed);
-        if failures > 0 {
-            let pause = FIRST_PAUSE.saturating_mul(1 << (failures - 1).min(16)).min(MAX_PAUSE);
-            tokio::time::sleep(pause).await;
+        let turn = job.question.turn.as_deref();
+        let failures = *self.failures();
+        if let Some((count, last)) = failures {
+            let idle = turn.and_then(|turn| turn.prompt.remaining.idle_ms).map(Duration::from_millis);
+            let longest = idle.map_or(MAX_PAUSE, |idle| MAX_PAUSE.min(idle / 2));
+            let pause = FIRST_PAUSE.saturating_mul(1 << (count - 1).min(16)).min(longest);
+            tokio::time::sleep_until(last + pause).await;
         }
-        let turn = job.question.turn.as_deref().filter(|_| exec.mode != ExecMode::Worker);
+        let turn = turn.filter(|_| exec.mode != ExecMode::Worker);
         let command = RunningCommand::start(exec, turn);
         let command = command.inspect_err(|_| self.note_failure())?;
         // A worker ends when nothing holds the pool.
         let exec = ExecBrain { workers: Arc::default(), ..exec.clone() };
-        drop(tokio::spawn(serve(exec, command, job, Arc::downgrade(self))));
+        let process = self.processes.clone();
+        let pool = Arc::downgrade(self);
+        drop(tokio::spawn(async move {
+            let mut command = command;
+            serve(&exec, &mut command, job, pool).await;
+            drop(process);
+            command.close(&exec).await;
+        }));
         Ok(())
     }
 
@@ -96,61 +116,86 @@ impl WorkerPool {
         !self.idle.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    fn add_idle(&self, worker: mpsc::Sender<TurnJob>) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push_back(worker);
+    /// Keeps a process for later turns; not if others are idle, and there are more than turns were at once: while a turn is
+    /// cancelled, another process takes the next one. Returns whether it is kept.
+    fn keep(&self, worker: mpsc::Sender<TurnJob>) -> bool {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|worker| !worker.is_closed());
+        let is_surplus =
+            !idle.is_empty() && clones(&self.processes) > self.most_turns.load(Ordering::Relaxed);
+        if !is_surplus {
+            idle.push_back(worker);
+        }
+        !is_surplus
+    }
+
+    fn failures(&self) -> MutexGuard<'_, Option<(u32, Instant)>> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note_failure(&self) {
-        self.failures.fetch_add(1, Ordering::Relaxed);
+        let mut failures = self.failures();
+        let count = failures.map_or(0, |(count, _)| count);
+        *failures = Some((count.saturating_add(1), Instant::now()));
     }
 }
 
+/// How many clones of `original` there are beside it.
+fn clones(original: &Arc<()>) -> usize {
+    Arc::strong_count(original).saturating_sub(1)
+}
+
 /// Gives a process its turns until it can take no more, or the pool is gone.
-async fn serve(exec: ExecBrain, mut command: RunningCommand, first: TurnJob, pool: Weak<WorkerPool>) {
+async fn serve(exec: &ExecBrain, command: &mut RunningCommand, first: TurnJob, pool: Weak<WorkerPool>) {
     let (this, mut jobs) = mpsc::channel(1);
     let agent = first.question.agent.clone();
-    let mut next = Some(TurnJob { worker: Some(this), ..first });
-    while let Some(TurnJob { question, report, mut done, worker }) = next {
+    let mut next = TurnJob { worker: Some(this), ..first };
+    loop {
+        let TurnJob { question, report, mut done, worker } = next;
         let end = tokio::select! {
             biased;
-            end = command.run_turn(&exec, &question.prompt, &question.key, &report) => Some(end),
+            end = command.run_turn(exec, &question.prompt, &question.key, &report) => Some(end),
             () = done.closed() => None,
         };
         drop(report);
         let has_ended = match &end {
             Some(end) => end.is_ok(),
-            None => command.cancel(&exec, &question.key).await,
+            None => command.cancel(exec, &question.key).await,
         };
+        command.end_turn();
         let is_usable = has_ended && command.is_usable();
+        let mut is_kept = false;
         if let Some(pool) = pool.upgrade() {
             match &end {
-                Some(Ok(_)) => pool.failures.store(0, Ordering::Relaxed),
+                Some(Ok(_)) => *pool.failures() = None,
                 Some(Err(_)) => pool.note_failure(),
                 None => {}
             }
-            if let Some(worker) = worker.filter(|_| is_usable) {
-                pool.add_idle(worker);
-            }
+            is_kept = worker.filter(|_| is_usable).is_some_and(|worker| pool.keep(worker));
         }
         if let Some(end) = end {
             drop(done.send(end));
         }
-        if !is_usable {
-            break;
+        if !is_kept {
+            return;
         }
-        next = tokio::select! {
+        let why = tokio::select! {
             biased;
-            // A job that is dropped goes to another process.
-            job = jobs.recv() => job.filter(|_| !command.has_written()),
-            why = command.idle() => {
-                tracing::warn!(target: "brain", %agent, why, "a worker can take no more turns; the next turn starts another");
-                if let Some(pool) = pool.upgrade() {
-                    pool.note_failure();
+            job = jobs.recv() => match (job, command.check_silence()) {
+                (None, _) => return,
+                (Some(job), Ok(())) => {
+                    next = job;
+                    continue;
                 }
-                break;
-            }
+                // A job that is dropped goes to another process.
+                (Some(_), Err(why)) => why,
+            },
+            why = command.idle() => why,
         };
+        tracing::warn!(target: "brain", %agent, why, "a worker can take no more turns; the next turn starts another");
+        if let Some(pool) = pool.upgrade() {
+            pool.note_failure();
+        }
+        return;
     }
-    drop(jobs);
-    command.close(&exec).await;
 }

@@ -11,6 +11,10 @@ use protocol::{
     patterns::{
         contract_net::bidding::BidAnswer,
         open_task,
+        session::{
+            directive::{Directive, DirectiveVerb},
+            side::SideMode,
+        },
         space_request::EntrySearch,
         turn::{Checkpoint, Progress, TurnEnd},
     },
@@ -135,9 +139,28 @@ fn question(line: mesh_agent::Question) -> Result<Progress, String> {
     });
     let expires_at = line.expires_at.map(|time| valid("expiresAt", WallTime::parse(&time))).transpose()?;
     let mesh_agent::Question { id, text, schema, options, call, wait, .. } = line;
-    let question = Question { id, kind, text, schema, options, call, expires_at, on_timeout, wait };
+    let question =
+        Question { schema, options, call, expires_at, on_timeout, wait, kind, ..Question::text(id, text) };
     question.validate()?;
     Ok(Progress::Question(question))
+}
+
+fn say(to: Vec<String>, text: String, mode: mesh_agent::SayMode) -> Progress {
+    let mode = match mode {
+        mesh_agent::SayMode::Dialogue => SideMode::Dialogue,
+        mesh_agent::SayMode::Delegation => SideMode::Delegation,
+    };
+    Progress::Say { to, text, mode }
+}
+
+fn directive(line: mesh_agent::DirectiveLine) -> Progress {
+    let verb = match line.verb {
+        mesh_agent::SupervisorVerb::Say => DirectiveVerb::Say,
+        mesh_agent::SupervisorVerb::Redirect => DirectiveVerb::Redirect,
+        mesh_agent::SupervisorVerb::Amend => DirectiveVerb::Amend,
+    };
+    let mesh_agent::DirectiveLine { stage, seat, text, .. } = line;
+    Progress::Directive(Box::new(Directive { verb, stage, seat, text: Some(text) }))
 }
 
 fn post(line: mesh_agent::Post) -> Result<Progress, String> {
@@ -176,7 +199,7 @@ fn find(line: mesh_agent::Find) -> Result<Progress, String> {
     if (&kind, &tag, &text) == (&None, &None, &None) {
         return Err("at least one of \"kind\", \"tag\" and \"text\" is needed".to_owned());
     }
-    Ok(Progress::Find { id, query: EntrySearch { kind, tag, text }, wait })
+    Ok(Progress::Find { id, query: EntrySearch { kind, tag, text, of_others: None }, wait })
 }
 
 fn usage(line: mesh_agent::ModelCall) -> Result<Progress, String> {
@@ -248,7 +271,8 @@ impl TryFrom<OutputLine> for BrainLine {
             OutputLine::Usage(line) => usage(line)?,
             OutputLine::Tool(line) => tool(line)?,
             OutputLine::Log { message } => Progress::Log { message },
-            OutputLine::Say { to, text } => Progress::Say { to, text },
+            OutputLine::Say { to, text, mode } => say(to, text, mode),
+            OutputLine::Directive(line) => directive(line),
             OutputLine::Done { message, label: None } => {
                 return Ok(Self::End(TurnEnd::Done { message }));
             }

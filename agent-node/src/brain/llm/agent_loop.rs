@@ -15,7 +15,14 @@ use super::{
 };
 use protocol::{
     artifact::Artifact,
-    patterns::turn::{Progress, RequestResult, TurnEnd},
+    patterns::{
+        delegation::MAX_REQUESTS,
+        session::{
+            observers::SeatRole,
+            seat::{MAX_SAY_BYTES, MAX_SAYS},
+        },
+        turn::{Progress, RequestResult, TurnEnd},
+    },
     question::Decision,
     usage::{RemainingBudget, ToolUse, Usage},
 };
@@ -35,13 +42,22 @@ pub(super) struct LoopLimits {
     pub(super) context: Option<usize>,
     /// The models, in the order in which they are asked.
     pub(super) models: Vec<String>,
+    /// The most bytes of a signal on the board.
+    pub(super) signal_bytes: usize,
 }
+
+/// The longest last words of a seat, bytes; longer ones are an artifact.
+const MAX_WORDS: usize = 16 << 10;
+/// How much of longer ones is said.
+const MAX_WORDS_SHOWN: usize = 500;
 
 /// What a turn is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LoopSubject {
     /// A task: the answer is an artifact.
     Task,
+    /// The turn of a seat in a session: the answer is what it says.
+    Seat(SeatRole),
     /// A question: the answer is the message of the end.
     Help,
     /// A signal: there need not be an answer.
@@ -124,7 +140,7 @@ pub(super) enum LoopAction {
     Usage {
         /// The position of the model.
         model: usize,
-        /// The tokens of the request and of the answer; estimated if the provider did not say, none without an answer.
+        /// The tokens of the request and of the answer; estimated if the provider did not say, none if nothing of an answer came.
         usage: TokenUsage,
         /// Why the answer ended, or why there is none, as a code.
         end: Result<&'static str, String>,
@@ -216,6 +232,8 @@ pub(super) struct AgentLoop {
     running: BTreeSet<String>,
     /// The model that is asked, while it is.
     asking: Option<usize>,
+    /// What has arrived of its answer, bytes.
+    received: usize,
     failures: Vec<ModelError>,
     stream: TextStream,
     /// As the turn began.
@@ -235,6 +253,8 @@ const MAX_KEPT_RESULT: usize = 1 << 20;
 const MAX_REPAIRS: usize = 2;
 /// How often a call is started before its failure is the result.
 const MAX_STARTS: u32 = 3;
+/// The shortest pause, whatever the provider wishes.
+const LEAST_PAUSE: Duration = Duration::from_secs(1);
 /// The first pause when no model can be reached and none says how long; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 /// The longest such pause.
@@ -262,6 +282,7 @@ impl AgentLoop {
             transcript,
             running: BTreeSet::new(),
             asking: None,
+            received: 0,
             failures: Vec::new(),
             stream: TextStream::default(),
             budget: start.budget,
@@ -293,6 +314,7 @@ impl AgentLoop {
         let mut actions = Vec::new();
         match event {
             LoopEvent::Delta(ModelDelta::Text(text)) => {
+                self.received += text.len();
                 let report = if self.is_text_shown() {
                     self.stream.push(&text)
                 } else {
@@ -301,6 +323,7 @@ impl AgentLoop {
                 actions.extend(report.map(LoopAction::Report));
             }
             LoopEvent::Delta(ModelDelta::Hidden(bytes)) => {
+                self.received += bytes;
                 actions.extend(self.stream.hidden(bytes).map(LoopAction::Report));
             }
             LoopEvent::Delta(ModelDelta::Answer(answer)) => self.answered(answer, &mut actions),
@@ -370,7 +393,7 @@ impl AgentLoop {
             _ if is_repeatable && starts < MAX_STARTS => None,
             _ if is_repeatable => {
                 let text = prompts::interrupted("it failed each time that the call was made");
-                return self.finish(call, ToolResult::error(text), actions);
+                return self.give_up(call, text, actions);
             }
             _ => {
                 let text = format!(
@@ -381,14 +404,16 @@ impl AgentLoop {
             }
         };
         if let Some((id, text)) = question {
-            let Some(answer) = self.answers.get(&id) else {
-                return asks.push(LoopAction::Approve { id, text, call: call.clone() });
+            let Some(answer) = self.answers.get(&id).cloned() else {
+                let ask = LoopAction::Approve { id, text, call: call.clone() };
+                return self.ask_others(call, ask, actions, asks);
             };
             // Words decide nothing.
             if answer.decision != Some(Decision::Approve) {
-                let note = if starts == 0 { prompts::denied } else { prompts::not_repeated };
-                let result = ToolResult::error(note(&answer.text));
-                return self.finish(call, result, actions);
+                return match starts {
+                    0 => self.finish(call, ToolResult::error(prompts::denied(&answer.text)), actions),
+                    _ => self.give_up(call, prompts::not_repeated(&answer.text), actions),
+                };
             }
         }
         // The intent is durable before the call is made.
@@ -401,6 +426,20 @@ impl AgentLoop {
         let message = format!("calls {}", call.name);
         actions.push(LoopAction::Report(Progress::Status { message }));
         actions.push(LoopAction::CallTool { server, name, call: call.clone() });
+    }
+
+    /// Asks a person or another agent at the end of the turn, if it has not asked too much.
+    fn ask_others(
+        &mut self,
+        call: &ToolCall,
+        ask: LoopAction,
+        actions: &mut Vec<LoopAction>,
+        asks: &mut Vec<LoopAction>,
+    ) {
+        if asks.len() < MAX_REQUESTS {
+            return asks.push(ask);
+        }
+        self.finish(call, ToolResult::error(prompts::too_many_requests(MAX_REQUESTS)), actions);
     }
 
     fn take_up_mesh(&mut self, call: &ToolCall, actions: &mut Vec<LoopAction>, asks: &mut Vec<LoopAction>) {
@@ -417,10 +456,20 @@ impl AgentLoop {
             return self.finish(call, result, actions);
         }
         let tool = MeshTool::ALL.iter().find(|tool| tool.name() == call.name);
+        if let Some(problem) = tool.filter(|tool| tool.is_message()).and_then(|_| self.refused_message(call))
+        {
+            return self.finish(call, ToolResult::error(problem), actions);
+        }
         match tool.map(|tool| tool.run(call, &self.artifacts)) {
-            Some(MeshOutcome::Ask(progress)) => asks.push(LoopAction::Report(progress)),
+            Some(MeshOutcome::Ask(progress)) => {
+                self.ask_others(call, LoopAction::Report(progress), actions, asks);
+            }
             Some(MeshOutcome::End(end)) => asks.push(LoopAction::End(LoopEnd::Turn(end))),
             Some(MeshOutcome::Report(progress, result)) => {
+                let most = self.limits.signal_bytes;
+                if let Some(problem) = engine::oversized_signal(std::slice::from_ref(&progress), most) {
+                    return self.finish(call, ToolResult::error(problem), actions);
+                }
                 actions.push(LoopAction::Report(progress));
                 self.finish(call, result, actions);
             }
@@ -431,6 +480,24 @@ impl AgentLoop {
             Some(MeshOutcome::Result(result)) => self.finish(call, result, actions),
             None => self.finish(call, ToolResult::error(prompts::unknown_tool(&call.name)), actions),
         }
+    }
+
+    /// Why a message to another seat is not sent, if it would be one too many, or too long.
+    fn refused_message(&self, call: &ToolCall) -> Option<String> {
+        let messages = MeshTool::ALL.iter().filter(|tool| tool.is_message()).map(|tool| tool.name());
+        if self.transcript.successes(&messages.collect::<Vec<_>>()) >= MAX_SAYS as usize {
+            return Some(format!("not sent: {MAX_SAYS} messages were sent in this turn, which is the most"));
+        }
+        let bytes = call.arguments.get("text").and_then(Value::as_str).map_or(0, str::len);
+        (bytes > MAX_SAY_BYTES).then(|| format!("not sent: {bytes} bytes are more than {MAX_SAY_BYTES}"))
+    }
+
+    /// Records that a call was made without a result. Each time that it was made was reported when it failed.
+    fn give_up(&mut self, call: &ToolCall, why: String, actions: &mut Vec<LoopAction>) {
+        self.record(
+            TranscriptRecord::Finished { call: call.id.clone(), result: ToolResult::error(why) },
+            actions,
+        );
     }
 
     /// Records the result of a call that this turn has not timed.
@@ -460,7 +527,17 @@ impl AgentLoop {
                 append: false,
                 last_chunk: true,
             }));
+            let whole = result.text.len();
             result.text = prompts::large_result(prompts::beginning(&kept, RESULT_HEAD), kept.len(), &id);
+            if kept.len() < whole {
+                result.text.push_str(&prompts::cut_result(whole, kept.len()));
+                let message = format!(
+                    "the result of {} has {whole} bytes; only the first {} are kept",
+                    call.name,
+                    kept.len()
+                );
+                actions.push(LoopAction::Report(Progress::Status { message }));
+            }
             self.artifacts.insert(id, kept);
         }
         self.record(TranscriptRecord::Finished { call: call.id.clone(), result }, actions);
@@ -521,7 +598,7 @@ impl AgentLoop {
             repeatable_first: self.repeatable_first.clone(),
             has_budget_note,
         };
-        self.asking = Some(model);
+        (self.asking, self.received) = (Some(model), 0);
         self.stream.begin();
         actions.push(LoopAction::AskModel { model, request: Arc::new(request) });
     }
@@ -550,6 +627,12 @@ impl AgentLoop {
         self.fixed_bytes() + self.transcript.bytes()
     }
 
+    /// What the call under way has used, of a provider that does not say it.
+    fn estimated_usage(&self) -> TokenUsage {
+        let tokens = |bytes: usize| u64::try_from(bytes / TOKEN).unwrap_or(u64::MAX);
+        TokenUsage { input: tokens(self.context_bytes()), output: tokens(self.received) }
+    }
+
     /// Whether anything could be dropped. What was dropped is recorded and reported.
     fn compact(&mut self, bytes: usize, actions: &mut Vec<LoopAction>) -> bool {
         let mut transcript = self.transcript.clone();
@@ -565,7 +648,9 @@ impl AgentLoop {
 
     fn failed(&mut self, error: ModelError, actions: &mut Vec<LoopAction>) {
         let Some(model) = self.asking.take() else { return };
-        actions.push(LoopAction::Usage { model, usage: TokenUsage::default(), end: Err(error.code()) });
+        // The provider counts an answer that breaks off, too.
+        let usage = if self.received > 0 { self.estimated_usage() } else { TokenUsage::default() };
+        actions.push(LoopAction::Usage { model, usage, end: Err(error.code()) });
         if error.kind == ModelErrorKind::Cassette {
             let reason = error.message;
             return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Failed { reason })));
@@ -591,6 +676,8 @@ impl AgentLoop {
             return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Failed { reason })));
         };
         self.record(TranscriptRecord::Paused, actions);
+        // A provider that says "at once" again and again is not asked without a break.
+        let after = after.max(LEAST_PAUSE);
         actions.push(LoopAction::End(LoopEnd::Pause { after, reason }));
     }
 
@@ -605,10 +692,8 @@ impl AgentLoop {
         let before = self.transcript.refused_in_a_row();
         let ModelAnswer { text, calls, stop, usage } = answer;
         // A budget must hold for a provider that does not count, too.
-        let usage = usage.unwrap_or_else(|| {
-            let tokens = |bytes: usize| u64::try_from(bytes / TOKEN).unwrap_or(u64::MAX);
-            TokenUsage { input: tokens(self.context_bytes()), output: tokens(text.len()) }
-        });
+        self.received = self.received.max(text.len());
+        let usage = usage.unwrap_or_else(|| self.estimated_usage());
         let end = if calls.is_empty() { stop.word() } else { "tool_call" };
         actions.push(LoopAction::Usage { model, usage, end: Ok(end) });
         let mut notes = Vec::new();
@@ -617,9 +702,20 @@ impl AgentLoop {
             notes.extend(self.problem_with(&text, stop));
             is_refused = !notes.is_empty();
         }
+        let why_cut = match stop {
+            StopReason::Complete => None,
+            StopReason::Length => Some("the answer was cut at the largest number of tokens"),
+            StopReason::Refused => {
+                Some("the answer was cut, because the model or its provider refused to go on")
+            }
+        };
         let calls = calls.into_iter().enumerate().map(|(at, mut call)| {
             // Providers repeat ids, or send none.
             call.id = format!("c{number}_{at}");
+            // What an answer that was cut would have called is not known.
+            if let Some(why) = why_cut {
+                call.invalid.get_or_insert_with(|| why.to_owned());
+            }
             let problem = call.invalid.as_deref().map(prompts::invalid_arguments);
             is_refused |= problem.is_some();
             let starts = u32::from(problem.is_none() && self.starts_at_once(&call));
@@ -679,12 +775,16 @@ impl AgentLoop {
         }
         let mut message = None;
         match (&self.output, self.subject) {
-            (Some(output), LoopSubject::Task) => {
+            (Some(output), LoopSubject::Task | LoopSubject::Seat(_)) => {
                 let data = output.check(&text).unwrap_or(Value::Null);
                 actions.push(LoopAction::Report(super::output::artifact(ANSWER, data)));
             }
             (None, LoopSubject::Task) => actions.push(LoopAction::Report(self.stream.end(&text))),
-            (_, LoopSubject::Help) => message = Some(text),
+            (None, LoopSubject::Seat(_)) if text.len() > MAX_WORDS => {
+                message = Some(format!("{}…", prompts::beginning(&text, MAX_WORDS_SHOWN)));
+                actions.push(LoopAction::Report(self.stream.end(&text)));
+            }
+            (None, LoopSubject::Seat(_)) | (_, LoopSubject::Help) => message = Some(text),
             (_, LoopSubject::Signal) => message = Some(text).filter(|text| !text.is_empty()),
         }
         actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Done { message })));

@@ -2,25 +2,18 @@
 
 use super::{
     LlmBrain,
-    model::{
-        ModelAnswer, ModelDelta, ModelError, ModelErrorKind, ModelMessage, ModelRequest, StopReason,
-        TokenUsage,
-    },
+    model::{ModelMessage, ModelRequest},
     output::OutputSchema,
     prompts,
 };
 use crate::brain::{BrainError, TurnHandle, bidding::BidRequest};
-use futures_util::StreamExt as _;
 use protocol::{
     bid::{Cost, Eta, Fraction},
     patterns::contract_net::bidding::BidAnswer,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 /// The JSON Schema of the answer.
 fn schema() -> Value {
@@ -65,19 +58,6 @@ impl ModelTerms {
     }
 }
 
-/// The bid in an answer, or what is wrong with it.
-fn terms(answer: &ModelAnswer, schema: &OutputSchema) -> Result<BidAnswer, String> {
-    match answer.stop {
-        StopReason::Complete => {}
-        StopReason::Length => return Err("the answer reached the largest number of tokens".to_owned()),
-        StopReason::Refused => return Err("the model or its provider refused to answer".to_owned()),
-    }
-    let value =
-        schema.check(&answer.text).map_err(|problem| format!("the answer is not valid: {problem}"))?;
-    let terms: ModelTerms = serde_json::from_value(value).map_err(|error| error.to_string())?;
-    Ok(terms.into_answer())
-}
-
 impl LlmBrain {
     /// Asks the models, in their order, until one answers with a valid bid. What each call has used is reported.
     pub(super) async fn terms_for(
@@ -86,7 +66,7 @@ impl LlmBrain {
         turn: TurnHandle,
     ) -> Result<BidAnswer, BrainError> {
         let schema = OutputSchema::new(schema()).map_err(BrainError::NoBid)?;
-        let call = Arc::new(ModelRequest {
+        let call = ModelRequest {
             has_budget_note: false,
             repeatable_first: prompts::call_for_proposals(&request, false),
             system: prompts::system(
@@ -98,45 +78,24 @@ impl LlmBrain {
             messages: vec![ModelMessage::User(prompts::call_for_proposals(&request, true))],
             tools: Vec::new(),
             output_schema: Some(schema.schema().clone()),
-        });
-        let mut problems = Vec::new();
-        for (position, model) in self.models.iter().enumerate() {
-            let begun = Instant::now();
-            let mut deltas = model.ask(call.clone());
-            let mut ended: Result<ModelAnswer, ModelError> = Err(ModelError::transient("it gave no answer"));
-            while let Some(delta) = deltas.next().await {
-                match delta {
-                    Ok(ModelDelta::Text(_) | ModelDelta::Hidden(_)) => {}
-                    Ok(ModelDelta::Answer(answer)) => ended = Ok(answer),
-                    Err(error) => ended = Err(error),
-                }
-            }
-            let (usage, end) = match &ended {
-                Ok(answer) => (answer.usage.unwrap_or_default(), Ok(answer.stop.word())),
-                Err(error) => (TokenUsage::default(), Err(error.code())),
-            };
-            turn.usage(self.usage(position, usage, end, begun.elapsed())).await;
-            if let Err(error) = &ended
-                && error.kind == ModelErrorKind::Cassette
-            {
-                return Err(BrainError::NoBid(error.message.clone()));
-            }
-            match ended.map_err(|error| error.to_string()).and_then(|answer| terms(&answer, &schema)) {
-                Ok(answer) => return Ok(answer),
-                Err(problem) => problems.push(format!("{}: {problem}", model.name())),
-            }
-        }
-        Err(BrainError::NoBid(problems.join("; ")))
+        };
+        let answer = self.ask_for_json::<ModelTerms>(call, &schema, &turn).await;
+        answer.map(|(_, terms)| terms.into_answer()).map_err(BrainError::NoBid)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::brain::llm::{
+        json_answer::read,
+        model::{ModelAnswer, StopReason},
+    };
 
     fn parsed(text: &str, stop: StopReason) -> Result<BidAnswer, String> {
         let answer = ModelAnswer { text: text.to_owned(), calls: Vec::new(), stop, usage: None };
-        terms(&answer, &OutputSchema::new(schema()).unwrap())
+        let terms = read::<ModelTerms>(&answer, &OutputSchema::new(schema()).unwrap());
+        terms.map(ModelTerms::into_answer)
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::{
     anthropic,
     dialect::{AnswerDecoder, provider_error},
     model::{ModelClient, ModelDelta, ModelError, ModelErrorKind, ModelRequest, ModelStream},
-    openai,
+    openai, prompts,
     provider::{ModelConfig, Provider},
 };
 use crate::outbox::retry_after::retry_after;
@@ -14,7 +14,7 @@ use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use protocol::address_policy::OUTBOUND;
 use reqwest::{
     Client, Response,
-    header::{HeaderMap, HeaderName, HeaderValue},
+    header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 use serde_json::Value;
 use std::{
@@ -28,6 +28,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 const MAX_ANSWER: usize = 16 << 20;
 /// The longest text of a refusal that is read, bytes.
 const MAX_REFUSAL: usize = 64 << 10;
+/// How much is shown of an answer that is no stream, bytes.
+const MAX_SHOWN: usize = 300;
 /// The version of the format.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 /// The most tokens of an answer; Anthropic requires a number.
@@ -94,6 +96,10 @@ impl ModelClient for HttpModel {
             if !response.status().is_success() {
                 return Err(refusal(response).await);
             }
+            let media_type = media_type(&response);
+            if media_type.as_ref().is_some_and(|media_type| media_type != "text/event-stream") {
+                return Err(no_stream(media_type.unwrap_or_default(), response).await);
+            }
             Ok(deltas(response, decoder))
         };
         let config = self.config.clone();
@@ -152,15 +158,38 @@ fn deltas(
     pieces.map_ok(|pieces| stream::iter(pieces.into_iter().map(Ok))).try_flatten()
 }
 
-/// What a provider says instead of an answer.
-async fn refusal(mut response: Response) -> ModelError {
-    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+/// The media type of a response, without parameters and in lower case; `None` if it does not say.
+fn media_type(response: &Response) -> Option<String> {
+    let value = response.headers().get(CONTENT_TYPE)?.to_str().unwrap_or_default();
+    Some(value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
+}
+
+/// The error of a successful response that is no stream: what is at the URL is no model, or does not stream.
+async fn no_stream(media_type: String, response: Response) -> ModelError {
+    let body = beginning_of(response).await;
+    let text = String::from_utf8_lossy(&body);
+    let message = format!(
+        "the answer is {media_type} and no event stream; is the url right? It begins: {}",
+        prompts::beginning(text.trim(), MAX_SHOWN)
+    );
+    ModelError { kind: ModelErrorKind::Permanent, ..ModelError::transient(message) }
+}
+
+/// The body of a response as far as it comes, up to [`MAX_REFUSAL`].
+async fn beginning_of(mut response: Response) -> Vec<u8> {
     let mut body = Vec::new();
     while body.len() < MAX_REFUSAL {
         // A body that breaks off is worth as much as what has arrived of it.
         let Ok(Some(chunk)) = response.chunk().await else { break };
         body.extend_from_slice(&chunk);
     }
+    body
+}
+
+/// What a provider says instead of an answer.
+async fn refusal(response: Response) -> ModelError {
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    let body = beginning_of(response).await;
     let text = || Value::String(String::from_utf8_lossy(&body).into_owned());
     let body = serde_json::from_slice(&body).unwrap_or_else(|_| text());
     ModelError { retry_after: pause(&headers), ..provider_error(Some(status), &body) }

@@ -2,6 +2,7 @@
 //! turn.
 
 use super::{
+    agent_loop::LoopSubject,
     model::{ToolCall, ToolSpec},
     prompts::{beginning, fenced, readable},
     transcript::ToolResult,
@@ -11,7 +12,10 @@ use blackboard::board::SignalPage;
 use protocol::{
     artifact::Artifact,
     ids::Capability,
-    patterns::turn::{Progress, TurnEnd},
+    patterns::{
+        session::observers::SeatRole,
+        turn::{Progress, TurnEnd},
+    },
     signal::{BAD_CURSOR, Cursor, Selector},
 };
 use serde::{Deserialize, de::DeserializeOwned};
@@ -34,6 +38,7 @@ pub(super) enum MeshTool {
     Say,
     Pass,
     Finish,
+    Direct,
 }
 
 /// What follows from a call of a mesh tool.
@@ -83,8 +88,8 @@ struct SignalArguments {
 }
 
 impl MeshTool {
-    /// All: first those of every turn, then those of a task, then those of a seat in a session.
-    pub(super) const ALL: [Self; 13] = [
+    /// All: first those of every turn, then those of a task, then those of a seat in a session, then those of a supervisor.
+    pub(super) const ALL: [Self; 14] = [
         Self::PublishSignal,
         Self::ReadSignals,
         Self::ReadArtifact,
@@ -98,14 +103,16 @@ impl MeshTool {
         Self::Say,
         Self::Pass,
         Self::Finish,
+        Self::Direct,
     ];
 
     /// Those of a turn. Only a turn about a task can ask others, and only that of a seat can speak to other seats.
-    pub(super) fn offered(is_task: bool, is_seat: bool) -> &'static [Self] {
-        match (is_task, is_seat) {
-            (true, true) => &Self::ALL,
-            (true, false) => &Self::ALL[..10],
-            (false, _) => &Self::ALL[..3],
+    pub(super) fn offered(subject: LoopSubject) -> &'static [Self] {
+        match subject {
+            LoopSubject::Seat(SeatRole::Supervisor) => &Self::ALL,
+            LoopSubject::Seat(SeatRole::Member | SeatRole::Observer) => &Self::ALL[..13],
+            LoopSubject::Task => &Self::ALL[..10],
+            LoopSubject::Help | LoopSubject::Signal => &Self::ALL[..3],
         }
     }
 
@@ -125,6 +132,7 @@ impl MeshTool {
             Self::Say => "say",
             Self::Pass => "pass",
             Self::Finish => "finish",
+            Self::Direct => "directive",
         }
     }
 
@@ -251,8 +259,25 @@ impl MeshTool {
                         "description": "The names of the seats, or [\"team\"] for all.",
                     },
                     "text": text("The message."),
+                    "mode": one_of(
+                        &["dialogue", "delegation"],
+                        "If it is for one seat and you `pass`: you talk alone (if not given), or it works on this and you have your turn again.",
+                    ),
                 }),
                 vec!["to", "text"],
+            ),
+            Self::Direct => (
+                "Steers the session when your turn ends.",
+                json!({
+                    "verb": one_of(
+                        &["say", "redirect", "amend"],
+                        "Words for a stage or a seat, a stage to begin again, or a constraint for all stages from now on.",
+                    ),
+                    "text": text("What you say, and why."),
+                    "stage": text("The stage; if not given, all that run. A redirect needs it."),
+                    "seat": text("The only seat of the stage that the words are for."),
+                }),
+                vec!["verb", "text"],
             ),
             Self::Pass => (
                 "Ends your turn. You have another one in the next round of this stage.",
@@ -278,6 +303,11 @@ impl MeshTool {
         };
         let schema = json!({ "type": "object", "properties": members, "required": required });
         ToolSpec { name: self.name().to_owned(), description: description.to_owned(), schema }
+    }
+
+    /// Whether it sends something to other seats of a session.
+    pub(super) fn is_message(self) -> bool {
+        [Self::Say, Self::Direct].contains(&self)
     }
 
     /// What follows from `call`. A request keeps the id of the call.
@@ -332,6 +362,7 @@ impl MeshTool {
             Self::Remember => report(line("remember", &[]), "remembered"),
             Self::Find => ask(line("find", &[])),
             Self::Say => report(line("say", &[]), "is sent when your turn ends"),
+            Self::Direct => report(line("directive", &[]), "is followed when your turn ends"),
             Self::Pass => end(parsed("pass", &[])),
             Self::Finish => end(parsed("done", &[])),
             Self::ReadArtifact => match arguments::<ReadArguments>(call) {
@@ -484,7 +515,12 @@ mod tests {
             assert_eq!(message.as_deref(), arguments["message"].as_str());
             assert_eq!((seat.passed, seat.label.as_deref()), (passed, label));
         }
-        assert_eq!(MeshTool::offered(true, false).len() + 3, MeshTool::offered(true, true).len());
+        let offered = |subject| MeshTool::offered(subject).len();
+        let member = offered(LoopSubject::Seat(SeatRole::Member));
+        assert_eq!(offered(LoopSubject::Task) + 3, member);
+        assert_eq!(member + 1, offered(LoopSubject::Seat(SeatRole::Supervisor)));
+        let directed = run(MeshTool::Direct, json!({ "verb": "amend", "text": "only passkeys" }));
+        assert!(matches!(directed, MeshOutcome::Report(Progress::Directive(_), result) if !result.is_error));
     }
 
     #[test]

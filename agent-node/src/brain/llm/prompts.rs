@@ -1,10 +1,13 @@
 //! The texts that a model reads beside an agent's own instructions. They are files in `prompts/`.
 
-use crate::brain::{TurnRequest, bidding::BidRequest};
+use crate::brain::{TurnRequest, bidding::BidRequest, matching::MatchQuestion};
 use protocol::{
     artifact::{Artifact, Part, PartContent},
     ids::{Capability, Digest},
-    patterns::{session::seat, turn::TurnSubject},
+    patterns::{
+        session::{observers::SeatRole, seat},
+        turn::TurnSubject,
+    },
 };
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -17,6 +20,7 @@ const HELP: &str = include_str!("prompts/help.md");
 const SIGNAL: &str = include_str!("prompts/signal.md");
 const BID: &str = include_str!("prompts/bid.md");
 const BRIEF: &str = include_str!("prompts/brief.md");
+const MATCH: &str = include_str!("prompts/match.md");
 const NOTES: &str = include_str!("prompts/notes.md");
 
 /// The longest text of one artifact, message or task in a prompt, bytes. The rest is read with `read_artifact`.
@@ -49,11 +53,11 @@ pub(super) fn system(
     text
 }
 
-/// Whether the turn is that of a seat in a session.
-pub(super) fn is_seat_turn(request: &TurnRequest) -> bool {
+/// What the seat in a session is whose turn it is; `None` if it is no such turn.
+pub(super) fn role_of_seat(request: &TurnRequest) -> Option<SeatRole> {
     match &request.prompt.about {
-        TurnSubject::Task { input, .. } => seat::is_seat_input(input.as_ref()),
-        TurnSubject::Help { .. } | TurnSubject::Check { .. } | TurnSubject::Signal { .. } => false,
+        TurnSubject::Task { input, .. } => seat::role(input.as_ref()),
+        TurnSubject::Help { .. } | TurnSubject::Check { .. } | TurnSubject::Signal { .. } => None,
     }
 }
 
@@ -125,8 +129,9 @@ fn rendered_subject(request: &TurnRequest, is_whole: bool) -> (String, Option<St
             }
             if !is_whole && let Some(seat) = content["input"]["seat"].as_object_mut() {
                 seat.remove("session");
+                seat.remove("siblings");
             }
-            let template = if is_seat_turn(request) { SEAT } else { TASK };
+            let template = if role_of_seat(request).is_some() { SEAT } else { TASK };
             with(template, capability.as_ref(), content, artifacts)
         }
         TurnSubject::Help { question, capability, artifacts } => {
@@ -201,6 +206,12 @@ pub(super) fn new_messages(request: &TurnRequest) -> Vec<UserMessage> {
         })
     });
     revision.chain(new).collect()
+}
+
+/// The question who does which part of a request, fenced.
+pub(super) fn match_question(question: &MatchQuestion) -> String {
+    let content = json!({ "request": question.request, "skills": question.skills });
+    fill(MATCH, &[("content", &fenced(&format!("{content:#}\n")))])
 }
 
 /// Text of others between marks that it can't contain: they hold its digest.
@@ -282,6 +293,10 @@ pub(super) fn unknown_tool(name: &str) -> String {
     note("unknown tool", &[("name", name)])
 }
 
+pub(super) fn too_many_requests(most: usize) -> String {
+    note("too many requests", &[("most", &most.to_string())])
+}
+
 pub(super) fn dropped_result() -> String {
     note("dropped result", &[])
 }
@@ -293,6 +308,10 @@ pub(super) fn dropped_rounds(count: u32) -> String {
 pub(super) fn large_result(head: &str, bytes: usize, artifact: &str) -> String {
     let (bytes, offset) = (bytes.to_string(), head.len().to_string());
     note("large result", &[("bytes", &bytes), ("artifact", artifact), ("offset", &offset), ("head", head)])
+}
+
+pub(super) fn cut_result(whole: usize, kept: usize) -> String {
+    note("cut result", &[("whole", &whole.to_string()), ("kept", &kept.to_string())])
 }
 
 pub(super) fn denied(reason: &str) -> String {

@@ -1,7 +1,7 @@
 //! The tools of a turn, by names that providers accept and that are unique.
 
 use super::{
-    agent_loop::{LoopTool, LoopToolKind},
+    agent_loop::{LoopSubject, LoopTool, LoopToolKind},
     mesh_tools::MeshTool,
     model::ToolSpec,
     tool_server::ToolServerConfig,
@@ -15,12 +15,8 @@ const MAX_NAME: usize = 64;
 
 /// The mesh's tools, and those of `servers` with what each offers. A server's tool whose name is taken twice has the name of its
 /// server before its own.
-pub(super) fn tools_of(
-    is_task: bool,
-    is_seat: bool,
-    servers: &[(ToolServerConfig, Vec<Tool>)],
-) -> Vec<LoopTool> {
-    let mesh = MeshTool::offered(is_task, is_seat)
+pub(super) fn tools_of(subject: LoopSubject, servers: &[(ToolServerConfig, Vec<Tool>)]) -> Vec<LoopTool> {
+    let mesh = MeshTool::offered(subject)
         .iter()
         .map(|tool| LoopTool { spec: tool.spec(), kind: LoopToolKind::Mesh(*tool) });
     let mut tools: Vec<_> = mesh.collect();
@@ -98,7 +94,7 @@ mod tests {
             (one, vec![tool("search"), tool("a.b/c"), tool(&long)]),
             (two, vec![tool("search"), tool("delegate"), tool("only")]),
         ];
-        let tools = tools_of(true, false, &offered);
+        let tools = tools_of(LoopSubject::Task, &offered);
         let names: Vec<_> = tools.iter().map(|tool| tool.spec.name.as_str()).collect();
         for name in ["one_search", "two_search", "a_b_c", "two_delegate", "only", "delegate"] {
             assert!(names.contains(&name), "{name} in {names:?}");

@@ -1,10 +1,12 @@
 //! MCP servers, whose tools a model may call. A connection stays open between turns; a server that died is started again.
 
+mod long_lines;
 mod process;
 mod tool_result;
 
 use super::agent_loop::CallOutcome;
 use crate::brain::{exec::BrainRights, server_log::ServerLog};
+use long_lines::AnsweredLongLines;
 use process::{ServerProcess, ServerStdio};
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::{
@@ -157,7 +159,11 @@ impl ToolServer {
                 self.disconnect(&connection).await;
                 CallOutcome::Interrupted(error.to_string())
             }
-            Err(_) => CallOutcome::Interrupted(format!("no answer within {} s (`timeout`)", limit.as_secs())),
+            Err(_) => {
+                // It may be stuck. Other calls that are under way keep it.
+                self.disconnect(&connection).await;
+                CallOutcome::Interrupted(format!("no answer within {} s (`timeout`)", limit.as_secs()))
+            }
         }
     }
 
@@ -206,6 +212,7 @@ impl ToolServer {
                     let is_transient = error.kind() != std::io::ErrorKind::NotFound;
                     self.error(format!("can't be started: {error}"), is_transient)
                 })?;
+                let stdout = AnsweredLongLines::new(stdout);
                 match client.serve_with_lifecycle((stdout, stdin), lifecycle).await {
                     Ok(service) => Ok(McpConnection { service, _process: Some(process) }),
                     Err(error) => {

@@ -1,4 +1,4 @@
-//! `mesh ask --plan`: the coordinator's input, and the display of its answer.
+//! `mesh ask --plan`: a session of a team that is made for the request, and the display of its answer.
 
 use super::{
     super::{
@@ -7,10 +7,10 @@ use super::{
     },
     AskArgs,
 };
-use protocol::patterns::joint::OUTPUT;
+use protocol::patterns::session::team::OUTPUT;
 use serde_json::{Value, json};
 
-/// The coordinator's input: `--input` with the cards and hosts of the command line.
+/// The graph of the session: the preset `foreign`, with `--input` and the cards and hosts of the command line as discovery.
 pub(super) fn input(ask: &AskArgs, input: Option<Value>) -> Result<Option<Value>, CliError> {
     let mut input = input.unwrap_or_else(|| json!({}));
     let Some(members) = input.as_object_mut() else {
@@ -21,7 +21,7 @@ pub(super) fn input(ask: &AskArgs, input: Option<Value>) -> Result<Option<Value>
             members.insert(name.to_owned(), json!(urls));
         }
     }
-    Ok(Some(input))
+    Ok(Some(json!({ "preset": "foreign", "discovery": input })))
 }
 
 fn output_of(task: &Value) -> Option<&Value> {

@@ -131,7 +131,8 @@ async fn ask_person(question: &Question) -> Result<Option<Answer>, CliError> {
     loop {
         let read = match question.kind {
             QuestionKind::Form => ask_form(question).await,
-            QuestionKind::Text | QuestionKind::Choice | QuestionKind::Approval | QuestionKind::Credential => {
+            QuestionKind::Approval => ask_decision(question).await,
+            QuestionKind::Text | QuestionKind::Choice | QuestionKind::Credential => {
                 read_line(prompt(question.kind)).await.map(|line| line.map(|line| parse(question, &line)))
             }
         };
@@ -141,6 +142,17 @@ async fn ask_person(question: &Question) -> Result<Option<Answer>, CliError> {
             Some(Err(why)) => output::note(&why),
         }
     }
+}
+
+/// Asks for a decision, and for the reason of a denial: without one a gate ends its session.
+async fn ask_decision(question: &Question) -> io::Result<Option<Result<Answer, String>>> {
+    let Some(line) = read_line(prompt(question.kind)).await? else { return Ok(None) };
+    let mut answer = parse(question, &line);
+    if let Ok(Answer::Decision { decision: Decision::Deny, reason: reason @ None, .. }) = &mut answer {
+        let Some(line) = read_line("why? (Enter gives no reason) ").await? else { return Ok(None) };
+        *reason = Some(line).filter(|line| !line.is_empty());
+    }
+    Ok(Some(answer))
 }
 
 /// Asks for the values of a form, one after the other.
@@ -188,8 +200,8 @@ fn has_line() -> io::Result<bool> {
 
 /// What the person reads before the prompt.
 pub(in crate::cli) fn describe(question: &Question) -> String {
-    let mut text = format!("? {}", question.text);
-    if let Some(call) = &question.call {
+    let mut text = format!("? {}", question.shown_text());
+    if let Some(call) = question.shown_call() {
         let name = call["name"].as_str().unwrap_or("?");
         let shown = serde_json::to_string_pretty(&call["args"]).unwrap_or_default();
         text.push_str(&format!("\n  call: {name} {}", shown.replace('\n', "\n  ")));

@@ -1,35 +1,79 @@
-//! A session's file: YAML or JSON with `seats` or `stages`. A `task` that names a text file beside it is replaced by its text.
+//! A session's file: YAML or JSON with `seats`, `stages` or a `preset`, and its `space`. A `task` that names a text file beside it is replaced by its text.
 
-use super::super::exit::{CliError, Exit};
-use crate::text_file;
-use protocol::patterns::session::graph::Graph;
-use serde_json::Value;
+use crate::{
+    config::{ConfigErrors, ConfigFault, Document, SESSION_KEYS},
+    text_file,
+};
+use protocol::{ids::SpaceId, patterns::session::graph::Graph, words};
+use serde_json::{Map, Value};
 use std::path::Path;
+
+/// The other keys of a session. One that has nothing but these is recognised by them.
+const OTHER_KEYS: [&str; 6] = ["autopilot", "budget", "cast", "discovery", "routing", "space"];
+
+/// The keys that a file of agents has and no session's.
+const AGENT_KEYS: [&str; 3] = ["agent", "agents", "mesh"];
 
 /// Whether `name` is the name of a file, not of an agent.
 pub(super) fn is_name(name: &str) -> bool {
     [".yaml", ".yml", ".json"].iter().any(|ending| name.ends_with(ending))
 }
 
-/// The graph in a file, checked.
-pub(super) fn read(path: &Path) -> Result<Value, CliError> {
-    let fail = |why: String| CliError::new(Exit::Config, format!("{}: {why}", path.display()));
-    let text = text_file::read(path).map_err(|error| fail(error.to_string()))?;
-    let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
-    let mut graph: Value =
-        serde_saphyr::from_str_with_options(&text, options).map_err(|error| fail(error.to_string()))?;
-    let base = path.parent().unwrap_or(Path::new(""));
-    if !graph.is_object() {
-        return Err(fail("a session has `seats` or `stages`".to_owned()));
+/// Whether a file is a session's, not one of agents.
+pub(in crate::cli) fn is_session(path: &Path) -> bool {
+    let value = Document::read(path).map(|document| document.value());
+    value.is_ok_and(|value| value.as_object().is_some_and(is_like_a_session))
+}
+
+/// Whether these are the members of a session: by the keys that only one of both has, by one that is like these, else by others.
+fn is_like_a_session(members: &Map<String, Value>) -> bool {
+    let has = |keys: &[&str]| keys.iter().any(|key| members.contains_key(*key));
+    if has(&AGENT_KEYS) || has(&SESSION_KEYS) {
+        return !has(&AGENT_KEYS);
     }
-    for stage in list(&mut graph, "stages") {
-        read_task(stage, base).map_err(fail)?;
-        for seat in list(stage, "seats") {
-            read_task(seat, base).map_err(fail)?;
+    let decisive = || AGENT_KEYS.into_iter().chain(SESSION_KEYS);
+    match members.keys().find_map(|key| words::nearest(key, decisive())) {
+        Some(meant) => SESSION_KEYS.contains(&meant),
+        None => has(&OTHER_KEYS),
+    }
+}
+
+/// The graph in a file, checked, and its space; or everything that is wrong.
+pub(in crate::cli) fn read(path: &Path) -> Result<(Value, Option<SpaceId>), ConfigErrors> {
+    let document = Document::read(path).map_err(|fault| ConfigErrors(vec![fault]))?;
+    let mut graph = document.value();
+    let base = path.parent().unwrap_or(Path::new(""));
+    let fail = |what: &str| Err(ConfigErrors(vec![document.fault("", what)]));
+    let Some(members) = graph.as_object_mut() else {
+        return fail("a session has `seats`, `stages` or a `preset`");
+    };
+    if AGENT_KEYS.iter().any(|key| members.contains_key(*key)) {
+        return fail(
+            "describes agents, which `mesh up` starts; a session has `seats`, `stages` or a `preset`",
+        );
+    }
+    let mut faults = Vec::new();
+    let space = members.remove("space").map(serde_json::from_value::<SpaceId>).transpose();
+    let space = space.map_err(|error| faults.push(document.fault("space", &error.to_string())));
+    for (at, stage) in list(&mut graph, "stages").iter_mut().enumerate() {
+        let mut read = |of: &mut Value, key: String| {
+            faults.extend(read_task(of, base).err().map(|what| document.fault(&key, &what)));
+        };
+        read(stage, format!("stages[{at}].task"));
+        for (seat_at, seat) in list(stage, "seats").iter_mut().enumerate() {
+            read(seat, format!("stages[{at}].seats[{seat_at}].task"));
         }
     }
-    Graph::read(Some(&graph)).map_err(fail)?;
-    Ok(graph)
+    if let Err(found) = Graph::read(Some(&graph)) {
+        faults.extend(found.0.iter().map(|fault| document.fault(&fault.key, &fault.what)));
+    }
+    match space {
+        Ok(space) if faults.is_empty() => Ok((graph, space)),
+        Ok(_) | Err(()) => {
+            faults.sort_by_key(|fault: &ConfigFault| fault.line);
+            Err(ConfigErrors(faults))
+        }
+    }
 }
 
 fn list<'a>(of: &'a mut Value, name: &str) -> &'a mut [Value] {
@@ -43,7 +87,7 @@ fn read_task(of: &mut Value, base: &Path) -> Result<(), String> {
         !name.contains(char::is_whitespace) && [".md", ".txt"].iter().any(|end| name.ends_with(end))
     };
     if let Some(name) = task.as_str().filter(is_file) {
-        let text = text_file::read(&base.join(name)).map_err(|error| format!("task: {name}: {error}"))?;
+        let text = text_file::read(&base.join(name)).map_err(|error| format!("{name}: {error}"))?;
         *task = Value::String(text);
     }
     Ok(())
@@ -61,21 +105,71 @@ mod tests {
         write("frame.md", "Frame it.");
         write(
             "good.yaml",
-            "stages:\n  - { id: a, task: frame.md, seats: [{ agent: x, task: Be terse. }] }\n",
+            "space: shop\nstages:\n  - { id: a, task: frame.md, seats: [{ agent: x, task: Be terse. }] }\n",
         );
-        let graph = read(&dir.path().join("good.yaml")).unwrap();
+        let (graph, space) = read(&dir.path().join("good.yaml")).unwrap();
+        assert_eq!(space, SpaceId::parse("shop").ok());
         assert_eq!(graph["stages"][0]["task"], json!("Frame it."));
         assert_eq!(graph["stages"][0]["seats"][0]["task"], json!("Be terse."));
-        for (text, part) in [
-            ("seats: [a", "bad.yaml: "),
-            ("seets: [a]", "unknown field `seets`"),
-            ("stages: [{ id: a, task: none.md, seats: [x] }]", "task: none.md: "),
-            ("- a", "a session has"),
-            ("stages: [a]", "invalid type"),
+        for (text, expected) in [
+            ("seats: [a", "bad.yaml:1: is no YAML: "),
+            ("", "bad.yaml: is empty"),
+            ("seats: [a]\n---\nseats: [b]", "bad.yaml: has 2 documents; one is wanted"),
+            ("seets: [a]", "bad.yaml:1: seets: unknown key; did you mean `seats`?"),
+            ("space: no\u{20}space\nseats: [a]", "bad.yaml:1: space: "),
+            ("stages:\n  - { id: a, task: none.md, seats: [x] }", "bad.yaml:2: stages[0].task: none.md: "),
+            ("- a", "bad.yaml: a session has"),
+            ("agents: [{ agent: a }]", "bad.yaml: describes agents, which `mesh up` starts"),
+            ("stages: [a]", "bad.yaml:1: stages[0]: must be a map of settings, got string \"a\""),
+            ("seats: [a]\nrouting: 1", "bad.yaml:2: routing: must be text, got integer 1"),
+            (
+                "seats: [a]\nbudget:\n  time: 20",
+                "bad.yaml:3: budget.time: a time needs its unit, such as `20s` or `20min`, not 20",
+            ),
         ] {
             write("bad.yaml", text);
-            let failure = read(&dir.path().join("bad.yaml")).unwrap_err();
-            assert!(failure.message.contains(part), "{text}: {failure:?}");
+            let failure = read(&dir.path().join("bad.yaml")).unwrap_err().to_string();
+            assert!(failure.contains(expected), "{text}: {failure}");
+        }
+        write(
+            "bad.yaml",
+            "stages:\n  - id: a\n    task: none.md\n    seats:\n      - { agnet: x }\n  - id: b\n    ordr: turns\n    seats: [x]\nbudgt: {}\n",
+        );
+        let failure = read(&dir.path().join("bad.yaml")).unwrap_err();
+        let keys: Vec<_> = failure.0.iter().map(|fault| (fault.line, fault.key.as_str())).collect();
+        assert_eq!(
+            keys,
+            [
+                (Some(3), "stages[0].task"),
+                (Some(5), "stages[0].seats[0].agnet"),
+                (Some(7), "stages[1].ordr"),
+                (Some(9), "budgt"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_file_is_a_session_by_its_keys_or_by_what_they_are_like() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file.yaml");
+        for (text, expected) in [
+            ("seats: [a]", true),
+            ("seat: [a]", true),
+            ("stage: [{ id: a }]", true),
+            ("space: shop\nbudget: {}\nstagse: []", true),
+            ("preste: workshop\ncast: {}", true),
+            ("agents: []\nseats: [a]", false),
+            ("agent: a\nbrain: { echo: {} }", false),
+            ("agnet: a\nbrain: { echo: {} }", false),
+            ("aget: a\nskills: [a]", false),
+            ("mesh: {}", false),
+            ("agent: a\n---\nagent: b", false),
+            ("colour: red", false),
+            ("- a", false),
+            ("", false),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(is_session(&path), expected, "{text}");
         }
     }
 }

@@ -29,6 +29,7 @@ use protocol::{
     },
     identity::PersonKey,
     ids::{AgentId, TaskId},
+    patterns::session::is_confidential,
     principal::Principal,
     task::{EXTENSION, Task},
     trace::TraceContext,
@@ -237,8 +238,16 @@ impl A2aCall {
         self.extensions.iter().any(|uri| uri == HITL_EXTENSION)
     }
 
+    /// Whether a person calls without a proof, to whom no session is shown.
+    pub(super) fn is_unproven(&self) -> bool {
+        matches!(self.by, Principal::User(_)) && !self.is_persons
+    }
+
     /// Whether the caller may see a task under this tenant.
     pub(super) fn may_see(&self, task: &Task) -> bool {
+        if self.is_unproven() && is_confidential(task) {
+            return false;
+        }
         task.is_visible_to(&self.by) && task.tenant() == self.tenant.as_deref() && !task.is_message
     }
 

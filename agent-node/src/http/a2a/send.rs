@@ -30,6 +30,7 @@ use protocol::{
     envelope::Envelope,
     ids::{Address, AgentId, Capability, Digest, MessageId, QuestionId, TaskId},
     message::{Payload, TaskRequest},
+    principal::SenderProof,
     question::{Answer, Decision, Question},
     task::{A2aRequestContext, Status, Task, TaskState},
 };
@@ -271,6 +272,7 @@ async fn begin_task(call: &A2aCall, request: SendMessage) -> Result<TaskId, A2aE
         budget: Default::default(),
         accept: None,
         is_review: false,
+        exclude: Vec::new(),
         extra: Map::new(),
     };
     let internal = |error: protocol::ids::BadId| A2aError::new(A2aErrorKind::Internal, error.to_string());
@@ -290,11 +292,16 @@ async fn begin_task(call: &A2aCall, request: SendMessage) -> Result<TaskId, A2aE
         path: Vec::new(),
         extra: Map::new(),
     });
-    let contact =
-        Some(Box::new(A2aRequestContext { context_id: context, tenant: call.tenant.clone(), message }));
+    let contact = Some(Box::new(A2aRequestContext {
+        context_id: context,
+        tenant: call.tenant.clone(),
+        is_addressed: metadata.is_addressed,
+        message,
+    }));
     let incoming = IncomingMessage {
         envelope,
         by: call.by.clone(),
+        proof: if call.is_persons { SenderProof::Credential } else { SenderProof::Address },
         digest,
         trace: call.trace.clone(),
         contact,

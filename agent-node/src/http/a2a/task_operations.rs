@@ -98,6 +98,7 @@ pub(super) async fn list(call: &A2aCall, request: ListTasks) -> Result<TaskPage,
         state: request.status,
         context: request.context_id,
         changed_since: request.status_timestamp_after,
+        hides_confidential: call.is_unproven(),
     };
     let query = ListQuery {
         after: token.map(|token| token.position),

@@ -95,7 +95,8 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         ("GET", "/a2a/tasks/{id}") => of("Shows a task.").answers(200, &["id", "status"]),
         ("GET", "/a2a/tasks/{id}/events") => of("Follows a task.").streams().done(),
         ("GET", "/a2a/tasks/{id}/session") => {
-            of("Shows a session: its stages and seats, whose turn it is, and what was used.").answers(200, &[])
+            of("Shows a session to a person: its stages and seats, whose turn it is, and what was used.")
+                .answers(200, &[])
         }
         ("GET", "/a2a/tasks/{id}/award") => of("Shows the result of every candidate.").answers(200, &[]),
         ("GET", "/a2a/tasks/{id}/trace") => of("Shows the trace over all agents.").answers(200, &[]),

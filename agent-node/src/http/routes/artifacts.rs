@@ -1,5 +1,6 @@
 //! `/a2a/artifacts`: upload and download of content by digest.
 
+use super::messages::proof_of;
 use crate::{artifacts, http::node_state::NodeState};
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use blackboard::refusal::Refusal;
@@ -51,7 +52,7 @@ pub async fn get(
     let digest =
         Digest::parse(&path).map_err(|error| Problem::new(Reason::InvalidField, error.to_string()))?;
     for local in node.agents_in_lookup_order(&request) {
-        match artifacts::read(local.store.as_ref(), &local.id, &digest, &owner(&by)) {
+        match artifacts::read(local.store.as_ref(), &local.id, &digest, &owner(&by), proof_of(&request)) {
             Ok(stored) => {
                 let named = stored.media_type.filter(|named| header::HeaderValue::from_str(named).is_ok());
                 let media_type = named.unwrap_or_else(|| "application/octet-stream".to_owned());

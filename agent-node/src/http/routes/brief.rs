@@ -1,16 +1,18 @@
 //! `GET /a2a/spaces/{space}/brief`: a brain reads again what a space knows for its agent.
 
-use crate::http::node_state::NodeState;
+use crate::{agent::GetReadableLayers, http::node_state::NodeState};
+use actix::MailboxError;
 use actix_web::{HttpResponse, web};
 use blackboard::refusal::Refusal;
 use protocol::{
     ids::SpaceId,
     principal::Principal,
     problem::{Problem, Reason},
+    spaces::brief::Brief,
 };
 
 /// Answers the brain of an agent of this node with the present brief of its agent, vault included. The node asks the board as
-/// that agent.
+/// that agent. The request does not name a turn: while the agent has turns as a seat, it is what the strictest of them may read.
 pub async fn get(
     node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
@@ -21,6 +23,13 @@ pub async fn get(
         return Err(Problem::new(Reason::Forbidden, message).into());
     };
     let space: SpaceId = super::id(&space)?;
-    let brief = node.agent(&agent)?.board.brief(&agent, &space).await?;
+    let local = node.agent(&agent)?;
+    let overloaded = |error: MailboxError| Problem::new(Reason::Overloaded, error.to_string());
+    let layers = local.actor.send(GetReadableLayers).await.map_err(overloaded)??;
+    let brief = local.board.brief(&agent, &space).await?;
+    let brief = match layers {
+        Some(layers) => brief.only(&layers).unwrap_or_else(|| Brief::empty(space)),
+        None => brief,
+    };
     Ok(HttpResponse::Ok().json(brief))
 }

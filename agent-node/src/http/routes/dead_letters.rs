@@ -1,6 +1,6 @@
 //! `/a2a/dead-letters`: list, read and redrive messages that were given up.
 
-use super::id;
+use super::{id, messages::proof_of};
 use crate::{
     agent::RedriveDeadLetter,
     http::node_state::{HostedAgent, NodeState},
@@ -8,15 +8,16 @@ use crate::{
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::{
     refusal::Refusal,
-    store::{Error, ListPosition, ListQuery},
+    store::{Error, Filter, Key, ListPosition, ListQuery},
 };
 use engine::{
     content,
-    records::{DeadLetter, keys, lists},
+    records::{DeadLetter, TaskRow, keys, lists},
 };
 use protocol::{
     ids::MessageId,
-    principal::Principal,
+    patterns::session::{CAPABILITY, is_confidential, seat},
+    principal::{Principal, SenderProof},
     problem::{Problem, Reason},
 };
 use serde::Deserialize;
@@ -28,6 +29,26 @@ fn check_operator(by: &Principal) -> Result<(), Problem> {
         return Ok(());
     }
     Err(Problem::new(Reason::Forbidden, "dead letters are for the operator"))
+}
+
+/// Whether a dead letter may be shown: one of a session only to a person who has proven who they are.
+fn is_shown(local: &HostedAgent, dead: &DeadLetter, proof: SenderProof) -> Result<bool, Error> {
+    if proof == SenderProof::Credential {
+        return Ok(true);
+    }
+    let payload = dead.letter.payload.to_json();
+    if seat::is_seat_input(payload.get("input")) || payload["capability"] == CAPABILITY {
+        return Ok(false);
+    }
+    let Some(task) = dead.letter.payload.task_id() else { return Ok(true) };
+    let of_task = Filter::Below(Key::new(&[local.id.as_str(), "task", task.as_str()]));
+    for record in local.store.read(&of_task, 0, MAX_LETTERS)? {
+        let row: TaskRow = content::decode(&local.id, local.store.as_ref(), &record.value)?;
+        if is_confidential(&row.task) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn summary(local: &HostedAgent, dead: &DeadLetter) -> Value {
@@ -48,13 +69,16 @@ fn find(
     request: &HttpRequest,
     message: &MessageId,
 ) -> Result<(HostedAgent, DeadLetter), Problem> {
+    let proof = proof_of(request);
     for local in node.agents_in_lookup_order(request) {
         let key = keys::dead_letter(&local.id, message);
         let found = local.store.latest(&key).map_err(Problem::from)?;
         if let Some(record) = found {
             let dead =
                 content::decode(&local.id, local.store.as_ref(), &record.value).map_err(Problem::from)?;
-            return Ok((local.clone(), dead));
+            if is_shown(local, &dead, proof).map_err(Problem::from)? {
+                return Ok((local.clone(), dead));
+            }
         }
     }
     Err(Problem::new(Reason::MessageNotFound, format!("no dead letter {message}")))
@@ -100,13 +124,17 @@ pub async fn list(
     };
     let after = query.after.as_deref().map(parse_position).transpose()?;
     let page = ListQuery { after, ..ListQuery::oldest(lists::by_age(&local.id, "dead")) };
+    let proof = proof_of(&request);
     let listed = web::block(move || {
         let store = local.store.as_ref();
         let (keys, mut letters) = (store.list(&page, limit)?, Vec::new());
         let last = keys.last().filter(|_| keys.len() == limit).map(|last| last.position);
         for listed in &keys {
             if let Some(record) = store.latest(&listed.key)? {
-                letters.push(summary(&local, &content::decode(&local.id, store, &record.value)?));
+                let dead: DeadLetter = content::decode(&local.id, store, &record.value)?;
+                if is_shown(&local, &dead, proof)? {
+                    letters.push(summary(&local, &dead));
+                }
             }
         }
         let next = last.map(|ListPosition { at, record }| format!("{at}-{record}"));

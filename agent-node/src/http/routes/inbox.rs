@@ -1,5 +1,6 @@
 //! `GET /a2a/inbox`: the questions of this node's agents that wait for the caller.
 
+use super::person_token::is_persons;
 use crate::http::node_state::{HostedAgent, NodeState};
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::{refusal::Refusal, store::Error};
@@ -8,6 +9,7 @@ use engine::{
     records::{TaskRow, lists::TaskFilter},
 };
 use protocol::{
+    patterns::session::is_confidential,
     principal::Principal,
     problem::{Problem, Reason},
     task::TaskState,
@@ -28,8 +30,9 @@ pub async fn list(
 ) -> Result<HttpResponse, Refusal> {
     let agents: Vec<HostedAgent> = node.agents_in_lookup_order(&request).into_iter().cloned().collect();
     let by = by.into_inner();
+    let is_unproven = matches!(by, Principal::User(_)) && !is_persons(&request, &by);
     let found = web::block(move || {
-        let each = agents.iter().map(|local| questions(local, &by));
+        let each = agents.iter().map(|local| questions(local, &by, is_unproven));
         each.collect::<Result<Vec<_>, Error>>()
     })
     .await;
@@ -42,19 +45,24 @@ pub async fn list(
     Ok(HttpResponse::Ok().json(json!({ "items": items })))
 }
 
-/// The open questions of the tasks that `by` has requested from an agent.
-fn questions(local: &HostedAgent, by: &Principal) -> Result<Vec<Value>, Error> {
+/// The open questions of the tasks that `by` has requested from an agent. Who has not proven to be a person is not shown those of
+/// sessions.
+fn questions(local: &HostedAgent, by: &Principal, is_unproven: bool) -> Result<Vec<Value>, Error> {
     let mut items = Vec::new();
     for state in OPEN {
-        let filter = TaskFilter { state: Some(state), ..TaskFilter::default() };
+        let filter =
+            TaskFilter { state: Some(state), hides_confidential: is_unproven, ..TaskFilter::default() };
         for entry in local.store.list(&filter.of_principal(&local.id, by), MAX_TASKS)? {
             let Some(record) = local.store.latest(&entry.key)? else { continue };
             let row: TaskRow = content::decode(&local.id, local.store.as_ref(), &record.value)?;
             // The tasks of agents that work for it show the same question.
-            if row.task.owner != *by || row.ended_at.is_some() {
+            let is_hidden = is_unproven && is_confidential(&row.task);
+            if row.task.owner != *by || row.ended_at.is_some() || is_hidden {
                 continue;
             }
-            items.extend(row.task.status.questions.iter().map(|question| {
+            let questions = row.task.status.questions.iter();
+            let questions = questions.filter(|question| !is_unproven || question.asked_by.is_none());
+            items.extend(questions.map(|question| {
                 json!({
                     "agentId": local.id,
                     "taskId": row.task.spec.task_id,

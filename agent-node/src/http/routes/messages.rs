@@ -5,6 +5,7 @@ mod large_payload;
 mod message_status;
 mod reply_to;
 mod several;
+mod space;
 
 use engine::{Ack, IncomingMessage, RelayedApproval, records::TaskRow};
 pub use message_status::get;
@@ -33,7 +34,8 @@ use protocol::{
     a2a::task::A2aTask,
     envelope::Envelope,
     ids::{Address, Digest, MessageId},
-    principal::Principal,
+    patterns::session::is_shown_to,
+    principal::{Principal, SenderProof},
     problem::{Problem, Reason},
     question::Answer,
     signature::SignedResponse,
@@ -72,6 +74,7 @@ pub async fn post(
         Address::Agent(id) => node.agent(id).map_err(|problem| problem.with("field", "toAgentId"))?,
         Address::Capability(_) => node.default_agent(&request)?,
     };
+    space::check(local, &by, proof_of(&request), &envelope).await?;
     let max = node.limits.max_artifact_bytes_per_principal;
     node.artifact_quota.add_message(local.store.as_ref(), &local.id, &by, body.len(), max)?;
     let digest = request.extensions().get::<Digest>().copied().unwrap_or_else(|| Digest::of(&body));
@@ -83,7 +86,9 @@ pub async fn post(
     // Agents of a later version may know more.
     let mut warnings = if by.agent().is_some() { Vec::new() } else { ineffective_members(&envelope) };
     let approval = relayed_approval(&node, &by, &envelope)?;
-    let incoming = IncomingMessage { envelope, by: by.clone(), digest, trace, contact: None, approval };
+    let proof = proof_of(&request);
+    let incoming =
+        IncomingMessage { envelope, by: by.clone(), proof, digest, trace, contact: None, approval };
     let mut acknowledgement = Box::pin(local.actor.send(TakeMessage(incoming)));
     let ack = match tokio::time::timeout(node.ack(), &mut acknowledgement).await {
         Ok(Ok(answer)) => {
@@ -117,13 +122,18 @@ pub async fn post(
     let max = Duration::from_millis(node.limits.max_wait_ms);
     if let (Some(wait), Some(_)) = (prefer::wait(&request, max), &ack.task_id) {
         release_permit(&request);
-        let mut answer = wait_for_task(&node, local, &ack, &by, wait, &warnings).await?;
+        let mut answer = wait_for_task(&node, local, &ack, (&by, proof), wait, &warnings).await?;
         if let Ok(applied) = HeaderValue::from_str(&format!("wait={}", wait.as_secs())) {
             answer.headers_mut().insert(PREFERENCE_APPLIED, applied);
         }
         return Ok(answer);
     }
     Ok(acknowledged(&ack, &warnings))
+}
+
+/// What proves who has sent a request.
+pub(super) fn proof_of(request: &HttpRequest) -> SenderProof {
+    request.extensions().get().copied().unwrap_or(SenderProof::Address)
 }
 
 /// Why an approval counts that the agent `by` passes on, if one of both holds: the configuration names the agent, or a person has
@@ -211,13 +221,16 @@ async fn wait_for_task(
     node: &NodeState,
     local: &HostedAgent,
     ack: &Ack,
-    by: &Principal,
+    (by, proof): (&Principal, SenderProof),
     wait: Duration,
     warnings: &[String],
 ) -> Result<HttpResponse, Problem> {
     let failed = Problem::from;
     let Some(task) = &ack.task_id else { return Ok(acknowledged(ack, warnings)) };
     let read = || tasks::row(local.store.as_ref(), &local.id, task, by).map_err(failed);
+    if read()?.is_some_and(|row| !is_shown_to(&row.task, by, proof)) {
+        return Ok(acknowledged(ack, warnings));
+    }
     let is_settled = |row: &TaskRow| row.ended_at.is_some() || row.task.status.state.is_interrupted();
     let filter = Filter::Below(Key::new(&[local.id.as_str(), "task", task.as_str()]));
     let mut changes = local.store.watch(filter, local.store.head()).map_err(failed)?;

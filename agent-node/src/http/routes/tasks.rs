@@ -1,6 +1,6 @@
 //! `/a2a/tasks`: tasks for curl and the CLI. A task is an A2A `Task`, a stream has A2A `StreamResponse`s.
 
-use super::{id, person_token};
+use super::{id, messages::proof_of, person_token};
 use crate::{
     agent::{AnswerTaskRequest, CancelTaskRequest, DirectSessionRequest},
     http::{
@@ -17,10 +17,14 @@ use protocol::{
     a2a::task::A2aTask,
     identity::ApprovalProof,
     ids::{AgentId, QuestionId, TaskId},
-    patterns::session::directive::{Directive, DirectiveOutcome, DirectiveVerb},
+    patterns::session::{
+        directive::{Directive, DirectiveOutcome, DirectiveVerb},
+        is_shown_to,
+    },
     principal::Principal,
     problem::{Problem, Reason},
     question::{Answer, Decision},
+    task::Task,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -47,7 +51,7 @@ pub(super) fn find<'a>(
     let mut best: Option<(&HostedAgent, TaskRow)> = None;
     for local in node.agents_in_lookup_order(request) {
         let found = tasks::row(local.store.as_ref(), &local.id, task, by).map_err(Problem::from)?;
-        let Some(row) = found else { continue };
+        let Some(row) = found.filter(|row| may_be_shown(request, by, &row.task)) else { continue };
         if own == Some(&local.id) {
             return Ok((local, row));
         }
@@ -57,6 +61,24 @@ pub(super) fn find<'a>(
         }
     }
     best.ok_or_else(|| Problem::new(Reason::TaskNotFound, format!("no task {task} of yours")))
+}
+
+/// Whether a request may be told of a task that its principal may see: a session and its turns are shown to people only if they
+/// have proven who they are.
+fn may_be_shown(request: &HttpRequest, by: &Principal, task: &Task) -> bool {
+    is_shown_to(task, by, proof_of(request))
+}
+
+/// Whether a request may be told of what belongs to `task` at `local`, if to any.
+pub(super) fn is_shown(
+    request: &HttpRequest,
+    local: &HostedAgent,
+    task: Option<&TaskId>,
+    by: &Principal,
+) -> Result<bool, Problem> {
+    let Some(task) = task else { return Ok(true) };
+    let row = tasks::row(local.store.as_ref(), &local.id, task, by).map_err(Problem::from)?;
+    Ok(row.is_none_or(|row| may_be_shown(request, by, &row.task)))
 }
 
 /// A task of `local` as it is shown.
@@ -80,9 +102,9 @@ pub async fn list(
             return Err(Problem::new(Reason::InvalidField, format!("limit must be 1 to {MAX_TASKS}")).into());
         }
     };
-    let (local, by) = (local.clone(), by.into_inner());
+    let (local, by, proof) = (local.clone(), by.into_inner(), proof_of(&request));
     let id = local.id.clone();
-    let listed = web::block(move || tasks::list(local.store.as_ref(), &local.id, &by, limit)).await;
+    let listed = web::block(move || tasks::list(local.store.as_ref(), &local.id, (&by, proof), limit)).await;
     let tasks = listed.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))?;
     let tasks = tasks.map_err(Problem::from)?;
     let tasks: Vec<_> = tasks.iter().map(protocol::task::Task::to_a2a).collect();
@@ -115,7 +137,8 @@ pub async fn events(
         })?,
         None => (0, 0),
     };
-    Ok(events::of_task(local.store.clone(), local.id.clone(), row, after).await?)
+    let shows_activity = tasks::activity::is_shown(&row.task, &by);
+    Ok(events::of_task(local.store.clone(), local.id.clone(), row, after, shows_activity).await?)
 }
 
 /// Returns the award record: this agent's, or that of the agent of this node that awarded the task to it.
@@ -149,7 +172,18 @@ pub async fn award(
     Err(award_not_here(&node, &local.id, &task, owner).into())
 }
 
-/// Returns the session that a task is: its graph, whose turn it is, why something waits, and what was used.
+/// Refuses what is not a person's: without its token or a caller's credential anything on the machine could ask.
+fn check_persons(request: &HttpRequest, by: &Principal, what: &str) -> Result<(), Problem> {
+    if person_token::is_persons(request, by) {
+        return Ok(());
+    }
+    let why =
+        format!("{what} needs the person's token (`mesh token`, --token FILE) or the credential of a caller");
+    Err(Problem::new(Reason::Forbidden, why))
+}
+
+/// Returns the session that a task is: its graph, whose turn it is, why something waits, and what was used. For persons only: a
+/// seat must not see the others' stages.
 pub async fn session(
     request: HttpRequest,
     node: web::Data<NodeState>,
@@ -158,16 +192,32 @@ pub async fn session(
 ) -> Result<HttpResponse, Refusal> {
     let task: TaskId = id(&path)?;
     let (local, row) = find(&request, &node, &task, &by)?;
-    let session = session_of(local, &row)?;
-    Ok(HttpResponse::Ok()
-        .json(json!({ "agentId": local.id, "state": row.task.status.state, "session": session })))
+    check_persons(&request, &by, "the view of a session")?;
+    let session = session_of(&node, local, &row)?;
+    let (state, input) = (row.task.status.state, &row.task.spec.input);
+    let answer = json!({ "agentId": local.id, "state": state, "session": session, "input": input });
+    Ok(HttpResponse::Ok().json(answer))
 }
 
 /// The session that a task is, as people see it.
-fn session_of(local: &HostedAgent, row: &TaskRow) -> Result<Value, Problem> {
+fn session_of(node: &NodeState, local: &HostedAgent, row: &TaskRow) -> Result<Value, Problem> {
     let session = tasks::session(local.store.as_ref(), &local.id, row).map_err(Problem::from)?;
     let none = || Problem::new(Reason::TaskNotFound, format!("task {} is no session", row.task.spec.task_id));
-    session.ok_or_else(none)
+    let mut session = session.ok_or_else(none)?;
+    mark_unreachable(node, &mut session);
+    Ok(session)
+}
+
+/// Marks the seats at work whose agent has left the registry or has lost its lease there.
+fn mark_unreachable(node: &NodeState, session: &mut Value) {
+    let stages = session["stages"].as_array_mut().into_iter().flatten();
+    for seat in stages.filter_map(|stage| stage["seats"].as_array_mut()).flatten() {
+        let agent = seat["agent"].as_str().or(seat["who"].as_str()).and_then(|id| AgentId::parse(id).ok());
+        let has_left = |agent: AgentId| matches!(node.peers.locate(&agent), PeerLocation::Departed);
+        if seat["state"] == "working" && agent.is_some_and(has_left) {
+            seat["reachable"] = false.into();
+        }
+    }
 }
 
 /// Steers a session: `{verb, stage, seat, text}`. Returns when the directive takes effect, and the session.
@@ -179,26 +229,25 @@ pub async fn direct(
     body: web::Bytes,
 ) -> Result<HttpResponse, Refusal> {
     let task: TaskId = id(&path)?;
-    let invalid = |error: serde_json::Error| Problem::new(Reason::InvalidField, error.to_string());
+    let invalid = |why: String| Problem::new(Reason::InvalidField, why);
     let body = protocol::json::parse(&body, node.limits.max_depth)?;
-    let directive: Directive = serde_json::from_value(body).map_err(invalid)?;
+    let directive = Directive::read(body).map_err(invalid)?;
     let (local, row) = find(&request, &node, &task, &by)?;
-    if !person_token::is_persons(&request, &by) {
-        let why = "a directive needs the person's token (`mesh token`) or the credential of a caller";
-        return Err(Problem::new(Reason::Forbidden, why).into());
-    }
-    let session = session_of(local, &row)?;
+    check_persons(&request, &by, "a directive")?;
+    let session = session_of(&node, local, &row)?;
     let stages = session["stages"].as_array().into_iter().flatten();
-    let mut of_stage = stages.filter(|stage| stage["stage"].as_str() == directive.stage.as_deref());
-    let waits = directive.verb == DirectiveVerb::Say
-        && directive.stage.is_some()
-        && of_stage.any(|stage| stage["state"] == "waiting");
+    let is_named = |stage: &Value| stage["stage"].as_str() == directive.stage.as_deref();
+    let waits = match directive.verb {
+        DirectiveVerb::Say => stages.into_iter().any(|stage| is_named(stage) && stage["state"] == "waiting"),
+        DirectiveVerb::Amend => stages.into_iter().all(|stage| stage["state"] != "running"),
+        DirectiveVerb::Skip | DirectiveVerb::Redirect | DirectiveVerb::Stop => false,
+    };
     let outcome = if waits { DirectiveOutcome::Queued } else { DirectiveOutcome::Delivered };
     let directive = Box::new(directive);
     let direct = DirectSessionRequest { task: task.clone(), by: by.clone().into_inner(), directive };
     local.actor.send(direct).await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))??;
     let (local, row) = find(&request, &node, &task, &by)?;
-    let session = session_of(local, &row)?;
+    let session = session_of(&node, local, &row)?;
     Ok(HttpResponse::Ok().json(json!({ "id": task, "outcome": outcome, "session": session })))
 }
 

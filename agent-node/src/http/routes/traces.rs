@@ -95,7 +95,9 @@ pub async fn of_message(
 ) -> Result<HttpResponse, Refusal> {
     let message: MessageId = id(&path)?;
     for local in node.agents_in_lookup_order(&request) {
-        if let Some(conversation) = conversation_of_message(local, &message, &by)? {
+        if let Some((conversation, task)) = conversation_of_message(local, &message, &by)?
+            && tasks::is_shown(&request, local, task.as_ref(), &by)?
+        {
             return Ok(HttpResponse::Ok().json(collect(&node, local, conversation, max_depth(&query)).await?));
         }
     }
@@ -115,7 +117,10 @@ pub async fn of_conversation(
         let first = first_step(local.store.as_ref(), &local.id, &conversation);
         let first = first.map_err(Problem::from)?;
         let origin = first.as_ref().and_then(|step| step.origin.as_deref());
-        if origin.and_then(|origin| origin.message.as_ref()).is_some_and(|message| message.by == *by) {
+        let is_senders =
+            origin.and_then(|origin| origin.message.as_ref()).is_some_and(|message| message.by == *by);
+        let task = origin.and_then(|origin| origin.task.as_ref());
+        if is_senders && tasks::is_shown(&request, local, task, &by)? {
             return Ok(HttpResponse::Ok().json(collect(&node, local, conversation, max_depth(&query)).await?));
         }
     }
@@ -126,18 +131,18 @@ fn max_depth(query: &TraceQuery) -> u32 {
     query.depth.unwrap_or(MAX_DEPTH).min(MAX_DEPTH)
 }
 
-/// The conversation that received a message of `by`.
+/// The conversation that received a message of `by`, and its task.
 fn conversation_of_message(
     local: &HostedAgent,
     message: &MessageId,
     by: &Principal,
-) -> Result<Option<ConversationId>, Problem> {
+) -> Result<Option<(ConversationId, Option<TaskId>)>, Problem> {
     let filter = keys::receipts(&local.id, message, by);
     let found = local.store.read(&filter, 0, 1).map_err(Problem::from)?;
     let Some(record) = found.first() else { return Ok(None) };
     let receipt: Receipt = serde_json::from_slice(&record.value)
         .map_err(|error| Problem::new(Reason::Internal, format!("a receipt can't be read: {error}")))?;
-    Ok(receipt.conversation_id)
+    Ok(receipt.conversation_id.map(|conversation| (conversation, receipt.task_id)))
 }
 
 #[cfg(test)]

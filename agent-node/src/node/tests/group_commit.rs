@@ -117,6 +117,7 @@ fn admit(id: &str, kind: &str, payload: Value, conversation: Option<&str>) -> Ta
             protocol::envelope::Envelope::from_json(body, || unreachable!("it has an id")).unwrap(),
         ),
         by: Principal::Agent(AgentId::parse("manager-01").unwrap()),
+        proof: protocol::principal::SenderProof::Credential,
         digest: protocol::ids::Digest::of(id.as_bytes()),
         trace: None,
         contact: None,

@@ -1,10 +1,13 @@
 //! Credentials for foreign agents, from the configuration. They are sent only to the hosts they are for and never logged.
 
 use crate::outbox::outbound_client::OutboundRequest;
-use protocol::a2a::{
-    card::AgentCard,
-    card_validation::ValidatedCard,
-    credential::{CredentialLocation, way},
+use protocol::{
+    a2a::{
+        card::AgentCard,
+        card_validation::ValidatedCard,
+        credential::{CredentialLocation, way},
+    },
+    artifact::{Artifact, PartContent},
 };
 use reqwest::Url;
 use serde_json::Value;
@@ -67,6 +70,15 @@ impl Keyring {
     /// All secrets. The caller must not log them.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
         self.0.values().flat_map(|credentials| credentials.0.values()).map(SecretString::expose)
+    }
+
+    /// Replaces every secret in the data of `artifact` with `***`.
+    pub fn mask_artifact(&self, artifact: &mut Artifact) {
+        for part in &mut artifact.parts {
+            if let PartContent::Data(data) = &mut part.content {
+                self.mask(data);
+            }
+        }
     }
 
     /// Replaces every secret in the texts of `value` with `***`.

@@ -15,10 +15,10 @@ use std::{
 
 /// The topic of the tasks of a foreign agent that is a peer.
 const PEER_TASKS: &str = "remote-task";
-/// The topic of the tasks that the coordinator delegated.
-const COORDINATOR_TASKS: &str = "delegated";
+/// The topic of the tasks of foreign agents that have seats in a session.
+const SESSION_TASKS: &str = "seat-task";
 /// All topics of records.
-pub const TOPICS: [&str; 2] = [PEER_TASKS, COORDINATOR_TASKS];
+pub const TOPICS: [&str; 2] = [PEER_TASKS, SESSION_TASKS];
 
 /// The records of one agent, in its own store.
 #[derive(Clone)]
@@ -36,7 +36,7 @@ pub struct RemoteTaskStore {
 pub struct RemoteTaskRecord {
     /// Its id at the foreign agent.
     pub task_id: String,
-    /// The card of the foreign agent. Only the coordinator, which has several, records it.
+    /// The card of the foreign agent. Absent if the agent has only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card: Option<Box<AgentCard>>,
 }
@@ -47,9 +47,9 @@ impl RemoteTaskStore {
         Self { agent, store, topic: PEER_TASKS, cancelling: Arc::default() }
     }
 
-    /// The records of `agent`'s coordinator.
-    pub fn of_coordinator(agent: AgentId, store: SharedStore) -> Self {
-        Self { agent, store, topic: COORDINATOR_TASKS, cancelling: Arc::default() }
+    /// The records of the sessions that `agent` hosts.
+    pub fn of_host(agent: AgentId, store: SharedStore) -> Self {
+        Self { agent, store, topic: SESSION_TASKS, cancelling: Arc::default() }
     }
 
     /// The records of one conversation.
@@ -137,7 +137,7 @@ impl ConversationRemoteTasks {
     }
 
     pub(super) async fn save(&self, effect: &str, task_id: &str, card: &AgentCard) {
-        let card = (self.tasks.topic == COORDINATOR_TASKS).then(|| Box::new(card.clone()));
+        let card = (self.tasks.topic != PEER_TASKS).then(|| Box::new(card.clone()));
         match serde_json::to_vec(&RemoteTaskRecord { task_id: task_id.to_owned(), card }) {
             Ok(bytes) => self.write(vec![Write::Put(self.key(effect), bytes.into())]).await,
             Err(error) => {

@@ -104,6 +104,7 @@ impl ModelMeters {
             | Progress::Help { .. }
             | Progress::Delegate { .. }
             | Progress::Say { .. }
+            | Progress::Directive(_)
             | Progress::Question(_)
             | Progress::Post { .. }
             | Progress::Find { .. }

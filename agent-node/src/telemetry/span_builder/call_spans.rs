@@ -48,6 +48,7 @@ impl SpanBuilder<'_> {
                 | Progress::Help { .. }
                 | Progress::Delegate { .. }
                 | Progress::Say { .. }
+                | Progress::Directive(_)
                 | Progress::Question(_)
                 | Progress::Post { .. }
                 | Progress::Find { .. }

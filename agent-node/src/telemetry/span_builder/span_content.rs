@@ -5,6 +5,7 @@ use protocol::{
     budget::Budget,
     message::{MessageKind, Payload},
     patterns::{EventKind, Outcome, turn::TurnEnd},
+    task::seat_turn,
 };
 use serde_json::{Value, json};
 
@@ -61,6 +62,7 @@ pub(super) fn set_terms(span: &mut Span, payload: &Payload) {
         Payload::TaskRequest(request) => {
             span.set(n::MESH_SKILL, request.capability.as_ref().map(|skill| json!(skill)));
             set_budget(span, request.budget);
+            set_turn(span, request.input.as_ref());
         }
         Payload::HelpRequest(request) => {
             span.set(n::MESH_SKILL, request.capability.as_ref().map(|skill| json!(skill)));
@@ -73,6 +75,19 @@ pub(super) fn set_terms(span: &mut Span, payload: &Payload) {
         | Payload::Broadcast(_)
         | Payload::NoBid(_)
         | Payload::Reject(_) => {}
+    }
+}
+
+/// Which turn of a session the task is.
+fn set_turn(span: &mut Span, input: Option<&Value>) {
+    let Some(turn) = seat_turn(input) else { return };
+    for (name, member) in [
+        (n::MESH_STAGE, "stage"),
+        (n::MESH_SEAT, "seat"),
+        (n::MESH_ROUND, "round"),
+        (n::MESH_ITERATION, "iteration"),
+    ] {
+        span.set(name, turn.get(member).cloned());
     }
 }
 

@@ -14,6 +14,7 @@ use protocol::{
         brief::{Brief, BriefBudget, MAX_OMITTED, brief},
         may,
         may::may_read_brief,
+        task_history,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,7 @@ pub struct BriefView {
 impl SpaceStore {
     /// The brief of `agent`, for itself or for a person. A person is shown it without the agent's vault.
     pub async fn brief(&self, by: &Reader, space: &SpaceId, agent: &AgentId) -> Result<BriefView, Problem> {
+        self.configure().await?;
         let cursors = self.cursor_key().await?;
         let (store, by, space, agent) = (self.0.store.clone(), by.clone(), space.clone(), agent.clone());
         run_blocking(move || {
@@ -56,7 +58,7 @@ impl SpaceStore {
             };
             let budget = BriefBudget::default();
             let mut entries = Vec::new();
-            for (query, limit) in layers(budget) {
+            for (query, limit) in layers(budget).into_iter().chain([tasks(&reader.principal)]) {
                 entries.extend(read(query, limit)?);
             }
             let is_shown = |entry: &&Entry| may(&by, SpaceVerb::Read, Some(entry), &space).is_ok();
@@ -94,6 +96,13 @@ fn layers(budget: BriefBudget) -> [(EntryQuery, usize); 4] {
         (memory([EntryType::Learning, EntryType::Pattern]), memories),
         (findings, budget.findings),
     ]
+}
+
+/// What the agent `own` remembers of its tasks, the newest first.
+fn tasks(own: &Principal) -> (EntryQuery, usize) {
+    let (author, tags) = (Some(own.clone()), BTreeSet::from([task_history::TAG.to_owned()]));
+    let order = EntryOrder::Newest;
+    (EntryQuery { author, tags, order, ..memory([EntryType::Update]) }, task_history::IN_BRIEF)
 }
 
 /// Active memories of these types, the most important first.

@@ -1,14 +1,15 @@
-//! The curator: after a task it merges the low-risk proposals of the agent that has done it.
+//! The curator: after a task or a session it merges what needs no person.
 
 use super::SpaceStore;
-use crate::spaces::{
-    EntryOrder, EntryQuery,
-    entry_writes::{decide_auto_merge, permitted},
+use crate::{
+    spaces::{EntryOrder, EntryQuery, entry_writes::decide_auto_merge},
+    store::Store,
 };
 use protocol::{
     ids::{SpaceId, TaskId},
-    problem::Problem,
-    spaces::{EntryKind, EntryState, Reader, SpaceVerb, curate::is_proposed_in},
+    principal::Principal,
+    problem::{Problem, Reason},
+    spaces::{EntryKind, EntryState, Reader, SpaceVerb, curate::Curation},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -27,15 +28,21 @@ pub struct CurationOutcome {
 }
 
 impl SpaceStore {
-    /// Merges the pending proposals of `agent` in `task` that the space's `autoMerge` allows. A repeat finds none of them.
+    /// Merges those of the pending proposals of `agent` in `task` that need no person ([`Curation`]). A repeat finds none of them.
+    /// Only an agent is the host of a session, not its brain.
     pub async fn curate(
         &self,
         agent: &Reader,
         space: &SpaceId,
         task: &TaskId,
+        is_session: bool,
     ) -> Result<CurationOutcome, Problem> {
-        let verb = SpaceVerb::Post(EntryKind::Proposal);
-        permitted(self.0.store.as_ref(), agent, verb, space)?;
+        self.permitted(agent, SpaceVerb::Post(EntryKind::Proposal), space).await?;
+        if is_session && !matches!(agent.principal, Principal::Agent(_)) {
+            let message = format!("session: {} hosts none, only an agent does", agent.principal);
+            return Err(Problem::new(Reason::Forbidden, message));
+        }
+        let ended = Curation { agent: agent.principal.clone(), task: task.clone(), is_session };
         let mut query = EntryQuery {
             kinds: BTreeSet::from([EntryKind::Proposal]),
             states: BTreeSet::from([EntryState::Pending]),
@@ -47,14 +54,15 @@ impl SpaceStore {
         loop {
             let page = self.entries(agent, space, query.clone(), PAGE).await?;
             for proposal in page.entries {
-                if !is_proposed_in(&proposal, &agent.principal, task) {
+                if !ended.concerns(&proposal) {
                     continue;
                 }
                 let at = self.0.clock.wall();
-                let decided = self.write(agent, |store, minted| {
-                    decide_auto_merge(store, (space, &proposal.id), &agent.principal, task, minted, at)
-                });
-                match decided.await?.state {
+                let (space, ended) = (space.clone(), ended.clone());
+                let decide = move |store: &dyn Store, minted| {
+                    decide_auto_merge(store, (&space, &proposal.id), &ended, minted, at)
+                };
+                match self.write(agent, decide).await?.state {
                     EntryState::Merged => outcome.merged += 1,
                     EntryState::Pending => outcome.waiting += 1,
                     EntryState::Sealed

@@ -2,7 +2,7 @@
 
 use super::log_filter;
 use crate::{
-    feed::check_cursor,
+    feed::{check_cursor, run_blocking},
     spaces::{
         EntryQuery,
         entry_writes::permitted,
@@ -14,7 +14,7 @@ use crate::{
 use protocol::{
     ids::SpaceId,
     problem::{Problem, Reason},
-    spaces::{Entry, Reader, SpaceVerb, may},
+    spaces::{Entry, Reader, Space, SpaceVerb, may},
 };
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -36,6 +36,8 @@ pub struct EntryFollower {
     space: SpaceId,
     query: EntryQuery,
     position: Revision,
+    /// Changes that were read and not decided on yet.
+    unread: Vec<Record>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -68,7 +70,8 @@ impl EntryFollower {
             check_cursor(&store, &log_filter(&space), &position.into()).map_err(without_positions)?;
         }
         let watch = watch_from(&store, &space, position).map_err(without_positions)?;
-        Ok(Self { store, watch, cursors, reader, space, query, position, _permit: permit })
+        let unread = Vec::new();
+        Ok(Self { store, watch, cursors, reader, space, query, position, unread, _permit: permit })
     }
 
     /// Where a stream goes on that has read all so far.
@@ -79,28 +82,32 @@ impl EntryFollower {
     /// Waits for the next changes that the reader may see: at least one. Ends with a problem if the reader is no member any more.
     pub async fn next(&mut self) -> Result<Vec<EntryEvent>, Problem> {
         loop {
-            let records = self.watch.next().await.map_err(|error| without_positions(error.into()))?;
-            // No await from here on: whoever drops this future must not lose what was read.
-            let events = self.events(&records)?;
+            if self.unread.is_empty() {
+                self.unread = self.watch.next().await.map_err(|error| without_positions(error.into()))?;
+            }
+            // Whoever drops this future here loses nothing: the next call goes on with what is unread.
+            let (store, reader, id) = (self.store.clone(), self.reader.clone(), self.space.clone());
+            let space =
+                run_blocking(move || permitted(store.as_ref(), &reader, SpaceVerb::Read, &id)).await?;
+            let events = self.take_events(&space)?;
             if !events.is_empty() {
                 return Ok(events);
             }
         }
     }
 
-    fn events(&mut self, records: &[Record]) -> Result<Vec<EntryEvent>, Problem> {
-        let space = permitted(self.store.as_ref(), &self.reader, SpaceVerb::Read, &self.space)?;
+    fn take_events(&mut self, space: &Space) -> Result<Vec<EntryEvent>, Problem> {
         let mut events = Vec::new();
-        for record in records {
+        for record in std::mem::take(&mut self.unread) {
             self.position = record.revision;
-            let entry: Entry = match rows::parse(record) {
+            let entry: Entry = match rows::parse(&record) {
                 Ok(entry) => entry,
                 Err(problem) => {
                     tracing::error!(%problem, "a change can't be read and is left out");
                     continue;
                 }
             };
-            if self.query.admits(&entry) && may(&self.reader, SpaceVerb::Read, Some(&entry), &space).is_ok() {
+            if self.query.admits(&entry) && may(&self.reader, SpaceVerb::Read, Some(&entry), space).is_ok() {
                 events.push(EntryEvent { entry, cursor: self.cursor()? });
             }
         }

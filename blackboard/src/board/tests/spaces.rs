@@ -6,7 +6,7 @@ use crate::{
     store::{SharedStore, embedded},
 };
 use protocol::{
-    ids::SpaceId,
+    ids::{EntryId, SpaceId},
     principal::SenderProof,
     spaces::{
         Entry, EntryDraft, EntryKind, EntryLink, EntryState, EntryType, Importance, MemberId, MemoryScope,
@@ -82,7 +82,7 @@ async fn a_merge_is_one_commit_and_links_both_ways() {
     let board = Board::start(store.clone(), BoardConfig::fast(), BoardClock::system()).unwrap();
     let (spaces, default) = (board.spaces(), space_id("default"));
     let posted = spaces.post(&reader("a"), &default, &proposal("keep", "keep it")).await.unwrap();
-    let merge = EntryChange::Merge { reason: None };
+    let merge = EntryChange::Merge { version: None, reason: None };
     let refused = spaces.change(&reader("a"), &default, &posted.id, &merge).await.unwrap_err();
     assert_eq!(refused.reason, Reason::Forbidden, "a member decides nothing");
     let before = store.head();
@@ -182,7 +182,10 @@ async fn a_stream_goes_on_from_its_cursor_and_shows_each_change_once() {
     let mut stream = follow(Some(&page.cursor), &by).await;
     let vault = memory("secret", MemoryScope::Own, Importance::High);
     spaces.post(&reader("b"), &default, &vault).await.unwrap();
-    spaces.change(&person(), &default, &posted.id, &EntryChange::Merge { reason: None }).await.unwrap();
+    spaces
+        .change(&person(), &default, &posted.id, &EntryChange::Merge { version: None, reason: None })
+        .await
+        .unwrap();
     let mut seen = Vec::new();
     while seen.len() < 2 {
         seen.extend(stream.next().await.unwrap());
@@ -207,9 +210,9 @@ async fn a_space_exists_for_its_members_only() {
     let spaces = board.spaces();
     let mut shop = Space::new(space_id("shop"));
     shop.members.insert(MemberId::Agent(AgentId::parse("a").unwrap()), SpaceRole::Member);
-    let refused = spaces.put_space(&reader("a"), shop.clone()).await.unwrap_err();
+    let refused = spaces.put_space(&reader("a"), shop.clone(), None).await.unwrap_err();
     assert_eq!(refused.reason, Reason::SpaceNotFound, "an agent makes no space");
-    let made = spaces.put_space(&person(), shop).await.unwrap();
+    let made = spaces.put_space(&person(), shop, None).await.unwrap();
     assert_eq!((made.version, made.members.len()), (1, 1), "the person owns it without being named");
     let finding = EntryDraft::new(EntryKind::Finding, "x");
     spaces.post(&reader("a"), &made.id, &finding).await.unwrap();
@@ -226,7 +229,7 @@ async fn a_space_exists_for_its_members_only() {
         (vec!["default".to_owned(), "shop".to_owned()], vec!["default".to_owned()])
     );
     let stale = Space { version: 7, ..made };
-    assert_eq!(spaces.put_space(&person(), stale).await.unwrap_err().reason, Reason::SpaceChanged);
+    assert_eq!(spaces.put_space(&person(), stale, Some(7)).await.unwrap_err().reason, Reason::SpaceChanged);
     let local = Reader { proof: SenderProof::Address, ..person() };
     assert_eq!(spaces.spaces(&local).await.unwrap_err().reason, Reason::Unauthenticated);
 }
@@ -238,14 +241,15 @@ async fn an_imported_space_is_equal() {
         first.spaces().post(&reader(by), &default, &proposal("one", by)).await.unwrap();
     }
     let pending = all(&first, &person(), EntryQuery::default()).await;
-    let merge = EntryChange::Merge { reason: Some("good".into()) };
+    let merge = EntryChange::Merge { version: None, reason: Some("good".into()) };
     first.spaces().change(&person(), &default, &pending[0].id, &merge).await.unwrap();
     let entries = all(&first, &person(), EntryQuery::default()).await;
-    let refused = second.spaces().import(&reader("a"), &default, entries.clone()).await.unwrap_err();
+    let refused = second.spaces().import(&reader("a"), &default, to_import(&entries)).await.unwrap_err();
     assert_eq!(refused.reason, Reason::Forbidden);
     for (imported, present) in [(3, 0), (0, 3)] {
-        let outcome = second.spaces().import(&person(), &default, entries.clone()).await.unwrap();
+        let outcome = second.spaces().import(&person(), &default, to_import(&entries)).await.unwrap();
         assert_eq!((outcome.imported, outcome.present, outcome.different.len()), (imported, present, 0));
+        assert_eq!(outcome.refused, []);
     }
     let by_id = |mut entries: Vec<Entry>| {
         entries.sort_by(|one, other| one.id.cmp(&other.id));
@@ -255,6 +259,288 @@ async fn an_imported_space_is_equal() {
     let again = async |by: &str| second.spaces().post(&reader(by), &default, &proposal("one", "again")).await;
     assert_eq!(again("a").await.unwrap().version, 2, "it goes on where it was");
     assert_eq!(again("b").await.unwrap_err().reason, Reason::SlugClosed);
+}
+
+fn to_import(entries: &[Entry]) -> Vec<ImportedEntry> {
+    entries.iter().cloned().map(ImportedEntry::from).collect()
+}
+
+#[actix::test]
+async fn an_import_checks_each_entry_as_a_post_and_names_each_that_it_refuses() {
+    let (first, second, default) = (board(), board(), space_id("default"));
+    for draft in [
+        EntryDraft::new(EntryKind::Finding, "good"),
+        proposal("one", "good"),
+        memory("good", MemoryScope::Team, Importance::High),
+    ] {
+        first.spaces().post(&reader("a"), &default, &draft).await.unwrap();
+    }
+    let query = EntryQuery { order: EntryOrder::Oldest, ..EntryQuery::default() };
+    let [finding, proposal, memory] = <[Entry; 3]>::try_from(all(&first, &person(), query).await).unwrap();
+    let large = "x".repeat(16 * 1024 + 1);
+    let broken = [
+        ("content", Entry { content: large, ..finding.clone() }),
+        ("content", Entry { content: " ".into(), ..finding.clone() }),
+        ("state", Entry { state: EntryState::Pending, ..finding.clone() }),
+        ("severity", Entry { severity: None, ..finding.clone() }),
+        ("slug", Entry { slug: None, ..proposal.clone() }),
+        ("type", Entry { entry_type: Some(EntryType::CoreContext), ..proposal.clone() }),
+        ("links", Entry { links: [(EntryLink::Became, finding.id.clone())].into(), ..proposal.clone() }),
+        ("scope", Entry { scope: Some(MemoryScope::Own), ..memory.clone() }),
+        ("importance", Entry { importance: None, ..memory.clone() }),
+        ("tags", Entry { tags: ["a b".to_owned()].into(), ..memory.clone() }),
+        ("version", Entry { version: 0, ..memory.clone() }),
+        ("changedAt", Entry { changed_at: WallTime(i64::MAX), ..memory.clone() }),
+        (
+            "author",
+            Entry { author: Principal::Service(protocol::principal::MeshService::Board), ..memory.clone() },
+        ),
+    ];
+    let mut entries = vec![ImportedEntry::from(finding)];
+    entries.extend(broken.iter().map(|(_, entry)| ImportedEntry::from(entry.clone())));
+    entries.push(ImportedEntry::from(proposal));
+    let outcome = second.spaces().import(&person(), &default, entries).await.unwrap();
+    assert_eq!((outcome.imported, outcome.refused.len()), (2, broken.len()), "{outcome:?}");
+    for ((index, (field, entry)), refused) in (1..).zip(&broken).zip(&outcome.refused) {
+        assert_eq!((refused.index, refused.id.as_deref()), (index, Some(entry.id.as_str())), "{refused:?}");
+        assert!(refused.message.starts_with(&format!("{field}:")), "{field}: {refused:?}");
+    }
+    assert_eq!(all(&second, &person(), EntryQuery::default()).await.len(), 2);
+}
+
+#[actix::test]
+async fn an_author_has_a_bounded_number_of_entries_in_a_space() {
+    let config = BoardConfig {
+        max_entries_per_author: 3,
+        keep_entries_ms: 0,
+        tidy_ms: 10,
+        keep_ms: 40,
+        ..BoardConfig::fast()
+    };
+    let stores = memory::new();
+    let board = Board::start(
+        stores.clone(),
+        BoardConfig { tidy_ms: 600_000, keep_ms: 3_600_000, ..config.clone() },
+        BoardClock::system(),
+    )
+    .unwrap();
+    let (spaces, default, by) = (board.spaces(), &space_id("default"), &reader("a"));
+    let finding = EntryDraft::new(EntryKind::Finding, "x");
+    let posts = join_all((0..10).map(|_| spaces.post(by, default, &finding))).await;
+    let refused: Vec<_> = posts.into_iter().filter_map(Result::err).collect();
+    assert_eq!(refused.len(), 7, "at once, too");
+    let named = ["agent:a has 3 entries", "limits.maxEntriesPerAuthor", "limits.keepEntriesMs"];
+    assert!(
+        refused.iter().all(|refused| refused.reason == Reason::EntryQuota
+            && named.iter().all(|part| refused.message.contains(part))),
+        "{refused:?}"
+    );
+    assert!(refused.iter().all(|refused| refused.reason.status() == 409 && refused.retry_after.is_none()));
+    spaces.post(&reader("b"), default, &finding).await.unwrap();
+    spaces.post(&reader("b"), default, &memory("vault", MemoryScope::Own, Importance::Low)).await.unwrap();
+    spaces.post(&reader("b"), default, &proposal("one", "first")).await.unwrap();
+    let again = spaces.post(&reader("b"), default, &proposal("one", "second")).await.unwrap();
+    assert_eq!(again.version, 2, "a new version is no new entry");
+    assert_eq!(spaces.post(&reader("b"), default, &finding).await.unwrap_err().reason, Reason::EntryQuota);
+    let imported = all(&board, &reader("b"), of_kind(EntryKind::Proposal)).await;
+    let imported = Entry {
+        id: EntryId::parse("e-1").unwrap(),
+        slug: imported[0].slug.clone().map(|_| "two".to_owned().try_into().unwrap()),
+        ..imported[0].clone()
+    };
+    let outcome = spaces.import(&person(), default, to_import(&[imported])).await.unwrap();
+    assert_eq!(outcome.refused[0].reason, "entry_quota", "{outcome:?}");
+    drop(board);
+    // After a restart they are counted again, and what retention removes makes room.
+    let board = Board::start(stores, config, BoardClock::system()).unwrap();
+    let started = std::time::Instant::now();
+    while let Err(refused) = board.spaces().post(by, default, &finding).await {
+        assert!(
+            refused.reason == Reason::EntryQuota && started.elapsed() < Duration::from_secs(30),
+            "{refused}"
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[actix::test]
+async fn of_first_puts_of_a_space_at_once_none_is_lost_silently() {
+    let member = |id: &str| Space {
+        members: [(MemberId::Agent(AgentId::parse(id).unwrap()), SpaceRole::Member)].into(),
+        ..Space::new(space_id("shop"))
+    };
+    let first = &board();
+    let puts = (0..10).map(|number| async move {
+        let wanted = member(&format!("agent-{number}"));
+        first.spaces().put_space(&person(), wanted, Some(0)).await
+    });
+    let (made, refused): (Vec<_>, Vec<_>) = join_all(puts).await.into_iter().partition(Result::is_ok);
+    assert_eq!((made.len(), refused.len()), (1, 9));
+    assert!(refused.into_iter().all(|refused| refused.unwrap_err().reason == Reason::SpaceChanged));
+    let kept = first.spaces().space(&person(), &space_id("shop")).await.unwrap();
+    assert_eq!(kept, made.into_iter().next().unwrap().unwrap());
+
+    // Without a version: another one is written between the decision and the commit.
+    let store = Arc::new(WatchedStore::new(memory::new()));
+    let shared: SharedStore = store.clone();
+    let second = Board::start(shared, BoardConfig::fast(), BoardClock::system()).unwrap();
+    for (wanted, is_refused) in [("b", true), ("a", false)] {
+        let between = Space { version: 1, ..member("a") };
+        let key = crate::spaces::rows::space_key(&between.id);
+        let write = crate::spaces::rows::put(key, &between).unwrap();
+        *store.first.lock().unwrap() = Some(store::Batch { writes: vec![write], expectations: Vec::new() });
+        let outcome = second.spaces().put_space(&person(), member(wanted), None).await;
+        let reason = outcome.err().map(|problem| problem.reason);
+        assert_eq!(reason, is_refused.then_some(Reason::SpaceChanged), "{wanted}");
+        let kept = second.spaces().space(&person(), &between.id).await.unwrap();
+        assert_eq!(kept.members, between.members);
+    }
+}
+
+#[actix::test]
+async fn no_read_of_spaces_runs_on_a_thread_of_the_server() {
+    let watched = Arc::new(WatchedStore::new(memory::new()));
+    let stores = BoardStores { signals: memory::new(), spaces: watched.clone() };
+    let config = BoardConfig { spaces: vec![Space::new(space_id("shop"))], ..BoardConfig::fast() };
+    let board = Board::start(stores, config, BoardClock::system()).unwrap();
+    let (spaces, default, by) = (board.spaces(), space_id("default"), person());
+    *watched.forbidden.lock().unwrap() = Some(std::thread::current().id());
+    let me = AgentId::parse("a").unwrap();
+    let mut stream = spaces.follow(&by, &default, EntryQuery::default(), None).await.unwrap();
+    let posted = spaces.post(&reader("a"), &default, &proposal("one", "x")).await.unwrap();
+    spaces.curate(&reader("a"), &default, &TaskId::parse("t-1").unwrap(), false).await.unwrap();
+    spaces
+        .change(&by, &default, &posted.id, &EntryChange::Merge { version: None, reason: None })
+        .await
+        .unwrap();
+    // Futures that are dropped lose no event.
+    let mut seen = 0;
+    while seen < 3 {
+        tokio::select! {
+            biased;
+            events = stream.next() => seen += events.unwrap().len(),
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    spaces.entry(&by, &default, &posted.id).await.unwrap();
+    let page = spaces.entries(&by, &default, EntryQuery::default(), 10).await.unwrap();
+    spaces.import(&by, &default, to_import(&page.entries)).await.unwrap();
+    spaces.brief(&by, &default, &me).await.unwrap();
+    spaces.put_space(&by, Space::new(space_id("other")), None).await.unwrap();
+    spaces.space(&by, &space_id("other")).await.unwrap();
+    assert_eq!(spaces.spaces(&by).await.unwrap().len(), 3);
+    *watched.forbidden.lock().unwrap() = None;
+}
+
+#[actix::test]
+async fn a_completed_session_merges_what_its_host_has_proposed_in_it_and_leaves_the_rest() {
+    let (board, default) = (board(), space_id("default"));
+    let (spaces, session) = (board.spaces(), TaskId::parse("s-1").unwrap());
+    let propose = async |by: &str, slug: &str, entry_type, of: Option<&TaskId>| {
+        let draft = EntryDraft { entry_type: Some(entry_type), session: of.cloned(), ..proposal(slug, slug) };
+        spaces.post(&reader(by), &default, &draft).await.unwrap();
+    };
+    propose("host", "sqlite", EntryType::Architectural, Some(&session)).await;
+    propose("host", "no-mail", EntryType::Scope, Some(&session)).await;
+    propose("host", "earlier", EntryType::Scope, None).await;
+    propose("host", "learnt", EntryType::Learning, Some(&session)).await;
+    propose("seat", "postgres", EntryType::Architectural, Some(&session)).await;
+    let brain = Reader { principal: Principal::Brain(AgentId::parse("host").unwrap()), ..reader("host") };
+    let refused = spaces.curate(&brain, &default, &session, true).await.unwrap_err();
+    assert_eq!(refused.reason, Reason::Forbidden, "a brain is no host");
+    let of_task = spaces.curate(&reader("host"), &default, &session, false).await.unwrap();
+    assert_eq!((of_task.merged, of_task.waiting), (0, 0), "a task is no session");
+    let of_seat =
+        spaces.curate(&reader("seat"), &default, &TaskId::parse("turn").unwrap(), true).await.unwrap();
+    assert_eq!((of_seat.merged, of_seat.waiting), (0, 0));
+    let ended = spaces.curate(&reader("host"), &default, &session, true).await.unwrap();
+    assert_eq!((ended.merged, ended.waiting), (2, 1));
+    let mut decided: Vec<_> = all(&board, &person(), of_kind(EntryKind::Decision)).await;
+    decided.sort_by_key(|entry| entry.content.clone());
+    let contents: Vec<_> = decided.iter().map(|entry| entry.content.as_str()).collect();
+    assert_eq!(contents, ["no-mail", "sqlite"]);
+    assert!(decided.iter().all(|entry| entry.author == agent("host")), "{decided:?}");
+    let again = spaces.curate(&reader("host"), &default, &session, true).await.unwrap();
+    assert_eq!((again.merged, again.waiting), (0, 1), "a repeat finds none");
+}
+
+/// A store that panics when it is read on one thread, and that commits another batch before the next one.
+struct WatchedStore {
+    store: SharedStore,
+    forbidden: std::sync::Mutex<Option<std::thread::ThreadId>>,
+    first: std::sync::Mutex<Option<store::Batch>>,
+}
+
+impl WatchedStore {
+    fn new(store: SharedStore) -> Self {
+        Self { store, forbidden: Default::default(), first: Default::default() }
+    }
+
+    fn read(&self) -> &SharedStore {
+        let forbidden = *self.forbidden.lock().unwrap();
+        assert_ne!(forbidden, Some(std::thread::current().id()), "a read blocks the server");
+        &self.store
+    }
+}
+
+impl store::Snapshot for WatchedStore {
+    fn latest(&self, key: &store::Key) -> Result<Option<store::Record>, store::Error> {
+        self.read().latest(key)
+    }
+
+    fn read(
+        &self,
+        filter: &store::Filter,
+        after: Revision,
+        limit: usize,
+    ) -> Result<Vec<store::Record>, store::Error> {
+        self.read().read(filter, after, limit)
+    }
+
+    fn keys(
+        &self,
+        filter: &store::Filter,
+        after: Revision,
+        limit: usize,
+    ) -> Result<Vec<(Revision, store::Key)>, store::Error> {
+        self.read().keys(filter, after, limit)
+    }
+
+    fn list(&self, query: &store::ListQuery, limit: usize) -> Result<Vec<store::ListedKey>, store::Error> {
+        self.read().list(query, limit)
+    }
+
+    fn count(&self, query: &store::ListQuery) -> Result<u64, store::Error> {
+        self.read().count(query)
+    }
+
+    fn head(&self) -> Revision {
+        self.store.head()
+    }
+}
+
+impl store::Store for WatchedStore {
+    fn commit(&self, lane: store::Lane, batch: store::Batch) -> store::StoreFuture<Vec<Revision>> {
+        let (store, first) = (self.store.clone(), self.first.lock().unwrap().take());
+        Box::pin(async move {
+            if let Some(first) = first {
+                store.commit(lane, first).await?;
+            }
+            store.commit(lane, batch).await
+        })
+    }
+
+    fn generation(&self) -> String {
+        self.store.generation()
+    }
+
+    fn watch(&self, filter: store::Filter, after: Revision) -> Result<store::StoreWatch, store::Error> {
+        self.read().watch(filter, after)
+    }
+
+    fn trim(&self, filter: store::Filter, before: Revision) -> store::StoreFuture<u64> {
+        self.store.trim(filter, before)
+    }
 }
 
 #[actix::test]

@@ -36,6 +36,8 @@ fn agent_of(query: &str, by: &SpaceCaller) -> Result<AgentId, Problem> {
 #[serde(deny_unknown_fields)]
 struct CurateBody {
     task: TaskId,
+    #[serde(default)]
+    session: bool,
 }
 
 /// `POST …/curate` by the agent whose proposals of a task are meant.
@@ -46,6 +48,6 @@ pub(super) async fn curate(
     body: web::Bytes,
 ) -> BoardResult {
     let space = space_of(&request)?;
-    let CurateBody { task } = request::parse_body(&body)?;
-    Ok(HttpResponse::Ok().json(board.spaces().curate(&by.0, &space, &task).await?))
+    let CurateBody { task, session } = request::parse_body(&body)?;
+    Ok(HttpResponse::Ok().json(board.spaces().curate(&by.0, &space, &task, session).await?))
 }

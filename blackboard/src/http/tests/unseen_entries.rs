@@ -72,7 +72,10 @@ impl TwinBoard {
         if has_unseen {
             let member = MemberId::Agent(AgentId::parse(OTHER).unwrap());
             let members = [(member, SpaceRole::Member)].into();
-            self.spaces().put_space(&owner, Space { members, ..Space::new(secret.clone()) }).await.unwrap();
+            self.spaces()
+                .put_space(&owner, Space { members, ..Space::new(secret.clone()) }, None)
+                .await
+                .unwrap();
         }
         for step in 0..150 {
             self.now.fetch_add(1, Ordering::Relaxed);

@@ -17,6 +17,8 @@ pub struct TaskMetadata {
     pub deadline: Option<WallTime>,
     /// What to do it with, instead of the message's data parts.
     pub input: Option<Value>,
+    /// Whether the agent that is asked does it itself, however busy it is.
+    pub is_addressed: bool,
 }
 
 /// The names under which clients say which skill they mean.
@@ -54,6 +56,11 @@ impl TaskMetadata {
             self.deadline.get_or_insert(deadline);
         }
         self.input = self.input.take().or_else(|| ours.get("input").cloned());
+        self.is_addressed |= match ours.get("addressed") {
+            None | Some(Value::Null) => false,
+            Some(Value::Bool(is_addressed)) => *is_addressed,
+            Some(_) => return Err(InvalidField::new(format!("{place}.addressed"), "must be true or false")),
+        };
         Ok(())
     }
 }
@@ -126,6 +133,10 @@ mod tests {
         ] {
             assert_eq!(skill(of(message, request).unwrap()).as_deref(), Some("a"));
         }
+        assert!(of(ours(json!({ "addressed": true })), json!({})).unwrap().is_addressed);
+        assert!(!of(json!({ "addressed": true }), ours(json!({}))).unwrap().is_addressed, "it is ours only");
+        let wrong = of(ours(json!({ "addressed": "yes" })), json!({})).unwrap_err().to_string();
+        assert!(wrong.contains("addressed"), "{wrong}");
         let wishes =
             of(ours(json!({ "deadline": "2030-01-01T00:00:00Z", "input": [1] })), json!({})).unwrap();
         assert!(wishes.deadline.is_some() && wishes.input == Some(json!([1])) && wishes.capability.is_none());

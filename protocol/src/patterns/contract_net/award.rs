@@ -186,7 +186,9 @@ impl ContractNet {
         effects.extend(self.leave_queue());
         effects.extend(self.renew(event));
         effects.extend(self.ownership.status(TaskState::Working, format!("awarded to {winner}")));
-        effects.push(ContractNetEffect::Publish { signal: claimed });
+        if !session::seat::is_sealed(&self.ownership.spec) {
+            effects.push(ContractNetEffect::Publish { signal: claimed });
+        }
         effects.extend(self.reject_losers(&format!("awarded to {winner}")));
         effects
     }

@@ -53,7 +53,6 @@ impl ContractNet {
     /// Shows what is reserved, if that is not `before`.
     pub(super) fn show_reserved(&self, before: Budget) -> Option<ContractNetEffect> {
         let reserved = self.reserved();
-        let is_news = reserved != before && !self.ownership.has_ended();
-        is_news.then_some(ContractNetEffect::Update(Update::Reserved(reserved)))
+        (reserved != before).then_some(ContractNetEffect::Update(Update::Reserved(reserved)))
     }
 }

@@ -114,6 +114,8 @@ fn why_not(
         Err((format!("{capability} is none of its skills"), false))
     } else if candidate.agent == *me {
         Err(("it is the manager itself".to_owned(), false))
+    } else if spec.exclude.contains(&candidate.agent) {
+        Err(("it has another seat of the session, and its routing keeps them apart".to_owned(), false))
     } else if spec.path.contains(&candidate.agent) {
         Err(("it is on the path of this task".to_owned(), false))
     } else if !have_common(&candidate.output_modes, modes) {

@@ -95,7 +95,6 @@ impl Delegation {
     /// Shows what is reserved, if that is not `before`.
     pub(super) fn show_reserved(&self, before: Budget) -> Option<DelegationEffect> {
         let reserved = self.pending.reserved();
-        let is_news = reserved != before && !self.ownership.has_ended();
-        is_news.then_some(DelegationEffect::Update(Update::Reserved(reserved)))
+        (reserved != before).then_some(DelegationEffect::Update(Update::Reserved(reserved)))
     }
 }

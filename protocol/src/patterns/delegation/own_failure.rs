@@ -8,7 +8,6 @@ use crate::{
     patterns::{
         Effect, EventKind, Pattern as _,
         contract_net::{Auction, ContractNet},
-        joint,
     },
     task::TaskState,
 };
@@ -23,8 +22,7 @@ impl Delegation {
 
     /// The brain failed for a technical reason. Other agents may do work that is the agent's own.
     pub(super) fn brain_failed(&mut self, why: String, event: &DelegationEvent) -> Vec<DelegationEffect> {
-        let capability = self.ownership.spec.capability.as_ref();
-        if !self.may_auction || capability.is_none_or(|capability| capability.as_str() == joint::CAPABILITY) {
+        if !self.may_auction || self.ownership.spec.capability.is_none() {
             return self.fail(why);
         }
         let mut effects = self.stop(&why);

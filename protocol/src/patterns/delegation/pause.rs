@@ -40,16 +40,13 @@ impl Pauses {
 }
 
 impl Delegation {
-    /// The turn goes on after a pause.
+    /// The turn begins again after a pause. What it has noted for its end is not sent: it asks again.
     pub(super) fn pause(
         &mut self,
         after_ms: u64,
         reason: &str,
         event: &DelegationEvent,
     ) -> Vec<DelegationEffect> {
-        if self.pending.has_noted() {
-            return self.fail("a turn may not ask something and pause".to_owned());
-        }
         self.pauses.total_ms = self.pauses.total_ms.saturating_add(after_ms);
         if self.ownership.spec.deadline.is_none() && u128::from(self.pauses.total_ms) > MAX_PAUSES.as_millis()
         {
@@ -58,6 +55,9 @@ impl Delegation {
         }
         self.pauses.reason = Some(reason.to_owned());
         let until = event.wall.plus(Duration::from_millis(after_ms));
+        if self.ownership.spec.deadline.is_some_and(|deadline| deadline <= until) {
+            return self.ownership.status(TaskState::Working, format!("pauses until its deadline: {reason}"));
+        }
         let mut effects =
             self.ownership.status(TaskState::Working, format!("pauses until {until}: {reason}"));
         effects

@@ -5,19 +5,19 @@ use super::labels::{
 };
 use crate::{
     a2a::message::Message,
-    artifact::{Artifact, ArtifactChunk},
+    artifact::Artifact,
     budget::{Budget, BudgetShares},
     ids::{Address, AgentId, Digest, QuestionId, TaskId},
     message::{HelpRequest, Payload, TaskAnswer, TaskCancel, TaskRequest, TaskUpdate},
     patterns::{
         OutgoingMessage, OutgoingSignal, RecordedArtifacts, TimerAt,
-        joint::{self, so_far, so_far::JointStanding},
         ownership::TaskOwnership,
-        space_request::{SpaceAction, SpaceAnswer, SpaceRequest},
+        session::{routing, seat, team::report::ItemQuestion},
+        space_request::{EntrySearch, SpaceAction, SpaceAnswer, SpaceRequest},
         turn::{Progress, RequestResult},
     },
     principal::Principal,
-    question::{Answer, Decision, OnTimeout, Question, QuestionKind},
+    question::{Answer, AskedBy, Decision, OnTimeout, Question, QuestionKind},
     signal::SignalType,
     task::TaskState,
     time::WallTime,
@@ -27,7 +27,7 @@ use serde_json::Map;
 use std::{collections::BTreeMap, time::Duration};
 
 /// The most requests of one turn; a turn with more fails.
-pub(super) const MAX_ASKS: usize = 32;
+pub const MAX_REQUESTS: usize = 32;
 
 /// The most open requests of a task.
 const MAX_OPEN: usize = 128;
@@ -42,10 +42,10 @@ pub(super) struct PendingRequests {
     /// How many the turn has sent.
     #[serde(default)]
     sent: u32,
-    /// The requests to agents whose answers a turn was given, by their ids.
+    /// The requests whose answers a turn was given, by their ids.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     answered: BTreeMap<String, UsedId>,
-    /// One of them that the turn has repeated.
+    /// One of them, to an agent, that the turn has repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     repeated: Option<String>,
     /// What was reserved for agents that will not say what they have used, until it is charged.
@@ -124,17 +124,20 @@ pub(super) enum Expiry {
 }
 
 impl PendingRequests {
-    /// Whether `ask` of turn number `turn` is to be sent; not if an earlier turn has sent the same, and its answer was given.
-    /// Fails if an earlier turn has used its id for another request. A turn that runs again after a crash may repeat its ids.
+    /// Whether `ask` of turn number `turn` is to be sent; not if the same was asked under its id and has its answer, or is noted.
+    /// Fails if the task has used its id for another request. A turn that runs again after a crash may repeat its requests.
     pub(super) fn check_id(&mut self, ask: &Progress, turn: u32) -> Result<bool, String> {
         let (Some(id), Some(content)) = (ask.request_id(), ask.request_content()) else { return Ok(true) };
+        let noted = self.noted.iter().find(|noted| noted.request_id() == Some(id));
+        let noted = noted.and_then(Progress::request_content).map(|content| UsedId { turn, content });
         let open = self.open.iter().find(|open| open.id == *id);
         let open = open.map(|open| UsedId { turn: open.key.0, content: open.content });
-        match open.or_else(|| self.answered.get(id).copied()).filter(|used| used.turn < turn) {
+        match noted.or(open).or_else(|| self.answered.get(id).copied()) {
             Some(used) if used.content != content => Err(format!(
                 "request id {id:?}: turn {} has used it for another request; each request needs an id of its own",
                 used.turn
             )),
+            Some(_) if noted.is_some() => Ok(false),
             Some(_) if open.is_none() && is_to_agent(ask) => {
                 self.repeated = Some(id.clone());
                 Ok(false)
@@ -155,7 +158,7 @@ impl PendingRequests {
 
     /// Notes a request until the turn ends.
     pub(super) fn note(&mut self, ask: Progress) {
-        if self.noted.len() <= MAX_ASKS {
+        if self.noted.len() <= MAX_REQUESTS {
             self.noted.push(ask);
         }
     }
@@ -163,7 +166,7 @@ impl PendingRequests {
     /// Whether the turn has too many requests, those included that were sent before.
     pub(super) fn is_too_much(&self) -> bool {
         let sent = usize::try_from(self.sent).unwrap_or(usize::MAX);
-        self.noted.len().saturating_add(sent) > MAX_ASKS || self.open.len() > MAX_OPEN
+        self.noted.len().saturating_add(sent) > MAX_REQUESTS || self.open.len() > MAX_OPEN
     }
 
     /// Whether the next turn must wait: for the results of all requests that ended a turn, or else for the first of the others.
@@ -176,11 +179,6 @@ impl PendingRequests {
     /// Whether results have come that no turn was given.
     pub(super) fn has_results(&self) -> bool {
         self.open.iter().any(|ask| ask.reply.is_some())
-    }
-
-    /// Whether requests wait for the end of the turn.
-    pub(super) fn has_noted(&self) -> bool {
-        !self.noted.is_empty()
     }
 
     /// The open questions of this agent and of those that work for it.
@@ -216,9 +214,7 @@ impl PendingRequests {
         self.open = open;
         let done: Vec<PendingRequest> = done;
         for ask in &done {
-            if matches!(ask.kind, RequestKind::Help | RequestKind::Delegate { .. }) {
-                self.answered.insert(ask.id.clone(), UsedId { turn: ask.key.0, content: ask.content });
-            }
+            self.answered.insert(ask.id.clone(), UsedId { turn: ask.key.0, content: ask.content });
         }
         done.into_iter().filter_map(|ask| ask.reply).collect()
     }
@@ -280,7 +276,18 @@ impl PendingRequests {
             open.waits |= waits;
             return Vec::new();
         }
-        let budget = match wanted(&ask).map(|wanted| shares.give(wanted, self.free(sender))) {
+        let is_sealed = seat::is_sealed(&ownership.spec);
+        let siblings = routing::siblings(&ownership.spec);
+        let asked = addressed(&ask).and_then(|agent| siblings.iter().find(|sibling| *sibling == agent));
+        let refusal = match asked {
+            _ if is_sealed => Some(seat::SEALED.to_owned()),
+            asked => asked.map(routing::why_sibling_is_refused),
+        };
+        let given = |wanted| match refusal {
+            Some(why) => Err(why),
+            None => shares.give(wanted, self.free(sender)),
+        };
+        let budget = match wanted(&ask).map(given) {
             None => Budget::default(),
             Some(Ok(budget)) => budget,
             Some(Err(why)) => {
@@ -320,6 +327,7 @@ impl PendingRequests {
                     task_id: Some(ownership.spec.task_id.clone()),
                     on_behalf_of: Some(ownership.spec.root.clone()),
                     budget,
+                    exclude: if is_published { siblings } else { Vec::new() },
                     extra: Map::new(),
                 };
                 send_request(to, Payload::HelpRequest(request), artifacts, work_limits.help);
@@ -351,6 +359,7 @@ impl PendingRequests {
                     accept: None,
                     budget,
                     is_review: false,
+                    exclude: if doer == *me { siblings } else { Vec::new() },
                     extra: Map::new(),
                 };
                 send_request(to, Payload::TaskRequest(request), artifacts, wait);
@@ -371,8 +380,9 @@ impl PendingRequests {
                 (id, RequestKind::Question(question))
             }
             Progress::Find { id, query, .. } => {
-                let space = ownership.spec.space();
-                let request = Box::new(SpaceRequest { space, action: SpaceAction::Find(query) });
+                let of_others = seat::kinds_of_others(ownership.spec.input.as_ref());
+                let action = SpaceAction::Find(EntrySearch { of_others, ..query });
+                let request = Box::new(SpaceRequest { space: ownership.spec.space(), action });
                 effects.push(DelegationEffect::AskSpace { label: DelegationLabel::Request(key), request });
                 let when = TimerAt::Node(event.at + work_limits.help);
                 effects.push(DelegationEffect::SetTimer { timer: DelegationTimer::Request(key), when });
@@ -387,6 +397,7 @@ impl PendingRequests {
             | Progress::Usage(_)
             | Progress::Tool(_)
             | Progress::Say { .. }
+            | Progress::Directive(_)
             | Progress::Log { .. } => return effects,
         };
         self.open.push(PendingRequest { id, key, kind, content, waits, reply: None, budget });
@@ -418,9 +429,11 @@ impl PendingRequests {
                     RequestKind::Delegate { task, to, .. } => *task == response.task_id && to == agent,
                     RequestKind::Help | RequestKind::Question(_) | RequestKind::Find => false,
                 };
-                let text = response.message.clone().unwrap_or_else(|| response.state.word().to_owned());
                 let is_done = response.state == TaskState::Completed;
                 let seat = response.seat.clone();
+                // A seat that ends without a word has said nothing.
+                let word = if is_done && seat.is_some() { "" } else { response.state.word() };
+                let text = response.message.clone().unwrap_or_else(|| word.to_owned());
                 let answer = result(is_done, Some(agent), text.clone(), response.artifacts.clone());
                 (self.settle(is_it, RequestResult { seat, ..answer }), text)
             }
@@ -439,8 +452,24 @@ impl PendingRequests {
         self.settle(|ask| ask.key == key, result(ok, None, text.clone(), Vec::new()))
     }
 
-    /// Takes the open questions of a doer from its status; returns whether they have changed.
-    pub(super) fn take_questions(&mut self, by: &Principal, update: &TaskUpdate) -> bool {
+    /// The id of the open request on which `by` works as the task `task`.
+    pub(super) fn request_of(&self, by: &Principal, task: &TaskId) -> Option<&str> {
+        let mut open = self.open.iter().filter(|ask| ask.reply.is_none());
+        let is_it = |kind: &RequestKind| match kind {
+            RequestKind::Delegate { task: known, to, .. } => known == task && Some(to) == by.agent(),
+            RequestKind::Help | RequestKind::Question(_) | RequestKind::Find => false,
+        };
+        open.find(|ask| is_it(&ask.kind)).map(|ask| ask.id.as_str())
+    }
+
+    /// Takes the open questions of a doer from its status, in a session with the seat that asks; returns whether they have
+    /// changed.
+    pub(super) fn take_questions(
+        &mut self,
+        by: &Principal,
+        update: &TaskUpdate,
+        asker: Option<&AskedBy>,
+    ) -> bool {
         let (Some(status), Some(agent)) = (update.status.as_ref(), by.agent()) else { return false };
         let open = self.open.iter_mut().filter(|ask| ask.reply.is_none());
         let asked = open.map(|ask| &mut ask.kind).find_map(|kind| match kind {
@@ -455,8 +484,12 @@ impl PendingRequests {
             | RequestKind::Question(_)
             | RequestKind::Find => None,
         });
-        let Some(asked) = asked.filter(|asked| **asked != status.questions) else { return false };
-        asked.clone_from(&status.questions);
+        let mut questions = status.questions.clone();
+        for question in asker.is_some().then_some(&mut questions).into_iter().flatten() {
+            question.asked_by = asker.cloned().map(Box::new);
+        }
+        let Some(asked) = asked.filter(|asked| **asked != questions) else { return false };
+        *asked = questions;
         true
     }
 
@@ -475,47 +508,34 @@ impl PendingRequests {
         any
     }
 
-    /// Whether a doer has an open question.
-    pub(super) fn has_question(&self) -> bool {
-        self.states().iter().any(|standing| matches!(standing, JointStanding::Asks { .. }))
+    /// The questions of doers, each with the id of its request.
+    pub(super) fn questions_of_doers(&self) -> Vec<(String, Question)> {
+        let open = self.open.iter().filter(|ask| ask.reply.is_none());
+        let asked = open.flat_map(|ask| {
+            let questions = match &ask.kind {
+                RequestKind::Delegate { questions, .. } => questions.as_slice(),
+                RequestKind::Question(_) | RequestKind::Help | RequestKind::Find => &[],
+            };
+            questions.iter().map(|question| (ask.id.clone(), question.clone()))
+        });
+        asked.collect()
     }
 
-    /// The interim record of a coordinated request, shown while one of its agents asks a question.
-    pub(super) fn show(&self, ownership: &mut TaskOwnership) -> Vec<DelegationEffect> {
-        let spec = &ownership.spec;
-        if spec.capability.as_ref().is_none_or(|capability| capability.as_str() != joint::CAPABILITY) {
-            return Vec::new();
-        }
-        let Ok(terms) = joint::Terms::read(spec.input.as_ref()) else { return Vec::new() };
-        let shown = so_far::shown(ownership.record(), &terms, &self.states());
-        let mut effects: Vec<_> = shown
-            .into_iter()
-            .filter_map(|artifact| ownership.produce(ArtifactChunk::whole(artifact)))
-            .collect();
-        effects.extend(ownership.report_chunks(false));
-        effects
-    }
-
-    /// The status of all requests to other agents.
-    fn states(&self) -> Vec<JointStanding> {
-        let standing = |ask: &PendingRequest| match (&ask.reply, &ask.kind) {
-            (Some(reply), _) => Some(JointStanding::Answered(reply.clone())),
-            (None, RequestKind::Delegate { questions, .. }) if questions.is_empty() => {
-                Some(JointStanding::Working { id: ask.id.clone() })
-            }
-            (None, RequestKind::Delegate { task, questions, .. }) => {
+    /// What doers ask the owner, by the ids of their requests.
+    pub(super) fn asking(&self) -> Vec<(String, ItemQuestion)> {
+        let asks = |ask: &PendingRequest| match &ask.kind {
+            RequestKind::Delegate { task, questions, .. } if ask.reply.is_none() && !questions.is_empty() => {
                 let texts: Vec<_> = questions.iter().map(|question| question.text.as_str()).collect();
-                let is_credential = |question: &Question| question.kind == QuestionKind::Credential;
-                Some(JointStanding::Asks {
-                    id: ask.id.clone(),
-                    task: task.to_string(),
-                    question: texts.join("\n"),
-                    auth: questions.iter().any(is_credential),
-                })
+                let auth = questions.iter().any(|question| question.kind == QuestionKind::Credential);
+                let (task, text) = (task.to_string(), texts.join("\n"));
+                Some((ask.id.clone(), ItemQuestion { task, text, auth }))
             }
-            (None, RequestKind::Help | RequestKind::Question(_) | RequestKind::Find) => None,
+            RequestKind::Delegate { .. }
+            | RequestKind::Help
+            | RequestKind::Question(_)
+            | RequestKind::Find => None,
         };
-        self.open.iter().filter_map(standing).collect()
+        self.open.iter().filter_map(asks).collect()
     }
 
     /// Takes the owner's answer to `question`, or to the only open one that takes a text. Returns the message that passes it on,
@@ -663,6 +683,12 @@ fn is_to_agent(ask: &Progress) -> bool {
     matches!(ask, Progress::Help { .. } | Progress::Delegate { .. })
 }
 
+/// The agent that a request names.
+fn addressed(ask: &Progress) -> Option<&AgentId> {
+    let (Progress::Help { to, .. } | Progress::Delegate { to, .. }) = ask else { return None };
+    if let Address::Agent(agent) = to { Some(agent) } else { None }
+}
+
 /// The budget that a request names, if it may have one.
 fn wanted(ask: &Progress) -> Option<Budget> {
     match ask {
@@ -672,6 +698,7 @@ fn wanted(ask: &Progress) -> Option<Budget> {
         | Progress::Signal { .. }
         | Progress::Post { .. }
         | Progress::Say { .. }
+        | Progress::Directive(_)
         | Progress::Brief(_)
         | Progress::Find { .. }
         | Progress::Question(_)

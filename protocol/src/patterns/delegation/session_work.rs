@@ -8,26 +8,35 @@ use super::{
 use crate::{
     artifact::{Artifact, ArtifactChunk, Part, PartContent},
     budget::Budget,
-    ids::TaskId,
+    ids::{Address, AgentId, Capability, QuestionId, TaskId},
+    message::TaskUpdate,
     patterns::{
         ChunkRange, RecordedArtifacts, TimerAt,
         session::{
-            self, SeatTurn, Session, SessionAction, SessionContext, SessionTimer,
+            self, SeatTurn, Session, SessionAction, SessionContext, SessionTimer, TurnDoer,
             directive::{Directive, DirectiveOutcome},
             graph::Graph,
+            host_work::{HOST_WORK, HostWork, WORK},
         },
         turn::Progress,
     },
+    principal::Principal,
+    question::{Answer, AskedBy},
     task::TaskState,
     time::WallTime,
     usage::Usage,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How much longer than its question the turn of a person is waited for.
+const LATE: Duration = Duration::from_secs(60);
 
 /// What the rules of a session are asked about, owned: the rules change the delegation's session meanwhile.
 struct Hosted {
     graph: Graph,
     id: TaskId,
+    host: AgentId,
     goal: String,
     given: Vec<String>,
     used: Usage,
@@ -39,6 +48,7 @@ impl Hosted {
         SessionContext {
             graph: &self.graph,
             id: &self.id,
+            host: &self.host,
             goal: &self.goal,
             given: &self.given,
             used: &self.used,
@@ -57,13 +67,24 @@ impl Delegation {
         self
     }
 
+    /// Whether it is a turn of a session that this agent hosts, which its brain has no part in.
+    pub(super) fn does_host_work(&self) -> bool {
+        let spec = &self.ownership.spec;
+        spec.capability.as_ref().is_some_and(|capability| capability.as_str() == HOST_WORK)
+            && self.ownership.is_requested_by(&self.me, None)
+    }
+
     fn hosted(&self) -> Result<Hosted, String> {
         let spec = &self.ownership.spec;
-        let mut graph = Graph::read(spec.input.as_ref())?;
+        let mut graph = Graph::read(spec.input.as_ref()).map_err(|faults| faults.to_string())?;
         graph.budget.bound(spec.budget);
+        if let Some(session) = &self.session {
+            session.complete(&mut graph);
+        }
         Ok(Hosted {
             graph,
             id: spec.task_id.clone(),
+            host: self.me.clone(),
             goal: spec.description.clone(),
             given: spec.artifacts.iter().map(|artifact| artifact.artifact_id.clone()).collect(),
             used: *self.ownership.usage(),
@@ -80,6 +101,19 @@ impl Delegation {
         if self.ownership.has_ended() || self.checks.is_under_way() {
             return Vec::new();
         }
+        let mut effects = self.decide_once(event, rule);
+        // Seats that were added just now are in the graph from here on.
+        if self.session.as_ref().is_some_and(|session| session.has_grown()) {
+            effects.extend(self.decide_once(event, Session::grown));
+        }
+        effects
+    }
+
+    fn decide_once(
+        &mut self,
+        event: &DelegationEvent,
+        rule: impl FnOnce(&mut Session, SessionContext<'_>) -> Vec<SessionAction>,
+    ) -> Vec<DelegationEffect> {
         let hosted = match self.hosted() {
             Ok(hosted) => hosted,
             Err(why) => return self.fail(why),
@@ -108,11 +142,46 @@ impl Delegation {
         for result in results {
             effects.extend(self.decide(event, |session, cx| session.turn_ended(cx, result)));
         }
+        effects.extend(self.session_asks(event));
         self.ownership.questions = self.pending.questions();
         if !self.ownership.has_ended() && self.pending.waits_for_person() {
             effects.extend(self.show_questions());
         }
         effects
+    }
+
+    /// The doer of a seat's turn has reported.
+    pub(super) fn note_report(&mut self, by: &Principal, update: &TaskUpdate, event: &DelegationEvent) {
+        let turn = self.pending.request_of(by, &update.task_id);
+        if let (Some(session), Some(turn)) = (&mut self.session, turn) {
+            let state = update.status.as_ref().map(|status| status.state);
+            session.reported(turn, state.is_none_or(|state| state == TaskState::Working), event.wall);
+        }
+    }
+
+    /// Which seat asks the questions of a report, if it is from one.
+    pub(super) fn asker(&self, by: &Principal, update: &TaskUpdate) -> Option<AskedBy> {
+        update.status.as_ref().filter(|status| !status.questions.is_empty())?;
+        let turn = self.pending.request_of(by, &update.task_id)?;
+        self.session.as_ref()?.asker(&self.hosted().ok()?.graph, turn, by.agent()?)
+    }
+
+    /// If nothing goes on without a person, the session makes the answer so far.
+    pub(super) fn session_asks(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
+        if self.session.is_none() || self.pending.works_beside_questions() {
+            return Vec::new();
+        }
+        let asks = self.pending.asking();
+        self.decide(event, |session, cx| session.asking(cx, &asks))
+    }
+
+    /// Tells the rules what turns ask, if that has changed.
+    pub(super) fn session_questions(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
+        let asked = self.pending.questions_of_doers();
+        match self.session.as_ref().is_some_and(|session| session.has_other_questions(&asked)) {
+            true => self.decide(event, |session, cx| session.questions(cx, &asked)),
+            false => Vec::new(),
+        }
     }
 
     /// A timer of the session has fired.
@@ -147,6 +216,13 @@ impl Delegation {
                 effects
             }
             SessionAction::Withdraw { turn, why } => self.pending.withdraw_one(&turn, &why),
+            SessionAction::Answer { question, text } => {
+                let question = QuestionId::parse(&question).ok();
+                let passed_on = self.pending.answer(question.as_ref(), &Answer::Text(text), None);
+                let mut effects: Vec<_> = passed_on.flatten().into_iter().collect();
+                effects.extend(self.show_questions());
+                effects
+            }
             SessionAction::Timer { timer, at } => vec![DelegationEffect::SetTimer {
                 timer: DelegationTimer::Session(timer),
                 when: TimerAt::Wall(at),
@@ -168,8 +244,19 @@ impl Delegation {
     }
 
     fn ask_seat(&mut self, turn: SeatTurn, event: &DelegationEvent) -> Vec<DelegationEffect> {
-        let SeatTurn { id, to, description, input, artifacts, chunks } = turn;
-        let capability = None;
+        let SeatTurn { id, to, description, mut input, artifacts, chunks } = turn;
+        let mut limits = self.work_limits;
+        if let TurnDoer::Host(HostWork::Ask(turn)) = &to {
+            // The question ends first.
+            limits.delegate = limits.delegate.max(event.wall.until(turn.until) + LATE);
+        }
+        let (to, capability) = match to {
+            TurnDoer::Peer(to) => (to, None),
+            TurnDoer::Host(work) => {
+                input[WORK] = json!(work);
+                (Address::Agent(self.me.clone()), Capability::parse(HOST_WORK).ok())
+            }
+        };
         let (input, budget) = (Some(input), Budget::default());
         let ask =
             Progress::Delegate { id, to, capability, description, input, artifacts, budget, wait: true };
@@ -177,7 +264,7 @@ impl Delegation {
             ownership: &self.ownership,
             me: &self.me,
             turn: self.turn,
-            limits: &self.work_limits,
+            limits: &limits,
             // The session ends when its seats have used its budget up: nothing is reserved for one.
             bounds: budget,
             event,
@@ -193,7 +280,7 @@ impl Delegation {
 
     /// How the session has gone, as the last artifact of its task.
     pub(super) fn record_session(&mut self) -> Vec<DelegationEffect> {
-        let Some(view) = self.session_view() else { return Vec::new() };
+        let Some(view) = self.view_of_session(true) else { return Vec::new() };
         let part = Part { media_type: Some("application/json".into()), ..Part::new(PartContent::Data(view)) };
         let record = Artifact {
             artifact_id: session::RECORD.to_owned(),
@@ -216,9 +303,13 @@ impl Delegation {
 
     /// The session as people see it.
     pub(super) fn session_view(&self) -> Option<Value> {
+        self.view_of_session(self.ownership.has_ended())
+    }
+
+    fn view_of_session(&self, has_ended: bool) -> Option<Value> {
         let session = self.session.as_ref()?;
         let hosted = self.hosted().ok()?;
-        Some(session.view(&hosted.at(WallTime::default())))
+        Some(session.view(&hosted.at(WallTime::default()), has_ended))
     }
 }
 

@@ -5,9 +5,13 @@ use super::{
     labels::{DelegationEffect, DelegationLabel},
 };
 use crate::{
-    ids::Digest,
-    patterns::space_request::{SpaceAction, SpaceAnswer, SpaceRequest},
-    spaces::{EntryDraft, EntryKind},
+    ids::{Digest, TaskId},
+    patterns::{
+        session::seat::{self, is_seat_turn},
+        space_request::{SpaceAction, SpaceAnswer, SpaceRequest},
+        turn::Progress,
+    },
+    spaces::{EntryDraft, EntryKind, MemoryScope, Space, task_history},
     task::TaskState,
 };
 use serde::{Deserialize, Serialize};
@@ -40,6 +44,7 @@ impl Delegation {
         self.posted.has_proposal |= draft.kind == EntryKind::Proposal;
         let spec = &self.ownership.spec;
         draft.task = Some(spec.task_id.clone());
+        draft.session = self.own_session();
         let content = serde_json::to_string(&draft).unwrap_or_default();
         let seed = format!("{}|{}|{content}", spec.root, self.me);
         let digest = Digest::of(seed.as_bytes()).to_string();
@@ -48,16 +53,46 @@ impl Delegation {
         vec![self.ask_space(action)]
     }
 
+    /// Whether the task is the turn of a seat in a sealed stage, and `update` would be seen by others. Areas of expertise are in the
+    /// briefs of teammates, whatever the scope is.
+    pub(super) fn is_kept_sealed(&self, update: &Progress) -> bool {
+        let is_own = matches!(update, Progress::Post { entry } if entry.scope == Some(MemoryScope::Own) && entry.expertise.is_empty());
+        seat::is_sealed(&self.ownership.spec) && !is_own
+    }
+
+    /// The session that this agent hosts, if the task is its own turn in it. Nobody else can say so.
+    fn own_session(&self) -> Option<TaskId> {
+        let spec = &self.ownership.spec;
+        let is_own = self.ownership.requester.as_ref().is_some_and(|by| by.agent == self.me);
+        spec.parent.clone().filter(|_| is_own && is_seat_turn(spec))
+    }
+
     fn ask_space(&self, action: SpaceAction) -> DelegationEffect {
         let request = Box::new(SpaceRequest { space: self.ownership.spec.space(), action });
         DelegationEffect::AskSpace { label: DelegationLabel::Space, request }
     }
 
-    /// The curation of what a completed task has proposed.
+    /// The curation of what a completed task has proposed. That of a session decides for everybody, so it needs a person who has
+    /// sent the session and one who has approved at a gate: any brain can have its agent host a session.
     pub(super) fn curate(&self, state: TaskState) -> Option<DelegationEffect> {
-        let is_due = self.posted.has_proposal && state == TaskState::Completed;
+        let is_approved = self.session.as_ref().is_some_and(|session| session.is_approved());
+        let session = is_approved && self.ownership.requester.is_none();
+        let is_due = (self.posted.has_proposal || session) && state == TaskState::Completed;
         let task = self.ownership.spec.task_id.clone();
-        is_due.then(|| self.ask_space(SpaceAction::Curate { task }))
+        is_due.then(|| self.ask_space(SpaceAction::Curate { task, session }))
+    }
+
+    /// The memory of the task in the agent's vault, if it belongs to a space with a name. The turn of a seat is one if the seat is
+    /// done with it; of a sealed stage there is none.
+    pub(super) fn remember_task(&self, state: TaskState, said: Option<&str>) -> Option<DelegationEffect> {
+        let spec = &self.ownership.spec;
+        let has_passed = self.ownership.seat.as_ref().is_some_and(|seat| seat.passed);
+        if Space::new(spec.space()).is_default() || seat::is_sealed(spec) || has_passed {
+            return None;
+        }
+        let made = self.ownership.artifact_ids();
+        let draft = task_history::draft(&spec.task_id, &spec.description, (state, said), &made);
+        Some(self.ask_space(SpaceAction::Post { entry: Box::new(draft) }))
     }
 
     /// The space has answered. A refusal is shown, and the work goes on.

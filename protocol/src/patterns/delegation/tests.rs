@@ -44,6 +44,7 @@ fn spec() -> TaskSpec {
         contact: None,
         space: None,
         history: Vec::new(),
+        exclude: Vec::new(),
     }
 }
 
@@ -250,6 +251,46 @@ fn the_id_of_an_earlier_turn_is_refused_for_another_request_and_not_asked_twice_
     let effects = doer.on(&event(4, thought(2, vec![help("h1"), help("h2")], TurnEnd::Waiting)));
     let labels: Vec<_> = sent_messages(&effects).iter().map(|message| message.label).collect();
     assert_eq!(labels, [DelegationLabel::Request(RequestKey(2, 0))]);
+}
+
+#[test]
+fn the_id_of_a_question_is_not_used_for_anything_else() {
+    let ask = |text: &str| Progress::Question(Question::text("q", text));
+    let mut doer = doer(None);
+    doer.on(&event(1, EventKind::Started));
+    doer.on(&event(2, thought(1, vec![ask("red?")], TurnEnd::Waiting)));
+    let (by, answer) = (Principal::local_user(), Answer::text("no"));
+    doer.on(&event(3, EventKind::Answered { by, question: None, answer, message: None }));
+    for other in [ask("blue?"), delegate("q")] {
+        let why = failure(&doer.clone().on(&event(4, thought(2, vec![other], TurnEnd::Waiting)))).unwrap();
+        assert!(why.contains("request id \"q\": turn 1 has used it"), "{why}");
+    }
+    let Progress::Question(question) = ask("red?") else { unreachable!() };
+    let later = Question { expires_at: Some(WallTime(9)), ..question };
+    let effects = doer.on(&event(4, thought(2, vec![Progress::Question(later)], TurnEnd::Waiting)));
+    let asks = effects.iter().any(|effect| matches!(effect, DelegationEffect::AskPerson { .. }));
+    assert!(asks, "the same question again: {effects:?}");
+}
+
+#[test]
+fn an_id_of_the_same_turn_is_refused_for_another_request() {
+    let at_once = |id: &str| {
+        let Progress::Delegate { id, to, capability, description, input, artifacts, budget, .. } =
+            delegate(id)
+        else {
+            unreachable!()
+        };
+        Progress::Delegate { id, to, capability, description, input, artifacts, budget, wait: false }
+    };
+    for first in [at_once("a"), delegate("a")] {
+        let mut doer = doer(None);
+        doer.on(&event(1, EventKind::Started));
+        doer.on(&event(2, EventKind::TurnProgress { turn: 1, updates: vec![first] }));
+        let why = failure(&doer.clone().on(&event(3, thought(1, vec![help("a")], TurnEnd::Waiting))));
+        assert!(why.is_some_and(|why| why.contains("turn 1 has used it for another request")));
+        let effects = doer.on(&event(3, thought(1, vec![delegate("a")], TurnEnd::Waiting)));
+        assert!(failure(&effects).is_none() && sent_messages(&effects).len() <= 1, "{effects:?}");
+    }
 }
 
 #[test]
@@ -609,11 +650,9 @@ fn refused_for_good(for_good: &str) {
 #[test]
 fn a_turn_that_asks_too_much_fails_visibly() {
     let asks = |count: usize| (0..count).map(|at| help(&format!("h{at}"))).collect::<Vec<_>>();
-    for (count, states) in [
-        (pending_requests::MAX_ASKS, vec![]),
-        (pending_requests::MAX_ASKS + 1, vec![TaskState::Failed]),
-        (100, vec![TaskState::Failed]),
-    ] {
+    for (count, states) in
+        [(MAX_REQUESTS, vec![]), (MAX_REQUESTS + 1, vec![TaskState::Failed]), (100, vec![TaskState::Failed])]
+    {
         let mut doer = doer(None);
         doer.on(&event(1, EventKind::Started));
         let effects = doer.on(&event(2, thought(1, asks(count), TurnEnd::Waiting)));

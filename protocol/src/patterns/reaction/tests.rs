@@ -177,3 +177,23 @@ proptest! {
         }
     }
 }
+
+/// A brain that pauses has the same turn again after the pause.
+#[test]
+fn a_reaction_goes_on_after_a_pause() {
+    let mut reaction = reaction();
+    let effects = reaction.on(&event(EventKind::Started));
+    let turn = effects.iter().find_map(|effect| {
+        let ReactionEffect::RunTurn { turn, .. } = effect else { return None };
+        Some(*turn)
+    });
+    let pause = TurnEnd::Pause { after_ms: 500, reason: "429".into() };
+    let effects = reaction.on(&event(thought(turn.unwrap(), Vec::new(), pause)));
+    let is_timer = |effect: &ReactionEffect| {
+        matches!(effect, ReactionEffect::SetTimer { timer: DelegationTimer::Resume, .. })
+    };
+    assert!(effects.iter().any(is_timer), "{effects:?}");
+    let effects = reaction.on(&event(EventKind::TimerFired { timer: DelegationTimer::Resume }));
+    let runs = |effect: &ReactionEffect| matches!(effect, ReactionEffect::RunTurn { .. });
+    assert!(effects.iter().any(runs), "{effects:?}");
+}

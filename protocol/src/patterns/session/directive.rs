@@ -1,17 +1,26 @@
-//! Directives: a person steers a session while it runs (SEEDS §1.8, §4.3).
+//! Directives: a person, or a supervisor in its turn, steers a session while it runs (SEEDS §1.3, §1.8, §4.3).
 
 use super::{
     Session, SessionAction, SessionContext, SessionStep,
-    state::{SeatState, StageState},
+    gate::PERSON,
+    graph::{Seat, Stage},
+    observers::SeatRole,
+    seat::{self, SEALED, TEAM},
+    state::{Said, SeatState, StageState},
 };
-use crate::task::TaskState;
+use crate::{artifact::Artifact, task::TaskState};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 /// The longest text of a directive, bytes.
 const MAX_TEXT: usize = 16 * 1024;
 
+/// The most amendments of a session, and the longest one, bytes: every turn is given them all.
+const MAX_AMENDMENTS: usize = 16;
+const MAX_AMENDMENT: usize = 4 * 1024;
+
 /// The label of a stage that a person has ended.
-const SKIPPED: &str = "skipped";
+pub(super) const SKIPPED: &str = "skipped";
 
 /// What a person wants of a session that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,12 +39,27 @@ pub struct Directive {
     pub text: Option<String>,
 }
 
+impl Directive {
+    /// The directive in a request.
+    pub fn read(request: Value) -> Result<Self, String> {
+        if request.get("verb").and_then(Value::as_str) == Some("pause") {
+            return Err(
+                "verb: a session can't be paused; a stage with a `gate` waits for a person, `skip` ends a stage, `stop` the session"
+                    .to_owned(),
+            );
+        }
+        serde_json::from_value(request).map_err(|error| error.to_string())
+    }
+}
+
 /// The kinds of directives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum DirectiveVerb {
     /// Words for the next turns of a stage, or of a seat. A stage that has not begun keeps them for its first turns.
     Say,
+    /// A constraint for all stages, from now on.
+    Amend,
     /// A stage ends with what it has, and those after it begin.
     Skip,
     /// A stage that has begun, and everything after it, begins again.
@@ -74,6 +98,9 @@ impl Session {
         };
         let state = place.and_then(|place| self.stages.get(place)).map(|run| run.state);
         let name = wanted.stage.as_deref().unwrap_or_default();
+        if wanted.verb == DirectiveVerb::Amend && wanted.stage.is_some() {
+            return Err("amend: is for the whole session; `say` is for one stage".to_owned());
+        }
         if let Some(seat) = &wanted.seat {
             let seats =
                 place.and_then(|place| cx.graph.stages.get(place)).map(|stage| stage.seats.as_slice());
@@ -87,9 +114,22 @@ impl Session {
             }
         }
         match (wanted.verb, state) {
-            (DirectiveVerb::Say, _) if text.trim().is_empty() => Err("say: needs its `text`".to_owned()),
-            (DirectiveVerb::Say, None) if self.running().next().is_none() => {
-                Err("no stage runs; name one that has not begun".to_owned())
+            (DirectiveVerb::Say | DirectiveVerb::Amend, _) if text.trim().is_empty() => Err(format!(
+                "{}: needs its `text`",
+                if wanted.verb == DirectiveVerb::Say { "say" } else { "amend" }
+            )),
+            (DirectiveVerb::Amend, _) if text.len() > MAX_AMENDMENT => {
+                Err(format!("text: {} bytes, the limit of an amendment is {MAX_AMENDMENT}", text.len()))
+            }
+            (DirectiveVerb::Amend, _) if self.amendments.len() >= MAX_AMENDMENTS => {
+                Err(format!("amend: a session has at most {MAX_AMENDMENTS} amendments"))
+            }
+            (DirectiveVerb::Amend, _) if self.running().next().is_none() => Ok(DirectiveOutcome::Queued),
+            (DirectiveVerb::Say, None) if self.with_turns().next().is_none() => {
+                Err("no stage has another turn; name one that has not begun".to_owned())
+            }
+            (DirectiveVerb::Say, Some(StageState::Running)) if !self.may_hear(cx, place, wanted) => {
+                Err(format!("stage {name} is about to end: no seat of it that may hear you has another turn"))
             }
             (DirectiveVerb::Skip | DirectiveVerb::Redirect, None) => Err("stage: is needed".to_owned()),
             (DirectiveVerb::Say, Some(StageState::Waiting)) => Ok(DirectiveOutcome::Queued),
@@ -103,7 +143,11 @@ impl Session {
                 Err(format!("stage {name} has ended; `redirect` begins it again"))
             }
             (
-                DirectiveVerb::Say | DirectiveVerb::Skip | DirectiveVerb::Redirect | DirectiveVerb::Stop,
+                DirectiveVerb::Say
+                | DirectiveVerb::Amend
+                | DirectiveVerb::Skip
+                | DirectiveVerb::Redirect
+                | DirectiveVerb::Stop,
                 None | Some(_),
             ) => Ok(DirectiveOutcome::Delivered),
         }
@@ -112,41 +156,85 @@ impl Session {
     /// Does what a person wants. One that has come too late is noted.
     pub fn direct(&mut self, cx: SessionContext<'_>, wanted: &Directive) -> Vec<SessionAction> {
         let mut step = SessionStep::new(cx);
-        let was_at_gate = self.is_at_gate();
-        self.at = cx.now;
+        let asked = self.begin_event(&cx);
         if let Err(why) = self.check_directive(&cx, wanted) {
             self.note(format!("a directive was not followed: {why}"));
             return Vec::new();
         }
+        self.follow(&mut step, wanted, PERSON);
+        self.settle(&mut step, asked);
+        step.actions
+    }
+
+    /// Does what `who` wants.
+    fn follow(&mut self, step: &mut SessionStep<'_>, wanted: &Directive, who: &str) {
         let text = wanted.text.clone().unwrap_or_default();
-        let place = wanted.stage.as_ref().and_then(|id| cx.graph.place(id));
+        let place = wanted.stage.as_ref().and_then(|id| step.cx.graph.place(id));
         match (wanted.verb, place) {
-            (DirectiveVerb::Say, Some(place)) => self.tell(&mut step, place, wanted.seat.as_deref(), text),
+            (DirectiveVerb::Say, Some(place)) => self.tell(step, place, wanted.seat.as_deref(), (who, text)),
             (DirectiveVerb::Say, None) => {
-                for place in self.running().collect::<Vec<_>>() {
-                    self.tell(&mut step, place, None, text.clone());
+                for place in self.with_turns().collect::<Vec<_>>() {
+                    self.tell(step, place, None, (who, text.clone()));
                 }
             }
-            (DirectiveVerb::Skip, Some(place)) => self.skip(&mut step, place, text),
+            (DirectiveVerb::Amend, _) => self.amend(step, (who, text)),
+            (DirectiveVerb::Skip, Some(place)) => self.skip(step, place, text),
             (DirectiveVerb::Redirect, Some(target)) => {
-                self.show_directive(&mut step, wanted, &text);
-                self.begin_again(&mut step, target, target);
+                self.show_directive(step, wanted, (who, &text));
+                self.begin_again(step, target, target);
                 if !text.trim().is_empty() {
-                    self.tell(&mut step, target, None, text);
+                    self.tell(step, target, None, (who, text));
                 }
             }
             (DirectiveVerb::Stop, _) => {
                 let reason = if text.trim().is_empty() { String::new() } else { format!(": {text}") };
-                let message = format!("stopped by a person{reason}");
+                let message = format!("stopped by a {who}{reason}");
                 for running in 0..self.stages.len() {
-                    self.stop_turns(&mut step, running, &message);
+                    self.stop_turns(step, running, &message);
                 }
-                self.finish(&mut step, TaskState::Failed, message);
+                self.finish(step, TaskState::Failed, message);
             }
             (DirectiveVerb::Skip | DirectiveVerb::Redirect, None) => {}
         }
-        self.settle(&mut step, was_at_gate);
-        step.actions
+    }
+
+    /// Does what a supervisor wants that has ended its turn. What is refused its next turn is told.
+    pub(super) fn follow_supervisor(
+        &mut self,
+        step: &mut SessionStep<'_>,
+        (place, stage): (usize, &Stage),
+        (seat, planned): (usize, &Seat),
+        wanted: &Directive,
+    ) {
+        let may = [DirectiveVerb::Say, DirectiveVerb::Redirect, DirectiveVerb::Amend].contains(&wanted.verb);
+        let refused = match planned.role {
+            SeatRole::Member | SeatRole::Observer => Err("only a supervisor gives one".to_owned()),
+            SeatRole::Supervisor if stage.sealed => Err(SEALED.to_owned()),
+            SeatRole::Supervisor if !may => Err("a supervisor may say, redirect and amend".to_owned()),
+            SeatRole::Supervisor => self.check_directive(&step.cx, wanted).map(|_| ()),
+        };
+        match refused {
+            Ok(()) => self.follow(step, wanted, &planned.name),
+            Err(why) => {
+                let why = format!("a directive was not followed: {why}");
+                self.refuse(step, (place, stage), (seat, planned), why);
+            }
+        }
+    }
+
+    /// Keeps a constraint for all turns from now on.
+    fn amend(&mut self, step: &mut SessionStep<'_>, (who, text): (&str, String)) {
+        let number = self.next;
+        self.next += 1;
+        let id = format!("amendment.{}", self.amendments.len() + 1);
+        step.actions.push(SessionAction::Show(format!("{who} amends the session: {text}")));
+        let mut artifact = Artifact::text(&id, "text/plain", text);
+        artifact.description = Some(format!("{who}, amend: it holds for all stages from now on"));
+        let about = json!({ "stage": "session", "from": who, "to": [TEAM] });
+        artifact.metadata.insert(seat::SESSION.to_owned(), about);
+        let bytes = artifact.size();
+        let chunks = step.record(artifact);
+        self.amendments.push(Said { number, artifacts: vec![id], chunks, bytes, ..Said::default() });
     }
 
     fn running(&self) -> impl Iterator<Item = usize> {
@@ -154,28 +242,51 @@ impl Session {
         runs.filter(|(_, run)| run.state == StageState::Running).map(|(place, _)| place)
     }
 
-    fn show_directive(&mut self, step: &mut SessionStep<'_>, wanted: &Directive, text: &str) {
+    /// The stages that run and have more turns.
+    fn with_turns(&self) -> impl Iterator<Item = usize> {
+        self.running().filter(|place| self.stages.get(*place).is_some_and(|run| !run.closing))
+    }
+
+    /// Whether words for a stage that runs, or for one of its seats, reach a turn. When a stage waits for its running turns to
+    /// end, only a seat that watches has another one.
+    fn may_hear(&self, cx: &SessionContext<'_>, place: Option<usize>, wanted: &Directive) -> bool {
+        let Some((place, stage)) = place.and_then(|place| Some((place, cx.graph.stages.get(place)?))) else {
+            return false;
+        };
+        let seat =
+            wanted.seat.as_ref().and_then(|seat| stage.seats.iter().position(|known| known.name == *seat));
+        self.with_turns().any(|open| open == place) || seat.is_some_and(|seat| stage.watches(seat))
+    }
+
+    fn show_directive(&mut self, step: &mut SessionStep<'_>, wanted: &Directive, (who, text): (&str, &str)) {
         let stage = wanted.stage.as_deref().unwrap_or_default();
         let reason = if text.trim().is_empty() { String::new() } else { format!(": {text}") };
-        self.note(format!("stage {stage} begins again, as a person wants{reason}"));
+        self.note(format!("stage {stage} begins again by a directive ({who}){reason}"));
         step.actions.push(SessionAction::Show(format!("stage {stage} begins again")));
     }
 
-    /// Gives a stage the words of a person: its next turns, or its first ones.
-    fn tell(&mut self, step: &mut SessionStep<'_>, place: usize, seat: Option<&str>, text: String) {
+    /// Gives a stage the words of `who`: its next turns, or its first ones.
+    fn tell(
+        &mut self,
+        step: &mut SessionStep<'_>,
+        place: usize,
+        seat: Option<&str>,
+        (who, text): (&str, String),
+    ) {
         let Some(stage) = step.cx.graph.stages.get(place) else { return };
-        let mut said = self.words_of_person(step, place, stage, "say", text);
         let seat = seat.and_then(|seat| stage.seats.iter().position(|known| known.name == seat));
-        said.to.extend(seat);
+        let to = seat.into_iter().collect();
+        let said = self.words_beside_turns(step, (place, stage), (who, "say"), to, text);
         let Some(run) = self.stages.get_mut(place) else { return };
         if run.state == StageState::Waiting {
             run.feedback.push(said);
             return;
         }
-        if let Some(seat) = seat.and_then(|seat| run.seats.get_mut(seat))
-            && seat.state == SeatState::Done
-        {
-            seat.state = SeatState::Idle;
+        if let Some((seat, taken)) = seat.and_then(|seat| Some((seat, run.seats.get_mut(seat)?))) {
+            taken.due |= stage.watches(seat);
+            if taken.state == SeatState::Done {
+                taken.state = SeatState::Idle;
+            }
         }
         self.said.push_back(said);
     }
@@ -186,13 +297,15 @@ impl Session {
         self.stop_turns(step, place, "its stage is skipped");
         let Some(run) = self.stages.get_mut(place) else { return };
         if run.state == StageState::Running {
-            run.result = Self::last_words(&self.said, place, run.seats.len());
+            run.result = Self::result(&self.said, (place, stage), run.seats.len());
         }
         self.said.retain(|said| said.stage != place);
         let why = if why.trim().is_empty() { "a person has skipped it".to_owned() } else { why };
         (run.state, run.label, run.reason) = (StageState::Done, Some(SKIPPED.to_owned()), Some(why));
-        run.closing = false;
+        run.clear_table();
         step.actions.push(SessionAction::Show(format!("stage {} ended: {SKIPPED}", stage.id)));
+        // A plan that is there is what the stage has.
+        self.expand(step, place);
         self.route(step, place, SKIPPED);
     }
 }

@@ -1,15 +1,16 @@
 //! Gates: a person decides about what a stage has made, before the session goes on (SEEDS §1.7).
 
 use super::{
-    Session, SessionAction, SessionStep,
+    Session, SessionAction, SessionStep, candidates,
     graph::{GateChoice, Stage},
-    state::{Said, StageState},
+    state::{Said, StageRun, StageState},
 };
 use crate::{
     artifact::Artifact,
     patterns::turn::RequestResult,
-    question::{Answer, Decision, Question, QuestionKind},
+    question::{Answer, AskedBy, Decision, Question, QuestionKind},
     task::TaskState,
+    words::cut,
 };
 use serde_json::json;
 
@@ -22,34 +23,44 @@ const SHOWN: usize = 2_000;
 impl Session {
     /// Asks a person about the result of a stage. Nothing that comes after the stage begins before the answer.
     pub(super) fn open_gate(&mut self, step: &mut SessionStep<'_>, place: usize) {
-        let (Some(stage), Some(run)) = (step.cx.graph.stages.get(place), self.stages.get_mut(place)) else {
-            return;
-        };
+        let Some(run) = self.stages.get_mut(place) else { return };
         run.state = StageState::Gated;
         run.gated = Some(step.cx.now);
+        run.shown = cut(&step.text, SHOWN);
+        let Some(question) = self.gate_question(step, place) else { return };
+        if !self.gate_for_autopilot(step, place, &question.text) {
+            ask_person(self, step, place, "");
+        }
+    }
+
+    /// What a person is asked at the gate of a stage.
+    fn gate_question(&self, step: &SessionStep<'_>, place: usize) -> Option<Question> {
+        let (stage, run) = (step.cx.graph.stages.get(place)?, self.stages.get(place)?);
         let label = run.label.as_deref().unwrap_or_default();
         let why = run.reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         let artifacts: Vec<&str> =
             run.result.iter().flat_map(|said| &said.artifacts).map(String::as_str).collect();
-        let mut words: String = step.text.chars().take(SHOWN).collect();
-        if words.len() < step.text.len() {
-            words.push('…');
-        }
-        let text = format!("stage {} ended: {label}{why}. {}.\n\n{words}", stage.id, choices(stage));
+        let candidates = candidates::listed(stage, run);
+        let text = format!(
+            "stage {} ended: {label}{why}. {}.{candidates}\n\n{}",
+            stage.id,
+            choices(stage),
+            run.shown
+        );
         let call = json!({
-            "name": "gate",
+            "name": AskedBy::GATE,
             "args": { "stage": stage.id, "iteration": run.iteration, "artifacts": artifacts },
         });
         let kind = QuestionKind::Approval;
-        let question =
-            Question { kind, call: Some(call), ..Question::text(gate_id(stage, run.iteration), text.trim()) };
-        step.actions.push(SessionAction::Ask(Box::new(question)));
+        let by = AskedBy { agent: Some(step.cx.host.clone()), stage: stage.id.clone(), seat: None };
+        let question = Question::text(gate_id(stage, run), text.trim());
+        Some(Question { kind, call: Some(call), asked_by: Some(Box::new(by)), ..question })
     }
 
     /// The place of the stage whose gate has this name.
     pub(super) fn place_of_gate(&self, step: &SessionStep<'_>, id: &str) -> Option<usize> {
         let mut runs = self.stages.iter().zip(&step.cx.graph.stages);
-        runs.position(|(run, stage)| run.state == StageState::Gated && gate_id(stage, run.iteration) == id)
+        runs.position(|(run, stage)| run.state == StageState::Gated && gate_id(stage, run) == id)
     }
 
     /// A person has decided, or nobody can.
@@ -57,13 +68,19 @@ impl Session {
         let (Some(stage), Some(run)) = (step.cx.graph.stages.get(place), self.stages.get_mut(place)) else {
             return;
         };
-        self.waited += run.gated.take().map_or(0, |asked| step.cx.now.0.saturating_sub(asked.0));
-        let denied = Answer::Decision { decision: Decision::Deny, reason: None, proof: None }.words();
-        let has_reason = !result.text.trim().is_empty() && result.text != denied;
+        let has_reason = !["", Answer::APPROVED, Answer::DENIED].contains(&result.text.trim());
+        let is_denied = result.decision == Some(Decision::Deny) && has_reason;
+        if is_denied && stage.gate.contains(&GateChoice::Kill) && candidates::is_kill(&result.text, stage) {
+            return self.kill(step, (place, stage), result.text);
+        }
+        run.gated = None;
         let choice = match result.decision {
             Some(Decision::Approve) => GateChoice::Approve,
             Some(Decision::Deny) if has_reason && stage.gate.contains(&GateChoice::Revise) => {
                 GateChoice::Revise
+            }
+            Some(Decision::Deny) if has_reason && stage.gate.contains(&GateChoice::Changes) => {
+                GateChoice::Changes
             }
             Some(Decision::Deny) => GateChoice::Decline,
             None => {
@@ -83,9 +100,22 @@ impl Session {
         run.reason = has_reason.then(|| result.text.clone());
         step.actions.push(SessionAction::Show(format!("stage {}: {}", stage.id, choice.word())));
         match choice {
-            GateChoice::Approve => self.route(step, place, &label),
+            GateChoice::Approve => {
+                step.text = std::mem::take(&mut run.shown);
+                self.expand(step, place);
+                self.route(step, place, &label);
+            }
+            GateChoice::Changes => self.change_work(step, place, stage, result.text),
+            // Done above.
+            GateChoice::Kill => {}
             GateChoice::Revise => {
-                let asked = self.words_of_person(step, place, stage, choice.word(), result.text);
+                let asked = self.words_beside_turns(
+                    step,
+                    (place, stage),
+                    (PERSON, choice.word()),
+                    Vec::new(),
+                    result.text,
+                );
                 let target = stage.next.get(choice.word()).and_then(|id| step.cx.graph.place(id));
                 let target = target.unwrap_or(place);
                 self.begin_again(step, place, target);
@@ -105,26 +135,70 @@ impl Session {
         }
     }
 
-    /// Records what a person says to a stage, for all its seats.
-    pub(super) fn words_of_person(
+    /// Does the planned work again that a person wants changed, and what depends on it. Without planned work the stage itself is
+    /// done again.
+    fn change_work(&mut self, step: &mut SessionStep<'_>, place: usize, stage: &Stage, text: String) {
+        let graph = step.cx.graph;
+        let before = graph.before(place);
+        let named = self.mentioned_work(step, &text);
+        let mut targets: Vec<usize> = named.into_iter().filter(|at| before.contains(at)).collect();
+        if targets.is_empty() {
+            targets.push(place);
+        }
+        let asked = self.words_beside_turns(
+            step,
+            (place, stage),
+            (PERSON, GateChoice::Changes.word()),
+            Vec::new(),
+            text,
+        );
+        for target in &targets {
+            self.begin_again(step, place, *target);
+        }
+        // Who judges next is told, too.
+        targets.push(place);
+        targets.dedup();
+        for target in targets {
+            if let Some(run) = self.stages.get_mut(target) {
+                run.feedback.push(asked.clone());
+            }
+        }
+    }
+
+    /// Records what no seat says, but a person or the host, for some seats of a stage, or for all.
+    pub(super) fn words_beside_turns(
         &mut self,
         step: &mut SessionStep<'_>,
-        place: usize,
-        stage: &Stage,
-        what: &str,
+        (place, stage): (usize, &Stage),
+        (from, what): (&str, &str),
+        to: Vec<usize>,
         text: String,
     ) -> Said {
         let number = self.next;
         self.next += 1;
-        let id = format!("{}.{}", stage.id, number + 1);
+        self.beside += 1;
+        let id = format!("{}.{from}.{}", stage.id, self.beside);
         let mut artifact = Artifact::text(&id, "text/plain", text);
-        artifact.description = Some(format!("{PERSON}, {what}"));
-        let about = json!({ "stage": stage.id, "from": PERSON, "to": [super::seat::TEAM] });
+        artifact.description = Some(format!("{from}, {what}"));
+        let names = to.iter().filter_map(|seat| stage.seats.get(*seat)).map(|seat| seat.name.as_str());
+        let names = if to.is_empty() { vec![super::seat::TEAM] } else { names.collect() };
+        let about = json!({ "stage": stage.id, "from": from, "to": names });
         artifact.metadata.insert(super::seat::SESSION.to_owned(), about);
         let bytes = artifact.size();
         let chunks = step.record(artifact);
-        let (to, artifacts) = (Vec::new(), vec![id]);
-        Said { number, stage: place, seat: None, to, artifacts, chunks, bytes, is_last_word: false }
+        Said {
+            number,
+            stage: place,
+            round: self.stages.get(place).map(|run| (run.iteration, run.round)).unwrap_or_default(),
+            seat: None,
+            to,
+            artifacts: vec![id],
+            chunks,
+            bytes,
+            head: String::new(),
+            is_last_word: false,
+            by: (from != PERSON).then(|| from.to_owned()),
+        }
     }
 
     /// Whether a person is asked at a gate.
@@ -134,16 +208,32 @@ impl Session {
 }
 
 /// The name of the question at the gate of a stage.
-pub(super) fn gate_id(stage: &Stage, iteration: u32) -> String {
-    format!("gate.{}.{iteration}", stage.id)
+pub(super) fn gate_id(stage: &Stage, run: &StageRun) -> String {
+    let again = if run.kills == 0 { String::new() } else { format!(".{}", run.kills) };
+    format!("gate.{}.{}{again}", stage.id, run.iteration)
+}
+
+/// Asks the person about a stage that waits at its gate; the question ends with `why`.
+pub(super) fn ask_person(session: &Session, step: &mut SessionStep<'_>, place: usize, why: &str) {
+    if let Some(mut question) = session.gate_question(step, place) {
+        question.text.push_str(why);
+        step.actions.push(SessionAction::Ask(Box::new(question)));
+    }
 }
 
 /// What a person may answer, and how.
-fn choices(stage: &Stage) -> &'static str {
-    match stage.gate.contains(&GateChoice::Revise) {
-        true => {
+fn choices(stage: &Stage) -> String {
+    let has = |choice| stage.gate.contains(&choice);
+    let kill =
+        if has(GateChoice::Kill) { "; or deny with `kill 2`, and that candidate is dropped" } else { "" };
+    let choices = match (has(GateChoice::Revise), has(GateChoice::Changes)) {
+        (true, _) => {
             "Go on? Approve; or deny with a reason, and it is revised; or deny without one, and the session ends"
         }
-        false => "Go on? Approve; or deny, and the session ends",
-    }
+        (false, true) => {
+            "Go on? Approve; or deny with what is to be changed, naming files or items, and that work is done again; or deny without a reason, and the session ends"
+        }
+        (false, false) => "Go on? Approve; or deny, and the session ends",
+    };
+    format!("{choices}{kill}")
 }

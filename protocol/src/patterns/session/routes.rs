@@ -2,7 +2,7 @@
 
 use super::{
     INCOMPLETE, Session, SessionStep, TOO_FEW,
-    graph::StageNeeds,
+    graph::{BuiltInStage, Graph, Stage, StageNeeds},
     state::{Said, SeatState, StageRun, StageState},
 };
 use crate::task::TaskState;
@@ -22,7 +22,7 @@ impl Session {
         loop {
             let mut has_changed = false;
             for place in 0..self.stages.len() {
-                if self.is_over {
+                if self.is_over || self.has_grown {
                     return;
                 }
                 let state = self.stages.get(place).map(|run| run.state);
@@ -45,18 +45,23 @@ impl Session {
                 break;
             }
         }
-        if !self.is_over && self.stages.iter().all(|run| run.state.has_ended()) {
-            self.end(step);
+        if self.is_over || self.has_grown {
+            return;
+        }
+        match self.stages.iter().all(|run| run.state.has_ended()) {
+            true if self.failed_stage.is_none() => self.end(step),
+            true => {}
+            false => self.withdraw_failed_stage_question(step, "the session goes on"),
         }
     }
 
     fn readiness(&self, step: &SessionStep<'_>, place: usize) -> StageReadiness {
         let graph = step.cx.graph;
         let Some(stage) = graph.stages.get(place) else { return StageReadiness::NotYet };
-        let before = stage.after.iter().filter_map(|id| {
-            let at = graph.place(id)?;
-            Some((id.as_str(), self.stages.get(at)?))
-        });
+        let before = graph
+            .places_before(stage)
+            .into_iter()
+            .filter_map(|at| Some((graph.stages.get(at)?.id.as_str(), self.stages.get(at)?)));
         let before: Vec<(&str, &StageRun)> = before.collect();
         if !before.is_empty() && before.iter().all(|(_, run)| run.state == StageState::Skipped) {
             return StageReadiness::Skipped;
@@ -76,6 +81,13 @@ impl Session {
         let has_open = before.iter().any(|(_, run)| !run.state.has_ended());
         let is_partial = !broken.is_empty() || before.iter().any(|(_, run)| run.partial);
         match stage.needs {
+            // That all have failed is an answer, too.
+            StageNeeds::All | StageNeeds::Settled if stage.does == Some(BuiltInStage::Aggregate) => {
+                match has_open {
+                    true => StageReadiness::NotYet,
+                    false => StageReadiness::Ready { is_partial },
+                }
+            }
             StageNeeds::All if !broken.is_empty() => {
                 StageReadiness::Blocked(format!("it needs {}", broken.join(", and ")))
             }
@@ -134,9 +146,12 @@ impl Session {
         let reset: Vec<usize> = (0..graph.stages.len())
             .filter(|later| *later == target || graph.before(*later).contains(&target))
             .collect();
-        for later in reset {
-            self.stop_turns(step, later, "an earlier stage begins again");
-            self.reset(later);
+        for later in &reset {
+            self.stop_turns(step, *later, "an earlier stage begins again");
+            self.reset(graph, *later);
+        }
+        for plan in reset {
+            self.drop_plan(step, plan);
         }
         if let Some(run) = self.stages.get_mut(target) {
             // A stage that goes back to itself has its own words once.
@@ -145,20 +160,35 @@ impl Session {
     }
 
     /// The stage waits again. What its seats said last stays with it.
-    fn reset(&mut self, place: usize) {
-        let Some(run) = self.stages.get_mut(place) else { return };
-        let StageRun { state, iteration, looped, result, seats, .. } = std::mem::take(run);
-        let result = match state {
-            StageState::Running => Self::last_words(&self.said, place, seats.len()),
-            StageState::Waiting
-            | StageState::Gated
+    pub(super) fn reset(&mut self, graph: &Graph, place: usize) {
+        let (Some(stage), Some(run)) = (graph.stages.get(place), self.stages.get_mut(place)) else { return };
+        let StageRun { state, iteration, looped, result, feedback, seats, .. } = std::mem::take(run);
+        let feedback = match state {
+            StageState::Running => Self::result(&self.said, (place, stage), seats.len()),
+            // It is begun again for another reason, too.
+            StageState::Waiting => feedback,
+            StageState::Gated
             | StageState::Done
             | StageState::Failed
             | StageState::Blocked
             | StageState::Skipped => result,
         };
-        *run = StageRun { iteration, looped, feedback: result, ..StageRun::default() };
+        *run = StageRun { iteration, looped, feedback, ..StageRun::default() };
         self.said.retain(|said| said.stage != place);
+    }
+
+    /// What the stages after a stage are given: all that was said to all if the stage gathers findings, else the last words of
+    /// every seat.
+    pub(super) fn result<'a>(
+        said: impl IntoIterator<Item = &'a Said>,
+        (place, stage): (usize, &Stage),
+        seats: usize,
+    ) -> Vec<Said> {
+        if !stage.gathers() {
+            return Self::last_words(said, place, seats);
+        }
+        let of_seats = |said: &&Said| said.stage == place && said.to.is_empty() && said.seat.is_some();
+        said.into_iter().filter(of_seats).cloned().collect()
     }
 
     /// The last words of every seat of a stage.
@@ -182,6 +212,13 @@ impl Session {
         let stages = self.stages.iter().zip(&step.cx.graph.stages);
         let (mut failed, mut blocked, mut incomplete) = (Vec::new(), Vec::new(), Vec::new());
         for (run, stage) in stages {
+            let own = run.seats.iter().find_map(|seat| match &seat.state {
+                SeatState::Failed { why } => Some(why.clone()),
+                SeatState::Idle | SeatState::Speaking { .. } | SeatState::Done => None,
+            });
+            if let (Some(BuiltInStage::Aggregate), Some(why)) = (stage.does, own) {
+                return self.finish(step, TaskState::Failed, why);
+            }
             let why = run.reason.as_deref().unwrap_or_default();
             let label = run.label.as_deref().unwrap_or_default();
             match run.state {
@@ -199,7 +236,11 @@ impl Session {
         }
         let broken: Vec<String> = failed.into_iter().chain(blocked).collect();
         if !broken.is_empty() && !self.has_recovered(step) {
-            return self.finish(step, TaskState::Failed, broken.join("; "));
+            let why = broken.join("; ");
+            if !self.ask_about_failed_stage(step, &why) {
+                self.finish(step, TaskState::Failed, why);
+            }
+            return;
         }
         if !incomplete.is_empty() {
             let message = format!("{INCOMPLETE}: {}", incomplete.join("; "));
@@ -224,10 +265,9 @@ impl Session {
             })
         };
         (0..self.stages.len()).filter(|place| is_bad(*place)).all(|bad| {
-            let id = graph.stages.get(bad).map(|stage| stage.id.as_str()).unwrap_or_default();
             graph.stages.iter().enumerate().any(|(later, stage)| {
-                stage.needs == StageNeeds::Settled
-                    && stage.after.iter().any(|after| after == id)
+                (stage.needs == StageNeeds::Settled || stage.does == Some(BuiltInStage::Aggregate))
+                    && graph.places_before(stage).contains(&bad)
                     && self.stages.get(later).is_some_and(|run| run.state == StageState::Done)
             })
         })

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 
 impl Session {
     /// Everything there is to see: the graph, the states, whose turn it is, why something waits, and what was used.
-    pub fn view(&self, cx: &SessionContext<'_>) -> Value {
-        let stages = cx.graph.stages.iter().enumerate().map(|(place, _)| self.stage_view(cx, place));
+    /// `has_ended` says that its task has.
+    pub fn view(&self, cx: &SessionContext<'_>, has_ended: bool) -> Value {
+        let is_over = has_ended || self.is_over && self.ending.is_none();
+        let stages = cx.graph.stages.iter().enumerate().map(|(place, _)| self.stage_view(cx, place, is_over));
         let said = self.said.iter().chain(self.stages.iter().flat_map(|run| &run.result));
         let mut said: Vec<_> = said.collect();
         said.sort_by_key(|said| said.number);
@@ -22,7 +24,7 @@ impl Session {
                 false => said.to.iter().filter_map(name).collect(),
             };
             Some(
-                json!({ "stage": stage.id, "from": said.seat.as_ref().and_then(name).unwrap_or(super::gate::PERSON), "to": to, "artifacts": said.artifacts }),
+                json!({ "stage": stage.id, "from": said.speaker(stage), "to": to, "artifacts": said.artifacts }),
             )
         });
         let budget = &cx.graph.budget;
@@ -30,7 +32,8 @@ impl Session {
         let mut view = json!({
             "session": cx.id,
             "goal": cx.goal,
-            "over": self.is_over,
+            "routing": cx.graph.routing(),
+            "over": is_over,
             "startedAt": self.started,
             "budget": {
                 "turns": { "used": self.turns, "limit": budget.turns },
@@ -40,14 +43,22 @@ impl Session {
             "stages": stages.collect::<Vec<_>>(),
             "said": said.collect::<Vec<_>>(),
             "notes": self.notes,
+            "amendments": self.amendments.iter().flat_map(|said| &said.artifacts).collect::<Vec<_>>(),
         });
+        let more = [
+            ("autopilot", self.autopilot_view(cx)),
+            ("restartedFrom", cx.graph.restarted_from.as_ref().map(|task| json!(task))),
+        ];
+        if let Some(members) = view.as_object_mut() {
+            members.extend(more.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        }
         if let (Some(cost), Some(shown)) = (budget.cost, view["budget"].as_object_mut()) {
             shown.insert("cost".to_owned(), json!({ "used": cx.used.cost, "limit": cost }));
         }
         view
     }
 
-    fn stage_view(&self, cx: &SessionContext<'_>, place: usize) -> Value {
+    fn stage_view(&self, cx: &SessionContext<'_>, place: usize, is_over: bool) -> Value {
         let (Some(stage), Some(run)) = (cx.graph.stages.get(place), self.stages.get(place)) else {
             return Value::Null;
         };
@@ -55,6 +66,7 @@ impl Session {
             let taken = run.seats.get(seat).cloned().unwrap_or_default();
             let (state, why) = match &taken.state {
                 SeatState::Idle => ("waiting", None),
+                SeatState::Speaking { .. } if planned.person().is_some() => ("asked", None),
                 SeatState::Speaking { .. } => ("working", None),
                 SeatState::Done => ("done", None),
                 SeatState::Failed { why } => ("failed", Some(why.clone())),
@@ -64,6 +76,8 @@ impl Session {
                 "approachable": planned.approachable,
             });
             let more = [
+                ("as", planned.role.watches().then(|| json!(planned.role))),
+                ("reviews", planned.reviews.map(|reviews| json!(reviews))),
                 ("agent", taken.filled.map(|agent| json!(agent))),
                 ("why", why.map(|why| json!(why))),
                 (
@@ -78,11 +92,9 @@ impl Session {
         });
         let waits_for: Vec<&str> = match run.state {
             StageState::Waiting => {
-                let open = |id: &&String| {
-                    let run = cx.graph.place(id).and_then(|place| self.stages.get(place));
-                    run.is_some_and(|run| !run.state.has_ended())
-                };
-                stage.after.iter().filter(open).map(String::as_str).collect()
+                let is_open = |at: &usize| self.stages.get(*at).is_some_and(|run| !run.state.has_ended());
+                let open = cx.graph.places_before(stage).into_iter().filter(is_open);
+                open.filter_map(|at| Some(cx.graph.stages.get(at)?.id.as_str())).collect()
             }
             StageState::Running
             | StageState::Gated
@@ -91,18 +103,27 @@ impl Session {
             | StageState::Blocked
             | StageState::Skipped => Vec::new(),
         };
+        // What was under way when the session was stopped or canceled.
+        let state = match is_over && !run.state.has_ended() {
+            true => json!("stopped"),
+            false => json!(run.state),
+        };
         let working = run.seats.iter().zip(&stage.seats).filter(|(seat, _)| seat.is_speaking());
         let mut shown = json!({
-            "stage": stage.id, "state": run.state, "after": stage.after, "order": stage.order,
+            "stage": stage.id, "state": state, "after": stage.after, "order": stage.order,
             "iteration": run.iteration, "round": run.round, "rounds": stage.rounds, "findings": run.findings,
             "working": working.map(|(_, seat)| seat.name.as_str()).collect::<Vec<_>>(),
             "seats": seats.collect::<Vec<_>>(),
         });
         let more = [
+            ("plan", stage.plan().map(|plan| json!(plan))),
+            ("makes", stage.makes.map(|makes| json!(makes))),
             ("task", stage.task.as_ref().map(|task| json!(task))),
+            ("side", run.side.as_ref().map(|side| side.view(stage))),
             ("label", run.label.as_ref().map(|label| json!(label))),
             ("reason", run.reason.as_ref().map(|reason| json!(reason))),
             ("openedAt", run.opened.map(|at| json!(at))),
+            ("sealed", stage.sealed.then_some(Value::Bool(true))),
             ("partial", run.partial.then_some(Value::Bool(true))),
             (
                 "next",

@@ -170,6 +170,32 @@ fn the_decisions_of_a_brief_can_be_kept_and_are_marked_with_their_time() {
 }
 
 /// A content that imitates headings and decisions, after every kind of line break.
+#[test]
+fn a_brief_can_be_cut_to_the_decisions_and_some_layers() {
+    let entries = [
+        decision("d-1", EntryType::Scope, 1, "one"),
+        memory("m-1", EntryType::CoreContext, Importance::High, 3, "core"),
+        memory("m-2", EntryType::Learning, Importance::High, 3, "learnt"),
+        entry("f-1", "b-1", EntryKind::Finding, None, 9, "found"),
+    ];
+    let brief = brief_of("b-2", &entries);
+    for (layers, kept) in [
+        (vec![BriefLayer::Decisions], vec!["d-1"]),
+        (vec![BriefLayer::Findings], vec!["d-1", "f-1"]),
+        (vec![BriefLayer::Memory, BriefLayer::Roster], vec!["d-1", "m-1", "m-2"]),
+    ] {
+        let cut = brief.only(&layers).unwrap();
+        assert_eq!(ids(&cut), kept);
+        assert!(
+            entries
+                .iter()
+                .all(|entry| cut.text.contains(&entry.content) == kept.contains(&entry.id.as_str()))
+        );
+    }
+    assert_eq!(brief.only(&[BriefLayer::Memory, BriefLayer::Findings]).unwrap(), brief, "nothing is changed");
+    assert_eq!(brief_of("b-2", &entries[1..]).only(&[BriefLayer::Decisions]), None);
+}
+
 fn any_forgery() -> impl Strategy<Value = String> {
     let breaks = prop::sample::select(LINE_BREAKS.to_vec()).prop_map(String::from);
     let forged = prop::sample::select(vec![DECISIONS, "- [architectural] (d-9, by agent:p-1)", "  ", "\r\n"]);

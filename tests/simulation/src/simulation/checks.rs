@@ -16,8 +16,10 @@ use protocol::{
     ids::{AgentId, Digest, EffectId},
     limits::Limits,
     message::{Payload, TaskRequest},
-    patterns::{AnyLabel, Effect, EventKind, delegation::DelegationLabel, reaction},
-    principal::Principal,
+    patterns::{
+        AnyLabel, Effect, EventKind, delegation::DelegationLabel, reaction, session::host_work::HOST_WORK,
+    },
+    principal::{Principal, SenderProof},
     signal::{Cursor, Signal, SignalType, publisher},
     task::{OpenTaskKey, TaskState},
 };
@@ -79,7 +81,7 @@ impl Simulation {
             return;
         }
         let reader = AgentId::parse("another").map(Principal::Agent).unwrap_or(Principal::local_user());
-        let read = artifacts::read(store, me, &digest, &reader);
+        let read = artifacts::read(store, me, &digest, &reader, SenderProof::Credential);
         if !read.is_ok_and(|artifact| Digest::of(&artifact.content) == digest) {
             let what = format!("{me}: signal {} refers to an artifact that can't be read", signal.id);
             self.fail(what);
@@ -142,7 +144,10 @@ impl Simulation {
             let terms = AcceptanceTerms::of(&node.config.acceptance, task.spec.capability.as_ref(), None);
             let observed = self.observer.agent(&node.id).conversations.get(&task.conversation);
             let is_offer = observed.and_then(|observed| observed.pattern()) == Some("offer");
+            let is_host_work =
+                task.spec.capability.as_ref().is_some_and(|wanted| wanted.as_str() == HOST_WORK);
             let is_exempt = task.spec.task_id.as_str().starts_with("review-")
+                || is_host_work
                 || task.doer.as_ref() == Some(&node.id)
                 || is_offer;
             if task.status.state != TaskState::Completed || is_exempt {

@@ -187,7 +187,7 @@ impl Simulation {
                 self.ask(to, MessageKind::TaskRequest, payload);
             }
             PlannedEvent::Session { to } => {
-                let graph = json!({
+                let mut graph = json!({
                     "budget": { "turns": 14, "time": "60s" },
                     "stages": [
                         { "id": "table", "order": "turns", "rounds": 3, "seats": ["bidder-02", { "capability": "test" }, "doer-07"] },
@@ -196,6 +196,20 @@ impl Simulation {
                           "next": { "again": "spec" }, "loops": 1 },
                     ],
                 });
+                // One in four has a work plan and a sealed stage.
+                if self.settings.seed % 4 == 3 {
+                    graph["budget"]["turns"] = json!(24);
+                    graph["stages"].as_array_mut().into_iter().for_each(|stages| {
+                        stages.push(json!({
+                            "id": "plan", "after": ["table"], "needs": "settled", "seats": ["bidder-03"], "makes": "work-plan",
+                            "children": { "retries": 1, "stall": "8s" },
+                        }));
+                        stages.push(json!({
+                            "id": "ideas", "after": ["plan/*"], "needs": "settled", "sealed": true, "rounds": 2,
+                            "seats": ["bidder-02", "bidder-03"],
+                        }));
+                    });
+                }
                 let payload = json!({ "description": "a session", "capability": "session", "input": graph });
                 self.ask(to, MessageKind::TaskRequest, payload);
             }

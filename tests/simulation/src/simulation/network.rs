@@ -9,7 +9,7 @@ use engine::{Attempt, AttemptId, AttemptResult, Delivery, IncomingMessage, Input
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, Digest},
-    principal::Principal,
+    principal::{Principal, SenderProof},
     problem::{Problem, Reason},
 };
 use std::time::Duration;
@@ -77,6 +77,7 @@ impl Simulation {
         let failed = Box::new(AttemptResult::Failed(timeout));
         self.after(ACK_TIMEOUT, Event::Attempted { agent, life, attempt, result: failed });
         let messages = delivery.messages.into_iter().map(|envelope| IncomingMessage {
+            proof: SenderProof::Credential,
             digest: Digest::of(&serde_json::to_vec(&envelope).unwrap_or_default()),
             envelope: Box::new(envelope),
             by: Principal::Agent(me.clone()),

@@ -7,7 +7,7 @@ use protocol::{
     envelope::Envelope,
     ids::{Address, AgentId, Digest, MessageId, QuestionId, TaskId},
     message::{MessageKind, Payload},
-    principal::Principal,
+    principal::{Principal, SenderProof},
     problem::Problem,
     question::{Answer, Decision, QuestionKind},
     task::TaskState,
@@ -53,6 +53,7 @@ impl Simulation {
             extra: serde_json::Map::new(),
         };
         let message = Box::new(IncomingMessage {
+            proof: SenderProof::Credential,
             digest: Digest::of(&serde_json::to_vec(&envelope).unwrap_or_default()),
             envelope: Box::new(envelope),
             by: Principal::local_user(),

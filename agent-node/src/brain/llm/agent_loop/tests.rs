@@ -24,7 +24,12 @@ fn start() -> LoopStart {
     tools.push(server_tool(UNSAFE, false, false));
     tools.push(server_tool(APPROVED, false, true));
     LoopStart {
-        limits: LoopLimits { rounds: 20, context: None, models: vec!["one".into(), "two".into()] },
+        limits: LoopLimits {
+            rounds: 20,
+            context: None,
+            models: vec!["one".into(), "two".into()],
+            signal_bytes: 16 << 10,
+        },
         subject: LoopSubject::Task,
         system: "system".into(),
         first: "task".into(),
@@ -117,6 +122,25 @@ fn request(actions: &[LoopAction]) -> Option<(usize, &ModelRequest)> {
         LoopAction::AskModel { model, request } => Some((*model, request.as_ref())),
         _ => None,
     })
+}
+
+#[test]
+fn a_message_too_many_and_one_too_long_are_refused_and_the_turn_goes_on() {
+    let (mut state, _) = AgentLoop::begin(start());
+    let short = r#"{"to":["critic"],"text":"why?"}"#;
+    let long = json!({ "to": ["critic"], "text": "x".repeat(MAX_SAY_BYTES + 1) }).to_string();
+    let calls: Vec<_> =
+        [long.as_str()].into_iter().chain([short; MAX_SAYS as usize + 1]).map(|text| ("say", text)).collect();
+    let actions = state.take(says("", &calls));
+    let sent = actions.iter().filter(|action| matches!(action, LoopAction::Report(Progress::Say { .. })));
+    assert_eq!(sent.count(), MAX_SAYS as usize);
+    let refused = records(&actions).into_iter().filter_map(|record| match record {
+        TranscriptRecord::Finished { result, .. } => result.is_error.then_some(result.text),
+        _ => None,
+    });
+    let refused: Vec<_> = refused.collect();
+    assert!(refused.len() == 2 && refused[0].contains("16385 bytes") && refused[1].contains("8 messages"));
+    assert!(request(&actions).is_some(), "the model is told");
 }
 
 #[test]
@@ -576,4 +600,122 @@ proptest! {
             }
         }
     }
+}
+
+fn statuses(actions: &[LoopAction]) -> Vec<&str> {
+    let status = |action| match action {
+        &LoopAction::Report(Progress::Status { ref message }) => Some(message.as_str()),
+        _ => None,
+    };
+    actions.iter().filter_map(status).collect()
+}
+
+#[test]
+fn what_is_lost_of_a_very_large_result_is_told_to_the_model_and_to_people() {
+    let (mut state, _) = AgentLoop::begin(start());
+    state.take(says("", &[(SAFE, "{}")]));
+    let actions = state.take(returns("c1_0", &"y".repeat(5_000_007)));
+    let results = last_results(&actions);
+    assert!(
+        results[0].contains("returned 5000007 bytes. Only the first 1048576 were kept"),
+        "{}",
+        results[0]
+    );
+    let told = "the result of read_log has 5000007 bytes; only the first 1048576 are kept";
+    assert!(statuses(&actions).contains(&told), "{actions:?}");
+}
+
+#[test]
+fn an_answer_that_breaks_off_and_the_arguments_of_calls_are_counted() {
+    let usage = |actions: &[LoopAction]| {
+        let usage = actions.iter().find_map(|action| match action {
+            LoopAction::Usage { usage, .. } => Some(*usage),
+            _ => None,
+        });
+        usage.unwrap()
+    };
+    let (mut state, _) = AgentLoop::begin(start());
+    state.take(LoopEvent::Delta(ModelDelta::Text("x".repeat(30_000))));
+    state.take(LoopEvent::Delta(ModelDelta::Hidden(10_000)));
+    let broken = state.take(fails(ModelErrorKind::Transient, None));
+    assert!(usage(&broken).output == 10_000 && usage(&broken).input > 0, "{:?}", usage(&broken));
+    let refused = state.take(fails(ModelErrorKind::Transient, None));
+    assert_eq!(usage(&refused), TokenUsage::default(), "nothing came");
+
+    let (mut state, _) = AgentLoop::begin(start());
+    state.take(LoopEvent::Delta(ModelDelta::Hidden(40_000)));
+    let call = ToolCall::parse("c".into(), SAFE.into(), "{}", None);
+    let answer =
+        ModelAnswer { text: String::new(), calls: vec![call], stop: StopReason::Complete, usage: None };
+    assert_eq!(usage(&state.take(LoopEvent::Delta(ModelDelta::Answer(answer)))).output, 10_000);
+}
+
+#[test]
+fn requests_and_signals_beyond_a_limit_are_told_to_the_model() {
+    let (mut state, _) = AgentLoop::begin(start());
+    let delegate = ("delegate", r#"{"to":"capability:plan","description":"d"}"#);
+    let signal = format!(r#"{{"signal":"acme.noted","subject":"{}"}}"#, "x".repeat(16 << 10));
+    let mut calls = vec![delegate; MAX_REQUESTS + 1];
+    calls.push((APPROVED, "{}"));
+    calls.push(("publish_signal", &signal));
+    let actions = state.take(says("", &calls));
+    assert!(matches!(end(&actions), Some(LoopEnd::Turn(TurnEnd::Waiting))), "{actions:?}");
+    let asked = |action: &&LoopAction| matches!(action, LoopAction::Report(Progress::Delegate { .. }));
+    assert_eq!(actions.iter().filter(asked).count(), MAX_REQUESTS);
+    assert!(!actions.iter().any(|action| matches!(action, LoopAction::Report(Progress::Signal { .. }))));
+    let answers = (0..MAX_REQUESTS).map(|at| words(&format!("c1_{at}"), true, "done")).collect();
+    let (_, actions) = AgentLoop::begin(LoopStart { records: records(&actions), answers, ..start() });
+    let results = last_results(&actions);
+    for refused in &results[MAX_REQUESTS..MAX_REQUESTS + 2] {
+        assert!(refused.contains("at most 32 things"), "{refused}");
+    }
+    assert!(results[MAX_REQUESTS + 2].contains("maxSignalBytes"), "{results:?}");
+}
+
+#[test]
+fn a_call_is_counted_as_often_as_it_was_made() {
+    let reports = |actions: &[LoopAction]| {
+        actions.iter().filter(|action| matches!(action, LoopAction::Report(Progress::Tool(_)))).count()
+    };
+    let interrupted = || LoopEvent::Called {
+        call: "c1_0".into(),
+        outcome: CallOutcome::Interrupted("gone".into()),
+        took: Duration::from_millis(3),
+    };
+    let (mut state, _) = AgentLoop::begin(start());
+    state.take(says("", &[(SAFE, "{}")]));
+    let counts: Vec<_> = (0..3).map(|_| reports(&state.take(interrupted()))).collect();
+    assert_eq!(counts, [1, 1, 1], "it is given up after the third");
+
+    let (mut state, _) = AgentLoop::begin(start());
+    let mut records = records(&state.take(says("", &[(UNSAFE, "{}")])));
+    let actions = state.take(interrupted());
+    assert_eq!(reports(&actions), 1);
+    records.extend(self::records(&actions));
+    let answers = vec![answer("c1_0-again1", false, "no")];
+    let (_, actions) = AgentLoop::begin(LoopStart { records, answers, ..start() });
+    assert_eq!(reports(&actions), 0, "a person did not repeat it: {actions:?}");
+}
+
+/// What an answer that was cut would have called is not known: nothing is called, and the model is told.
+#[test]
+fn no_call_of_an_answer_that_was_cut_is_made() {
+    for stop in [StopReason::Length, StopReason::Refused] {
+        let (mut state, _) = AgentLoop::begin(start());
+        let LoopEvent::Delta(ModelDelta::Answer(mut answer)) = says("", &[("add", "")]) else { panic!() };
+        answer.stop = stop;
+        let actions = state.take(LoopEvent::Delta(ModelDelta::Answer(answer)));
+        assert!(calls(&actions).is_empty(), "{actions:?}");
+        let (_, asked) = request(&actions).unwrap();
+        assert!(format!("{asked:?}").contains("the answer was cut"), "{asked:?}");
+    }
+}
+
+#[test]
+fn a_provider_that_wishes_no_pause_is_not_asked_without_a_break() {
+    let (mut state, _) = AgentLoop::begin(start());
+    state.take(fails(ModelErrorKind::Transient, Some(0)));
+    let actions = state.take(fails(ModelErrorKind::Transient, Some(0)));
+    let Some(LoopEnd::Pause { after, .. }) = end(&actions) else { panic!("{actions:?}") };
+    assert_eq!(*after, LEAST_PAUSE);
 }

@@ -21,8 +21,10 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         ("GET", "/{space}/brief") => of("Shows the brief of an agent; a person sees it without the agent's vault.")
             .query("for", id())
             .answers(200, &["space", "text", "included", "tokens"]),
-        ("POST", "/{space}/curate") => of("Merges the caller's proposals of a task that autoMerge allows.")
-            .takes(json!({ "type": "object", "required": ["task"], "properties": { "task": id() } }))
+        ("POST", "/{space}/curate") => of("Merges the caller's proposals of a task or a session that need no person.")
+            .takes(json!({ "type": "object", "required": ["task"], "properties": {
+                "task": id(), "session": { "type": "boolean" },
+            } }))
             .answers(200, &["merged", "waiting"]),
         ("POST", "/{space}/import") => of("Writes entries as they are, for an owner of the space.")
             .takes(json!({ "type": "object", "required": ["entries"], "properties": {
@@ -43,7 +45,7 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
             of("Shows an entry.").answers(200, &["id", "kind", "state", "version", "author", "content"])
         }
         ("POST", "/{space}/entries/{entry}/merge") => {
-            of("Makes a proposal a decision or a memory.").takes(reason(&[])).answers(200, &outcome)
+            of("Makes a proposal a decision or a memory.").takes(merge()).answers(200, &outcome)
         }
         ("POST", "/{space}/entries/{entry}/reject") => {
             of("Refuses a proposal.").takes(reason(&["reason"])).answers(200, &outcome)
@@ -99,4 +101,10 @@ fn draft() -> Value {
 fn reason(required: &[&str]) -> Value {
     let properties = json!({ "reason": { "type": "string" }, "by": { "type": "string" } });
     json!({ "type": "object", "required": required, "properties": properties })
+}
+
+/// The body of a merge.
+fn merge() -> Value {
+    let version = json!({ "type": "integer", "minimum": 1 });
+    json!({ "type": "object", "properties": { "reason": { "type": "string" }, "version": version } })
 }

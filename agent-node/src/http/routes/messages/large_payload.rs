@@ -9,7 +9,7 @@ use actix_web::HttpRequest;
 use protocol::{
     envelope::{PAYLOAD_REF, payload_ref},
     ids::{Address, Digest},
-    principal::Principal,
+    principal::{Principal, SenderProof},
     problem::{Problem, Reason},
 };
 use serde_json::Value;
@@ -39,7 +39,7 @@ pub(super) fn inline(
         Some(Address::Agent(id)) => node.agent(id)?,
         Some(Address::Capability(_)) | None => node.default_agent(request)?,
     };
-    let stored = artifacts::read(local.store.as_ref(), &local.id, &digest, by)?;
+    let stored = artifacts::read(local.store.as_ref(), &local.id, &digest, by, SenderProof::Credential)?;
     let depth = node.limits.max_depth + super::FORWARDED_DEPTH;
     let payload = protocol::json::parse(&stored.content, depth)?;
     if let Some(members) = json.as_object_mut() {

@@ -79,7 +79,12 @@ fn recorded(
             Some(name) => Filter::Exactly(keys::receipt(&local.id, message, by, name)),
             None => keys::receipts(&local.id, message, by),
         };
-        found.extend(newest(local, &filter)?.into_iter().map(|record| (local, record)));
+        for record in newest(local, &filter)? {
+            let task = parse_receipt(&record)?.task_id;
+            if super::super::tasks::is_shown(request, local, task.as_ref(), by)? {
+                found.push((local, record));
+            }
+        }
     }
     let Some(((local, record), others)) = found.split_first() else { return Ok(None) };
     let mut answer = full_status(local, record, by, message)?;

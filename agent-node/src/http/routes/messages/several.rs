@@ -12,7 +12,7 @@ use engine::IncomingMessage;
 use protocol::{
     envelope::Envelope,
     ids::{Address, Digest},
-    principal::Principal,
+    principal::{Principal, SenderProof},
     problem::{Problem, Reason},
 };
 
@@ -43,6 +43,7 @@ pub(super) async fn post(
         Ok(IncomingMessage {
             envelope,
             by: by.clone(),
+            proof: SenderProof::Credential,
             digest,
             trace: trace.clone(),
             contact: None,
@@ -52,7 +53,12 @@ pub(super) async fn post(
     let parsed: Vec<Result<IncomingMessage, Problem>> = parsed.collect();
     let local = recipient(node, &parsed)?;
     let (mut messages, mut answers) = (Vec::new(), Vec::new());
+    let proof = super::proof_of(request);
     for message in parsed {
+        let message = match message {
+            Ok(message) => super::space::check(local, by, proof, &message.envelope).await.map(|()| message),
+            Err(problem) => Err(problem),
+        };
         answers.push(match message {
             Ok(message) => {
                 messages.push(message);

@@ -102,7 +102,7 @@ async fn part_of(
     let by = Principal::Agent(local.id.clone());
     if let Some(other) = node.agents.get(&request.to) {
         return match conversation_of_message(other, &request.message, &by)? {
-            Some(conversation) => collect(node, other, conversation, depth - 1).await,
+            Some((conversation, _)) => collect(node, other, conversation, depth - 1).await,
             None => Err(Problem::new(Reason::MessageNotFound, format!("{} has not taken it", request.to))),
         };
     }

@@ -56,6 +56,7 @@ pub(super) fn task_spec(task: &str) -> TaskSpec {
         contact: None,
         space: None,
         history: Vec::new(),
+        exclude: Vec::new(),
     }
 }
 

@@ -209,10 +209,10 @@ fn what_is_withdrawn_at_the_end_is_charged_whole() {
     assert_eq!(key, FIRST);
     let effects = parent.on(&event(4, progress(1, used(500))));
     assert!(finishes(&effects).is_empty(), "the reservation may come back");
-    let effects = parent.on(&event(5, progress(1, used(1))));
-    assert_eq!(finishes(&effects), [TaskState::Failed], "the reservation is not for its own calls");
+    let effects = parent.on(&event(5, progress(1, used(500))));
+    assert_eq!(finishes(&effects), [TaskState::Failed], "all is used");
     let usage = response_usage(&effects);
-    assert_eq!((usage.tokens(), usage.unreported_tokens), (1_001, 500));
+    assert_eq!((usage.tokens(), usage.unreported_tokens), (1_500, 500));
 }
 
 #[test]
@@ -320,4 +320,54 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn costs_are_divided_in_whole_millionths() {
+    for (bound, one, times) in [(1.0, 0.2, 5), (1.7, 0.1, 17)] {
+        let cost = |cost| Budget { tokens: None, cost: Cost::new(cost) };
+        let mut parent = started(cost(bound), Budget::default());
+        let ids: Vec<_> = (0..times).map(|at| format!("d{at}")).collect();
+        let wanted: Vec<_> = ids.iter().map(|id| wants(id, cost(one), true)).collect();
+        let sent = children(&parent.on(&event(2, asks(1, wanted))));
+        assert_eq!(sent.len(), times, "{times} times {one} of {bound}");
+        assert_eq!(parent.turn_progress().remaining.cost, Cost::new(0.0));
+    }
+}
+
+#[test]
+fn what_is_used_ends_a_task_and_what_is_reserved_does_not() {
+    let mut parent = started(Budget::default(), tokens(1_000));
+    let effects =
+        parent.on(&event(2, asks(1, vec![wants("a", tokens(300), true), wants("b", tokens(600), true)])));
+    let sent = children(&effects);
+    let effects = parent.on(&event(3, responds(sent[0].0, &sent[0].1, 500)));
+    assert!(finishes(&effects).is_empty(), "500 used and 600 reserved of 1,000: {effects:?}");
+    assert_eq!(parent.turn_progress().remaining.tokens, Some(0), "nothing is free for further requests");
+    let mut over = parent.clone();
+    let effects = over.on(&event(4, responds(sent[1].0, &sent[1].1, 500)));
+    assert_eq!(failure(&effects).unwrap(), "bounds.tokens: 1000 used up: 1000 used");
+    let effects = parent.on(&event(4, responds(sent[1].0, &sent[1].1, 100)));
+    assert!(effects.iter().any(|effect| matches!(effect, DelegationEffect::RunTurn { turn: 2, .. })));
+}
+
+#[test]
+fn an_ended_task_reserves_nothing() {
+    for end in [done("enough"), TurnEnd::Failed { reason: "no".into() }] {
+        let mut parent = started(Budget::default(), tokens(1_000));
+        let effects = parent.on(&event(2, progress(1, wants("a", tokens(400), false))));
+        assert_eq!(reserved(&effects), Some(tokens(400)));
+        let effects = parent.on(&event(3, thought(1, Vec::new(), end)));
+        assert_eq!((finishes(&effects).len(), reserved(&effects)), (1, Some(Budget::default())));
+        assert_eq!(response_usage(&effects).unreported_tokens, 400);
+        assert!(matches!(effects.last(), Some(DelegationEffect::Finish(_))), "{effects:?}");
+    }
+}
+
+#[test]
+fn a_request_that_is_sent_at_once_gets_half_of_what_is_free() {
+    let mut parent = started(Budget::default(), tokens(1_000));
+    let mut ask =
+        |id: &str| children(&parent.on(&event(2, progress(1, wants(id, Budget::default(), false)))))[0].2;
+    assert_eq!((ask("a"), ask("b"), ask("c")), (tokens(500), tokens(250), tokens(125)));
 }

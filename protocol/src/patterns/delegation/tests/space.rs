@@ -133,3 +133,126 @@ fn a_task_posts_at_most_256_entries() {
     let effects = doer.on(&event(2, progress(vec![post(EntryKind::Finding, "more")])));
     assert_eq!(finishes(&effects), [TaskState::Failed]);
 }
+
+#[test]
+fn only_the_hosts_own_turn_in_its_session_names_the_session() {
+    let session_of = |requester: &str, input: serde_json::Value| {
+        let mut doer = doer(None);
+        let message = MessageId::parse("m-1").unwrap();
+        let agent = AgentId::parse(requester).unwrap();
+        doer.ownership.requester = Some(Requester { agent, conversation: None, message, epoch: None });
+        doer.ownership.spec.parent = Some(TaskId::parse("s-1").unwrap());
+        doer.ownership.spec.input = Some(input);
+        doer.on(&event(0, EventKind::Started));
+        let effects = doer.on(&event(1, progress(vec![post(EntryKind::Proposal, "one")])));
+        let [request] = asked(&effects)[..] else { panic!("{effects:?}") };
+        let SpaceAction::Post { entry } = &request.action else { panic!("{request:?}") };
+        entry.session.as_ref().map(ToString::to_string)
+    };
+    let me = doer(None).me.to_string();
+    let seat = serde_json::json!({ "seat": { "session": "s-1" } });
+    assert_eq!(session_of(&me, seat.clone()).as_deref(), Some("s-1"));
+    assert_eq!(session_of("another-01", seat), None, "anybody can name a session");
+    assert_eq!(session_of(&me, serde_json::json!({})), None, "it is no seat's turn");
+}
+
+#[test]
+fn a_task_of_a_named_space_is_remembered_when_it_has_ended() {
+    let remembered = |space: Option<&str>, input: serde_json::Value, end: TurnEnd| {
+        let mut doer = doer(None);
+        doer.ownership.spec.space = space.map(|space| crate::ids::SpaceId::parse(space).unwrap());
+        doer.ownership.spec.input = Some(input);
+        doer.on(&event(0, EventKind::Started));
+        let effects = doer.on(&event(1, thought(1, vec![], end)));
+        assert_eq!(finishes(&effects).len(), 1);
+        let posts = asked(&effects).into_iter().filter_map(|request| match &request.action {
+            SpaceAction::Post { entry } => Some((request.space.to_string(), entry.content.clone())),
+            SpaceAction::Find(_) | SpaceAction::Curate { .. } => None,
+        });
+        posts.collect::<Vec<_>>()
+    };
+    let seat = |sealed: bool| serde_json::json!({ "seat": { "session": "s-1", "sealed": sealed } });
+    let ends =
+        |passed| TurnEnd::Seat { message: Some("ok".into()), seat: SeatEnd { passed, ..SeatEnd::default() } };
+    let none = serde_json::Value::Null;
+    let shop = |content: &str| vec![("shop".to_owned(), content.to_owned())];
+    assert_eq!(remembered(Some("shop"), none.clone(), done("ok")), shop("completed: ok"));
+    let failed = TurnEnd::Failed { reason: "no wood".into() };
+    assert_eq!(remembered(Some("shop"), none.clone(), failed), shop("failed: no wood"));
+    assert_eq!(remembered(None, none.clone(), done("ok")), [], "the space default");
+    assert_eq!(remembered(Some("default"), none, done("ok")), []);
+    assert_eq!(remembered(Some("shop"), seat(false), ends(false)), shop("completed: ok"));
+    assert_eq!(remembered(Some("shop"), seat(false), ends(true)), [], "the seat has more turns");
+    assert_eq!(remembered(Some("shop"), seat(true), ends(false)), [], "the stage is sealed");
+}
+
+#[test]
+fn a_session_decides_what_its_host_has_proposed_only_if_a_person_has_sent_it_and_approved_at_a_gate() {
+    let curated = |is_approved: bool, requester: Option<&str>| {
+        let mut host = doer(None);
+        let agent = |id| AgentId::parse(id).unwrap();
+        host.ownership.requester = requester.map(|id| Requester {
+            agent: agent(id),
+            conversation: None,
+            message: MessageId::parse("m-1").unwrap(),
+            epoch: None,
+        });
+        host.session = Some(serde_json::from_value(json!({ "isApproved": is_approved })).unwrap());
+        let curation = host.curate(TaskState::Completed);
+        let actions = asked(curation.as_slice()).into_iter().map(|request| request.action.clone());
+        assert_eq!(host.curate(TaskState::Failed), None);
+        actions.collect::<Vec<_>>()
+    };
+    let whole = SpaceAction::Curate { task: TaskId::parse("t-1").unwrap(), session: true };
+    assert_eq!(curated(true, None), [whole]);
+    assert_eq!(curated(false, None), [], "it has no gate, or the autopilot has confirmed it");
+    let me = doer(None).me.to_string();
+    assert_eq!(curated(true, Some(&me)), [], "a brain has had its agent host it");
+    assert_eq!(curated(true, Some("another-01")), [], "it is part of another task");
+}
+
+#[test]
+fn a_sealed_seat_remembers_for_itself_without_areas_that_briefs_of_others_name() {
+    let is_posted = |sealed: bool, area: &[&str]| {
+        let mut doer = doer(None);
+        doer.ownership.spec.input = Some(json!({ "seat": { "session": "s-1", "sealed": sealed } }));
+        doer.on(&event(0, EventKind::Started));
+        let expertise = area.iter().map(|area| ((*area).to_owned(), 1)).collect();
+        let draft = EntryDraft {
+            entry_type: Some(EntryType::Learning),
+            scope: Some(crate::spaces::MemoryScope::Own),
+            expertise,
+            ..EntryDraft::new(EntryKind::Memory, "mine")
+        };
+        let effects = doer.on(&event(1, progress(vec![Progress::Post { entry: Box::new(draft) }])));
+        let is_told = effects.iter().any(|effect| format!("{effect:?}").contains("stage_sealed"));
+        assert!(is_told != (asked(&effects).len() == 1), "{effects:?}");
+        !is_told
+    };
+    assert!(is_posted(true, &[]));
+    assert!(!is_posted(true, &["the word is swordfish"]));
+    assert!(is_posted(false, &["tests"]));
+}
+
+#[test]
+fn a_seat_searches_for_what_its_stage_lets_it_know() {
+    let kinds = |seat: serde_json::Value| {
+        let mut doer = doer(None);
+        doer.ownership.spec.input = Some(json!({ "seat": seat }));
+        doer.on(&event(0, EventKind::Started));
+        let effects = doer.on(&event(1, thought(1, vec![find()], TurnEnd::Waiting)));
+        let [request] = asked(&effects)[..] else { panic!("{effects:?}") };
+        let SpaceAction::Find(query) = &request.action else { panic!("{request:?}") };
+        query.of_others.clone().map(|kinds| kinds.into_iter().collect::<Vec<_>>())
+    };
+    assert_eq!(kinds(json!({})), None);
+    let decisions = Some(vec![EntryKind::Decision]);
+    assert_eq!(kinds(json!({ "sealed": true })), decisions);
+    assert_eq!(kinds(json!({ "sealed": true, "brief": ["memory", "findings"] })), decisions);
+    assert_eq!(kinds(json!({ "brief": ["decisions"] })), decisions);
+    let mut with_findings = kinds(json!({ "brief": ["findings", "roster"] })).unwrap();
+    with_findings.sort();
+    let mut expected = [EntryKind::Finding, EntryKind::Decision];
+    expected.sort();
+    assert_eq!(with_findings, expected);
+}

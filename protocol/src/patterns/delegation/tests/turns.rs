@@ -109,6 +109,17 @@ fn a_paused_turn_takes_no_place_and_goes_on_with_what_has_come_since() {
 }
 
 #[test]
+fn what_a_paused_turn_has_asked_is_asked_again() {
+    let mut doer = doer_of(spec());
+    let effects = doer.on(&event(2, thought(1, vec![help("h")], pause(1_000))));
+    assert_eq!(doer.work(), Some(WorkPhase::Paused), "{effects:?}");
+    doer.on(&event(1_002, resumes()));
+    let effects = doer.on(&event(1_003, thought(1, vec![help("h2")], TurnEnd::Waiting)));
+    let sent = effects.iter().filter(|effect| matches!(effect, DelegationEffect::Send(_))).count();
+    assert_eq!(sent, 1, "{effects:?}");
+}
+
+#[test]
 fn pauses_end_at_the_deadline_or_else_after_a_day() {
     let mut doer = doer_of(spec());
     for hour in 0..24 {
@@ -124,6 +135,18 @@ fn pauses_end_at_the_deadline_or_else_after_a_day() {
     let deadline = EventKind::TimerFired { timer: DelegationTimer::Deadline };
     let why = failure(&doer.on(&event(1_000, deadline))).unwrap();
     assert_eq!(why, "its deadline passed while it paused: 429");
+}
+
+#[test]
+fn a_pause_beyond_the_deadline_lasts_until_the_deadline() {
+    for after_ms in [1_000, 1 << 63, u64::MAX] {
+        let mut doer = doer_of(TaskSpec { deadline: Some(WallTime(1_000)), ..spec() });
+        let effects = doer.on(&event(2, thought(1, Vec::new(), pause(after_ms))));
+        assert_eq!(status(&effects).message.unwrap(), "pauses until its deadline: 429", "{after_ms}");
+        assert_eq!(doer.work(), Some(WorkPhase::Paused));
+        let is_timer = |effect: &DelegationEffect| matches!(effect, DelegationEffect::SetTimer { .. });
+        assert!(!effects.iter().any(is_timer), "{effects:?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,32 @@
+//! A request and the skills that agents advertise, for a brain that can say who does which part.
+
+use protocol::{
+    ids::AgentId,
+    patterns::session::team::{AdvertisedSkill, chosen::ChosenPart},
+};
+use std::{future::Future, pin::Pin, time::Duration};
+
+/// What a brain is asked. It answers with pieces of the request and skills among these.
+#[derive(Debug, Clone)]
+pub struct MatchQuestion {
+    /// The agent of the brain.
+    pub agent: AgentId,
+    /// The request.
+    pub request: String,
+    /// The skills.
+    pub skills: Vec<AdvertisedSkill>,
+    /// How long the answer is waited for.
+    pub within: Duration,
+}
+
+/// What a brain has chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MatchAnswer {
+    /// The model that has.
+    pub model: String,
+    /// The parts, unchecked.
+    pub parts: Vec<ChosenPart>,
+}
+
+/// An answer in progress; the error says why there is none.
+pub type MatchFuture = Pin<Box<dyn Future<Output = Result<MatchAnswer, String>> + Send>>;

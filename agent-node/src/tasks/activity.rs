@@ -1,0 +1,91 @@
+//! What the agent that does a task does on the way: what it asks of other agents, how that ended, and the tools that it called.
+//! Clients of A2A are not shown it.
+
+use protocol::{
+    ids::TaskId,
+    message::WorkNotice,
+    patterns::{Effect, Event, EventKind, session, turn::Progress},
+    principal::Principal,
+    task::Task,
+    time::WallTime,
+    usage::ToolUse,
+    words::cut,
+};
+use serde::Serialize;
+
+/// The most characters of a text.
+const MAX_TEXT: usize = 200;
+
+/// One thing that was done, and when.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Activity {
+    timestamp: WallTime,
+    #[serde(flatten)]
+    what: ActivityKind,
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+enum ActivityKind {
+    /// Another agent, or whoever has a capability, was asked.
+    Asked {
+        to: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        task_id: Option<TaskId>,
+        text: String,
+    },
+    /// It has answered. The state of a help request is `completed` or `declined`.
+    Answered {
+        by: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        task_id: Option<TaskId>,
+        state: &'static str,
+        #[serde(skip_serializing_if = "String::is_empty")]
+        text: String,
+    },
+    /// A tool was called.
+    Tool(ToolUse),
+}
+
+/// Whether `by` is shown what is done for `task`: a person who has requested it. What a session does is in its view, and what a
+/// seat of a sealed stage does is not shown.
+pub fn is_shown(task: &Task, by: &Principal) -> bool {
+    let is_requester = task.owner == *by || task.spec.root == *by;
+    let is_hidden = session::is_session(&task.spec) || session::seat::is_sealed(&task.spec);
+    matches!(by, Principal::User(_)) && is_requester && !is_hidden
+}
+
+/// What an event tells.
+#[expect(clippy::wildcard_enum_match_arm, reason = "other events tell nothing")]
+pub(super) fn of_event(event: &Event) -> Vec<Activity> {
+    let at = |what| Activity { timestamp: event.wall, what };
+    match &event.what {
+        EventKind::TurnProgress { updates, .. } | EventKind::TurnEnded { updates, .. } => {
+            let tools = updates.iter().filter_map(|update| match update {
+                Progress::Tool(call) => Some(at(ActivityKind::Tool(call.clone()))),
+                _ => None,
+            });
+            tools.collect()
+        }
+        EventKind::MessageReceived { by: Principal::Agent(by), envelope, .. } => {
+            let notice = envelope.payload.work_notice();
+            let Some(WorkNotice { task, end: Some(state), text }) = notice else { return Vec::new() };
+            let (by, task_id, text) = (by.to_string(), task.cloned(), shown(text));
+            vec![at(ActivityKind::Answered { by, task_id, state, text })]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What an effect at `timestamp` does.
+pub(super) fn of_effect(effect: &Effect, timestamp: WallTime) -> Option<Activity> {
+    let Effect::Send(message) = effect else { return None };
+    let WorkNotice { task, end: None, text } = message.payload.work_notice()? else { return None };
+    let (to, task_id, text) = (message.to.to_string(), task.cloned(), shown(text));
+    Some(Activity { timestamp, what: ActivityKind::Asked { to, task_id, text } })
+}
+
+fn shown(text: &str) -> String {
+    cut(text.trim(), MAX_TEXT)
+}

@@ -1,0 +1,18 @@
+"""A builder without a model: it says what it has built, and proposes what the team should remember."""
+
+import json
+import sys
+
+turn = json.loads(sys.stdin.readline())
+task = turn["task"]
+seat = task["input"]["seat"]
+item = seat["stage"].split("/")[1]
+
+
+def tell(**line):
+    print(json.dumps(line), flush=True)
+
+
+changes = [artifact["parts"][0]["text"] for artifact in task.get("artifacts", []) if artifact["artifactId"].startswith("review.")][-1:]
+tell(type="propose", slug=f"about-{item}-{seat['iteration']}", entryType="learning", title=f"How {item} was built", content="In one file.")
+tell(type="done", message=f"{item} by {turn['agent']}" + "".join(f", changed: {text}" for text in changes))

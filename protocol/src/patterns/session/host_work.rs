@@ -1,0 +1,78 @@
+//! Work that the host of a session does without its brain, in tasks that it gives itself: turns of people and of A2A agents that
+//! are not of the mesh, and the built-in stages of a team that is made for one request.
+
+use super::{
+    person::PersonTurn,
+    summary::SummaryOutline,
+    team::{TeamTerms, report::ItemState},
+};
+use crate::a2a::{interaction::InteractionMode, remote_task::RemoteTaskLimits};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The capability of these tasks. Only an agent itself can ask it for this.
+pub const HOST_WORK: &str = "session.work";
+
+/// The member of a task's input that holds the work.
+pub const WORK: &str = "work";
+
+/// A seat of an A2A agent that is not of the mesh. It is done after its first answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ForeignSeat {
+    /// The URL of its card, or of its host.
+    pub card: String,
+    /// The skill that is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skill: Option<String>,
+    /// How its work is followed; the best mode of its card, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<InteractionMode>,
+    /// For how long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<RemoteTaskLimits>,
+}
+
+impl ForeignSeat {
+    /// A name made of the host in its URL.
+    pub(super) fn host_name(&self) -> String {
+        let after = self.card.split_once("://").map_or(self.card.as_str(), |(_, after)| after);
+        let host = after.split(['/', '?', '#']).next().unwrap_or_default();
+        let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+        host.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(64).collect()
+    }
+}
+
+/// What the host does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum HostWork {
+    /// A turn of a foreign agent's seat.
+    Call(ForeignSeat),
+    /// The turn of a person: a question.
+    Ask(PersonTurn),
+    /// Find agents, and match what the request asks for to their skills.
+    Match(Box<TeamTerms>),
+    /// Have the item of a plan done; the artifact of this name says which.
+    Item(String),
+    /// Make one answer.
+    #[serde(rename_all = "camelCase")]
+    Aggregate {
+        /// The terms of the request.
+        terms: Box<TeamTerms>,
+        /// How the items stand.
+        items: Vec<ItemState>,
+        /// Whether items still ask a person, so that there will be another answer.
+        is_interim: bool,
+    },
+    /// Make the summary of the session, of the words that it is given.
+    Summarize(SummaryOutline),
+}
+
+impl HostWork {
+    /// The work in the input of a task.
+    pub fn read(input: Option<&Value>) -> Result<Self, String> {
+        let work = input.and_then(|input| input.get(WORK)).ok_or("the input names no work")?;
+        serde_json::from_value(work.clone()).map_err(|error| format!("{WORK}: {error}"))
+    }
+}
