@@ -27,6 +27,7 @@ pub use effect::{
 };
 
 use crate::{
+    artifact::Artifact,
     card::Card,
     envelope::Envelope,
     ids::{AgentId, Capability, QuestionId},
@@ -128,9 +129,14 @@ pub trait Pattern: Serialize + DeserializeOwned {
     }
 }
 
-/// What a turn that begins again after a crash is given of its own earlier progress, and what it may still use.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+/// What a turn is given of the progress so far, and what it may still use. If it begins again after a crash, its own progress is
+/// part of it.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct RecordedTurnProgress {
+    /// The chunks of the artifacts that have been produced.
+    pub produced: ChunkRange,
+    /// Further ones, which are in the state of the conversation.
+    pub artifacts: Vec<Artifact>,
     /// The checkpoints that count.
     pub checkpoints: ChunkRange,
     /// What the task has used.
@@ -632,7 +638,7 @@ impl PatternDescription {
 
 impl AnyPattern {
     /// The version of the rules a state was computed by; recorded with every state.
-    pub const RULES: u32 = 9;
+    pub const RULES: u32 = 10;
 
     /// Its name, for people and traces.
     pub fn name(&self) -> &'static str {

@@ -111,6 +111,58 @@ async fn a_kill_at_any_point_of_a_loop_repeats_at_most_what_was_under_way() {
     stream::iter(points).for_each_concurrent(4, kill_at).await;
 }
 
+/// A model that reads the end of a large result, after a kill in the request that follows the result. With `pauses` the
+/// provider is then busy for a while.
+fn reads_large_result(hung: &Arc<AtomicBool>, pauses: &Arc<AtomicBool>, request: &StubRequest) -> StubAnswer {
+    match request.results.as_slice() {
+        [] => calls(&[("log", json!({}))]),
+        [_] if !hung.swap(true, Ordering::SeqCst) => StubAnswer::Hangs,
+        [_] if pauses.swap(false, Ordering::SeqCst) => StubAnswer::Refuses(
+            429,
+            vec![("retry-after", "0".to_owned())],
+            ["rate_limit_error", "rate_limit_exceeded", "slow down"],
+        ),
+        [_] => calls(&[("read_artifact", json!({ "artifact": "log-c1_0", "offset": 40_000 }))]),
+        [_, piece, ..] => says(if piece.contains("the end") { "read to the end" } else { piece }),
+    }
+}
+
+#[tokio::test]
+async fn a_large_result_is_read_after_a_kill_and_after_a_pause() {
+    let (hung, pauses) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
+    let (model_hung, model_pauses) = (hung.clone(), pauses.clone());
+    let tools = McpStub::start(json!([tool("log", json!({}))]), |_, _| {
+        McpAnswer::Text(format!("{} the end", "z".repeat(50_000)))
+    });
+    let stub = ModelStub::start(move |request| {
+        let asks = request.user[0].contains("ask the reader");
+        match (asks, request.results.as_slice()) {
+            (true, []) => {
+                calls(&[("ask_help", json!({ "to": "reader-01", "question": "what is in the log?" }))])
+            }
+            (true, [answer, ..]) => says(answer),
+            (false, _) => reads_large_result(&model_hung, &model_pauses, request),
+        }
+    });
+    let llm = format!("{}, tools: [{{ mcp: '{}' }}]", model(&stub, "anthropic"), tools.url);
+    let reader = format!("  - {{ agent: reader-01, skills: [read], brain: {{ llm: {{ {llm} }} }} }}\n");
+    let mut node = Process::up(&format!("{}{reader}", team(&llm))).await;
+    // The answer to a question of another agent keeps what it has read, too.
+    for description in ["read the log", "ask the reader"] {
+        let made = tools.calls().len();
+        hung.store(false, Ordering::SeqCst);
+        pauses.store(true, Ordering::SeqCst);
+        let id = node.agent("thinker-01").send(json!({ "description": description })).await;
+        eventually("the model hangs", async || hung.load(Ordering::SeqCst).then_some(())).await;
+        node = node.restart().await;
+        let task = node.agent("thinker-01").task_in(&id, &["completed", "failed"]).await;
+        let answer = artifact(&task, "answer").unwrap_or_else(|| panic!("{task:#}"));
+        assert!(answer.contains("read to the end"), "{description}: {answer}");
+        assert!(!pauses.load(Ordering::SeqCst), "{description}: it has paused");
+        assert_eq!(tools.calls().len(), made + 1, "{description}");
+    }
+}
+
 /// The id of the question that a task waits for, with its call.
 async fn question(agent: &Agent, id: &str) -> Value {
     let task = agent.task_in(id, &["input_required", "failed", "completed"]).await;

@@ -133,17 +133,17 @@ impl ChunkLog {
         Key::stored(format!("{}.{}.{number}", self.prefix, kind.token()))
     }
 
-    /// Completes a prompt from the records of the log.
+    /// Completes a prompt from the records of the log and the progress so far.
     pub(crate) fn complete(
         &self,
         store: &dyn Snapshot,
         prompt: &Prompt,
-        produced: ChunkRange,
         input: TurnInput,
         progress: RecordedTurnProgress,
     ) -> Result<Prompt, Error> {
         let mut prompt = Prompt { used: progress.used, remaining: progress.remaining, ..prompt.clone() };
-        prompt.produced = artifact::assemble(self.read_all(store, produced)?);
+        prompt.produced = artifact::assemble(self.read_all(store, progress.produced)?);
+        prompt.produced.extend(progress.artifacts);
         if let Some(revision) = prompt.revision.as_mut().filter(|_| !input.refused.is_empty()) {
             revision.artifacts = artifact::assemble(self.read_all(store, input.refused)?);
         }

@@ -66,10 +66,10 @@ impl Agent {
             }
             // A later step that is being committed has stopped the turn, and its pattern may keep no checkpoints for it.
             Effect::RunTurn { .. } if !conversation.open.contains_key(&key) => {}
-            Effect::RunTurn { turn, prompt, deadline, produced, input } => {
+            Effect::RunTurn { turn, prompt, deadline, input } => {
                 let log = conversation.chunk_log(&self.me);
                 let progress = conversation.pattern.turn_progress();
-                match log.complete(cx.store, prompt, *produced, *input, progress) {
+                match log.complete(cx.store, prompt, *input, progress) {
                     Ok(prompt) => self.run_turn(id, key, prompt, *deadline, cx),
                     Err(error) => {
                         let reason = format!("what the turn is given can't be read: {error}");

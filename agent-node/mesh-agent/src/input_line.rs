@@ -53,7 +53,7 @@ pub struct TurnPrompt {
     /// Earlier tasks of the same A2A context, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<PastTask>,
-    /// The artifacts of earlier turns, or those of a result to check.
+    /// The artifacts of the task so far, or those of a result to check.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub produced: Vec<Artifact>,
     /// The notes of earlier turns that count, the oldest first ([`crate::Turn::checkpoints`] has those of this turn, too).

@@ -269,7 +269,7 @@ class Turn:
         self.history: Sequence[Mapping[str, Json]] = prompt.get("history", ())
         """Earlier tasks of the same A2A context."""
         self.produced: Sequence[Artifact] = _artifacts(prompt, "produced")
-        """The artifacts of earlier turns."""
+        """The artifacts of the task so far."""
         self.checkpoints: list[Json] = list(prompt.get("checkpoints", ()))
         """The notes of this and of earlier turns, the oldest first."""
         self.brief: str = prompt.get("brief", {}).get("text", "")

@@ -23,7 +23,7 @@ mod score;
 pub use auction::{Auction, Strategy, Weights};
 
 use super::{
-    AuctionView, Candidate, EventKind, OutgoingMessage, Pattern, TimerAt,
+    AuctionView, Candidate, EventKind, OutgoingMessage, Pattern, RecordedTurnProgress, TimerAt,
     ownership::{ReportLabel, TaskOwnership, from_report_label},
     result_check::ResultChecks,
 };
@@ -501,6 +501,10 @@ impl Pattern for ContractNet {
     fn awarded(&self) -> Option<(&AgentId, ContractNetLabel)> {
         let AuctionStage::Awarded(award) = &self.stage else { return None };
         Some((&award.winner, ContractNetLabel::Award(award.epoch)))
+    }
+
+    fn turn_progress(&self) -> RecordedTurnProgress {
+        RecordedTurnProgress { produced: self.ownership.produced(), ..Default::default() }
     }
 
     fn on(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {

@@ -237,9 +237,8 @@ impl Delegation {
         let space = spec.space.clone();
         let (revision, input) = self.revision(input);
         let prompt = Prompt { epoch, messages, history, revision, space, ..Prompt::new(self.turn, about) };
-        let produced = self.ownership.produced();
         let (turn, prompt, deadline) = (self.turn, Box::new(prompt), spec.deadline);
-        DelegationEffect::RunTurn { turn, prompt, deadline, produced, input }
+        DelegationEffect::RunTurn { turn, prompt, deadline, input }
     }
 
     fn report(&mut self, updates: &[Progress], event: &DelegationEvent) -> Vec<DelegationEffect> {
@@ -679,11 +678,14 @@ impl Pattern for Delegation {
     }
 
     fn turn_progress(&self) -> RecordedTurnProgress {
-        let used = *self.ownership.usage();
+        if let Some(auction) = &self.auction {
+            return auction.turn_progress();
+        }
+        let (used, produced) = (*self.ownership.usage(), self.ownership.produced());
         let bounds = TaskBounds { turns: Some(self.max_turns()), ..self.bounds() };
         let remaining = RemainingBudget::of(&bounds, self.turn, &used, self.pending.reserved());
         let checkpoints = if self.checks.runs_turn() { Default::default() } else { self.log.checkpoints() };
-        RecordedTurnProgress { checkpoints, used, remaining }
+        RecordedTurnProgress { produced, artifacts: Vec::new(), checkpoints, used, remaining }
     }
 
     fn session(&self) -> Option<serde_json::Value> {

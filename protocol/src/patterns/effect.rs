@@ -45,9 +45,6 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
         prompt: Box<Prompt>,
         /// When the turn must have ended, if before the node's own limit.
         deadline: Option<WallTime>,
-        /// What the prompt's `produced` holds when the turn starts.
-        #[serde(default, skip_serializing_if = "ChunkRange::is_default")]
-        produced: ChunkRange,
         /// What the prompt's `answers` hold when the turn starts, and what is added to its `messages`.
         #[serde(default, skip_serializing_if = "TurnInput::is_default")]
         input: TurnInput,
@@ -183,8 +180,8 @@ impl<L, T> Effect<L, T> {
         match self {
             Self::Send(message) => Effect::Send(message.map(label)),
             Self::Resend { label: old, envelope } => Effect::Resend { label: label(old), envelope },
-            Self::RunTurn { turn, prompt, deadline, produced, input } => {
-                Effect::RunTurn { turn, prompt, deadline, produced, input }
+            Self::RunTurn { turn, prompt, deadline, input } => {
+                Effect::RunTurn { turn, prompt, deadline, input }
             }
             Self::Record { number, record } => Effect::Record { number, record },
             Self::StopTurn => Effect::StopTurn,

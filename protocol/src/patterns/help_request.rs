@@ -2,7 +2,7 @@
 //! (RFC-005, pattern 2).
 
 use super::{
-    Candidate, EventKind, Outcome, OutgoingMessage, Pattern, RecordedTurnProgress, TimerAt,
+    Candidate, ChunkRange, EventKind, Outcome, OutgoingMessage, Pattern, RecordedTurnProgress, TimerAt,
     ownership::{Requester, is_recipient_there},
     turn::{Progress, Prompt, TurnEnd, TurnSubject},
     turn_log::TurnLog,
@@ -145,9 +145,8 @@ impl HelpRequest {
                     capability: self.request.capability.clone(),
                     artifacts: self.request.inline_artifacts.clone(),
                 };
-                let (produced, input) = Default::default();
                 let (turn, prompt, deadline) = (1, Box::new(Prompt::new(1, about)), None);
-                vec![HelpRequestEffect::RunTurn { turn, prompt, deadline, produced, input }]
+                vec![HelpRequestEffect::RunTurn { turn, prompt, deadline, input: Default::default() }]
             }
             HelpSide::Asking { capability, window, .. } => vec![
                 HelpRequestEffect::FindPeers {
@@ -428,7 +427,13 @@ impl Pattern for HelpRequest {
     fn turn_progress(&self) -> RecordedTurnProgress {
         let bounds = TaskBounds::default().within(self.request.budget);
         let remaining = RemainingBudget::of(&bounds, 1, &self.usage, Budget::default());
-        RecordedTurnProgress { checkpoints: self.log.checkpoints(), used: self.usage, remaining }
+        RecordedTurnProgress {
+            produced: ChunkRange::default(),
+            artifacts: self.produced.clone(),
+            checkpoints: self.log.checkpoints(),
+            used: self.usage,
+            remaining,
+        }
     }
 
     #[expect(

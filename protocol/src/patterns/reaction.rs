@@ -75,9 +75,9 @@ impl Reaction {
     fn own(&self, effect: ReactionEffect) -> Option<ReactionEffect> {
         let about = &self.signal.signal;
         match effect {
-            ReactionEffect::RunTurn { turn, mut prompt, deadline, produced, input } => {
+            ReactionEffect::RunTurn { turn, mut prompt, deadline, input } => {
                 prompt.about = TurnSubject::Signal(self.signal.clone());
-                Some(ReactionEffect::RunTurn { turn, prompt, deadline, produced, input })
+                Some(ReactionEffect::RunTurn { turn, prompt, deadline, input })
             }
             ReactionEffect::Publish { mut signal } => {
                 if signal.kind == SignalType::task_available() {

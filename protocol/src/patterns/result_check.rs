@@ -154,7 +154,6 @@ impl ResultChecks {
                 turn: CHECK_TURN,
                 prompt: Box::new(Prompt::new(CHECK_TURN, about)),
                 deadline: spec.deadline,
-                produced: task.ownership.produced(),
                 input: Default::default(),
             });
             self.current = Some(Box::new(current));

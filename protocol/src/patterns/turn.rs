@@ -37,7 +37,7 @@ pub struct Prompt {
     /// What to do, or what to say something about.
     #[serde(flatten)]
     pub about: TurnSubject,
-    /// What this brain produced in earlier turns.
+    /// What this brain has produced so far: in earlier turns, and in this one before it began again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub produced: Vec<Artifact>,
     /// The results of all requests of earlier turns of the task, the oldest first.

@@ -10,7 +10,9 @@ use crate::{
 };
 use protocol::{
     ids::{AgentId, TaskId},
-    patterns::{AnyPattern, Effect, Event, EventKind, contract_net::track_record::TrackRecord},
+    patterns::{
+        AnyPattern, Effect, Event, EventKind, RecordedTurnProgress, contract_net::track_record::TrackRecord,
+    },
     signal::Cursor,
     time::{NodeTime, WallTime},
 };
@@ -88,9 +90,10 @@ impl InstantBrain<'_> {
     /// The end of the turn, if it takes no time and its deadline has not passed. What was produced, answered, said or noted
     /// before is read after the commit, so such a turn is run then.
     fn answer(self, effect: &Effect, pattern: &AnyPattern, wall: WallTime) -> Option<EventKind> {
-        let Effect::RunTurn { prompt, deadline, produced, input, .. } = effect else { return None };
+        let Effect::RunTurn { prompt, deadline, input, .. } = effect else { return None };
+        let RecordedTurnProgress { produced, artifacts, checkpoints, .. } = pattern.turn_progress();
         let has_read =
-            !produced.is_empty() || !input.is_empty() || !pattern.turn_progress().checkpoints.is_empty();
+            !(produced.is_empty() && artifacts.is_empty() && input.is_empty() && checkpoints.is_empty());
         if has_read || deadline.is_some_and(|deadline| deadline <= wall) {
             return None;
         }

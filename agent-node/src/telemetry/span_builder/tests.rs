@@ -49,7 +49,6 @@ fn think(turn: u32) -> Effect {
         turn,
         prompt: Box::new(serde_json::from_value(prompt).unwrap()),
         deadline: None,
-        produced: Default::default(),
         input: Default::default(),
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     ids::{Address, Capability},
     message::Payload,
     patterns::{
-        ChunkRange, EventKind as AnyKind, OutgoingMessage,
+        ChunkRange, EventKind as AnyKind, OutgoingMessage, Pattern as _,
         contract_net::{
             Auction, ContractNetEffect, ContractNetLabel, ContractNetTimer, record::CandidateResult,
         },
@@ -68,11 +68,11 @@ fn review_of(effects: &[ContractNetEffect]) -> (String, &OutgoingMessage<Contrac
 fn a_result_counts_when_the_check_accepts_it() {
     let (mut fixture, effects) = with_result(checked_here());
     let check = effects.iter().find_map(|effect| match effect {
-        ContractNetEffect::RunTurn { prompt, produced, .. } => Some((prompt, produced)),
+        ContractNetEffect::RunTurn { prompt, .. } => Some(prompt),
         _ => None,
     });
-    let (prompt, produced) = check.expect("a check");
-    assert_eq!(*produced, ChunkRange { from: 0, to: 1 });
+    let prompt = check.expect("a check");
+    assert_eq!(fixture.contract_net.turn_progress().produced, ChunkRange { from: 0, to: 1 });
     let TurnSubject::Check { doer, .. } = &prompt.about else { panic!("{prompt:?}") };
     assert_eq!(doer.as_str(), "b-1");
     assert_eq!(fixture.end_state(), None);

@@ -34,19 +34,19 @@ fn refused(findings: &str) -> What {
     check_ended(TurnEnd::Rejected { reason: findings.into() })
 }
 
-fn turn_of(effects: &[DelegationEffect]) -> Option<(&turn::Prompt, ChunkRange, ChunkRange)> {
+fn turn_of(effects: &[DelegationEffect]) -> Option<(&turn::Prompt, ChunkRange)> {
     effects.iter().find_map(|effect| {
-        let DelegationEffect::RunTurn { prompt, produced, input, .. } = effect else { return None };
-        Some((prompt.as_ref(), *produced, input.refused))
+        let DelegationEffect::RunTurn { prompt, input, .. } = effect else { return None };
+        Some((prompt.as_ref(), input.refused))
     })
 }
 
 #[test]
 fn a_result_that_is_accepted_ends_the_task_with_the_doers_summary() {
     let (mut doer, effects) = checked(doer(None));
-    let (prompt, produced, _) = turn_of(&effects).expect("a check");
+    let (prompt, _) = turn_of(&effects).expect("a check");
     assert!(matches!(prompt.about, TurnSubject::Check { .. }), "{prompt:?}");
-    assert_eq!(produced, ChunkRange { from: 0, to: 1 });
+    assert_eq!(doer.turn_progress().produced, ChunkRange { from: 0, to: 1 });
     assert_eq!(doer.work(), Some(WorkPhase::Active), "the check takes the place");
     assert!(finishes(&effects).is_empty());
     let effects = doer.on(&event(2, check_ended(TurnEnd::Done { message: None })));
@@ -59,8 +59,8 @@ fn a_result_that_is_accepted_ends_the_task_with_the_doers_summary() {
 fn a_refused_result_is_made_again_once_and_then_the_task_fails_with_the_findings() {
     let (mut doer, _) = checked(doer(None));
     let effects = doer.on(&event(2, refused("no test")));
-    let (prompt, produced, refused_chunks) = turn_of(&effects).expect("another turn");
-    assert_eq!((prompt.turn, produced.is_empty()), (2, true), "it begins afresh");
+    let (prompt, refused_chunks) = turn_of(&effects).expect("another turn");
+    assert_eq!((prompt.turn, doer.turn_progress().produced.is_empty()), (2, true), "it begins afresh");
     assert_eq!(prompt.revision.as_ref().map(|revision| revision.findings.as_str()), Some("no test"));
     assert_eq!(refused_chunks, ChunkRange { from: 0, to: 1 });
     doer.on(&event(3, thought(2, vec![artifact("fn f() { }")], done("built"))));
