@@ -132,3 +132,32 @@ async fn a_task_with_a_bound_of_cost_fails_if_an_agent_that_works_for_it_has_no_
         assert_eq!(ours(&task)["usage"]["unpricedTokens"], 250, "{to}: {task:#}");
     }
 }
+
+#[tokio::test]
+async fn the_answer_to_a_question_keeps_the_bounds_of_the_agent_that_gives_it() {
+    let dir = directory();
+    let brain = |path: &Path| brain(path, dir.path());
+    let (parent, child) =
+        (file(dir.path(), "parent.py", COST_PARENT), file(dir.path(), "child.py", UNPRICED));
+    let team = format!(
+        "agents:
+  - {{ agent: parent-01, open: true, {parent} }}
+  - {{ agent: ample-01, skills: [dig], bounds: {{ tokens: 300 }}, {child} }}
+  - {{ agent: small-01, skills: [scratch], bounds: {{ tokens: 200 }}, {child} }}
+  - {{ agent: cheap-01, skills: [scrape], bounds: {{ cost: 0.5 }}, {child} }}
+",
+        parent = brain(&parent),
+        child = brain(&child)
+    );
+    let mesh = Process::up(&team).await;
+    for (to, said) in [
+        ("ask ample-01", "dug"),
+        ("ask small-01", "bounds.tokens: 200 used up: 250 used"),
+        ("ask capability:scratch", "bounds.tokens: 200 used up: 250 used"),
+        ("ask cheap-01", "bounds.cost: 0.5 can't be kept: the cost of m at cheap-01 is unknown"),
+    ] {
+        let task = mesh.agent("parent-01").ask(json!({ "description": to })).await;
+        assert!(state(&task) == "completed" && message(&task).contains(said), "{to}: {task:#}");
+        assert_eq!(ours(&task)["usage"]["unpricedTokens"], 250, "{to}: what was used is charged: {task:#}");
+    }
+}

@@ -103,6 +103,28 @@ turns:
 }
 
 #[tokio::test]
+async fn a_brain_that_always_asks_for_no_pause_is_not_called_without_a_break() {
+    let dir = directory();
+    let calls = dir.path().join("calls");
+    let script = "read -r turn\necho turn >> \"$CALLS\"\necho '{\"type\":\"pause\",\"afterMs\":0,\"reason\":\"busy\"}'\n";
+    let script = file(dir.path(), "pause.sh", script);
+    let team = format!(
+        "agents: [{{ agent: solo-01, open: true, brain: {{ exec: [/bin/sh, '{}'] }}, env: {{ CALLS: '{}' }} }}]",
+        script.display(),
+        calls.display()
+    );
+    let mesh = Process::up(&team).await;
+    mesh.agent("solo-01").send(work("t-1")).await;
+    let begun = async |turns: usize| {
+        let lines = || std::fs::read_to_string(&calls).unwrap_or_default().lines().count();
+        eventually("turns begin", async || (lines() >= turns).then(std::time::Instant::now)).await
+    };
+    let first = begun(1).await;
+    let third = begun(3).await;
+    assert!(third - first >= std::time::Duration::from_millis(1_500), "{:?} for two pauses", third - first);
+}
+
+#[tokio::test]
 async fn a_silent_brain_is_cut_and_a_slow_one_that_reports_is_not() {
     let script = "
 turns:

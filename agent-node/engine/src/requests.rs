@@ -345,8 +345,9 @@ impl Agent {
                     self.config.work_limits.help,
                 )
             }
-            None => HelpRequest::answering(self.me.clone(), request, requester)
-                .unmetered(self.config.work_limits.is_unmetered),
+            None => {
+                HelpRequest::answering(self.me.clone(), request, requester).within(&self.config.work_limits)
+            }
         };
         self.begin_for(message, pattern.into(), None, reply, cx)
     }

@@ -3,8 +3,9 @@
 
 use super::{
     Candidate, ChunkRange, EventKind, Outcome, OutgoingMessage, Pattern, RecordedTurnProgress, TimerAt,
+    delegation::WorkLimits,
     ownership::{Requester, is_recipient_there},
-    turn::{Progress, Prompt, TurnEnd, TurnSubject},
+    turn::{Progress, Prompt, TurnEnd, TurnSubject, pause_length},
     turn_log::TurnLog,
 };
 use crate::{
@@ -19,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Map;
 use std::{collections::BTreeMap, time::Duration};
 
-/// The longest that an answering brain may pause in all, milliseconds.
-const MAX_PAUSE_MS: u64 = 120_000;
+/// The longest that an answering brain may pause in all.
+const MAX_PAUSES: Duration = Duration::from_secs(120);
 
 /// The most peers asked at once.
 pub const FANOUT: usize = 3;
@@ -67,9 +68,12 @@ pub struct HelpRequest {
     log: TurnLog,
     #[serde(default, skip_serializing_if = "Usage::is_none")]
     usage: Usage,
-    /// The length of all pauses, milliseconds.
+    /// The length of all pauses.
     #[serde(default)]
-    paused_ms: u64,
+    paused: Duration,
+    /// What an answer may use, beside the budget of the question.
+    #[serde(default, skip_serializing_if = "TaskBounds::is_default")]
+    bounds: TaskBounds,
     /// Whether the answering brain does not say what it uses.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_unmetered: bool,
@@ -99,15 +103,17 @@ impl HelpRequest {
             has_excused_itself: false,
             log: TurnLog::default(),
             usage: Usage::default(),
-            paused_ms: 0,
+            paused: Duration::ZERO,
+            bounds: TaskBounds::default(),
             is_unmetered: false,
         }
     }
 
-    /// Its brain does not say what it uses, if `is_unmetered`.
+    /// Its answer keeps the bounds of its work. It has one turn.
     #[must_use]
-    pub fn unmetered(mut self, is_unmetered: bool) -> Self {
-        self.is_unmetered = is_unmetered;
+    pub fn within(mut self, limits: &WorkLimits) -> Self {
+        self.bounds = TaskBounds { turns: None, ..limits.bounds };
+        self.is_unmetered = limits.is_unmetered;
         self
     }
 
@@ -132,7 +138,8 @@ impl HelpRequest {
             has_excused_itself: false,
             log: TurnLog::default(),
             usage: Usage::default(),
-            paused_ms: 0,
+            paused: Duration::ZERO,
+            bounds: TaskBounds::default(),
             is_unmetered: false,
         }
     }
@@ -317,13 +324,13 @@ impl HelpRequest {
         self.respond(response).into_iter().collect()
     }
 
-    /// Why the turn ends with `call`, if the budget of the question is used up or can't be kept.
-    fn why_budget_is_broken(&self, call: &ModelUsage) -> Option<String> {
-        let (budget, own, none) = (self.request.budget, TaskBounds::default(), Budget::default());
-        match own.judge(budget, &self.usage, &self.usage, none) {
+    /// Why the turn ends with `call`, if a bound, its own or the budget of the question, is used up or can't be kept.
+    fn why_bound_is_broken(&self, call: &ModelUsage) -> Option<String> {
+        let (budget, none) = (self.request.budget, Budget::default());
+        match self.bounds.judge(budget, &self.usage, &self.usage, none) {
             BudgetVerdict::UsedUp(figures) => Some(figures),
             BudgetVerdict::Fine | BudgetVerdict::NearlyUsed(_) => {
-                own.unknown_cost(budget, &call.into(), &format!("{} at {}", call.model, self.me))
+                self.bounds.unknown_cost(budget, &call.into(), &format!("{} at {}", call.model, self.me))
             }
         }
     }
@@ -338,7 +345,7 @@ impl HelpRequest {
                 }
                 Progress::Usage(call) => {
                     self.usage = self.usage.plus(&call.into());
-                    if let Some(why) = self.why_budget_is_broken(call) {
+                    if let Some(why) = self.why_bound_is_broken(call) {
                         records.push(HelpRequestEffect::StopTurn);
                         records.extend(self.settle(None, Some(why), Vec::new()));
                         return records;
@@ -371,11 +378,12 @@ impl HelpRequest {
 
     /// The turn goes on after a pause, if the requester still waits then.
     fn pause(&mut self, after_ms: u64, reason: &str, event: &HelpRequestEvent) -> Vec<HelpRequestEffect> {
-        self.paused_ms = self.paused_ms.saturating_add(after_ms);
-        if self.paused_ms > MAX_PAUSE_MS {
+        let after = pause_length(after_ms);
+        self.paused = self.paused.saturating_add(after);
+        if self.paused > MAX_PAUSES {
             return self.settle(None, Some(reason.to_owned()), Vec::new());
         }
-        let when = TimerAt::Wall(event.wall.plus(Duration::from_millis(after_ms)));
+        let when = TimerAt::Wall(event.wall.plus(after));
         vec![HelpRequestEffect::SetTimer { timer: HelpRequestTimer::Resume, when }]
     }
 
@@ -425,7 +433,7 @@ impl Pattern for HelpRequest {
     const RECEIVES: &'static [MessageKind] = &[MessageKind::HelpResponse];
 
     fn turn_progress(&self) -> RecordedTurnProgress {
-        let bounds = TaskBounds::default().within(self.request.budget);
+        let bounds = self.bounds.within(self.request.budget);
         let remaining = RemainingBudget::of(&bounds, 1, &self.usage, Budget::default());
         RecordedTurnProgress {
             produced: ChunkRange::default(),

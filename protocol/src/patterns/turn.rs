@@ -24,6 +24,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::time::Duration;
 
 /// One turn's question. A brain keeps nothing between turns: all it needs is here.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -408,6 +409,14 @@ impl Progress {
     }
 }
 
+/// The shortest pause of a turn. A brain that always asks for a shorter one is not called without a break.
+pub const MIN_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a turn pauses that asks for `after_ms` milliseconds.
+pub(super) fn pause_length(after_ms: u64) -> Duration {
+    Duration::from_millis(after_ms).max(MIN_PAUSE)
+}
+
 /// How a turn ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "end")]
@@ -447,7 +456,7 @@ pub enum TurnEnd {
     /// It goes on later with the same checkpoints. Until then it takes no place.
     #[serde(rename_all = "camelCase")]
     Pause {
-        /// After which time, milliseconds.
+        /// After which time, milliseconds; at least [`MIN_PAUSE`].
         after_ms: u64,
         /// Why.
         reason: String,

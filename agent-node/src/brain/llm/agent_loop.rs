@@ -253,8 +253,6 @@ const MAX_KEPT_RESULT: usize = 1 << 20;
 const MAX_REPAIRS: usize = 2;
 /// How often a call is started before its failure is the result.
 const MAX_STARTS: u32 = 3;
-/// The shortest pause, whatever the provider wishes.
-const LEAST_PAUSE: Duration = Duration::from_secs(1);
 /// The first pause when no model can be reached and none says how long; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 /// The longest such pause.
@@ -676,8 +674,6 @@ impl AgentLoop {
             return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Failed { reason })));
         };
         self.record(TranscriptRecord::Paused, actions);
-        // A provider that says "at once" again and again is not asked without a break.
-        let after = after.max(LEAST_PAUSE);
         actions.push(LoopAction::End(LoopEnd::Pause { after, reason }));
     }
 

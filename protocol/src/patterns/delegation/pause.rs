@@ -5,7 +5,10 @@ use super::{
     Delegation, DelegationTimer,
     labels::{DelegationEffect, DelegationEvent},
 };
-use crate::{patterns::TimerAt, task::TaskState};
+use crate::{
+    patterns::{TimerAt, turn::pause_length},
+    task::TaskState,
+};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -19,9 +22,9 @@ pub(super) struct Pauses {
     /// Why it pauses, while it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    /// The length of all pauses, milliseconds.
+    /// The length of all pauses.
     #[serde(default)]
-    total_ms: u64,
+    total: Duration,
 }
 
 impl Pauses {
@@ -47,14 +50,14 @@ impl Delegation {
         reason: &str,
         event: &DelegationEvent,
     ) -> Vec<DelegationEffect> {
-        self.pauses.total_ms = self.pauses.total_ms.saturating_add(after_ms);
-        if self.ownership.spec.deadline.is_none() && u128::from(self.pauses.total_ms) > MAX_PAUSES.as_millis()
-        {
+        let after = pause_length(after_ms);
+        self.pauses.total = self.pauses.total.saturating_add(after);
+        if self.ownership.spec.deadline.is_none() && self.pauses.total > MAX_PAUSES {
             let hours = MAX_PAUSES.as_secs() / 3_600;
             return self.fail(format!("a task without a deadline may pause for {hours} h in all: {reason}"));
         }
         self.pauses.reason = Some(reason.to_owned());
-        let until = event.wall.plus(Duration::from_millis(after_ms));
+        let until = event.wall.plus(after);
         if self.ownership.spec.deadline.is_some_and(|deadline| deadline <= until) {
             return self.ownership.status(TaskState::Working, format!("pauses until its deadline: {reason}"));
         }

@@ -8,7 +8,7 @@ use crate::{
     ids::MessageId,
     patterns::{
         AnyLabel, AnyPattern, AnyTimer, Effect, Event, EventKind, broadcast::Broadcast, delegation,
-        redelivery,
+        redelivery, turn::MIN_PAUSE,
     },
     principal::Principal,
     time::{NodeTime, WallTime},
@@ -286,4 +286,53 @@ fn a_peer_without_a_price_ends_a_question_with_a_budget_of_cost() {
     let why = response.declined.as_deref().unwrap();
     assert!(response.answer.is_none(), "{response:?}");
     assert!(why.starts_with("budget.cost: 1 can't be kept: the cost of the work of r-2 is unknown"), "{why}");
+}
+
+/// After a kill or a pause the turn is given what it has produced, and no pause is shorter than the least one.
+#[test]
+fn an_answer_that_begins_again_is_given_what_it_has_produced() {
+    let mut pattern = answering();
+    on(&mut pattern, 0, EventKind::Started);
+    let artifact = Artifact::text("a", "text/plain", "x");
+    let report = Progress::Artifact { artifact: artifact.clone(), append: false, last_chunk: true };
+    on(&mut pattern, 1, EventKind::TurnProgress { turn: 1, updates: vec![report] });
+    assert_eq!(pattern.turn_progress().artifacts, std::slice::from_ref(&artifact));
+    let end = TurnEnd::Pause { after_ms: 0, reason: "429".into() };
+    let effects = on(&mut pattern, 2, EventKind::TurnEnded { turn: 1, updates: Vec::new(), end });
+    let resume = AnyTimer::HelpRequest(HelpRequestTimer::Resume);
+    let when = TimerAt::Wall(WallTime(2).plus(MIN_PAUSE));
+    assert_eq!(effects, [Effect::SetTimer { timer: resume.clone(), when }]);
+    let effects = on(&mut pattern, 3, EventKind::TimerFired { timer: resume });
+    assert!(matches!(effects.as_slice(), [Effect::RunTurn { turn: 1, .. }]), "{effects:?}");
+    assert_eq!(pattern.turn_progress().artifacts, [artifact]);
+}
+
+#[test]
+fn an_answer_keeps_the_bounds_of_its_agent() {
+    let cost = crate::bid::Cost::new(1.0);
+    let bounds = TaskBounds { turns: Some(1), tokens: Some(100), cost };
+    let limits = WorkLimits { bounds, ..WorkLimits::default() };
+    let declined = |budget: Budget, call: ModelUsage| {
+        let request = message::HelpRequest { budget, ..request() };
+        let answering = HelpRequest::answering(id("me"), request, requester()).within(&limits);
+        let mut pattern = AnyPattern::from(answering);
+        on(&mut pattern, 0, EventKind::Started);
+        let updates = vec![Progress::Usage(call)];
+        let effects = on(&mut pattern, 1, EventKind::TurnProgress { turn: 1, updates });
+        let declined = sent(&effects).find_map(|payload| {
+            if let Payload::HelpResponse(response) = payload { response.declined.clone() } else { None }
+        });
+        (declined, pattern.turn_progress().remaining)
+    };
+    let call =
+        |input_tokens, cost| ModelUsage { input_tokens, cost, model: "m".into(), ..Default::default() };
+    let (why, left) = declined(Budget::default(), call(40, cost.map(|_| Default::default())));
+    assert_eq!((why, left.tokens, left.turns), (None, Some(60), None));
+    let (why, _) = declined(Budget::default(), call(100, cost.map(|_| Default::default())));
+    assert_eq!(why.as_deref(), Some("bounds.tokens: 100 used up: 100 used"));
+    let (why, _) = declined(Budget::default(), call(1, None));
+    assert!(why.unwrap().starts_with("bounds.cost: 1 can't be kept: the cost of m at me is unknown"));
+    let given = Budget { tokens: Some(30), cost: None };
+    let (why, _) = declined(given, call(40, cost.map(|_| Default::default())));
+    assert_eq!(why.as_deref(), Some("budget.tokens: 30 used up: 40 used"));
 }

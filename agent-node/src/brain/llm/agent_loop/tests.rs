@@ -710,12 +710,3 @@ fn no_call_of_an_answer_that_was_cut_is_made() {
         assert!(format!("{asked:?}").contains("the answer was cut"), "{asked:?}");
     }
 }
-
-#[test]
-fn a_provider_that_wishes_no_pause_is_not_asked_without_a_break() {
-    let (mut state, _) = AgentLoop::begin(start());
-    state.take(fails(ModelErrorKind::Transient, Some(0)));
-    let actions = state.take(fails(ModelErrorKind::Transient, Some(0)));
-    let Some(LoopEnd::Pause { after, .. }) = end(&actions) else { panic!("{actions:?}") };
-    assert_eq!(*after, LEAST_PAUSE);
-}

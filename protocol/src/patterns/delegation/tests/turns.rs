@@ -326,3 +326,19 @@ fn the_end_of_a_task_withdraws_what_it_did_not_wait_for() {
     let withdrawn = sent_messages(&effects).iter().any(|message| message.label == DelegationLabel::Withdraw);
     assert!(withdrawn && finishes(&effects) == [TaskState::Completed], "{effects:?}");
 }
+
+#[test]
+fn a_brain_that_asks_for_no_pause_is_not_called_without_a_break() {
+    let mut doer = doer_of(spec());
+    let effects = doer.on(&event(2_000, thought(1, Vec::new(), pause(0))));
+    let when = TimerAt::Wall(WallTime(2_000).plus(turn::MIN_PAUSE));
+    assert!(effects.contains(&DelegationEffect::SetTimer { timer: DelegationTimer::Resume, when }));
+}
+
+#[test]
+fn a_turn_that_begins_again_is_given_what_it_has_produced() {
+    let mut doer = doer_of(spec());
+    let artifact = Artifact::text("a", "text/plain", "half of it");
+    doer.on(&progress(Progress::Artifact { artifact, append: false, last_chunk: true }));
+    assert_eq!(doer.turn_progress().produced, ChunkRange { from: 0, to: 1 });
+}
