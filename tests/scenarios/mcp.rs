@@ -1,6 +1,6 @@
 //! The mesh as an MCP server, by raw JSON: the present stateless revision and an older one with a session.
 
-use crate::harness::{Process, client, eventually, file};
+use crate::harness::{Process, client, eventually, file, state};
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 use std::{
@@ -19,6 +19,10 @@ const SCRIPT: &str = "
 turns:
   - { when: { contains: delete, turn: 1 }, say: [{ type: question, id: rm, kind: approval, text: delete it?, call: { name: rm } }] }
   - { when: { contains: color, turn: 1 }, say: [{ type: question, id: c, kind: choice, text: which?, options: [red, blue] }] }
+  - when: { contains: both, turn: 1 }
+    say:
+      - { type: question, id: rm, kind: approval, text: delete it?, call: { name: rm } }
+      - { type: question, id: c, kind: text, text: which? }
   - { when: { contains: key, turn: 1 }, say: [{ type: question, id: k, kind: credential, text: your key? }] }
   - { when: { contains: large }, say: [{ type: artifact, name: big.txt, text: TEXT }], end: { done: made } }
   - { when: { contains: hang }, hang: true }
@@ -384,6 +388,31 @@ async fn a_person_approves_by_elicitation_with_the_rights_of_the_credential() {
     let asked = McpClient::with_session(&node, Some(&token(&node)), forms()).await;
     let denied = asked.tool_asking("answer_question", decision, |_| json!({ "action": "decline" })).await;
     assert_eq!(denied["structuredContent"]["questions"], Value::Null, "{denied:#}");
+}
+
+/// Without the person's token an approval is not asked: what a client responds to it decides nothing.
+#[tokio::test]
+async fn a_response_to_a_question_that_was_not_asked_is_not_taken() {
+    let node = up().await;
+    let client = McpClient::stateless(&node, forms());
+    let call = json!({ "name": "send_task", "arguments": { "description": "both", "taskId": "t-1" } });
+    let asks = client.request("tools/call", call.clone(), |_| Value::Null).await["result"].clone();
+    let asked: Vec<_> = asks["inputRequests"].as_object().unwrap().keys().cloned().collect();
+    assert!(asked.len() == 1 && asked[0].starts_with("c-"), "{asks:#}");
+    let task = node.agent("front-01").task("t-1").await;
+    let questions = &task["metadata"][protocol::task::EXTENSION]["questions"];
+    let approval = questions[0]["id"].as_str().unwrap();
+    let mut again = call;
+    again["requestState"] = asks["requestState"].clone();
+    again["inputResponses"] = json!({ asked[0].clone(): { "action": "accept", "content": { "answer": "red" } }, approval: { "action": "decline" } });
+    let open = client.request("tools/call", again, |_| Value::Null).await["result"].clone();
+    let left = &open["structuredContent"]["questions"];
+    assert!(left.as_array().unwrap().len() == 1 && left[0]["kind"] == "approval", "{open:#}");
+    let tasks = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    let update = json!({ "taskId": "t-1", "inputResponses": { approval: { "action": "decline" } } });
+    let refused = McpClient::stateless(&node, tasks).request("tasks/update", update, |_| Value::Null).await;
+    assert!(refused["error"]["message"].as_str().unwrap().contains("that is asked here"), "{refused:#}");
+    assert_eq!(state(&node.agent("front-01").task("t-1").await), "input_required");
 }
 
 #[tokio::test]

@@ -160,14 +160,15 @@ impl ServerHandler for MeshServer {
         let found = api.find(&task_id).await.map_err(|problem| error_of(&problem))?;
         let TaskAtEndpoint { endpoint, task } = found;
         let open = open_questions(&task);
+        let asked: Vec<_> = waiting::askable(&open, api.may_approve(&endpoint).await).collect();
         if let Some(unknown) =
-            input_responses.keys().find(|id| !open.iter().any(|question| question.id == **id))
+            input_responses.keys().find(|id| !asked.iter().any(|question| question.id == **id))
         {
             let unknown: String = unknown.chars().take(80).collect();
-            let message = format!("task {task_id} has no open question {unknown:?}");
+            let message = format!("task {task_id} has no open question {unknown:?} that is asked here");
             return Err(error_of(&Problem::new(Reason::NotAwaitingAnswer, message)));
         }
-        let notes = waiting::apply(&api, &endpoint, &task_id, &open, &input_responses).await;
+        let notes = waiting::apply(&api, &endpoint, &task_id, &asked, &input_responses).await;
         match notes.is_empty() {
             true => Ok(()),
             false => Err(ErrorData::invalid_params(notes.join("; "), None)),

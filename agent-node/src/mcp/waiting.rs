@@ -73,7 +73,7 @@ pub(super) async fn follow(
                 let Some(responses) = call.input_responses.take() else {
                     return Ok(ToolOutcome::InputRequired(input_required(&asked, task)));
                 };
-                notes.extend(apply(call.api, endpoint, task, &questions, &responses).await);
+                notes.extend(apply(call.api, endpoint, task, &asked, &responses).await);
             }
             (ElicitationSupport::ServerRequest, Some(question)) if asks => {
                 let started = Instant::now();
@@ -137,16 +137,16 @@ pub(super) fn task_of_state(state: &str) -> Option<String> {
     state["taskId"].as_str().map(str::to_owned)
 }
 
-/// Answers the questions that the client has responded to. Returns what went wrong or stays open.
+/// Answers those of the [`askable`] questions that the client has responded to. Returns what went wrong or stays open.
 pub(super) async fn apply(
     api: &MeshApi,
     endpoint: &str,
     task: &str,
-    questions: &[Question],
+    asked: &[&Question],
     responses: &InputResponses,
 ) -> Vec<String> {
     let mut notes = Vec::new();
-    for question in questions {
+    for question in asked {
         let Some(response) = responses.get(&question.id) else { continue };
         let result = serde_json::from_value::<ElicitResult>(response.clone());
         let result =
