@@ -261,6 +261,42 @@ async fn an_agent_with_a_model_answers_peers_and_reacts_to_signals() {
     .await;
 }
 
+/// Another agent's question has no owner who could decide: the model is told, and answers without the calls.
+#[tokio::test]
+async fn what_only_a_person_decides_is_refused_in_the_answer_to_another_agent() {
+    let tools = McpStub::start(
+        json!([tool("deploy", json!({})), tool("send_mail", json!({}))]),
+        |name, _| match name {
+            "send_mail" => McpAnswer::Never,
+            name => McpAnswer::Text(format!("{name} was called")),
+        },
+    );
+    let stub = ModelStub::start(|request| {
+        let is_helper = request.system.contains("You are helper-01");
+        match (is_helper, request.results.as_slice()) {
+            (true, []) => calls(&[("deploy", json!({})), ("send_mail", json!({}))]),
+            (true, results) => says(&results.join("\n")),
+            (false, []) => {
+                calls(&[("ask_help", json!({ "to": "helper-01", "question": "can you deploy?" }))])
+            }
+            (false, results) => says(&results[0]),
+        }
+    });
+    let yaml = format!(
+        "{}\n  - agent: helper-01\n    skills: [advise]\n    brain: {{ llm: {{ {}, tools: [{{ mcp: '{}', approve: [deploy], timeout: 1s }}] }} }}\n",
+        team(&model(&stub, "openai")).trim_end(),
+        model(&stub, "anthropic"),
+        tools.url
+    );
+    let node = Process::up(&yaml).await;
+    let task = node.agent("thinker-01").ask(json!({ "description": "ask the helper" })).await;
+    let text = artifact(&task, "answer").unwrap_or_else(|| panic!("{task:#}"));
+    assert_eq!(text.matches("nobody can be asked").count(), 2, "{text}");
+    assert!(text.contains("May deploy be called?") && text.contains("send_mail was interrupted"), "{text}");
+    let made: Vec<_> = tools.calls().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(made, ["send_mail"]);
+}
+
 #[tokio::test]
 async fn a_conversation_that_the_provider_finds_too_long_is_compacted() {
     let tools = McpStub::start(json!([tool("log", json!({}))]), |_, _| McpAnswer::Text("x".repeat(9_000)));

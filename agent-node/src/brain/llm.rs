@@ -43,7 +43,10 @@ use output::OutputSchema;
 use protocol::{
     bid::Cost,
     ids::Capability,
-    patterns::turn::{Checkpoint, Progress, TurnEnd, TurnSubject},
+    patterns::{
+        session::seat,
+        turn::{Checkpoint, Progress, TurnEnd, TurnSubject},
+    },
     problem::{Problem, Reason},
     question::{Question, QuestionKind},
     usage::ModelUsage,
@@ -236,6 +239,7 @@ impl LlmBrain {
             output,
             answers: request.prompt.answers.clone(),
             artifacts,
+            sent: request.prompt.produced.iter().filter(|artifact| seat::is_message(artifact)).count(),
             records,
             messages: prompts::new_messages(request),
             budget: LoopBudget { used: request.prompt.used, left: request.prompt.remaining },

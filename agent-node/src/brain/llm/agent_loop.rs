@@ -202,6 +202,8 @@ pub(super) struct LoopStart {
     pub(super) answers: Vec<RequestResult>,
     /// Texts that `read_artifact` reads, by id.
     pub(super) artifacts: BTreeMap<String, String>,
+    /// The messages to other seats that the task has sent.
+    pub(super) sent: usize,
     /// The records of earlier turns, and of this one before it was interrupted.
     pub(super) records: Vec<TranscriptRecord>,
     /// What the user has said since the last turn.
@@ -227,6 +229,8 @@ pub(super) struct AgentLoop {
     output: Option<OutputSchema>,
     answers: BTreeMap<String, RequestResult>,
     artifacts: BTreeMap<String, String>,
+    /// The messages to other seats that the task has sent.
+    sent: usize,
     transcript: Transcript,
     /// Calls that run in this life.
     running: BTreeSet<String>,
@@ -277,6 +281,7 @@ impl AgentLoop {
             output: start.output,
             answers: start.answers.into_iter().map(|answer| (answer.id.clone(), answer)).collect(),
             artifacts: start.artifacts,
+            sent: start.sent,
             transcript,
             running: BTreeSet::new(),
             asking: None,
@@ -402,16 +407,21 @@ impl AgentLoop {
             }
         };
         if let Some((id, text)) = question {
-            let Some(answer) = self.answers.get(&id).cloned() else {
-                let ask = LoopAction::Approve { id, text, call: call.clone() };
-                return self.ask_others(call, ask, actions, asks);
+            let refusal = match self.answers.get(&id) {
+                // Words decide nothing.
+                Some(answer) if answer.decision == Some(Decision::Approve) => None,
+                Some(answer) if starts == 0 => Some(prompts::denied(&answer.text)),
+                Some(answer) => Some(prompts::not_repeated(&answer.text)),
+                None if self.subject == LoopSubject::Help => Some(prompts::nobody_to_ask(&text)),
+                None => {
+                    let ask = LoopAction::Approve { id, text, call: call.clone() };
+                    return self.ask_others(call, ask, actions, asks);
+                }
             };
-            // Words decide nothing.
-            if answer.decision != Some(Decision::Approve) {
-                return match starts {
-                    0 => self.finish(call, ToolResult::error(prompts::denied(&answer.text)), actions),
-                    _ => self.give_up(call, prompts::not_repeated(&answer.text), actions),
-                };
+            match refusal {
+                None => {}
+                Some(why) if starts == 0 => return self.finish(call, ToolResult::error(why), actions),
+                Some(why) => return self.give_up(call, why, actions),
             }
         }
         // The intent is durable before the call is made.
@@ -454,8 +464,8 @@ impl AgentLoop {
             return self.finish(call, result, actions);
         }
         let tool = MeshTool::ALL.iter().find(|tool| tool.name() == call.name);
-        if let Some(problem) = tool.filter(|tool| tool.is_message()).and_then(|_| self.refused_message(call))
-        {
+        let is_message = tool.is_some_and(|tool| tool.is_message());
+        if let Some(problem) = is_message.then(|| self.refused_message(call)).flatten() {
             return self.finish(call, ToolResult::error(problem), actions);
         }
         match tool.map(|tool| tool.run(call, &self.artifacts)) {
@@ -468,6 +478,7 @@ impl AgentLoop {
                 if let Some(problem) = engine::oversized_signal(std::slice::from_ref(&progress), most) {
                     return self.finish(call, ToolResult::error(problem), actions);
                 }
+                self.sent += usize::from(is_message);
                 actions.push(LoopAction::Report(progress));
                 self.finish(call, result, actions);
             }
@@ -482,8 +493,7 @@ impl AgentLoop {
 
     /// Why a message to another seat is not sent, if it would be one too many, or too long.
     fn refused_message(&self, call: &ToolCall) -> Option<String> {
-        let messages = MeshTool::ALL.iter().filter(|tool| tool.is_message()).map(|tool| tool.name());
-        if self.transcript.successes(&messages.collect::<Vec<_>>()) >= MAX_SAYS as usize {
+        if self.sent >= MAX_SAYS as usize {
             return Some(format!("not sent: {MAX_SAYS} messages were sent in this turn, which is the most"));
         }
         let bytes = call.arguments.get("text").and_then(Value::as_str).map_or(0, str::len);

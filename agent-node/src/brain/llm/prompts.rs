@@ -318,6 +318,10 @@ pub(super) fn denied(reason: &str) -> String {
     note("denied", &[("reason", reason)])
 }
 
+pub(super) fn nobody_to_ask(question: &str) -> String {
+    note("nobody to ask", &[("question", question)])
+}
+
 pub(super) fn not_repeated(reason: &str) -> String {
     note("not repeated", &[("reason", reason)])
 }
@@ -409,6 +413,7 @@ mod tests {
             dropped_rounds(7),
             large_result("head", 9, "VALUE"),
             denied("VALUE"),
+            nobody_to_ask("VALUE"),
             not_repeated("VALUE"),
             interrupted("VALUE"),
             budget("VALUE"),

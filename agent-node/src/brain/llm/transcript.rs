@@ -164,13 +164,6 @@ impl Transcript {
         self.rounds.last()?.calls.iter().find(|call| call.call.id == id)
     }
 
-    /// The calls of these tools that have succeeded.
-    pub(super) fn successes(&self, tools: &[&str]) -> usize {
-        let calls = self.rounds.iter().flat_map(|round| &round.calls);
-        let calls = calls.filter(|call| tools.contains(&call.call.name.as_str()));
-        calls.filter(|call| call.result.as_ref().is_some_and(|result| !result.is_error)).count()
-    }
-
     /// The answers so far, dropped ones included.
     pub(super) fn answers(&self) -> u32 {
         u32::try_from(self.rounds.len()).unwrap_or(u32::MAX).saturating_add(self.dropped)

@@ -103,6 +103,12 @@ fn message(id: &str, text: &str, about: Value) -> Option<Artifact> {
     has_text.then_some(artifact)
 }
 
+/// Whether an artifact is a message of a turn, or a directive.
+pub fn is_message(artifact: &Artifact) -> bool {
+    let about = artifact.metadata.get(SESSION);
+    about.is_some_and(|about| about.get("say").is_some() || about.get("directive").is_some())
+}
+
 /// What a message opens, if the artifact is one.
 pub(super) fn mode(artifact: &Artifact) -> SideMode {
     let mode = artifact.metadata.get(SESSION).and_then(|about| about.get("say")?.get("mode"));

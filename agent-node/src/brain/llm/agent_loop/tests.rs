@@ -38,6 +38,7 @@ fn start() -> LoopStart {
         output: None,
         answers: Vec::new(),
         artifacts: BTreeMap::new(),
+        sent: 0,
         records: Vec::new(),
         messages: Vec::new(),
         budget: LoopBudget::default(),
@@ -709,4 +710,33 @@ fn no_call_of_an_answer_that_was_cut_is_made() {
         let (_, asked) = request(&actions).unwrap();
         assert!(format!("{asked:?}").contains("the answer was cut"), "{asked:?}");
     }
+}
+
+#[test]
+fn what_only_a_person_decides_is_refused_where_nobody_can_be_asked() {
+    let (mut state, _) = AgentLoop::begin(LoopStart { subject: LoopSubject::Help, ..start() });
+    let actions = state.take(says("", &[(APPROVED, "{}"), (UNSAFE, "{}")]));
+    assert_eq!(calls(&actions), ["c1_1"], "the call without a decision is not made");
+    let mut told = records(&actions);
+    let outcome = CallOutcome::Interrupted("it died".into());
+    let actions = state.take(LoopEvent::Called { call: "c1_1".into(), outcome, took: Duration::ZERO });
+    told.extend(records(&actions));
+    let refused = told.iter().filter(|record| match record {
+        TranscriptRecord::Finished { result, .. } => {
+            result.is_error && result.text.contains("nobody can be asked")
+        }
+        _ => false,
+    });
+    assert_eq!(refused.count(), 2, "{told:?}");
+    assert!(request(&actions).is_some(), "the model goes on: {actions:?}");
+}
+
+/// What an earlier turn has sent counts, also if the conversation was compacted since.
+#[test]
+fn messages_of_the_whole_task_count() {
+    let (mut state, _) = AgentLoop::begin(LoopStart { sent: MAX_SAYS as usize - 1, ..start() });
+    let call = ("say", r#"{"to":["critic"],"text":"why?"}"#);
+    let actions = state.take(says("", &[call, call]));
+    let sent = actions.iter().filter(|action| matches!(action, LoopAction::Report(Progress::Say { .. })));
+    assert_eq!(sent.count(), 1);
 }
