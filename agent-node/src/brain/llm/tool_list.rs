@@ -6,15 +6,19 @@ use super::{
     model::ToolSpec,
     tool_server::ToolServerConfig,
 };
+use protocol::ids::Digest;
 use rmcp::model::Tool;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest name that all providers accept.
 const MAX_NAME: usize = 64;
+/// The digits of a digest in a name.
+const DIGITS: usize = 8;
 
 /// The mesh's tools, and those of `servers` with what each offers. A server's tool whose name is taken twice has the name of its
-/// server before its own.
+/// server before its own. The order of servers and tools changes no name: a call that is recorded goes to the same tool after a
+/// restart.
 pub(super) fn tools_of(subject: LoopSubject, servers: &[(ToolServerConfig, Vec<Tool>)]) -> Vec<LoopTool> {
     let mesh = MeshTool::offered(subject)
         .iter()
@@ -28,25 +32,32 @@ pub(super) fn tools_of(subject: LoopSubject, servers: &[(ToolServerConfig, Vec<T
             *count.entry(name).or_default() += 1;
         }
     }
-    let mut taken = BTreeSet::new();
-    for (server, (config, offered)) in servers.iter().enumerate() {
-        for tool in offered {
+    let count = &count;
+    let offered = servers.iter().enumerate().flat_map(|(server, (config, offered))| {
+        offered.iter().map(move |tool| {
             let own = accepted(&tool.name);
-            let mut name = match count.get(&own) {
-                Some(1) => own,
-                _ => accepted(&format!("{}_{own}", config.name)),
-            };
-            // Names that differ only in what is replaced or cut.
-            let mut number = 1;
-            while !taken.insert(name.clone()) {
-                number += 1;
-                name.truncate(MAX_NAME - 4);
-                name = format!("{name}_{number}");
-            }
-            tools.push(LoopTool { spec: spec(name, tool), kind: kind(server, config, tool) });
-        }
+            let is_unique = count.get(&own) == Some(&1);
+            (if is_unique { own } else { accepted(&format!("{}_{own}", config.name)) }, server, config, tool)
+        })
+    });
+    let offered: Vec<_> = offered.collect();
+    let mut users: BTreeMap<&str, usize> = MeshTool::ALL.iter().map(|tool| (tool.name(), 1)).collect();
+    for (name, ..) in &offered {
+        *users.entry(name).or_default() += 1;
+    }
+    for (name, server, config, tool) in &offered {
+        // Of names that differ only in what is replaced or cut, the one that is whole is kept.
+        let is_kept = users.get(name.as_str()) == Some(&1) || *name == *tool.name;
+        let name = if is_kept { name.clone() } else { with_digest(name, config, tool) };
+        tools.push(LoopTool { spec: spec(name, tool), kind: kind(*server, config, tool) });
     }
     tools
+}
+
+/// `name` with a part of the digest of the full name.
+fn with_digest(name: &str, config: &ToolServerConfig, tool: &Tool) -> String {
+    let digest = Digest::of(format!("{}\n{}", config.name, tool.name).as_bytes()).to_string();
+    format!("{}_{}", &name[..name.len().min(MAX_NAME - DIGITS - 1)], &digest[..DIGITS])
 }
 
 fn spec(name: String, tool: &Tool) -> ToolSpec {
@@ -105,6 +116,38 @@ mod tests {
         assert!(
             matches!(&asks.kind, LoopToolKind::Server { needs_approval: true, name, .. } if name == "delegate")
         );
+    }
+
+    #[test]
+    fn a_name_does_not_depend_on_the_order_of_tools_and_servers_nor_on_other_tools() {
+        let names = |offered: &[(ToolServerConfig, Vec<Tool>)]| {
+            let tools = tools_of(LoopSubject::Task, offered).into_iter().filter_map(|tool| match tool.kind {
+                LoopToolKind::Server { server, name, .. } => {
+                    Some(((offered[server].0.name.clone(), name), tool.spec.name))
+                }
+                LoopToolKind::Mesh(_) => None,
+            });
+            tools.collect::<BTreeMap<_, _>>()
+        };
+        let first = [
+            (server("one"), vec![tool("a.b"), tool("a_b"), tool("a/b"), tool("c.d")]),
+            (server("two"), vec![tool("c_d"), tool("only")]),
+            (server("post"), vec![tool("finding"), tool("delegate")]),
+        ];
+        let second = [
+            (server("post"), vec![tool("delegate"), tool("finding")]),
+            (server("two"), vec![tool("only"), tool("c_d")]),
+            (server("one"), vec![tool("c.d"), tool("a/b"), tool("a_b"), tool("a.b")]),
+        ];
+        let all = names(&first);
+        assert_eq!(all, names(&second));
+        let of = |server: &str, tool: &str| all[&(server.to_owned(), tool.to_owned())].as_str();
+        assert_eq!((of("one", "a_b"), of("two", "only"), of("two", "c_d")), ("a_b", "only", "two_c_d"));
+        assert!(of("one", "a.b").starts_with("a_b_") && of("one", "a.b") != of("one", "a/b"), "{all:?}");
+        let fewer = names(&[(server("one"), vec![tool("a.b"), tool("a_b")])]);
+        assert_eq!(fewer[&("one".to_owned(), "a.b".to_owned())], of("one", "a.b"), "without a/b");
+        let unique: BTreeSet<_> = all.values().collect();
+        assert!(unique.len() == all.len() && unique.iter().all(|name| name.len() <= MAX_NAME), "{all:?}");
     }
 
     #[test]
