@@ -376,7 +376,7 @@ impl AgentLoop {
             return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Waiting)));
         }
         match self.transcript.rounds.last() {
-            Some(round) if round.calls.is_empty() && round.notes.is_empty() => self.end(actions),
+            Some(round) if round.is_last() => self.end(actions),
             Some(_) | None => self.ask(0, actions),
         }
     }
@@ -396,7 +396,7 @@ impl AgentLoop {
             _ if is_repeatable && starts < MAX_STARTS => None,
             _ if is_repeatable => {
                 let text = prompts::interrupted("it failed each time that the call was made");
-                return self.give_up(call, text, actions);
+                return self.give_up(call, ToolResult::error(text), actions);
             }
             _ => {
                 let text = format!(
@@ -410,9 +410,13 @@ impl AgentLoop {
             let refusal = match self.answers.get(&id) {
                 // Words decide nothing.
                 Some(answer) if answer.decision == Some(Decision::Approve) => None,
-                Some(answer) if starts == 0 => Some(prompts::denied(&answer.text)),
-                Some(answer) => Some(prompts::not_repeated(&answer.text)),
-                None if self.subject == LoopSubject::Help => Some(prompts::nobody_to_ask(&text)),
+                Some(answer) => {
+                    let refused = if starts == 0 { prompts::denied } else { prompts::not_repeated };
+                    Some(ToolResult::error(refused(&answer.text)).of_person())
+                }
+                None if self.subject == LoopSubject::Help => {
+                    Some(ToolResult::error(prompts::nobody_to_ask(&text)))
+                }
                 None => {
                     let ask = LoopAction::Approve { id, text, call: call.clone() };
                     return self.ask_others(call, ask, actions, asks);
@@ -420,8 +424,8 @@ impl AgentLoop {
             };
             match refusal {
                 None => {}
-                Some(why) if starts == 0 => return self.finish(call, ToolResult::error(why), actions),
-                Some(why) => return self.give_up(call, why, actions),
+                Some(refusal) if starts == 0 => return self.finish(call, refusal, actions),
+                Some(refusal) => return self.give_up(call, refusal, actions),
             }
         }
         // The intent is durable before the call is made.
@@ -460,7 +464,9 @@ impl AgentLoop {
                     prompts::readable(artifact)
                 ));
             }
-            let result = ToolResult { text: prompts::fenced(&text), is_error: !answer.ok };
+            let is_from_person = call.name == MeshTool::AskPerson.name();
+            let text = prompts::fenced(&text);
+            let result = ToolResult { text, is_error: !answer.ok, is_from_person };
             return self.finish(call, result, actions);
         }
         let tool = MeshTool::ALL.iter().find(|tool| tool.name() == call.name);
@@ -501,11 +507,8 @@ impl AgentLoop {
     }
 
     /// Records that a call was made without a result. Each time that it was made was reported when it failed.
-    fn give_up(&mut self, call: &ToolCall, why: String, actions: &mut Vec<LoopAction>) {
-        self.record(
-            TranscriptRecord::Finished { call: call.id.clone(), result: ToolResult::error(why) },
-            actions,
-        );
+    fn give_up(&mut self, call: &ToolCall, result: ToolResult, actions: &mut Vec<LoopAction>) {
+        self.record(TranscriptRecord::Finished { call: call.id.clone(), result }, actions);
     }
 
     /// Records the result of a call that this turn has not timed.
@@ -732,7 +735,7 @@ impl AgentLoop {
             calls.iter().filter(|call| call.starts > 0).map(|call| call.call.clone()).collect();
         let has_invalid_call = calls.iter().any(|call| call.call.invalid.is_some());
         let problem = calls.iter().find_map(|call| call.call.invalid.clone()).or(notes.first().cloned());
-        let round = Round { text, calls, stop, notes, is_refused };
+        let round = Round { text, calls, stop, notes, said: Vec::new(), is_refused };
         self.record(TranscriptRecord::Answered { round: Box::new(round) }, actions);
         // Arguments that can't be read go back once, an unacceptable answer twice.
         let most = if has_invalid_call { 1 } else { MAX_REPAIRS };

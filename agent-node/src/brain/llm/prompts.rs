@@ -305,6 +305,10 @@ pub(super) fn dropped_rounds(count: u32) -> String {
     note("dropped rounds", &[("count", &count.to_string())])
 }
 
+pub(super) fn earlier_answer(tool: &str, arguments: &str, answer: &str) -> String {
+    note("earlier answer", &[("tool", tool), ("arguments", arguments), ("answer", answer)])
+}
+
 pub(super) fn large_result(head: &str, bytes: usize, artifact: &str) -> String {
     let (bytes, offset) = (bytes.to_string(), head.len().to_string());
     note("large result", &[("bytes", &bytes), ("artifact", artifact), ("offset", &offset), ("head", head)])

@@ -6,6 +6,7 @@ use super::{
     prompts,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// One record of a transcript, as a checkpoint holds it.
@@ -53,7 +54,7 @@ pub(super) enum TranscriptRecord {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Transcript {
-    /// What was said before the model's first answer.
+    /// What people said before the model's first answer, and in rounds that were dropped.
     #[serde(default)]
     pub(super) opening: Vec<String>,
     /// The model's answers, oldest first.
@@ -84,9 +85,29 @@ pub(super) struct Round {
     /// What it is told about its answer, for example what is wrong with it.
     #[serde(default)]
     pub(super) notes: Vec<String>,
+    /// What people said after it.
+    #[serde(default)]
+    pub(super) said: Vec<String>,
     /// Whether the answer was refused, and it is asked to repair it.
     #[serde(default)]
     pub(super) is_refused: bool,
+}
+
+impl Round {
+    /// Whether the model has nothing more to do after it.
+    pub(super) fn is_last(&self) -> bool {
+        self.calls.is_empty() && self.notes.is_empty() && self.said.is_empty()
+    }
+
+    /// What people have said in it: their messages, and their answers to questions, each with the question.
+    fn words_of_people(self) -> impl Iterator<Item = String> {
+        let answers = self.calls.into_iter().filter_map(|CallRecord { call, result, .. }| {
+            let result = result.filter(|result| result.is_from_person)?;
+            let arguments = Value::Object(call.arguments).to_string();
+            Some(prompts::earlier_answer(&call.name, &arguments, &result.text))
+        });
+        answers.chain(self.said)
+    }
 }
 
 /// A call and how far it is.
@@ -111,17 +132,25 @@ pub(super) struct ToolResult {
     /// Whether the call failed.
     #[serde(default)]
     pub(super) is_error: bool,
+    /// Whether it has words of a person: an answer, or a decision. Compaction keeps them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_from_person: bool,
 }
 
 impl ToolResult {
     /// The result of a call that failed.
     pub(super) fn error(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_error: true }
+        Self { text: text.into(), is_error: true, is_from_person: false }
     }
 
     /// The result of a call that succeeded.
     pub(super) fn text(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_error: false }
+        Self { is_error: false, ..Self::error(text) }
+    }
+
+    /// The same, with words of a person.
+    pub(super) fn of_person(self) -> Self {
+        Self { is_from_person: true, ..self }
     }
 }
 
@@ -146,7 +175,7 @@ impl Transcript {
             TranscriptRecord::Noted { id, text } => {
                 self.notes.insert(id);
                 match self.rounds.last_mut() {
-                    Some(round) => round.notes.push(text),
+                    Some(round) => round.said.push(text),
                     None => self.opening.push(text),
                 }
             }
@@ -193,7 +222,7 @@ impl Transcript {
             if !results.is_empty() {
                 messages.push(ModelMessage::Results(results));
             }
-            messages.extend(round.notes.iter().cloned().map(ModelMessage::User));
+            messages.extend(round.notes.iter().chain(&round.said).cloned().map(ModelMessage::User));
         }
         messages
     }
@@ -206,13 +235,14 @@ impl Transcript {
                     + serde_json::to_string(&call.call.arguments).map_or(0, |text| text.len())
                     + call.result.as_ref().map_or(0, |result| result.text.len())
             });
-            round.text.len() + calls.sum::<usize>() + round.notes.iter().map(String::len).sum::<usize>()
+            let notes = round.notes.iter().chain(&round.said).map(String::len);
+            round.text.len() + calls.sum::<usize>() + notes.sum::<usize>()
         };
         self.opening.iter().map(String::len).sum::<usize>() + self.rounds.iter().map(of_round).sum::<usize>()
     }
 
     /// Drops content until at most `bytes` are left: the oldest results first, then the oldest rounds. The newest two rounds
-    /// stay. Returns what was dropped.
+    /// stay, and all that people have said. Returns what was dropped.
     pub(super) fn compact(&mut self, bytes: usize) -> Vec<String> {
         let mut dropped = Vec::new();
         let newest = self.rounds.len().saturating_sub(KEPT_ROUNDS);
@@ -222,7 +252,9 @@ impl Transcript {
                     return dropped;
                 }
                 let CallRecord { call, result, .. } = &mut self.rounds[at].calls[call];
-                if let Some(result) = result.as_mut().filter(|result| result.text.len() > MIN_DROPPED) {
+                let is_dropped =
+                    |result: &&mut ToolResult| result.text.len() > MIN_DROPPED && !result.is_from_person;
+                if let Some(result) = result.as_mut().filter(is_dropped) {
                     dropped.push(format!(
                         "the result of {} ({}), {} bytes",
                         call.name,
@@ -235,7 +267,7 @@ impl Transcript {
         }
         let mut rounds = 0;
         while self.bytes() > bytes && self.rounds.len() > KEPT_ROUNDS {
-            self.rounds.remove(0);
+            self.opening.extend(self.rounds.remove(0).words_of_people());
             rounds += 1;
         }
         if rounds > 0 {
@@ -271,7 +303,8 @@ pub(super) mod tests {
             result: Some(ToolResult::text(*text)),
         };
         let calls = results.iter().enumerate().map(call).collect();
-        Round { text: "t".into(), calls, stop: StopReason::Complete, notes: Vec::new(), is_refused: false }
+        let (notes, said) = (Vec::new(), Vec::new());
+        Round { text: "t".into(), calls, stop: StopReason::Complete, notes, said, is_refused: false }
     }
 
     #[test]
@@ -290,6 +323,38 @@ pub(super) mod tests {
         assert_eq!((most.rounds.len(), most.dropped, dropped.len()), (2, 2, 3), "{dropped:?}");
         assert_eq!(most.answers(), 4, "ids of later calls are new");
         assert!(most.compact(10).is_empty(), "nothing is left to drop");
+    }
+
+    #[test]
+    fn what_people_said_survives_compaction_in_its_order() {
+        let long = "x".repeat(1_000);
+        let mut transcript = Transcript::default();
+        let said = |at: u32| TranscriptRecord::Noted { id: format!("m{at}"), text: format!("said {at}") };
+        transcript.apply(said(0));
+        for number in 1..=5 {
+            let mut round = round(number, &[&long, "short"]);
+            round.notes.push("cut".to_owned());
+            if number == 2 {
+                let answer = ToolResult::text(format!("{long} answered")).of_person();
+                round.calls[0].call.arguments.insert("question".into(), "red or blue?".into());
+                round.calls[0].result = Some(answer);
+            }
+            transcript.apply(TranscriptRecord::Answered { round: Box::new(round) });
+            transcript.apply(said(number));
+        }
+        transcript.compact(0);
+        assert_eq!((transcript.rounds.len(), transcript.dropped), (2, 3));
+        let text = |message: ModelMessage| match message {
+            ModelMessage::User(text) => text,
+            ModelMessage::Assistant { .. } | ModelMessage::Results(_) => String::new(),
+        };
+        let texts: Vec<_> = transcript.messages("task").into_iter().map(text).collect();
+        let all = texts.concat();
+        let found = |part: &str| all.find(part).unwrap_or_else(|| panic!("no {part} in {all}"));
+        let order = ["said 0", "said 1", "red or blue?", "answered", "said 2", "said 3", "said 4", "said 5"];
+        assert!(order.map(found).is_sorted(), "{all}");
+        assert_eq!(all.matches("said").count(), 6, "once each: {all}");
+        assert_eq!(all.matches("cut").count(), 2, "a note on an answer goes with it");
     }
 
     fn records() -> impl Strategy<Value = Vec<TranscriptRecord>> {

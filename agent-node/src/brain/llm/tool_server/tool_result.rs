@@ -38,7 +38,8 @@ pub(super) fn read(result: CallToolResult) -> CallOutcome {
         texts.push(data.to_string());
     }
     let text = texts.join("\n");
-    CallOutcome::Answered(ToolResult { text, is_error: result.is_error.unwrap_or(false) }, files)
+    let is_error = result.is_error.unwrap_or(false);
+    CallOutcome::Answered(ToolResult { is_error, ..ToolResult::text(text) }, files)
 }
 
 /// A kind of content that this version does not know.
