@@ -9,7 +9,7 @@ use crate::harness::{
 };
 use reqwest::Method;
 use serde_json::json;
-use std::os::unix::fs::PermissionsExt as _;
+use std::{os::unix::fs::PermissionsExt as _, path::Path};
 
 /// A tool server on standard input and output. It writes a line into the file `starts` when it starts.
 const CLOCK: &str = r#"#!/bin/sh
@@ -320,7 +320,7 @@ async fn a_conversation_that_the_provider_finds_too_long_is_compacted() {
 }
 
 #[tokio::test]
-async fn a_tool_server_that_is_missing_fails_the_task_with_its_name() {
+async fn a_tool_server_that_waiting_does_not_cure_fails_the_task_with_its_name() {
     let stub = ModelStub::in_order(vec![StubAnswer::Says("never".to_owned())]);
     let dir = crate::harness::directory();
     let server = crate::harness::file(dir.path(), "server.sh", "#!/bin/sh\n");

@@ -61,7 +61,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tool_list::tools_of;
-use tool_server::{ToolServer, ToolServerConfig, ToolServerError};
+use tool_server::{ToolServer, ToolServerConfig, ToolServerError, ToolServerTransport};
 use transcript::{ToolResult, TranscriptRecord};
 
 /// A brain with a model, as the configuration describes it.
@@ -97,6 +97,10 @@ const IDLE: Duration = Duration::from_secs(120);
 const QUIET: Duration = Duration::from_secs(1);
 /// How long an agent waits for a tool server that can't be reached.
 const SERVER_PAUSE: Duration = Duration::from_secs(10);
+/// How often in a row the command of a tool server may fail to start before the task fails.
+const MAX_SERVER_FAILURES: usize = 5;
+/// The code of a call of a model that was stopped before its end.
+const CUT: &str = "cut";
 
 type LoopEvents = SelectAll<Pin<Box<dyn Stream<Item = LoopEvent> + Send>>>;
 
@@ -131,7 +135,7 @@ impl LlmBrain {
         for (server, offered) in self.servers.iter().zip(offered) {
             match offered {
                 Ok(tools) => servers.push((server.config.clone(), tools)),
-                Err(error) if error.is_transient => return Ok(pause(SERVER_PAUSE, error.to_string())),
+                Err(error) if error.is_transient => return Ok(retry(server, &error, &records, &turn).await),
                 Err(error) => return Ok(TurnEnd::Failed { reason: error.to_string() }),
             }
         }
@@ -337,6 +341,27 @@ impl LlmBrain {
     }
 }
 
+/// The turn is tried again after a pause. A URL is waited for as long as the task lives, a command is tried a few times.
+async fn retry(
+    server: &ToolServer,
+    error: &ToolServerError,
+    records: &[TranscriptRecord],
+    turn: &TurnHandle,
+) -> TurnEnd {
+    if matches!(server.config.transport, ToolServerTransport::Stdio { .. }) {
+        let is_failure = |record: &&TranscriptRecord| matches!(record, TranscriptRecord::ServerFailed);
+        let failures = records.iter().rev().take_while(is_failure).count() + 1;
+        if failures >= MAX_SERVER_FAILURES {
+            return TurnEnd::Failed { reason: format!("{error}; it was tried {failures} times") };
+        }
+        let data = serde_json::to_value(TranscriptRecord::ServerFailed).unwrap_or_default();
+        if let Err(stopped) = turn.checkpoint(Checkpoint { data, replace: false }).await {
+            return TurnEnd::Failed { reason: stopped.to_string() };
+        }
+    }
+    pause(SERVER_PAUSE, error.to_string())
+}
+
 fn pause(after: Duration, reason: String) -> TurnEnd {
     TurnEnd::Pause { after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX), reason }
 }
@@ -369,3 +394,6 @@ impl Brain for LlmBrain {
         "llm"
     }
 }
+
+#[cfg(test)]
+mod tests;

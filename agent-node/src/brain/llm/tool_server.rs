@@ -15,6 +15,7 @@ use rmcp::{
     service::{ClientLifecycleMode, ClientServiceExt, RunningService},
     transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig},
 };
+use rustix::io::Errno;
 use serde_json::{Map, Value};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -208,10 +209,8 @@ impl ToolServer {
                     dir.as_deref(),
                     self.home.as_deref(),
                 );
-                let (process, ServerStdio { stdout, stdin }) = started.map_err(|error| {
-                    let is_transient = error.kind() != std::io::ErrorKind::NotFound;
-                    self.error(format!("can't be started: {error}"), is_transient)
-                })?;
+                let (process, ServerStdio { stdout, stdin }) = started
+                    .map_err(|error| self.error(format!("can't be started: {error}"), may_pass(&error)))?;
                 let stdout = AnsweredLongLines::new(stdout);
                 match client.serve_with_lifecycle((stdout, stdin), lifecycle).await {
                     Ok(service) => Ok(McpConnection { service, _process: Some(process) }),
@@ -264,6 +263,7 @@ impl McpConnection {
 pub(super) mod tests {
     use super::*;
     use crate::brain::llm::http_model::HttpModel;
+    use std::os::unix::fs::PermissionsExt as _;
 
     /// A server that no test starts.
     pub(crate) fn server(name: &str) -> ToolServerConfig {
@@ -289,6 +289,24 @@ pub(super) mod tests {
             !error.is_transient && error.to_string().contains("/nonexistent/server can't be started"),
             "{error}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_command_that_may_not_be_executed_is_no_passing_failure() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, content, mode) in [("denied", "#!/bin/sh\n", 0o644), ("no-shell", "#!/no/sh\n", 0o755)] {
+            let path = dir.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let command = vec![path.display().to_string()];
+            let transport = ToolServerTransport::Stdio { command, env: BTreeMap::new(), dir: None };
+            let config = ToolServerConfig { transport, ..server("s") };
+            let server = ToolServer::new(config, &BrainRights::default(), HttpModel::client().unwrap());
+            let error = server.tools().await.unwrap_err();
+            assert!(!error.is_transient && error.to_string().contains("can't be started"), "{name}: {error}");
+        }
+        let lacks = |code: Errno| may_pass(&std::io::Error::from(code));
+        assert!(lacks(Errno::MFILE) && lacks(Errno::AGAIN) && !lacks(Errno::ACCESS));
     }
 
     #[tokio::test]

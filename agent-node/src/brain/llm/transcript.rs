@@ -41,6 +41,8 @@ pub(super) enum TranscriptRecord {
     },
     /// No model could be reached.
     Paused,
+    /// The command of a tool server did not start as it should. The turn is tried again.
+    ServerFailed,
     /// Content was dropped because the conversation was too long. Replaces all records before.
     Compacted {
         /// What is left.
@@ -180,6 +182,7 @@ impl Transcript {
                 }
             }
             TranscriptRecord::Paused => self.pauses += 1,
+            TranscriptRecord::ServerFailed => {}
             TranscriptRecord::Compacted { transcript, .. } => *self = transcript,
         }
     }
