@@ -14,6 +14,8 @@ type Answer = Box<dyn Fn(&str, &Value) -> McpAnswer + Send + Sync>;
 pub enum McpAnswer {
     /// This text.
     Text(String),
+    /// This text, as an event stream.
+    Event(String),
     /// This text, after a pause.
     Late(Duration, String),
     /// Nothing.
@@ -83,6 +85,12 @@ async fn serve(state: web::Data<McpState>, message: web::Json<Value>) -> HttpRes
             state.calls.lock().unwrap().push((name.clone(), arguments.clone()));
             let text = match (state.answer)(&name, &arguments) {
                 McpAnswer::Text(text) => text,
+                McpAnswer::Event(text) => {
+                    let result = json!({ "content": [{ "type": "text", "text": text }] });
+                    let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": result });
+                    let event = format!("event: message\ndata: {answer}\n\n");
+                    return HttpResponse::Ok().content_type("text/event-stream").body(event);
+                }
                 McpAnswer::Late(pause, text) => {
                     actix_web::rt::time::sleep(pause).await;
                     text

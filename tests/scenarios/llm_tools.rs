@@ -323,16 +323,45 @@ async fn a_conversation_that_the_provider_finds_too_long_is_compacted() {
 async fn a_tool_server_that_waiting_does_not_cure_fails_the_task_with_its_name() {
     let stub = ModelStub::in_order(vec![StubAnswer::Says("never".to_owned())]);
     let dir = crate::harness::directory();
-    let server = crate::harness::file(dir.path(), "server.sh", "#!/bin/sh\n");
-    std::fs::set_permissions(&server, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let tools = format!("tools: [{{ mcp: ['{}'] }}]", server.display());
-    let node = Process::up(&team(&format!("{}, {tools}", model(&stub, "openai")))).await;
-    std::fs::remove_file(&server).unwrap();
-    let task = node.agent("thinker-01").ask(json!({ "description": "x" })).await;
-    assert_eq!(state(&task), "failed");
-    assert!(
-        crate::harness::message(&task)
-            .contains(&format!("the tool server {} can't be started", server.display())),
-        "{task:#}"
-    );
+    let set_mode =
+        |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    for name in ["missing", "denied", "ends"] {
+        let server = crate::harness::file(dir.path(), name, "#!/bin/sh\n");
+        set_mode(&server, 0o755);
+        let tools = format!("tools: [{{ mcp: ['{}'] }}]", server.display());
+        let node = Process::up(&team(&format!("{}, {tools}", model(&stub, "openai")))).await;
+        match name {
+            "missing" => std::fs::remove_file(&server).unwrap(),
+            "denied" => set_mode(&server, 0o644),
+            _ => std::fs::write(&server, "#!/bin/sh\necho no module mcp >&2; exit 1\n").unwrap(),
+        }
+        let task = node.agent("thinker-01").ask(json!({ "description": "x" })).await;
+        assert_eq!(state(&task), "failed", "{name}: {task:#}");
+        let text = crate::harness::message(&task);
+        assert!(text.contains(&format!("the tool server {}", server.display())), "{name}: {text}");
+        let why = if name == "ends" { "its last words: no module mcp" } else { "can't be started" };
+        assert!(text.contains(why), "{name}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_of_a_server_at_a_url_that_is_too_large_is_dropped() {
+    let offered = json!([tool("write", json!({})), tool("read", json!({ "readOnlyHint": true }))]);
+    let tools = McpStub::start(offered, |name, _| {
+        let text = "x".repeat(17 << 20);
+        if name == "read" { McpAnswer::Event(text) } else { McpAnswer::Text(text) }
+    });
+    let stub = ModelStub::start(|request| match request.results.len() {
+        0 => calls(&[("write", json!({}))]),
+        1 => calls(&[("read", json!({}))]),
+        _ => says(&request.results.join("\n")),
+    });
+    let server = format!("tools: [{{ mcp: '{}', timeout: 20s }}]", tools.url);
+    let node = Process::up(&team(&format!("{}, {server}", model(&stub, "openai")))).await;
+    let task = node.agent("thinker-01").ask(json!({ "description": "read" })).await;
+    let text = artifact(&task, "answer").unwrap_or_else(|| panic!("{task:#}"));
+    assert!(text.contains("the result has more than 16 MiB, and was dropped"), "{text}");
+    assert!(text.contains("failed during this call"), "{text}");
+    let made = |name: &str| tools.calls().iter().filter(|(called, _)| called == name).count();
+    assert_eq!((made("write"), made("read")), (1, 3), "of an event stream only the break is known");
 }

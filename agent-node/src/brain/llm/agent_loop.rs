@@ -253,6 +253,8 @@ const MAX_RESULT: usize = 16 << 10;
 const RESULT_HEAD: usize = 4 << 10;
 /// The longest result that is kept as an artifact, bytes; the rest is dropped.
 const MAX_KEPT_RESULT: usize = 1 << 20;
+/// The most calls of one answer that are made.
+const MAX_CALLS: usize = 64;
 /// How often in a row the model may repair its answer.
 const MAX_REPAIRS: usize = 2;
 /// How often a call is started before its failure is the result.
@@ -718,6 +720,13 @@ impl AgentLoop {
                 Some("the answer was cut, because the model or its provider refused to go on")
             }
         };
+        if calls.len() > MAX_CALLS {
+            let message = format!(
+                "the model calls {} tools at once; only {MAX_CALLS} of these calls are made",
+                calls.len()
+            );
+            actions.push(LoopAction::Report(Progress::Status { message }));
+        }
         let calls = calls.into_iter().enumerate().map(|(at, mut call)| {
             // Providers repeat ids, or send none.
             call.id = format!("c{number}_{at}");
@@ -727,6 +736,7 @@ impl AgentLoop {
             }
             let problem = call.invalid.as_deref().map(prompts::invalid_arguments);
             is_refused |= problem.is_some();
+            let problem = problem.or_else(|| (at >= MAX_CALLS).then(|| prompts::too_many_calls(MAX_CALLS)));
             let starts = u32::from(problem.is_none() && self.starts_at_once(&call));
             CallRecord { call, starts, result: problem.map(ToolResult::error) }
         });

@@ -297,6 +297,10 @@ pub(super) fn too_many_requests(most: usize) -> String {
     note("too many requests", &[("most", &most.to_string())])
 }
 
+pub(super) fn too_many_calls(most: usize) -> String {
+    note("too many calls", &[("most", &most.to_string())])
+}
+
 pub(super) fn dropped_result() -> String {
     note("dropped result", &[])
 }

@@ -13,7 +13,11 @@ use rmcp::{
     RoleClient, ServiceError,
     model::{CallToolRequestParams, ClientConfig, Implementation, ProtocolVersion, Tool},
     service::{ClientLifecycleMode, ClientServiceExt, RunningService},
-    transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig},
+    transport::{
+        StreamableHttpClientTransport,
+        async_rw::DEFAULT_MAX_LINE_LENGTH,
+        streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
+    },
 };
 use rustix::io::Errno;
 use serde_json::{Map, Value};
@@ -65,6 +69,8 @@ pub enum ToolServerTransport {
 
 /// How long a server may take to start and to say what it offers.
 const START: Duration = Duration::from_secs(60);
+/// The largest answer of a server at a URL, bytes: as long as the longest line of a command.
+const MAX_ANSWER: usize = DEFAULT_MAX_LINE_LENGTH;
 
 /// Why a server can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -156,6 +162,11 @@ impl ToolServer {
             Ok(Err(ServiceError::UnexpectedResponse | ServiceError::InputRequiredRoundsExceeded { .. })) => {
                 tool_result::failed("the tool asks for input, which this agent can't give".to_owned())
             }
+            Ok(Err(error)) if is_too_large(&error) => {
+                self.disconnect(&connection).await;
+                let mib = MAX_ANSWER >> 20;
+                tool_result::failed(format!("the result has more than {mib} MiB, and was dropped"))
+            }
             Ok(Err(error)) => {
                 self.disconnect(&connection).await;
                 CallOutcome::Interrupted(error.to_string())
@@ -239,8 +250,10 @@ impl ToolServer {
                     value.set_sensitive(true);
                     custom.insert(name, value);
                 }
-                let config =
-                    StreamableHttpClientTransportConfig::with_uri(url.as_str()).custom_headers(custom);
+                let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+                    .custom_headers(custom)
+                    .max_json_response_size(MAX_ANSWER)
+                    .max_sse_event_size(MAX_ANSWER);
                 let transport = StreamableHttpClientTransport::with_client(self.http.clone(), config);
                 let service = client.serve_with_lifecycle(transport, lifecycle).await;
                 let service = service.map_err(|error| {
@@ -251,6 +264,20 @@ impl ToolServer {
             }
         }
     }
+}
+
+/// Whether a command can't be started because the machine lacks something for a while. All other reasons stay.
+fn may_pass(error: &std::io::Error) -> bool {
+    let passing = [Errno::AGAIN, Errno::INTR, Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::TXTBSY];
+    Errno::from_io_error(error).is_some_and(|error| passing.contains(&error))
+}
+
+/// Whether a call has no result because its answer is larger than [`MAX_ANSWER`]. Of an answer in an event stream the client only
+/// says that the stream has broken.
+fn is_too_large(error: &ServiceError) -> bool {
+    let ServiceError::TransportSend(error) = error else { return false };
+    let error = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
+    matches!(error, Some(StreamableHttpError::ResponseBodyTooLarge { .. }))
 }
 
 impl McpConnection {

@@ -674,6 +674,20 @@ fn requests_and_signals_beyond_a_limit_are_told_to_the_model() {
 }
 
 #[test]
+fn calls_of_one_answer_beyond_the_limit_are_not_made_and_both_sides_are_told() {
+    let (mut state, _) = AgentLoop::begin(start());
+    let actions = state.take(says("", &[(SAFE, "{}"); MAX_CALLS + 2]));
+    assert_eq!(calls(&actions).len(), MAX_CALLS);
+    let told = "the model calls 66 tools at once; only 64 of these calls are made";
+    assert!(statuses(&actions).contains(&told), "{:?}", statuses(&actions));
+    let last = (0..MAX_CALLS).map(|at| state.take(returns(&format!("c1_{at}"), "r"))).last().unwrap();
+    let results = last_results(&last);
+    assert_eq!(results[..MAX_CALLS], vec!["r"; MAX_CALLS]);
+    assert!(results[MAX_CALLS..].iter().all(|refused| refused.contains("at most 64 tools")), "{results:?}");
+    assert_eq!(calls(&state.take(says("", &[(SAFE, "{}")]))), ["c2_0"], "it is no fault that counts");
+}
+
+#[test]
 fn a_call_is_counted_as_often_as_it_was_made() {
     let reports = |actions: &[LoopAction]| {
         actions.iter().filter(|action| matches!(action, LoopAction::Report(Progress::Tool(_)))).count()
