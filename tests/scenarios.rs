@@ -43,6 +43,7 @@ mod scenarios {
     mod large_results;
     mod llm;
     mod llm_bids;
+    mod llm_budgets;
     mod llm_durable;
     mod llm_tools;
     mod mcp;

@@ -31,7 +31,7 @@ use std::{future::Future, pin::Pin, time::Duration};
 
 use bidding::{BidFuture, BidRequest};
 use matching::{MatchFuture, MatchQuestion};
-pub use turn_handle::{TurnHandle, TurnReport, TurnStopped};
+pub use turn_handle::{CallUnderWay, TurnHandle, TurnReport, TurnStopped};
 
 /// A turn that has ended: its reports in order, and its end.
 pub type CompletedTurn = (Vec<Progress>, Result<TurnEnd, BrainError>);

@@ -13,6 +13,9 @@ pub struct ModelUsage {
     pub input_tokens: u64,
     /// Tokens that the model wrote.
     pub output_tokens: u64,
+    /// Whether these counts are estimated, because the provider has not said them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
     /// What the call cost, in the mesh's own unit; `None` if the price is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
@@ -100,6 +103,9 @@ pub struct Usage {
     /// The part of `cost` that was reserved for such agents.
     #[serde(default, skip_serializing_if = "is_free")]
     pub unreported_cost: Cost,
+    /// How many of the tokens above are of calls whose provider did not count them all. They are estimated, and count as used.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub estimated_tokens: u64,
     /// How many pieces of work were done by agents whose use is unknown and not bounded, such as foreign ones.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unknown: u64,
@@ -135,6 +141,7 @@ impl Usage {
             unpriced_tokens: self.unpriced_tokens.saturating_add(other.unpriced_tokens),
             unreported_tokens: self.unreported_tokens.saturating_add(other.unreported_tokens),
             unreported_cost: sum(self.unreported_cost, other.unreported_cost),
+            estimated_tokens: self.estimated_tokens.saturating_add(other.estimated_tokens),
             unknown: self.unknown.saturating_add(other.unknown),
         }
     }
@@ -143,9 +150,11 @@ impl Usage {
 impl From<&ModelUsage> for Usage {
     fn from(call: &ModelUsage) -> Self {
         let ModelUsage { input_tokens, output_tokens, cost, .. } = *call;
-        let unpriced_tokens = if cost.is_none() { input_tokens.saturating_add(output_tokens) } else { 0 };
+        let tokens = input_tokens.saturating_add(output_tokens);
+        let unpriced_tokens = if cost.is_none() { tokens } else { 0 };
+        let estimated_tokens = if call.estimated { tokens } else { 0 };
         let cost = cost.unwrap_or_default();
-        Self { input_tokens, output_tokens, cost, unpriced_tokens, ..Self::default() }
+        Self { input_tokens, output_tokens, cost, unpriced_tokens, estimated_tokens, ..Self::default() }
     }
 }
 
@@ -363,6 +372,17 @@ mod tests {
         let bounds = TaskBounds { turns: Some(3), tokens: Some(40), cost: Cost::new(1.0) };
         let left = RemainingBudget::of(&bounds, 1, &sum, Budget::default());
         assert_eq!((left.turns, left.tokens, left.cost.map(Cost::get)), (Some(2), Some(10), Some(0.5)));
+    }
+
+    #[test]
+    fn estimated_tokens_count_and_are_shown() {
+        let call =
+            ModelUsage { input_tokens: 10, output_tokens: 5, estimated: true, ..ModelUsage::default() };
+        let sum = Usage::from(&call).plus(&Usage::from(&ModelUsage { estimated: false, ..call }));
+        assert_eq!((sum.tokens(), sum.estimated_tokens), (30, 15));
+        let bounds = TaskBounds { tokens: Some(30), ..TaskBounds::default() };
+        let verdict = bounds.judge(Budget::default(), &Usage::default(), &sum, Budget::default());
+        assert!(matches!(verdict, BudgetVerdict::UsedUp(_)), "{verdict:?}");
     }
 
     #[test]

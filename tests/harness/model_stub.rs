@@ -26,6 +26,10 @@ pub enum StubAnswer {
     Refuses(u16, Vec<(&'static str, String)>, [&'static str; 3]),
     /// Says this, a piece at a time with a pause before each.
     Slowly(Duration, String),
+    /// Says this, and counts no tokens.
+    Uncounted(String),
+    /// Says the beginning of an answer with this, and nothing more until the caller goes away.
+    HangsAfter(String),
     /// Begins to answer and breaks off.
     BreaksOff,
     /// Answers nothing but pings until the caller goes away.
@@ -210,6 +214,23 @@ async fn answer(state: &web::Data<StubState>, request: StubRequest) -> HttpRespo
     };
     let chunks: Vec<Result<Bytes, std::io::Error>> = match answer {
         StubAnswer::Says(text) => events(&text, &[]).into_iter().map(Ok).collect(),
+        StubAnswer::Uncounted(text) => events(&text, &[]).iter().map(without_usage).map(Ok).collect(),
+        StubAnswer::HangsAfter(text) => {
+            let mut events = events(&text, &[]);
+            let is_text = |event: &Bytes| {
+                let event = String::from_utf8_lossy(event);
+                event.contains("text_delta")
+                    || event.contains("\"content\":\"") && !event.contains("\"role\"")
+            };
+            events.truncate(events.iter().rposition(is_text).map_or(0, |at| at + 1));
+            let chunks = stream::iter(events.into_iter().map(Ok::<_, std::io::Error>))
+                .chain(stream::pending())
+                .map(move |chunk| {
+                    let _ = &open;
+                    chunk
+                });
+            return HttpResponse::Ok().content_type("text/event-stream").streaming(chunks);
+        }
         StubAnswer::Calls(text, calls) => events(text, &calls).into_iter().map(Ok).collect(),
         StubAnswer::Refuses(status, headers, [kind, code, message]) => {
             let mut response = HttpResponse::build(actix_web::http::StatusCode::from_u16(status).unwrap());
@@ -254,6 +275,18 @@ async fn answer(state: &web::Data<StubState>, request: StubRequest) -> HttpRespo
         chunk
     });
     HttpResponse::Ok().content_type("text/event-stream").streaming(chunks)
+}
+
+/// An event without what it counts.
+fn without_usage(event: &Bytes) -> Bytes {
+    let text = String::from_utf8_lossy(event);
+    let (head, data) = text.split_once("data: ").unwrap();
+    let Ok(mut data) = serde_json::from_str::<Value>(data) else { return event.clone() };
+    data.as_object_mut().unwrap().remove("usage");
+    if let Some(message) = data.get_mut("message").and_then(Value::as_object_mut) {
+        message.remove("usage");
+    }
+    Bytes::from(format!("{head}data: {data}\n\n"))
 }
 
 /// The text in pieces of a few characters.

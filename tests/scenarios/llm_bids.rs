@@ -113,4 +113,7 @@ async fn a_model_that_gives_no_valid_bid_in_time_is_stood_in_for_by_the_next_or_
         assert!(log.contains(part), "{part}: {log}");
     }
     eventually("the request is closed", async || (hanging.open() == 0).then_some(())).await;
+    let state = mesh.agent("hanging-01").state().await;
+    let used = &state["counts"]["bidUsage"];
+    assert!(used["estimatedTokens"].as_u64().unwrap() > 50, "the call that was cut is counted: {used:#}");
 }

@@ -156,7 +156,9 @@ impl Agent {
             Input::HoldSteps => self.holds_steps = true,
             Input::ReleaseSteps => self.holds_steps = false,
             Input::Direct { task, by, directive, reply } => self.direct(&task, by, directive, reply, &mut cx),
-            Input::Cancel { task, by, reason, reply } => self.cancel(&task, by, reason, reply, &mut cx),
+            Input::Cancel { task, by, reason, calls, reply } => {
+                self.cancel(&task, by, (reason, calls), reply, &mut cx);
+            }
             Input::Answer { task, by, question, answer, message, is_persons, reply } => {
                 let said = OwnerAnswer { question, answer, message, is_persons };
                 self.answer(&task, by, said, reply, &mut cx);

@@ -21,7 +21,7 @@ use protocol::{
     task::{A2aRequestContext, OpenTaskKey, TaskState},
     time::{NodeTime, WallTime},
     trace::TraceContext,
-    usage::Usage,
+    usage::{ModelUsage, Usage},
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -141,6 +141,8 @@ pub enum Input {
         by: Principal,
         /// Why.
         reason: String,
+        /// The calls of models that turns of the task wait for, and what each has used. They are charged if they are cut.
+        calls: Vec<(TurnKey, ModelUsage)>,
         /// The caller.
         reply: ReplyTo,
     },

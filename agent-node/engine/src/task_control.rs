@@ -1,7 +1,7 @@
 //! Commands from outside: cancel a task, answer its question, send a dead letter again.
 
 use crate::{
-    Ack, ReplyTo,
+    Ack, ReplyTo, TurnKey,
     agent::Agent,
     content,
     context::Context,
@@ -15,23 +15,36 @@ use crate::{
 };
 use protocol::{
     ids::{ConversationId, MessageId, TaskId},
-    patterns::{EventKind, redelivery::Redelivery, session::directive::Directive},
+    patterns::{EventKind, redelivery::Redelivery, session::directive::Directive, turn::Progress},
     principal::Principal,
     problem::{Problem, Reason},
+    usage::ModelUsage,
 };
 
 impl Agent {
-    /// Cancels a task for its owner.
+    /// Cancels a task for its owner. The same step charges what the calls of models that this cuts have used.
     pub(crate) fn cancel(
         &mut self,
         task: &TaskId,
         by: Principal,
-        reason: String,
+        (reason, calls): (String, Vec<(TurnKey, ModelUsage)>),
         reply: ReplyTo,
         cx: &mut Context<'_>,
     ) {
         let result = match self.open_conversation_of(task, &by, Reason::TaskNotCancelable, cx) {
-            Ok(id) => self.submit_owner_event(id, task, EventKind::Cancelled { by, reason }, reply, cx),
+            Ok(id) => {
+                let own = calls.into_iter().filter(|(key, _)| key.conversation == id);
+                for (key, call) in own {
+                    if let Some(turn) = self.turns.running.get(&key).map(|running| running.turn)
+                        && let Some(conversation) = self.conversations.get_mut(&id)
+                    {
+                        let updates = vec![Progress::Usage(call)];
+                        let used = EventKind::TurnProgress { turn, updates };
+                        conversation.queue.push_back(QueuedEvent::from_inside(used, None));
+                    }
+                }
+                self.submit_owner_event(id, task, EventKind::Cancelled { by, reason }, reply, cx)
+            }
             Err(problem) => Err(problem),
         };
         if let Err(problem) = result {

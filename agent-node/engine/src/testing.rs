@@ -19,6 +19,7 @@ use protocol::{
     principal::{Principal, SenderProof},
     problem::Problem,
     time::{NodeTime, WallTime},
+    usage::ModelUsage,
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -196,9 +197,14 @@ impl TestAgent {
     }
 
     pub(crate) fn cancel(&mut self, task: &str) -> ReplyTo {
+        self.cancel_with(task, Vec::new())
+    }
+
+    /// Cancels a task whose turns wait for these calls of models.
+    pub(crate) fn cancel_with(&mut self, task: &str, calls: Vec<(TurnKey, ModelUsage)>) -> ReplyTo {
         let reply = self.reply_to();
         let (task, by) = (TaskId::parse(task).unwrap(), Principal::local_user());
-        self.handle(Input::Cancel { task, by, reason: "enough".into(), reply });
+        self.handle(Input::Cancel { task, by, reason: "enough".into(), calls, reply });
         reply
     }
 

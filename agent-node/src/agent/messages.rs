@@ -188,7 +188,9 @@ impl Handler<CancelTaskRequest> for AgentActor {
 
     fn handle(&mut self, request: CancelTaskRequest, ctx: &mut Context<Self>) -> AckFuture {
         let CancelTaskRequest { task, by, reason } = request;
-        self.feed_request(|reply| Input::Cancel { task, by, reason, reply }, ctx)
+        let calls = self.turns.iter().filter_map(|(key, turn)| Some((key.clone(), turn.call_for(&task)?)));
+        let calls = calls.collect();
+        self.feed_request(|reply| Input::Cancel { task, by, reason, calls, reply }, ctx)
     }
 }
 

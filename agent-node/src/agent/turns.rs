@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     brain::{
-        Brain, PeerSummary, TurnHandle, TurnReport, TurnRequest,
+        Brain, CallUnderWay, PeerSummary, TurnHandle, TurnReport, TurnRequest,
         agent_access::AgentAccess,
         bidding::{BidRequest, ComputedBid},
     },
@@ -24,7 +24,7 @@ use protocol::{
         session::host_work::HOST_WORK,
         turn::{Progress, Prompt, TurnEnd, TurnSubject},
     },
-    usage::Usage,
+    usage::{ModelUsage, Usage},
 };
 use std::{
     collections::VecDeque,
@@ -52,11 +52,25 @@ pub(super) struct SpawnedTurn {
     running: JoinHandle<()>,
     /// Told how many more of its checkpoints are durable.
     recorded: mpsc::UnboundedSender<usize>,
+    /// The task that it is about.
+    task: Option<TaskId>,
+    call: CallUnderWay,
+    origin: CallOrigin,
+    telemetry: Telemetry,
 }
 
 impl SpawnedTurn {
+    /// Stops it. Metrics count what the call of a model that is cut has used.
     pub(super) fn stop(&self) {
         self.running.abort();
+        if let Some(call) = self.call.take() {
+            self.telemetry.meters().models.observe(&self.origin, &Progress::Usage(call));
+        }
+    }
+
+    /// What a call of a model has used that the turn of `task` waits for.
+    pub(super) fn call_for(&self, task: &TaskId) -> Option<ModelUsage> {
+        self.call.get().filter(|_| self.task.as_ref() == Some(task))
     }
 
     pub(super) fn acknowledge(&self, checkpoints: usize) {
@@ -162,7 +176,7 @@ pub(super) fn ask_bid(
     let brain = parts.brain.clone();
     async move {
         let (handle, mut receiver) = TurnHandle::new(Default::default(), MAX_UPDATES);
-        let mut used = Usage::default();
+        let (call, mut used) = (handle.call_under_way(), Usage::default());
         let answer = {
             let answer = AssertUnwindSafe(async move { brain.bid(request, handle).await }).catch_unwind();
             let answer = tokio::time::timeout(within, answer);
@@ -192,6 +206,10 @@ pub(super) fn ask_bid(
             };
             tokio::join!(answer, collect).0
         };
+        if let Some(call) = call.take() {
+            used = used.plus(&Usage::from(&call));
+            log.telemetry.meters().models.observe(&origin, &Progress::Usage(call));
+        }
         let answer = match answer {
             Ok(Ok(Ok(BidAnswer::NoBid { reason }))) => Ok(BidAnswer::NoBid { reason: log.masked(&reason) }),
             Ok(Ok(answer)) => answer.map_err(|error| log.masked(&error.to_string())),
@@ -243,6 +261,10 @@ impl AgentActor {
         let (recorded, mut is_recorded) = mpsc::unbounded_channel::<usize>();
         let (board, known_briefs) = (self.parts.transports.board.clone(), self.known_briefs.clone());
         let (me, now) = (self.me.clone(), self.parts.clock.wall());
+        let (handle, mut receiver) = TurnHandle::new(request.prompt.remaining, MAX_UPDATES);
+        let handle = handle.with_access(access);
+        let call = handle.call_under_way();
+        let spawned = (log.task.clone(), call.clone(), origin.clone(), telemetry.clone());
         let running = actix::spawn(async move {
             let mut updates = Vec::new();
             if !matches!(request.prompt.about, TurnSubject::Check { .. }) {
@@ -250,8 +272,6 @@ impl AgentActor {
                 updates.extend(given.map(|record| Progress::Brief(Box::new(record))));
             }
             let begun = Instant::now();
-            let (handle, mut receiver) = TurnHandle::new(request.prompt.remaining, MAX_UPDATES);
-            let handle = handle.with_access(access);
             let turn_end =
                 async move { brain.think(request, handle).await.map_err(|error| error.to_string()) };
             let mut turn_end = AssertUnwindSafe(turn_end).catch_unwind().boxed();
@@ -331,6 +351,11 @@ impl AgentActor {
                     gather_update(&mut updates, progress);
                 }
             }
+            if let Some(call) = call.take() {
+                let progress = Progress::Usage(call);
+                telemetry.meters().models.observe(&origin, &progress);
+                updates.push(progress);
+            }
             let end = log.masked_end(end);
             // A failure carries no updates, and what was used before it counts.
             if end.is_err() && !updates.is_empty() {
@@ -339,7 +364,8 @@ impl AgentActor {
             }
             send_input(&agent, LifeInput { life, input: Input::TurnEnded(turn, updates, end) }).await;
         });
-        self.turns.insert(key, SpawnedTurn { running, recorded });
+        let (task, call, origin, telemetry) = spawned;
+        self.turns.insert(key, SpawnedTurn { running, recorded, task, call, origin, telemetry });
     }
 }
 

@@ -7,6 +7,7 @@
 mod agent_loop;
 mod anthropic;
 mod bid_answer;
+mod call_meter;
 pub mod cassette;
 mod dialect;
 mod http_model;
@@ -32,13 +33,14 @@ use super::{
 use agent_loop::{
     AgentLoop, CallOutcome, LoopAction, LoopBudget, LoopEnd, LoopEvent, LoopLimits, LoopStart, LoopSubject,
 };
+use call_meter::CallUsage;
 use cassette::Cassette;
 use futures_util::{
     Stream, StreamExt, stream,
     stream::{FuturesUnordered, SelectAll},
 };
 use http_model::HttpModel;
-use model::{ModelClient, TokenUsage};
+use model::ModelClient;
 use output::OutputSchema;
 use protocol::{
     bid::Cost,
@@ -153,6 +155,12 @@ impl LlmBrain {
                     return Ok(end);
                 }
             }
+            if let Some((model, usage)) = state.call_under_way() {
+                turn.set_call_under_way(
+                    self.usage(model, usage, Err(CUT.to_owned()), asked.elapsed()),
+                    asked,
+                );
+            }
             let event = tokio::select! {
                 event = events.next() => event,
                 () = tokio::time::sleep(idle / 3), if state.runs_tools() => {
@@ -251,19 +259,14 @@ impl LlmBrain {
     }
 
     /// What a call of the model at this position has used, why its answer ended or why there is none, and how long it took.
-    fn usage(
-        &self,
-        model: usize,
-        usage: TokenUsage,
-        end: Result<&str, String>,
-        took: Duration,
-    ) -> ModelUsage {
+    fn usage(&self, model: usize, usage: CallUsage, end: Result<&str, String>, took: Duration) -> ModelUsage {
         let ModelConfig { model, provider, price, .. } = &self.config.models[model];
         ModelUsage {
             model: model.clone(),
-            input_tokens: usage.input,
-            output_tokens: usage.output,
-            cost: price.and_then(|price| Cost::new(price.cost(usage))),
+            input_tokens: usage.tokens.input,
+            output_tokens: usage.tokens.output,
+            estimated: usage.is_estimated,
+            cost: price.and_then(|price| Cost::new(price.cost(usage.tokens))),
             provider: Some(provider.convention_name().to_owned()),
             duration_ms: u64::try_from(took.as_millis()).ok(),
             finish_reason: end.as_ref().ok().map(|reason| (*reason).to_owned()),

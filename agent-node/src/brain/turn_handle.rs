@@ -9,6 +9,7 @@ use protocol::{
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex, PoisonError},
+    time::Instant,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -28,11 +29,38 @@ pub struct TurnReport {
 #[error("the turn was stopped before the checkpoint was recorded")]
 pub struct TurnStopped;
 
+/// The call of a model that a turn waits for, with what it has used so far. If the turn is cut, that is charged.
+#[derive(Debug, Clone, Default)]
+pub struct CallUnderWay(Arc<Mutex<Option<(ModelUsage, Instant)>>>);
+
+impl CallUnderWay {
+    fn set(&self, call: Option<(ModelUsage, Instant)>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = call;
+    }
+
+    /// The call, as it would be charged if the turn was cut at this time.
+    pub fn get(&self) -> Option<ModelUsage> {
+        let call = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        call.as_ref().map(|(call, begun)| ModelUsage {
+            duration_ms: u64::try_from(begun.elapsed().as_millis()).ok(),
+            ..call.clone()
+        })
+    }
+
+    /// The same; it can't be taken again.
+    pub fn take(&self) -> Option<ModelUsage> {
+        let call = self.get();
+        self.set(None);
+        call
+    }
+}
+
 /// Sends the reports of one turn, in order. A full channel slows the brain down; a closed one does not stop it.
 #[derive(Debug, Clone)]
 pub struct TurnHandle {
     reports: mpsc::Sender<TurnReport>,
     remaining: Arc<Mutex<RemainingBudget>>,
+    call: CallUnderWay,
     access: Option<AgentAccess>,
     /// The content to which the prompt refers.
     references: Arc<BTreeSet<Digest>>,
@@ -46,6 +74,7 @@ impl TurnHandle {
             Self {
                 reports,
                 remaining: Arc::new(Mutex::new(remaining)),
+                call: CallUnderWay::default(),
                 access: None,
                 references: Arc::default(),
             },
@@ -73,10 +102,25 @@ impl TurnHandle {
         if let (Progress::Artifact { artifact, .. }, Some(access)) = (&mut progress, &self.access) {
             restore(artifact, &self.references, access);
         }
+        let is_call_over = matches!(progress, Progress::Usage(_));
         if let Progress::Usage(call) = &progress {
             self.charge(call);
         }
         let _ = self.reports.send(TurnReport { progress, recorded: None, is_stderr: false }).await;
+        if is_call_over {
+            self.call.set(None);
+        }
+    }
+
+    /// The call of a model that the turn waits for.
+    pub fn call_under_way(&self) -> CallUnderWay {
+        self.call.clone()
+    }
+
+    /// Says that the turn waits for a call of a model since `begun`, and what the call has used so far. The next report of usage
+    /// is that of this call.
+    pub(super) fn set_call_under_way(&self, call: ModelUsage, begun: Instant) {
+        self.call.set(Some((call, begun)));
     }
 
     /// Returns when the next report need not wait, if no one else sends one.

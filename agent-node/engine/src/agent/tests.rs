@@ -197,7 +197,13 @@ impl Driver {
     /// The user cancels a task.
     fn cancel(&mut self, task: &str) -> Result<Ack, Problem> {
         let (task, reply) = (TaskId::parse(task).unwrap(), self.expect_reply());
-        self.handle(Input::Cancel { task, by: user(), reason: "a test".to_owned(), reply });
+        self.handle(Input::Cancel {
+            task,
+            by: user(),
+            reason: "a test".to_owned(),
+            calls: Vec::new(),
+            reply,
+        });
         self.settle();
         self.replies.remove(&reply).expect("an answer")
     }

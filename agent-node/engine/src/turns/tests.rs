@@ -105,6 +105,27 @@ fn a_turn_that_begins_again_begins_without_the_requests_of_the_run_that_died() {
 }
 
 #[test]
+fn a_cancelled_task_is_charged_the_call_of_a_model_that_is_cut() {
+    let mut agent = TestAgent::new(&[]);
+    let (_, turn) = agent.begin_task("t-1");
+    let call = ModelUsage { model: "m".into(), input_tokens: 70, estimated: true, ..ModelUsage::default() };
+    let other = TurnKey { effect: EffectKey(99, 0), ..turn.clone() };
+    agent.cancel_with("t-1", vec![(turn.clone(), call.clone()), (other, call.clone())]);
+    agent.commit_all();
+    let stopped =
+        agent.take(|output| if let Output::StopTurn(key) = output { Some(key.clone()) } else { None });
+    assert_eq!(stopped, Some(turn.clone()));
+    let (task, by) = (TaskId::parse("t-1").unwrap(), Principal::local_user());
+    let row = |agent: &TestAgent| crate::tasks::find(&agent.store, &me(), &task, &by).unwrap().unwrap().task;
+    let (state, usage) = (row(&agent).status.state, row(&agent).usage);
+    assert_eq!((state, usage.tokens(), usage.estimated_tokens), (TaskState::Canceled, 70, 70));
+    // A task that has ended is charged nothing more.
+    agent.cancel_with("t-1", vec![(turn, call)]);
+    agent.commit_all();
+    assert_eq!(row(&agent).usage.tokens(), 70);
+}
+
+#[test]
 fn attempts_count_since_the_last_checkpoint() {
     let mut agent = TestAgent::new(&[]);
     let (_, turn) = agent.begin_task("t-1");

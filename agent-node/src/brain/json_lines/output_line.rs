@@ -206,8 +206,17 @@ fn usage(line: mesh_agent::ModelCall) -> Result<Progress, String> {
     let cost = known_cost("cost", line.cost)?;
     let mesh_agent::ModelCall { model, input_tokens, output_tokens, .. } = line;
     let mesh_agent::ModelCall { provider, finish_reason, duration_ms, error, .. } = line;
-    let call =
-        ModelUsage { model, input_tokens, output_tokens, cost, provider, finish_reason, duration_ms, error };
+    let call = ModelUsage {
+        model,
+        input_tokens,
+        output_tokens,
+        estimated: false,
+        cost,
+        provider,
+        finish_reason,
+        duration_ms,
+        error,
+    };
     call.validate()?;
     Ok(Progress::Usage(call))
 }

@@ -3,10 +3,11 @@
 //! stopped: no recorded answer and no recorded result is asked for again.
 
 use super::{
+    call_meter::{CallMeter, CallUsage, TOKEN},
     mesh_tools::{MeshOutcome, MeshTool, SignalSelection},
     model::{
         ModelAnswer, ModelDelta, ModelError, ModelErrorKind, ModelMessage, ModelRequest, StopReason,
-        TokenUsage, ToolCall, ToolSpec,
+        ToolCall, ToolSpec,
     },
     output::OutputSchema,
     prompts::{self, UserMessage},
@@ -140,8 +141,8 @@ pub(super) enum LoopAction {
     Usage {
         /// The position of the model.
         model: usize,
-        /// The tokens of the request and of the answer; estimated if the provider did not say, none if nothing of an answer came.
-        usage: TokenUsage,
+        /// What it has used.
+        usage: CallUsage,
         /// Why the answer ended, or why there is none, as a code.
         end: Result<&'static str, String>,
     },
@@ -234,10 +235,8 @@ pub(super) struct AgentLoop {
     transcript: Transcript,
     /// Calls that run in this life.
     running: BTreeSet<String>,
-    /// The model that is asked, while it is.
-    asking: Option<usize>,
-    /// What has arrived of its answer, bytes.
-    received: usize,
+    /// The model that is asked, while it is, and what that uses.
+    asking: Option<(usize, CallMeter)>,
     failures: Vec<ModelError>,
     stream: TextStream,
     /// As the turn began.
@@ -265,8 +264,6 @@ const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const MAX_PAUSE: Duration = Duration::from_secs(300);
 /// The code of a call whose result is an error.
 const TOOL_ERROR: &str = "tool_error";
-/// Bytes of a token, about.
-const TOKEN: usize = 4;
 
 impl AgentLoop {
     /// Begins or continues; returns the first actions.
@@ -287,7 +284,6 @@ impl AgentLoop {
             transcript,
             running: BTreeSet::new(),
             asking: None,
-            received: 0,
             failures: Vec::new(),
             stream: TextStream::default(),
             budget: start.budget,
@@ -317,9 +313,11 @@ impl AgentLoop {
     pub(super) fn on(&mut self, event: LoopEvent, left: &RemainingBudget) -> Vec<LoopAction> {
         self.left = *left;
         let mut actions = Vec::new();
+        if let (LoopEvent::Delta(delta), Some((_, meter))) = (&event, &mut self.asking) {
+            meter.observe(delta);
+        }
         match event {
             LoopEvent::Delta(ModelDelta::Text(text)) => {
-                self.received += text.len();
                 let report = if self.is_text_shown() {
                     self.stream.push(&text)
                 } else {
@@ -328,15 +326,20 @@ impl AgentLoop {
                 actions.extend(report.map(LoopAction::Report));
             }
             LoopEvent::Delta(ModelDelta::Hidden(bytes)) => {
-                self.received += bytes;
                 actions.extend(self.stream.hidden(bytes).map(LoopAction::Report));
             }
+            LoopEvent::Delta(ModelDelta::Counted(_)) => {}
             LoopEvent::Delta(ModelDelta::Answer(answer)) => self.answered(answer, &mut actions),
             LoopEvent::Quiet => actions.extend(self.stream.flush().map(LoopAction::Report)),
             LoopEvent::Failed(error) => self.failed(error, &mut actions),
             LoopEvent::Called { call, outcome, took } => self.called(&call, outcome, took, &mut actions),
         }
         actions
+    }
+
+    /// The model that is asked, and what the call has used so far.
+    pub(super) fn call_under_way(&self) -> Option<(usize, CallUsage)> {
+        self.asking.as_ref().map(|(model, meter)| (*model, meter.used()))
     }
 
     /// Whether a call of a tool is under way.
@@ -611,7 +614,7 @@ impl AgentLoop {
             repeatable_first: self.repeatable_first.clone(),
             has_budget_note,
         };
-        (self.asking, self.received) = (Some(model), 0);
+        self.asking = Some((model, CallMeter::new(&request)));
         self.stream.begin();
         actions.push(LoopAction::AskModel { model, request: Arc::new(request) });
     }
@@ -630,20 +633,12 @@ impl AgentLoop {
 
     /// The bytes of every request that compaction can't change.
     fn fixed_bytes(&self) -> usize {
-        let tools = self.tools.values().map(|tool| &tool.spec);
-        let tools =
-            tools.map(|tool| tool.name.len() + tool.description.len() + tool.schema.to_string().len());
+        let tools = self.tools.values().map(|tool| tool.spec.bytes());
         self.system.len() + self.first.len() + tools.sum::<usize>()
     }
 
     fn context_bytes(&self) -> usize {
         self.fixed_bytes() + self.transcript.bytes()
-    }
-
-    /// What the call under way has used, of a provider that does not say it.
-    fn estimated_usage(&self) -> TokenUsage {
-        let tokens = |bytes: usize| u64::try_from(bytes / TOKEN).unwrap_or(u64::MAX);
-        TokenUsage { input: tokens(self.context_bytes()), output: tokens(self.received) }
     }
 
     /// Whether anything could be dropped. What was dropped is recorded and reported.
@@ -660,9 +655,9 @@ impl AgentLoop {
     }
 
     fn failed(&mut self, error: ModelError, actions: &mut Vec<LoopAction>) {
-        let Some(model) = self.asking.take() else { return };
+        let Some((model, meter)) = self.asking.take() else { return };
         // The provider counts an answer that breaks off, too.
-        let usage = if self.received > 0 { self.estimated_usage() } else { TokenUsage::default() };
+        let usage = meter.used_by_failed();
         actions.push(LoopAction::Usage { model, usage, end: Err(error.code()) });
         if error.kind == ModelErrorKind::Cassette {
             let reason = error.message;
@@ -697,14 +692,13 @@ impl AgentLoop {
     }
 
     fn answered(&mut self, answer: ModelAnswer, actions: &mut Vec<LoopAction>) {
-        let Some(model) = self.asking.take() else { return };
+        let Some((model, meter)) = self.asking.take() else { return };
         self.failures.clear();
         let number = self.transcript.answers() + 1;
         let before = self.transcript.refused_in_a_row();
-        let ModelAnswer { text, calls, stop, usage } = answer;
+        let ModelAnswer { text, calls, stop, usage: _ } = answer;
         // A budget must hold for a provider that does not count, too.
-        self.received = self.received.max(text.len());
-        let usage = usage.unwrap_or_else(|| self.estimated_usage());
+        let usage = meter.used();
         let end = if calls.is_empty() { stop.word() } else { "tool_call" };
         actions.push(LoopAction::Usage { model, usage, end: Ok(end) });
         let mut notes = Vec::new();

@@ -66,17 +66,19 @@ pub(super) struct EventDecoder {
     text: String,
     blocks: BTreeMap<u64, PartialBlock>,
     stop: Option<String>,
+    /// 0 is no count.
     usage: TokenUsage,
     is_stopped: bool,
 }
 
 impl EventDecoder {
-    fn add_usage(&mut self, usage: &Value) {
+    fn add_usage(&mut self, usage: &Value) -> Vec<ModelDelta> {
         let names = ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
         let input: u64 = names.iter().filter_map(|name| usage[name].as_u64()).sum();
         // The last event repeats the input at some servers and leaves it out at others.
         self.usage.input = self.usage.input.max(input);
         self.usage.output = usage["output_tokens"].as_u64().unwrap_or(self.usage.output);
+        vec![ModelDelta::Counted(self.usage)]
     }
 
     fn begin(&mut self, index: u64, block: &Value) -> Vec<ModelDelta> {
@@ -118,18 +120,14 @@ impl AnswerDecoder for EventDecoder {
             .map_err(|error| ModelError::transient(format!("an event of the answer is no JSON: {error}")))?;
         let index = event["index"].as_u64().unwrap_or(0);
         Ok(match event["type"].as_str() {
-            Some("message_start") => {
-                self.add_usage(&event["message"]["usage"]);
-                Vec::new()
-            }
+            Some("message_start") => self.add_usage(&event["message"]["usage"]),
             Some("content_block_start") => self.begin(index, &event["content_block"]),
             Some("content_block_delta") => self.add(index, &event["delta"]),
             Some("message_delta") => {
-                self.add_usage(&event["usage"]);
                 if let Some(reason) = event["delta"]["stop_reason"].as_str() {
                     self.stop = Some(reason.to_owned());
                 }
-                Vec::new()
+                self.add_usage(&event["usage"])
             }
             Some("message_stop") => {
                 self.is_stopped = true;
@@ -151,8 +149,9 @@ impl AnswerDecoder for EventDecoder {
             PartialBlock::Call { id, name, arguments } => Some(ToolCall::parse(id, name, &arguments, None)),
             PartialBlock::Text | PartialBlock::Other => None,
         });
-        let calls = calls.collect();
-        Ok(ModelAnswer { text: std::mem::take(&mut self.text), calls, stop, usage: Some(self.usage) })
+        let (text, calls) = (std::mem::take(&mut self.text), calls.collect());
+        let usage = Some(self.usage).filter(|usage| *usage != TokenUsage::default());
+        Ok(ModelAnswer { text, calls, stop, usage })
     }
 }
 
@@ -188,6 +187,23 @@ mod tests {
         assert_eq!((answer.text.as_str(), answer.calls.len()), ("Hi", 1));
         assert_eq!((&answer.calls[0].name, &answer.calls[0].arguments["n"]), (&"log".to_owned(), &json!(3)));
         assert_eq!(answer.usage, Some(TokenUsage { input: 9, output: 9 }));
+    }
+
+    #[test]
+    fn counts_arrive_with_the_first_event_and_missing_ones_are_unknown() {
+        let mut decoder = EventDecoder::default();
+        let first = decoder.on_event("", &events()[0].to_string()).unwrap();
+        assert_eq!(first, [ModelDelta::Counted(TokenUsage { input: 9, output: 1 })]);
+        let mut decoder = EventDecoder::default();
+        for mut event in events() {
+            if let Some(event) = event.as_object_mut() {
+                event.remove("usage");
+                event.remove("message");
+            }
+            decoder.on_event("", &event.to_string()).unwrap();
+        }
+        decoder.stop = Some("end_turn".to_owned());
+        assert_eq!(decoder.on_end().unwrap().usage, None);
     }
 
     #[test]

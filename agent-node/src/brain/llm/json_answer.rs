@@ -1,8 +1,9 @@
 //! Questions without tools whose answer is JSON: one call, and those of the models after it while there is no valid answer.
 
 use super::{
-    LlmBrain,
-    model::{ModelAnswer, ModelDelta, ModelError, ModelErrorKind, ModelRequest, StopReason, TokenUsage},
+    CUT, LlmBrain,
+    call_meter::CallMeter,
+    model::{ModelAnswer, ModelDelta, ModelError, ModelErrorKind, ModelRequest, StopReason},
     output::OutputSchema,
 };
 use crate::brain::TurnHandle;
@@ -35,18 +36,25 @@ impl LlmBrain {
         let mut problems = Vec::new();
         for (position, model) in self.models.iter().enumerate() {
             let begun = Instant::now();
+            let mut meter = CallMeter::new(&call);
             let mut deltas = model.ask(call.clone());
             let mut ended: Result<ModelAnswer, ModelError> = Err(ModelError::transient("it gave no answer"));
-            while let Some(delta) = deltas.next().await {
+            loop {
+                let so_far = self.usage(position, meter.used(), Err(CUT.to_owned()), begun.elapsed());
+                turn.set_call_under_way(so_far, begun);
+                let Some(delta) = deltas.next().await else { break };
+                if let Ok(delta) = &delta {
+                    meter.observe(delta);
+                }
                 match delta {
-                    Ok(ModelDelta::Text(_) | ModelDelta::Hidden(_)) => {}
+                    Ok(ModelDelta::Text(_) | ModelDelta::Hidden(_) | ModelDelta::Counted(_)) => {}
                     Ok(ModelDelta::Answer(answer)) => ended = Ok(answer),
                     Err(error) => ended = Err(error),
                 }
             }
             let (usage, end) = match &ended {
-                Ok(answer) => (answer.usage.unwrap_or_default(), Ok(answer.stop.word())),
-                Err(error) => (TokenUsage::default(), Err(error.code())),
+                Ok(answer) => (meter.used(), Ok(answer.stop.word())),
+                Err(error) => (meter.used_by_failed(), Err(error.code())),
             };
             turn.usage(self.usage(position, usage, end, begun.elapsed())).await;
             if let Err(error) = &ended

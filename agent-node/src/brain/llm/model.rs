@@ -37,6 +37,22 @@ pub struct ModelRequest {
     pub has_budget_note: bool,
 }
 
+impl ModelRequest {
+    /// The bytes of what the model reads.
+    pub(super) fn bytes(&self) -> usize {
+        let messages = self.messages.iter().map(|message| match message {
+            ModelMessage::User(text) => text.len(),
+            ModelMessage::Assistant { text, calls } => {
+                text.len() + calls.iter().map(ToolCall::bytes).sum::<usize>()
+            }
+            ModelMessage::Results(results) => results.iter().map(|(_, result)| result.text.len()).sum(),
+        });
+        let schema = self.output_schema.as_ref().map_or(0, |schema| schema.to_string().len());
+        let tools = self.tools.iter().map(ToolSpec::bytes);
+        self.system.len() + messages.sum::<usize>() + tools.sum::<usize>() + schema
+    }
+}
+
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelMessage {
@@ -73,6 +89,13 @@ pub struct ToolSpec {
     pub schema: Value,
 }
 
+impl ToolSpec {
+    /// The bytes of what the model reads.
+    pub(super) fn bytes(&self) -> usize {
+        self.name.len() + self.description.len() + self.schema.to_string().len()
+    }
+}
+
 /// A call of a tool by the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -93,6 +116,12 @@ pub struct ToolCall {
 }
 
 impl ToolCall {
+    /// The bytes of its name and arguments.
+    pub(super) fn bytes(&self) -> usize {
+        let arguments = serde_json::to_string(&self.arguments).map_or(0, |text| text.len());
+        self.name.len() + if self.arguments.is_empty() { 0 } else { arguments }
+    }
+
     /// A call with arguments as the model wrote them. No arguments at all stand for an empty object.
     pub(super) fn parse(id: String, name: String, arguments: &str, extra: Option<Value>) -> Self {
         let text = if arguments.trim().is_empty() { "{}" } else { arguments };
@@ -112,6 +141,8 @@ pub enum ModelDelta {
     Text(String),
     /// The model works on what is no text: reasoning, or the arguments of a call. Bytes.
     Hidden(usize),
+    /// What the provider has counted so far.
+    Counted(TokenUsage),
     /// The whole answer.
     Answer(ModelAnswer),
 }
@@ -127,6 +158,13 @@ pub struct ModelAnswer {
     pub stop: StopReason,
     /// What it took; `None` if the provider did not say.
     pub usage: Option<TokenUsage>,
+}
+
+impl ModelAnswer {
+    /// The bytes of its text and its calls.
+    pub(super) fn bytes(&self) -> usize {
+        self.text.len() + self.calls.iter().map(ToolCall::bytes).sum::<usize>()
+    }
 }
 
 /// Why an answer ended.

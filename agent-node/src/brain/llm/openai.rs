@@ -126,12 +126,14 @@ impl AnswerDecoder for ChunkDecoder {
             let status = chunk["error"]["code"].as_u64().and_then(|code| u16::try_from(code).ok());
             return Err(provider_error(status, &chunk));
         }
-        if let Some(usage) = chunk["usage"].as_object() {
-            let tokens = |name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or(0);
-            self.usage =
-                Some(TokenUsage { input: tokens("prompt_tokens"), output: tokens("completion_tokens") });
-        }
         let mut deltas = Vec::new();
+        if let Some(usage) = chunk["usage"].as_object() {
+            // A count that is missing is 0, which is no count.
+            let tokens = |name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or(0);
+            let usage = TokenUsage { input: tokens("prompt_tokens"), output: tokens("completion_tokens") };
+            self.usage = Some(usage).filter(|usage| *usage != TokenUsage::default());
+            deltas.extend(self.usage.map(ModelDelta::Counted));
+        }
         let choice = &chunk["choices"][0];
         let delta = &choice["delta"];
         let mut hidden = 0;
@@ -210,7 +212,7 @@ mod tests {
             json!({ "choices": [], "usage": { "prompt_tokens": 7, "completion_tokens": 2 } }),
             json!("[DONE]"),
         ];
-        assert_eq!(decode(&chunks).unwrap().len(), 3);
+        assert_eq!(decode(&chunks).unwrap().len(), 4);
         let usage = Some(TokenUsage { input: 7, output: 2 });
         let expected =
             ModelAnswer { text: "Hello".into(), calls: Vec::new(), stop: StopReason::Complete, usage };

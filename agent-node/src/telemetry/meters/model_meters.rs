@@ -8,7 +8,7 @@ use super::{
 use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
 use protocol::{
     patterns::turn::Progress,
-    usage::{ModelUsage, ToolUse},
+    usage::{ModelUsage, ToolUse, Usage},
 };
 use std::{
     collections::BTreeSet,
@@ -126,7 +126,7 @@ impl ModelMeters {
         let (provider, model) =
             self.labels_of(provider_name(call.provider.as_deref()), request_model(&call.model));
         self.observe_duration(origin, ["chat", &provider, &model], call.error.as_deref(), call.duration_ms);
-        if call.error.is_some() {
+        if call.error.is_some() && Usage::from(call).is_none() {
             return;
         }
         for (kind, tokens) in [("input", call.input_tokens), ("output", call.output_tokens)] {
@@ -177,8 +177,8 @@ impl ModelMeters {
 
 /// The closed list of errors: statuses of HTTP and the codes of the mesh.
 fn error_label(code: &str) -> &str {
-    const CODES: [&str; 6] =
-        ["no_answer", "provider_error", "context_too_long", "cassette", "tool_error", "interrupted"];
+    const CODES: [&str; 7] =
+        ["no_answer", "provider_error", "context_too_long", "cassette", "cut", "tool_error", "interrupted"];
     let is_status = code.len() == 3 && code.parse().is_ok_and(|status: u16| (100..600).contains(&status));
     if is_status || CODES.contains(&code) { code } else { "other" }
 }
@@ -218,7 +218,9 @@ mod tests {
         meters.observe(&origin, &call("openai/m", None));
         let failed =
             ModelUsage { model: "openai/m".into(), error: Some("429".into()), ..ModelUsage::default() };
-        meters.observe(&origin, &Progress::Usage(failed));
+        meters.observe(&origin, &Progress::Usage(failed.clone()));
+        let cut = ModelUsage { error: Some("cut".into()), input_tokens: 50, cost: Cost::new(0.5), ..failed };
+        meters.observe(&origin, &Progress::Usage(ModelUsage { provider: Some("openai".into()), ..cut }));
         let tool = ToolUse {
             id: "c".into(),
             name: "t".into(),
@@ -231,7 +233,7 @@ mod tests {
         let model = "gen_ai_provider_name=\"openai\",gen_ai_request_model=\"m\"";
         for line in [
             format!(
-                "gen_ai_client_token_usage_sum{{gen_ai_operation_name=\"chat\",{model},gen_ai_token_type=\"input\",{who}}} 200.0"
+                "gen_ai_client_token_usage_sum{{gen_ai_operation_name=\"chat\",{model},gen_ai_token_type=\"input\",{who}}} 250.0"
             ),
             format!(
                 "gen_ai_client_operation_duration_seconds_count{{gen_ai_operation_name=\"chat\",{model},error_type=\"\",{who}}} 2"
@@ -242,7 +244,7 @@ mod tests {
             format!(
                 "gen_ai_client_operation_duration_seconds_count{{gen_ai_operation_name=\"execute_tool\",gen_ai_provider_name=\"\",gen_ai_request_model=\"\",error_type=\"other\",{who}}} 1"
             ),
-            format!("mesh_model_cost_total{{gen_ai_request_model=\"m\",{who}}} 0.25"),
+            format!("mesh_model_cost_total{{gen_ai_request_model=\"m\",{who}}} 0.75"),
             format!("mesh_model_unpriced_tokens_total{{gen_ai_request_model=\"m\",{who}}} 105"),
         ] {
             assert!(text.lines().any(|known| known == line), "no {line} in\n{text}");

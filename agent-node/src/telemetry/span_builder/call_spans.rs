@@ -13,7 +13,7 @@ use protocol::{
     spaces::brief::{BriefEntry, BriefRecord},
     time::WallTime,
     trace::SpanName,
-    usage::{ModelUsage, ToolUse, is_code},
+    usage::{ModelUsage, ToolUse, Usage, is_code},
 };
 use serde_json::json;
 
@@ -84,7 +84,7 @@ impl SpanBuilder<'_> {
             .with(n::GEN_AI_MODEL, json!(model))
             .with(n::GEN_AI_FINISH, finish.map(|reason| json!([reason])))
             .with(n::LANGFUSE_TYPE, json!("generation"));
-        if call.error.is_none() {
+        if call.error.is_none() || !Usage::from(call).is_none() {
             span.set(n::GEN_AI_INPUT_TOKENS, json!(call.input_tokens));
             span.set(n::GEN_AI_OUTPUT_TOKENS, json!(call.output_tokens));
             span.set(n::MESH_USAGE_COST, call.cost.map(|cost| json!(cost.get())));

@@ -175,7 +175,7 @@ impl Simulation {
         }
         let reply = self.expect_reply(agent, ReplyTarget::Owner { is_cancel: true }, None);
         let (by, reason) = (Principal::local_user(), "no longer wanted".to_owned());
-        self.handle(agent, Input::Cancel { task, by, reason, reply });
+        self.handle(agent, Input::Cancel { task, by, reason, calls: Vec::new(), reply });
     }
 
     /// A user answers the question of a task.

@@ -630,7 +630,7 @@ fn what_is_lost_of_a_very_large_result_is_told_to_the_model_and_to_people() {
 fn an_answer_that_breaks_off_and_the_arguments_of_calls_are_counted() {
     let usage = |actions: &[LoopAction]| {
         let usage = actions.iter().find_map(|action| match action {
-            LoopAction::Usage { usage, .. } => Some(*usage),
+            LoopAction::Usage { usage, .. } => Some(usage.tokens),
             _ => None,
         });
         usage.unwrap()

@@ -92,7 +92,7 @@ impl ModelClient for RecordedModel {
             let recorded = match &delta {
                 Ok(ModelDelta::Answer(answer)) => Some(append(Ok(answer))),
                 Err(error) => Some(append(Err(error))),
-                Ok(ModelDelta::Text(_) | ModelDelta::Hidden(_)) => None,
+                Ok(ModelDelta::Text(_) | ModelDelta::Hidden(_) | ModelDelta::Counted(_)) => None,
             };
             async move {
                 if let Some(recorded) = recorded {

@@ -50,7 +50,7 @@ async fn ask(model: &dyn ModelClient, request: &ModelRequest) -> (String, Result
     for delta in deltas {
         match delta {
             Ok(ModelDelta::Text(piece)) => text.push_str(&piece),
-            Ok(ModelDelta::Hidden(_)) => {}
+            Ok(ModelDelta::Hidden(_) | ModelDelta::Counted(_)) => {}
             Ok(ModelDelta::Answer(answer)) => return (text, Ok(answer)),
             Err(error) => return (text, Err(error)),
         }
