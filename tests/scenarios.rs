@@ -52,6 +52,7 @@ mod scenarios {
     mod model_usage;
     mod outbound_calls;
     mod own_agents;
+    mod owner_messages;
     mod person_token;
     mod principals;
     mod readme;

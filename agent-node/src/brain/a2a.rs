@@ -245,7 +245,7 @@ fn progress(event: RemoteTaskEvent, name: &str) -> Option<Progress> {
     }
 }
 
-/// The message of the turn: the task, or the answer to a question of an earlier turn.
+/// The message of the turn: the task with what its owner has said since, or the answer to a question of an earlier turn.
 fn message(request: &TurnRequest) -> Result<Message, String> {
     if let Some(reply) = request.prompt.new_answers().last() {
         let answer = Message::text(request.key.clone(), Role::User, reply.text.clone());
@@ -260,6 +260,7 @@ fn message(request: &TurnRequest) -> Result<Message, String> {
     let mut message = Message::text(request.key.clone(), Role::User, text.clone());
     message.parts.extend(input.map(|input| Part::new(PartContent::Data(input.clone()))));
     message.parts.extend(artifacts.iter().flat_map(|artifact| artifact.parts.clone()));
+    message.parts.extend(request.prompt.new_messages().flat_map(|said| said.parts.clone()));
     if let TurnSubject::Task { task_id, capability, .. } = &request.prompt.about {
         let extension = json!({ "taskId": task_id, "capability": capability, "agent": request.agent });
         message.metadata.insert(protocol::task::EXTENSION.to_owned(), extension);

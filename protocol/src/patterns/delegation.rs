@@ -359,6 +359,9 @@ impl Delegation {
             return Vec::new();
         }
         match end {
+            TurnEnd::Done { .. } | TurnEnd::Message { .. } if self.has_unread_messages() => {
+                self.read_messages()
+            }
             TurnEnd::Done { message } => {
                 let has_message = message.as_ref().is_some_and(|text| !text.trim().is_empty());
                 if has_message || self.ownership.has_content() {
@@ -409,6 +412,20 @@ impl Delegation {
                 asks
             }
         }
+    }
+
+    /// Whether the owner has said something that no turn was given, and there may be another turn.
+    fn has_unread_messages(&self) -> bool {
+        self.session.is_none() && self.log.has_new_messages() && self.turn < self.max_turns()
+    }
+
+    /// Begins the turn that reads what the owner has said since the last one began. The work is done only when its brain has
+    /// read all that was accepted.
+    fn read_messages(&mut self) -> Vec<DelegationEffect> {
+        let message = format!("{} reads what was said meanwhile", self.me);
+        let mut effects = self.ownership.status(TaskState::Working, message);
+        effects.extend(self.think());
+        effects
     }
 
     /// Whether a message may be the whole answer: the requester is an A2A client that has not seen the task yet.

@@ -90,6 +90,12 @@ impl Prompt {
         }
     }
 
+    /// The owner's messages that no earlier turn was given, without the one that began the task: the first turn is about that.
+    pub fn new_messages(&self) -> impl Iterator<Item = &Message> {
+        let first = self.messages.first().filter(|first| self.turn == 1 && first.task_id.is_none());
+        self.messages.iter().skip(usize::from(first.is_some()))
+    }
+
     /// The answers that no earlier turn was given.
     pub fn new_answers(&self) -> impl Iterator<Item = &RequestResult> {
         self.answers.iter().filter(|answer| answer.for_turn == self.turn)

@@ -111,6 +111,11 @@ impl TurnLog {
         TurnInput { answers: self.answers, messages: self.shown, refused: ChunkRange::default() }
     }
 
+    /// Whether no turn was given the newest message.
+    pub(super) fn has_new_messages(&self) -> bool {
+        self.messages > self.shown.to
+    }
+
     /// The checkpoints that count.
     pub(super) fn checkpoints(&self) -> ChunkRange {
         self.checkpoints

@@ -189,8 +189,7 @@ pub(super) fn new_messages(request: &TurnRequest) -> Vec<UserMessage> {
         let note = note("refused result", &[("content", &fenced(&text))]);
         UserMessage { id: format!("revision-{}", &id[..12]), note, whole: None }
     });
-    // The first turn is about the first message.
-    let new = prompt.messages.iter().filter(|_| prompt.turn > 1).filter_map(|message| {
+    let new = prompt.new_messages().filter_map(|message| {
         let text: String = message.parts.iter().map(readable_part).collect();
         let is_answer = prompt.new_answers().any(|answer| answer.text == text);
         (!is_answer).then(|| {
@@ -479,6 +478,12 @@ mod tests {
             .unwrap(),
         ];
         let [message] = new_messages(&request).try_into().unwrap();
+        request.prompt.turn = 1;
+        assert_eq!(new_messages(&request), [], "the first turn is about the message that began the task");
+        let mut later = request.prompt.messages[0].clone();
+        later.task_id = Some("t-1".to_owned());
+        request.prompt.messages.push(later);
+        assert_eq!(new_messages(&request), [message.clone()]);
         assert!(
             message.note.len() < MAX_INLINE + 500
                 && message.note.contains("artifact message-m-1, offset 16384")

@@ -100,6 +100,9 @@ impl Delegation {
         self.is_thinking = self.checks.runs_turn();
         match verdict {
             None => {}
+            Some(AcceptanceVerdict::Accepted) if self.has_unread_messages() => {
+                effects.extend(self.read_messages());
+            }
             Some(AcceptanceVerdict::Accepted) => {
                 let message = self.result.message.take();
                 effects.extend(self.finish(TaskState::Completed, message));

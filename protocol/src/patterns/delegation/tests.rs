@@ -111,6 +111,17 @@ fn delegate(id: &str) -> Progress {
     }
 }
 
+/// What the owner says, as an A2A message.
+fn said(text: &str) -> What {
+    let message = Message::text("m-2", crate::a2a::message::Role::User, text);
+    EventKind::Answered {
+        by: Principal::local_user(),
+        question: None,
+        answer: Answer::text(text),
+        message: Some(Box::new(message)),
+    }
+}
+
 fn sent_messages(effects: &[DelegationEffect]) -> Vec<&OutgoingMessage<DelegationLabel>> {
     effects
         .iter()

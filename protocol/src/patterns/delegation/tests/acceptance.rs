@@ -56,6 +56,18 @@ fn a_result_that_is_accepted_ends_the_task_with_the_doers_summary() {
 }
 
 #[test]
+fn what_is_said_during_the_check_has_a_turn_before_the_task_ends() {
+    let (mut doer, _) = checked(doer(None));
+    doer.on(&event(2, said("in blue")));
+    let effects = doer.on(&event(3, check_ended(TurnEnd::Done { message: None })));
+    let (prompt, produced, _) = turn_of(&effects).expect("another turn");
+    assert_eq!((prompt.turn, produced.is_empty(), finishes(&effects).len()), (2, false, 0));
+    let effects = doer.on(&event(4, thought(2, vec![artifact("fn blue() {}")], done("in blue"))));
+    assert!(matches!(turn_of(&effects).unwrap().0.about, TurnSubject::Check { .. }), "{effects:?}");
+    assert_eq!(finishes(&doer.on(&event(5, check_ended(TurnEnd::Done { message: None })))).len(), 1);
+}
+
+#[test]
 fn a_refused_result_is_made_again_once_and_then_the_task_fails_with_the_findings() {
     let (mut doer, _) = checked(doer(None));
     let effects = doer.on(&event(2, refused("no test")));

@@ -89,14 +89,7 @@ fn a_paused_turn_takes_no_place_and_goes_on_with_what_has_come_since() {
     let shown = status(&effects);
     assert!(shown.state == TaskState::Working && shown.message.unwrap().ends_with("429"));
     assert_eq!(doer.work(), Some(WorkPhase::Paused));
-    let message = Message::text("m-2", crate::a2a::message::Role::User, "and in blue");
-    let said = EventKind::Answered {
-        by: Principal::local_user(),
-        question: None,
-        answer: Answer::text("and in blue"),
-        message: Some(Box::new(message)),
-    };
-    assert_eq!(begins_turn(&doer.on(&event(2_000, said))), None, "it is still paused");
+    assert_eq!(begins_turn(&doer.on(&event(2_000, said("and in blue")))), None, "it is still paused");
     let effects = doer.on(&event(31_000, resumes()));
     let messages = ChunkRange { from: 0, to: 1 };
     assert_eq!(
@@ -106,6 +99,29 @@ fn a_paused_turn_takes_no_place_and_goes_on_with_what_has_come_since() {
     );
     assert_eq!(doer.work(), Some(WorkPhase::Active));
     assert!(doer.on(&event(31_001, resumes())).is_empty(), "once");
+}
+
+#[test]
+fn what_the_owner_says_to_a_working_task_has_a_turn_before_the_task_ends() {
+    let ends = [done("built"), TurnEnd::Message { text: "built".into() }, TurnEnd::Done { message: None }];
+    for end in ends {
+        let mut doer = doer_of(spec());
+        doer.on(&event(2, said("in blue")));
+        doer.on(&event(3, said("and small")));
+        let effects = doer.on(&event(4, thought(1, Vec::new(), end.clone())));
+        assert!(finishes(&effects).is_empty(), "{end:?}: {effects:?}");
+        let messages = ChunkRange { from: 0, to: 2 };
+        assert_eq!(begins_turn(&effects), Some((2, TurnInput { messages, ..TurnInput::default() })));
+        let effects = doer.on(&event(5, thought(2, Vec::new(), done("built in blue"))));
+        assert_eq!(finishes(&effects), [TaskState::Completed], "one turn for both");
+    }
+}
+
+#[test]
+fn the_last_turn_ends_the_task_whatever_was_said() {
+    let mut doer = started(spec(), TaskBounds { turns: Some(1), ..TaskBounds::default() });
+    doer.on(&event(2, said("in blue")));
+    assert_eq!(finishes(&doer.on(&event(3, thought(1, Vec::new(), done("built"))))), [TaskState::Completed]);
 }
 
 #[test]
