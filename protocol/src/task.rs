@@ -173,7 +173,7 @@ pub struct PastTask {
     pub description: String,
     /// How it ended.
     pub state: TaskState,
-    /// Its summary, or the reason.
+    /// Its summary, or the reason; without one, the beginning of the artifact that it wrote last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

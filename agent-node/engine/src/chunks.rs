@@ -65,13 +65,21 @@ impl ChunkLog {
     ) -> Result<Vec<ArtifactChunk>, Error> {
         let mut chunks = Vec::new();
         for number in range.from..range.to {
-            let Some(record) = store.latest(&self.key(number))?.filter(|record| record.revision <= up_to)
-            else {
-                break;
-            };
-            chunks.push(content::decode(&self.me, store, &record.value)?);
+            let Some(chunk) = self.chunk(store, number, up_to)? else { break };
+            chunks.push(chunk);
         }
         Ok(chunks)
+    }
+
+    /// The chunk with this number; `None` if it is missing, or newer than `up_to`.
+    pub(crate) fn chunk(
+        &self,
+        store: &dyn Snapshot,
+        number: u64,
+        up_to: Revision,
+    ) -> Result<Option<ArtifactChunk>, Error> {
+        let record = store.latest(&self.key(number))?.filter(|record| record.revision <= up_to);
+        record.map(|record| content::decode(&self.me, store, &record.value)).transpose()
     }
 
     /// The chunks in `range`, which an effect names. They are recorded in or before the step of the effect, so a missing one

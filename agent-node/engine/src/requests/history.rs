@@ -3,21 +3,26 @@
 use crate::{
     IncomingMessage,
     agent::Agent,
+    chunks::ChunkLog,
     content,
     context::Context,
     records::{TaskRow, lists::TaskFilter},
 };
 use protocol::{
+    artifact::{self, Artifact, ArtifactChunk, PartContent},
     patterns::session::{is_shown_to, shows_confidential_to},
     task::{MAX_PAST_BYTES, PastTask, Task},
 };
-use store_types::{Error, ListedKey};
+use store_types::{Error, ListedKey, Revision};
 
 /// The most earlier tasks that a task is told of.
 const MAX_TASKS: usize = 16;
 
 /// The most characters of a description or message of an earlier task.
 const MAX_CHARS: usize = 2_000;
+
+/// The most pieces of a result that are read, from the last one back.
+const MAX_PIECES: usize = 256;
 
 impl Agent {
     /// The newest tasks of the context that an A2A client names, the oldest first, at most [`MAX_PAST_BYTES`].
@@ -44,7 +49,10 @@ impl Agent {
             if !is_same_context || row.task.owner != message.by || !is_shown {
                 continue;
             }
-            let one = past_task(&row.task);
+            let mut one = past_task(&row.task);
+            if one.message.is_none() {
+                one.message = self.result_text(&row, cx)?.map(|text| clipped(&text));
+            }
             bytes += serde_json::to_vec(&one).map_or(0, |json| json.len());
             if bytes > MAX_PAST_BYTES {
                 break;
@@ -54,10 +62,47 @@ impl Agent {
         past.reverse();
         Ok(past)
     }
+
+    /// The text of the artifact that an ended task has written last; of one in more than [`MAX_PIECES`] pieces, that of the last
+    /// ones.
+    fn result_text(&self, row: &TaskRow, cx: &Context<'_>) -> Result<Option<String>, Error> {
+        let Some(range) = row.chunks.filter(|_| row.ended_at.is_some()) else { return Ok(None) };
+        let (log, mut pieces) = (ChunkLog::of_task(&self.me, row), Vec::new());
+        for number in (range.from..range.to).rev().take(MAX_PIECES) {
+            let Some(piece) = log.chunk(cx.store, number, Revision::MAX)? else { break };
+            if pieces.first().is_some_and(|last| !is_same_artifact(last, &piece)) {
+                continue;
+            }
+            let is_first = !piece.append;
+            pieces.push(piece);
+            if is_first {
+                break;
+            }
+        }
+        let text = artifact::assemble(pieces.into_iter().rev()).pop().map(|artifact| text_of(&artifact));
+        Ok(text.filter(|text| !text.is_empty()))
+    }
+}
+
+fn is_same_artifact(one: &ArtifactChunk, other: &ArtifactChunk) -> bool {
+    one.artifact.artifact_id == other.artifact.artifact_id
+}
+
+/// The texts of an artifact, and its data as JSON.
+fn text_of(artifact: &Artifact) -> String {
+    let texts = artifact.parts.iter().filter_map(|part| match &part.content {
+        PartContent::Text(text) => Some(text.clone()),
+        PartContent::Data(data) => Some(data.to_string()),
+        PartContent::Raw(_) | PartContent::Url(_) => None,
+    });
+    texts.collect()
+}
+
+fn clipped(text: &str) -> String {
+    text.chars().take(MAX_CHARS).collect()
 }
 
 fn past_task(task: &Task) -> PastTask {
-    let clipped = |text: &str| text.chars().take(MAX_CHARS).collect();
     PastTask {
         task_id: task.spec.task_id.clone(),
         description: clipped(&task.spec.description),
