@@ -103,25 +103,19 @@ turns:
 }
 
 #[tokio::test]
-async fn a_brain_that_always_asks_for_no_pause_is_not_called_without_a_break() {
-    let dir = directory();
-    let calls = dir.path().join("calls");
-    let script = "read -r turn\necho turn >> \"$CALLS\"\necho '{\"type\":\"pause\",\"afterMs\":0,\"reason\":\"busy\"}'\n";
-    let script = file(dir.path(), "pause.sh", script);
-    let team = format!(
-        "agents: [{{ agent: solo-01, open: true, brain: {{ exec: [/bin/sh, '{}'] }}, env: {{ CALLS: '{}' }} }}]",
-        script.display(),
-        calls.display()
-    );
-    let mesh = Process::up(&team).await;
-    mesh.agent("solo-01").send(work("t-1")).await;
-    let begun = async |turns: usize| {
-        let lines = || std::fs::read_to_string(&calls).unwrap_or_default().lines().count();
-        eventually("turns begin", async || (lines() >= turns).then(std::time::Instant::now)).await
-    };
-    let first = begun(1).await;
-    let third = begun(3).await;
-    assert!(third - first >= std::time::Duration::from_millis(1_500), "{:?} for two pauses", third - first);
+async fn a_question_that_has_expired_keeps_nobody_from_waiting() {
+    let script = "
+turns:
+  - when: { turn: 1 }
+    holdMs: 20
+    say: [{ type: question, id: q, text: which?, expiresAt: '2020-01-01T00:00:00Z' }]
+  - { holdMs: 300, end: { done: without an answer } }
+";
+    let mesh = up(script, "").await;
+    for _ in 0..5 {
+        let (code, said, errors) = mesh.as_person(&["ask", "--to", "solo-01", "work"]).await;
+        assert_eq!((code, said.trim()), (0, "without an answer"), "{errors}");
+    }
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use super::{
     interrupt::InterruptSignals,
     output,
     shell_quote::shell_quoted,
-    watch::{TaskWatch, WatchProgress, text_of},
+    watch::{TaskWatch, WatchProgress, status_of, text_of},
 };
 use crate::text_file;
 use blackboard::http_client::redact_url;
@@ -218,7 +218,14 @@ pub(super) async fn follow(
             }
         };
         let mut now: Value = client.get(endpoint, &format!("{}/{}", routes::TASKS, encoded(task))).await?;
-        if exit::of_state(state) != Exit::NeedsAnswer || !asks_here {
+        if exit::of_state(state) != Exit::NeedsAnswer {
+            return Ok((state, now));
+        }
+        // The question may have been answered or expired meanwhile.
+        if !status_of(&now["status"]).0.is_some_and(TaskState::is_interrupted) {
+            continue;
+        }
+        if !asks_here {
             return Ok((state, now));
         }
         let exit = tokio::select! {

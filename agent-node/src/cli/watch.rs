@@ -139,16 +139,16 @@ impl TaskWatch {
             };
             let Some(event) = event else { return Ok(has_events) };
             has_events = true;
-            let Some(since) = self.handle(event?, progress)? else { continue };
+            let Some(status) = self.handle(event?, progress)? else { continue };
             progress.is_settled = progress.state.is_terminal()
-                || progress.state.is_interrupted() && is_last(client, endpoint, path, &since).await?;
+                || progress.state.is_interrupted() && is_last(client, endpoint, path, &status).await?;
             if progress.is_settled {
                 return Ok(true);
             }
         }
     }
 
-    /// Prints the event. Returns the time of its status, if it has a status.
+    /// Prints the event. Returns its status, if it has one.
     fn handle(&self, event: StreamEvent, progress: &mut WatchProgress) -> Result<Option<Value>, CliError> {
         if !event.id.is_empty() {
             progress.last_id = Some(event.id);
@@ -165,7 +165,7 @@ impl TaskWatch {
         let status = match (&event.data["task"]["status"], &event.data["statusUpdate"]["status"]) {
             (Value::Null, status) | (status, _) => status,
         };
-        let mut since = None;
+        let mut changed = None;
         if let (Some(state), text) = status_of(status) {
             progress.state = state;
             progress.clock.set(status);
@@ -175,7 +175,7 @@ impl TaskWatch {
                 self.note(&line, progress);
                 progress.line = Some(line);
             }
-            since = Some(status["timestamp"].clone());
+            changed = Some(status.clone());
         }
         let artifact = &event.data["artifactUpdate"]["artifact"];
         match session_lines::speech(artifact) {
@@ -192,7 +192,7 @@ impl TaskWatch {
                 }
             }
         }
-        Ok(since)
+        Ok(changed)
     }
 
     fn note(&self, what: &str, progress: &WatchProgress) {
@@ -302,9 +302,9 @@ async fn session_line(client: &MeshClient, endpoint: &str, path: &str) -> Option
     Some(session_lines::now(&answer["session"]))
 }
 
-/// Whether the status of `since` is the task's last one. The question of a replayed event may have been answered, and the same text
-/// asked again.
-async fn is_last(client: &MeshClient, endpoint: &str, path: &str, since: &Value) -> Result<bool, CliError> {
+/// Whether `status` is the task's last one. The question of a replayed event may have been answered, and the same text asked again;
+/// one that has expired at once is followed by a status of the same time.
+async fn is_last(client: &MeshClient, endpoint: &str, path: &str, status: &Value) -> Result<bool, CliError> {
     let task: Value = client.get(endpoint, path).await?;
-    Ok(task["status"]["timestamp"] == *since)
+    Ok(["state", "timestamp"].iter().all(|member| task["status"][member] == status[member]))
 }
