@@ -289,10 +289,10 @@ fn without_usage(event: &Bytes) -> Bytes {
     Bytes::from(format!("{head}data: {data}\n\n"))
 }
 
-/// The text in pieces of a few characters.
+/// The text in pieces of a few characters; a long one in about a thousand.
 fn pieces(text: &str) -> Vec<String> {
     let letters: Vec<_> = text.chars().collect();
-    letters.chunks(7).map(|piece| piece.iter().collect()).collect()
+    letters.chunks((letters.len() / 1_000).max(7)).map(|piece| piece.iter().collect()).collect()
 }
 
 /// About four bytes are a token.

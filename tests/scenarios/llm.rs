@@ -121,6 +121,25 @@ async fn a_canceled_task_closes_its_request_at_the_provider() {
     }
 }
 
+#[tokio::test]
+async fn an_answer_that_no_checkpoint_takes_is_refused_with_its_limit() {
+    let stub = ModelStub::start(|request| match request.user[0].contains("too much") {
+        true => says(&"word ".repeat(500_000)),
+        false => says(&"word ".repeat(400_000)),
+    });
+    let node = Process::up(&team(&model(&stub, "openai"))).await;
+    let task = ask(&node, "write much").await;
+    assert_eq!(
+        artifact(&task, "answer").map(|text| text.trim().len()),
+        Some(1_999_999),
+        "{}",
+        message(&task)
+    );
+    let task = ask(&node, "write too much").await;
+    assert_eq!(state(&task), "failed");
+    assert!(message(&task).ends_with(": its answer is longer than 2097152 bytes"), "{}", message(&task));
+}
+
 #[test]
 fn faults_of_the_configuration_are_named() {
     let dir = crate::harness::directory();

@@ -11,7 +11,7 @@ use crate::outbox::retry_after::retry_after;
 use blackboard::http_client::redact_url;
 use eventsource_stream::Eventsource;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
-use protocol::address_policy::OUTBOUND;
+use protocol::{address_policy::OUTBOUND, patterns::turn::MAX_CHECKPOINT_BYTES};
 use reqwest::{
     Client, Response,
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
@@ -24,8 +24,10 @@ use std::{
 
 /// How long a connection to a provider may take. The time to the first byte of an answer is limited by the agent's bounds.
 const CONNECT: Duration = Duration::from_secs(10);
-/// The largest answer, bytes.
-const MAX_ANSWER: usize = 16 << 20;
+/// The largest response, bytes: an answer with the frames of its events.
+const MAX_RESPONSE: usize = 16 << 20;
+/// The longest answer, bytes. It is recorded in a checkpoint, beside the two before it, which compaction leaves whole.
+const MAX_ANSWER: usize = MAX_CHECKPOINT_BYTES / 4;
 /// The longest text of a refusal that is read, bytes.
 const MAX_REFUSAL: usize = 64 << 10;
 /// How much is shown of an answer that is no stream, bytes.
@@ -132,30 +134,35 @@ fn deltas(
     let bytes = response.bytes_stream().map(move |bytes| {
         let bytes = bytes.map_err(|error| unreachable(&error))?;
         received += bytes.len();
-        if received > MAX_ANSWER {
-            let message = format!("the answer is longer than {MAX_ANSWER} bytes");
-            return Err(ModelError { kind: ModelErrorKind::Permanent, ..ModelError::transient(message) });
-        }
-        Ok(bytes)
+        if received > MAX_RESPONSE { Err(too_long("response", MAX_RESPONSE)) } else { Ok(bytes) }
     });
     let events = Box::pin(bytes.eventsource());
-    let open = Some((events, decoder));
+    let open = Some((events, decoder, 0));
     let pieces = stream::unfold(open, |open| async move {
-        let (mut events, mut decoder) = open?;
-        let pieces = match events.next().await {
+        let (mut events, mut decoder, mut said) = open?;
+        let mut pieces = match events.next().await {
             Some(Ok(event)) => decoder.on_event(&event.event, &event.data),
             Some(Err(eventsource_stream::EventStreamError::Transport(error))) => Err(error),
             Some(Err(error)) => Err(ModelError::transient(format!("the answer is no event stream: {error}"))),
             None => decoder.on_end().map(|answer| vec![ModelDelta::Answer(answer)]),
         };
+        said += pieces.iter().flatten().map(ModelDelta::bytes).sum::<usize>();
+        if said > MAX_ANSWER {
+            pieces = Err(too_long("answer", MAX_ANSWER));
+        }
         let is_last = |pieces: &Vec<ModelDelta>| matches!(pieces.last(), Some(ModelDelta::Answer(_)));
         let next = match &pieces {
-            Ok(pieces) if !is_last(pieces) => Some((events, decoder)),
+            Ok(pieces) if !is_last(pieces) => Some((events, decoder, said)),
             Ok(_) | Err(_) => None,
         };
         Some((pieces, next))
     });
     pieces.map_ok(|pieces| stream::iter(pieces.into_iter().map(Ok))).try_flatten()
+}
+
+fn too_long(what: &str, most: usize) -> ModelError {
+    let message = format!("its {what} is longer than {most} bytes");
+    ModelError { kind: ModelErrorKind::Permanent, ..ModelError::transient(message) }
 }
 
 /// The media type of a response, without parameters and in lower case; `None` if it does not say.

@@ -147,6 +147,17 @@ pub enum ModelDelta {
     Answer(ModelAnswer),
 }
 
+impl ModelDelta {
+    /// The bytes that it adds to the answer.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Hidden(bytes) => *bytes,
+            Self::Answer(_) => 0,
+        }
+    }
+}
+
 /// A complete answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelAnswer {
