@@ -15,9 +15,10 @@ use crate::{
         tool_server::{ToolServerConfig, ToolServerTransport},
     },
     outbox::a2a::credentials::SecretString,
+    telemetry::capture::{of_command, of_query, of_variable},
     text_file,
 };
-use blackboard::http_client::has_credentials;
+use blackboard::http_client::{has_credentials, redact_url};
 use protocol::{bid::Eta, ids::Capability};
 use schemars::JsonSchema;
 use serde::{
@@ -284,7 +285,7 @@ impl FallbackMembers {
         let (provider, _) = Provider::of_model(&self.model, is_any).map_err(|what| fault("model", what))?;
         let url = own_url.unwrap_or(provider.url()).trim_end_matches('/').to_owned();
         if !url.starts_with("https://") && !url.starts_with("http://") {
-            return Err(fault("url", format!("{url:?} must be a URL, https or http")));
+            return Err(fault("url", format!("{:?} must be a URL, https or http", redact_url(&url))));
         }
         if has_credentials(&url) {
             return Err(fault("url", "must not carry a name or a password; `key` is for those".to_owned()));
@@ -374,11 +375,12 @@ impl LlmConfig {
         });
         let mut secrets: Vec<_> = keys.chain(headers).map(|secret| secret.expose().to_owned()).collect();
         for server in &self.tools {
-            if let ToolServerTransport::Stdio { command, env, .. } = &server.transport {
-                secrets.extend(
-                    env.iter().flat_map(|(name, value)| crate::telemetry::capture::of_variable(name, value)),
-                );
-                secrets.extend(crate::telemetry::capture::of_command(command));
+            match &server.transport {
+                ToolServerTransport::Stdio { command, env, .. } => {
+                    secrets.extend(env.iter().flat_map(|(name, value)| of_variable(name, value)));
+                    secrets.extend(of_command(command));
+                }
+                ToolServerTransport::Http { url, .. } => secrets.extend(of_query(url)),
             }
         }
         secrets

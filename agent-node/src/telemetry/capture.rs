@@ -4,7 +4,7 @@
 mod redact;
 mod secrets;
 
-pub use secrets::{of_command, of_variable};
+pub use secrets::{of_command, of_query, of_variable};
 
 use secrets::{MASK, SecretMasker, is_secret_name};
 use serde_json::Value;

@@ -3,16 +3,17 @@
 use reqwest::Url;
 use std::borrow::Cow;
 
-/// `url` without user name and password. Of a text that is no URL, everything before the last `@` but its scheme is removed,
-/// because it may be a credential.
+/// `url` without user name, password, query and fragment, each of which may hold a credential. Of a text that is no URL, the same
+/// is removed as far as it can be told: everything before the last `@` but its scheme, and what follows a `?` or `#`.
 pub fn redact_url(url: &str) -> Cow<'_, str> {
+    let before_query = &url[..url.find(['?', '#']).unwrap_or(url.len())];
     match Url::parse(url) {
         Ok(mut parsed) if parsed.has_authority() => {
             if parsed.username().is_empty() && parsed.password().is_none() {
-                // An unescaped `?` or `#` in a password moves the rest of the credentials behind it.
-                let end = url.find(['?', '#']).filter(|at| url[*at..].contains('@'));
-                return url[..end.unwrap_or(url.len())].into();
+                return before_query.into();
             }
+            parsed.set_query(None);
+            parsed.set_fragment(None);
             // This fails only for a URL without a host, which has no credentials.
             let _ = parsed.set_username("").and(parsed.set_password(None));
             parsed.as_str().trim_end_matches('/').to_owned().into()
@@ -20,8 +21,12 @@ pub fn redact_url(url: &str) -> Cow<'_, str> {
         Ok(_) | Err(_) => match url.rsplit_once('@') {
             Some((before, rest)) => {
                 let scheme = before.split_once("://").map(|(scheme, _)| format!("{scheme}://"));
+                // An `@` behind a `?` ends a password, or is part of a query.
+                let rest = if before_query.len() < before.len() { "" } else { rest };
+                let rest = rest.split(['?', '#']).next().unwrap_or_default();
                 format!("{}{rest}", scheme.unwrap_or_default()).into()
             }
+            None if url.contains("://") => before_query.into(),
             None => url.into(),
         },
     }
@@ -44,7 +49,12 @@ mod tests {
             ("https://t0ken@mesh.example", "https://mesh.example"),
             ("http://127.0.0.1:8000/@me", "http://127.0.0.1:8000/@me"),
             ("http://[::1]:8000", "http://[::1]:8000"),
-            ("http://mesh.example/base?a=b", "http://mesh.example/base?a=b"),
+            ("http://mesh.example/base?token=s3cret", "http://mesh.example/base"),
+            ("http://mesh.example#s3cret", "http://mesh.example"),
+            ("http://me:s3cret@mesh.example/base?token=s3cret", "http://mesh.example/base"),
+            ("http://mesh.example:99999/base?token=s3cret", "http://mesh.example:99999/base"),
+            ("http://mesh.example:99999/base?mail=s3@cret", "http://"),
+            ("what is it?", "what is it?"),
             ("http://me:#s3cret@host", "http://me:"),
             ("nowhere", "nowhere"),
             ("http://me:s3cret@host:99999", "http://host:99999"),

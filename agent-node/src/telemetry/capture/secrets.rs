@@ -73,6 +73,14 @@ pub fn of_command(words: &[String]) -> Vec<String> {
     pairs.flat_map(|(name, value)| of_variable(name, value)).collect()
 }
 
+/// The secrets in the query of a URL: values whose names say so, as they are written and decoded.
+pub fn of_query(url: &str) -> Vec<String> {
+    let Ok(url) = Url::parse(url) else { return Vec::new() };
+    let written = url.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    let written = written.map(|(name, value)| (Cow::Borrowed(name), Cow::Borrowed(value)));
+    written.chain(url.query_pairs()).flat_map(|(name, value)| of_variable(&name, &value)).collect()
+}
+
 /// Finds and masks the secrets of this process.
 #[derive(Clone, Default)]
 pub(super) struct SecretMasker(Option<AhoCorasick>);
@@ -174,6 +182,8 @@ mod tests {
         let words =
             ["curl", "--token", "canary-1", "--api-key=canary-2", "http://u:canary-3@h/"].map(str::to_owned);
         assert_eq!(of_command(&words), ["canary-1", "canary-2", "canary-3", "canary-3"]);
+        let url = "https://host/p?tokens=1&api_key=canary%2B4&page=2";
+        assert_eq!(of_query(url), ["canary%2B4", "canary+4"]);
     }
 
     #[test]
