@@ -60,7 +60,7 @@ pub(super) struct LlmFile {
     /// The most answers of models in a task; 50 if absent.
     #[schemars(range(min = 1))]
     rounds: Option<u32>,
-    /// About how many tokens a conversation may have before old results of tools are dropped from it; 1000000 if absent.
+    /// About how many tokens a conversation may have before old results of tools are dropped from it; 200000 if absent.
     #[schemars(range(min = 1000))]
     context: Option<usize>,
 }
@@ -212,7 +212,8 @@ pub(super) struct LlmSurroundings<'a> {
 /// The longest time without a report is two minutes.
 const CALL: Duration = Duration::from_secs(100);
 const ROUNDS: u32 = 50;
-const CONTEXT: usize = 1_000_000;
+/// The smallest context of the models that Anthropic offers.
+const CONTEXT: usize = 200_000;
 
 impl LlmFile {
     /// The brain. A fault has the key below `brain.llm` and what is wrong.

@@ -140,7 +140,10 @@ impl AnswerDecoder for EventDecoder {
 
     fn on_end(&mut self) -> Result<ModelAnswer, ModelError> {
         let stop = match self.stop.take().as_deref() {
-            Some("max_tokens" | "model_context_window_exceeded") if self.is_stopped => StopReason::Length,
+            Some("max_tokens") if self.is_stopped => StopReason::Length,
+            Some("model_context_window_exceeded") if self.is_stopped => {
+                return Err(ModelError::context_is_full());
+            }
             Some("refusal") if self.is_stopped => StopReason::Refused,
             Some(_) if self.is_stopped => StopReason::Complete,
             _ => return Err(ModelError::transient("the answer broke off")),
@@ -216,6 +219,16 @@ mod tests {
             }
             assert!(decoder.on_end().is_err(), "after {cut} events");
         }
+    }
+
+    #[test]
+    fn an_answer_that_reached_the_end_of_the_context_is_an_error() {
+        let mut decoder = EventDecoder::default();
+        let end =
+            json!({ "type": "message_delta", "delta": { "stop_reason": "model_context_window_exceeded" } });
+        decoder.on_event("", &end.to_string()).unwrap();
+        let error = decoder.on_event("", &json!({ "type": "message_stop" }).to_string()).unwrap_err();
+        assert_eq!(error.kind, ModelErrorKind::ContextTooLong);
     }
 
     #[test]

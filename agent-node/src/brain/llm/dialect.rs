@@ -26,14 +26,29 @@ const TRANSIENT: [&str; 7] = [
     "internal_server_error",
 ];
 
+/// The status of a request that is too large.
+const TOO_LARGE: u16 = 413;
+
 /// How providers say that the conversation is too long.
-const TOO_LONG: [&str; 6] = [
+const TOO_LONG: [&str; 11] = [
+    // OpenAI, vLLM, Mistral, DeepSeek and others.
     "context_length_exceeded",
     "maximum context length",
-    "prompt is too long",
     "context window",
-    "exceeds the available context size",
+    // OpenAI, of the tokens in a minute.
+    "request too large",
+    // Anthropic.
+    "prompt is too long",
+    "exceed context limit",
+    "request_too_large",
+    // Gemini.
     "exceeds the maximum number of tokens",
+    // xAI.
+    "maximum prompt length",
+    // llama.cpp.
+    "exceeds the available context size",
+    // Bedrock, behind a gateway.
+    "input is too long",
 ];
 
 /// The error in the body of a refusal, or in an event of a stream: `{"error": {"type", "code", "message"}}`.
@@ -45,7 +60,9 @@ pub(super) fn provider_error(status: Option<u16>, body: &Value) -> ModelError {
     let text: String = text.chars().take(MAX_MESSAGE).collect();
     let lower = format!("{} {text}", words.join(" ")).to_lowercase();
     let is_client_error = status.is_none_or(|status| (400..500).contains(&status));
-    let kind = if is_client_error && TOO_LONG.iter().any(|words| lower.contains(words)) {
+    let is_too_long =
+        status == Some(TOO_LARGE) || is_client_error && TOO_LONG.iter().any(|words| lower.contains(words));
+    let kind = if is_too_long {
         ModelErrorKind::ContextTooLong
     } else if lower.contains("insufficient_quota") {
         // Waiting does not help: a person has to pay.
@@ -72,7 +89,7 @@ mod tests {
 
     #[test]
     fn errors_of_all_providers_have_the_right_kind() {
-        use ModelErrorKind::{ContextTooLong, Permanent, Transient};
+        use ModelErrorKind::{Permanent, Transient};
         let error = |kind: &str, code: Value, message: &str| json!({ "error": { "type": kind, "code": code, "message": message } });
         for (status, body, expected) in [
             (429, error("requests", json!("rate_limit_exceeded"), "slow down"), Transient),
@@ -81,20 +98,42 @@ mod tests {
             (503, json!("<html>bad gateway</html>"), Transient),
             (401, error("authentication_error", Value::Null, "invalid x-api-key"), Permanent),
             (404, error("not_found_error", Value::Null, "model: x"), Permanent),
-            (
-                400,
-                error("invalid_request_error", json!("context_length_exceeded"), "too many"),
-                ContextTooLong,
-            ),
-            (
-                400,
-                error("invalid_request_error", Value::Null, "prompt is too long: 9 tokens > 8 maximum"),
-                ContextTooLong,
-            ),
             (400, json!([{ "error": { "code": 400, "message": "bad" } }]), Permanent),
             (500, error("api_error", Value::Null, "the context window service is down"), Transient),
         ] {
             assert_eq!(provider_error(Some(status), &body).kind, expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_conversation_that_is_too_long_is_recognised_at_each_provider() {
+        let error = |kind: &str, code: &str, message: &str| json!({ "error": { "type": kind, "code": code, "message": message } });
+        let invalid = |message: &str| error("invalid_request_error", "", message);
+        for (status, body) in [
+            (Some(400), error("invalid_request_error", "context_length_exceeded", "too many")),
+            (Some(400), invalid("This model's maximum context length is 8 tokens.")),
+            (Some(400), invalid("Your input exceeds the context window of this model.")),
+            (Some(429), error("tokens", "rate_limit_exceeded", "Request too large for gpt-4o: Limit 8")),
+            (Some(400), invalid("prompt is too long: 9 tokens > 8 maximum")),
+            (
+                Some(400),
+                invalid("input length and `max_tokens` exceed context limit: 199211 + 8192 > 200000"),
+            ),
+            (Some(413), error("request_too_large", "", "Request exceeds the maximum size")),
+            (Some(413), json!("<html>413 Request Entity Too Large</html>")),
+            (None, error("request_too_large", "", "Request exceeds the maximum size")),
+            (
+                Some(400),
+                json!([{ "error": { "code": 400, "message": "The input token count (9) exceeds the maximum number of tokens allowed (8)." } }]),
+            ),
+            (
+                Some(400),
+                json!({ "code": "invalid", "error": "This model's maximum prompt length is 8 but the request contains 9 tokens." }),
+            ),
+            (Some(400), invalid("the request exceeds the available context size")),
+            (Some(400), invalid("Input is too long for requested model.")),
+        ] {
+            assert_eq!(provider_error(status, &body).kind, ModelErrorKind::ContextTooLong, "{body}");
         }
     }
 }

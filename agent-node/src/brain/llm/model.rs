@@ -247,6 +247,12 @@ impl ModelError {
 
     /// The error as a code without content.
     pub(super) fn code(&self) -> String {
+    /// The error of an answer that ended where the model's context ends.
+    pub(super) fn context_is_full() -> Self {
+        let message = "the answer reached the end of the model's context";
+        Self { kind: ModelErrorKind::ContextTooLong, ..Self::transient(message) }
+    }
+
         match (self.kind, self.status) {
             (ModelErrorKind::ContextTooLong, _) => "context_too_long".to_owned(),
             (ModelErrorKind::Cassette, _) => "cassette".to_owned(),

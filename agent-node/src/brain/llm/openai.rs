@@ -163,6 +163,8 @@ impl AnswerDecoder for ChunkDecoder {
         let stop = match self.finish.take().as_deref() {
             None => return Err(ModelError::transient("the answer broke off")),
             Some("length") => StopReason::Length,
+            // Mistral, of an answer that reached the end of the context.
+            Some("model_length") => return Err(ModelError::context_is_full()),
             Some("content_filter") => StopReason::Refused,
             Some(_) => StopReason::Complete,
         };
