@@ -52,17 +52,18 @@ pub fn format_line(level: Level, text: &dyn Display) -> String {
     }
 }
 
-/// actix logs an error for each malformed request of a client.
-const CLIENT_FAULTS: &str = "actix_http";
+/// Crates that log what others send: actix an error for each malformed request of a client, and rmcp the answers of tool servers
+/// that fail, with the credentials that are in them. The node reports such failures itself, masked.
+const QUIET: [&str; 2] = ["actix_http", "rmcp"];
 
-/// The filter that `text` names. Faults of clients are logged from the level `debug` on, or if `text` names their target.
+/// The filter that `text` names. What the crates of [`QUIET`] say is logged from the level `debug` on, or if `text` names them.
 fn log_filter(text: &str) -> Result<EnvFilter, ParseError> {
     let filter = EnvFilter::try_new(text)?;
-    let is_debug = filter.max_level_hint().is_none_or(|level| level >= LevelFilter::DEBUG);
-    match is_debug || text.contains(CLIENT_FAULTS) {
-        true => Ok(filter),
-        false => EnvFilter::try_new(format!("{text},{CLIENT_FAULTS}=off")),
+    if filter.max_level_hint().is_none_or(|level| level >= LevelFilter::DEBUG) {
+        return Ok(filter);
     }
+    let quiet = QUIET.iter().filter(|name| !text.contains(**name));
+    EnvFilter::try_new(quiet.fold(text.to_owned(), |text, name| format!("{text},{name}=off")))
 }
 
 /// Starts the log. `filter` is a directive such as `info` or `agent_node=debug`; without it `RUST_LOG` counts, then `default`.
@@ -92,12 +93,17 @@ pub fn start(filter: Option<&str>, default: &str, format: LogFormat) -> Result<(
 
 #[cfg(test)]
 mod tests {
-    use super::log_filter;
+    use super::{QUIET, log_filter};
 
     #[test]
-    fn faults_of_clients_are_logged_only_when_asked_for() {
-        let hides = |text: &str| log_filter(text).unwrap().to_string().contains("actix_http=off");
-        assert!(["warn", "info", "agent_node=info"].into_iter().all(hides));
-        assert!(!["debug", "trace", "info,actix_http=error"].into_iter().any(hides));
+    fn what_others_send_is_logged_only_when_asked_for() {
+        let hides =
+            |text: &str, name: &str| log_filter(text).unwrap().to_string().contains(&format!("{name}=off"));
+        for name in QUIET {
+            assert!(["warn", "info", "agent_node=info"].into_iter().all(|text| hides(text, name)));
+            assert!(!["debug", "trace"].into_iter().any(|text| hides(text, name)));
+            assert!(!hides(&format!("info,{name}=error"), name));
+        }
+        assert!(hides("info,rmcp=error", "actix_http"));
     }
 }
