@@ -209,11 +209,9 @@ fn pause(headers: &HeaderMap) -> Option<Duration> {
     millis.or_else(|| retry_after(text("retry-after")?, SystemTime::now()))
 }
 
-/// The innermost cause, without the URL, which may hold a token.
 fn unreachable(error: &reqwest::Error) -> ModelError {
     let causes = std::iter::successors(std::error::Error::source(error), |error| error.source());
-    let cause = causes.last().map_or_else(|| "no answer".to_owned(), ToString::to_string);
-    ModelError::transient(format!("no answer: {cause}"))
+    causes.last().map_or_else(|| "no answer".to_owned(), ToString::to_string)
 }
 
 #[cfg(test)]
@@ -225,6 +223,11 @@ mod tests {
     fn a_failure_names_the_url_and_for_a_refused_key_its_variable() {
         let mut config = ModelConfig {
             model: "openai/m".to_owned(),
+    ModelError::transient(format!("no answer: {}", cause_of(error)))
+}
+
+/// The innermost cause, without the URL, which may hold a token.
+pub(super) fn cause_of(error: &reqwest::Error) -> String {
             provider: Provider::OpenAi,
             url: "https://models.example/v1".to_owned(),
             key: Some(SecretString::new("sk-secret".to_owned())),

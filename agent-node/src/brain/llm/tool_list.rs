@@ -63,8 +63,9 @@ fn with_digest(name: &str, config: &ToolServerConfig, tool: &Tool) -> String {
 fn spec(name: String, tool: &Tool) -> ToolSpec {
     let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default().to_owned();
     let mut schema = Value::Object((*tool.input_schema).clone());
-    // OpenAI refuses an object without members.
-    if schema.get("properties").is_none() {
+    // Providers refuse arguments that are not said to be an object, and OpenAI an object without members.
+    schema["type"] = "object".into();
+    if !schema["properties"].is_object() {
         schema["properties"] = Value::Object(serde_json::Map::new());
     }
     ToolSpec { name, description, schema }
@@ -148,6 +149,15 @@ mod tests {
         assert_eq!(fewer[&("one".to_owned(), "a.b".to_owned())], of("one", "a.b"), "without a/b");
         let unique: BTreeSet<_> = all.values().collect();
         assert!(unique.len() == all.len() && unique.iter().all(|name| name.len() <= MAX_NAME), "{all:?}");
+    }
+
+    #[test]
+    fn the_schema_of_a_tool_is_that_of_an_object() {
+        let expected = serde_json::json!({ "type": "object", "properties": {} });
+        for schema in ["{}", r#"{"type":"object"}"#, r#"{"type":["object","null"],"properties":null}"#] {
+            let tool = Tool::new("t", "d", Arc::new(serde_json::from_str(schema).unwrap()));
+            assert_eq!(spec("t".to_owned(), &tool).schema, expected, "{schema}");
+        }
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! MCP servers, whose tools a model may call. A connection stays open between turns; a server that died is started again.
 
-mod long_lines;
+mod failure;
 mod process;
+mod stdout_lines;
 mod tool_result;
 
 use super::agent_loop::CallOutcome;
 use crate::brain::{exec::BrainRights, server_log::ServerLog};
-use long_lines::AnsweredLongLines;
+use failure::ServerFailure;
 use process::{ServerProcess, ServerStdio};
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::{
@@ -27,6 +28,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+use stdout_lines::AnsweredLines;
 use tokio::sync::Mutex;
 
 /// One tool server of an agent.
@@ -126,7 +128,8 @@ impl ToolServer {
             Err(_) => {
                 self.disconnect(&connection).await;
                 let connection = self.connect().await?;
-                self.list(&connection).await.map_err(|message| self.error(message, true))?
+                let listed = self.list(&connection).await;
+                listed.map_err(|ServerFailure { message, is_transient }| self.error(message, is_transient))?
             }
         };
         let allow = self.config.allow.as_ref();
@@ -137,13 +140,26 @@ impl ToolServer {
             let message = format!("has no tool {missing:?}; it has: {}", known.join(", "));
             return Err(self.error(message, false));
         }
-        Ok(listed.into_iter().filter(is_allowed).collect())
+        let (usable, nameless): (Vec<_>, Vec<_>) =
+            listed.into_iter().filter(is_allowed).partition(|tool| !tool.name.is_empty());
+        if !nameless.is_empty() {
+            let (agent, server) = (self.log.agent.as_str(), self.config.name.as_str());
+            tracing::warn!(target: "brain", agent, server, "a tool without a name is left out");
+        }
+        Ok(usable)
     }
 
-    async fn list(&self, connection: &McpConnection) -> Result<Vec<Tool>, String> {
+    async fn list(&self, connection: &McpConnection) -> Result<Vec<Tool>, ServerFailure> {
         match tokio::time::timeout(START, connection.service.peer().list_all_tools()).await {
-            Ok(tools) => tools.map_err(|error| format!("does not list its tools: {error}")),
-            Err(_) => Err(format!("does not list its tools within {} s", START.as_secs())),
+            Ok(tools) => tools.map_err(|error| {
+                let failure = failure::of_request(&error);
+                let message = format!("does not list its tools: it {}", failure.message);
+                ServerFailure { message, ..failure }
+            }),
+            Err(_) => {
+                let message = format!("does not list its tools within {} s", START.as_secs());
+                Err(ServerFailure { message, is_transient: true })
+            }
         }
     }
 
@@ -169,7 +185,7 @@ impl ToolServer {
             }
             Ok(Err(error)) => {
                 self.disconnect(&connection).await;
-                CallOutcome::Interrupted(error.to_string())
+                CallOutcome::Interrupted(format!("the server {}", failure::of_request(&error).message))
             }
             Err(_) => {
                 // It may be stuck. Other calls that are under way keep it.
@@ -222,7 +238,7 @@ impl ToolServer {
                 );
                 let (process, ServerStdio { stdout, stdin }) = started
                     .map_err(|error| self.error(format!("can't be started: {error}"), may_pass(&error)))?;
-                let stdout = AnsweredLongLines::new(stdout);
+                let stdout = AnsweredLines::new(stdout);
                 match client.serve_with_lifecycle((stdout, stdin), lifecycle).await {
                     Ok(service) => Ok(McpConnection { service, _process: Some(process) }),
                     Err(error) => {
@@ -257,8 +273,8 @@ impl ToolServer {
                 let transport = StreamableHttpClientTransport::with_client(self.http.clone(), config);
                 let service = client.serve_with_lifecycle(transport, lifecycle).await;
                 let service = service.map_err(|error| {
-                    let is_transient = !error.is_authorization_required();
-                    self.error(format!("does not speak MCP: {error}"), is_transient)
+                    let ServerFailure { message, is_transient } = failure::of_start(&error);
+                    self.error(message, is_transient)
                 })?;
                 Ok(McpConnection { service, _process: None })
             }

@@ -1,0 +1,103 @@
+//! Why a tool server gives no answer: in words for people, with the server as the subject, and whether that may pass.
+
+use crate::brain::llm::{http_model::cause_of, prompts};
+use rmcp::{
+    ServiceError,
+    service::ClientInitializeError,
+    transport::{DynamicTransportError, streamable_http_client::StreamableHttpError},
+};
+
+/// A failure of a server.
+#[derive(Debug, PartialEq)]
+pub(super) struct ServerFailure {
+    pub(super) message: String,
+    /// Whether the same request may succeed later: the server was not reached, or says that it can't answer at the moment.
+    pub(super) is_transient: bool,
+}
+
+/// How much is shown of what a server answers, bytes.
+const MAX_SHOWN: usize = 300;
+
+/// Why a connection could not be opened.
+pub(super) fn of_start(error: &ClientInitializeError) -> ServerFailure {
+    match error {
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => of_start(fallback),
+        ClientInitializeError::TransportError { error, .. } => of_transport(error),
+        ClientInitializeError::ConnectionClosed(_) => transient("closes the connection".to_owned()),
+        ClientInitializeError::JsonRpcError(error) => refusal(&error.message),
+        _ => permanent("does not speak a version of MCP that is known here".to_owned()),
+    }
+}
+
+/// Why a request on an open connection has no answer.
+pub(super) fn of_request(error: &ServiceError) -> ServerFailure {
+    match error {
+        ServiceError::McpError(error) => refusal(&error.message),
+        ServiceError::TransportSend(error) => of_transport(error),
+        ServiceError::TransportClosed => transient("closes the connection".to_owned()),
+        error => transient(format!("gives no answer: {error}")),
+    }
+}
+
+fn of_transport(error: &DynamicTransportError) -> ServerFailure {
+    let Some(error) = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() else {
+        return transient(format!("gives no answer: {}", error.error));
+    };
+    match error {
+        StreamableHttpError::Client(error) => match error.status() {
+            Some(status) => of_status(status.as_u16(), ""),
+            None if error.is_builder() => permanent(format!("has no valid URL: {}", cause_of(error))),
+            None => transient(format!("gives no answer: {}", cause_of(error))),
+        },
+        StreamableHttpError::HttpStatus(error) => of_status(error.status, ""),
+        StreamableHttpError::AuthRequired(_) => of_status(401, ""),
+        StreamableHttpError::InsufficientScope(_) => of_status(403, ""),
+        StreamableHttpError::UnexpectedServerResponse(text) => match status_and_body(text) {
+            Some((status, body)) => of_status(status, body),
+            None => no_mcp("JSON"),
+        },
+        StreamableHttpError::UnexpectedContentType(Some(media_type)) => no_mcp(media_type),
+        StreamableHttpError::UnexpectedContentType(None) => no_mcp("content without a media type"),
+        StreamableHttpError::ResponseBodyTooLarge { max_size } => {
+            permanent(format!("answers with more than {} MiB", max_size >> 20))
+        }
+        StreamableHttpError::ReinitializationFailed(error) => refusal(&error.message),
+        StreamableHttpError::ReservedHeaderConflict(name) => {
+            permanent(format!("can't get the header {name:?}: MCP uses it"))
+        }
+        _ => transient("breaks the connection".to_owned()),
+    }
+}
+
+/// The status and the body in the client's text about an unsuccessful response: `HTTP 403 Forbidden: BODY`.
+fn status_and_body(text: &str) -> Option<(u16, &str)> {
+    let (head, body) = text.strip_prefix("HTTP ")?.split_once(": ")?;
+    Some((head.split(' ').next()?.parse().ok()?, body))
+}
+
+fn of_status(status: u16, body: &str) -> ServerFailure {
+    let body = prompts::beginning(body.trim(), MAX_SHOWN);
+    let said = if body.is_empty() { String::new() } else { format!(": {body}") };
+    let answer = format!("answers with status {status}{said}");
+    match status {
+        408 | 429 | 500.. => transient(answer),
+        401 | 403 => permanent(format!("{answer} (the credentials are those of `headers`)")),
+        _ => permanent(format!("{answer} (is its URL right?)")),
+    }
+}
+
+fn no_mcp(what: &str) -> ServerFailure {
+    permanent(format!("answers with {what} that is no MCP (is its URL right?)"))
+}
+
+fn refusal(message: &str) -> ServerFailure {
+    permanent(format!("refuses: {}", prompts::beginning(message, MAX_SHOWN)))
+}
+
+fn permanent(message: String) -> ServerFailure {
+    ServerFailure { message, is_transient: false }
+}
+
+fn transient(message: String) -> ServerFailure {
+    ServerFailure { message, is_transient: true }
+}
