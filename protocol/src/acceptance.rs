@@ -151,6 +151,11 @@ pub fn verdict_schema() -> Value {
     })
 }
 
+/// Whether a task with this input is a review: the answer that it asks for is a verdict.
+pub fn is_review_input(input: Option<&Value>) -> bool {
+    input.and_then(|input| input.get("answer")).is_some_and(|answer| *answer == verdict_schema())
+}
+
 /// The verdict in a reviewer's response: whether it accepts, and its findings. `None` if there is none: neither an artifact,
 /// the last one first, nor the message is a JSON object with a boolean `accepted`.
 pub fn verdict_of(response: &TaskResponse) -> Option<(bool, String)> {

@@ -3,7 +3,7 @@
 use crate::random::{Hash, Random};
 use engine::{BidQuestion, InstantAnswer};
 use protocol::{
-    acceptance::verdict_schema,
+    acceptance::is_review_input,
     artifact::Artifact,
     bid::{Cost, Eta, Fraction},
     ids::{Address, AgentId, Capability},
@@ -224,8 +224,8 @@ fn stage_of(prompt: &Prompt) -> Option<&str> {
 
 /// Whether the task is to review a result.
 fn is_review(prompt: &Prompt) -> bool {
-    let TurnSubject::Task { input: Some(input), .. } = &prompt.about else { return false };
-    input.get("answer").is_some_and(|answer| *answer == verdict_schema())
+    let TurnSubject::Task { input, .. } = &prompt.about else { return false };
+    is_review_input(input.as_ref())
 }
 
 /// The steps that a task of several steps has.
