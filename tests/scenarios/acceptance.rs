@@ -1,6 +1,10 @@
 //! Results that are checked before they count: by a schema, a command, or a reviewer.
 
-use crate::harness::{Agent, Process, call, eventually, mesh, message, state};
+use crate::harness::{
+    Agent, Process, call, eventually, mesh, message,
+    model_stub::{ModelStub, says},
+    state,
+};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -240,4 +244,25 @@ agents:
     let task = agent.ask(json!({ "description": "dump", "accept": { "schema": node_of } })).await;
     assert_eq!(state(&task), "completed", "{task:#}");
     assert_eq!(checks(&task), [check("accepted", "node", "dump-01")]);
+}
+
+#[tokio::test]
+async fn a_reviewer_with_a_model_is_held_to_the_schema_of_a_verdict() {
+    let stub = ModelStub::start(|request| match request.user.iter().any(|text| text.contains("not valid")) {
+        true => says(r#"{"accepted": true}"#),
+        false => says(r#"I have looked at it, and here is my verdict: {"accepted": true}"#),
+    });
+    let reviewer = format!(
+        "  - agent: reviewer-01\n    skills: [code-review]\n    brain: {{ llm: {} }}\n",
+        format_args!("{{ model: openai/stub-1, url: '{}', key: secret }}", stub.url)
+    );
+    let doer = builder("builder-01", "", 1.0);
+    let node = up("{ for: [build], reviewer: code-review }", &[doer, reviewer]).await;
+    eventually("all are known", async || (node.signals("agent.joined").await.len() >= 3).then_some(())).await;
+    let task = build(&node).await;
+    assert_eq!(state(&task), "completed", "{task:#}");
+    assert_eq!(checks(&task), [check("accepted", "capability:code-review", "builder-01")]);
+    let requests = stub.requests();
+    assert_eq!(requests.len(), 2, "the first answer goes back to the model");
+    assert!(requests[0].body["response_format"].to_string().contains("accepted"), "{}", requests[0].body);
 }

@@ -335,6 +335,28 @@ async fn a_hung_model_is_cut_by_idle_and_a_slow_one_is_not() {
 }
 
 #[tokio::test]
+async fn a_silent_model_is_a_failure_while_another_one_is_left() {
+    let first = ModelStub::start(|request| match &request.user[0] {
+        text if text.contains("silent") => StubAnswer::Silent,
+        text if text.contains("hang") => StubAnswer::Hangs,
+        _ => StubAnswer::Slowly(Duration::from_millis(150), "one two three four ".repeat(4)),
+    });
+    let second = ModelStub::start(|_| says("from the second"));
+    for format in ["openai", "anthropic"] {
+        let fallback = format!("fallback: [{{ model: openai/stub-2, url: '{}', key: other }}]", second.url);
+        let llm = format!("{}, {fallback}", model(&first, format));
+        let node = Process::up(&bounded(&llm, "idle: 2s")).await;
+        for description in ["silent", "hang"] {
+            let task = node.agent("thinker-01").ask(json!({ "description": description })).await;
+            let text = artifact(&task, "answer");
+            assert_eq!(text.as_deref(), Some("from the second"), "{format}, {description}: {task:#}");
+        }
+        let task = node.agent("thinker-01").ask(json!({ "description": "slow" })).await;
+        assert!(artifact(&task, "answer").unwrap_or_default().trim_end().ends_with("four"), "{task:#}");
+    }
+}
+
+#[tokio::test]
 async fn a_tool_that_takes_longer_than_idle_is_waited_for() {
     let late = Duration::from_millis(1_500);
     let tools = McpStub::start(json!([tool("step", read_only())]), move |_, _| {

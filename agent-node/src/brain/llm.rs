@@ -43,6 +43,7 @@ use http_model::HttpModel;
 use model::ModelClient;
 use output::OutputSchema;
 use protocol::{
+    acceptance::{is_review_input, verdict_schema},
     bid::Cost,
     ids::Capability,
     patterns::{
@@ -142,7 +143,7 @@ impl LlmBrain {
             }
         }
         let signal_bytes = turn.access().map_or(usize::MAX, |access| access.max_signal_bytes);
-        let start = self.start(&request, records, &servers, signal_bytes);
+        let start = self.start(&request, records, &servers, (signal_bytes, idle / 2));
         let (mut state, mut actions) = AgentLoop::begin(start);
         let mut events = LoopEvents::new();
         // An answer that comes slowly is reported well before `idle`. A call of a tool has a timeout of its own.
@@ -211,10 +212,14 @@ impl LlmBrain {
         request: &TurnRequest,
         records: Vec<TranscriptRecord>,
         servers: &[(ToolServerConfig, Vec<rmcp::model::Tool>)],
-        signal_bytes: usize,
+        (signal_bytes, silence): (usize, Duration),
     ) -> LoopStart {
+        let mut verdict = None;
         let (subject, capability, artifacts) = match &request.prompt.about {
-            TurnSubject::Task { capability, artifacts, .. } => {
+            TurnSubject::Task { capability, artifacts, input, .. } => {
+                if is_review_input(input.as_ref()) {
+                    verdict = OutputSchema::new(verdict_schema()).ok();
+                }
                 let role = prompts::role_of_seat(request);
                 let subject = role.map_or(LoopSubject::Task, LoopSubject::Seat);
                 (subject, capability.as_ref(), artifacts.as_slice())
@@ -222,7 +227,8 @@ impl LlmBrain {
             TurnSubject::Help { artifacts, .. } => (LoopSubject::Help, None, artifacts.as_slice()),
             TurnSubject::Signal(_) | TurnSubject::Check { .. } => (LoopSubject::Signal, None, [].as_slice()),
         };
-        let output = capability.and_then(|capability| self.config.outputs.get(capability)).cloned();
+        let output =
+            capability.and_then(|capability| self.config.outputs.get(capability)).cloned().or(verdict);
         let answered = request.prompt.answers.iter().flat_map(|answer| &answer.artifacts);
         let refused = request.prompt.revision.iter().flat_map(|revision| &revision.artifacts);
         let known = artifacts.iter().chain(answered).chain(refused).chain(&request.prompt.produced);
@@ -235,6 +241,7 @@ impl LlmBrain {
             context: Some(self.config.context),
             models: self.config.models.iter().map(|model| model.model.clone()).collect(),
             signal_bytes,
+            silence,
         };
         LoopStart {
             limits,

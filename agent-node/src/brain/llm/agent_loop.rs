@@ -45,6 +45,8 @@ pub(super) struct LoopLimits {
     pub(super) models: Vec<String>,
     /// The most bytes of a signal on the board.
     pub(super) signal_bytes: usize,
+    /// How long a model may send nothing before the next one is asked.
+    pub(super) silence: Duration,
 }
 
 /// The longest last words of a seat, bytes; longer ones are an artifact.
@@ -613,6 +615,7 @@ impl AgentLoop {
             output_schema: self.output.as_ref().map(|output| output.schema().clone()),
             repeatable_first: self.repeatable_first.clone(),
             has_budget_note,
+            silence: (model + 1 < self.limits.models.len()).then_some(self.limits.silence),
         };
         self.asking = Some((model, CallMeter::new(&request)));
         self.stream.begin();

@@ -259,6 +259,7 @@ mod tests {
             output_schema: None,
             repeatable_first: "u".into(),
             has_budget_note: false,
+            silence: None,
         };
         let body = body("m", &request, 1);
         assert_eq!(body["messages"].as_array().unwrap().len(), 1);

@@ -68,6 +68,7 @@ impl LlmBrain {
         let schema = OutputSchema::new(schema()).map_err(BrainError::NoBid)?;
         let call = ModelRequest {
             has_budget_note: false,
+            silence: None,
             repeatable_first: prompts::call_for_proposals(&request, false),
             system: prompts::system(
                 request.agent.as_str(),

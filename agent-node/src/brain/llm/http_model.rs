@@ -91,7 +91,7 @@ impl HttpModel {
 
 impl ModelClient for HttpModel {
     fn ask(&self, request: Arc<ModelRequest>) -> ModelStream {
-        let this = self.clone();
+        let (this, silence) = (self.clone(), request.silence);
         let opened = async move {
             let (request, decoder) = this.request(&request);
             let response = request.send().await.map_err(|error| unreachable(&error))?;
@@ -106,12 +106,26 @@ impl ModelClient for HttpModel {
         };
         let config = self.config.clone();
         let named = move |error: ModelError| ModelError { message: explained(&config, &error), ..error };
-        stream::once(opened).try_flatten().map_err(named).boxed()
+        let deltas = stream::once(opened).try_flatten().boxed();
+        until_silent(deltas, silence).map_err(named).boxed()
     }
 
     fn name(&self) -> &str {
         &self.config.model
     }
+}
+
+/// The deltas, and an error in place of a silence that is longer than `limit`.
+fn until_silent(deltas: ModelStream, limit: Option<Duration>) -> ModelStream {
+    let Some(limit) = limit else { return deltas };
+    let limited = stream::unfold(Some(deltas), move |deltas| async move {
+        let mut deltas = deltas?;
+        match tokio::time::timeout(limit, deltas.next()).await {
+            Ok(delta) => Some((delta?, Some(deltas))),
+            Err(_) => Some((Err(ModelError::transient(format!("it sent nothing for {limit:?}"))), None)),
+        }
+    });
+    limited.boxed()
 }
 
 /// What has failed: the model, where it is, the cause; and which key was refused.
@@ -210,6 +224,11 @@ fn pause(headers: &HeaderMap) -> Option<Duration> {
 }
 
 fn unreachable(error: &reqwest::Error) -> ModelError {
+    ModelError::transient(format!("no answer: {}", cause_of(error)))
+}
+
+/// The innermost cause, without the URL, which may hold a token.
+pub(super) fn cause_of(error: &reqwest::Error) -> String {
     let causes = std::iter::successors(std::error::Error::source(error), |error| error.source());
     causes.last().map_or_else(|| "no answer".to_owned(), ToString::to_string)
 }
@@ -223,11 +242,6 @@ mod tests {
     fn a_failure_names_the_url_and_for_a_refused_key_its_variable() {
         let mut config = ModelConfig {
             model: "openai/m".to_owned(),
-    ModelError::transient(format!("no answer: {}", cause_of(error)))
-}
-
-/// The innermost cause, without the URL, which may hold a token.
-pub(super) fn cause_of(error: &reqwest::Error) -> String {
             provider: Provider::OpenAi,
             url: "https://models.example/v1".to_owned(),
             key: Some(SecretString::new("sk-secret".to_owned())),

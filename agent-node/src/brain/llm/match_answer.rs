@@ -67,6 +67,7 @@ impl LlmBrain {
             output_schema: Some(schema.schema().clone()),
             repeatable_first: first,
             has_budget_note: false,
+            silence: None,
         };
         let asked =
             tokio::time::timeout(question.within, self.ask_for_json::<ChosenParts>(call, &schema, &turn));

@@ -35,6 +35,8 @@ pub struct ModelRequest {
     pub repeatable_first: String,
     /// Whether the last message is about the budget.
     pub has_budget_note: bool,
+    /// How long the model may send no piece of an answer before the call fails; `None` leaves it to the caller.
+    pub silence: Option<Duration>,
 }
 
 impl ModelRequest {
@@ -245,14 +247,14 @@ impl ModelError {
         Self { kind, status: None, retry_after: None, message: message.into() }
     }
 
-    /// The error as a code without content.
-    pub(super) fn code(&self) -> String {
     /// The error of an answer that ended where the model's context ends.
     pub(super) fn context_is_full() -> Self {
         let message = "the answer reached the end of the model's context";
         Self { kind: ModelErrorKind::ContextTooLong, ..Self::transient(message) }
     }
 
+    /// The error as a code without content.
+    pub(super) fn code(&self) -> String {
         match (self.kind, self.status) {
             (ModelErrorKind::ContextTooLong, _) => "context_too_long".to_owned(),
             (ModelErrorKind::Cassette, _) => "cassette".to_owned(),

@@ -29,6 +29,7 @@ fn start() -> LoopStart {
             context: None,
             models: vec!["one".into(), "two".into()],
             signal_bytes: 16 << 10,
+            silence: Duration::from_secs(60),
         },
         subject: LoopSubject::Task,
         system: "system".into(),

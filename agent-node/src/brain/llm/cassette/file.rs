@@ -123,8 +123,15 @@ pub(super) struct CassetteFailure {
 
 impl CassetteRequest {
     pub(super) fn new(model: &str, request: &ModelRequest) -> Self {
-        let ModelRequest { system, messages, tools, output_schema, repeatable_first, has_budget_note } =
-            request;
+        let ModelRequest {
+            system,
+            messages,
+            tools,
+            output_schema,
+            repeatable_first,
+            has_budget_note,
+            silence: _,
+        } = request;
         let first = ModelMessage::User(repeatable_first.clone());
         let notes = usize::from(*has_budget_note);
         let rest = messages.get(1..messages.len().saturating_sub(notes)).unwrap_or_default();

@@ -142,6 +142,7 @@ mod tests {
             output_schema: None,
             repeatable_first: "u".into(),
             has_budget_note: false,
+            silence: None,
         };
         let error = model.ask(Arc::new(request)).next().await.unwrap().unwrap_err();
         assert_eq!(error.kind, ModelErrorKind::Cassette);

@@ -41,6 +41,7 @@ fn request(first: &str) -> ModelRequest {
         output_schema: None,
         repeatable_first: first.into(),
         has_budget_note: false,
+        silence: None,
     }
 }
 
