@@ -19,7 +19,7 @@ use protocol::{
     artifact::ArtifactChunk,
     ids::{AgentId, ConversationId, TaskId},
     patterns::{
-        Effect, Update,
+        Effect, Event, EventKind, Update,
         session::{is_shown_to, shows_confidential_to},
     },
     principal::{Principal, SenderProof},
@@ -191,14 +191,21 @@ pub fn shown_in(
 ) -> Result<Vec<TaskEvent<ShownEvent>>, Error> {
     let step: Step = content::decode(me, store, &line.value)?;
     let at = wall_of(&step, task);
-    let done = step.events.iter().flat_map(activity::of_event);
-    let mut events: Vec<_> = done.map(|activity| (ShownEvent::Activity(activity), false)).collect();
+    let told = |event: &Event| -> Vec<_> {
+        let done = activity::of_event(event).into_iter();
+        done.map(|activity| (ShownEvent::Activity(activity), false)).collect()
+    };
+    // The status of a turn says what it begins with, before what of it is done.
+    let (progress, others): (Vec<_>, Vec<_>) =
+        step.events.iter().partition(|event| matches!(event.what, EventKind::TurnProgress { .. }));
+    let mut events: Vec<_> = others.into_iter().flat_map(told).collect();
     for effect in step.effects {
         let done = activity::of_effect(&effect, at);
         events.extend(done.map(|activity| (ShownEvent::Activity(activity), false)));
         let response = effect_event(task, effect, at);
         events.extend(response.map(|(response, is_last)| (response.into(), is_last)));
     }
+    events.extend(progress.into_iter().flat_map(told));
     Ok(numbered(line, events))
 }
 

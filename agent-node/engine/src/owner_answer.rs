@@ -18,7 +18,7 @@ use protocol::{
 
 /// The answer of a task's owner, or a message without one.
 pub(crate) struct OwnerAnswer {
-    /// The question; if absent, the only open one that takes a text.
+    /// The question; if absent, the only open one that takes such an answer. A decision names what it decides.
     pub(crate) question: Option<QuestionId>,
     pub(crate) answer: Answer,
     pub(crate) message: Option<Box<Message>>,
@@ -51,17 +51,21 @@ impl OwnerAnswer {
                 Some(asked.ok_or_else(|| late(not_awaiting(why()).with("questions", ids())))?)
             }
             None => {
-                // An A2A client can't name a question.
-                let is_choice =
-                    |question: &Question| question.kind == QuestionKind::Choice && message.is_some();
-                let mut takes_text =
-                    open.iter().filter(|question| question.takes_plain_text() || is_choice(question));
-                let only = takes_text.next().filter(|_| takes_text.next().is_none());
+                let takes = |question: &&Question| match &answer {
+                    Answer::Text(_) => question.takes_plain_text() || question.kind == QuestionKind::Choice,
+                    Answer::Values(_) => question.kind == QuestionKind::Form,
+                    Answer::Decision { .. } => false,
+                };
+                let mut taking = open.iter().filter(takes);
+                let only = taking.next().filter(|_| taking.next().is_none());
                 let why = || {
-                    format!(
-                        "task {task} has several open questions, or none that takes a text: name one of {}",
-                        ids()
-                    )
+                    let why = match &answer {
+                        Answer::Decision { .. } => "a decision names its question by `questionId`",
+                        Answer::Text(_) | Answer::Values(_) => {
+                            "not exactly one open question takes such an answer: name it by `questionId`"
+                        }
+                    };
+                    format!("{why}; open in task {task}: {}", ids())
                 };
                 Some(only.ok_or_else(|| not_awaiting(why()).with("questions", ids()))?)
             }

@@ -139,7 +139,8 @@ fn questions_list(items: &[Value]) -> String {
         let text = |value: &Value| output::plain(value.as_str().unwrap_or("-"));
         let question = &item["question"];
         let asked = serde_json::from_value::<Question>(question.clone());
-        let described = asked.map_or_else(|_| text(&question["text"]), |asked| prompt::describe(&asked));
+        let described =
+            asked.map_or_else(|_| text(&question["text"]), |asked| prompt::describe_whole(&asked));
         let [task, agent, kind, id] =
             [&item["taskId"], &item["agentId"], &question["kind"], &question["id"]].map(text);
         format!("task {task} at {agent}, {kind} {id}\n{described}")
@@ -173,8 +174,13 @@ pub(super) async fn answer(common: &CommonArgs, args: AnswerArgs) -> Result<(), 
     };
     let asked = open.iter().find(|asked| Some(&asked.id) == id.as_ref());
     if let Some((asked, flag)) = asked.and_then(|asked| Some((asked, flag_for(asked, &body)?))) {
-        let why = format!("{}\n{} takes {flag}", prompt::describe(asked), output::plain(&asked.id));
+        let why = format!("{}\n{} takes {flag}", prompt::describe_whole(asked), output::plain(&asked.id));
         return Err(CliError::new(Exit::Usage, why));
+    }
+    if let (Some(asked), Some(text)) = (asked, body["text"].as_str())
+        && asked.kind == QuestionKind::Choice
+    {
+        body["text"] = prompt::option(&asked.options, text).into();
     }
     if let Some(members) = body.as_object_mut() {
         members.extend(id.map(|id| ("questionId".to_owned(), id.into())));

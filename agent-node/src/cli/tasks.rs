@@ -20,6 +20,7 @@ use protocol::{
     problem::Reason,
     routes,
     task::{EXTENSION, TaskState},
+    usage::Usage,
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, io::IsTerminal, path::PathBuf};
@@ -329,6 +330,7 @@ fn show(task: &Value) -> Result<(), CliError> {
         ("conversation", text(&ours["conversationId"])),
         ("created", text(&ours["createdAt"])),
         ("changed", text(&task["status"]["timestamp"])),
+        ("usage", serde_json::from_value(ours["usage"].clone()).ok().map(|usage| usage_line(&usage))),
         ("description", text(&ours["description"])),
     ];
     for (name, value) in lines {
@@ -353,6 +355,21 @@ fn show(task: &Value) -> Result<(), CliError> {
     }
     output::line("")?;
     artifacts::print(&artifacts)
+}
+
+/// What the work on a task has used.
+fn usage_line(usage: &Usage) -> String {
+    let mut line =
+        format!("{} + {} tokens, cost {}", usage.input_tokens, usage.output_tokens, usage.cost.get());
+    let mut add = |count: u64, what: &str| {
+        if count > 0 {
+            line.push_str(&format!(", {count} {what}"));
+        }
+    };
+    add(usage.unpriced_tokens, "tokens without a price");
+    add(usage.unreported_tokens, "tokens charged for agents that did not say");
+    add(usage.unknown, "pieces of work of unknown use");
+    line
 }
 
 /// The artifacts of a task; of a session, its transcript, too.

@@ -84,9 +84,9 @@ impl TaskWatch {
             self.clear_line();
             match end {
                 Err(_) => {
+                    let state = progress.line.as_deref().unwrap_or(progress.state.word());
                     let message = format!(
-                        "the time is up and task {task} is {}; `mesh tasks watch {task}{at}` follows it, `mesh tasks cancel {task}{at}` ends it",
-                        progress.state.word()
+                        "the time is up and task {task} is {state}; `mesh tasks watch {task}{at}` follows it, `mesh tasks cancel {task}{at}` ends it"
                     );
                     return Err(CliError::new(Exit::Timeout, message));
                 }

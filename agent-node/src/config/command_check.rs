@@ -53,7 +53,7 @@ fn find_in_path(program: &str, search: Option<&str>) -> Result<(), String> {
     match commands.any(|command| command.is_file() && is_executable(&command)) {
         true => Ok(()),
         false => Err(format!(
-            "there is no command {program} in PATH={}; ./{program} is a file beside this one",
+            "there is no command {program} in PATH={}; a file beside this one is named as ./{program}",
             search.display()
         )),
     }

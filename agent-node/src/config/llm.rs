@@ -42,7 +42,7 @@ pub(super) struct LlmFile {
     model: String,
     /// The base URL of the provider, such as `http://localhost:8080/v1`; the provider's own if absent or empty.
     url: Option<YamlText>,
-    /// The provider's key, best as `${VARIABLE}`; the variable that the provider's own clients read if absent.
+    /// The key, best as `${VARIABLE}`; if absent, and without a `url`, the variable that the provider's own clients read.
     key: Option<YamlText>,
     /// The most tokens of one answer; the provider's limit if absent, 8192 for Anthropic.
     #[schemars(range(min = 1))]
@@ -296,7 +296,11 @@ impl FallbackMembers {
         let key = given
             .map(SecretString::new)
             .or_else(|| of_first.and_then(|first| first.key.clone()))
-            .or_else(|| Some(SecretString::new(variables::from_process(provider.key_variable()?)?)))
+            .or_else(|| {
+                // The usual variable holds a key for the provider's own host, and is sent to no other.
+                let variable = provider.key_variable().filter(|_| url == provider.url())?;
+                Some(SecretString::new(variables::from_process(variable)?))
+            })
             .filter(|key| keys == ProviderKeys::Required && !key.expose().is_empty());
         if let (None, None, Some(variable), ProviderKeys::Required) =
             (&key, own_url, provider.key_variable(), keys)

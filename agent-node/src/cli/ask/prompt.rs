@@ -218,6 +218,12 @@ pub(in crate::cli) fn describe(question: &Question) -> String {
     text
 }
 
+/// The same, with the fields of a form.
+pub(in crate::cli) fn describe_whole(question: &Question) -> String {
+    let fields = fields(question).into_iter().map(|field| format!("\n  {} ({})", field.name, field.notes()));
+    fields.fold(describe(question), |text, field| text + &field)
+}
+
 fn prompt(kind: QuestionKind) -> &'static str {
     match kind {
         QuestionKind::Approval => "approve? (y, n, or n and why) ",
@@ -251,7 +257,7 @@ fn decision(line: &str) -> Result<Answer, String> {
 }
 
 /// The option that `line` names, itself or by its number.
-fn option(options: &[String], line: &str) -> String {
+pub(in crate::cli) fn option(options: &[String], line: &str) -> String {
     let number = line.parse::<usize>().ok().filter(|_| !options.iter().any(|option| option == line));
     let named = number.and_then(|number| options.get(number.checked_sub(1)?));
     named.map_or_else(|| line.to_owned(), String::clone)
@@ -279,16 +285,18 @@ fn fields(question: &Question) -> Vec<FormField> {
 
 impl FormField {
     fn prompt(&self) -> String {
-        let mut notes = Vec::new();
-        match self.schema["enum"].as_array() {
-            Some(values) => notes.push(values.iter().map(shown).collect::<Vec<_>>().join(" | ")),
-            None => notes.push(self.schema["type"].as_str().unwrap_or("any").to_owned()),
-        }
-        notes.extend(self.schema["description"].as_str().map(str::to_owned));
-        if !self.is_required {
-            notes.push("Enter leaves it out".to_owned());
-        }
-        format!("{} ({}): ", self.name, notes.join(", "))
+        let end = if self.is_required { "" } else { ", Enter leaves it out" };
+        format!("{} ({}{end}): ", self.name, self.notes())
+    }
+
+    /// Its values, and what its schema says of it.
+    fn notes(&self) -> String {
+        let values = match self.schema["enum"].as_array() {
+            Some(values) => values.iter().map(shown).collect::<Vec<_>>().join(" | "),
+            None => self.schema["type"].as_str().unwrap_or("any").to_owned(),
+        };
+        let words = ["title", "description"].into_iter().filter_map(|name| self.schema[name].as_str());
+        std::iter::once(values.as_str()).chain(words).collect::<Vec<_>>().join(", ")
     }
 
     /// The value that `line` gives; `None` leaves it out.
@@ -376,7 +384,7 @@ mod tests {
     #[test]
     fn a_form_takes_values_of_its_types() {
         let form = question(json!({ "id": "q", "kind": "form", "text": "?", "schema": {
-            "required": ["n"], "properties": { "n": { "type": "integer" }, "is": { "type": "boolean" },
+            "required": ["n"], "properties": { "n": { "type": "integer", "title": "How many" }, "is": { "type": "boolean" },
             "size": { "enum": ["s", 2] }, "note": { "type": "string", "description": "why" } } } }));
         let fields = fields(&form);
         let of = |name: &str, line: &str| fields.iter().find(|field| field.name == name).unwrap().value(line);
@@ -388,5 +396,9 @@ mod tests {
         assert_eq!((of("note", ""), of("note", "7")), (Ok(None), Ok(Some(json!("7")))));
         let note = fields.iter().find(|field| field.name == "note").unwrap();
         assert_eq!(note.prompt(), "note (string, why, Enter leaves it out): ");
+        assert_eq!(
+            describe_whole(&form),
+            "? ?\n  is (boolean)\n  n (integer, How many)\n  note (string, why)\n  size (s | 2)"
+        );
     }
 }
