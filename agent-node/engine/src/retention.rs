@@ -160,9 +160,14 @@ impl Agent {
             cx.out.push(Output::Continue);
             return Ok(());
         }
-        let trims = ended.iter().map(|id| Write::Trim(keys::journal(&self.me, id), before)).collect();
-        let trims = Batch { writes: trims, expectations: Vec::new() };
-        self.commit_sweep(trims, SweepCommit::Journals(sweep), cx);
+        let mut batch = Batch::default();
+        let limits = &self.config.limits;
+        let sweeper = Sweeper { store: cx.store, me: &self.me, limits, wall: cx.wall() };
+        for id in &ended {
+            batch.writes.push(Write::Trim(keys::journal(&self.me, id), before));
+            sweeper.delete_checkpoints(id, before, &mut batch)?;
+        }
+        self.commit_sweep(batch, SweepCommit::Journals(sweep), cx);
         Ok(())
     }
 

@@ -1,13 +1,18 @@
 //! Decides which records are old enough to be deleted.
 
 use crate::{
+    chunks::is_checkpoint,
     content,
     faults::{self, PlantedFault},
     records::{ReactionReceipt, TaskRow, keys},
     retention::state::PAGE,
 };
-use protocol::{ids::AgentId, limits::Limits, time::WallTime};
-use store_types::{Batch, Error, Expectation, Filter, Key, Snapshot, Write};
+use protocol::{
+    ids::{AgentId, ConversationId},
+    limits::Limits,
+    time::WallTime,
+};
+use store_types::{Batch, Error, Expectation, Filter, Key, Revision, Snapshot, Write};
 
 /// A topic whose records are deleted by age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +103,34 @@ impl Sweeper<'_> {
         let webhooks = self.store.keys(&keys::webhooks(me, task, owner), 0, PAGE)?;
         writes.extend(webhooks.into_iter().map(|(_, key)| Write::Delete(key)));
         Ok(true)
+    }
+
+    /// Adds the deletion of the checkpoints of a conversation without a task, if its journal ends before `before`. Those of a task
+    /// are deleted with its row.
+    pub(crate) fn delete_checkpoints(
+        &self,
+        id: &ConversationId,
+        before: Revision,
+        batch: &mut Batch,
+    ) -> Result<(), Error> {
+        // The lines of a journal refer to checkpoints.
+        let rest =
+            self.store.keys(&Filter::Exactly(keys::journal(self.me, id)), before.saturating_sub(1), 1)?;
+        if !rest.is_empty() {
+            return Ok(());
+        }
+        let all = Filter::Below(keys::chunks_without_task(self.me, id));
+        let mut after = 0;
+        loop {
+            let page = self.store.keys(&all, after, PAGE)?;
+            let last = page.last().filter(|_| page.len() == PAGE).map(|(revision, _)| *revision);
+            let checkpoints = page.into_iter().map(|(_, key)| key).filter(is_checkpoint);
+            batch.writes.extend(checkpoints.map(Write::Delete));
+            match last {
+                Some(revision) => after = revision,
+                None => return Ok(()),
+            }
+        }
     }
 
     /// Adds the deletion of a page of the chunks below `prefix`. Returns whether these are the last ones.

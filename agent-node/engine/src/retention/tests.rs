@@ -7,7 +7,9 @@ use super::{
 use crate::{
     Input,
     agent::Agent,
-    artifacts, content as large_content,
+    artifacts,
+    chunks::{ChunkLog, StepChunks},
+    content as large_content,
     context::Context,
     records::{ReactionReceipt, Step, TaskRow, Tombstone, keys, lists},
     testing::{EmptyWorld, HOUR, config, me},
@@ -17,7 +19,7 @@ use proptest::prelude::*;
 use protocol::{
     ids::{ConversationId, Digest, TaskId},
     limits::Limits,
-    patterns::{Event, EventKind},
+    patterns::{Event, EventKind, turn::Checkpoint, turn_log::TurnRecord},
     principal::Principal,
     task::TaskSpec,
     time::{NodeTime, WallTime},
@@ -231,6 +233,26 @@ fn reaction_receipts_are_deleted_with_the_journals_and_tombstones_after_the_dedu
         for (hours, left) in [(23, (2, 2)), (24, (1, 2)), (26, (1, 1)), (50, (0, 0))] {
             sweeping.sweep(hours);
             assert_eq!((sweeping.left("reaction"), sweeping.left("tombstone")), left, "{hours} {page}");
+        }
+    }
+}
+
+#[test]
+fn checkpoints_without_a_task_are_deleted_with_the_last_line_of_their_journal() {
+    for page in pages() {
+        let limits = Limits { keep_journals_ms: 24 * 3_600_000, ..Limits::default() };
+        let mut sweeping = Sweeping::new(limits, page);
+        let log = ChunkLog::of_conversation(&me(), &conversation("c1"));
+        let data = json!("half of it");
+        let record = TurnRecord::Checkpoint(Checkpoint { data, replace: false });
+        let mut writes = [journal("c1", 0), journal("c1", 20)].concat();
+        for number in 0..3 {
+            StepChunks::default().record_of_turn(&log, number, &record, &mut writes).unwrap();
+        }
+        sweeping.commit(writes);
+        for (hours, left) in [(23, 3), (24, 3), (44, 0)] {
+            sweeping.sweep(hours);
+            assert_eq!(sweeping.left("chunk"), left, "{hours} {page}");
         }
     }
 }
