@@ -88,6 +88,7 @@ mod tests {
             output_schema: None,
             repeatable_first: "not sent".into(),
             has_budget_note: false,
+            silence: None,
         })
     }
 

@@ -155,7 +155,7 @@ impl ModelDelta {
         match self {
             Self::Text(text) => text.len(),
             Self::Hidden(bytes) => *bytes,
-            Self::Answer(_) => 0,
+            Self::Counted(_) | Self::Answer(_) => 0,
         }
     }
 }
