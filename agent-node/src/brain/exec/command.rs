@@ -78,7 +78,7 @@ impl RunningCommand {
         report: &TurnHandle,
     ) -> Result<BrainEnd, BrainError> {
         self.output.begin(key);
-        self.stderr_lines = StderrLines::default();
+        (self.stderr_lines, self.tail) = Default::default();
         for line in std::mem::take(&mut self.unreported) {
             report.log_stderr(line).await;
         }
@@ -223,9 +223,14 @@ impl RunningCommand {
         }
     }
 
-    /// Whether it can take the next turn; not if it has written something since its last one. The error says what.
+    /// Whether it can take the next turn; not if it has written something since its last one. The error says what. What is on
+    /// standard error is of the last one.
     pub(super) fn check_silence(&mut self) -> Result<(), String> {
         let mut chunk = [0; 4 * 1024];
+        while let Some(Some(n @ 1..)) = read(&mut self.stderr, &mut chunk).now_or_never() {
+            let lines = self.take_stderr(Some(n), &chunk);
+            self.keep_unreported(lines);
+        }
         while let Some(Some(n @ 1..)) = read(&mut self.stdout, &mut chunk).now_or_never() {
             self.output.push(&chunk[..n]).map_err(|error| format!("between two turns: {error}"))?;
         }

@@ -234,6 +234,20 @@ async fn a_worker_that_dies_fails_its_turn_only_and_is_started_again() {
     assert!(message(&after).ends_with(" 1"), "{after:?}");
 }
 
+#[tokio::test]
+async fn the_last_words_of_a_worker_are_of_the_turn_in_which_it_dies() {
+    let script = r#"while read -r line; do case "$line" in
+        *silent*) exit 3;; *loud*) echo ouch >&2; exit 4;;
+        *) echo boom >&2; echo '{"type":"failed","reason":"boom"}';; esac; done"#;
+    let brain = with_mode(ExecMode::Worker, script);
+    for (word, end) in [("silent", "exit code 3"), ("loud", "exit code 4; its last words: ouch")] {
+        let (_, failed) = turn(&brain, first_turn("a")).await;
+        assert_eq!(failed.unwrap(), TurnEnd::Failed { reason: "boom".into() });
+        let (_, died) = turn(&brain, first_turn(word)).await;
+        assert_eq!(died.unwrap_err().to_string(), format!("the brain died: {end}"));
+    }
+}
+
 /// Answers each prompt with its process id; a line of the turn before comes first, and one of this turn comes after the end.
 const LATE: &str = r#"before=none; while read -r line; do key=${line#*'"key":"'}; key=${key%%'"'*}
     echo "{\"type\":\"done\",\"message\":\"late\",\"key\":\"$before\"}"
