@@ -279,10 +279,7 @@ fn not_serializable(error: serde_json::Error) -> BrainError {
 
 fn unanswered(error: Error) -> ServiceFailure {
     match error {
-        Error::BadUrl(what) => ServiceFailure::Permanent(BrainError::NotStarted { what, source: None }),
-        Error::AddressRefused(why) => {
-            let what =
-                format!("{why}; `mesh: {{ outside: {{ allow: […] }} }}` names addresses that may be called");
+        Error::BadUrl(what) | Error::AddressRefused(what) => {
             ServiceFailure::Permanent(BrainError::NotStarted { what, source: None })
         }
         Error::Unreachable(why) => {

@@ -13,7 +13,10 @@ use super::{
 };
 use crate::{
     brain::{BrainError, a2a::A2aBrainConfig, exec::os_user::OsUser, llm::output::OutputSchema},
-    outbox::a2a::credentials::{SchemeCredentials, SecretString},
+    outbox::{
+        a2a::credentials::{SchemeCredentials, SecretString},
+        outbound_client::check_url,
+    },
 };
 use blackboard::http_client::has_credentials;
 use protocol::{bid::Eta, card::BidTerms, ids::Capability, signal::SIGNAL_TYPES, signal::SignalType};
@@ -33,6 +36,8 @@ pub(super) struct TeamLoader {
     faults: Vec<ConfigFault>,
     ids: BTreeMap<String, String>,
     ports: BTreeMap<u16, String>,
+    /// The services and cards of brains, with the place of each, where a fault of it is.
+    called: Vec<(ConfigFault, String)>,
 }
 
 /// A node of a file's YAML and its path.
@@ -248,6 +253,14 @@ impl TeamLoader {
             let what = "must not carry a name or a password: whoever reads the card sees it";
             self.faults.push(location.fault(key, what));
         }
+        let called = match &brain {
+            BrainConfig::Http(service) => Some(("brain.http.url", &service.url)),
+            BrainConfig::Foreign(foreign) => Some(("brain.a2a.card", &foreign.card)),
+            BrainConfig::Exec { .. } | BrainConfig::Scripted(_) | BrainConfig::Llm(_) | BrainConfig::Echo => {
+                None
+            }
+        };
+        self.called.extend(called.map(|(key, url)| (location.fault(key, ""), url.clone())));
         if self.faults.len() > before {
             return;
         }
@@ -273,14 +286,17 @@ impl TeamLoader {
     }
 
     /// The team, or all faults.
-    pub(super) fn team(self) -> Result<Team, ConfigErrors> {
+    pub(super) fn team(mut self) -> Result<Team, ConfigErrors> {
+        let mesh = self.mesh.unwrap_or_else(|| MeshConfig::of(self.preset));
+        self.faults.extend(self.called.into_iter().filter_map(|(fault, url)| {
+            let refused = check_url(&mesh.outside, &url).err()?;
+            Some(ConfigFault { what: refused.to_string(), ..fault })
+        }));
         if self.faults.is_empty() {
-            return Ok(Team {
-                agents: self.agents,
-                mesh: self.mesh.unwrap_or_else(|| MeshConfig::of(self.preset)),
-            });
+            Ok(Team { agents: self.agents, mesh })
+        } else {
+            Err(ConfigErrors(self.faults))
         }
-        Err(ConfigErrors(self.faults))
     }
 }
 

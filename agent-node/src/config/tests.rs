@@ -272,6 +272,23 @@ fn a_url_with_a_name_or_a_password_is_refused_and_not_repeated() {
 }
 
 #[test]
+fn a_service_that_may_not_be_called_is_a_fault_with_one_remedy() {
+    for url in ["http://127.0.0.1:9000/turns", "http://localhost:9000/turns", "http://10.0.0.1/turns"] {
+        for (key, brain) in [("brain.http.url", "http: { url"), ("brain.a2a.card", "a2a: { card")] {
+            let agent = format!("agent: a\nbrain: {{ {brain}: '{url}' }} }}\n");
+            let message = faults(&agent);
+            assert!(message.contains(":2: ") && message.contains(&format!("{key}: ")), "{message}");
+            assert_eq!(message.matches("outside").count(), 1, "{message}");
+            // Another file of the team may allow it.
+            let nets = "127.0.0.0/8, 10.0.0.0/8";
+            let allowed = format!("{agent}---\nmesh: {{ outside: {{ allow: [{nets}] }} }}\n");
+            assert_eq!(faults(&allowed), "no fault");
+        }
+    }
+    assert_eq!(faults("agent: a\nbrain: { http: { url: 'https://brain.example/turns' } }\n"), "no fault");
+}
+
+#[test]
 fn a_program_beside_a_bare_file_name_is_found_from_the_private_directory_of_its_user() {
     // The tests run in the directory of the crate.
     let text = "agent: a\nbrain: {exec: [../.ci/run], user: '65533'}";

@@ -327,10 +327,7 @@ async fn agent_specs(
                 (Arc::new(foreign.brain), foreign.description, foreign.skills)
             }
             BrainConfig::Http(service) => {
-                outside.check_resolved(&service.url).await.map_err(|error| {
-                    let hint = "`mesh: { outside: { allow: […] } }` names addresses that may be called";
-                    anyhow::anyhow!("the brain of {}: {error}; {hint}", agent.id)
-                })?;
+                outside.check_resolved(&service.url).await.with_context(what)?;
                 let brain = Arc::new(HttpBrain::new(service.clone(), outside.clone(), access.clone()));
                 (Arc::new(brain), agent.description.clone(), agent.skills.clone())
             }

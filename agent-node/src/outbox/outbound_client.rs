@@ -25,7 +25,11 @@ use reqwest::{
     header::{HeaderMap, HeaderName, HeaderValue},
 };
 use resolve::AddressRefused;
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Limits of every request.
 #[derive(Debug, Clone, Copy)]
@@ -310,29 +314,44 @@ impl OutboundClient {
     }
 
     fn build(&self, version: HttpVersion, request: OutboundRequest) -> Result<RequestBuilder, Error> {
-        let url = Url::parse(&request.url)
-            .map_err(|error| Error::BadUrl(format!("{:?} is no URL: {error}", redact_url(&request.url))))?;
-        let named_only = match url.scheme() {
-            "https" => false,
-            "http" => true,
-            other => return Err(Error::BadUrl(format!("{other}: is not called; https and http are"))),
-        };
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(Error::BadUrl("a URL must not carry credentials".to_owned()));
-        }
+        let url = check_url(&self.policy, &request.url)?;
         let port = url.port_or_known_default().unwrap_or_default();
-        let client = self.clients.get(version, named_only, port)?;
-        // The resolver is not called for a literal address.
-        if let Some(address) = literal(&url) {
-            resolve::check_ip(&self.policy, (address, port), named_only)
-                .map_err(|AddressRefused(why)| Error::AddressRefused(format!("{address} {why}")))?;
-        }
+        let client = self.clients.get(version, url.scheme() == "http", port)?;
         if self.mesh.names(&url) {
             return Err(endpoint_refused(&url));
         }
         let headers = request.headers;
         Ok(client.request(request.method, url).headers(headers).header(OUTBOUND, "1").body(request.body))
     }
+}
+
+/// Checks whether `policy` lets `url` be called, as far as that can be told without a DNS lookup: the addresses of a name are
+/// checked by the request. `localhost` is always this machine (RFC 6761, 6.3).
+pub(crate) fn check_url(policy: &AddressPolicy, url: &str) -> Result<Url, Error> {
+    let url = Url::parse(url)
+        .map_err(|error| Error::BadUrl(format!("{:?} is no URL: {error}", redact_url(url))))?;
+    let named_only = match url.scheme() {
+        "https" => false,
+        "http" => true,
+        other => return Err(Error::BadUrl(format!("{other}: is not called; https and http are"))),
+    };
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(Error::BadUrl("a URL must not carry credentials".to_owned()));
+    }
+    let port = url.port_or_known_default().unwrap_or_default();
+    let check = |address| {
+        resolve::check_ip(policy, (address, port), named_only).map_err(|AddressRefused(why)| (address, why))
+    };
+    let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
+    let refused = match literal(&url) {
+        Some(address) => check(address).err().map(|(address, why)| format!("{address} {why}")),
+        None if url.host_str() == Some("localhost") && loopback.iter().all(|own| check(*own).is_err()) => {
+            let refused = check(loopback[0]).err();
+            refused.map(|(address, why)| format!("localhost leads to {address}, which {why}"))
+        }
+        None => None,
+    };
+    refused.map_or(Ok(url), |why| Err(Error::AddressRefused(why)))
 }
 
 /// The host of `url`, if it is an IP address.
