@@ -134,6 +134,16 @@ pub enum Decision {
     Deny,
 }
 
+impl Decision {
+    /// What was decided, in one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Approve => Answer::APPROVED,
+            Self::Deny => Answer::DENIED,
+        }
+    }
+}
+
 /// A person's answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -173,8 +183,7 @@ impl Answer {
             Self::Text(text) => text.clone(),
             Self::Values(values) => Value::Object(values.clone()).to_string(),
             Self::Decision { reason: Some(reason), .. } => reason.clone(),
-            Self::Decision { decision: Decision::Approve, reason: None, .. } => Self::APPROVED.to_owned(),
-            Self::Decision { decision: Decision::Deny, reason: None, .. } => Self::DENIED.to_owned(),
+            Self::Decision { decision, reason: None, .. } => decision.word().to_owned(),
         }
     }
 

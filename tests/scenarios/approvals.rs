@@ -80,6 +80,15 @@ async fn a_persons_approval_passes_through_a_manager_in_another_process() {
             let args = ["answer", task, "--question", &id, "--approve", "--url", url, "--token", &token_file];
             let (code, _, errors) = mesh(&args, &[]);
             assert!(code == 0 && errors.contains("call: rm") && errors.contains("/x"), "{code}: {errors}");
+            front.task_in(task, &["completed"]).await;
+            let said = format!("{id} was approved by user:local at 2");
+            for verb in [["tasks", "show"].as_slice(), &["trace"]] {
+                let args = [verb, &[task, "--url", url, "--token", &token_file]].concat();
+                let (_, shown, _) = mesh(&args, &[]);
+                assert!(shown.contains(&said), "{verb:?}: {shown}");
+            }
+            let (_, _, watched) = mesh(&["tasks", "watch", task, "--url", url, "--token", &token_file], &[]);
+            assert!(watched.contains("user:local: approved"), "{watched}");
         } else {
             let url = format!("{}/a2a/tasks/{task}/answer", front.url);
             let body = json!({ "questionId": id, "decision": "approve" });

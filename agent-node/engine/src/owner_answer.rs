@@ -110,11 +110,7 @@ impl OwnerAnswer {
 pub(crate) fn told_who_answered(mut problem: Problem, row: &TaskRow, id: &QuestionId) -> Problem {
     let known = row.answered.iter().find(|answered| answered.id == *id);
     let Some(AnsweredQuestion { by, at, decision, .. }) = known else { return problem };
-    let what = match decision {
-        Some(Decision::Approve) => "approved",
-        Some(Decision::Deny) => "denied",
-        None => "answered",
-    };
+    let what = decision.map_or("answered", Decision::word);
     problem.message.push_str(&format!("; {id} was {what} by {by} at {at}"));
     problem.with("answeredBy", by).with("answeredAt", at)
 }

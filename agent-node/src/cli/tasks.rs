@@ -18,6 +18,7 @@ use protocol::{
     bid::Eta,
     patterns::session::CAPABILITY,
     problem::Reason,
+    question::Decision,
     routes,
     task::{EXTENSION, TaskState},
     usage::Usage,
@@ -338,6 +339,9 @@ fn show(task: &Value) -> Result<(), CliError> {
             output::line(&format!("{:<13} {value}", output::paint(name, output::Colour::Grey)))?;
         }
     }
+    for answered in answered_lines(task) {
+        output::line(&format!("{:<13} {answered}", output::paint("question", output::Colour::Grey)))?;
+    }
     let checks = ours["checks"].as_array().into_iter().flatten();
     for check in checks.filter_map(|check| serde_json::from_value::<ResultCheck>(check.clone()).ok()) {
         output::line(&format!(
@@ -366,10 +370,23 @@ fn usage_line(usage: &Usage) -> String {
             line.push_str(&format!(", {count} {what}"));
         }
     };
+    add(usage.estimated_tokens, "estimated");
     add(usage.unpriced_tokens, "tokens without a price");
     add(usage.unreported_tokens, "tokens charged for agents that did not say");
     add(usage.unknown, "pieces of work of unknown use");
     line
+}
+
+/// Who has answered the questions of a task, how and when, each on one line.
+pub(super) fn answered_lines(task: &Value) -> Vec<String> {
+    let answered = task["metadata"][EXTENSION]["answered"].as_array().into_iter().flatten();
+    let line = |answered: &Value| {
+        let decision = serde_json::from_value::<Decision>(answered["decision"].clone()).ok();
+        let part = |name: &str| output::plain(answered[name].as_str().unwrap_or_default());
+        let what = decision.map_or("answered", Decision::word);
+        format!("{} was {what} by {} at {}", part("id"), part("by"), part("at"))
+    };
+    answered.map(line).collect()
 }
 
 /// The artifacts of a task; of a session, its transcript, too.

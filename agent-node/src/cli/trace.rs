@@ -67,6 +67,10 @@ pub(super) async fn trace(common: &CommonArgs, trace: TraceArgs) -> Result<(), C
         let lines: Vec<_> = checks.iter().map(award::check_line).collect();
         output::line(&format!("\nchecks of results:\n{}", lines.join("\n")))?;
     }
+    let answered = tasks::answered_lines(&found.task);
+    if !answered.is_empty() {
+        output::line(&format!("\nquestions:\n  {}", answered.join("\n  ")))?;
+    }
     for missing in answer["missing"].as_array().into_iter().flatten() {
         let part = |name: &str| plain(missing[name].as_str().unwrap_or_default());
         output::note(&format!("{}'s part is missing: {}", part("agent"), part("why")));

@@ -1,11 +1,12 @@
-//! What the agent that does a task does on the way: what it asks of other agents, how that ended, and the tools that it called.
-//! Clients of A2A are not shown it.
+//! What happens on the way of a task: what its agent asks of other agents, how that ended, the tools that it called, and who
+//! answered its questions. Clients of A2A are not shown it.
 
 use protocol::{
     ids::TaskId,
     message::WorkNotice,
     patterns::{Effect, Event, EventKind, session, turn::Progress},
     principal::Principal,
+    question::Answer,
     task::Task,
     time::WallTime,
     usage::ToolUse,
@@ -35,7 +36,8 @@ enum ActivityKind {
         task_id: Option<TaskId>,
         text: String,
     },
-    /// It has answered. The state of a help request is `completed` or `declined`.
+    /// It has answered, or a person a question. The state of a help request is `completed` or `declined`, that of a question
+    /// `approved`, `denied` or `answered`; the text of a decision is its reason.
     Answered {
         by: String,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,6 +75,15 @@ pub(super) fn of_event(event: &Event) -> Vec<Activity> {
             let Some(WorkNotice { task, end: Some(state), text }) = notice else { return Vec::new() };
             let (by, task_id, text) = (by.to_string(), task.cloned(), shown(text));
             vec![at(ActivityKind::Answered { by, task_id, state, text })]
+        }
+        // Any other answer may be a credential.
+        EventKind::Answered { by, question: Some(_), answer, .. } => {
+            let (state, reason) = match answer {
+                Answer::Decision { decision, reason, .. } => (decision.word(), reason.as_deref()),
+                Answer::Text(_) | Answer::Values(_) => ("answered", None),
+            };
+            let (by, text) = (by.to_string(), shown(reason.unwrap_or_default()));
+            vec![at(ActivityKind::Answered { by, task_id: None, state, text })]
         }
         _ => Vec::new(),
     }

@@ -483,7 +483,7 @@ mod tests {
         let mut later = request.prompt.messages[0].clone();
         later.task_id = Some("t-1".to_owned());
         request.prompt.messages.push(later);
-        assert_eq!(new_messages(&request), [message.clone()]);
+        assert_eq!(new_messages(&request), std::slice::from_ref(&message));
         assert!(
             message.note.len() < MAX_INLINE + 500
                 && message.note.contains("artifact message-m-1, offset 16384")

@@ -24,7 +24,7 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
     question::{Answer, Decision},
-    task::Task,
+    task::{EXTENSION, Task},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -81,10 +81,16 @@ pub(super) fn is_shown(
     Ok(row.is_none_or(|row| may_be_shown(request, by, &row.task)))
 }
 
-/// A task of `local` as it is shown.
+/// A task of `local` as it is shown, with who has answered its questions.
 fn shown(local: &HostedAgent, row: TaskRow) -> Result<A2aTask, Problem> {
     let row = tasks::with_artifacts(local.store.as_ref(), &local.id, row, Revision::MAX);
-    Ok(row.map_err(Problem::from)?.task.to_a2a())
+    let TaskRow { task, answered, .. } = row.map_err(Problem::from)?;
+    let mut shown = task.to_a2a();
+    let ours = shown.metadata.get_mut(EXTENSION).and_then(Value::as_object_mut);
+    if let Some(ours) = ours.filter(|_| !answered.is_empty()) {
+        ours.insert("answered".to_owned(), json!(answered));
+    }
+    Ok(shown)
 }
 
 /// Lists the tasks of the port's agent that the caller may see, the latest status first.
