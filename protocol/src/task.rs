@@ -207,6 +207,9 @@ pub struct Status {
     /// The questions that wait for a person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<Question>,
+    /// Whether it tells of a pause or of its end: the tasks that wait for this one show it, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_pause: bool,
 }
 
 impl Status {
@@ -217,7 +220,7 @@ impl Status {
 
     /// The state alone.
     pub fn of(state: TaskState) -> Self {
-        Self { state, message: None, questions: Vec::new() }
+        Self { state, message: None, questions: Vec::new(), is_pause: false }
     }
 }
 

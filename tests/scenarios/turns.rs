@@ -2,7 +2,7 @@
 
 use crate::harness::{
     Agent, Process, artifact, call, client, directory, eventually, file, mesh, message, refusal,
-    refusal_of_status, state,
+    refusal_of_status, state, stream,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -92,7 +92,7 @@ turns:
     solo.send(work("t-1")).await;
     let paused = eventually("a pause", async || {
         let task = solo.task("t-1").await;
-        message(&task).starts_with("pauses until ").then_some(task)
+        message(&task).starts_with("solo-01 pauses until ").then_some(task)
     })
     .await;
     assert!(message(&paused).ends_with("the provider answered 429"), "{paused:#}");
@@ -116,6 +116,37 @@ turns:
         let (code, said, errors) = mesh.as_person(&["ask", "--to", "solo-01", "work"]).await;
         assert_eq!((code, said.trim()), (0, "without an answer"), "{errors}");
     }
+}
+
+#[tokio::test]
+async fn a_task_that_waits_for_a_paused_one_says_so_until_it_goes_on() {
+    let boss = "turns:
+  - { when: { turn: 1 }, say: [{ type: delegate, id: d, to: 'capability:dig', description: dig }] }
+  - { end: { done: dug } }
+";
+    let doer = "turns:
+  - when: { checkpoints: 0 }
+    say: [{ type: checkpoint, data: asked the model }]
+    end: { pause: { afterMs: 1500, reason: the provider answered 503 } }
+  - { end: { done: dug } }
+";
+    let team = "agents:
+  - { agent: boss-01, open: true, brain: { scripted: boss.yaml } }
+  - { agent: doer-01, skills: [dig], brain: { scripted: doer.yaml } }
+";
+    let mesh = Process::up_beside(team, &[("boss.yaml", boss), ("doer.yaml", doer)]).await;
+    let boss = mesh.agent("boss-01");
+    boss.send(work("t-1")).await;
+    let paused = eventually("the pause", async || {
+        let task = boss.task("t-1").await;
+        message(&task).starts_with("doer-01 pauses until ").then_some(task)
+    })
+    .await;
+    assert!(message(&paused).ends_with("the provider answered 503"), "{paused:#}");
+    assert_eq!(state(&boss.task_in("t-1", &["completed", "failed"]).await), "completed");
+    let events = stream(&format!("{}/a2a/tasks/t-1/events", boss.url), None).await;
+    let goes_on = |(_, event): &(String, Value)| event.to_string().contains("doer-01 goes on after a pause");
+    assert!(events.iter().any(goes_on), "{events:?}");
 }
 
 #[tokio::test]

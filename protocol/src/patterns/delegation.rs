@@ -617,7 +617,7 @@ impl Delegation {
             self.note_report(by, update, event);
             let asker = self.asker(by, update);
             if !self.pending.take_questions(by, update, asker.as_ref()) {
-                return Vec::new();
+                return self.show_pause_of_doer(by, update);
             }
             let mut effects = self.session_asks(event);
             // What the autopilot is asked waits for nobody.

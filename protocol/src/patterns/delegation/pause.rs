@@ -6,8 +6,10 @@ use super::{
     labels::{DelegationEffect, DelegationEvent},
 };
 use crate::{
+    message::TaskUpdate,
     patterns::{TimerAt, turn::pause_length},
-    task::TaskState,
+    principal::Principal,
+    task::{Status, TaskState},
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -59,10 +61,9 @@ impl Delegation {
         self.pauses.reason = Some(reason.to_owned());
         let until = event.wall.plus(after);
         if self.ownership.spec.deadline.is_some_and(|deadline| deadline <= until) {
-            return self.ownership.status(TaskState::Working, format!("pauses until its deadline: {reason}"));
+            return self.show_pause(format!("{} pauses until its deadline: {reason}", self.me));
         }
-        let mut effects =
-            self.ownership.status(TaskState::Working, format!("pauses until {until}: {reason}"));
+        let mut effects = self.show_pause(format!("{} pauses until {until}: {reason}", self.me));
         effects
             .push(DelegationEffect::SetTimer { timer: DelegationTimer::Resume, when: TimerAt::Wall(until) });
         effects
@@ -73,11 +74,33 @@ impl Delegation {
         if self.pauses.reason.take().is_none() {
             return Vec::new();
         }
-        let mut effects =
-            self.ownership.status(TaskState::Working, format!("{} goes on after a pause", self.me));
+        let mut effects = self.show_pause(format!("{} goes on after a pause", self.me));
         effects.extend(self.record_answers());
         let input = self.log.resume_turn();
         effects.push(self.run_turn(input));
         effects
+    }
+
+    fn show_pause(&mut self, message: String) -> Vec<DelegationEffect> {
+        self.ownership.show_status(Status { is_pause: true, ..Status::new(TaskState::Working, message) })
+    }
+
+    /// Shows the pause of an agent that works for this task, and its end, while the task only waits.
+    pub(super) fn show_pause_of_doer(
+        &mut self,
+        by: &Principal,
+        update: &TaskUpdate,
+    ) -> Vec<DelegationEffect> {
+        let only_waits = self.session.is_none()
+            && !self.is_thinking
+            && !self.pauses.is_paused()
+            && !self.pending.waits_for_person();
+        let status = update.status.as_ref().filter(|status| status.is_pause && only_waits);
+        match status {
+            Some(status) if self.pending.request_of(by, &update.task_id).is_some() => {
+                self.ownership.show_status(status.clone())
+            }
+            Some(_) | None => Vec::new(),
+        }
     }
 }

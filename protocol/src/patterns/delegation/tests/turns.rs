@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    message::TaskUpdate,
     patterns::{ChunkRange, effect::Update, turn::Checkpoint},
     question::{Decision, OnTimeout},
     usage::{ModelUsage, TaskBounds, Usage},
@@ -125,6 +126,35 @@ fn the_last_turn_ends_the_task_whatever_was_said() {
 }
 
 #[test]
+fn the_pause_of_a_doer_is_shown_by_a_task_that_only_waits_for_it() {
+    let ask = |wait| Progress::Delegate {
+        id: "d".into(),
+        to: Address::Agent(id("digger")),
+        capability: None,
+        description: "dig".into(),
+        input: None,
+        artifacts: Vec::new(),
+        budget: Default::default(),
+        wait,
+    };
+    let report = |effects: &[DelegationEffect], message: &str, is_pause: bool| {
+        let task = sent_messages(effects).into_iter().find_map(|message| message.payload.task_id().cloned());
+        let status = Status { is_pause, ..Status::new(TaskState::Working, message) };
+        let update = TaskUpdate { status: Some(status), ..TaskUpdate::new(task.unwrap(), 1, None) };
+        event(4, received("digger", None, Payload::TaskUpdate(update)))
+    };
+    let mut waits = doer_of(spec());
+    let effects = waits.on(&event(2, thought(1, vec![ask(true)], TurnEnd::Waiting)));
+    assert!(waits.on(&report(&effects, "half way", false)).is_empty());
+    let shown = status(&waits.on(&report(&effects, "digger pauses", true)));
+    assert_eq!((shown.message.as_deref(), shown.is_pause), (Some("digger pauses"), true));
+
+    let mut works = doer_of(spec());
+    let effects = works.on(&progress(ask(false)));
+    assert!(works.on(&report(&effects, "digger pauses", true)).is_empty(), "its own turn goes on");
+}
+
+#[test]
 fn what_a_paused_turn_has_asked_is_asked_again() {
     let mut doer = doer_of(spec());
     let effects = doer.on(&event(2, thought(1, vec![help("h")], pause(1_000))));
@@ -158,7 +188,7 @@ fn a_pause_beyond_the_deadline_lasts_until_the_deadline() {
     for after_ms in [1_000, 1 << 63, u64::MAX] {
         let mut doer = doer_of(TaskSpec { deadline: Some(WallTime(1_000)), ..spec() });
         let effects = doer.on(&event(2, thought(1, Vec::new(), pause(after_ms))));
-        assert_eq!(status(&effects).message.unwrap(), "pauses until its deadline: 429", "{after_ms}");
+        assert_eq!(status(&effects).message.unwrap(), "builder pauses until its deadline: 429", "{after_ms}");
         assert_eq!(doer.work(), Some(WorkPhase::Paused));
         let is_timer = |effect: &DelegationEffect| matches!(effect, DelegationEffect::SetTimer { .. });
         assert!(!effects.iter().any(is_timer), "{effects:?}");
