@@ -252,6 +252,11 @@ impl TaskBounds {
 
     /// Why a bound of cost, of this or `given`, can't be kept: `used` has a part whose cost is unknown. `what` has used it.
     pub fn unknown_cost(&self, given: Budget, used: &Usage, what: &str) -> Option<String> {
+        self.unkept_cost(given, used).map(|unkept| unkept.because(&unkept.of(what)))
+    }
+
+    /// The bound of cost, of this or `given`, that can't be kept, because `used` has a part whose cost is unknown.
+    pub fn unkept_cost(&self, given: Budget, used: &Usage) -> Option<UnkeptCost> {
         let (name, limit) = match (self.cost, given.cost) {
             (own, Some(given)) if own.is_none_or(|own| given.get() < own.get()) => ("budget", given),
             (own, _) => ("bounds", own?),
@@ -261,10 +266,27 @@ impl TaskBounds {
             (0, _) => "it does not report what it uses".to_owned(),
             (tokens, _) => format!("{tokens} tokens without a price"),
         };
-        let limit = limit.get();
-        Some(format!(
-            "{name}.cost: {limit} can't be kept: the cost of {what} is unknown ({why}); give its model a price, or bound tokens"
-        ))
+        Some(UnkeptCost { bound: format!("{name}.cost: {}", limit.get()), why })
+    }
+}
+
+/// A bound of cost that can't be kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnkeptCost {
+    bound: String,
+    why: String,
+}
+
+impl UnkeptCost {
+    /// That it can't be kept, for `reason`: [`Self::of`], or the failure of the work whose cost is unknown.
+    pub fn because(&self, reason: &str) -> String {
+        format!("{} can't be kept: {reason}", self.bound)
+    }
+
+    /// That the cost of `what` is unknown, why, and the remedy.
+    pub fn of(&self, what: &str) -> String {
+        let why = &self.why;
+        format!("the cost of {what} is unknown ({why}); give its model a price, or bound tokens")
     }
 }
 

@@ -172,7 +172,7 @@ async fn settle(
         ElicitationOutcome::LeftOpen(note) => Some(note),
         ElicitationOutcome::Answer(body) => {
             let answered = api.answer(endpoint, task, question, body).await;
-            answered.err().map(|problem| format!("question {}: {}", question.id, problem.message))
+            answered.err().map(|problem| format!("the answer is not taken: {}", problem.message))
         }
     }
 }

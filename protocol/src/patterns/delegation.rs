@@ -625,9 +625,9 @@ impl Delegation {
             effects.extend(self.show_questions());
             return effects;
         }
-        let Some(text) = self.pending.take_answer(by, answers, payload) else { return Vec::new() };
+        let Some(answer) = self.pending.take_answer(by, answers, payload) else { return Vec::new() };
         let mut effects = match (payload.usage(), by.agent()) {
-            (Some(usage), Some(agent)) => self.charge_request(usage, agent, &text),
+            (Some(usage), Some(agent)) => self.charge_request(usage, agent, &answer),
             _ => Vec::new(),
         };
         effects.extend(self.go_on());

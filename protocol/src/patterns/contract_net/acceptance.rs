@@ -110,11 +110,9 @@ impl ContractNet {
 
     /// The doer gets the task again, with what was refused and why.
     fn send_back(&mut self, award: ActiveAward, findings: String) -> Vec<ContractNetEffect> {
-        if let Some(why) = self.why_budget_is_used_up() {
+        if let Some(why) = self.why_budget_ends_it(&format!("its result was refused: {findings}")) {
             let mut effects = self.release(award.epoch);
-            effects.extend(
-                self.finish(TaskState::Failed, Some(format!("{why}; its result was refused: {findings}"))),
-            );
+            effects.extend(self.finish(TaskState::Failed, Some(why)));
             return effects;
         }
         let ActiveAward { winner, epoch, next, .. } = award;

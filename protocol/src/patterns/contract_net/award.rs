@@ -324,9 +324,9 @@ impl ContractNet {
         effects.extend(self.revoke(&award.winner, award.epoch, &format!("superseded: {why}")));
         effects.extend(left_queue);
         effects.extend(self.ownership.status(TaskState::Working, why.clone()));
-        if let Some(used_up) = self.why_budget_is_used_up() {
-            effects.extend(self.reject_losers(&used_up));
-            effects.extend(self.finish(TaskState::Failed, Some(format!("{used_up}; {why}"))));
+        if let Some(why) = self.why_budget_ends_it(&why) {
+            effects.extend(self.reject_losers(&why));
+            effects.extend(self.finish(TaskState::Failed, Some(why)));
             return effects;
         }
         self.last_failure = Some(why);
@@ -420,16 +420,18 @@ impl ContractNet {
             return Vec::new();
         }
         let is_done = response.state == TaskState::Completed && has_result;
-        let unknown = self.unknown_cost(&response.usage, &format!("the work of {agent}"));
-        if !is_done || unknown.is_some() {
+        let unkept = self.unkept_cost(&response.usage);
+        if !is_done || unkept.is_some() {
             let silent = || match response.state == TaskState::Completed {
                 true => "done without a result".to_owned(),
                 false => response.state.word().to_owned(),
             };
-            let unknown = unknown.filter(|_| is_done);
-            let why = unknown.or_else(|| response.message.clone()).unwrap_or_else(silent);
+            let unknown = unkept.filter(|_| is_done).map(|unkept| unkept.of(&format!("the work of {agent}")));
+            let why = response.message.clone().unwrap_or_else(silent);
             let mut effects: Vec<_> = self.ownership.add_usage(&response.usage).into_iter().collect();
-            let (fate, why) = if response.state == TaskState::Rejected {
+            let (fate, why) = if let Some(unknown) = unknown {
+                (CandidateResult::Failed, format!("{unknown}. The answer: {}", clip(&why)))
+            } else if response.state == TaskState::Rejected {
                 let why = format!("{agent} rejected it: {}", clip(&why));
                 self.rejections.insert(agent.clone(), why.clone());
                 (CandidateResult::Declined, why)

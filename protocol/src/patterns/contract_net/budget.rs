@@ -4,7 +4,7 @@ use super::{ActiveAward, AuctionStage, ContractNet, ContractNetEffect};
 use crate::{
     budget::Budget,
     patterns::Update,
-    usage::{BudgetVerdict, TaskBounds, Usage},
+    usage::{BudgetVerdict, TaskBounds, UnkeptCost, Usage},
 };
 
 impl ContractNet {
@@ -22,18 +22,20 @@ impl ContractNet {
         self.ownership.add_usage(&used)
     }
 
-    /// Why the task can't be awarded again, if its budget is used up or can't be kept.
-    pub(super) fn why_budget_is_used_up(&self) -> Option<String> {
+    /// Why the task can't be awarded again after it has failed for `reason`, if its budget is used up or can't be kept.
+    pub(super) fn why_budget_ends_it(&self, reason: &str) -> Option<String> {
         let (budget, used, none) = (self.ownership.spec.budget, self.ownership.usage(), Budget::default());
         match TaskBounds::default().judge(budget, &Usage::default(), used, none) {
-            BudgetVerdict::UsedUp(figures) => Some(figures),
-            BudgetVerdict::Fine | BudgetVerdict::NearlyUsed(_) => self.unknown_cost(used, "the work on it"),
+            BudgetVerdict::UsedUp(figures) => Some(format!("{figures}; {reason}")),
+            BudgetVerdict::Fine | BudgetVerdict::NearlyUsed(_) => {
+                self.unkept_cost(used).map(|unkept| unkept.because(reason))
+            }
         }
     }
 
-    /// Why the budget of cost can't be kept, if the cost of a part of `used` is unknown. `what` has used it.
-    pub(super) fn unknown_cost(&self, used: &Usage, what: &str) -> Option<String> {
-        TaskBounds::default().unknown_cost(self.ownership.spec.budget, used, what)
+    /// The budget of cost, if it can't be kept because the cost of a part of `used` is unknown.
+    pub(super) fn unkept_cost(&self, used: &Usage) -> Option<UnkeptCost> {
+        TaskBounds::default().unkept_cost(self.ownership.spec.budget, used)
     }
 
     /// What the doer or the reviewer may use.

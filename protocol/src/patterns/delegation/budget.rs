@@ -6,7 +6,7 @@ use crate::{
     ids::AgentId,
     patterns::{Update, contract_net::record::clip},
     task::TaskState,
-    usage::{BudgetVerdict, ModelUsage, TaskBounds, Usage},
+    usage::{BudgetVerdict, ModelUsage, TaskBounds, UnkeptCost, Usage},
 };
 
 impl Delegation {
@@ -24,33 +24,40 @@ impl Delegation {
     pub(super) fn charge_call(&mut self, call: &ModelUsage) -> Vec<DelegationEffect> {
         let usage = Usage::from(call);
         let mut effects = self.charge(&usage);
-        let unknown = self.unknown_cost(&usage, &format!("{} at {}", call.model, self.me));
+        let of_call =
+            |unkept: UnkeptCost| unkept.because(&unkept.of(&format!("{} at {}", call.model, self.me)));
+        let unknown = self.unkept_cost(&usage).map(of_call);
         effects.extend(unknown.map(|why| self.fail(why)).unwrap_or_default());
         effects
     }
 
-    /// The same of what `by` has used for a request, which it has answered with `text`.
+    /// The same of what `by` has used for a request. A failure says itself what has no price.
     pub(super) fn charge_request(
         &mut self,
         usage: &Usage,
         by: &AgentId,
-        text: &str,
+        answer: &Result<String, String>,
     ) -> Vec<DelegationEffect> {
         let mut effects = self.charge(usage);
-        let what = match *by == self.me {
-            true => "the work for a capability".to_owned(),
-            false => format!("the work of {by}"),
+        let of_work = |unkept: UnkeptCost| {
+            let what = match *by == self.me {
+                true => "the work for a capability".to_owned(),
+                false => format!("the work of {by}"),
+            };
+            match answer {
+                Ok(text) => format!("{}. The answer: {}", unkept.because(&unkept.of(&what)), clip(text)),
+                Err(failure) => unkept.because(&clip(failure)),
+            }
         };
-        let unknown = self.unknown_cost(usage, &what).map(|why| format!("{why}. The answer: {}", clip(text)));
+        let unknown = self.unkept_cost(usage).map(of_work);
         effects.extend(unknown.map(|why| self.fail(why)).unwrap_or_default());
         effects
     }
 
-    fn unknown_cost(&self, usage: &Usage, what: &str) -> Option<String> {
-        if self.session.is_some() {
-            return None;
-        }
-        self.work_limits.bounds.unknown_cost(self.ownership.spec.budget, usage, what)
+    /// The bound of cost, if it can't be kept because the cost of a part of `usage` is unknown.
+    fn unkept_cost(&self, usage: &Usage) -> Option<UnkeptCost> {
+        let bounds = self.session.is_none().then_some(self.work_limits.bounds)?;
+        bounds.unkept_cost(self.ownership.spec.budget, usage)
     }
 
     /// Adds to what the task has used.

@@ -404,16 +404,16 @@ impl PendingRequests {
         effects
     }
 
-    /// Takes a peer's answer; returns its text if it was awaited.
+    /// Takes a peer's answer. If it was awaited, returns its text, as an error if it is a failure or a refusal.
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other message answers anything")]
     pub(super) fn take_answer(
         &mut self,
         by: &Principal,
         answers: Option<DelegationLabel>,
         payload: &Payload,
-    ) -> Option<String> {
+    ) -> Option<Result<String, String>> {
         let agent = by.agent()?;
-        let (is_known, text) = match payload {
+        let (is_known, is_done, text) = match payload {
             Payload::HelpResponse(response) => {
                 let is_it = |ask: &PendingRequest| {
                     matches!(ask.kind, RequestKind::Help)
@@ -421,8 +421,9 @@ impl PendingRequests {
                 };
                 let text = response.answer.clone().or_else(|| response.declined.clone()).unwrap_or_default();
                 let artifacts = response.artifacts.clone();
-                let answer = result(response.answer.is_some(), Some(agent), text.clone(), artifacts);
-                (self.settle(is_it, answer), text)
+                let is_answered = response.answer.is_some();
+                let answer = result(is_answered, Some(agent), text.clone(), artifacts);
+                (self.settle(is_it, answer), is_answered, text)
             }
             Payload::TaskResponse(response) => {
                 let is_it = |ask: &PendingRequest| match &ask.kind {
@@ -435,11 +436,11 @@ impl PendingRequests {
                 let word = if is_done && seat.is_some() { "" } else { response.state.word() };
                 let text = response.message.clone().unwrap_or_else(|| word.to_owned());
                 let answer = result(is_done, Some(agent), text.clone(), response.artifacts.clone());
-                (self.settle(is_it, RequestResult { seat, ..answer }), text)
+                (self.settle(is_it, RequestResult { seat, ..answer }), is_done, text)
             }
             _ => return None,
         };
-        is_known.then_some(text)
+        is_known.then_some(if is_done { Ok(text) } else { Err(text) })
     }
 
     /// Takes the result of a search; returns whether it was awaited.
