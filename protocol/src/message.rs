@@ -673,6 +673,9 @@ payload! {
         /// When a place is expected to be free, if the reason is [`BUSY`].
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         free_in_ms: Option<u64>,
+        /// What it has used, that of other agents included.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<Usage>,
     }
 }
 

@@ -103,6 +103,11 @@ pub trait Pattern: Serialize + DeserializeOwned {
         None
     }
 
+    /// The agent that has awarded the work.
+    fn manager(&self) -> Option<&AgentId> {
+        None
+    }
+
     /// The peer that holds the award in force, and the label of that award.
     fn awarded(&self) -> Option<(&AgentId, Self::Label)> {
         None
@@ -363,8 +368,8 @@ pub enum EventKind<L = AnyLabel, T = AnyTimer> {
     },
     /// The node is draining. Work that another agent can do is handed back; the rest waits for the restart.
     Draining {
-        /// The reason for the decline.
-        reason: String,
+        /// The reason for the decline. Without one nothing is handed back.
+        reason: Option<String>,
     },
 }
 
@@ -573,6 +578,11 @@ macro_rules! patterns {
             /// See [`Pattern::open_task`].
             pub fn open_task(&self) -> Option<OpenTaskView<'_>> {
                 match self { $(Self::$name(pattern) => pattern.open_task(),)* }
+            }
+
+            /// See [`Pattern::manager`].
+            pub fn manager(&self) -> Option<&AgentId> {
+                match self { $(Self::$name(pattern) => pattern.manager(),)* }
             }
 
             /// See [`Pattern::awarded`].

@@ -86,7 +86,7 @@ async fn trio(auction: &str) -> (Cluster, Process, Process, Process) {
 }
 
 /// Waits until `node` has all of `agents` in its directory.
-async fn knows(node: &Process, agents: &[&str]) {
+pub(super) async fn knows(node: &Process, agents: &[&str]) {
     let at = node.agents.values().next().unwrap();
     eventually(&format!("{agents:?} known at {at}"), async || {
         let state = get(&format!("{at}/state")).await;

@@ -1,10 +1,10 @@
 //! An orderly shutdown: work beyond the grace is handed back or kept, and nothing delays the exit beyond the grace.
 
-use super::crash::{at_work, build, builder, fates, open_gate};
+use super::crash::{at_work, build, builder, fates, knows, open_gate};
 use crate::harness::{
     Process, artifact, call, client,
-    cluster::{Cluster, started_turns},
-    directory, eventually, file, get, state,
+    cluster::{Cluster, gated_brain, started_turns},
+    directory, eventually, file, get, message, state,
 };
 use reqwest::Method;
 use serde_json::json;
@@ -26,12 +26,7 @@ async fn awarded_work_beyond_the_grace_goes_to_the_runner_up_at_once() {
     let manager = cluster.node("three", MANAGER).await;
     cluster.wait_for_agents(&["builder-01", "builder-02", "manager-01"]).await;
     let agent = manager.agent("manager-01");
-    eventually("both known to the manager", async || {
-        let state = crate::harness::get(&format!("{}/state", agent.url)).await;
-        let peers = state["peers"].as_array().cloned().unwrap_or_default();
-        ["builder-01", "builder-02"].iter().all(|id| peers.contains(&json!(id))).then_some(())
-    })
-    .await;
+    knows(&manager, &["builder-01", "builder-02"]).await;
     agent.send(build("t-1")).await;
     at_work(cluster.dir.path(), "builder-01").await;
     winner.signal("TERM");
@@ -46,6 +41,75 @@ async fn awarded_work_beyond_the_grace_goes_to_the_runner_up_at_once() {
         fates.contains(&("builder-01".to_owned(), "declined".to_owned())),
         "long before its lease: {fates:?}"
     );
+}
+
+/// Says what it was given and has used, and ends when its gate is opened.
+const METERED: &str = r#"
+import json, os, sys, time
+
+line, gate = json.loads(sys.stdin.readline()), sys.argv[1]
+used = {"type": "usage", "model": "m", "inputTokens": 300, "outputTokens": 0, "cost": 0}
+print(json.dumps(used), flush=True)
+print(json.dumps({"type": "status", "message": f"had {line['remaining']['tokens']}"}), flush=True)
+while not os.path.exists(gate):
+    time.sleep(0.02)
+print(json.dumps({"type": "done", "message": f"had {line['remaining']['tokens']}"}))
+"#;
+
+#[tokio::test]
+async fn work_that_is_handed_back_is_charged_what_it_has_used() {
+    let cluster = Cluster::start().await;
+    let program = file(cluster.dir.path(), "metered.py", METERED).display().to_string();
+    let gate = cluster.dir.path().join("open").display().to_string();
+    let doer = |id: &str, bid: &str| {
+        let brain = format!("brain: {{ exec: [python3, '{program}', '{gate}'] }}");
+        format!("agents: [{{ agent: {id}, skills: [build], {brain}, bid: {{ {bid} }} }}]")
+    };
+    let first = doer("builder-01", "cost: 0, eta: 1s");
+    let mut winner = cluster.node_with("one", &first, &["--grace", "100ms"]).await;
+    let _other = cluster.node("two", &doer("builder-02", "cost: 9, eta: 1h")).await;
+    let manager = cluster.node("three", MANAGER).await;
+    cluster.wait_for_agents(&["builder-01", "builder-02", "manager-01"]).await;
+    knows(&manager, &["builder-01", "builder-02"]).await;
+    let agent = manager.agent("manager-01");
+    let task =
+        json!({ "taskId": "t-1", "description": "x", "capability": "build", "budget": { "tokens": 1000 } });
+    agent.send(task).await;
+    eventually("the winner at work", async || {
+        (message(&agent.task("t-1").await) == "had 1000").then_some(())
+    })
+    .await;
+    winner.signal("TERM");
+    assert_eq!(winner.ended().await, 0, "{}", winner.log());
+    open_gate(cluster.dir.path());
+    let task = agent.task_in("t-1", &["completed", "failed"]).await;
+    assert_eq!(message(&task), "had 700", "{task:#}");
+    assert_eq!(task["metadata"][protocol::task::EXTENSION]["usage"]["inputTokens"], 600, "{task:#}");
+}
+
+/// Nobody can award it to another agent, so nobody is asked: it goes on after the restart.
+#[tokio::test]
+async fn an_award_within_a_mesh_that_stops_goes_on_with_its_doer_after_the_restart() {
+    let dir = directory();
+    let script = gated_brain(dir.path(), "builder-01");
+    let team = format!(
+        "agents:
+  - {{ agent: manager-01, skills: [manage], brain: {{ echo: {{}} }} }}
+  - {{ agent: builder-01, skills: [build], brain: {{ exec: [/bin/sh, '{script}'] }} }}
+"
+    );
+    let mut mesh = Process::up_in(&["MESH_GRACE=100ms".to_owned()], &team).await;
+    mesh.agent("manager-01").send(build("t-1")).await;
+    at_work(dir.path(), "builder-01").await;
+    mesh.signal("TERM");
+    assert_eq!(mesh.ended().await, 0, "{}", mesh.log());
+    let mesh = mesh.restart().await;
+    open_gate(dir.path());
+    let manager = mesh.agent("manager-01");
+    let task = manager.task_in("t-1", &["completed", "failed"]).await;
+    assert_eq!(artifact(&task, "out.txt").as_deref(), Some("made by builder-01"), "{task:#}");
+    let expected = [("builder-01".to_owned(), "completed".to_owned())];
+    assert_eq!(fates(&manager.award("t-1").await), expected, "it was not handed back");
 }
 
 #[tokio::test]

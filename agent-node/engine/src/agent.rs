@@ -1,7 +1,7 @@
 //! The agent: its state in memory, and the dispatch of inputs.
 
 use crate::{
-    Ack, CommitId, Input, Output, ReplyTo, TimerId, World,
+    Ack, CommitId, Input, Output, PeerLocation, ReplyTo, TimerId, World,
     auction_queue::AuctionQueues,
     bids::BidQuestions,
     commits::PendingCommit,
@@ -178,7 +178,7 @@ impl Agent {
             Input::PeerGone(peer, why) => self.peer_gone(&peer, &why),
             Input::CardChanged(card) => self.config.card = card,
             Input::Drain => self.begin_drain(&mut cx),
-            Input::HandBack => self.hand_back(),
+            Input::HandBack => self.hand_back(&cx),
             Input::Sweep => self.begin_sweep(&mut cx),
             Input::Continue => self.continue_sweep(&mut cx),
         }
@@ -349,12 +349,16 @@ impl Agent {
         }
     }
 
-    /// Hands back work that other agents can do; the rest waits for the next start. A question to a person is asked again then.
-    fn hand_back(&mut self) {
-        let reason = format!("{} is leaving and could not finish in time", self.me);
+    /// Hands back work that other agents can do; the rest waits for the next start: a question to a person, which is asked again
+    /// then, and an award of an agent of this node, which stops too and can award it to nobody else.
+    fn hand_back(&mut self, cx: &Context<'_>) {
         let unfinished = self.working.iter().filter(|(_, phase)| **phase != WorkPhase::AwaitsPerson);
         for id in unfinished.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
-            self.queue_event(&id, None, EventKind::Draining { reason: reason.clone() });
+            let manager = self.conversations.get(&id).and_then(|open| open.pattern.manager());
+            let directory = cx.world.directory();
+            let is_kept = manager.is_some_and(|manager| directory.locate(manager) == PeerLocation::Here);
+            let reason = (!is_kept).then(|| format!("{} is leaving and could not finish in time", self.me));
+            self.queue_event(&id, None, EventKind::Draining { reason });
         }
     }
 }

@@ -686,6 +686,11 @@ impl Pattern for Delegation {
         self.auction.as_ref()?.why_fenced(agent, payload)
     }
 
+    fn manager(&self) -> Option<&AgentId> {
+        let requester = self.ownership.requester.as_ref()?;
+        requester.epoch.is_some().then_some(&requester.agent)
+    }
+
     fn has_runner_up(&self) -> bool {
         self.ownership.is_awarded() && !self.ownership.is_last
     }
@@ -811,7 +816,7 @@ impl Delegation {
                 self.decide(event, |session, cx| session.direct(cx, directive))
             }
             EventKind::Cancelled { reason, .. } => self.finish(TaskState::Canceled, Some(reason.clone())),
-            EventKind::Draining { reason } => self.hand_back(reason),
+            EventKind::Draining { reason: Some(reason) } => self.hand_back(reason),
             EventKind::Started
             | EventKind::TurnStarted { .. }
             | EventKind::TurnProgress { .. }
@@ -828,7 +833,8 @@ impl Delegation {
             | EventKind::PublishRefused { .. }
             | EventKind::SpaceAnswered { .. }
             | EventKind::PeersFound { .. }
-            | EventKind::CallDue { .. } => Vec::new(),
+            | EventKind::CallDue { .. }
+            | EventKind::Draining { reason: None } => Vec::new(),
         }
     }
 }

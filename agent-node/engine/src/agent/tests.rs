@@ -363,6 +363,21 @@ fn a_draining_agent_leaves_its_claim_requests_to_the_next_start() {
 }
 
 #[test]
+fn an_award_of_an_agent_of_the_same_node_is_kept_at_a_stop_and_any_other_is_handed_back() {
+    for (is_neighbour, expected) in [(true, TaskState::Working), (false, TaskState::Rejected)] {
+        let mut driver = Driver::new();
+        if !is_neighbour {
+            driver.world.neighbours.clear();
+        }
+        driver.ask(&manager(), "m-1", "award", award("t-1", 1)).unwrap();
+        driver.handle(Input::Drain);
+        driver.handle(Input::HandBack);
+        driver.settle();
+        assert_eq!(driver.row("t-1", &manager()).task.status.state, expected);
+    }
+}
+
+#[test]
 fn a_message_that_expired_before_its_first_attempt_is_not_sent_and_a_dead_letter_is() {
     let mut driver = Driver::new();
     let answer = driver.make_dead_letter();

@@ -213,11 +213,12 @@ impl ContractNet {
             return self.found_no_place(decline.free_in_ms, event);
         }
         let why = format!("{agent} declined: {}", clip(&decline.reason));
-        // One that hands back what it had begun does not say what it has used.
-        match award.is_accepted {
-            true => self.falls_silent(CandidateResult::Declined, why, event),
-            false => self.goes_to_another(CandidateResult::Declined, why, event),
+        let is_silent = award.is_accepted && decline.usage.is_none();
+        if is_silent {
+            return self.falls_silent(CandidateResult::Declined, why, event);
         }
+        let charged = decline.usage.and_then(|usage| self.ownership.add_usage(&usage));
+        charged.into_iter().chain(self.goes_to_another(CandidateResult::Declined, why, event)).collect()
     }
 
     /// All places of the winner were taken meanwhile. That is no failed attempt; the next bid follows.

@@ -45,7 +45,8 @@ impl Delegation {
         let decline = self.ownership.requester.clone().map(|requester| {
             let epoch = requester.epoch.unwrap_or_default();
             let (reason, extra) = (why.clone(), Default::default());
-            let decline = AwardDecline { task_id, epoch, reason, free_in_ms, extra };
+            let usage = Some(*self.ownership.usage());
+            let decline = AwardDecline { task_id, epoch, reason, free_in_ms, usage, extra };
             DelegationEffect::Send(requester.reply(DelegationLabel::Decline, Payload::AwardDecline(decline)))
         });
         self.ownership.requester = None;
@@ -54,12 +55,13 @@ impl Delegation {
         decline.into_iter().chain(ended).collect()
     }
 
-    /// Declines an award that was accepted, so that its manager awards the task to another agent.
+    /// Declines an award that was accepted, so that its manager awards the task to another agent. Says what was used.
     pub(super) fn hand_back(&mut self, why: &str) -> Vec<DelegationEffect> {
         if !self.ownership.is_awarded() {
             return Vec::new();
         }
         let mut effects = self.stop(why);
+        effects.extend(self.settle_usage());
         effects.extend(self.decline(AwardRefusal::of(why.to_owned())));
         effects
     }

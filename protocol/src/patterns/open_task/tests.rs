@@ -194,7 +194,7 @@ fn work_that_comes_to_nothing_ends_failed_on_the_board() {
 #[test]
 fn a_node_that_leaves_gives_the_claim_back_instead_of_failing_the_task() {
     let mut task = working();
-    let effects = task.on(&event(EventKind::Draining { reason: "leaving".into() }));
+    let effects = task.on(&event(EventKind::Draining { reason: Some("leaving".into()) }));
     assert!(effects.iter().any(|effect| matches!(effect, OpenTaskEffect::StopTurn)), "{effects:?}");
     assert!(
         effects.iter().any(|effect| matches!(effect, OpenTaskEffect::ReleaseOpenTask { epoch: 7, .. })),
@@ -220,7 +220,7 @@ fn any_what() -> impl Strategy<Value = What> {
         (1..3u32).prop_map(|turn| EventKind::TurnFailed { turn, reason: "died".into() }),
         Just(EventKind::TimerFired { timer: OpenTaskTimer::Renew }),
         Just(EventKind::Cancelled { by: Principal::local_user(), reason: "enough".into() }),
-        Just(EventKind::Draining { reason: "leaving".into() }),
+        Just(EventKind::Draining { reason: Some("leaving".into()) }),
         Just(EventKind::Published { revision: 9 }),
     ]
 }

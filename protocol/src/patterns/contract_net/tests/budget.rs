@@ -6,7 +6,7 @@ use crate::{
     patterns::contract_net::{Auction, ContractNetLabel, ContractNetTimer},
     task::{TaskSpec, TaskState},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 const BUILDERS: [&str; 2] = ["builder-01", "builder-02"];
 
@@ -120,4 +120,20 @@ fn a_cancelled_award_is_charged_whole() {
     let by = crate::principal::Principal::local_user();
     fixture.deliver(EventKind::Cancelled { by, reason: "enough".into() });
     assert_eq!(fixture.outcome().unwrap().usage.tokens(), 1_000);
+}
+
+#[test]
+fn a_winner_that_hands_back_is_charged_what_it_says_and_the_next_bidder_gets_the_rest() {
+    for usage in [json!({ "inputTokens": 300, "outputTokens": 0, "cost": 0.0 }), Value::Null] {
+        let (mut fixture, winner, epoch) = awarded(tokens(1_000));
+        fixture.deliver(accepts(&winner, epoch));
+        let mut decline = json!({ "taskId": TASK, "epoch": epoch, "reason": "leaving" });
+        if !usage.is_null() {
+            decline["usage"] = usage.clone();
+        }
+        let effects = fixture.deliver(message_received(&winner, "award-decline", decline));
+        let next: Vec<_> = awards(&effects).into_iter().map(|(_, award)| award.task.budget).collect();
+        let expected = if usage.is_null() { Vec::new() } else { vec![tokens(700)] };
+        assert_eq!(next, expected, "one that says nothing is charged whole: {effects:?}");
+    }
 }

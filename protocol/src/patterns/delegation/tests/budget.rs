@@ -371,3 +371,24 @@ fn a_request_that_is_sent_at_once_gets_half_of_what_is_free() {
         |id: &str| children(&parent.on(&event(2, progress(1, wants(id, Budget::default(), false)))))[0].2;
     assert_eq!((ask("a"), ask("b"), ask("c")), (tokens(500), tokens(250), tokens(125)));
 }
+
+#[test]
+fn work_that_is_handed_back_says_what_was_used_and_is_kept_if_its_manager_leaves_too() {
+    let ownership =
+        TaskOwnership::new(TaskSpec { budget: tokens(1_000), ..spec() }, Some(requester(Some(7))));
+    let mut doer = Delegation::new(id("builder"), ownership, None, WorkLimits::default());
+    doer.on(&event(1, EventKind::Started));
+    doer.on(&event(2, progress(1, used(100))));
+    doer.on(&event(3, progress(1, wants("a", tokens(400), false))));
+    assert!(doer.on(&event(4, EventKind::Draining { reason: None })).is_empty());
+    let effects = doer.on(&event(5, EventKind::Draining { reason: Some("leaving".into()) }));
+    let declined = sent_messages(&effects).into_iter().find_map(|message| {
+        if let Payload::AwardDecline(decline) = &message.payload { decline.usage } else { None }
+    });
+    let declined = declined.unwrap();
+    assert_eq!(
+        (declined.tokens(), declined.unreported_tokens),
+        (500, 400),
+        "a request of it is charged whole"
+    );
+}
