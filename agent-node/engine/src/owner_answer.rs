@@ -51,13 +51,19 @@ impl OwnerAnswer {
                 Some(asked.ok_or_else(|| late(not_awaiting(why()).with("questions", ids())))?)
             }
             None => {
-                let takes = |question: &&Question| match &answer {
-                    Answer::Text(_) => question.takes_plain_text() || question.kind == QuestionKind::Choice,
-                    Answer::Values(_) => question.kind == QuestionKind::Form,
-                    Answer::Decision { .. } => false,
+                let of = |takes: fn(&Question) -> bool| open.iter().filter(move |asked| takes(asked));
+                let mut taking: Vec<_> = match &answer {
+                    Answer::Text(_) => of(Question::takes_plain_text).collect(),
+                    Answer::Values(_) => of(|asked| asked.kind == QuestionKind::Form).collect(),
+                    Answer::Decision { .. } => Vec::new(),
                 };
-                let mut taking = open.iter().filter(takes);
-                let only = taking.next().filter(|_| taking.next().is_none());
+                if taking.is_empty() && matches!(answer, Answer::Text(_)) {
+                    taking = of(|asked| asked.kind == QuestionKind::Choice).collect();
+                }
+                let only = match taking.as_slice() {
+                    [only] => Some(*only),
+                    _ => None,
+                };
                 let why = || {
                     let why = match &answer {
                         Answer::Decision { .. } => "a decision names its question by `questionId`",

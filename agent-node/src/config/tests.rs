@@ -136,7 +136,10 @@ fn a_fault_names_file_line_key_and_remedy() {
         ),
         (
             "agent: a\nbrain: {exec: [no-such-command]}",
-            &[":2: brain.exec: there is no command no-such-command in PATH=/", "is named as ./no-such-command"],
+            &[
+                ":2: brain.exec: there is no command no-such-command in PATH=/",
+                "is named as ./no-such-command",
+            ],
         ),
         (
             "agent: a\nbrain: {exec: [sh]}\nenv: {PATH: /no/such:/none}",
