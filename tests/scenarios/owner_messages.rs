@@ -138,7 +138,7 @@ turns:
 
 #[tokio::test]
 async fn a_model_is_told_the_beginning_of_what_it_has_answered_before() {
-    let answer = format!("Use port 7411. {}", "And mind the gap. ".repeat(5_000));
+    let answer = format!("Use port 7411. {}", "And mind the gap. ".repeat(500));
     let said = answer.clone();
     let stub = ModelStub::start(move |_| says(&said));
     let node = Process::up(&team(&model(&stub, "openai"))).await;
