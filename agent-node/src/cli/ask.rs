@@ -11,7 +11,7 @@ use super::{
     shell_quote::shell_quoted,
     watch::{TaskWatch, WatchProgress, status_of, text_of},
 };
-use crate::text_file;
+use crate::{clock::wall_time, text_file};
 use blackboard::http_client::redact_url;
 use clap::Args;
 use protocol::{
@@ -221,8 +221,11 @@ pub(super) async fn follow(
         if exit::of_state(state) != Exit::NeedsAnswer {
             return Ok((state, now));
         }
-        // The question may have been answered or expired meanwhile.
-        if !status_of(&now["status"]).0.is_some_and(TaskState::is_interrupted) {
+        // The question may have been answered meanwhile, or its time is over and the task is about to go on.
+        let has_expired = |asked: &Question| asked.expires_at.is_some_and(|at| at <= wall_time());
+        let open = open_questions(&now);
+        let waits = status_of(&now["status"]).0.is_some_and(TaskState::is_interrupted);
+        if !waits || !open.is_empty() && open.iter().all(has_expired) {
             continue;
         }
         if !asks_here {
