@@ -251,7 +251,7 @@ turns:
     // The only one that takes a text needs no id.
     let answered = answer(&solo, "t-1", json!({ "text": "blue" })).await;
     assert_eq!((answered.status, questions(&answered.body).len()), (200, 2), "{answered:?}");
-    assert_eq!(refused(json!({ "text": "green" })).await, other, "no text is asked for");
+    assert_eq!(refused(json!({ "text": "green" })).await, invalid, "the only choice has no such option");
     let (code, out, errors) = cli(&["answer", "t-1", "l", "--question", size]);
     assert_eq!((code, out.trim()), (0, "t-1 input-required"), "{errors}");
     let token_file = running.data.join("token");
