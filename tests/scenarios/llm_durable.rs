@@ -339,13 +339,13 @@ async fn a_silent_model_is_a_failure_while_another_one_is_left() {
     let first = ModelStub::start(|request| match &request.user[0] {
         text if text.contains("silent") => StubAnswer::Silent,
         text if text.contains("hang") => StubAnswer::Hangs,
-        _ => StubAnswer::Slowly(Duration::from_millis(150), "one two three four ".repeat(4)),
+        _ => StubAnswer::Slowly(Duration::from_millis(400), "one two three four ".repeat(4)),
     });
     let second = ModelStub::start(|_| says("from the second"));
     for format in ["openai", "anthropic"] {
         let fallback = format!("fallback: [{{ model: openai/stub-2, url: '{}', key: other }}]", second.url);
         let llm = format!("{}, {fallback}", model(&first, format));
-        let node = Process::up(&bounded(&llm, "idle: 2s")).await;
+        let node = Process::up(&bounded(&llm, "idle: 5s")).await;
         for description in ["silent", "hang"] {
             let task = node.agent("thinker-01").ask(json!({ "description": description })).await;
             let text = artifact(&task, "answer");

@@ -56,7 +56,7 @@ async fn what_is_said_while_a_model_pauses_is_in_the_next_request() {
     let stub = until_blue(move || match was_asked.swap(true, Ordering::SeqCst) {
         false => StubAnswer::Refuses(
             429,
-            vec![("retry-after", "3".to_owned())],
+            vec![("retry-after", "6".to_owned())],
             ["rate_limit_error", "rate_limit_exceeded", "slow down"],
         ),
         true => says("built"),
@@ -74,7 +74,7 @@ async fn what_is_said_while_a_model_pauses_is_in_the_next_request() {
 #[tokio::test]
 async fn what_is_said_while_a_model_answers_is_read_before_the_task_ends() {
     for format in ["openai", "anthropic"] {
-        let stub = until_blue(|| StubAnswer::Slowly(Duration::from_millis(80), "built in red ".repeat(20)));
+        let stub = until_blue(|| StubAnswer::Slowly(Duration::from_millis(150), "built in red ".repeat(20)));
         let node = Process::up(&team(&model(&stub, format))).await;
         let agent = node.agent("thinker-01");
         let task = begin(&agent).await;
@@ -124,7 +124,7 @@ async fn what_is_said_to_a_task_that_waits_for_a_place_is_read() {
 async fn a_brain_of_any_kind_has_a_turn_for_what_is_said_while_it_works() {
     let script = "
 turns:
-  - { when: { turn: 1 }, holdMs: 1500, end: { done: built } }
+  - { when: { turn: 1 }, holdMs: 5000, end: { done: built } }
   - { when: { messageId: blue }, end: { done: built in blue } }
 ";
     let team = "agents: [{ agent: solo-01, open: true, brain: { scripted: s.yaml } }]";

@@ -712,7 +712,7 @@ impl AgentLoop {
         }
         let why_cut = match stop {
             StopReason::Complete => None,
-            StopReason::Length => Some("the answer was cut at the largest number of tokens"),
+            StopReason::Length => Some("the answer was cut at the largest number of tokens, `maxTokens`"),
             StopReason::Refused => {
                 Some("the answer was cut, because the model or its provider refused to go on")
             }
@@ -741,7 +741,9 @@ impl AgentLoop {
         let starting: Vec<_> =
             calls.iter().filter(|call| call.starts > 0).map(|call| call.call.clone()).collect();
         let has_invalid_call = calls.iter().any(|call| call.call.invalid.is_some());
-        let problem = calls.iter().find_map(|call| call.call.invalid.clone()).or(notes.first().cloned());
+        let problem = why_cut.map(str::to_owned);
+        let problem = problem.or_else(|| calls.iter().find_map(|call| call.call.invalid.clone()));
+        let problem = problem.or(notes.first().cloned());
         let round = Round { text, calls, stop, notes, said: Vec::new(), is_refused };
         self.record(TranscriptRecord::Answered { round: Box::new(round) }, actions);
         // Arguments that can't be read go back once, an unacceptable answer twice.
