@@ -52,9 +52,7 @@ use world::NodeWorld;
 /// Everything that an agent's actor needs.
 #[derive(Clone)]
 pub struct AgentParts {
-    /// Its card.
     pub card: Arc<Card>,
-    /// Its brain.
     pub brain: Arc<dyn Brain>,
     /// Does the work of the sessions that it hosts.
     pub session_work: Arc<dyn Brain>,
@@ -64,7 +62,6 @@ pub struct AgentParts {
     pub acceptance: Arc<[AcceptanceRule]>,
     /// Its store, bound to its own prefix.
     pub store: SharedStore,
-    /// The node's clocks.
     pub clock: NodeClock,
     /// The clients that it sends through.
     pub transports: Transports,
@@ -78,7 +75,6 @@ pub struct AgentParts {
     pub auction: Auction,
     /// How long it waits for delegated work and answers.
     pub work_limits: WorkLimits,
-    /// Metrics and traces.
     pub telemetry: Telemetry,
     /// Whether its brain may answer with a message instead of a task.
     pub is_direct: bool,
@@ -380,7 +376,6 @@ impl Handler<LifeInput> for AgentActor {
     type Result = ();
 
     fn handle(&mut self, LifeInput { life, input }: LifeInput, ctx: &mut Self::Context) {
-        #[expect(clippy::wildcard_enum_match_arm, reason = "only these inputs end something listed here")]
         match &input {
             Input::CommitSettled(..) => {
                 self.commits -= 1;

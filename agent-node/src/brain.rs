@@ -137,12 +137,10 @@ pub struct TurnRequest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PeerSummary {
-    /// The peer.
     pub agent_id: AgentId,
     /// One sentence about it.
     #[serde(default)]
     pub description: String,
-    /// Its skills.
     #[serde(default)]
     pub skills: Vec<Skill>,
 }
@@ -170,7 +168,6 @@ pub enum BrainError {
     /// A line of its output is no valid report.
     #[error("line {line} of the brain's output: {problem}")]
     InvalidLine {
-        /// From 1.
         line: u64,
         /// What is wrong with the line.
         problem: String,

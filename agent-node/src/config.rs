@@ -67,22 +67,18 @@ pub(crate) const SESSION_KEYS: [&str; 3] = ["seats", "stages", "preset"];
 pub struct Team {
     /// The agents, in the order of the files.
     pub agents: Vec<AgentDefinition>,
-    /// The mesh's settings.
     pub mesh: MeshConfig,
 }
 
 /// One agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentDefinition {
-    /// Its id.
     pub id: AgentId,
     /// How long its brain may think, and what its work on one task may use.
     pub bounds: AgentBounds,
     /// One sentence for people.
     pub description: String,
-    /// Its skills.
     pub skills: Vec<Skill>,
-    /// Its brain.
     pub brain: BrainConfig,
     /// What it demands of results before they count.
     pub accept: AcceptConfig,
@@ -103,13 +99,10 @@ pub struct AgentDefinition {
 /// The brain of an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BrainConfig {
-    /// A command.
     Exec {
         /// The program and its arguments.
         command: Vec<String>,
-        /// Its environment.
         env: BTreeMap<String, String>,
-        /// Its working directory.
         dir: Option<PathBuf>,
         /// The user of the operating system that it runs as; the node's own if `None`.
         user: Option<String>,
@@ -120,11 +113,9 @@ pub enum BrainConfig {
     Scripted(PathBuf),
     /// A language model with tools.
     Llm(Box<LlmConfig>),
-    /// A service.
     Http(HttpBrainConfig),
     /// A foreign A2A agent.
     Foreign(A2aBrainConfig),
-    /// Returns its input.
     Echo,
 }
 

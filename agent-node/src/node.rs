@@ -1,4 +1,4 @@
-//! The composition root of a node: store, registry, board, agents, and the HTTP server in server_config of them.
+//! The composition root of a node: store, registry, board, agents, and the HTTP server in front of them.
 
 pub mod advertise;
 mod agent_ports;

@@ -20,9 +20,7 @@ pub struct Transports {
     pub peers: Arc<Peers>,
     /// The HTTP client, which signs as this agent.
     pub wire: HttpClient,
-    /// The blackboard.
     pub board: Blackboard,
-    /// Timeouts and sizes.
     pub limits: Arc<Limits>,
     /// The counters of attempts.
     pub telemetry: Telemetry,

@@ -19,9 +19,7 @@ use tokio::sync::mpsc;
 /// One peer, as the registry last reported it.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    /// Its card.
     pub card: Arc<Card>,
-    /// Its incarnation.
     pub incarnation: u64,
     /// Whether it is alive and accepts work.
     pub is_alive: bool,
@@ -38,7 +36,6 @@ pub struct UnreachableReport {
     pub reporter: AgentId,
     /// The peer that could not be reached.
     pub peer: AgentId,
-    /// The peer's incarnation.
     pub incarnation: u64,
 }
 

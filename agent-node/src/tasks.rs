@@ -147,9 +147,7 @@ pub fn session(store: &dyn Store, me: &AgentId, row: &TaskRow) -> Result<Option<
 
 /// One event in the stream of a task.
 pub struct TaskEvent<D = StreamResponse> {
-    /// Its position.
     pub id: follower::TaskEventCursor,
-    /// Its content.
     pub data: D,
     /// Whether it is the last one.
     pub is_last: bool,
@@ -227,26 +225,7 @@ fn effect_event(task: &Task, effect: Effect, at: WallTime) -> Option<(StreamResp
             Some((StreamResponse::Message(Box::new(task.answer_a2a())), true))
         }
         Effect::Finish(outcome) => Some((status_update(task, &outcome.status, at), true)),
-        Effect::Send(_)
-        | Effect::Resend { .. }
-        | Effect::RunTurn { .. }
-        | Effect::StopTurn
-        | Effect::Publish { .. }
-        | Effect::AskSpace { .. }
-        | Effect::Claim { .. }
-        | Effect::Release { .. }
-        | Effect::ClaimOpenTask { .. }
-        | Effect::RenewOpenTask { .. }
-        | Effect::CloseOpenTask { .. }
-        | Effect::ReleaseOpenTask { .. }
-        | Effect::ConfirmResult { .. }
-        | Effect::TrackTask { .. }
-        | Effect::FindPeers { .. }
-        | Effect::SetTimer { .. }
-        | Effect::ClearTimer { .. }
-        | Effect::AskPerson { .. }
-        | Effect::Record { .. }
-        | Effect::Assign { .. } => None,
+        _ => None,
     }
 }
 

@@ -74,7 +74,7 @@ impl Telemetry {
         self.0.exporter.is_some() && trace.is_some_and(|trace| trace.sampled)
     }
 
-    /// CounterFamily and latencies.
+    /// Counts and latencies.
     pub fn meters(&self) -> &Meters {
         &self.0.meters
     }

@@ -42,7 +42,6 @@ use messages::{ClaimChange, GetBoardSnapshot, GetClaim, PublishSignals};
 /// A page of signals and the cursor of the next one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SignalPage {
-    /// Oldest first.
     pub signals: Vec<SignalRecord>,
     /// The cursor of the next page: everything up to it has been read.
     pub next: Cursor,
@@ -56,7 +55,6 @@ pub struct BoardSnapshot {
     pub head: Revision,
     /// The generation of the store.
     pub generation: String,
-    /// Open subscriptions.
     pub subscribers: usize,
     /// Bytes of signals kept in memory for subscribers.
     pub recent_bytes: usize,
@@ -76,13 +74,10 @@ pub struct BoardSnapshot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BoardCounts {
-    /// Signals written.
     pub published: u64,
     /// Publications of a signal that was already written.
     pub repeated: u64,
-    /// Signals refused.
     pub refused: u64,
-    /// Claims won.
     pub claimed: u64,
     /// Claims refused because the task was already claimed.
     pub lost: u64,
@@ -95,7 +90,6 @@ pub struct BoardCounts {
 /// Where a board keeps what it has.
 #[derive(Clone)]
 pub struct BoardStores {
-    /// Signals and claims.
     pub signals: SharedStore,
     /// Spaces and entries. A store of their own keeps revisions of signals from telling how many entries are written that a
     /// reader may not see.

@@ -34,7 +34,6 @@ pub enum ClaimState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimRow {
-    /// Its state.
     pub state: ClaimState,
     /// The present or last holder.
     pub holder: AgentId,
@@ -55,16 +54,13 @@ pub struct ClaimRow {
 /// A claim's record in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredClaim {
-    /// The record's revision.
     pub revision: Revision,
-    /// The record.
     pub row: ClaimRow,
 }
 
 /// The lease of a held claim. It is kept in memory only; a restart of the board restarts every lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
-    /// The claim's epoch.
     pub epoch: Revision,
     /// When the task may be claimed again.
     pub until: NodeTime,
@@ -75,7 +71,6 @@ pub struct Lease {
 pub struct ClaimSwap {
     /// The revision that the record must have (0: there is none).
     pub expected: Revision,
-    /// The new record.
     pub row: ClaimRow,
 }
 
@@ -83,11 +78,9 @@ pub struct ClaimSwap {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimView {
-    /// The claimed task.
     pub task_id: TaskId,
     /// The principal that the task's id belongs to.
     pub publisher: Principal,
-    /// Its state.
     pub state: ClaimState,
     /// The name of the present or last holder for itself.
     pub holder: AgentId,

@@ -147,7 +147,6 @@ impl<'a> ClientRequest<'a> {
 pub struct Signer {
     /// The keys of the process.
     pub keys: KeyRing,
-    /// Who signs.
     pub me: AgentId,
 }
 

@@ -15,9 +15,7 @@ use tokio::{sync::oneshot, time::Instant};
 /// How often an actor may be restarted.
 #[derive(Debug, Clone, Copy)]
 pub struct RestartBudget {
-    /// The most restarts…
     pub restarts: usize,
-    /// …within this time.
     pub within: Duration,
     /// The pause before each restart.
     pub pause: Duration,

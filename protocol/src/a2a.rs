@@ -4,6 +4,7 @@
 //! Reading accepts camelCase and the original snake_case names, enums by name or number, `null` as unset, both base64
 //! alphabets and numeric texts for integers; unknown members are ignored. It refuses wrong types, unknown names of an
 //! enum, a member given twice, two members of a oneof, and required members that are missing.
+#![warn(clippy::wildcard_enum_match_arm, reason = "a translation names every case")]
 
 pub mod json;
 

@@ -88,9 +88,7 @@ impl AcceptanceTerms {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckVerdict {
-    /// The result passes.
     Accepted,
-    /// It does not.
     Refused,
     /// The check itself failed, and says nothing about the result.
     Failed,
@@ -107,14 +105,12 @@ pub struct ResultCheck {
     pub review: Option<TaskId>,
     /// The agent whose result it is.
     pub doer: AgentId,
-    /// What it found.
     pub verdict: CheckVerdict,
     /// What was checked, what is wrong with the result, or why the check failed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub findings: String,
     /// The digest of the result: of the ids and digests of its first artifacts, and its message.
     pub sha256: Digest,
-    /// When it ended.
     pub at: WallTime,
 }
 
@@ -134,7 +130,6 @@ pub fn clip_findings(text: &str) -> String {
 pub struct ResultRevision {
     /// What is wrong with it.
     pub findings: String,
-    /// What was refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
 }

@@ -88,7 +88,6 @@ const PORTS: [u16; 2] = [443, 8443];
 pub struct AllowedTarget {
     /// `None`: every public address.
     addresses: Option<IpNetwork>,
-    /// `None`: every port.
     port: Option<u16>,
 }
 

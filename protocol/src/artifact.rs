@@ -19,7 +19,6 @@ pub struct Artifact {
     /// For people: usually a file name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Its content; at least one part.
@@ -95,7 +94,6 @@ pub struct Part {
     /// The content itself; exactly one kind.
     #[serde(flatten)]
     pub content: PartContent,
-    /// IANA media type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
     /// A name for the content as a file.
@@ -166,11 +164,8 @@ impl TryFrom<AnyPart> for Part {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PartContent {
-    /// Text.
     Text(String),
-    /// Any JSON value.
     Data(Value),
-    /// Bytes, base64.
     Raw(String),
     /// The URL of the content.
     Url(String),
@@ -193,9 +188,7 @@ struct ContentType {
 enum ContentKind {
     Texts,
     Raw,
-    /// One JSON value.
     Json,
-    /// One URL.
     Link,
     Mixed,
 }
@@ -337,16 +330,13 @@ pub fn merge(artifacts: &mut Vec<Artifact>, chunk: Artifact, append: bool) {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "AnyRef", rename_all = "camelCase")]
 pub struct ArtifactRef {
-    /// A name (`art-plan-001`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The digest under which `GET /a2a/artifacts/{sha256}` has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<Digest>,
-    /// IANA media type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// Other members.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }

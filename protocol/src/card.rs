@@ -31,7 +31,6 @@ pub struct Card {
     /// The types of signals that it follows on the board, each exact or with a `*` as its last token.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subscribe: Vec<String>,
-    /// Its terms.
     #[serde(default)]
     pub terms: BidTerms,
     /// What it takes and how much.
@@ -55,12 +54,10 @@ pub const MAX_MODE: usize = 128;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Skill {
-    /// The capability.
     pub id: Capability,
     /// What people call it; empty means its id.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// For people.
     #[serde(default)]
     pub description: String,
     /// Further capabilities it counts as.

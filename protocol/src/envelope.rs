@@ -17,9 +17,7 @@ pub struct Envelope {
     pub message_id: MessageId,
     /// The sender's id; an agent proves it by its signature.
     pub from_agent_id: AgentId,
-    /// The recipient.
     pub to_agent_id: Address,
-    /// `type` and `payload`.
     #[serde(flatten)]
     pub payload: Payload,
     /// When the sender wrote it; informational.
@@ -43,7 +41,6 @@ pub struct Envelope {
     /// The URL for the answer.
     #[serde(default)]
     pub reply_to: Option<String>,
-    /// When it expires.
     #[serde(default)]
     pub expires_at: Option<WallTime>,
     /// The agents on its path, oldest first.

@@ -226,7 +226,6 @@ impl From<Digest> for String {
 /// It is the `messageId` of the message the effect sends, so a repeat after a crash is recognised.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EffectId {
-    /// Who performs it.
     pub agent: AgentId,
     /// Whose effect it is.
     pub conversation: ConversationId,
@@ -265,7 +264,6 @@ impl fmt::Display for EffectId {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Address {
-    /// This one agent.
     Agent(AgentId),
     /// An agent with this capability.
     Capability(Capability),

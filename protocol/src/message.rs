@@ -1,4 +1,5 @@
 //! The closed list of messages and what each carries (DESIGN §4). Unknown members are tolerated and kept.
+#![warn(clippy::wildcard_enum_match_arm, reason = "a new kind of message must be noticed everywhere here")]
 
 use crate::{
     a2a::message::Message,
@@ -100,7 +101,6 @@ kinds! {
     Broadcast(Broadcast) = "broadcast";
     /// A call for proposals (FIPA contract net).
     Cfp(Cfp) = "cfp";
-    /// A bid.
     Bid(Bid) = "bid";
     /// A refusal to bid.
     NoBid(NoBid) = "no-bid";
@@ -321,7 +321,6 @@ macro_rules! payload {
 }
 
 payload! {
-    /// Asks for work.
     TaskRequest {
         /// The description of the work.
         description: String,
@@ -371,9 +370,7 @@ payload! {
 }
 
 payload! {
-    /// Reports progress.
     TaskUpdate {
-        /// The task.
         task_id: TaskId,
         /// The sender's sequence number.
         seq: Seq,
@@ -404,11 +401,9 @@ payload! {
 payload! {
     /// Ends a task towards its requester.
     TaskResponse {
-        /// The task.
         task_id: TaskId,
         /// The sender's sequence number.
         seq: Seq,
-        /// A terminal state.
         state: TaskState,
         /// The award it was done under.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -432,9 +427,7 @@ payload! {
 }
 
 payload! {
-    /// Ends a task.
     TaskCancel {
-        /// The task.
         task_id: TaskId,
         /// Why.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -448,7 +441,6 @@ payload! {
 payload! {
     /// The owner's answer to a question of the agent that does its task.
     TaskAnswer {
-        /// The task.
         task_id: TaskId,
         /// The question; if absent, the only open one that takes a text.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -560,7 +552,6 @@ payload! {
 payload! {
     /// Puts a signal on the board.
     Broadcast {
-        /// The signal's type.
         signal: SignalType,
         /// What it is about.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -578,9 +569,7 @@ payload! {
 }
 
 payload! {
-    /// Calls for proposals.
     Cfp {
-        /// The task.
         task_id: TaskId,
         /// The capability it needs.
         capability: Capability,
@@ -597,7 +586,6 @@ payload! {
 payload! {
     /// Offers to do it.
     Bid {
-        /// The task.
         task_id: TaskId,
         /// What it would cost.
         cost: Cost,
@@ -619,9 +607,7 @@ payload! {
 }
 
 payload! {
-    /// Refuses to bid.
     NoBid {
-        /// The task.
         task_id: TaskId,
         /// Why; [`BUSY`] if all places of the bidder are taken.
         reason: String,
@@ -634,7 +620,6 @@ payload! {
 payload! {
     /// Awards the work to a bidder.
     Award {
-        /// The task.
         task_id: TaskId,
         /// The epoch of the award; all later messages about it carry it.
         epoch: Epoch,
@@ -652,21 +637,15 @@ payload! {
 }
 
 payload! {
-    /// Accepts an award.
     AwardAccept {
-        /// The task.
         task_id: TaskId,
-        /// The award.
         epoch: Epoch,
     }
 }
 
 payload! {
-    /// Declines an award.
     AwardDecline {
-        /// The task.
         task_id: TaskId,
-        /// The award.
         epoch: Epoch,
         /// Why; [`BUSY`] if all places of the bidder are taken.
         reason: String,
@@ -680,11 +659,8 @@ payload! {
 }
 
 payload! {
-    /// Rejects a bid.
     Reject {
-        /// The task.
         task_id: TaskId,
-        /// Why.
         reason: String,
     }
 }

@@ -212,7 +212,6 @@ pub struct Event<L = AnyLabel, T = AnyTimer> {
     pub at: NodeTime,
     /// On the wall clock.
     pub wall: WallTime,
-    /// What happened.
     pub what: EventKind<L, T>,
 }
 
@@ -224,19 +223,14 @@ pub enum EventKind<L = AnyLabel, T = AnyTimer> {
     Started,
     /// A message was received.
     MessageReceived {
-        /// The authenticated sender.
         by: Principal,
         /// The label of the message of this conversation that it answers.
         #[serde(skip_serializing_if = "Option::is_none")]
         answers: Option<L>,
-        /// The message.
         envelope: Box<Envelope>,
     },
     /// The first turn started after it had waited for a free slot.
-    TurnStarted {
-        /// Which turn.
-        turn: u32,
-    },
+    TurnStarted { turn: u32 },
     /// The brain reported progress of a running turn.
     TurnProgress {
         /// The turn it belongs to.
@@ -246,20 +240,13 @@ pub enum EventKind<L = AnyLabel, T = AnyTimer> {
     },
     /// A turn of the brain ended.
     TurnEnded {
-        /// Which turn.
         turn: u32,
         /// Updates that were not reported before the end, in order.
         updates: Vec<Progress>,
-        /// How.
         end: TurnEnd,
     },
     /// A turn failed: the brain died, missed its deadline, or its output was invalid.
-    TurnFailed {
-        /// Which turn.
-        turn: u32,
-        /// Why.
-        reason: String,
-    },
+    TurnFailed { turn: u32, reason: String },
     /// A claim was written. Work under it carries its epoch.
     Claimed {
         /// The holder of the claim.
@@ -268,37 +255,23 @@ pub enum EventKind<L = AnyLabel, T = AnyTimer> {
         epoch: Epoch,
     },
     /// Another agent holds the claim.
-    ClaimLost {
-        /// Who.
-        holder: Option<AgentId>,
-    },
+    ClaimLost { holder: Option<AgentId> },
     /// A claim's lease ran out.
-    ClaimExpired {
-        /// The claim.
-        epoch: Epoch,
-    },
+    ClaimExpired { epoch: Epoch },
     /// The board ended a claim at this agent's request.
-    ClaimEnded {
-        /// The claim.
-        epoch: Epoch,
-    },
+    ClaimEnded { epoch: Epoch },
     /// A timer fired. Setting a timer again under the same name replaces the earlier setting.
-    TimerFired {
-        /// Its name.
-        timer: T,
-    },
+    TimerFired { timer: T },
     /// A message was acknowledged by its recipient.
     Delivered {
         /// The label it was sent under.
         label: L,
-        /// Who acknowledged it.
         by: AgentId,
     },
     /// Delivery of a message was given up: it was refused, it expired, or no recipient was found.
     Undelivered {
         /// The label it was sent under.
         label: L,
-        /// The recipient.
         to: AgentId,
         /// Why, as a `reasonCode`.
         reason: String,
@@ -321,7 +294,6 @@ pub enum EventKind<L = AnyLabel, T = AnyTimer> {
     SpaceAnswered {
         /// The label of the request.
         label: L,
-        /// The answer.
         answer: SpaceAnswer,
     },
     /// The result of a search for peers.
@@ -341,31 +313,19 @@ pub enum EventKind<L = AnyLabel, T = AnyTimer> {
     },
     /// The task's owner answered a question, or sent a message.
     Answered {
-        /// Who.
         by: Principal,
         /// The question; if absent, the only open one that takes a text.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         question: Option<QuestionId>,
-        /// The answer.
         answer: Answer,
         /// The answer as an A2A client sent it, with all its parts.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<Box<crate::a2a::message::Message>>,
     },
     /// The owner of a session steers it.
-    Directed {
-        /// Who.
-        by: Principal,
-        /// How.
-        directive: Box<Directive>,
-    },
+    Directed { by: Principal, directive: Box<Directive> },
     /// The task's owner cancelled it.
-    Cancelled {
-        /// Who.
-        by: Principal,
-        /// Why.
-        reason: String,
-    },
+    Cancelled { by: Principal, reason: String },
     /// The node is draining. Work that another agent can do is handed back; the rest waits for the restart.
     Draining {
         /// The reason for the decline. Without one nothing is handed back.
@@ -450,7 +410,6 @@ impl<L, T> Event<L, T> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Candidate {
-    /// The peer.
     pub agent: AgentId,
     /// How well its registered card supports the capability, from 0 to 1.
     pub support: f64,
@@ -493,19 +452,16 @@ macro_rules! patterns {
         /// Any pattern with its state.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "camelCase", tag = "pattern")]
-        #[expect(missing_docs, reason = "each pattern's module says what it is")]
         pub enum AnyPattern { $($name(Box<$module::$name>),)* }
 
         /// The label of any pattern. The engine stores it without knowing it.
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(rename_all = "camelCase")]
-        #[expect(missing_docs, reason = "each pattern's module says what it is")]
         pub enum AnyLabel { $($name(<$module::$name as Pattern>::Label),)* }
 
         /// The timer of any pattern. The engine stores it without knowing it.
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(rename_all = "camelCase")]
-        #[expect(missing_docs, reason = "each pattern's module says what it is")]
         pub enum AnyTimer { $($name(<$module::$name as Pattern>::Timer),)* }
 
         $(impl From<$module::$name> for AnyPattern {

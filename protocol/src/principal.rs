@@ -30,9 +30,7 @@ pub enum SenderProof {
 /// A service of the mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MeshService {
-    /// The registry.
     Registry,
-    /// The board.
     Board,
 }
 

@@ -59,13 +59,11 @@ reasons! {
     MessageNotFound = "message_not_found", 404;
     /// No such artifact, or not yours.
     ArtifactNotFound = "artifact_not_found", 404;
-    /// No such claim.
     ClaimNotFound = "claim_not_found", 404;
     /// No such space, or the reader is no member of it.
     SpaceNotFound = "space_not_found", 404;
     /// No such entry, or none that the reader may see.
     EntryNotFound = "entry_not_found", 404;
-    /// No such route.
     RouteNotFound = "route_not_found", 404;
     /// No such MCP session, or not yours; it may have ended.
     SessionNotFound = "session_not_found", 404;
@@ -154,9 +152,7 @@ reasons! {
 /// A refusal: the reason, a sentence that names the field, limit or valid values, and details for machines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
-    /// Why.
     pub reason: Reason,
-    /// For people.
     pub message: String,
     /// Members for machines, each a text (A2A `ErrorInfo.metadata`).
     pub metadata: Vec<(&'static str, String)>,

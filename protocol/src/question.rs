@@ -14,7 +14,6 @@ use std::borrow::Cow;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum QuestionKind {
-    /// Any text.
     #[default]
     Text,
     /// One of its options.
@@ -47,7 +46,6 @@ pub enum OnTimeout {
     /// The brain goes on without an answer: `ok` is false, and an approval is denied.
     #[default]
     Continue,
-    /// The task fails.
     Fail,
     /// This text counts as the answer. Only for texts and choices.
     Answer(String),
@@ -60,7 +58,6 @@ pub struct AskedBy {
     /// The agent: of a seat the one that has its turn, at a gate the host. Absent for one that is none of the mesh.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// The stage.
     pub stage: String,
     /// The seat; absent at the gate of the stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,7 +87,6 @@ pub struct Question {
     /// What kind of answer it wants.
     #[serde(default)]
     pub kind: QuestionKind,
-    /// What is asked.
     pub text: String,
     /// The JSON Schema of a form: an object of simple values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,7 +100,6 @@ pub struct Question {
     /// When it is no longer open; never, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<WallTime>,
-    /// What happens then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_timeout: Option<OnTimeout>,
     /// Whether the turn that asks ends with it.
@@ -128,9 +123,7 @@ fn is_true(value: &bool) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
-    /// Yes.
     Approve,
-    /// No.
     Deny,
 }
 
@@ -155,9 +148,7 @@ pub enum Answer {
     /// A decision. A denial answers a question of any kind.
     #[serde(rename_all = "camelCase")]
     Decision {
-        /// Which.
         decision: Decision,
-        /// Why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// Of an approval that goes on to another agent: that a person made it.

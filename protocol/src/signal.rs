@@ -264,7 +264,6 @@ impl Signal {
 pub struct SignalRecord {
     /// Its revision on the board.
     pub revision: u64,
-    /// The signal.
     #[serde(flatten)]
     pub signal: Signal,
 }
@@ -276,7 +275,6 @@ pub struct SignalRecord {
 pub struct Cursor {
     /// The generation, if it is known.
     pub generation: Option<String>,
-    /// The revision.
     pub revision: u64,
 }
 
@@ -326,11 +324,9 @@ impl Cursor {
 /// The generation of a board's store, and what it holds.
 #[derive(Debug, Clone)]
 pub struct BoardPosition {
-    /// The generation.
     pub generation: String,
     /// All signals after this revision are kept.
     pub floor: u64,
-    /// The last revision.
     pub head: u64,
 }
 
@@ -381,7 +377,6 @@ pub struct Selector {
     pub types: Vec<String>,
     /// Capabilities; any of them. A signal that names none does not pass.
     pub capabilities: Vec<Capability>,
-    /// One task.
     pub task_id: Option<TaskId>,
 }
 

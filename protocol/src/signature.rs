@@ -110,11 +110,8 @@ impl SignedParts<'_> {
 /// The headers a signer adds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignatureHeaders {
-    /// [`CONTENT_DIGEST`].
     pub content_digest: String,
-    /// [`SIGNATURE_INPUT`].
     pub signature_input: String,
-    /// [`SIGNATURE`].
     pub signature: String,
 }
 

@@ -34,7 +34,6 @@ pub fn seat_turn(input: Option<&Value>) -> Option<Value> {
 /// A task's state (A2A §4.1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TaskState {
-    /// Accepted, not started.
     #[serde(rename = "TASK_STATE_SUBMITTED")]
     Submitted,
     /// It is being done.
@@ -109,7 +108,6 @@ impl fmt::Display for OpenTaskKey {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskSpec {
-    /// The task.
     pub task_id: TaskId,
     /// The description of the work.
     pub description: String,
@@ -167,11 +165,8 @@ pub const MAX_PAST_BYTES: usize = 16 * 1024;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PastTask {
-    /// The task.
     pub task_id: TaskId,
-    /// What was wanted.
     pub description: String,
-    /// How it ended.
     pub state: TaskState,
     /// Its summary, or the reason; without one, the beginning of the artifact that it wrote last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -201,7 +196,6 @@ pub struct A2aRequestContext {
 pub struct Status {
     /// The status of the task.
     pub state: TaskState,
-    /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The questions that wait for a person.
@@ -228,7 +222,6 @@ impl Status {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Task {
-    /// Its specification.
     pub spec: TaskSpec,
     /// The conversation that does it.
     pub conversation: ConversationId,
@@ -240,7 +233,6 @@ pub struct Task {
     /// The agent that does it, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doer: Option<AgentId>,
-    /// Its status.
     pub status: Status,
     /// When the status changed last.
     pub changed_at: WallTime,

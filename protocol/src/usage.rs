@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelUsage {
-    /// The model.
     pub model: String,
     /// Tokens that the model read.
     pub input_tokens: u64,
@@ -48,7 +47,6 @@ impl ModelUsage {
 pub struct ToolUse {
     /// The id of the call, unique in the task.
     pub id: String,
-    /// The tool.
     pub name: String,
     /// How long the call took, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,7 +90,6 @@ pub struct Usage {
     pub input_tokens: u64,
     /// Tokens that models wrote.
     pub output_tokens: u64,
-    /// The known costs.
     pub cost: Cost,
     /// Tokens whose cost is unknown, and so not in `cost`.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -176,7 +173,6 @@ pub struct TaskBounds {
 /// What the use of a budget calls for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BudgetVerdict {
-    /// Nothing.
     Fine,
     /// Four fifths of it have just been used: the bound and the figures.
     NearlyUsed(String),

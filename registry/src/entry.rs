@@ -16,9 +16,7 @@ pub enum Presence {
     Alive,
     /// Two heartbeats are missing.
     Suspect,
-    /// Its lease expired.
     Dead,
-    /// It deregistered.
     Departed,
 }
 
@@ -46,11 +44,9 @@ impl Presence {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentEntry {
-    /// Its card.
     pub card: Arc<Card>,
     /// Its incarnation; grows with every registration of a new process.
     pub incarnation: u64,
-    /// Its membership state.
     pub state: Presence,
     /// Number of running tasks, from its last heartbeat.
     pub running: u32,
@@ -74,7 +70,6 @@ impl AgentEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SearchOrder {
-    /// By id.
     #[default]
     None,
     /// By the share of `maxParallel` in use, smallest first.
@@ -87,10 +82,8 @@ pub enum SearchOrder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CapabilityMatch {
-    /// At least one.
     #[default]
     Any,
-    /// All of them.
     All,
 }
 
@@ -159,6 +152,5 @@ pub enum RegistryEvent {
 /// The body of a search result and of a watch's snapshot.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct AgentList {
-    /// The agents.
     pub agents: Vec<AgentEntry>,
 }

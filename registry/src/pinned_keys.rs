@@ -21,7 +21,6 @@ const MAX_FORMER: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PinnedKey {
-    /// The id.
     pub id: AgentId,
     /// Its key; `None` after a reset, until the id registers again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,7 +37,6 @@ pub struct PinnedKey {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyRecord {
-    /// The id.
     pub id: AgentId,
     /// [`PinnedKey::number`]. A certificate with this number or a lower one is void after a reset.
     pub number: u64,
@@ -69,7 +67,6 @@ pub struct KeyPage {
     /// Where the page begins; `None` is the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<KeyCursor>,
-    /// The records.
     pub records: Vec<KeyRecord>,
     /// Where the page ends.
     pub cursor: KeyCursor,

@@ -13,7 +13,6 @@ use std::sync::Arc;
 /// The body of `POST /registry/agents`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegistrationRequest {
-    /// The agent's card.
     pub card: Arc<Card>,
     /// A random id of the agent's process, minted at its start. A repeat with the same id changes nothing.
     pub instance: String,

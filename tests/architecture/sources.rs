@@ -24,6 +24,8 @@ pub(crate) struct SourceFile {
     pub(crate) path: String,
     /// The names of the modules down to this one; none for the crate's root.
     pub(crate) module: Vec<String>,
+    /// Whether it begins with docs of its own.
+    pub(crate) has_docs: bool,
     /// What it holds, without items that are built for tests only.
     pub(crate) items: Vec<Item>,
 }
@@ -50,9 +52,10 @@ pub(crate) fn files(folder: &str) -> Vec<SourceFile> {
                 let text = std::fs::read_to_string(&path).unwrap();
                 let parsed =
                     syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                let has_docs = parsed.attrs.iter().any(|attribute| attribute.path().is_ident("doc"));
                 let items = parsed.items.into_iter().filter(|item| !is_for_tests_only(item)).collect();
                 let path = path.strip_prefix(root()).unwrap().display().to_string();
-                files.push(SourceFile { path, module, items });
+                files.push(SourceFile { path, module, has_docs, items });
             }
         }
     }

@@ -12,13 +12,11 @@ type Answer = Box<dyn Fn(&str, &Value) -> McpAnswer + Send + Sync>;
 
 /// What a tool returns.
 pub enum McpAnswer {
-    /// This text.
     Text(String),
     /// This text, as an event stream.
     Event(String),
     /// This text, after a pause.
     Late(Duration, String),
-    /// Nothing.
     Never,
 }
 

@@ -18,7 +18,6 @@ use std::{
 /// What the provider does with a request.
 #[derive(Clone, Debug)]
 pub enum StubAnswer {
-    /// Says this.
     Says(String),
     /// Says something and calls tools, with arguments as text.
     Calls(&'static str, Vec<(String, String)>),
@@ -44,7 +43,6 @@ pub struct StubRequest {
     pub is_anthropic: bool,
     pub headers: BTreeMap<String, String>,
     pub body: Value,
-    /// The instructions.
     pub system: String,
     /// The texts of the user's messages.
     pub user: Vec<String>,

@@ -35,21 +35,17 @@ echo '{"type":"done"}'
 pub(super) enum Caller {
     /// An agent of the mesh that has no part in the task.
     Agent,
-    /// The registry.
     Service,
     /// No credential, from this machine.
     Local,
-    /// A configured user.
     Alice,
     /// A brain of this node.
     Brain,
-    /// The person's token.
     Person,
     /// No credential, from another machine.
     Elsewhere,
     /// No credential, from this machine, by a mesh's client for the outside.
     Outbound,
-    /// An unknown key.
     WrongKey,
     /// An `Authorization` that is no credential.
     Malformed,

@@ -40,9 +40,7 @@ use store_types::{Batch, Key, Lane, Snapshot};
 /// The configuration of an agent.
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
-    /// Its card.
     pub card: Arc<Card>,
-    /// Its limits.
     pub limits: Arc<Limits>,
     /// Types of signals it reacts to, each exact or ending in `*`.
     pub subscribe: Vec<String>,

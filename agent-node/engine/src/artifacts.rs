@@ -37,7 +37,6 @@ struct ArtifactRow {
 
 /// An uploaded artifact.
 pub struct StoredArtifact {
-    /// Its content.
     pub content: Bytes,
     /// Its media type, if the uploader named one.
     pub media_type: Option<String>,

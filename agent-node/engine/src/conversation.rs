@@ -39,7 +39,6 @@ pub(crate) struct InternalEvent {
 
 /// An event that waits for its conversation.
 pub(crate) struct QueuedEvent {
-    /// What happened.
     pub what: EventKind,
     /// The effect whose result it is.
     pub closes: Option<EffectKey>,
@@ -64,24 +63,7 @@ impl QueuedEvent {
             EventKind::MessageReceived { envelope, .. } => envelope.kind().is_best_effort(),
             EventKind::Delivered { .. } | EventKind::Published { .. } => true,
             EventKind::Undelivered { .. } => self.closes.is_none(),
-            EventKind::Started
-            | EventKind::TurnStarted { .. }
-            | EventKind::TurnProgress { .. }
-            | EventKind::TurnEnded { .. }
-            | EventKind::TurnFailed { .. }
-            | EventKind::Claimed { .. }
-            | EventKind::ClaimLost { .. }
-            | EventKind::ClaimExpired { .. }
-            | EventKind::ClaimEnded { .. }
-            | EventKind::TimerFired { .. }
-            | EventKind::PublishRefused { .. }
-            | EventKind::SpaceAnswered { .. }
-            | EventKind::PeersFound { .. }
-            | EventKind::CallDue { .. }
-            | EventKind::Directed { .. }
-            | EventKind::Answered { .. }
-            | EventKind::Cancelled { .. }
-            | EventKind::Draining { .. } => false,
+            _ => false,
         }
     }
 }
@@ -94,7 +76,6 @@ struct HandledEvent {
 
 /// One open conversation in memory.
 pub(crate) struct Conversation {
-    /// Its id.
     pub id: ConversationId,
     /// Its pattern and that pattern's state.
     pub pattern: AnyPattern,
@@ -262,7 +243,6 @@ impl Conversation {
 
     /// Why the pattern refuses a message: it is a report under an award that is not in force.
     fn why_fenced(&self, queued: &QueuedEvent) -> Option<String> {
-        #[expect(clippy::wildcard_enum_match_arm, reason = "only messages are fenced")]
         match &queued.what {
             EventKind::MessageReceived { by, envelope, .. }
                 if !faults::is_planted(PlantedFault::UnfencedReports) =>

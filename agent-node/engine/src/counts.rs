@@ -7,13 +7,9 @@ use serde::Serialize;
 #[derive(Debug, Default, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentCounts {
-    /// Messages admitted.
     pub admitted: u64,
-    /// Duplicates.
     pub duplicates: u64,
-    /// Messages refused.
     pub refused: u64,
-    /// Steps committed.
     pub steps: u64,
     /// Acknowledgements that were received after the wait had ended.
     pub late_acks: u64,
@@ -22,7 +18,6 @@ pub struct AgentCounts {
     /// What the brain has used to answer calls for proposals.
     #[serde(skip_serializing_if = "Usage::is_none")]
     pub bid_usage: Usage,
-    /// Signals reacted to.
     pub reactions: u64,
     /// How often the blackboard was another one than before, and was read again from its oldest signal.
     pub boards_changed: u64,
@@ -34,9 +29,7 @@ pub struct AgentCounts {
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Removed {
-    /// Rows.
     pub records: u64,
-    /// Lines of journals.
     pub journal_lines: u64,
     /// Unreferenced contents, uploaded artifacts included.
     pub contents: u64,

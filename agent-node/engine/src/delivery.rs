@@ -198,10 +198,7 @@ impl Agent {
                 let opens = AnyPattern::is_opened_by(next.envelope.kind());
                 (!opens).then(|| next.envelope.clone())
             }
-            OutgoingContent::Message(_)
-            | OutgoingContent::Signal(_)
-            | OutgoingContent::Claim(..)
-            | OutgoingContent::Space(..) => None,
+            _ => None,
         });
         let messages = std::iter::once(message.envelope.clone()).chain(behind).take(MAX_SHARED).collect();
         Ok(Delivery { to, at, messages, trace: message.trace.clone() })

@@ -172,7 +172,6 @@ impl Agent {
         self.in_flight.insert(key, (digest, Vec::new()));
         self.counts.admitted += 1;
         // A task's owner may cancel or answer by a message as well as by the HTTP routes.
-        #[expect(clippy::wildcard_enum_match_arm, reason = "every other message is the pattern's to read")]
         let what = match &envelope.payload {
             Payload::TaskCancel(TaskCancel { reason, .. }) if is_owner_user => EventKind::Cancelled {
                 by,

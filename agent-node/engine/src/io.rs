@@ -46,7 +46,6 @@ pub struct TimerId(pub u64);
 /// Identifies a turn of the brain by its effect.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TurnKey {
-    /// The conversation.
     pub conversation: ConversationId,
     /// The effect within it.
     pub effect: EffectKey,
@@ -55,9 +54,7 @@ pub struct TurnKey {
 /// A message from the HTTP edge.
 #[derive(Debug, Clone)]
 pub struct IncomingMessage {
-    /// The message.
     pub envelope: Box<Envelope>,
-    /// The authenticated sender.
     pub by: Principal,
     /// What proves the sender.
     pub proof: SenderProof,
@@ -84,7 +81,6 @@ pub enum RelayedApproval {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ack {
-    /// The message.
     pub message_id: MessageId,
     /// The task it opened or is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,9 +110,7 @@ pub struct BidQuestionId(pub u64);
 /// A call for proposals for the brain.
 #[derive(Debug, Clone)]
 pub struct BidQuestion {
-    /// Which one.
     pub id: BidQuestionId,
-    /// The call.
     pub cfp: Cfp,
     /// The bid that is made if the brain does not answer.
     pub computed: Bid,
@@ -135,57 +129,42 @@ pub enum Input {
     ReleaseSteps,
     /// A task's owner cancels it. → [`Output::Reply`].
     Cancel {
-        /// Which task.
         task: TaskId,
-        /// The owner.
         by: Principal,
-        /// Why.
         reason: String,
         /// The calls of models that turns of the task wait for, and what each has used. They are charged if they are cut.
         calls: Vec<(TurnKey, ModelUsage)>,
-        /// The caller.
         reply: ReplyTo,
     },
     /// The owner of a session steers it. → [`Output::Reply`].
     Direct {
-        /// Which task.
         task: TaskId,
-        /// The owner.
         by: Principal,
-        /// How.
         directive: Box<Directive>,
-        /// The caller.
         reply: ReplyTo,
     },
     /// A task's owner answers a question. → [`Output::Reply`].
     Answer {
-        /// Which task.
         task: TaskId,
-        /// The owner.
         by: Principal,
         /// The question; if absent, the only open one that takes a text.
         question: Option<QuestionId>,
-        /// The answer.
         answer: Answer,
         /// The answer as an A2A message; it is accepted without an open question, too.
         message: Option<Box<Message>>,
         /// Whether the owner is proven to be a person, who may approve: by the person's token, or as a configured caller.
         is_persons: bool,
-        /// The caller.
         reply: ReplyTo,
     },
     /// Send a dead letter again. → [`Output::Reply`].
     Redrive {
-        /// Which message.
         message: MessageId,
-        /// The caller.
         reply: ReplyTo,
     },
     /// The result of a commit: the revision of each write.
     CommitSettled(CommitId, Result<Vec<Revision>, Error>),
     /// The result of an attempt.
     Attempted(AttemptId, AttemptResult),
-    /// A timer fired.
     TimerFired(TimerId),
     /// A brain reported progress of a running turn.
     TurnProgress(TurnKey, Vec<Progress>),
@@ -201,7 +180,6 @@ pub enum Input {
     Signal(Box<SignalRecord>, ReplyTo),
     /// A signal is passed over, because the agent has panicked over it too often. → [`Output::Reply`].
     PassOverSignal(Revision, ReplyTo),
-    /// The subscription ended.
     SubscriptionLost(Problem),
     /// A peer is gone, and why that is known.
     PeerGone(AgentId, String),
@@ -222,7 +200,6 @@ pub enum Input {
 pub enum Output {
     /// Write a batch. → [`Input::CommitSettled`].
     Commit(CommitId, Lane, Batch),
-    /// Answer a caller.
     Reply(ReplyTo, Result<Ack, Problem>),
     /// Make one attempt. → [`Input::Attempted`].
     Attempt(AttemptId, Attempt),
@@ -268,9 +245,7 @@ pub enum Attempt {
 /// Messages of one conversation to one peer, in order. Only the first may open a conversation.
 #[derive(Debug, Clone)]
 pub struct Delivery {
-    /// The recipient.
     pub to: AgentId,
-    /// Its location.
     pub at: PeerLocation,
     /// The messages, at least one.
     pub messages: Vec<Envelope>,
@@ -294,7 +269,6 @@ pub enum AttemptResult {
     Claim(EventKind),
     /// The answer of a space of the board.
     SpaceAnswered(SpaceAnswer),
-    /// It failed.
     Failed(Problem),
 }
 
@@ -303,7 +277,6 @@ pub enum AttemptResult {
 pub struct TurnStart {
     /// The turn's key; the same after a crash.
     pub key: TurnKey,
-    /// The prompt.
     pub prompt: Prompt,
     /// When it must have ended, if before the node's own limit.
     pub deadline: Option<WallTime>,
@@ -326,11 +299,8 @@ pub enum Observation {
     BidReceived,
     /// A call for proposals was answered.
     CallAnswered {
-        /// The call.
         call: Box<Envelope>,
-        /// Who sent it.
         by: Principal,
-        /// The answer.
         answer: Box<Envelope>,
         /// The trace context of its request.
         trace: Option<TraceContext>,
@@ -339,25 +309,19 @@ pub enum Observation {
     },
     /// A round of bidding began.
     RoundStarted,
-    /// Work was awarded.
     Awarded,
     /// The result of a delivery attempt.
     Tried(DeliveryAttemptOutcome),
     /// A message was given up.
     GivenUp(Reason),
-    /// A task ended.
     TaskEnded(TaskState),
     /// Steps after `from` up to `to` of an ended conversation are durable; `head` is the revision of the last.
     StepsOfEnded {
-        /// The conversation.
         conversation: ConversationId,
-        /// Its trace.
         trace: Option<TraceContext>,
         /// The last step that was reported before.
         from: u64,
-        /// The last step.
         to: u64,
-        /// Its revision.
         head: Revision,
     },
 }
@@ -365,7 +329,6 @@ pub enum Observation {
 /// The result of one attempt to deliver a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryAttemptOutcome {
-    /// It was acknowledged.
     Delivered,
     /// It will be retried.
     Retried,
@@ -379,13 +342,9 @@ pub type InstantAnswer = (Vec<Progress>, Result<TurnEnd, String>);
 /// Where a peer can be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerLocation {
-    /// In this process.
     Here,
-    /// At this endpoint.
     At(String),
-    /// It has deregistered.
     Departed,
-    /// It is unknown.
     Unknown,
 }
 

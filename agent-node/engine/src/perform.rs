@@ -122,15 +122,7 @@ impl Agent {
                 self.tasks.insert((spec.task_id.clone(), owner.clone()), id.clone());
             }
             Effect::SetTimer { timer, when } => self.set_timer(id.clone(), key, timer.clone(), *when, cx),
-            Effect::StopTurn
-            | Effect::Claim { .. }
-            | Effect::Release { .. }
-            | Effect::ClearTimer { .. }
-            | Effect::AskPerson { .. }
-            | Effect::Record { .. }
-            | Effect::Update(_)
-            | Effect::Assign { .. }
-            | Effect::Finish(_) => {}
+            _ => {}
         }
     }
 

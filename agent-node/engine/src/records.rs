@@ -98,7 +98,6 @@ pub struct ConversationState {
 /// An effect without a result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenEffect {
-    /// The effect.
     pub effect: Effect,
     /// The number of attempts. Only turns are counted, before they start.
     pub attempts: u32,
@@ -147,7 +146,6 @@ impl Serialize for EffectKey {
 pub struct Receipt {
     /// The digest of its body.
     pub digest: Digest,
-    /// Its kind.
     pub kind: protocol::message::MessageKind,
     /// The task it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -165,7 +163,6 @@ pub struct Receipt {
 /// An encoded receipt.
 #[derive(Debug, Clone)]
 pub struct SealedReceipt {
-    /// Its write.
     pub write: Write,
     /// The task it is about.
     pub task_id: Option<TaskId>,
@@ -208,13 +205,10 @@ impl Receipt {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeadLetter {
-    /// The message.
     pub message_id: MessageId,
     /// Why, as a `reasonCode`.
     pub reason: String,
-    /// In words.
     pub message: String,
-    /// The message itself.
     pub letter: protocol::envelope::Envelope,
     /// When it was given up.
     pub at: WallTime,
@@ -249,7 +243,6 @@ pub struct TaskClaim {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskRow {
-    /// The task.
     #[serde(flatten)]
     pub task: Task,
     /// The digest of the request.
@@ -281,11 +274,9 @@ const MAX_ANSWERED: usize = 32;
 /// A question that was answered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AnsweredQuestion {
-    /// Its id.
     pub id: QuestionId,
     /// Who has answered it.
     pub by: Principal,
-    /// When.
     pub at: WallTime,
     /// What was decided, if the answer is a decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]

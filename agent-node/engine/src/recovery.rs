@@ -82,12 +82,7 @@ pub fn newest_time(store: &dyn Snapshot, me: &AgentId) -> Result<NodeTime, Error
 fn only_damage(error: Error) -> Result<Error, RecoverError> {
     match error {
         Error::Corrupt { .. } | Error::Refused(_) => Ok(error),
-        Error::Conflict { .. }
-        | Error::Full
-        | Error::StorageFull
-        | Error::Trimmed { .. }
-        | Error::Unknown(_)
-        | Error::Closed(_) => Err(error.into()),
+        _ => Err(error.into()),
     }
 }
 

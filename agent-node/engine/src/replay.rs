@@ -8,9 +8,7 @@ use std::fmt;
 /// Where a journal and its replay differ.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplayDivergence {
-    /// The step.
     pub step: u64,
-    /// What differs.
     pub what: String,
 }
 

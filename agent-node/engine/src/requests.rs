@@ -67,10 +67,6 @@ impl Agent {
         if !AnyPattern::is_opened_by(message.envelope.kind()) {
             return self.take_for_conversation(message, key, reply, cx);
         }
-        #[expect(
-            clippy::wildcard_enum_match_arm,
-            reason = "the registry of patterns lists what opens a conversation"
-        )]
         match message.envelope.payload.clone() {
             Payload::TaskRequest(request) => self.take_task(message, request, reply, cx),
             Payload::Award(award) => self.take_award(message, award, reply, cx),
@@ -391,10 +387,6 @@ impl Agent {
         });
         let ack = Ack { task_id: receipt.task_id.clone(), ..Ack::of(message_id.clone()) };
         self.counts.admitted += 1;
-        #[expect(
-            clippy::wildcard_enum_match_arm,
-            reason = "a task's capability is in its row; others have none"
-        )]
         let capability = match &message.envelope.payload {
             Payload::HelpRequest(asked) => asked.capability.clone(),
             Payload::Broadcast(announced) => announced.capability.clone(),

@@ -23,7 +23,6 @@ use store_types::Revision;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentSnapshot {
-    /// Its id.
     pub agent: AgentId,
     /// The number of open conversations, by pattern.
     pub conversations: BTreeMap<&'static str, usize>,

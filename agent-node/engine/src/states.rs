@@ -27,7 +27,6 @@ pub(crate) struct StateRow(String);
 pub(crate) enum StateRecord {
     /// It equals the row.
     Unchanged,
-    /// In the step.
     InStep(ObjectChange),
     /// In a new row.
     InRow,

@@ -315,10 +315,7 @@ impl Agent {
                 tombstone: Some((tombstone_task, owner, epoch)),
                 ..
             }) => (tombstone_task == task && owner == by).then_some(*epoch),
-            PendingCommit::Standalone(_)
-            | PendingCommit::Steps(_)
-            | PendingCommit::BoardCursor
-            | PendingCommit::Sweep(_) => None,
+            _ => None,
         });
         epochs.max()
     }

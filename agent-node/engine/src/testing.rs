@@ -1,7 +1,5 @@
 //! Shared by unit tests: a world without peers, an agent's configuration, and an agent whose commits and timers a test
 //! settles one by one.
-#![expect(clippy::wildcard_enum_match_arm, reason = "a test matches the outputs that it is about")]
-
 use crate::{
     Ack, CommitId, IncomingMessage, Input, InstantAnswer, Output, PeerDirectory, PeerLocation,
     RelayedApproval, ReplyTo, TurnKey, World,

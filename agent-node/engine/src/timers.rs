@@ -10,15 +10,21 @@ use std::{collections::BTreeMap, time::Duration};
 /// The purpose of a timer.
 pub(crate) enum TimerPurpose {
     /// A pattern set it.
-    Pattern { conversation: ConversationId, effect: EffectKey, timer: AnyTimer, at: TimerAt },
-    /// Retry an attempt.
+    Pattern {
+        conversation: ConversationId,
+        effect: EffectKey,
+        timer: AnyTimer,
+        at: TimerAt,
+    },
     Retry(AttemptId),
-    /// Commit deferred events.
     Flush,
     /// End the pause of a conversation that was rolled back.
     Resume(ConversationId),
     /// End the wait of a search for the complete directory.
-    Directory { conversation: ConversationId, effect: EffectKey },
+    Directory {
+        conversation: ConversationId,
+        effect: EffectKey,
+    },
     /// The first auction of a queue calls for proposals again.
     CallQueue(QueueKey),
     /// Subscribe to the board again.

@@ -31,6 +31,7 @@
 //! Modules, in reading order: `agent` (what a brain implements), `turn` (what it is given and can report), `output_line` and
 //! `input_line` (the lines, with the feature `schema` also as JSON Schemas), `content` (large texts of a prompt), `process`
 //! (standard input and output), `testing`.
+#![warn(missing_docs)]
 
 mod agent;
 mod turn;

@@ -22,11 +22,9 @@ use tokio::sync::oneshot;
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Ack, Problem>")]
 pub struct CancelTaskRequest {
-    /// The task.
     pub task: TaskId,
     /// The sender of the request.
     pub by: Principal,
-    /// The reason.
     pub reason: String,
 }
 
@@ -34,11 +32,9 @@ pub struct CancelTaskRequest {
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Ack, Problem>")]
 pub struct DirectSessionRequest {
-    /// The session's task.
     pub task: TaskId,
     /// The sender of the request.
     pub by: Principal,
-    /// How.
     pub directive: Box<Directive>,
 }
 
@@ -51,13 +47,11 @@ pub struct GetReadableLayers;
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Ack, Problem>")]
 pub struct AnswerTaskRequest {
-    /// The task.
     pub task: TaskId,
     /// The sender of the answer.
     pub by: Principal,
     /// The question; if absent, the only open one that takes a text.
     pub question: Option<QuestionId>,
-    /// The answer.
     pub answer: Answer,
     /// The message of an A2A client. It is also accepted if the task has no question.
     pub message: Option<Box<protocol::a2a::message::Message>>,
@@ -69,7 +63,6 @@ pub struct AnswerTaskRequest {
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Ack, Problem>")]
 pub struct RedriveDeadLetter {
-    /// The message.
     pub message: MessageId,
 }
 
@@ -97,9 +90,7 @@ pub struct IsIdle;
 #[derive(Debug, Message)]
 #[rtype(result = "bool")]
 pub struct IsPending {
-    /// The message.
     pub message: MessageId,
-    /// Its sender.
     pub by: Principal,
     /// Its `fromAgentId`; `None` for any.
     pub sent_as: Option<AgentId>,

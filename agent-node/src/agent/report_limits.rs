@@ -25,7 +25,6 @@ pub(super) struct ReportLimits {
 /// What becomes of a report.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReportVerdict {
-    /// It counts.
     Take,
     /// It is left out.
     Drop,
@@ -63,12 +62,7 @@ impl ReportLimits {
             | Progress::Delegate { .. }
             | Progress::Question(_)
             | Progress::Find { .. } => self.admit_request(progress),
-            Progress::Artifact { .. }
-            | Progress::Post { .. }
-            | Progress::Say { .. }
-            | Progress::Directive(_)
-            | Progress::Brief(_)
-            | Progress::Checkpoint(_) => ReportVerdict::Take,
+            _ => ReportVerdict::Take,
         }
     }
 

@@ -48,7 +48,6 @@ const MAX_LOGGED: usize = 4_096;
 
 /// A turn that runs.
 pub(super) struct SpawnedTurn {
-    /// Its future.
     running: JoinHandle<()>,
     /// Told how many more of its checkpoints are durable.
     recorded: mpsc::UnboundedSender<usize>,
@@ -188,19 +187,7 @@ pub(super) fn ask_bid(
                             log.telemetry.meters().models.observe(&origin, &progress);
                         }
                         Progress::Log { message } => log.write(message, is_stderr),
-                        Progress::Status { .. }
-                        | Progress::Artifact { .. }
-                        | Progress::Signal { .. }
-                        | Progress::Help { .. }
-                        | Progress::Delegate { .. }
-                        | Progress::Say { .. }
-                        | Progress::Directive(_)
-                        | Progress::Question(_)
-                        | Progress::Post { .. }
-                        | Progress::Find { .. }
-                        | Progress::Brief(_)
-                        | Progress::Checkpoint(_)
-                        | Progress::Tool(_) => {}
+                        _ => {}
                     }
                 }
             };

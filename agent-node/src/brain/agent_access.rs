@@ -18,13 +18,9 @@ use std::{fmt, time::Duration};
 /// The mesh as one agent's turns reach it.
 #[derive(Clone)]
 pub struct AgentAccess {
-    /// The agent.
     pub agent: AgentId,
-    /// The blackboard.
     pub board: Blackboard,
-    /// The agent's store.
     pub store: SharedStore,
-    /// The node's clocks.
     pub clock: NodeClock,
     /// How long content is kept that no task refers to.
     pub keep: Duration,

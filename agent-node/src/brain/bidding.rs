@@ -29,7 +29,6 @@ pub struct BidRequest {
     pub key: String,
     /// How long the answer is waited for, milliseconds.
     pub within_ms: u64,
-    /// The call.
     pub cfp: Cfp,
     /// The bid that is made without an answer.
     pub computed: ComputedBid,
@@ -79,7 +78,6 @@ impl BrainEnd {
 
 /// A brain that is asked for bids.
 pub struct BiddingBrain {
-    /// The brain.
     pub brain: Arc<dyn Brain>,
     /// How long it has for an answer.
     pub within: Duration,

@@ -72,16 +72,13 @@ pub struct HttpBrain {
     client: OutboundClient,
     /// Its access to the content that prompts refer to.
     access: BrainAccessCell,
-    /// By conversation.
     failures: Mutex<BTreeMap<String, ServiceFailures>>,
 }
 
 /// How many requests have failed since the last checkpoint, by kind.
 #[derive(Default)]
 struct ServiceFailures {
-    /// [`ServiceFailure::Busy`]
     busy: u32,
-    /// [`ServiceFailure::Broken`]
     broken: u32,
 }
 

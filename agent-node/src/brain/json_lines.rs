@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 /// One line of a brain's output.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BrainLine {
-    /// A report.
     Progress(Progress),
     /// The end of the turn.
     End(TurnEnd),
@@ -32,10 +31,7 @@ pub(super) enum TurnLine {
     /// A line of this turn.
     Own(BrainLine),
     /// A line that names another turn. It is dropped.
-    OfAnother {
-        /// What it names.
-        key: String,
-    },
+    OfAnother { key: String },
 }
 
 /// The deepest nesting of a line. Messages to peers contain a line's values at a greater depth.

@@ -76,7 +76,6 @@ pub struct LlmConfig {
     pub instructions: String,
     /// The models, in the order in which they are asked.
     pub models: Vec<ModelConfig>,
-    /// Its tool servers.
     pub tools: Vec<ToolServerConfig>,
     /// The most answers of models in a task.
     pub rounds: u32,

@@ -11,9 +11,7 @@ use std::{future::Future, pin::Pin, time::Duration};
 pub struct MatchQuestion {
     /// The agent of the brain.
     pub agent: AgentId,
-    /// The request.
     pub request: String,
-    /// The skills.
     pub skills: Vec<AdvertisedSkill>,
     /// How long the answer is waited for.
     pub within: Duration,
@@ -24,7 +22,6 @@ pub struct MatchQuestion {
 pub struct MatchAnswer {
     /// The model that has.
     pub model: String,
-    /// The parts, unchecked.
     pub parts: Vec<ChosenPart>,
 }
 

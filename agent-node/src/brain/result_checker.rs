@@ -24,7 +24,6 @@ pub enum NodeCheck {
     Schema(OutputSchema),
     /// The command gets the turn on its standard input and ends with 0.
     Command {
-        /// The command.
         exec: Box<ExecBrain>,
         /// How long it may take.
         within: Duration,

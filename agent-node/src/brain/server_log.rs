@@ -6,9 +6,7 @@ use std::fmt;
 /// The log of one agent's tool servers.
 #[derive(Clone, Default)]
 pub struct ServerLog {
-    /// The agent.
     pub agent: String,
-    /// Masks secrets.
     pub capture: Capture,
 }
 

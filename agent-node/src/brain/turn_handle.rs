@@ -16,7 +16,6 @@ use tokio::sync::{mpsc, oneshot};
 /// A report of a turn.
 #[derive(Debug)]
 pub struct TurnReport {
-    /// What is reported.
     pub progress: Progress,
     /// Told when the report is durable, if the brain waits for that.
     pub recorded: Option<oneshot::Sender<()>>,

@@ -34,17 +34,13 @@ Exit codes:
 pub enum Exit {
     /// Success. In an error only for a closed output pipe.
     Done = 0,
-    /// It failed.
     Failed = 1,
     /// The command line is wrong.
     Usage = 2,
     /// The task was canceled or rejected.
     Canceled = 3,
-    /// The timeout ended.
     Timeout = 4,
-    /// No process answers.
     Unreachable = 5,
-    /// The mesh refused.
     Refused = 6,
     /// The task waits for an answer.
     NeedsAnswer = 7,
@@ -64,7 +60,6 @@ pub enum Exit {
     Config = 78,
     /// Ctrl-C: 128 plus the signal's number, as shells do.
     Interrupted = 130,
-    /// SIGTERM.
     Terminated = 143,
 }
 
@@ -75,7 +70,6 @@ const START: &str = "`mesh up` starts a whole mesh; of one in several processes,
 /// Why a command failed.
 #[derive(Debug)]
 pub struct CliError {
-    /// The exit code.
     pub exit: Exit,
     /// The message for standard error; none if empty.
     pub message: String,

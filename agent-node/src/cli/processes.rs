@@ -323,11 +323,7 @@ fn exit_of(error: &anyhow::Error) -> Exit {
             StartError::BadAgentKey { .. }
             | StartError::JoinSecretNotMade { .. }
             | StartError::ServiceStore { .. } => Exit::Store,
-            StartError::JoinSecretRequired { .. }
-            | StartError::BadToken { .. }
-            | StartError::BadJoinSecret { .. }
-            | StartError::KeyRefused { .. }
-            | StartError::JoinSecretRefused { .. } => Exit::Secret,
+            _ => Exit::Secret,
         };
     }
     match error.downcast_ref::<OpenError>() {

@@ -24,7 +24,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
 /// The settings with which a task is followed.
 pub(super) struct TaskWatch {
-    /// The deadline.
     pub(super) until: Option<Instant>,
     /// Whether events are printed to standard output as JSON lines.
     pub(super) json: bool,

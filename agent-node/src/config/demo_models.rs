@@ -14,7 +14,6 @@ const MEDIA_TYPE: &str = "text/markdown";
 
 /// The demo team with models.
 pub struct DemoOfModels {
-    /// The team.
     pub team: Team,
     /// The model that is asked; `None` if the included cassette answers.
     pub model: Option<String>,

@@ -5,7 +5,6 @@ use std::{fmt, path::Path};
 /// One fault of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigFault {
-    /// The file.
     pub file: String,
     /// The line, from 1; `None` for a fault of the whole file.
     pub line: Option<u64>,

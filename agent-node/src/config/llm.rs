@@ -201,7 +201,6 @@ pub(super) struct LlmSurroundings<'a> {
     pub(super) description: &'a str,
     /// The environment of its tool servers.
     pub(super) env: BTreeMap<String, String>,
-    /// Where they run.
     pub(super) dir: Option<PathBuf>,
     /// Where relative paths start.
     pub(super) base: Option<&'a Path>,

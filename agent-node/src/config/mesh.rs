@@ -28,11 +28,9 @@ fn approvers(ids: &[String]) -> Result<Vec<AgentId>, String> {
 /// The settings of the mesh.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeshConfig {
-    /// The timing preset.
     pub preset: TimingPreset,
     /// Limits and timeouts of a node.
     pub limits: Limits,
-    /// Settings of auctions.
     pub auction: Auction,
     /// The registry's timing and limits.
     pub registry: registry::config::Config,
@@ -44,7 +42,6 @@ pub struct MeshConfig {
     pub keyring: Keyring,
     /// The gRPC port, if the node takes A2A over gRPC.
     pub grpc_port: Option<u16>,
-    /// Callers with credentials.
     pub callers: Vec<Caller>,
     /// Agents of other processes whose word for a person's approval counts.
     pub approvers: Vec<AgentId>,

@@ -51,7 +51,6 @@ pub(super) enum FieldType {
     Int,
     Float,
     Bool,
-    /// `YYYY-MM-DD`.
     Date,
 }
 

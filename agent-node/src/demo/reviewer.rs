@@ -22,7 +22,6 @@ pub(super) struct ReviewReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Finding {
     pub(super) file: String,
-    /// From 1.
     pub(super) line: usize,
     pub(super) rule: String,
     pub(super) message: String,

@@ -34,7 +34,6 @@ const MAX_PER_ADDRESS: usize = 256;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConnectionLimits {
-    /// All connections.
     pub max: usize,
     /// Those without a credential. The others are reserved for connections with one.
     pub max_without_credential: usize,
@@ -83,10 +82,8 @@ struct Shared {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConnectionCounts {
-    /// The limits.
     #[serde(flatten)]
     pub limits: ConnectionLimits,
-    /// Open connections.
     pub open: usize,
     /// Those without a credential.
     pub without_credential: usize,

@@ -48,15 +48,12 @@ use std::{
 /// One agent of this node, as the routes see it.
 #[derive(Clone)]
 pub struct HostedAgent {
-    /// Its id.
     pub id: AgentId,
-    /// Its actor.
     pub actor: Addr<AgentActor>,
     /// Its store, for reading.
     pub store: SharedStore,
     /// An HTTP client that signs as this agent.
     pub wire: HttpClient,
-    /// Its card.
     pub card: SharedCell<Card>,
     /// Its status, readable without a message to the actor.
     pub status: Arc<AgentStatus>,
@@ -96,7 +93,6 @@ pub struct LocalServices {
 
 /// The state of a node; shared by all workers.
 pub struct NodeState {
-    /// Its agents.
     pub agents: BTreeMap<AgentId, HostedAgent>,
     /// The agent of each port, which answers requests that name no agent.
     pub by_port: BTreeMap<u16, AgentId>,
@@ -108,9 +104,7 @@ pub struct NodeState {
     pub telemetry: Telemetry,
     /// Its services beside the agents.
     pub local_services: LocalServices,
-    /// Limits of requests.
     pub limits: Arc<Limits>,
-    /// The open connections.
     pub connections: Connections,
     /// How many bytes of artifacts each principal has.
     pub artifact_quota: ArtifactQuota,
@@ -130,17 +124,14 @@ pub struct NodeState {
     pub told_cursor: Mutex<Option<KeyCursor>>,
     /// The registry, if it runs in this process.
     pub registry: Option<SupervisedRegistry>,
-    /// Whether it drains.
     pub drain: DrainSignal,
     /// Where the registry and the board are.
     pub services: Arc<ServiceLocator>,
     /// The callbacks that foreign agents may call.
     pub hooks: CallbackRegistry,
-    /// Its MCP endpoint.
     pub mcp: McpEndpoint,
     /// The OpenAPI document of its routes.
     pub openapi: OnceLock<Value>,
-    /// Its clock.
     pub clock: NodeClock,
     /// The checks of `/readyz`.
     pub checks: ReadinessChecks,

@@ -42,7 +42,6 @@ pub(super) struct McpToolCall<'a> {
 pub(super) enum ToolOutcome {
     /// A JSON object that fits the tool's output schema.
     Data(Value),
-    /// A task.
     Task(Box<TaskOutput>),
     /// It needs answers of the person.
     InputRequired(InputRequiredResult),
@@ -89,11 +88,8 @@ pub(super) fn task_result(task: &TaskOutput) -> CallToolResult {
 /// What a call of a tool does, for clients that ask before it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ToolEffect {
-    /// It only reads.
     Reads,
-    /// It adds something.
     Adds,
-    /// It ends something.
     Ends,
 }
 

@@ -27,7 +27,6 @@ const MAX_ELICITATION: Duration = Duration::from_secs(600);
 /// How a client can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ElicitationSupport {
-    /// It can't.
     None,
     /// By a request of the server (before 2026-07-28).
     ServerRequest,

@@ -25,7 +25,6 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 pub struct CardDetails {
     /// One sentence about it.
     pub description: String,
-    /// Its skills.
     pub skills: Vec<Skill>,
     /// What it offers to A2A clients.
     pub a2a: AgentPolicy,
@@ -40,7 +39,6 @@ pub type CardFetcher =
 pub struct PendingCard {
     /// Why the last attempt failed.
     pub why: String,
-    /// The next attempt.
     pub fetch: CardFetcher,
 }
 

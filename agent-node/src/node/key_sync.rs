@@ -31,7 +31,6 @@ const TELL: Duration = Duration::from_secs(2);
 /// What the board answers: the last cursor that it has been told, `None` after a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToldCursor {
-    /// The cursor.
     pub cursor: Option<KeyCursor>,
 }
 

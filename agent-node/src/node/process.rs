@@ -85,7 +85,6 @@ pub struct ProcessConfig {
     pub cassette: CassetteMode,
     /// The registry, if the process uses one.
     pub registry: Option<ServiceLocation>,
-    /// The board.
     pub board: ServiceLocation,
 }
 
@@ -344,10 +343,7 @@ async fn agent_specs(
                             ..brain_rights(own, &agent.id, &config.data)?
                         }
                     }
-                    BrainConfig::Scripted(_)
-                    | BrainConfig::Echo
-                    | BrainConfig::Foreign(_)
-                    | BrainConfig::Http(_) => BrainRights::default(),
+                    _ => BrainRights::default(),
                 };
                 (
                     own.brain(&rights, cassette).with_context(what)?,
@@ -389,11 +385,7 @@ async fn agent_specs(
 fn brain_rights(config: &BrainConfig, agent: &AgentId, data: &Path) -> Result<BrainRights, StartError> {
     let user = match config {
         BrainConfig::Exec { user, .. } => user.as_deref(),
-        BrainConfig::Llm(_)
-        | BrainConfig::Scripted(_)
-        | BrainConfig::Echo
-        | BrainConfig::Foreign(_)
-        | BrainConfig::Http(_) => None,
+        _ => None,
     };
     let refused = |why| StartError::BrainRights { agent: agent.clone(), why };
     let user = user.map(OsUser::find).transpose().map_err(refused)?;

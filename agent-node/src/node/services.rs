@@ -21,14 +21,7 @@ pub enum StartError {
     #[error(
         "port {port} on {ip} can't be listened on (--port, or an agent's own `port`, says another; 0 is any free one)"
     )]
-    Port {
-        /// The address.
-        ip: IpAddr,
-        /// The port.
-        port: u16,
-        /// The system's error.
-        source: std::io::Error,
-    },
+    Port { ip: IpAddr, port: u16, source: std::io::Error },
     /// A process that listens beyond loopback needs a join secret that exists.
     #[error(
         "--listen {listen} reaches beyond this machine, which needs a join secret that the whole mesh shares, and {} is not \
@@ -43,61 +36,28 @@ pub enum StartError {
     },
     /// The file of the join secret is invalid or can't be read.
     #[error("the join secret {}: {why}", file.display())]
-    BadJoinSecret {
-        /// The file.
-        file: PathBuf,
-        /// The fault.
-        why: String,
-    },
+    BadJoinSecret { file: PathBuf, why: String },
     /// The file of the person's token is invalid, can't be read or can't be written.
     #[error("the person's token {}: {why}", file.display())]
-    BadToken {
-        /// The file.
-        file: PathBuf,
-        /// The fault.
-        why: String,
-    },
+    BadToken { file: PathBuf, why: String },
     /// The file of the join secret can't be written.
     #[error("the join secret {} can't be made", file.display())]
-    JoinSecretNotMade {
-        /// The file.
-        file: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
+    JoinSecretNotMade { file: PathBuf, source: std::io::Error },
     /// The store of the registry or the board can't be used.
     #[error("the {service} can't start: {why}")]
-    ServiceStore {
-        /// `registry` or `blackboard`.
-        service: &'static str,
-        /// The fault.
-        why: String,
-    },
+    ServiceStore { service: &'static str, why: String },
     /// The file of an agent's signing key is invalid or can't be read.
     #[error("the key of {agent}, {}: {why}", file.display())]
-    BadAgentKey {
-        /// The agent.
-        agent: AgentId,
-        /// The file.
-        file: PathBuf,
-        /// The fault.
-        why: String,
-    },
+    BadAgentKey { agent: AgentId, file: PathBuf, why: String },
     /// A brain can't run with the rights that its configuration asks for.
     #[error("the brain of {agent}: {why}")]
-    BrainRights {
-        /// The agent.
-        agent: AgentId,
-        /// The fault.
-        why: String,
-    },
+    BrainRights { agent: AgentId, why: String },
     /// The process at the registry's URL is no registry.
     #[error(
         "what listens at {at} is no registry: --registry (MESH_REGISTRY) wants the base URL of `mesh registry` or `mesh up`{}",
         known.as_ref().map(|known| format!("; that of this mesh is at {known}")).unwrap_or_default()
     )]
     NotARegistry {
-        /// The URL.
         at: String,
         /// The registry's URL according to that process.
         known: Option<String>,
@@ -112,12 +72,7 @@ pub enum StartError {
     #[error(
         "{at} does not take this process's join secret; --join names the file that all of a mesh share ({message})"
     )]
-    JoinSecretRefused {
-        /// The service.
-        at: String,
-        /// Its message.
-        message: String,
-    },
+    JoinSecretRefused { at: String, message: String },
 }
 
 /// The answer to `GET /services`.
@@ -142,7 +97,6 @@ impl ServiceAddresses {
 /// The location of the registry or the board.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServiceLocation {
-    /// In this process.
     Local,
     /// At this base URL.
     Remote(String),

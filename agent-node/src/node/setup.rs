@@ -22,11 +22,9 @@ use std::{net::IpAddr, sync::Arc};
 /// One agent to run.
 #[derive(Clone)]
 pub struct AgentSpec {
-    /// Its id.
     pub id: AgentId,
     /// One sentence about it.
     pub description: String,
-    /// Its skills.
     pub skills: Vec<Skill>,
     /// Whether it takes requests that name no capability.
     pub open: bool,
@@ -36,7 +34,6 @@ pub struct AgentSpec {
     pub terms: BidTerms,
     /// Types of signals it reacts to, each exact or ending in `*`.
     pub subscribe: Vec<String>,
-    /// Its brain.
     pub brain: Arc<dyn Brain>,
     /// What it demands of results before they count.
     pub acceptance: AgentAcceptance,
@@ -61,11 +58,8 @@ pub struct NodeSetup {
     pub port: u16,
     /// The registry; `None` for a process without agents that is no registry itself.
     pub registry: Option<ServiceLocation>,
-    /// The board.
     pub board: ServiceLocation,
-    /// The agents.
     pub agents: Vec<AgentSpec>,
-    /// The store.
     pub store: SharedStore,
     /// The store of the board's spaces, if the board runs here; without one, they are in `store`.
     pub space_store: Option<SharedStore>,
@@ -73,7 +67,6 @@ pub struct NodeSetup {
     pub secret: Secret,
     /// Limits of every agent.
     pub limits: Limits,
-    /// Settings of auctions.
     pub auction: Auction,
     /// How long delegated work and answers are awaited, and what a task may use.
     pub work_limits: WorkLimits,
@@ -93,7 +86,6 @@ pub struct NodeSetup {
     pub keyring: crate::outbox::a2a::credentials::Keyring,
     /// Traces, metrics and logs.
     pub telemetry: Telemetry,
-    /// Callers with credentials.
     pub callers: Vec<Caller>,
     /// Agents of other processes whose word for a person's approval counts.
     pub approvers: Vec<protocol::ids::AgentId>,

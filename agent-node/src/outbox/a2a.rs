@@ -49,12 +49,7 @@ pub enum CallError {
     Unreachable(String),
     /// The agent is busy and says when to retry.
     #[error("no answer: {why}")]
-    Busy {
-        /// Its response.
-        why: String,
-        /// Its `Retry-After`.
-        after: Duration,
-    },
+    Busy { why: String, after: Duration },
     /// The address policy forbids the call.
     #[error("{0}")]
     Forbidden(String),
@@ -89,11 +84,7 @@ impl CallError {
         match self {
             Self::Busy { after, .. } => Some(*after),
             Self::Refused(error) => error.retry_after,
-            Self::Unreachable(_)
-            | Self::Forbidden(_)
-            | Self::Unauthenticated(_)
-            | Self::TooLarge(_)
-            | Self::Malformed(_) => None,
+            _ => None,
         }
     }
 }

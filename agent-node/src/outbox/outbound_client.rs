@@ -150,11 +150,8 @@ impl OutboundRequest {
 /// A response of any status.
 #[derive(Debug, Clone)]
 pub struct OutboundResponse {
-    /// The status.
     pub status: StatusCode,
-    /// The headers.
     pub headers: HeaderMap,
-    /// The body.
     pub body: Bytes,
 }
 

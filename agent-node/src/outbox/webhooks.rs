@@ -46,7 +46,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 pub struct Webhook {
     /// What its client asked for; task and id are set.
     pub config: PushConfig,
-    /// The task.
     pub task: TaskId,
     /// Whose task it is.
     pub owner: Principal,
@@ -70,7 +69,6 @@ pub struct Webhook {
 pub struct ResponseAddress {
     /// The name that the sender of the request used.
     pub to: AgentId,
-    /// The request.
     pub request: MessageId,
 }
 
@@ -197,11 +195,8 @@ impl Handler<HasTold> for Pusher {
 #[derive(Debug, Message)]
 #[rtype(result = "Result<(), Problem>")]
 pub struct Remove {
-    /// Of which task.
     pub task: TaskId,
-    /// Whose task.
     pub owner: Principal,
-    /// Which.
     pub id: String,
 }
 

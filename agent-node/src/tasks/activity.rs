@@ -59,7 +59,6 @@ pub fn is_shown(task: &Task, by: &Principal) -> bool {
 }
 
 /// What an event tells.
-#[expect(clippy::wildcard_enum_match_arm, reason = "other events tell nothing")]
 pub(super) fn of_event(event: &Event) -> Vec<Activity> {
     let at = |what| Activity { timestamp: event.wall, what };
     match &event.what {

@@ -1,4 +1,4 @@
-//! How much of the content of messages, prompts and results goes into spans. SecretMasker of this process are masked at every
+//! How much of the content of messages, prompts and results goes into spans. Secrets of this process are masked at every
 //! level, in labels too ([`SecretMasker`]). Finding other people's secrets in free text is the work of the trace collector.
 
 mod redact;

@@ -41,7 +41,6 @@ pub struct SpanCounts {
     pub dropped_failed: u64,
     /// Rejected by the backend out of an accepted batch.
     pub dropped_rejected: u64,
-    /// Waiting.
     pub waiting: usize,
 }
 

@@ -1,4 +1,4 @@
-//! CounterFamily and latencies of a process, for `GET /metrics`. No label has an id of a task, a message or a
+//! Counts and latencies of a process, for `GET /metrics`. No label has an id of a task, a message or a
 //! conversation: their values are bounded.
 
 pub mod model_meters;
@@ -9,14 +9,13 @@ use openmetrics::Metric;
 use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
 use protocol::{message::MessageKind, problem::Reason, task::TaskState};
 
-/// CounterFamily of one metric, one for each value of its label.
+/// Counters of one metric, one for each value of its label.
 pub type CounterFamily = Family<[(&'static str, &'static str); 1], Counter>;
 
 /// What a process has counted since its start.
 pub struct Meters {
     /// Accepted messages, by type.
     pub accepted: CounterFamily,
-    /// Repeated messages.
     pub duplicates: Counter,
     /// Messages that agents refused, by reason.
     pub refused: CounterFamily,
@@ -38,9 +37,7 @@ pub struct Meters {
     pub rounds: Counter,
     /// Bids that managers received.
     pub bids: Counter,
-    /// Awards made.
     pub awards: Counter,
-    /// Bids made.
     pub offers: Counter,
 }
 
@@ -76,7 +73,7 @@ const COMMIT_SECONDS: &[f64] = &[0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.
 /// Upper bounds of the buckets of think latencies.
 const THINK_SECONDS: &[f64] = &[0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0];
 
-/// CounterFamily that exist from the start, so that a rate is right from the first event on.
+/// Counters that exist from the start, so that a rate is right from the first event on.
 fn counters(metric: Metric, values: impl IntoIterator<Item = &'static str>) -> CounterFamily {
     let counters = CounterFamily::default();
     for value in values {

@@ -22,7 +22,6 @@ names! {
     MESH_TYPE = "mesh.message.type";
     /// The message's id, or the signal's; of a conversation, the one's that began it.
     MESH_MESSAGE = "mesh.message.id";
-    /// The task.
     MESH_TASK = "mesh.task.id";
     /// The conversation, on its agent; of a bid, which is written nowhere, the manager's.
     MESH_CONVERSATION = "mesh.conversation.id";
@@ -75,7 +74,6 @@ names! {
     GEN_AI_AGENT_ID = "gen_ai.agent.id";
     /// GenAI: the same, for people.
     GEN_AI_AGENT_NAME = "gen_ai.agent.name";
-    /// GenAI: the conversation.
     GEN_AI_CONVERSATION = "gen_ai.conversation.id";
     /// GenAI: the model, as its provider names it.
     GEN_AI_MODEL = "gen_ai.request.model";
@@ -90,7 +88,6 @@ names! {
     /// GenAI: the id of the call, unique in the task.
     GEN_AI_TOOL_CALL = "gen_ai.tool.call.id";
 
-    /// Messaging: always `agent-mesh`.
     MESSAGING_SYSTEM = "messaging.system";
     /// Messaging: `send` or `process`.
     MESSAGING_OPERATION_TYPE = "messaging.operation.type";

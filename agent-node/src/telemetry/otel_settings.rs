@@ -17,22 +17,19 @@ pub struct TelemetrySettings {
     pub export: Option<ExportSettings>,
     /// The queue of spans.
     pub queue: SpanQueueSettings,
-    /// TelemetrySettings that have no effect or are replaced.
+    /// Settings that have no effect or are replaced.
     pub warnings: Vec<String>,
 }
 
 /// A backend.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ExportSettings {
-    /// The whole URL.
     pub url: Url,
     /// Headers of every request, such as credentials.
     pub headers: HashMap<String, String>,
     /// The timeout of one request.
     pub timeout: Duration,
-    /// Resource attributes.
     pub attributes: HashMap<String, String>,
-    /// Certificates and keys.
     pub pems: TlsFiles,
     /// The most characters of an attribute.
     pub max_attribute_len: Option<usize>,

@@ -26,7 +26,6 @@ pub struct Span {
     pub trace_id: String,
     /// The span, as 16 hex digits.
     pub span_id: String,
-    /// The parent span.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<String>,
     /// Whether the parent is a span of another process.
@@ -38,13 +37,9 @@ pub struct Span {
     /// A linked span of the same trace: the sending of a received message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
-    /// The agent.
     pub agent: AgentId,
-    /// The kind.
     pub kind: SpanKind,
-    /// The name.
     pub name: String,
-    /// The start.
     pub start: WallTime,
     /// The end; absent while it is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -39,7 +39,6 @@ use std::collections::BTreeMap;
 pub struct BuiltSpan {
     /// The step; `None` while the span has no end.
     pub complete_in: Option<u64>,
-    /// The span.
     pub span: Span,
 }
 
@@ -260,17 +259,7 @@ pub fn send_span_name(kind: Type) -> (&'static str, String) {
         Type::Cfp => ("cfp", "cfp".to_owned()),
         Type::Bid | Type::NoBid => ("bid", kind.wire().to_owned()),
         Type::Award => ("award", "award".to_owned()),
-        Type::TaskRequest
-        | Type::TaskUpdate
-        | Type::TaskResponse
-        | Type::TaskCancel
-        | Type::TaskAnswer
-        | Type::HelpRequest
-        | Type::HelpResponse
-        | Type::Broadcast
-        | Type::AwardAccept
-        | Type::AwardDecline
-        | Type::Reject => ("tell", format!("tell {}", kind.wire())),
+        _ => ("tell", format!("tell {}", kind.wire())),
     }
 }
 
@@ -307,23 +296,7 @@ fn failure_reason(what: &EventKind) -> Option<&str> {
         EventKind::TurnEnded { end: protocol::patterns::turn::TurnEnd::Failed { .. }, .. } => Some("failed"),
         EventKind::ClaimLost { .. } => Some("claim_lost"),
         EventKind::ClaimExpired { .. } => Some("claim_expired"),
-        EventKind::Started
-        | EventKind::MessageReceived { .. }
-        | EventKind::TurnStarted { .. }
-        | EventKind::TurnProgress { .. }
-        | EventKind::TurnEnded { .. }
-        | EventKind::Claimed { .. }
-        | EventKind::ClaimEnded { .. }
-        | EventKind::TimerFired { .. }
-        | EventKind::Delivered { .. }
-        | EventKind::Published { .. }
-        | EventKind::SpaceAnswered { .. }
-        | EventKind::PeersFound { .. }
-        | EventKind::CallDue { .. }
-        | EventKind::Directed { .. }
-        | EventKind::Answered { .. }
-        | EventKind::Cancelled { .. }
-        | EventKind::Draining { .. } => None,
+        _ => None,
     }
 }
 

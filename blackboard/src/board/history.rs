@@ -123,7 +123,6 @@ fn scan_size(store: &SharedStore, enough: u64) -> Result<SizeScan, Problem> {
 
 /// What retention does with a record.
 enum RetentionVerdict {
-    /// Deletes it.
     Remove,
     /// Keeps it, however old it is.
     Keep,

@@ -32,7 +32,6 @@ pub struct EntryQuery {
     pub tags: BTreeSet<String>,
     /// Only entries whose title, content or tags have all these words, or words that begin so.
     pub text: Option<String>,
-    /// The order.
     pub order: EntryOrder,
     /// Only entries behind this cursor of an earlier page.
     pub after: Option<String>,
@@ -41,10 +40,8 @@ pub struct EntryQuery {
 /// The order of a page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EntryOrder {
-    /// The newest first.
     #[default]
     Newest,
-    /// The oldest first.
     Oldest,
     /// The most important first, then the newest. Always so with a text.
     Importance,

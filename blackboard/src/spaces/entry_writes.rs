@@ -33,26 +33,20 @@ pub enum EntryChange {
         /// The version that was decided on; whichever it has, if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         version: Option<u64>,
-        /// Why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// Refuses a proposal.
     Reject {
-        /// Why.
         reason: String,
     },
-    /// Replaces a decision.
     Supersede {
         /// The decision in force.
         by: EntryId,
-        /// Why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
     /// Takes a decision or a memory out of use.
     Archive {
-        /// Why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
@@ -62,11 +56,8 @@ pub enum EntryChange {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EntryOutcome {
-    /// The entry's id.
     pub id: EntryId,
-    /// Its version.
     pub version: u64,
-    /// Its state.
     pub state: EntryState,
     /// The slug that a proposal got.
     #[serde(default, skip_serializing_if = "Option::is_none")]

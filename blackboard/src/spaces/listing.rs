@@ -17,9 +17,7 @@ use protocol::{
 /// Who a list of entries is for. It is no permission: that is [`protocol::spaces::may`]'s to give, for each entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Audience {
-    /// All members.
     Everyone,
-    /// One member.
     Only(MemberId),
     /// Persons and observers, who watch sealed stages and addressed messages.
     Watchers,

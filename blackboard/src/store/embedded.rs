@@ -114,7 +114,6 @@ struct EmbeddedStore {
     tail: Arc<LogTail>,
     generation: String,
     writer: Option<thread::JoinHandle<()>>,
-    /// Released last.
     _lock: lock::DataDirLock,
 }
 

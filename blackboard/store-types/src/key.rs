@@ -107,7 +107,6 @@ impl fmt::Display for Key {
 /// A set of keys: one key, those with one token more (`…*`), or all below a prefix (`…>`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Filter {
-    /// This key.
     Exactly(Key),
     /// This prefix with exactly one more token.
     One(Key),

@@ -51,7 +51,6 @@ pub trait Snapshot {
 /// Which queue a commit waits in: work in progress goes before new work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
-    /// Work in progress.
     Progress,
     /// New work; refused first.
     Admission,
@@ -60,7 +59,6 @@ pub enum Lane {
 /// Writes that are committed together or not at all.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
-    /// In order.
     pub writes: Vec<Write>,
     /// If one does not hold, nothing is written.
     pub expectations: Vec<Expectation>,
@@ -87,7 +85,6 @@ pub enum Write {
 /// A condition on the latest record of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expectation {
-    /// There is none.
     Absent(Key),
     /// It has this revision.
     At(Key, Revision),
@@ -98,9 +95,7 @@ pub enum Expectation {
 pub struct Record {
     /// Its position in the store's order.
     pub revision: Revision,
-    /// Its key.
     pub key: Key,
-    /// Its content.
     pub value: Bytes,
 }
 
@@ -109,12 +104,7 @@ pub struct Record {
 pub enum Error {
     /// Another commit was first: the key has this revision (0: it is absent).
     #[error("{key} stands at revision {actual}, not where it was expected")]
-    Conflict {
-        /// Which key.
-        key: Key,
-        /// Its revision.
-        actual: Revision,
-    },
+    Conflict { key: Key, actual: Revision },
     /// The write queue is full; nothing was written.
     #[error("the store's write queue is full")]
     Full,
@@ -129,12 +119,7 @@ pub enum Error {
     },
     /// A record does not match its checksum.
     #[error("the record at revision {revision} under {key} is damaged")]
-    Corrupt {
-        /// Its revision.
-        revision: Revision,
-        /// Which key.
-        key: String,
-    },
+    Corrupt { revision: Revision, key: String },
     /// Whether the commit was written is unknown; the caller reads back.
     #[error("whether the commit was written is unknown: {0}")]
     Unknown(String),

@@ -27,7 +27,6 @@ pub struct ListEntry {
 /// A position in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListPosition {
-    /// [`ListEntry::at`].
     pub at: i64,
     /// The number of the record, which the store gives it. Each record has another; of two records that were listed when
     /// they were first written, the later has the higher.
@@ -37,16 +36,13 @@ pub struct ListPosition {
 /// The direction in which a list is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListOrder {
-    /// Ascending.
     OldestFirst,
-    /// Descending.
     NewestFirst,
 }
 
 /// Selects entries of a list.
 #[derive(Debug, Clone)]
 pub struct ListQuery {
-    /// The list.
     pub list: Key,
     /// Its parts, each once; their entries are merged.
     pub parts: Vec<u8>,
@@ -56,7 +52,6 @@ pub struct ListQuery {
     pub from: Option<i64>,
     /// Only entries at this number or below.
     pub until: Option<i64>,
-    /// The direction.
     pub order: ListOrder,
     /// Only entries whose record has a text with all words of this one, or words that begin so. A text without words matches
     /// nothing.
@@ -68,7 +63,6 @@ pub struct ListQuery {
 /// One entry of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedKey {
-    /// Its position.
     pub position: ListPosition,
     /// The key of its record.
     pub key: Key,

@@ -33,7 +33,6 @@ const BEARER: &str = "bearer";
 /// What an agent offers to A2A clients.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentPolicy {
-    /// Whether it streams.
     pub streaming: bool,
     /// Whether it calls webhooks.
     pub push_notifications: bool,
@@ -48,11 +47,9 @@ pub struct AgentPolicy {
     pub input_modes: Vec<String>,
     /// Media types it answers in.
     pub output_modes: Vec<String>,
-    /// Who runs it.
     pub provider: Option<AgentProvider>,
     /// Where to read more.
     pub documentation_url: Option<String>,
-    /// A picture.
     pub icon_url: Option<String>,
 }
 

@@ -19,13 +19,11 @@ pub const GRPC: &str = "GRPC";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentCard {
-    /// For people.
     pub name: String,
     /// What it is for.
     pub description: String,
     /// Where it is reached, the preferred one first.
     pub supported_interfaces: Vec<AgentInterface>,
-    /// Who runs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<AgentProvider>,
     /// The version of the agent.
@@ -50,7 +48,6 @@ pub struct AgentCard {
     /// Who vouches for all this.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signatures: Vec<CardSignature>,
-    /// A picture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icon_url: Option<String>,
 }
@@ -66,16 +63,13 @@ pub struct AgentInterface {
     /// What every request there must carry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// Major.Minor.
     pub protocol_version: String,
 }
 
 /// Who runs an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentProvider {
-    /// Their site.
     pub url: String,
-    /// Their name.
     pub organization: String,
 }
 
@@ -83,13 +77,10 @@ pub struct AgentProvider {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentCapabilities {
-    /// Streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streaming: Option<bool>,
-    /// Webhooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub push_notifications: Option<bool>,
-    /// Extensions of A2A.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<AgentExtension>,
     /// Whether authenticated callers get an extended card.
@@ -100,7 +91,6 @@ pub struct AgentCapabilities {
 /// An extension of A2A.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentExtension {
-    /// Its name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uri: String,
     /// How this agent uses it.
@@ -118,11 +108,8 @@ pub struct AgentExtension {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentSkill {
-    /// Its id.
     pub id: String,
-    /// For people.
     pub name: String,
-    /// What it does.
     pub description: String,
     /// Keywords; at least one.
     pub tags: Vec<String>,
@@ -145,9 +132,7 @@ pub struct AgentSkill {
 pub struct CardSignature {
     /// The protected header, base64url.
     pub protected: String,
-    /// The signature, base64url.
     pub signature: String,
-    /// The unprotected header.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub header: Map<String, Value>,
 }

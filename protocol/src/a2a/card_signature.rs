@@ -64,9 +64,7 @@ pub fn sign(card: &Value, key: &SigningKey, jku: Option<&str>) -> Value {
 /// The unverified header of a signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CardSignatureClaim {
-    /// The key's name.
     pub kid: String,
-    /// The algorithm's.
     pub alg: String,
     /// The URL of the key, as the header names it.
     pub jku: Option<String>,

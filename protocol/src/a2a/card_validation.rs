@@ -30,7 +30,6 @@ const REQUIRED: &[&str] = &[
 /// A valid card.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValidatedCard {
-    /// The card.
     pub card: AgentCard,
     /// The interfaces that can be used, the agent's preferred one first; at least one. Those over gRPC only where there is
     /// no other.
@@ -40,9 +39,7 @@ pub struct ValidatedCard {
 /// The extensions and bindings that the client supports.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientProtocols<'a> {
-    /// The supported extensions.
     pub extensions: &'a [&'a str],
-    /// The supported bindings.
     pub bindings: &'a [&'a str],
 }
 

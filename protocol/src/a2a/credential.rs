@@ -12,16 +12,13 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "credential")]
 pub enum CredentialStatus {
-    /// Nothing is asked.
     NotRequired,
     /// There is a credential for each of these schemes.
     Available {
-        /// The schemes.
         schemes: Vec<String>,
     },
     /// There is none for these; the first alternative that the card names.
     Missing {
-        /// The schemes.
         schemes: Vec<String>,
     },
 }

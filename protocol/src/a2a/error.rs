@@ -63,7 +63,6 @@ kinds! {
     ExtensionSupportRequired = -32008, "FAILED_PRECONDITION", 400, "EXTENSION_SUPPORT_REQUIRED";
     /// Another version than is spoken here.
     VersionNotSupported = -32009, "FAILED_PRECONDITION", 400, "VERSION_NOT_SUPPORTED";
-    /// Not JSON.
     Parse = -32700, "INVALID_ARGUMENT", 400, "PARSE_ERROR";
     /// JSON, but no request.
     InvalidRequest = -32600, "INVALID_ARGUMENT", 400, "INVALID_REQUEST";
@@ -107,9 +106,7 @@ impl A2aErrorKind {
 /// An error as a client gets it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct A2aError {
-    /// Which.
     pub kind: A2aErrorKind,
-    /// For people.
     pub message: String,
     /// Members for machines (`ErrorInfo.metadata`).
     pub metadata: BTreeMap<String, String>,

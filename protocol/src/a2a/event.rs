@@ -13,12 +13,9 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusUpdate {
-    /// Which task.
     pub task_id: String,
-    /// Its context.
     #[serde(default)]
     pub context_id: String,
-    /// Its status.
     pub status: TaskStatus,
     /// Metadata of the server.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
@@ -29,9 +26,7 @@ pub struct StatusUpdate {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactUpdate {
-    /// Which task.
     pub task_id: String,
-    /// Its context.
     #[serde(default)]
     pub context_id: String,
     /// The artifact, or a piece of it.
@@ -82,7 +77,6 @@ impl StreamResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SendMessageResponse {
-    /// A task.
     Task(Box<A2aTask>),
     /// A message, and no task.
     Message(Box<Message>),

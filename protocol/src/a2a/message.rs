@@ -10,10 +10,8 @@ use serde_json::{Map, Value};
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
-    /// The client.
     #[serde(rename = "ROLE_USER")]
     User,
-    /// The agent.
     #[serde(rename = "ROLE_AGENT")]
     Agent,
 }
@@ -30,7 +28,6 @@ pub struct Message {
     /// The task it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
-    /// Who speaks.
     pub role: Role,
     /// The content; at least one part.
     pub parts: Vec<Part>,

@@ -36,7 +36,6 @@ pub struct PushConfig {
 pub struct Authentication {
     /// A scheme of the IANA registry: `Bearer`, `Basic`, …
     pub scheme: String,
-    /// Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<String>,
 }

@@ -28,7 +28,6 @@ pub struct RemoteTask {
     pub accepted_modes: Vec<String>,
     /// How it is followed.
     pub mode: InteractionMode,
-    /// For how long.
     pub bounds: RemoteTaskLimits,
     /// Whether another bidder would do it if the agent can't be reached: then it is handed back soon.
     #[serde(default)]
@@ -41,17 +40,10 @@ pub struct RemoteTask {
 pub enum RemoteTaskEvent {
     /// The remote agent created a task.
     #[serde(rename_all = "camelCase")]
-    Began {
-        /// The task.
-        task_id: String,
-        /// Its context.
-        context_id: String,
-    },
+    Began { task_id: String, context_id: String },
     /// The task was polled.
     Polled,
-    /// The status changed.
     Status {
-        /// Where.
         state: TaskState,
         /// A message of the agent.
         #[serde(default)]
@@ -60,7 +52,6 @@ pub enum RemoteTaskEvent {
     /// An artifact or a chunk of one arrived.
     #[serde(rename_all = "camelCase")]
     Artifact {
-        /// The piece.
         artifact: Artifact,
         /// Whether it is appended to the artifact.
         #[serde(default)]
@@ -78,10 +69,8 @@ pub struct RemoteTaskEnd {
     /// The id of the remote task, if there is one.
     #[serde(default)]
     pub task_id: Option<String>,
-    /// Its context.
     #[serde(default)]
     pub context_id: Option<String>,
-    /// How.
     pub how: RemoteTaskOutcome,
     /// The agent's message, or our error message.
     #[serde(default)]
@@ -92,13 +81,11 @@ pub struct RemoteTaskEnd {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemoteTaskOutcome {
-    /// It is done.
     Completed,
     /// It can't be done.
     Failed,
     /// The agent would not.
     Rejected,
-    /// It was cancelled.
     Canceled,
     /// It waits for an answer.
     InputRequired,

@@ -62,9 +62,7 @@ operations! {
     SendStreamingMessage(SendMessage);
     /// Look at a task.
     GetTask(GetTask);
-    /// Look through tasks.
     ListTasks(ListTasks);
-    /// End a task.
     CancelTask(CancelTask);
     /// Hear what follows in a task.
     SubscribeToTask(SubscribeToTask);
@@ -74,7 +72,6 @@ operations! {
     GetTaskPushNotificationConfig(PushConfigName);
     /// Look at all webhooks of a task.
     ListTaskPushNotificationConfigs(ListPushConfigs);
-    /// Remove a webhook.
     DeleteTaskPushNotificationConfig(PushConfigName);
     /// See the card that is not for everyone.
     GetExtendedAgentCard(GetExtendedAgentCard);
@@ -116,7 +113,6 @@ pub struct SendMessage {
     /// Whom it is for, where several share an address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// The message.
     pub message: Message,
     /// How the answer is wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -148,10 +144,8 @@ pub struct SendConfiguration {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GetTask {
-    /// Whose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// Which.
     pub id: String,
     /// At most so many messages of history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,7 +156,6 @@ pub struct GetTask {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ListTasks {
-    /// Whose.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
     /// Those of one context.
@@ -209,10 +202,8 @@ pub struct TaskPage {
 /// Which task is to end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CancelTask {
-    /// Whose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// Which.
     pub id: String,
     /// Metadata of the client.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
@@ -222,10 +213,8 @@ pub struct CancelTask {
 /// Subscribes to the events of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SubscribeToTask {
-    /// Whose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// Which.
     pub id: String,
 }
 
@@ -233,12 +222,9 @@ pub struct SubscribeToTask {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PushConfigName {
-    /// Whose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// Of which task.
     pub task_id: String,
-    /// Which.
     pub id: String,
 }
 
@@ -246,10 +232,8 @@ pub struct PushConfigName {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListPushConfigs {
-    /// Whose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// Of which task.
     pub task_id: String,
     /// So many at once; 0 means as many as the server likes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -272,7 +256,6 @@ pub struct PushConfigPage {
 /// Whose card.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetExtendedAgentCard {
-    /// Whose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
 }

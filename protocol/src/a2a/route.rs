@@ -11,7 +11,6 @@ use serde_json::{Map, Value};
 /// What a path names.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Route {
-    /// The operation.
     pub operation: A2aOperation,
     /// The parameters in the path: `tenant`, `id`, `taskId`.
     pub named: Map<String, Value>,

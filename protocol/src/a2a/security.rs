@@ -11,16 +11,12 @@ pub enum SecurityScheme {
     /// A key in a header, a query parameter or a cookie.
     #[serde(rename = "apiKeySecurityScheme")]
     ApiKey(ApiKey),
-    /// HTTP's `Authorization`.
     #[serde(rename = "httpAuthSecurityScheme")]
     HttpAuth(HttpAuth),
-    /// OAuth 2.
     #[serde(rename = "oauth2SecurityScheme")]
     OAuth2(OAuth2),
-    /// OpenID Connect.
     #[serde(rename = "openIdConnectSecurityScheme")]
     OpenIdConnect(OpenIdConnect),
-    /// A client certificate.
     #[serde(rename = "mtlsSecurityScheme")]
     MutualTls(MutualTls),
 }
@@ -28,7 +24,6 @@ pub enum SecurityScheme {
 /// A key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiKey {
-    /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// `header`, `query` or `cookie`.
@@ -41,7 +36,6 @@ pub struct ApiKey {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpAuth {
-    /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Its name in the IANA registry.
@@ -55,7 +49,6 @@ pub struct HttpAuth {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OAuth2 {
-    /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// How a token is got.
@@ -73,9 +66,7 @@ pub enum OAuthFlow {
     AuthorizationCode(Flow),
     /// From one machine to another.
     ClientCredentials(Flow),
-    /// Deprecated.
     Implicit(Flow),
-    /// Deprecated.
     Password(Flow),
     /// With a code typed elsewhere.
     DeviceCode(Flow),
@@ -108,7 +99,6 @@ pub struct Flow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenIdConnect {
-    /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Where the provider describes itself.
@@ -118,7 +108,6 @@ pub struct OpenIdConnect {
 /// A client certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MutualTls {
-    /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
@@ -134,7 +123,6 @@ pub struct SecurityRequirement {
 /// What a scheme must allow.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scopes {
-    /// Scopes.
     #[serde(default)]
     pub list: Vec<String>,
 }

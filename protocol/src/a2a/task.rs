@@ -19,7 +19,6 @@ pub struct A2aTask {
     /// The context it belongs to.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub context_id: String,
-    /// Its status.
     pub status: TaskStatus,
     /// What it has produced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -48,12 +47,10 @@ impl A2aTask {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskStatus {
-    /// Its state.
     pub state: TaskState,
     /// A message of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Message>,
-    /// Since when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<WallTime>,
 }

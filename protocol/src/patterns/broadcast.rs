@@ -53,7 +53,6 @@ impl Pattern for Broadcast {
     const OPENED_BY: &'static [MessageKind] = &[MessageKind::Broadcast];
     const RECEIVES: &'static [MessageKind] = &[];
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "any other event is foreign here and changes nothing")]
     fn on(&mut self, event: &BroadcastEvent) -> Vec<BroadcastEffect> {
         match &event.what {
             EventKind::Started => vec![BroadcastEffect::Publish { signal: self.signal.clone() }],

@@ -56,7 +56,6 @@ pub enum ContractNetLabel {
     Search(u32),
     /// A call for proposals.
     Cfp,
-    /// An award.
     Award(Epoch),
     /// The cancel of an award.
     Revoke,
@@ -80,7 +79,6 @@ from_report_label!(ContractNetLabel);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ContractNetTimer {
-    /// The task's deadline.
     Deadline,
     /// The end of the time in which bids are awaited.
     Bids,
@@ -139,7 +137,6 @@ pub struct ContractNet {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum AuctionStage {
-    /// Nothing has happened.
     Opening,
     /// Proposals have been called for.
     #[serde(rename_all = "camelCase")]
@@ -150,12 +147,16 @@ enum AuctionStage {
     },
     /// There was no peer to call or no bid; another round follows.
     #[serde(rename_all = "camelCase")]
-    Between { until: NodeTime },
+    Between {
+        until: NodeTime,
+    },
     /// The next round looks for peers.
     Searching,
     /// Every bidder is busy. It waits until the engine lets it call again, at the earliest at `until`.
     #[serde(rename_all = "camelCase")]
-    Queued { until: NodeTime },
+    Queued {
+        until: NodeTime,
+    },
     /// A claim is being written.
     #[serde(rename_all = "camelCase")]
     Claiming {
@@ -172,7 +173,6 @@ enum AuctionStage {
     Awarded(ActiveAward),
     /// The result under an award is checked before it counts.
     Checking(Box<CheckedResult>),
-    /// It is over.
     Over,
 }
 
@@ -399,11 +399,7 @@ impl ContractNet {
                 effects.extend(self.revoke(&winner, epoch, &reason));
                 effects.extend(self.reject_losers(&reason));
             }
-            AuctionStage::Opening
-            | AuctionStage::Between { .. }
-            | AuctionStage::Searching
-            | AuctionStage::Queued { .. }
-            | AuctionStage::Over => {}
+            _ => {}
         }
         effects.extend(self.finish(state, Some(reason)));
         effects
@@ -568,21 +564,7 @@ impl ContractNet {
                 self.pass_on_answer(question.as_ref(), answer, message.as_deref())
             }
             EventKind::ClaimLost { holder } => self.claim_lost(holder.as_ref(), event),
-            EventKind::Started
-            | EventKind::TurnStarted { .. }
-            | EventKind::TurnProgress { .. }
-            | EventKind::TurnEnded { .. }
-            | EventKind::TurnFailed { .. }
-            | EventKind::ClaimExpired { .. }
-            | EventKind::ClaimEnded { .. }
-            | EventKind::Delivered { .. }
-            | EventKind::Published { .. }
-            | EventKind::PublishRefused { .. }
-            | EventKind::SpaceAnswered { .. }
-            | EventKind::PeersFound { .. }
-            | EventKind::CallDue { .. }
-            | EventKind::Directed { .. }
-            | EventKind::Draining { .. } => Vec::new(),
+            _ => Vec::new(),
         }
     }
 }

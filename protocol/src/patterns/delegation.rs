@@ -817,24 +817,7 @@ impl Delegation {
             }
             EventKind::Cancelled { reason, .. } => self.finish(TaskState::Canceled, Some(reason.clone())),
             EventKind::Draining { reason: Some(reason) } => self.hand_back(reason),
-            EventKind::Started
-            | EventKind::TurnStarted { .. }
-            | EventKind::TurnProgress { .. }
-            | EventKind::TurnEnded { .. }
-            | EventKind::TurnFailed { .. }
-            | EventKind::Claimed { .. }
-            | EventKind::ClaimLost { .. }
-            | EventKind::ClaimExpired { .. }
-            | EventKind::ClaimEnded { .. }
-            | EventKind::TimerFired { .. }
-            | EventKind::Delivered { .. }
-            | EventKind::Undelivered { .. }
-            | EventKind::Published { .. }
-            | EventKind::PublishRefused { .. }
-            | EventKind::SpaceAnswered { .. }
-            | EventKind::PeersFound { .. }
-            | EventKind::CallDue { .. }
-            | EventKind::Draining { reason: None } => Vec::new(),
+            _ => Vec::new(),
         }
     }
 }

@@ -34,7 +34,6 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     Resend {
         /// The label in the resulting event.
         label: L,
-        /// The message.
         envelope: Box<Envelope>,
     },
     /// Run one turn of the brain. → any number of `EventKind::TurnProgress`, then `EventKind::TurnEnded` or `EventKind::TurnFailed`.
@@ -53,7 +52,6 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     Record {
         /// Counts the records of its kind, from 0 without gaps.
         number: u64,
-        /// The record.
         #[serde(flatten)]
         record: TurnRecord,
     },
@@ -69,7 +67,6 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     AskSpace {
         /// The label in the resulting event.
         label: L,
-        /// What is asked.
         request: Box<SpaceRequest>,
     },
     /// Claim a task in the agent's own store before its award; the claim's epoch is that of the award. →
@@ -84,7 +81,6 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     },
     /// Release a claim in the agent's own store; no event follows.
     Release {
-        /// The claimed task.
         task: TaskId,
         /// The claim's epoch. A claim of another epoch stays.
         epoch: Epoch,
@@ -99,14 +95,12 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     },
     /// Renew the lease of a claim on the board. → `EventKind::Claimed` or `EventKind::ClaimExpired`.
     RenewOpenTask {
-        /// The claimed task.
         task: OpenTaskKey,
         /// The claim's epoch. A claim of another epoch stays.
         epoch: Epoch,
     },
     /// End a claim on the board for good; the board publishes it. An open renewal is dropped with its result. → `EventKind::ClaimEnded` or `EventKind::ClaimExpired`.
     CloseOpenTask {
-        /// The claimed task.
         task: OpenTaskKey,
         /// The claim's epoch. A claim of another epoch stays.
         epoch: Epoch,
@@ -115,7 +109,6 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     },
     /// Release a claim on the board; the board offers the task again. An open renewal is dropped with its result. → `EventKind::ClaimEnded` or `EventKind::ClaimExpired`.
     ReleaseOpenTask {
-        /// The claimed task.
         task: OpenTaskKey,
         /// The claim's epoch. A claim of another epoch stays.
         epoch: Epoch,
@@ -123,7 +116,6 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     /// Ask the board whether an agent has ended the task under its claim. → `EventKind::ClaimEnded` if it has, otherwise
     /// `EventKind::ClaimExpired`.
     ConfirmResult {
-        /// The offered task.
         task: OpenTaskKey,
         /// The agent that reports a result.
         doer: AgentId,
@@ -143,24 +135,20 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     FindPeers {
         /// The label in the resulting event.
         label: L,
-        /// The capability.
         capability: Capability,
     },
     /// Set a timer. Setting it again replaces it. → `EventKind::TimerFired`.
     SetTimer {
         /// Its name within the conversation.
         timer: T,
-        /// When it fires.
         when: TimerAt,
     },
     /// Clear a timer; no event follows.
     ClearTimer {
-        /// Its name.
         timer: T,
     },
     /// Ask the task's owner. → `EventKind::Answered`.
     AskPerson {
-        /// The question.
         question: Box<Question>,
     },
     /// Publish progress of the task to its subscribers.
@@ -170,7 +158,6 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
         /// The agent; `None` if there is none.
         doer: Option<AgentId>,
     },
-    /// End the conversation.
     Finish(Outcome),
 }
 
@@ -227,7 +214,6 @@ pub struct OutgoingMessage<L = AnyLabel> {
     /// The time after which it is no longer delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<WallTime>,
-    /// The content.
     #[serde(flatten)]
     pub payload: Payload,
     /// What is added to the content when it is sent.
@@ -273,7 +259,6 @@ pub struct ProducedArtifact {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedArtifacts {
-    /// The chunks.
     #[serde(flatten)]
     pub chunks: ChunkRange,
     /// The artifacts that are meant; all, if empty.
@@ -298,7 +283,6 @@ impl<L> OutgoingMessage<L> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OutgoingSignal {
-    /// The signal's type.
     pub kind: crate::signal::SignalType,
     /// What it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -372,7 +356,6 @@ pub enum TimerAt {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Update {
-    /// A new status.
     Status(Status),
     /// An artifact or a chunk of one.
     Artifact {

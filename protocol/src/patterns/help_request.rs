@@ -359,18 +359,7 @@ impl HelpRequest {
                         return records;
                     }
                 },
-                Progress::Status { .. }
-                | Progress::Signal { .. }
-                | Progress::Post { .. }
-                | Progress::Find { .. }
-                | Progress::Brief(_)
-                | Progress::Help { .. }
-                | Progress::Delegate { .. }
-                | Progress::Say { .. }
-                | Progress::Directive(_)
-                | Progress::Question(_)
-                | Progress::Tool(_)
-                | Progress::Log { .. } => {}
+                _ => {}
             }
         }
         records
@@ -444,10 +433,6 @@ impl Pattern for HelpRequest {
         }
     }
 
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "any other event is late or foreign here and changes nothing"
-    )]
     fn on(&mut self, event: &HelpRequestEvent) -> Vec<HelpRequestEffect> {
         if self.settled {
             return match &event.what {

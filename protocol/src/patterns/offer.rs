@@ -114,7 +114,6 @@ impl Pattern for Offer {
     const OPENED_BY: &'static [MessageKind] = &[MessageKind::Broadcast];
     const RECEIVES: &'static [MessageKind] = &[MessageKind::TaskResponse];
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "any other event is foreign here and changes nothing")]
     fn on(&mut self, event: &OfferEvent) -> Vec<OfferEffect> {
         if self.has_ended {
             return Vec::new();

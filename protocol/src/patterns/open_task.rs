@@ -59,7 +59,6 @@ pub struct OpenTask {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum OpenTaskStage {
-    /// Nothing has happened.
     Offered,
     /// The board has been asked for the claim.
     #[serde(rename_all = "camelCase")]
@@ -70,7 +69,10 @@ enum OpenTaskStage {
     },
     /// It is being done.
     #[serde(rename_all = "camelCase")]
-    Doing { epoch: Epoch, work: Box<Delegation> },
+    Doing {
+        epoch: Epoch,
+        work: Box<Delegation>,
+    },
     /// It has ended here, and the board is informed.
     #[serde(rename_all = "camelCase")]
     Closing {
@@ -80,7 +82,6 @@ enum OpenTaskStage {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_released: bool,
     },
-    /// It has ended.
     Over,
 }
 
@@ -153,10 +154,7 @@ impl OpenTask {
                 let status = Status::new(TaskState::Canceled, std::mem::take(reason));
                 self.release(epoch, status)
             }
-            OpenTaskStage::Offered
-            | OpenTaskStage::Doing { .. }
-            | OpenTaskStage::Closing { .. }
-            | OpenTaskStage::Over => Vec::new(),
+            _ => Vec::new(),
         }
     }
 

@@ -25,12 +25,10 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Requester {
-    /// Its id.
     pub agent: AgentId,
     /// Its conversation, if it named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<ConversationId>,
-    /// Its request.
     pub message: MessageId,
     /// The epoch of the award, if the task was awarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +42,6 @@ pub enum ReportLabel {
     Update,
     /// A `task-update` with chunks of artifacts.
     Chunks,
-    /// The `task-response`.
     Response,
 }
 

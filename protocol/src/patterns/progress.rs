@@ -32,7 +32,6 @@ pub(super) struct ProducedChunks {
     /// The numbers of the chunks that count; those before were discarded.
     range: ChunkRange,
     has_content: bool,
-    /// The first artifacts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     described: Vec<GrowingArtifact>,
     /// The chunks that were sent in reports.

@@ -158,12 +158,7 @@ impl Pattern for Reaction {
         if let EventKind::TurnEnded { end: end @ TurnEnd::Done { .. }, .. } = &mut event.what {
             let said = match end {
                 TurnEnd::Done { message } => message.take().filter(|text| !text.trim().is_empty()),
-                TurnEnd::Failed { .. }
-                | TurnEnd::Rejected { .. }
-                | TurnEnd::Message { .. }
-                | TurnEnd::Seat { .. }
-                | TurnEnd::Waiting
-                | TurnEnd::Pause { .. } => None,
+                _ => None,
             };
             *end = TurnEnd::Done { message: said.or_else(|| Some("nothing to say".to_owned())) };
         }

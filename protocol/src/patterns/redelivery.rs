@@ -17,7 +17,6 @@ type RedeliveryEffect = super::Effect<RedeliveryLabel, Uninhabited>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RedeliveryLabel {
-    /// The dead letter.
     Resend,
 }
 
@@ -57,7 +56,6 @@ impl Pattern for Redelivery {
         Some(&self.dead_letter)
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "any other event is foreign here and changes nothing")]
     fn on(&mut self, event: &RedeliveryEvent) -> Vec<RedeliveryEffect> {
         match &event.what {
             EventKind::Started => vec![resend(self.dead_letter.clone())],

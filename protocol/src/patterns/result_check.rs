@@ -64,7 +64,6 @@ enum CheckStage {
 /// What the checks say about a result.
 #[derive(Debug, PartialEq)]
 pub(super) enum AcceptanceVerdict {
-    /// It counts.
     Accepted,
     /// It does not; the findings.
     Refused(String),

@@ -99,9 +99,7 @@ pub const TOO_FEW: &str = "too-few";
 /// What the rules are told with an event.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionContext<'a> {
-    /// The graph.
     pub graph: &'a Graph,
-    /// The session.
     pub id: &'a TaskId,
     /// The agent that hosts it.
     pub host: &'a AgentId,
@@ -111,7 +109,6 @@ pub struct SessionContext<'a> {
     pub given: &'a [String],
     /// What it has used, that of its seats included.
     pub used: &'a Usage,
-    /// The time.
     pub now: WallTime,
     /// The number of the next chunk of its log.
     pub next_chunk: u64,
@@ -122,7 +119,6 @@ pub struct SessionContext<'a> {
 pub enum SessionAction {
     /// Add an artifact to the log of the session's task; each takes one chunk.
     Record(Box<Artifact>),
-    /// Ask a seat.
     Turn(Box<SeatTurn>),
     /// Ask a person. The answer is the result of a turn with the question's id.
     Ask(Box<Question>),
@@ -130,28 +126,20 @@ pub enum SessionAction {
     Withdraw {
         /// The name of the turn, or the id of the question.
         turn: String,
-        /// Why.
         why: String,
     },
     /// Answer a question of a turn for the person.
     Answer {
-        /// The question.
         question: String,
-        /// The answer.
         text: String,
     },
-    /// Set a timer.
     Timer {
-        /// Its name.
         timer: SessionTimer,
-        /// When it fires.
         at: WallTime,
     },
     /// Show how far it is.
     Show(String),
-    /// End the session.
     End {
-        /// Completed or failed.
         state: TaskState,
         /// The last words, or why it failed.
         message: String,
@@ -186,11 +174,8 @@ pub enum TurnDoer {
 /// The turn of a seat, as the task that it is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeatTurn {
-    /// Its name.
     pub id: String,
-    /// Who does it.
     pub to: TurnDoer,
-    /// What to do.
     pub description: String,
     /// The seat, and what is new to it.
     pub input: Value,

@@ -17,9 +17,7 @@ pub const MAX_FOUND_BYTES: usize = 16 * 1024;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SpaceRequest {
-    /// The space.
     pub space: SpaceId,
-    /// What is asked.
     #[serde(flatten)]
     pub action: SpaceAction,
 }
@@ -37,7 +35,6 @@ pub enum SpaceAction {
     Find(EntrySearch),
     /// Merge those of the agent's own proposals of the task that need no person. → [`SpaceAnswer::Curated`]
     Curate {
-        /// The task.
         task: TaskId,
         /// Whether it was a session that the agent has hosted.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -49,10 +46,8 @@ pub enum SpaceAction {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EntrySearch {
-    /// Of this kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<EntryKind>,
-    /// With this tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
     /// With these words in title or content.
@@ -71,7 +66,6 @@ pub enum SpaceAnswer {
     Posted {
         /// Its id; that of the earlier entry if it is a new version of one.
         id: EntryId,
-        /// Its version.
         version: u64,
     },
     /// The result of a search.

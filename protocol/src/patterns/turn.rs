@@ -30,7 +30,6 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Prompt {
-    /// Counts from 1.
     pub turn: u32,
     /// The epoch of the award or claim that the task is done under: a fencing token for writes outside of the mesh.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,7 +108,6 @@ pub enum TurnSubject {
     /// A task to be done.
     #[serde(rename_all = "camelCase")]
     Task {
-        /// The task.
         task_id: TaskId,
         /// The description of the work.
         description: String,
@@ -122,17 +120,14 @@ pub enum TurnSubject {
         /// Content it starts from.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         artifacts: Vec<Artifact>,
-        /// The deadline.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deadline: Option<WallTime>,
         /// Media types the requester can use; empty means any.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         accepted_modes: Vec<String>,
     },
-    /// A peer's question.
     #[serde(rename_all = "camelCase")]
     Help {
-        /// What is asked.
         question: String,
         /// Whose view is wanted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -205,7 +200,6 @@ pub struct RequestResult {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Checkpoint {
-    /// What is noted.
     pub data: Value,
     /// Whether it makes all earlier ones obsolete.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -221,14 +215,10 @@ pub const MAX_CHECKPOINT_BYTES: usize = 8 << 20;
 #[serde(rename_all = "camelCase", tag = "type")]
 pub enum Progress {
     /// How far it is.
-    Status {
-        /// For people.
-        message: String,
-    },
+    Status { message: String },
     /// A result, or a piece of one.
     #[serde(rename_all = "camelCase")]
     Artifact {
-        /// The piece.
         artifact: Artifact,
         /// Whether it joins the artifact of the same id.
         #[serde(default)]
@@ -240,7 +230,6 @@ pub enum Progress {
     /// Something everyone may hear.
     #[serde(rename_all = "camelCase")]
     Signal {
-        /// The signal's type.
         signal: SignalType,
         /// What it is about.
         #[serde(default)]
@@ -259,7 +248,6 @@ pub enum Progress {
         id: String,
         /// Whose view is wanted: `capability:<name>`, or an agent id.
         to: Address,
-        /// What is asked.
         question: String,
         /// Ids of artifacts produced so far, or given with the task, that it is about.
         #[serde(default)]
@@ -276,7 +264,6 @@ pub enum Progress {
     Delegate {
         /// The brain's name for it.
         id: String,
-        /// Who.
         to: Address,
         /// By which of an agent's capabilities, where one agent is named.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -300,7 +287,6 @@ pub enum Progress {
     Say {
         /// The names of the seats, or `team` for all.
         to: Vec<String>,
-        /// The message.
         text: String,
         /// What it opens, if it is for one seat.
         #[serde(default, skip_serializing_if = "SideMode::is_dialogue")]
@@ -311,10 +297,7 @@ pub enum Progress {
     /// A question to the task's owner. A later turn gets the answer.
     Question(Question),
     /// An entry for the space of the task.
-    Post {
-        /// The entry.
-        entry: Box<EntryDraft>,
-    },
+    Post { entry: Box<EntryDraft> },
     /// A search in the space of the task. A later turn gets the result.
     #[serde(rename_all = "camelCase")]
     Find {
@@ -336,10 +319,7 @@ pub enum Progress {
     /// A call of a tool has ended.
     Tool(ToolUse),
     /// A line for the node's log.
-    Log {
-        /// The line.
-        message: String,
-    },
+    Log { message: String },
 }
 
 fn yes() -> bool {
@@ -357,17 +337,7 @@ impl Progress {
         match self {
             Self::Help { id, .. } | Self::Delegate { id, .. } | Self::Find { id, .. } => Some(id),
             Self::Question(question) => Some(&question.id),
-            Self::Status { .. }
-            | Self::Artifact { .. }
-            | Self::Signal { .. }
-            | Self::Post { .. }
-            | Self::Brief(_)
-            | Self::Say { .. }
-            | Self::Directive(_)
-            | Self::Checkpoint(_)
-            | Self::Usage(_)
-            | Self::Tool(_)
-            | Self::Log { .. } => None,
+            _ => None,
         }
     }
 
@@ -380,17 +350,7 @@ impl Progress {
             }
             Self::Find { wait, .. } => *wait = true,
             Self::Question(question) => (question.wait, question.expires_at) = (true, None),
-            Self::Status { .. }
-            | Self::Artifact { .. }
-            | Self::Signal { .. }
-            | Self::Post { .. }
-            | Self::Brief(_)
-            | Self::Checkpoint(_)
-            | Self::Usage(_)
-            | Self::Tool(_)
-            | Self::Say { .. }
-            | Self::Directive(_)
-            | Self::Log { .. } => return None,
+            _ => return None,
         }
         serde_json::to_vec(&request).ok().map(|json| Digest::of(&json).prefix())
     }
@@ -400,17 +360,7 @@ impl Progress {
         match self {
             Self::Help { wait, .. } | Self::Delegate { wait, .. } | Self::Find { wait, .. } => Some(*wait),
             Self::Question(question) => Some(question.wait),
-            Self::Status { .. }
-            | Self::Artifact { .. }
-            | Self::Signal { .. }
-            | Self::Post { .. }
-            | Self::Brief(_)
-            | Self::Say { .. }
-            | Self::Directive(_)
-            | Self::Checkpoint(_)
-            | Self::Usage(_)
-            | Self::Tool(_)
-            | Self::Log { .. } => None,
+            _ => None,
         }
     }
 }
@@ -434,20 +384,11 @@ pub enum TurnEnd {
         message: Option<String>,
     },
     /// It can't be done.
-    Failed {
-        /// Why.
-        reason: String,
-    },
+    Failed { reason: String },
     /// It will not be done: the agent does not take it.
-    Rejected {
-        /// Why.
-        reason: String,
-    },
+    Rejected { reason: String },
     /// The answer, without a task. If there is a task already, it is done with this as its summary.
-    Message {
-        /// The answer.
-        text: String,
-    },
+    Message { text: String },
     /// The turn of a seat in a session is over.
     Seat {
         /// What it says to all.
@@ -464,7 +405,6 @@ pub enum TurnEnd {
     Pause {
         /// After which time, milliseconds; at least [`MIN_PAUSE`].
         after_ms: u64,
-        /// Why.
         reason: String,
     },
 }

@@ -17,7 +17,6 @@ const COVERED: &str = r#"("@status" "content-digest" "mesh-message-id";req)"#;
 /// The parts of a response that a signature speaks for.
 #[derive(Debug, Clone, Copy)]
 pub struct SignedResponse<'a> {
-    /// The status.
     pub status: u16,
     /// The value of [`MESSAGE_ID`] in the request.
     pub message_id: &'a str,

@@ -18,11 +18,8 @@ const MAX_LABELS: usize = 4;
 /// The headers of a request that carry its signature; several lines of one header joined by `, `.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PresentedSignature<'a> {
-    /// [`super::CONTENT_DIGEST`].
     pub content_digest: Option<&'a str>,
-    /// [`super::SIGNATURE_INPUT`].
     pub signature_input: Option<&'a str>,
-    /// [`super::SIGNATURE`].
     pub signature: Option<&'a str>,
 }
 

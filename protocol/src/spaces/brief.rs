@@ -28,7 +28,6 @@ const AREAS: usize = 5;
 /// What a brief may hold beside the decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BriefBudget {
-    /// The most memories.
     pub items: usize,
     /// The most findings: the newest.
     pub findings: usize,
@@ -50,7 +49,6 @@ pub enum BriefLayer {
     Decisions,
     /// Core context, learnings and patterns.
     Memory,
-    /// The latest findings.
     Findings,
     /// Teammates and what they know.
     Roster,
@@ -63,7 +61,6 @@ pub type Expertise = BTreeMap<String, u64>;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Brief {
-    /// The space.
     pub space: SpaceId,
     /// The text; empty if the space knows nothing for the reader.
     pub text: String,
@@ -80,11 +77,8 @@ pub struct Brief {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BriefEntry {
-    /// The entry.
     pub id: EntryId,
-    /// Its version.
     pub version: u64,
-    /// What it is.
     pub kind: EntryKind,
 }
 
@@ -92,7 +86,6 @@ pub struct BriefEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OmittedEntry {
-    /// The entry.
     #[serde(flatten)]
     pub entry: BriefEntry,
     /// Why it is not in the text.
@@ -103,7 +96,6 @@ pub struct OmittedEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnBrief {
-    /// The brief.
     #[serde(flatten)]
     pub brief: Brief,
     /// When it was known, if the board can't be reached now. Then it holds the decisions only.
@@ -115,7 +107,6 @@ pub struct TurnBrief {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BriefRecord {
-    /// The space.
     pub space: SpaceId,
     /// The entries in the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

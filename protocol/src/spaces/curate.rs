@@ -9,7 +9,6 @@ use crate::{ids::TaskId, principal::Principal};
 pub struct Curation {
     /// Who has done it, or was its host.
     pub agent: Principal,
-    /// The task.
     pub task: TaskId,
     /// Whether it was a session of a person, at whose gate a person has approved.
     pub is_session: bool,

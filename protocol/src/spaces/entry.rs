@@ -23,9 +23,7 @@ pub struct Entry {
     pub id: EntryId,
     /// The space it belongs to.
     pub space: SpaceId,
-    /// What it is.
     pub kind: EntryKind,
-    /// Its state.
     pub state: EntryState,
     /// Counts its changes, from 1.
     pub version: u64,
@@ -59,7 +57,6 @@ pub struct Entry {
     /// Its title; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub title: String,
-    /// Its text.
     pub content: String,
     /// The type of a proposal, a decision or a memory.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
@@ -125,12 +122,9 @@ pub enum EntryType {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Importance {
-    /// Rarely of use.
     Low,
-    /// Of use.
     #[default]
     Medium,
-    /// Always of use.
     High,
 }
 
@@ -140,7 +134,6 @@ pub enum Importance {
 pub enum MemoryScope {
     /// Only its author: its vault.
     Own,
-    /// All members.
     #[default]
     Team,
 }
@@ -149,12 +142,9 @@ pub enum MemoryScope {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Little.
     Low,
-    /// Some.
     #[default]
     Medium,
-    /// Much.
     High,
 }
 

@@ -31,12 +31,9 @@ pub struct EntryDraft {
     /// The poster's own id, for instance `TASK:ORDINAL`. The entry's id is the poster, `:` and this; a repeat keeps the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// What it is.
     pub kind: EntryKind,
-    /// Its title.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub title: String,
-    /// Its text.
     pub content: String,
     /// The type of a proposal, a decision or a memory.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]

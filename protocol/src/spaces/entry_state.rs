@@ -36,7 +36,6 @@ pub enum EntryAction {
     Release,
     /// Makes a proposal a decision or a memory.
     Merge,
-    /// Refuses a proposal.
     Reject,
     /// Replaces a decision by another one.
     Supersede,

@@ -10,9 +10,7 @@ use crate::{
 /// Who asks, and how that was proven.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reader {
-    /// Who it is.
     pub principal: Principal,
-    /// What proves it.
     pub proof: SenderProof,
 }
 
@@ -21,13 +19,11 @@ pub struct Reader {
 pub enum SpaceVerb {
     /// Read the space's members and its policy.
     ReadSpace,
-    /// Change them.
     ChangeSpace,
     /// Write entries as they are, with their authors and times.
     Import,
     /// Post an entry of this kind.
     Post(EntryKind),
-    /// Read an entry.
     Read,
     /// Change an entry's state.
     Change(EntryAction),

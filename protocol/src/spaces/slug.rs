@@ -72,9 +72,7 @@ fn kebab(text: &str) -> String {
 /// The proposal that a slug names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlugHolder<'a> {
-    /// Who proposed it.
     pub author: &'a Principal,
-    /// Its state.
     pub state: EntryState,
 }
 

@@ -95,13 +95,11 @@ impl Space {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpaceRole {
-    /// Reads.
     Observer,
     /// Posts findings, proposals and memory.
     Member,
     /// Decides: merges, rejects, supersedes, archives.
     Curator,
-    /// Changes the space.
     Owner,
 }
 

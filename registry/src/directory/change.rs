@@ -17,14 +17,12 @@ use std::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentRow {
-    /// Its card.
     pub card: Arc<Card>,
     /// The random id of its process, minted at its start.
     pub instance: String,
     /// The instances of its former processes, the latest last.
     #[serde(default)]
     pub superseded: VecDeque<String>,
-    /// Its incarnation.
     pub incarnation: u64,
     /// How and when it left; `None` while it is live.
     #[serde(rename = "gone", default, skip_serializing_if = "Option::is_none")]
@@ -35,7 +33,6 @@ pub struct AgentRow {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExitRecord {
-    /// `Dead` or `Departed`.
     pub presence: Presence,
     /// The time of its exit.
     pub at: NodeTime,
@@ -44,9 +41,7 @@ pub struct ExitRecord {
 /// Why an agent left, as in `agent.left` signals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Departure {
-    /// Its lease expired.
     Expired,
-    /// It deregistered.
     Deregistered,
     /// It deregistered after it had finished or handed back its work.
     Drained,
@@ -69,24 +64,17 @@ impl Departure {
 /// An agent joined or left; published as a signal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MembershipEvent {
-    /// An agent registered.
     Joined {
-        /// The agent.
         id: AgentId,
-        /// Its incarnation.
         incarnation: u64,
-        /// Its base URL.
         endpoint: String,
         /// How many tasks it does at once.
         max_parallel: u32,
     },
-    /// An agent left.
     Left {
-        /// The agent.
         id: AgentId,
         /// The incarnation that ended.
         incarnation: u64,
-        /// Why it left.
         reason: Departure,
     },
 }
@@ -115,7 +103,6 @@ impl MembershipEvent {
 /// A decision: the rows it writes and the events it publishes. It takes effect when it is applied.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DirectoryChange {
-    /// Rows to write.
     pub written: Vec<AgentRow>,
     /// Keys to pin, or to give up.
     pub pinned: Vec<PinnedKey>,
@@ -134,7 +121,6 @@ pub struct DirectoryChange {
 /// The decision on a registration.
 #[derive(Debug)]
 pub struct RegistrationDecision {
-    /// The agent's incarnation.
     pub incarnation: u64,
     /// The change to commit and apply; `None` for a repeat.
     pub change: Option<DirectoryChange>,
@@ -150,12 +136,7 @@ pub enum DirectoryError {
     #[error(
         "agent {id} is in its incarnation {current} by now; yours is superseded, stop working under this id"
     )]
-    Stale {
-        /// The agent.
-        id: AgentId,
-        /// Its current incarnation.
-        current: u64,
-    },
+    Stale { id: AgentId, current: u64 },
     /// The limit of agents is reached.
     #[error("the registry holds its limit of {0} agents")]
     Full(usize),

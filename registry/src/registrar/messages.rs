@@ -22,9 +22,7 @@ use tokio::sync::broadcast;
 #[derive(Message)]
 #[rtype(result = "Result<LeaseGrant, Problem>")]
 pub struct Register {
-    /// The authenticated sender.
     pub by: Principal,
-    /// What it registers.
     pub request: RegistrationRequest,
 }
 
@@ -32,7 +30,6 @@ pub struct Register {
 #[derive(Message)]
 #[rtype(result = "Result<(), Problem>")]
 pub struct RecordHeartbeat {
-    /// The authenticated sender.
     pub by: Principal,
     /// The agent of the lease.
     pub id: AgentId,
@@ -44,11 +41,9 @@ pub struct RecordHeartbeat {
 #[derive(Message)]
 #[rtype(result = "Result<(), Problem>")]
 pub struct ReportSuspicion {
-    /// The authenticated reporter.
     pub by: Principal,
     /// The agent it could not reach.
     pub id: AgentId,
-    /// That agent's incarnation.
     pub incarnation: u64,
 }
 
@@ -56,11 +51,9 @@ pub struct ReportSuspicion {
 #[derive(Message)]
 #[rtype(result = "Result<(), Problem>")]
 pub struct Deregister {
-    /// The authenticated sender.
     pub by: Principal,
     /// The agent that leaves.
     pub id: AgentId,
-    /// That agent's incarnation.
     pub incarnation: u64,
     /// Whether it has finished or handed back its work.
     pub is_drained: bool,
@@ -75,9 +68,7 @@ pub struct AdmitKey(pub Arc<PublicIdentity>);
 #[derive(Message)]
 #[rtype(result = "Result<KeyCertificate, Problem>")]
 pub struct ChangeKey {
-    /// The authenticated sender.
     pub by: Principal,
-    /// The agent.
     pub id: AgentId,
     /// What its old key says.
     pub change: KeyChange,

@@ -45,9 +45,7 @@ fn encode(value: &impl Serialize) -> Result<bytes::Bytes, Error> {
 
 /// What the store holds.
 pub(super) struct StoredRows {
-    /// The agents.
     pub(super) agents: Vec<AgentRow>,
-    /// The keys.
     pub(super) pins: Vec<PinnedKey>,
     /// The incarnation floor, if one is stored.
     pub(super) floor: Option<u64>,

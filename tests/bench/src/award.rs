@@ -35,13 +35,11 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// A manager and its bidders.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct AwardScenario {
-    /// The store's directory.
     pub(crate) store: PathBuf,
     /// Agents registered for the capability.
     pub(crate) bidders: usize,
     /// The most agents asked in one round.
     pub(crate) fanout: usize,
-    /// Tasks to award.
     pub(crate) tasks: usize,
 }
 
@@ -51,7 +49,6 @@ pub(crate) struct AwardScenario {
 pub(crate) struct AwardFigures {
     /// From the request to the durable award: the median.
     pub(crate) p50: Duration,
-    /// The 99th percentile.
     pub(crate) p99: Duration,
     /// From the cfp to the durable award: the median.
     pub(crate) cfp_p50: Duration,

@@ -20,7 +20,6 @@ pub(crate) enum Role {
     TaskNode(nodes::TaskNode),
     /// A manager and its bidders.
     Award(award::AwardScenario),
-    /// A blackboard.
     Board,
     /// An agent with a model.
     Thinker(agent_loop::Thinker),
@@ -30,7 +29,6 @@ pub(crate) enum Role {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ChildAddress {
-    /// Its address.
     pub(crate) address: SocketAddr,
 }
 
@@ -38,7 +36,6 @@ pub(crate) struct ChildAddress {
 pub(crate) struct Child {
     process: std::process::Child,
     said: BufReader<std::process::ChildStdout>,
-    /// Its address.
     pub(crate) address: SocketAddr,
 }
 

@@ -26,9 +26,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// Times from the publication of a signal to its arrival at a reader.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FanOutTimes {
-    /// The median.
     pub(crate) p50: Duration,
-    /// The 99th percentile.
     pub(crate) p99: Duration,
     /// The server's memory for one idle reader, bytes.
     pub(crate) bytes_per_reader: u64,

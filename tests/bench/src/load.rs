@@ -49,7 +49,6 @@ impl Requests {
 pub(crate) struct Round {
     /// Requests answered a second.
     pub(crate) rate: f64,
-    /// The median latency.
     pub(crate) p50: Duration,
     /// The 99th percentile of the latency.
     pub(crate) p99: Duration,

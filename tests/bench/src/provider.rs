@@ -24,7 +24,6 @@ const RESULT: &[u8] = br#""role":"tool""#;
 
 /// The running servers; they end with the process.
 pub(crate) struct Provider {
-    /// Their base URL.
     pub(crate) url: String,
     state: Arc<State>,
 }

@@ -10,7 +10,6 @@
     dead_code,
     clippy::all,
     clippy::allow_attributes,
-    clippy::wildcard_enum_match_arm,
     reason = "a program wrote it"
 )]
 

@@ -6,8 +6,6 @@
 //! Invariants are checked on every durable step, on every performed effect, and at the end.
 //!
 //! `SIM_SEEDS=0..5000 cargo test -p simulation --test seeds` runs more seeds, `SIM_SEED=7` runs one and prints its events.
-#![expect(clippy::wildcard_enum_match_arm, reason = "a check matches the kinds that it is about")]
-
 mod plan;
 mod random;
 

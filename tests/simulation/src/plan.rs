@@ -45,33 +45,65 @@ pub(crate) struct FaultRates {
 #[derive(Debug, Clone)]
 pub(crate) enum PlannedEvent {
     /// A user sends a task.
-    Task { to: usize, capability: Option<&'static str>, has_deadline: bool },
+    Task {
+        to: usize,
+        capability: Option<&'static str>,
+        has_deadline: bool,
+    },
     /// A user has an agent host a session.
-    Session { to: usize },
+    Session {
+        to: usize,
+    },
     /// A user sends many tasks at once, more than all agents with the capability can do at a time.
-    Burst { to: usize, tasks: usize },
+    Burst {
+        to: usize,
+        tasks: usize,
+    },
     /// A user has an agent offer an open task on the board.
-    OpenTask { to: usize },
+    OpenTask {
+        to: usize,
+    },
     /// A user has an agent publish a signal.
-    Announcement { to: usize },
+    Announcement {
+        to: usize,
+    },
     /// A user has an agent ask on the board for help.
-    HelpNeeded { to: usize },
+    HelpNeeded {
+        to: usize,
+    },
     /// A user asks a question.
-    HelpRequest { to: usize },
-    /// An agent crashes.
-    Crash { agent: usize },
+    HelpRequest {
+        to: usize,
+    },
+    Crash {
+        agent: usize,
+    },
     /// An agent drains and leaves.
-    Drain { agent: usize },
+    Drain {
+        agent: usize,
+    },
     /// The network is partitioned; `sides` has a bit for each agent, the board and the registry.
-    Partition { sides: u64, length: u64 },
+    Partition {
+        sides: u64,
+        length: u64,
+    },
     /// The board does not answer.
-    BoardOutage { length: u64 },
+    BoardOutage {
+        length: u64,
+    },
     /// The board does not answer, and then has lost its signals.
-    BoardLoss { length: u64 },
+    BoardLoss {
+        length: u64,
+    },
     /// The registry does not answer.
-    RegistryOutage { length: u64 },
+    RegistryOutage {
+        length: u64,
+    },
     /// An agent's wall clock is off by so many milliseconds.
-    ClockSkew { agent: usize, by: i64 },
+    ClockSkew {
+        agent: usize,
+        by: i64,
+    },
     /// The next turn that ends panics.
     TurnPanic,
     /// The next step fails.

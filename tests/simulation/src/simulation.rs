@@ -48,7 +48,6 @@ pub struct RunSettings {
 /// What happens to the unsettled commits of an agent that crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommitSurvival {
-    /// None becomes durable.
     Lost,
     /// All become durable; the agent does not learn of it.
     Kept,
@@ -64,7 +63,6 @@ impl RunSettings {
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunReport {
-    /// The seed.
     pub seed: u64,
     /// A hash over every journal record and every record of the board.
     pub hash: u64,
@@ -74,13 +72,11 @@ pub struct RunReport {
     pub commits: u64,
     /// Steps that became durable.
     pub steps: u64,
-    /// Crashes of agents.
     pub crashes: u64,
     /// Tasks of users that agents accepted.
     pub tasks: u64,
     /// The violated invariants; empty if all hold.
     pub failures: Vec<String>,
-    /// The last events.
     pub tail: Vec<String>,
 }
 

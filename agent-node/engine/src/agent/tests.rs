@@ -84,13 +84,7 @@ impl Driver {
                 Output::StopTurn(key) => self.turns.retain(|turn| *turn != key),
                 Output::SetTimer(id, _) => self.timers.push(id),
                 Output::ClearTimer(id) => self.timers.retain(|timer| *timer != id),
-                Output::CheckpointsRecorded(..)
-                | Output::Subscribe(..)
-                | Output::ReleaseBrain(..)
-                | Output::Observed(_)
-                | Output::AskBid(_)
-                | Output::Continue
-                | Output::Fatal(_) => {}
+                _ => {}
             }
         }
     }

@@ -179,7 +179,6 @@ impl Node {
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is not carried out")]
     fn collect(&mut self, outputs: Vec<Output>) {
         for output in outputs {
             match output {

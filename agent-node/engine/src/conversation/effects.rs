@@ -272,14 +272,6 @@ fn is_performed(effect: &Effect) -> bool {
         | Effect::TrackTask { .. }
         | Effect::FindPeers { .. }
         | Effect::SetTimer { .. } => true,
-        Effect::StopTurn
-        | Effect::Claim { .. }
-        | Effect::Release { .. }
-        | Effect::ClearTimer { .. }
-        | Effect::AskPerson { .. }
-        | Effect::Record { .. }
-        | Effect::Update(_)
-        | Effect::Assign { .. }
-        | Effect::Finish(_) => false,
+        _ => false,
     }
 }

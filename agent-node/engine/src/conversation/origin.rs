@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 pub struct Origin {
     /// The trace context. Its span is the parent of the first span here, or the first span itself if the trace begins here.
     pub trace: TraceContext,
-    /// The pattern's name.
     pub pattern: String,
     /// The pattern's state before its first event; a replay starts from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -33,7 +32,6 @@ pub struct Origin {
     /// The thread it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<ThreadId>,
-    /// The requested capability.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capability: Option<Capability>,
 }
@@ -42,13 +40,9 @@ pub struct Origin {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OpeningMessage {
-    /// The message.
     pub id: MessageId,
-    /// The authenticated sender.
     pub by: Principal,
-    /// The `fromAgentId`.
     pub from: AgentId,
-    /// Its kind.
     pub kind: MessageKind,
 }
 
@@ -56,7 +50,6 @@ pub struct OpeningMessage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OpeningSignal {
-    /// Its id.
     pub id: String,
     /// The publisher's name for itself: a label.
     pub from: AgentId,

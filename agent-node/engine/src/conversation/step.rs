@@ -24,7 +24,6 @@ use store_types::{Batch, Error, Key, Snapshot};
 pub(crate) struct DecidedStep {
     /// Which step it is.
     pub step: u64,
-    /// The writes.
     pub batch: Batch,
     /// The effects to perform after the commit.
     pub effects: Vec<(EffectKey, Effect)>,
@@ -78,11 +77,9 @@ pub(crate) struct StepFailed {
 /// it changes nothing and is the same again after a crash.
 #[derive(Clone, Copy)]
 pub(crate) struct InstantBrain<'a> {
-    /// Answers.
     pub world: &'a dyn World,
     /// Whether it may answer a request with a message.
     pub is_direct: bool,
-    /// The largest signal.
     pub max_signal_bytes: usize,
 }
 
@@ -106,15 +103,11 @@ impl InstantBrain<'_> {
 /// The agent, the time and the peers' track records when a step is decided.
 #[derive(Clone, Copy)]
 pub(crate) struct StepContext<'a> {
-    /// The agent.
     pub me: &'a AgentId,
-    /// The node's clock.
     pub at: NodeTime,
-    /// The wall clock.
     pub wall: WallTime,
     /// The peers' track records.
     pub records: &'a BTreeMap<AgentId, TrackRecord>,
-    /// The store.
     pub store: &'a dyn Snapshot,
     /// The brain, if it has a turn free.
     pub brain: Option<InstantBrain<'a>>,
@@ -265,20 +258,7 @@ fn is_short_result(what: &EventKind) -> bool {
         | EventKind::Undelivered { .. }
         | EventKind::Published { .. }
         | EventKind::PublishRefused { .. } => true,
-        EventKind::Started
-        | EventKind::MessageReceived { .. }
-        | EventKind::TurnStarted { .. }
-        | EventKind::TurnProgress { .. }
-        | EventKind::TurnEnded { .. }
-        | EventKind::TurnFailed { .. }
-        | EventKind::TimerFired { .. }
-        | EventKind::SpaceAnswered { .. }
-        | EventKind::PeersFound { .. }
-        | EventKind::CallDue { .. }
-        | EventKind::Directed { .. }
-        | EventKind::Answered { .. }
-        | EventKind::Cancelled { .. }
-        | EventKind::Draining { .. } => false,
+        _ => false,
     }
 }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 /// A request about the claim of an open task. It is idempotent: a repeat after a crash finds the result of the first.
 #[derive(Debug, Clone)]
 pub enum ClaimRequest {
-    /// Take the claim.
     Take {
         /// How long the claim lasts without a renewal.
         lease: Duration,

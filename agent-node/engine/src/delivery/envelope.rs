@@ -15,7 +15,6 @@ use serde_json::Map;
 use store_types::{Error, Snapshot};
 
 /// The message an open effect sends, if it sends one.
-#[expect(clippy::wildcard_enum_match_arm, reason = "only these send messages")]
 pub(crate) fn of(
     me: &AgentId,
     conversation: &Conversation,

@@ -35,9 +35,7 @@ pub(crate) enum LaneKey {
 pub(crate) struct OutgoingEnvelope {
     /// The label of its pattern.
     pub(crate) label: AnyLabel,
-    /// The recipient.
     pub(crate) to: AgentId,
-    /// The message.
     pub(crate) envelope: Envelope,
     /// Whether it is attempted only once.
     pub(crate) best_effort: bool,

@@ -1,6 +1,4 @@
 //! What follows a refused or failed step.
-#![expect(clippy::wildcard_enum_match_arm, reason = "a test matches the outputs that it is about")]
-
 use super::*;
 use crate::{
     AttemptResult, Input, Output,

@@ -17,10 +17,14 @@ pub(crate) enum SweepStage {
     #[default]
     Idle,
     /// Deleting old records of a topic.
-    Topic { at: usize },
+    Topic {
+        at: usize,
+    },
     /// Counting the bytes of all journals: once, at the first sweep.
-    CountingJournals { after: Revision, bytes: u64 },
-    /// Deleting journals.
+    CountingJournals {
+        after: Revision,
+        bytes: u64,
+    },
     Journals,
     /// Searching for unreferenced content.
     Content,
@@ -28,11 +32,8 @@ pub(crate) enum SweepStage {
 
 /// What a commit of a sweep deleted.
 pub(crate) enum SweepCommit {
-    /// Records.
     Records { records: u64 },
-    /// Journals.
     Journals(JournalSweep),
-    /// One unreferenced content.
     Content { digest: Digest, revision: Revision },
 }
 
@@ -164,10 +165,7 @@ impl ContentSearch {
             ContentSearchStage::Reading { topic: JOURNAL, after, until } => {
                 before <= after.saturating_add(1) || after >= until
             }
-            ContentSearchStage::Listing
-            | ContentSearchStage::Reading { .. }
-            | ContentSearchStage::Deleting
-            | ContentSearchStage::Resting { .. } => true,
+            _ => true,
         }
     }
 }

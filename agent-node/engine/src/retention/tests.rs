@@ -59,7 +59,6 @@ impl Sweeping {
     /// Does what the agent wants next; whether it wanted anything.
     fn step(&mut self) -> bool {
         let Some(output) = self.outputs.pop_front() else { return false };
-        #[expect(clippy::wildcard_enum_match_arm, reason = "a sweep wants nothing else")]
         match output {
             Output::Commit(id, _, batch) => {
                 let written = self.store.commit(batch);

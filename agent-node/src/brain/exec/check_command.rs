@@ -16,11 +16,9 @@ const MAX_SHOWN: usize = MAX_FINDINGS - 1_024;
 /// How a check ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CheckExit {
-    /// With 0.
     Accepted,
     /// With another code, except 126 and 127, by which shells say that there is no such command.
     Refused {
-        /// The code.
         code: i32,
         /// The beginning of its standard output; the end of its standard error if it wrote nothing there.
         findings: String,

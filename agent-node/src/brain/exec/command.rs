@@ -45,7 +45,6 @@ struct ExecTurnState {
     is_waiting: bool,
     /// The checkpoints that are not durable yet, in order.
     checkpoints: VecDeque<oneshot::Receiver<()>>,
-    /// How many are.
     recorded: u64,
 }
 

@@ -6,9 +6,7 @@ use std::{fs, path::Path};
 /// A user of the operating system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OsUser {
-    /// Its name.
     pub name: String,
-    /// Its id.
     pub uid: u32,
     /// The id of its primary group.
     pub gid: u32,

@@ -27,7 +27,6 @@ const MAX_PAUSE: Duration = Duration::from_secs(10);
 pub(super) struct BrainQuestion {
     pub(super) agent: AgentId,
     pub(super) key: String,
-    /// The line.
     pub(super) prompt: Vec<u8>,
     /// The turn, if it is about one.
     pub(super) turn: Option<Box<TurnRequest>>,

@@ -72,14 +72,12 @@ pub(super) enum LoopSubject {
 pub(super) struct LoopTool {
     /// What the model sees of it.
     pub(super) spec: ToolSpec,
-    /// Who runs it.
     pub(super) kind: LoopToolKind,
 }
 
 /// Who runs a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum LoopToolKind {
-    /// The mesh.
     Mesh(MeshTool),
     /// A tool server, by its position.
     Server {
@@ -105,7 +103,6 @@ pub(super) enum LoopEvent {
     Failed(ModelError),
     /// A call has ended.
     Called {
-        /// Its id.
         call: String,
         /// What came of it, and further artifacts.
         outcome: CallOutcome,
@@ -117,7 +114,6 @@ pub(super) enum LoopEvent {
 /// What came of a call of a tool server, or of the board.
 #[derive(Debug)]
 pub(super) enum CallOutcome {
-    /// The server answered.
     Answered(ToolResult, Vec<Artifact>),
     /// There is no answer, and nobody knows whether the call took effect.
     Interrupted(String),
@@ -128,7 +124,6 @@ pub(super) enum CallOutcome {
 pub(super) enum LoopAction {
     /// Make this durable before the next action.
     Record(TranscriptRecord),
-    /// Report this.
     Report(Progress),
     /// Ask a person whether a call may be made.
     Approve {
@@ -148,11 +143,8 @@ pub(super) enum LoopAction {
         /// Why the answer ended, or why there is none, as a code.
         end: Result<&'static str, String>,
     },
-    /// Ask a model.
     AskModel {
-        /// Its position.
         model: usize,
-        /// The conversation.
         request: Arc<ModelRequest>,
     },
     /// Call a tool of a server.
@@ -161,30 +153,23 @@ pub(super) enum LoopAction {
         server: usize,
         /// The name of the tool there.
         name: String,
-        /// The call.
         call: ToolCall,
     },
     /// Read signals of the board.
     ReadSignals {
-        /// The call.
         call: ToolCall,
-        /// Which.
         query: SignalSelection,
     },
-    /// The turn ends.
     End(LoopEnd),
 }
 
 /// How a turn ends.
 #[derive(Debug, PartialEq)]
 pub(super) enum LoopEnd {
-    /// As any brain's.
     Turn(TurnEnd),
     /// No model can be reached; the turn begins again after the pause.
     Pause {
-        /// How long.
         after: Duration,
-        /// Why.
         reason: String,
     },
 }
@@ -193,9 +178,7 @@ pub(super) enum LoopEnd {
 pub(super) struct LoopStart {
     pub(super) limits: LoopLimits,
     pub(super) subject: LoopSubject,
-    /// The instructions.
     pub(super) system: String,
-    /// The first message.
     pub(super) first: String,
     /// The same as every run of the same task has it.
     pub(super) repeatable_first: String,

@@ -37,9 +37,7 @@ pub enum CassetteMode {
 /// An open cassette.
 #[derive(Clone)]
 pub enum Cassette {
-    /// Calls are recorded.
     Recorder(Arc<CassetteRecorder>),
-    /// Calls are answered.
     Player(Arc<CassettePlayer>),
 }
 
@@ -47,7 +45,6 @@ pub enum Cassette {
 #[derive(Debug, thiserror::Error)]
 pub struct CassetteError {
     file: String,
-    /// From 1.
     line: Option<usize>,
     what: String,
 }

@@ -50,7 +50,6 @@ pub(super) enum MeshOutcome {
     Report(Progress, ToolResult),
     /// Signals to read, whose page is the result.
     Read(SignalSelection),
-    /// The result.
     Result(ToolResult),
     /// The end of the turn.
     End(TurnEnd),

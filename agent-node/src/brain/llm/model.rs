@@ -58,13 +58,9 @@ impl ModelRequest {
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelMessage {
-    /// From the user.
     User(String),
-    /// From the model.
     Assistant {
-        /// What it said.
         text: String,
-        /// What it called.
         calls: Vec<ToolCall>,
     },
     /// The results of all calls of the message before.
@@ -85,7 +81,6 @@ pub struct ToolText {
 pub struct ToolSpec {
     /// Its name: letters, digits, `_` and `-`, at most 64.
     pub name: String,
-    /// What it does.
     pub description: String,
     /// The JSON Schema of its arguments.
     pub schema: Value,
@@ -104,7 +99,6 @@ impl ToolSpec {
 pub struct ToolCall {
     /// Unique in the task.
     pub id: String,
-    /// The tool.
     pub name: String,
     /// The arguments; empty if they could not be parsed.
     #[serde(default)]
@@ -145,7 +139,6 @@ pub enum ModelDelta {
     Hidden(usize),
     /// What the provider has counted so far.
     Counted(TokenUsage),
-    /// The whole answer.
     Answer(ModelAnswer),
 }
 
@@ -167,7 +160,6 @@ pub struct ModelAnswer {
     pub text: String,
     /// What it calls. The ids are the provider's.
     pub calls: Vec<ToolCall>,
-    /// Why it ended.
     pub stop: StopReason,
     /// What it took; `None` if the provider did not say.
     pub usage: Option<TokenUsage>,
@@ -208,7 +200,6 @@ impl StopReason {
 pub struct TokenUsage {
     /// Of the request, cached ones included.
     pub input: u64,
-    /// Of the answer.
     pub output: u64,
 }
 
@@ -222,7 +213,6 @@ pub struct ModelError {
     pub status: Option<u16>,
     /// How long the provider wants to be left alone.
     pub retry_after: Option<Duration>,
-    /// Cause, for people.
     pub message: String,
 }
 

@@ -171,7 +171,6 @@ pub(super) fn call_for_proposals(request: &BidRequest, has_load: bool) -> String
 /// A message of the user.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct UserMessage {
-    /// Its id.
     pub(super) id: String,
     /// What the model reads, fenced.
     pub(super) note: String,

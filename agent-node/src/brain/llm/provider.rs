@@ -8,7 +8,6 @@ use crate::outbox::a2a::credentials::SecretString;
 pub struct ModelConfig {
     /// The name in the configuration.
     pub model: String,
-    /// The provider.
     pub provider: Provider,
     /// The base of its URLs, without a slash at the end.
     pub url: String,
@@ -25,9 +24,7 @@ pub struct ModelConfig {
 /// Prices per million tokens, in the unit of `bounds.cost`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TokenPrice {
-    /// Of requests.
     pub input: f64,
-    /// Of answers.
     pub output: f64,
 }
 
@@ -42,7 +39,6 @@ impl TokenPrice {
 /// Who serves a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Provider {
-    /// Anthropic Messages.
     Anthropic,
     /// OpenAI Chat Completions at OpenAI.
     OpenAi,

@@ -1,5 +1,3 @@
-#![expect(clippy::wildcard_enum_match_arm, reason = "the tests look at a few kinds of reports")]
-
 use super::*;
 use crate::brain::tests::{first_turn, turn};
 use serde_json::Value;

@@ -36,7 +36,6 @@ use tokio::sync::Mutex;
 pub struct ToolServerConfig {
     /// What comes before the names of its tools where they collide.
     pub name: String,
-    /// Where it is.
     pub transport: ToolServerTransport,
     /// The tools that the model may call, by their names there; all if `None`.
     pub allow: Option<Vec<String>>,
@@ -57,12 +56,10 @@ pub enum ToolServerTransport {
         command: Vec<String>,
         /// Its environment beside `PATH` and `LANG`.
         env: BTreeMap<String, String>,
-        /// Its working directory.
         dir: Option<PathBuf>,
     },
     /// A URL that speaks streamable HTTP.
     Http {
-        /// The URL.
         url: String,
         /// Headers of every request. They hold credentials.
         headers: BTreeMap<String, crate::outbox::a2a::credentials::SecretString>,

@@ -15,18 +15,11 @@ use std::collections::BTreeSet;
 pub(super) enum TranscriptRecord {
     /// The model answered. The calls in `started` begin with this record.
     #[serde(rename_all = "camelCase")]
-    Answered {
-        /// What it said.
-        round: Box<Round>,
-    },
+    Answered { round: Box<Round> },
     /// A call begins, again if it has begun before.
-    Started {
-        /// Its id.
-        call: String,
-    },
+    Started { call: String },
     /// A call has ended.
     Finished {
-        /// Its id.
         call: String,
         /// What came of it.
         result: ToolResult,
@@ -45,7 +38,6 @@ pub(super) enum TranscriptRecord {
     ServerFailed,
     /// Content was dropped because the conversation was too long. Replaces all records before.
     Compacted {
-        /// What is left.
         transcript: Transcript,
         /// What was dropped, for people.
         dropped: Vec<String>,
@@ -76,10 +68,8 @@ pub(super) struct Transcript {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Round {
-    /// What it said.
     #[serde(default)]
     pub(super) text: String,
-    /// What it called.
     #[serde(default)]
     pub(super) calls: Vec<CallRecord>,
     /// Why its answer ended.
@@ -115,7 +105,6 @@ impl Round {
 /// A call and how far it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct CallRecord {
-    /// The call.
     pub(super) call: ToolCall,
     /// How often it was started.
     #[serde(default)]

@@ -21,7 +21,6 @@ struct Comparison<'a> {
     live: &'a [AgentId],
     /// The boards' keys in these files.
     boards: Vec<(PublicIdentity, KeyHistory)>,
-    /// All files.
     files: &'a [PathBuf],
 }
 

@@ -30,7 +30,6 @@ pub(super) struct UsageSum {
     cost: Option<f64>,
     /// Tokens whose cost is unknown.
     unpriced_tokens: u64,
-    /// Calls by tool.
     tools: BTreeMap<String, u64>,
     failed_tool_calls: u64,
 }

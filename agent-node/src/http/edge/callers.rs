@@ -12,7 +12,6 @@ use std::{collections::BTreeMap, fmt};
 /// A user's credential.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// Sent in `X-API-Key`.
     ApiKey(String),
     /// Sent in `Authorization: Bearer`.
     Bearer(String),
@@ -38,9 +37,7 @@ impl fmt::Debug for Credential {
 /// One user and one credential; a user may have several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// The user.
     pub user: AgentId,
-    /// The credential.
     pub credential: Credential,
 }
 

@@ -13,7 +13,6 @@ use std::time::Duration;
 pub struct HttpServerConfig {
     /// Limits of requests. A rate of 0 means no limit.
     pub limits: Limits,
-    /// Authentication.
     pub auth: Auth,
     /// The limit of open streams per principal.
     pub streams: StreamLimit,
@@ -21,7 +20,6 @@ pub struct HttpServerConfig {
     pub drain: DrainSignal,
     /// Names accepted in `Host`, beside this machine's own.
     pub hosts: Vec<String>,
-    /// Counts refusals.
     pub telemetry: Option<Telemetry>,
     /// Number of worker threads.
     pub workers: usize,

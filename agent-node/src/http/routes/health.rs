@@ -44,7 +44,6 @@ pub struct Readiness {
 /// The result of one check.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CheckResult {
-    /// Whether it passed.
     pub ok: bool,
     /// The reason of a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]

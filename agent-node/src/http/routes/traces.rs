@@ -56,7 +56,6 @@ pub struct MissingTracePart {
     pub agent: String,
     /// The span that is its parent.
     pub span_id: String,
-    /// The reason.
     pub why: String,
 }
 

@@ -29,7 +29,6 @@ const FETCH_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 /// A card that was fetched, not validated.
 #[derive(Debug, Clone)]
 pub struct FetchedCard {
-    /// Its URL.
     pub url: String,
     /// The JSON as received.
     pub raw: Value,
@@ -124,7 +123,6 @@ pub async fn fetch(client: &OutboundClient, url: &str) -> Result<FetchedCard, St
 pub enum CardRefresh {
     /// The card is unchanged (304).
     Unchanged(Freshness),
-    /// A new card.
     Changed(Box<FetchedCard>),
 }
 

@@ -88,12 +88,7 @@ pub async fn run(
         | RemoteTaskOutcome::Malformed => {
             cancel_in_background(runner.remote.clone(), runner.store.clone(), task_id);
         }
-        RemoteTaskOutcome::Completed
-        | RemoteTaskOutcome::Failed
-        | RemoteTaskOutcome::Rejected
-        | RemoteTaskOutcome::Canceled
-        | RemoteTaskOutcome::Unauthenticated
-        | RemoteTaskOutcome::Refused => {
+        _ => {
             if let Some(store) = &runner.store {
                 store.delete(&task_id).await;
             }

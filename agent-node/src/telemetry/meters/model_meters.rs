@@ -64,7 +64,6 @@ type CallHistogram = Family<CallLabels<6>, Histogram, fn() -> Histogram>;
 /// Who makes a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallOrigin {
-    /// The agent.
     pub agent: String,
     /// A capability of its card; empty without one, `other` for one that is not in its card.
     pub capability: String,
@@ -98,19 +97,7 @@ impl ModelMeters {
         match report {
             Progress::Usage(call) => self.observe_model(origin, call),
             Progress::Tool(call) => self.observe_tool(origin, call),
-            Progress::Status { .. }
-            | Progress::Artifact { .. }
-            | Progress::Signal { .. }
-            | Progress::Help { .. }
-            | Progress::Delegate { .. }
-            | Progress::Say { .. }
-            | Progress::Directive(_)
-            | Progress::Question(_)
-            | Progress::Post { .. }
-            | Progress::Find { .. }
-            | Progress::Brief(_)
-            | Progress::Checkpoint(_)
-            | Progress::Log { .. } => {}
+            _ => {}
         }
     }
 

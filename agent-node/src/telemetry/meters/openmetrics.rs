@@ -13,9 +13,7 @@ use prometheus_client::{
 /// A metric's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricType {
-    /// Never decreases.
     Counter,
-    /// Increases and decreases.
     Gauge,
     /// Latencies, in seconds, or numbers of tokens.
     Histogram,
@@ -36,7 +34,6 @@ macro_rules! metrics {
     ($($name:ident = $text:literal, $kind:ident, $label:literal, $help:literal;)*) => {
         /// A metric of `GET /metrics`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        #[expect(missing_docs, reason = "the help texts describe them")]
         pub enum Metric { $($name,)* }
 
         impl Metric {

@@ -24,15 +24,11 @@ use std::collections::BTreeMap;
 
 /// A call for proposals as a bidder received it.
 pub(crate) struct ReceivedCfp<'a> {
-    /// The bidder.
     pub bidder: &'a AgentId,
-    /// The manager.
     pub manager: &'a str,
     /// The manager's conversation: a bidder has none.
     pub conversation: Option<&'a ConversationId>,
-    /// The call's message.
     pub message: &'a MessageId,
-    /// The call.
     pub payload: &'a Payload,
 }
 

@@ -42,18 +42,7 @@ impl SpanBuilder<'_> {
                 Progress::Usage(call) => self.record_model_call(turn, call, at),
                 Progress::Tool(call) => self.record_tool_call(turn, call, at),
                 Progress::Brief(brief) => self.record_brief(turn, brief),
-                Progress::Status { .. }
-                | Progress::Artifact { .. }
-                | Progress::Signal { .. }
-                | Progress::Help { .. }
-                | Progress::Delegate { .. }
-                | Progress::Say { .. }
-                | Progress::Directive(_)
-                | Progress::Question(_)
-                | Progress::Post { .. }
-                | Progress::Find { .. }
-                | Progress::Checkpoint(_)
-                | Progress::Log { .. } => {}
+                _ => {}
             }
         }
     }

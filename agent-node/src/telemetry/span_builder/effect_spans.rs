@@ -95,14 +95,7 @@ impl SpanBuilder<'_> {
                 return span.set(n::MESH_EPOCH, json!(epoch));
             }
             Effect::Finish(outcome) => return self.record_outcome(outcome, at),
-            Effect::RenewOpenTask { .. }
-            | Effect::Release { .. }
-            | Effect::FindPeers { .. }
-            | Effect::SetTimer { .. }
-            | Effect::ClearTimer { .. }
-            | Effect::AskPerson { .. }
-            | Effect::Record { .. }
-            | Effect::Update(_) => return,
+            _ => return,
         };
         let index = self.add(span, false);
         self.open_effects.insert(key, index);
@@ -196,11 +189,7 @@ impl SpanBuilder<'_> {
         let state = outcome.status.state;
         let failed = match state {
             TaskState::Failed | TaskState::Rejected | TaskState::Canceled => Some(state.word().to_owned()),
-            TaskState::Completed
-            | TaskState::Submitted
-            | TaskState::Working
-            | TaskState::InputRequired
-            | TaskState::AuthRequired => None,
+            _ => None,
         };
         let Some(span) = self.end(self.conversation_index(), at, failed) else { return };
         span.set(n::MESH_STATE, json!(state.word()));

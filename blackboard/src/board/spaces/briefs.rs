@@ -31,7 +31,6 @@ const MAX_VAULT: usize = 1_000;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BriefView {
-    /// The brief.
     #[serde(flatten)]
     pub brief: Brief,
     /// The number of memories in the agent's vault that the brief is shown without; at most 1,000 are counted.

@@ -65,13 +65,7 @@ impl SpaceStore {
                 match self.write(agent, decide).await?.state {
                     EntryState::Merged => outcome.merged += 1,
                     EntryState::Pending => outcome.waiting += 1,
-                    EntryState::Sealed
-                    | EntryState::Open
-                    | EntryState::Rejected
-                    | EntryState::Active
-                    | EntryState::Superseded
-                    | EntryState::Archived
-                    | EntryState::Posted => {}
+                    _ => {}
                 }
             }
             query.after = match page.next {

@@ -27,7 +27,6 @@ impl QueuedCommit {
 pub(super) struct WriterWork {
     /// The next group of batches, in order.
     pub(super) group: Vec<QueuedCommit>,
-    /// Newly queued trims.
     pub(super) trims: VecDeque<TrimJob>,
     /// The queue is closed and empty.
     pub(super) is_finished: bool,

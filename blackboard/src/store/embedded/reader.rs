@@ -31,7 +31,6 @@ const RECORD_COLUMNS: &str = "key, rev, value, crc";
 /// The part of each record that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Projection {
-    /// All of it.
     Record,
     /// Revision and key; the value stays empty.
     Key,

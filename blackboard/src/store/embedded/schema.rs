@@ -42,7 +42,6 @@ pub enum OpenError {
     /// Another process holds it.
     #[error("the data directory {} is in use by process {pid}", dir.display())]
     Held {
-        /// Which directory.
         dir: PathBuf,
         /// The process that holds it.
         pid: String,
@@ -54,7 +53,6 @@ pub enum OpenError {
         if found < known { "use another data directory, or empty this one with `mesh reset`" } else { "use the version that wrote it" }
     )]
     OtherFormat {
-        /// Which directory.
         dir: PathBuf,
         /// The format found there.
         found: u32,
@@ -64,9 +62,7 @@ pub enum OpenError {
     /// Another program wrote it.
     #[error("{} is no store of a mesh: a SQLite file with user_version {found} and {why}", file.display())]
     Foreign {
-        /// Which file.
         file: PathBuf,
-        /// Its `user_version`.
         found: i32,
         /// Why it is not a store.
         why: String,
@@ -74,7 +70,6 @@ pub enum OpenError {
     /// The file is not a store, or is damaged.
     #[error("the store in {} cannot be read: {why}", dir.display())]
     Damaged {
-        /// Which directory.
         dir: PathBuf,
         /// What is wrong with it.
         why: String,
@@ -82,7 +77,6 @@ pub enum OpenError {
     /// The file system refuses access.
     #[error("the data directory {} cannot be used", dir.display())]
     Io {
-        /// Which directory.
         dir: PathBuf,
         /// The error of the file system.
         source: std::io::Error,

@@ -13,7 +13,6 @@ use serde_json::{Map, Value};
 pub struct TaskMetadata {
     /// The skill it is meant for.
     pub capability: Option<Capability>,
-    /// The deadline.
     pub deadline: Option<WallTime>,
     /// What to do it with, instead of the message's data parts.
     pub input: Option<Value>,

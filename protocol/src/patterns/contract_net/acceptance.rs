@@ -22,7 +22,6 @@ use serde::{Deserialize, Serialize};
 pub(super) struct CheckedResult {
     /// The award under which it was made.
     pub(super) award: ActiveAward,
-    /// The doer's summary.
     message: Option<String>,
 }
 

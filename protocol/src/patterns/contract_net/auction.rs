@@ -10,11 +10,8 @@ pub enum Strategy {
     /// The highest weighted sum over match, track record, eta, cost and load.
     #[default]
     Weighted,
-    /// The lowest cost.
     Cheapest,
-    /// The shortest eta.
     Fastest,
-    /// The best match.
     BestMatch,
     /// The first valid bid, for equal peers.
     FirstClaim,

@@ -110,15 +110,7 @@ impl ContractNet {
             AuctionStage::Checking(checked) => {
                 (epoch < checked.award.epoch).then_some("a later award is in force")
             }
-            AuctionStage::Opening
-            | AuctionStage::Bidding { .. }
-            | AuctionStage::Between { .. }
-            | AuctionStage::Queued { .. }
-            | AuctionStage::Searching
-            | AuctionStage::Claiming { .. }
-            | AuctionStage::Over => {
-                (epoch > 0 && epoch <= self.last_epoch).then_some("that award was taken back")
-            }
+            _ => (epoch > 0 && epoch <= self.last_epoch).then_some("that award was taken back"),
         }
     }
 
@@ -141,13 +133,7 @@ impl ContractNet {
             _ if epoch.is_some_and(|epoch| epoch > 0 && epoch <= self.last_epoch) => {
                 "fenced: that award was taken back"
             }
-            AuctionStage::Opening
-            | AuctionStage::Bidding { .. }
-            | AuctionStage::Between { .. }
-            | AuctionStage::Searching
-            | AuctionStage::Queued { .. }
-            | AuctionStage::Claiming { .. }
-            | AuctionStage::Over => "no award is in force",
+            _ => "no award is in force",
         };
         if !why.is_empty() {
             self.record.ignore(agent.to_string(), kind, why, event.wall);

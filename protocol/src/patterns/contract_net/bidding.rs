@@ -80,10 +80,7 @@ pub enum BidAnswer {
         capability_match: Option<Fraction>,
     },
     /// It does not bid.
-    NoBid {
-        /// Why.
-        reason: String,
-    },
+    NoBid { reason: String },
 }
 
 /// The computed `bid` with the answer of the brain.

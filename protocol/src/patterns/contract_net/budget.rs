@@ -42,13 +42,7 @@ impl ContractNet {
     pub(super) fn reserved(&self) -> Budget {
         match &self.stage {
             AuctionStage::Awarded(_) | AuctionStage::Checking(_) => self.budget_left(),
-            AuctionStage::Opening
-            | AuctionStage::Bidding { .. }
-            | AuctionStage::Between { .. }
-            | AuctionStage::Searching
-            | AuctionStage::Queued { .. }
-            | AuctionStage::Claiming { .. }
-            | AuctionStage::Over => Budget::default(),
+            _ => Budget::default(),
         }
     }
 

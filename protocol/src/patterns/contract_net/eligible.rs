@@ -16,7 +16,6 @@ use std::collections::BTreeMap;
 pub(super) struct EligiblePeer {
     /// How well its registered card supports the capability.
     pub support: f64,
-    /// Its track record.
     pub track_record: f64,
     /// How busy it was at its last heartbeat.
     pub load: f64,

@@ -163,13 +163,7 @@ impl ContractNet {
             {
                 AuctionPhase::Calling
             }
-            AuctionStage::Opening
-            | AuctionStage::Bidding { .. }
-            | AuctionStage::Between { .. }
-            | AuctionStage::Searching
-            | AuctionStage::Claiming { .. }
-            | AuctionStage::Awarded(_)
-            | AuctionStage::Over => return None,
+            _ => return None,
         };
         let spec = &self.ownership.spec;
         Some(AuctionView { capability: spec.capability.as_ref()?, principal: &spec.root, phase })

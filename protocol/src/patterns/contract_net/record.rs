@@ -19,7 +19,6 @@ pub const MAX_IGNORED: usize = 32;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AwardRecord {
-    /// The task.
     pub task: TaskId,
     /// The capability it needs.
     pub capability: Option<Capability>,
@@ -35,7 +34,6 @@ pub struct AwardRecord {
     /// Messages that changed nothing, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<IgnoredMessage>,
-    /// How it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
 }
@@ -44,7 +42,6 @@ pub struct AwardRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BiddingRound {
-    /// From 1.
     pub round: u32,
     /// When it was called.
     pub opened_at: WallTime,
@@ -66,14 +63,11 @@ fn is_zero(count: &usize) -> bool {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CandidateRecord {
-    /// Its id.
     pub agent: AgentId,
-    /// Its result.
     pub fate: CandidateResult,
     /// Why, as a text for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Its bid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bid: Option<ScoredOffer>,
     /// The score of its bid.
@@ -82,7 +76,6 @@ pub struct CandidateRecord {
     /// Its rank, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<usize>,
-    /// The award's epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Epoch>,
 }
@@ -99,7 +92,6 @@ pub enum CandidateResult {
     NoAnswer,
     /// It refused to bid.
     NoBid,
-    /// It bid.
     Bid,
     /// Another bid was better.
     Outbid,
@@ -115,7 +107,6 @@ pub enum CandidateResult {
     LeaseExpired,
     /// It could not be reached.
     Unreachable,
-    /// It failed.
     Failed,
     /// Its result was refused, twice.
     Refused,
@@ -145,7 +136,6 @@ pub struct ScoredOffer {
 pub struct BidScore {
     /// The total, by which bids are ranked.
     pub total: f64,
-    /// The fit.
     #[serde(rename = "match")]
     pub fit: f64,
     /// The record with this manager.
@@ -162,9 +152,7 @@ pub struct BidScore {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IgnoredMessage {
-    /// Who sent it.
     pub from: String,
-    /// Its kind.
     #[serde(rename = "type")]
     pub kind: String,
     /// Why it changed nothing.

@@ -34,7 +34,6 @@ impl Delegation {
 
     /// The effects of `event` while the manager's acknowledgement of the result is awaited: of the response, and of the reports
     /// with chunks, without which the response is incomplete.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "any other event changes nothing after the work")]
     pub(super) fn confirm(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
         let Some(mut unconfirmed) = self.unconfirmed.take() else { return Vec::new() };
         let UnconfirmedOutcome { outcome, responses } = unconfirmed.as_mut();

@@ -55,7 +55,6 @@ impl DelegationLabel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum DelegationTimer {
-    /// The task's deadline.
     Deadline,
     /// The next report that renews the lease.
     Renew,

@@ -58,7 +58,6 @@ pub(super) struct PendingRequests {
 struct UsedId {
     /// The turn that sent the request.
     turn: u32,
-    /// [`Progress::request_content`].
     content: u64,
 }
 
@@ -68,7 +67,6 @@ struct PendingRequest {
     id: String,
     key: RequestKey,
     kind: RequestKind,
-    /// [`Progress::request_content`].
     #[serde(default)]
     content: u64,
     /// Whether the turn ended with it.
@@ -119,7 +117,6 @@ pub(super) enum Expiry {
     Request,
     /// A question is no longer open.
     Question,
-    /// The task fails.
     Fails(String),
 }
 
@@ -388,24 +385,13 @@ impl PendingRequests {
                 effects.push(DelegationEffect::SetTimer { timer: DelegationTimer::Request(key), when });
                 (id, RequestKind::Find)
             }
-            Progress::Status { .. }
-            | Progress::Artifact { .. }
-            | Progress::Signal { .. }
-            | Progress::Post { .. }
-            | Progress::Brief(_)
-            | Progress::Checkpoint(_)
-            | Progress::Usage(_)
-            | Progress::Tool(_)
-            | Progress::Say { .. }
-            | Progress::Directive(_)
-            | Progress::Log { .. } => return effects,
+            _ => return effects,
         };
         self.open.push(PendingRequest { id, key, kind, content, waits, reply: None, budget });
         effects
     }
 
     /// Takes a peer's answer. If it was awaited, returns its text, as an error if it is a failure or a refusal.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "no other message answers anything")]
     pub(super) fn take_answer(
         &mut self,
         by: &Principal,
@@ -480,10 +466,7 @@ impl PendingRequests {
                 answered.clear();
                 Some(questions)
             }
-            RequestKind::Delegate { .. }
-            | RequestKind::Help
-            | RequestKind::Question(_)
-            | RequestKind::Find => None,
+            _ => None,
         });
         let mut questions = status.questions.clone();
         for question in asker.is_some().then_some(&mut questions).into_iter().flatten() {
@@ -531,10 +514,7 @@ impl PendingRequests {
                 let (task, text) = (task.to_string(), texts.join("\n"));
                 Some((ask.id.clone(), ItemQuestion { task, text, auth }))
             }
-            RequestKind::Delegate { .. }
-            | RequestKind::Help
-            | RequestKind::Question(_)
-            | RequestKind::Find => None,
+            _ => None,
         };
         self.open.iter().filter_map(asks).collect()
     }
@@ -694,19 +674,7 @@ fn addressed(ask: &Progress) -> Option<&AgentId> {
 fn wanted(ask: &Progress) -> Option<Budget> {
     match ask {
         Progress::Help { budget, .. } | Progress::Delegate { budget, .. } => Some(*budget),
-        Progress::Status { .. }
-        | Progress::Artifact { .. }
-        | Progress::Signal { .. }
-        | Progress::Post { .. }
-        | Progress::Say { .. }
-        | Progress::Directive(_)
-        | Progress::Brief(_)
-        | Progress::Find { .. }
-        | Progress::Question(_)
-        | Progress::Checkpoint(_)
-        | Progress::Usage(_)
-        | Progress::Tool(_)
-        | Progress::Log { .. } => None,
+        _ => None,
     }
 }
 

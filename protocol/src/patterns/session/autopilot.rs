@@ -36,7 +36,6 @@ pub struct Autopilot {
     seat: String,
     /// The stages whose gates it may confirm.
     pub(super) gates: Vec<String>,
-    /// The agent.
     agent: Option<AgentId>,
 }
 
@@ -66,11 +65,7 @@ impl Autopilot {
         let mut seats = graph.stages.iter().flat_map(|stage| &stage.seats);
         let of_seat = seats.find_map(|planned| match &planned.who {
             SeatHolder::Peer(Address::Agent(agent)) if planned.name == *seat => Some(agent.clone()),
-            SeatHolder::Peer(_)
-            | SeatHolder::Foreign(_)
-            | SeatHolder::Person(_)
-            | SeatHolder::BuiltIn(_)
-            | SeatHolder::Matched(_) => None,
+            _ => None,
         });
         let of_cast = || graph.cast.get(seat).and_then(|agent| AgentId::parse(agent).ok());
         let agent = of_seat.or_else(of_cast);
@@ -181,11 +176,7 @@ impl Session {
         let agent = step.cx.graph.autopilot.as_ref().and_then(|autopilot| autopilot.agent.as_ref());
         let asks_itself = match &planned.who {
             SeatHolder::Peer(Address::Agent(asks)) => Some(asks) == agent,
-            SeatHolder::Peer(Address::Capability(_))
-            | SeatHolder::Foreign(_)
-            | SeatHolder::Person(_)
-            | SeatHolder::BuiltIn(_)
-            | SeatHolder::Matched(_) => false,
+            _ => false,
         };
         // What is asked in a sealed stage is told to nobody in the session.
         if !is_answerable || asks_itself || place.sealed {

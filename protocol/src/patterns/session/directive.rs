@@ -26,7 +26,6 @@ pub(super) const SKIPPED: &str = "skipped";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Directive {
-    /// What to do.
     pub verb: DirectiveVerb,
     /// The stage; without one, all that run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,7 +63,6 @@ pub enum DirectiveVerb {
     Skip,
     /// A stage that has begun, and everything after it, begins again.
     Redirect,
-    /// The session ends.
     Stop,
 }
 

@@ -27,9 +27,7 @@ const STOP: &str = "stop";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct FailedStageQuestion {
-    /// The stage.
     place: usize,
-    /// The question.
     id: String,
     /// Why the session fails if nobody wants it to go on.
     why: String,

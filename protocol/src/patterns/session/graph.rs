@@ -84,7 +84,6 @@ pub enum SessionPreset {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct SessionBudget {
-    /// Seat turns.
     pub turns: u32,
     /// Tokens of models, in and out: a number, or one such as `500k`.
     #[serde(deserialize_with = "tokens")]
@@ -225,7 +224,6 @@ pub enum GateChoice {
     Changes,
     /// Candidates that the person names are not given to later stages, and the gate asks again.
     Kill,
-    /// The session ends.
     Decline,
 }
 
@@ -281,7 +279,6 @@ impl Default for ChildTerms {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SeatOrder {
-    /// All at once.
     #[default]
     Parallel,
     /// One after the other, in the order of the file.
@@ -295,7 +292,6 @@ pub struct StageLimit {
     /// With this number of findings.
     #[serde(default)]
     pub findings: Option<u32>,
-    /// After this time.
     #[serde(default, deserialize_with = "faults::optional_time")]
     pub time: Option<Eta>,
 }
@@ -304,7 +300,6 @@ pub struct StageLimit {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum StageNeeds {
-    /// All have succeeded.
     #[default]
     All,
     /// All have ended, and one has succeeded. What is made of some is marked as partial.
@@ -388,11 +383,7 @@ impl Graph {
     pub fn agents(&self) -> impl Iterator<Item = &AgentId> {
         self.stages.iter().flat_map(|stage| &stage.seats).filter_map(|seat| match &seat.who {
             SeatHolder::Peer(Address::Agent(agent)) => Some(agent),
-            SeatHolder::Peer(Address::Capability(_))
-            | SeatHolder::Foreign(_)
-            | SeatHolder::Person(_)
-            | SeatHolder::BuiltIn(_)
-            | SeatHolder::Matched(_) => None,
+            _ => None,
         })
     }
 }

@@ -28,7 +28,6 @@ pub struct ForeignSeat {
     /// How its work is followed; the best mode of its card, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<InteractionMode>,
-    /// For how long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bounds: Option<RemoteTaskLimits>,
 }
@@ -55,7 +54,6 @@ pub enum HostWork {
     Match(Box<TeamTerms>),
     /// Have the item of a plan done; the artifact of this name says which.
     Item(String),
-    /// Make one answer.
     #[serde(rename_all = "camelCase")]
     Aggregate {
         /// The terms of the request.

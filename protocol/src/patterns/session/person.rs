@@ -48,7 +48,6 @@ const DONE: &str = "done";
 pub struct PersonSeat {
     /// Who is asked, in words: whoever may answer for the session answers.
     pub person: String,
-    /// How long.
     #[serde(rename = "timeoutMs")]
     pub timeout: Eta,
 }
@@ -57,7 +56,6 @@ pub struct PersonSeat {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PersonTurn {
-    /// Who is asked.
     pub asks: PersonSeat,
     /// When the question is no longer open.
     pub until: WallTime,

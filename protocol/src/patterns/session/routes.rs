@@ -71,11 +71,7 @@ impl Session {
             .filter_map(|(id, run)| match run.state {
                 StageState::Failed => Some(format!("{id}, which failed")),
                 StageState::Blocked => Some(format!("{id}, which is blocked")),
-                StageState::Waiting
-                | StageState::Running
-                | StageState::Gated
-                | StageState::Done
-                | StageState::Skipped => None,
+                _ => None,
             })
             .collect();
         let has_open = before.iter().any(|(_, run)| !run.state.has_ended());
@@ -167,11 +163,7 @@ impl Session {
             StageState::Running => Self::result(&self.said, (place, stage), seats.len()),
             // It is begun again for another reason, too.
             StageState::Waiting => feedback,
-            StageState::Gated
-            | StageState::Done
-            | StageState::Failed
-            | StageState::Blocked
-            | StageState::Skipped => result,
+            _ => result,
         };
         *run = StageRun { iteration, looped, feedback, ..StageRun::default() };
         self.said.retain(|said| said.stage != place);
@@ -227,11 +219,7 @@ impl Session {
                 StageState::Done if [INCOMPLETE, TOO_FEW].contains(&label) => {
                     incomplete.push(format!("stage {}: {why}", stage.id));
                 }
-                StageState::Waiting
-                | StageState::Running
-                | StageState::Gated
-                | StageState::Done
-                | StageState::Skipped => {}
+                _ => {}
             }
         }
         let broken: Vec<String> = failed.into_iter().chain(blocked).collect();
@@ -255,14 +243,9 @@ impl Session {
     fn has_recovered(&self, step: &SessionStep<'_>) -> bool {
         let graph = step.cx.graph;
         let is_bad = |place: usize| {
-            self.stages.get(place).is_some_and(|run| match run.state {
-                StageState::Failed | StageState::Blocked => true,
-                StageState::Waiting
-                | StageState::Running
-                | StageState::Gated
-                | StageState::Done
-                | StageState::Skipped => false,
-            })
+            self.stages
+                .get(place)
+                .is_some_and(|run| matches!(run.state, StageState::Failed | StageState::Blocked))
         };
         (0..self.stages.len()).filter(|place| is_bad(*place)).all(|bad| {
             graph.stages.iter().enumerate().any(|(later, stage)| {

@@ -58,11 +58,7 @@ fn agent_of(seat: &Seat, taken: Option<&SeatRun>) -> Option<AgentId> {
     let filled = taken.and_then(|taken| taken.filled.clone());
     filled.or_else(|| match &seat.who {
         SeatHolder::Peer(Address::Agent(agent)) => Some(agent.clone()),
-        SeatHolder::Peer(Address::Capability(_))
-        | SeatHolder::Foreign(_)
-        | SeatHolder::Person(_)
-        | SeatHolder::BuiltIn(_)
-        | SeatHolder::Matched(_) => None,
+        _ => None,
     })
 }
 

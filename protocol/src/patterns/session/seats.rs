@@ -20,7 +20,6 @@ use serde_json::Value;
 pub struct Seat {
     /// Its name within the stage: the agent, the capability, or the host of a foreign agent.
     pub name: String,
-    /// Who takes it.
     pub who: SeatHolder,
     /// What it does there.
     pub task: Option<String>,

@@ -28,7 +28,6 @@ pub(super) const HOST: &str = "session";
 pub struct SideLimits {
     /// The most messages, the first one included.
     pub max: u32,
-    /// The most time.
     #[serde(deserialize_with = "faults::time")]
     pub time: Eta,
 }

@@ -20,13 +20,11 @@ pub(super) enum StageState {
     /// Stages before it have not ended.
     #[default]
     Waiting,
-    /// Its seats work.
     Running,
     /// A person is asked about its result.
     Gated,
     /// It has ended with a label.
     Done,
-    /// It has failed.
     Failed,
     /// A stage that it needs has failed.
     Blocked,
@@ -59,10 +57,7 @@ pub(super) enum SeatState {
     /// It is done with the stage.
     Done,
     /// Its turns have failed.
-    Failed {
-        /// Why.
-        why: String,
-    },
+    Failed { why: String },
 }
 
 /// A seat of a running stage.
@@ -149,7 +144,6 @@ pub(super) struct StageRun {
     /// Since when a person is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) gated: Option<WallTime>,
-    /// How it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) label: Option<String>,
     /// Why it ended so, or why it waits no longer.

@@ -119,13 +119,7 @@ impl Session {
     fn summary_turn(&self, cx: &SessionContext<'_>, state: TaskState, message: &str) -> SeatTurn {
         let end = match state {
             TaskState::Completed => "is completed".to_owned(),
-            TaskState::Submitted
-            | TaskState::Working
-            | TaskState::InputRequired
-            | TaskState::AuthRequired
-            | TaskState::Failed
-            | TaskState::Canceled
-            | TaskState::Rejected => format!("failed: {}", on_one_line(message, MAX_WORDS)),
+            _ => format!("failed: {}", on_one_line(message, MAX_WORDS)),
         };
         let mut given: Vec<Said> = Vec::new();
         let mut bytes = 0;

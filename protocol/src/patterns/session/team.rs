@@ -56,12 +56,10 @@ pub struct TeamTerms {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct WantedPart {
-    /// What is asked.
     pub text: String,
     /// By which skill; matched by the text if not said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skill: Option<String>,
-    /// Of which agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// How its work is followed.
@@ -104,13 +102,9 @@ pub fn why_unusable(text: &str) -> Option<String> {
 pub struct AdvertisedSkill {
     /// Whose: the agent's name.
     pub agent: String,
-    /// The skill's id.
     pub skill: String,
-    /// For people.
     pub name: String,
-    /// What it does.
     pub description: String,
-    /// Words for it.
     pub tags: Vec<String>,
     /// Things one could ask.
     pub examples: Vec<String>,
@@ -122,11 +116,8 @@ pub struct AdvertisedSkill {
 pub struct TeamItem {
     /// Its name within the plan.
     pub alias: String,
-    /// Who does it.
     pub agent: String,
-    /// By which skill.
     pub skill: String,
-    /// What is asked.
     pub text: String,
     /// How that is followed, if the request says.
     pub mode: Option<InteractionMode>,
@@ -152,7 +143,6 @@ pub struct TeamPlan {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub struct UnmatchedPart {
-    /// What was asked.
     pub text: String,
     /// Why nobody does it.
     pub reason: String,
@@ -162,11 +152,8 @@ pub struct UnmatchedPart {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub struct SkillCandidate {
-    /// For which part.
     pub need: String,
-    /// Whose.
     pub agent: String,
-    /// Which.
     pub skill: String,
     /// How well it fits, 0 to 1, whoever else there is.
     pub score: f64,

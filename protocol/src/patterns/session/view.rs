@@ -96,12 +96,7 @@ impl Session {
                 let open = cx.graph.places_before(stage).into_iter().filter(is_open);
                 open.filter_map(|at| Some(cx.graph.stages.get(at)?.id.as_str())).collect()
             }
-            StageState::Running
-            | StageState::Gated
-            | StageState::Done
-            | StageState::Failed
-            | StageState::Blocked
-            | StageState::Skipped => Vec::new(),
+            _ => Vec::new(),
         };
         // What was under way when the session was stopped or canceled.
         let state = match is_over && !run.state.has_ended() {

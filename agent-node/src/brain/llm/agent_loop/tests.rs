@@ -1,5 +1,3 @@
-#![expect(clippy::wildcard_enum_match_arm, reason = "the tests look at a few kinds of actions")]
-
 use super::*;
 use crate::brain::llm::model::{ModelMessage, TokenUsage};
 use proptest::prelude::*;

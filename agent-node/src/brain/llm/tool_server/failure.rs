@@ -19,7 +19,6 @@ pub(super) struct ServerFailure {
 const MAX_SHOWN: usize = 300;
 
 /// Why a connection could not be opened.
-#[expect(clippy::wildcard_enum_match_arm, reason = "what the library may add is handled alike")]
 pub(super) fn of_start(error: &ClientInitializeError) -> ServerFailure {
     match error {
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => of_start(fallback),
@@ -31,7 +30,6 @@ pub(super) fn of_start(error: &ClientInitializeError) -> ServerFailure {
 }
 
 /// Why a request on an open connection has no answer.
-#[expect(clippy::wildcard_enum_match_arm, reason = "what the library may add is handled alike")]
 pub(super) fn of_request(error: &ServiceError) -> ServerFailure {
     match error {
         ServiceError::McpError(error) => refusal(&error.message),
@@ -41,7 +39,6 @@ pub(super) fn of_request(error: &ServiceError) -> ServerFailure {
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "what the library may add is handled alike")]
 fn of_transport(error: &DynamicTransportError) -> ServerFailure {
     let Some(error) = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() else {
         return transient(format!("gives no answer: {}", error.error));

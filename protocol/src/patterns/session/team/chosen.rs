@@ -17,10 +17,8 @@ pub struct ChosenPart {
     /// Who does it; nobody, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// By which skill.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skill: Option<String>,
-    /// Why.
     pub reason: String,
 }
 

@@ -77,7 +77,6 @@ const BEFORE: &[&str] = &["please", "also", "then", "and", "plus", "finally", "n
 /// One word of a text.
 struct Word<'a> {
     text: &'a str,
-    /// Where it begins.
     at: usize,
     /// Whether a part may end behind it: it is not inside brackets, quotes or code.
     is_outside: bool,

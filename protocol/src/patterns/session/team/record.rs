@@ -12,7 +12,6 @@ const MAX_EVENTS: usize = 200;
 /// The state of a coordinated request. It never holds a secret.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the names are the seed's; `docs/foreign-agents.md` describes them")]
 pub struct DelegationRecord {
     pub input: String,
     pub normalized_input: String,
@@ -49,20 +48,14 @@ pub struct DelegationRecord {
 /// One thing that happened.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AuditEvent {
-    /// In which step.
     pub step: String,
-    /// What.
     pub event: String,
-    /// With whom.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub agent_id: Option<String>,
-    /// About which task.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub task_id: Option<String>,
-    /// How it stands.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub status: Option<String>,
-    /// In words.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub detail: String,
 }

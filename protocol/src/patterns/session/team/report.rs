@@ -63,7 +63,6 @@ pub struct ItemReport {
     /// The context of that task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_id: Option<String>,
-    /// Its result.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
 }
@@ -72,7 +71,6 @@ pub struct ItemReport {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ItemState {
-    /// The item.
     pub alias: String,
     /// Why it has failed, if it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,7 +86,6 @@ pub struct ItemState {
 pub struct ItemQuestion {
     /// The task that asks.
     pub task: String,
-    /// What.
     pub text: String,
     /// Whether it wants a credential.
     #[serde(default)]
