@@ -3,11 +3,13 @@
 //! A pattern takes [`Event`]s and returns [`Effect`]s. The engine records both in one commit and then performs the effects.
 //! Every pattern tolerates late, repeated and out-of-order events: they change nothing.
 
+pub mod chunk;
 pub mod effect;
 pub mod ownership;
 mod progress;
 mod result_check;
 pub mod space_request;
+pub mod speech;
 pub mod turn;
 pub mod turn_log;
 
@@ -21,9 +23,9 @@ pub mod reaction;
 pub mod redelivery;
 pub mod session;
 
+pub use chunk::ChunkRange;
 pub use effect::{
-    ChunkRange, Effect, Outcome, OutgoingMessage, OutgoingSignal, ProducedArtifact, RecordedArtifacts,
-    TimerAt, Update,
+    Effect, Outcome, OutgoingMessage, OutgoingSignal, ProducedArtifact, RecordedArtifacts, TimerAt, Update,
 };
 
 use crate::{
@@ -39,8 +41,8 @@ use crate::{
     usage::{RemainingBudget, Usage},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use session::directive::{Directive, DirectiveOutcome};
 use space_request::SpaceAnswer;
+use speech::{Directive, DirectiveOutcome};
 use turn::{Progress, TurnEnd};
 
 /// One agent's side of a coordination pattern: a state machine without I/O, clock and randomness.

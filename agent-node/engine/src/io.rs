@@ -10,8 +10,8 @@ use protocol::{
     patterns::{
         Candidate, EventKind,
         contract_net::bidding::BidAnswer,
-        session::directive::Directive,
         space_request::{SpaceAnswer, SpaceRequest},
+        speech::Directive,
         turn::{Progress, Prompt, TurnEnd},
     },
     principal::{Principal, SenderProof},

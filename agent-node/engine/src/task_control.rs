@@ -15,7 +15,7 @@ use crate::{
 };
 use protocol::{
     ids::{ConversationId, MessageId, TaskId},
-    patterns::{EventKind, redelivery::Redelivery, session::directive::Directive, turn::Progress},
+    patterns::{EventKind, redelivery::Redelivery, speech::Directive, turn::Progress},
     principal::Principal,
     problem::{Problem, Reason},
     usage::ModelUsage,

@@ -8,7 +8,7 @@ use futures_util::future::{join_all, ready};
 use protocol::{
     card::Card,
     ids::{AgentId, MessageId, QuestionId, TaskId},
-    patterns::session::directive::Directive,
+    patterns::speech::Directive,
     principal::Principal,
     problem::{Problem, Reason},
     question::Answer,

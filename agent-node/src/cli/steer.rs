@@ -9,7 +9,7 @@ use super::{
 };
 use clap::Args;
 use protocol::{
-    patterns::session::directive::{Directive, DirectiveVerb},
+    patterns::speech::{Directive, DirectiveVerb},
     routes,
 };
 use serde_json::json;

@@ -27,11 +27,8 @@ use super::{
     contract_net::{Auction, ContractNet, record::AwardRecord},
     ownership::{TaskOwnership, may_have_arrived},
     result_check::ResultChecks,
-    session::{
-        Session,
-        directive::{Directive, DirectiveOutcome},
-        seat,
-    },
+    session::{Session, seat},
+    speech::{Directive, DirectiveOutcome},
     turn,
     turn_log::{TurnInput, TurnLog},
 };

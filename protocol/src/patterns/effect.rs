@@ -2,6 +2,7 @@
 
 use super::{
     AnyLabel, AnyTimer,
+    chunk::ChunkRange,
     space_request::SpaceRequest,
     turn::Prompt,
     turn_log::{TurnInput, TurnRecord},
@@ -219,26 +220,6 @@ pub struct OutgoingMessage<L = AnyLabel> {
     /// What is added to the content when it is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<RecordedArtifacts>,
-}
-
-/// Consecutive chunks of a task's artifacts, by their numbers. Their content is in the log of the task.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChunkRange {
-    /// The number of the first.
-    pub from: u64,
-    /// The number after the last.
-    pub to: u64,
-}
-
-impl ChunkRange {
-    pub(super) fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// Whether it has no chunk.
-    pub fn is_empty(&self) -> bool {
-        self.from >= self.to
-    }
 }
 
 /// A description of an artifact whose content is in the log of the task.

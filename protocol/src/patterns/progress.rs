@@ -3,7 +3,7 @@
 
 use crate::{
     artifact::{ArtifactChunk, GrowingContent},
-    patterns::effect::{ChunkRange, ProducedArtifact},
+    patterns::{chunk::ChunkRange, effect::ProducedArtifact},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;

@@ -9,7 +9,7 @@
 mod autopilot;
 mod candidates;
 mod checks;
-pub mod directive;
+mod directive;
 mod failed_stage;
 pub mod faults;
 mod gate;
@@ -24,7 +24,7 @@ mod routes;
 pub mod routing;
 pub mod seat;
 mod seats;
-pub mod side;
+mod side;
 mod stall;
 mod state;
 pub mod summary;

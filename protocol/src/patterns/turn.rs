@@ -1,8 +1,8 @@
 //! The input and output of a turn of a brain: one JSON line in, JSON lines out.
 
 use super::{
-    session::{directive::Directive, side::SideMode},
     space_request::EntrySearch,
+    speech::{Directive, SideMode},
 };
 use crate::{
     a2a::message::Message,

@@ -2,7 +2,8 @@
 //! task's log; a pattern's state holds their numbers.
 
 use super::{
-    effect::{ChunkRange, Effect},
+    chunk::ChunkRange,
+    effect::Effect,
     turn::{Checkpoint, MAX_CHECKPOINT_BYTES, RequestResult},
 };
 use crate::a2a::message::Message;

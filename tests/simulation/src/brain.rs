@@ -9,7 +9,7 @@ use protocol::{
     ids::{Address, AgentId, Capability},
     patterns::{
         contract_net::bidding::BidAnswer,
-        session::side::SideMode,
+        speech::SideMode,
         turn::{Checkpoint, Progress, Prompt, TurnEnd, TurnSubject},
     },
     question::Question,

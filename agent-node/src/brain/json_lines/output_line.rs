@@ -11,11 +11,8 @@ use protocol::{
     patterns::{
         contract_net::bidding::BidAnswer,
         open_task,
-        session::{
-            directive::{Directive, DirectiveVerb},
-            side::SideMode,
-        },
         space_request::EntrySearch,
+        speech::{Directive, DirectiveVerb, SideMode},
         turn::{Checkpoint, Progress, TurnEnd},
     },
     question::{OnTimeout, Question, QuestionKind},

@@ -17,9 +17,9 @@ use protocol::{
     a2a::task::A2aTask,
     identity::ApprovalProof,
     ids::{AgentId, QuestionId, TaskId},
-    patterns::session::{
-        directive::{Directive, DirectiveOutcome, DirectiveVerb},
-        is_shown_to,
+    patterns::{
+        session::is_shown_to,
+        speech::{Directive, DirectiveOutcome, DirectiveVerb},
     },
     principal::Principal,
     problem::{Problem, Reason},

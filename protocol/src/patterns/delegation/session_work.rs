@@ -14,10 +14,10 @@ use crate::{
         ChunkRange, RecordedArtifacts, TimerAt,
         session::{
             self, SeatTurn, Session, SessionAction, SessionContext, SessionTimer, TurnDoer,
-            directive::{Directive, DirectiveOutcome},
             graph::Graph,
             host_work::{HOST_WORK, HostWork, WORK},
         },
+        speech::{Directive, DirectiveOutcome},
         turn::Progress,
     },
     principal::Principal,

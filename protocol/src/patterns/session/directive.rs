@@ -8,9 +8,12 @@ use super::{
     seat::{self, SEALED, TEAM},
     state::{Said, SeatState, StageState},
 };
-use crate::{artifact::Artifact, task::TaskState};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use crate::{
+    artifact::Artifact,
+    patterns::speech::{Directive, DirectiveOutcome, DirectiveVerb},
+    task::TaskState,
+};
+use serde_json::json;
 
 /// The longest text of a directive, bytes.
 const MAX_TEXT: usize = 16 * 1024;
@@ -21,60 +24,6 @@ const MAX_AMENDMENT: usize = 4 * 1024;
 
 /// The label of a stage that a person has ended.
 pub(super) const SKIPPED: &str = "skipped";
-
-/// What a person wants of a session that runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Directive {
-    pub verb: DirectiveVerb,
-    /// The stage; without one, all that run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stage: Option<String>,
-    /// The seat of that stage that `say` is for; without one, all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seat: Option<String>,
-    /// What is said, or why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-}
-
-impl Directive {
-    /// The directive in a request.
-    pub fn read(request: Value) -> Result<Self, String> {
-        if request.get("verb").and_then(Value::as_str) == Some("pause") {
-            return Err(
-                "verb: a session can't be paused; a stage with a `gate` waits for a person, `skip` ends a stage, `stop` the session"
-                    .to_owned(),
-            );
-        }
-        serde_json::from_value(request).map_err(|error| error.to_string())
-    }
-}
-
-/// The kinds of directives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum DirectiveVerb {
-    /// Words for the next turns of a stage, or of a seat. A stage that has not begun keeps them for its first turns.
-    Say,
-    /// A constraint for all stages, from now on.
-    Amend,
-    /// A stage ends with what it has, and those after it begin.
-    Skip,
-    /// A stage that has begun, and everything after it, begins again.
-    Redirect,
-    Stop,
-}
-
-/// When a directive takes effect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum DirectiveOutcome {
-    /// At once, or at the next turn.
-    Delivered,
-    /// When its stage begins.
-    Queued,
-}
 
 impl Session {
     /// What would become of a directive, or why it is refused.

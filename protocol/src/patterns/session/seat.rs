@@ -1,8 +1,9 @@
 //! The messages that travel in the result of a turn, and what marks a task as the turn of a seat.
 
-use super::{directive::Directive, observers::SeatRole, side::SideMode};
+use super::observers::SeatRole;
 use crate::{
     artifact::Artifact,
+    patterns::speech::{Directive, SideMode},
     spaces::{EntryKind, brief::BriefLayer},
     task::TaskSpec,
 };

@@ -9,7 +9,12 @@ use super::{
     seat::{self, PASSES},
     state::{SeatState, StageState},
 };
-use crate::{artifact::Artifact, bid::Eta, ids::Digest, patterns::turn::RequestResult};
+use crate::{
+    artifact::Artifact,
+    bid::Eta,
+    ids::Digest,
+    patterns::{speech::SideMode, turn::RequestResult},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -35,24 +40,6 @@ pub struct SideLimits {
 impl Default for SideLimits {
     fn default() -> Self {
         Self { max: 20, time: Eta(300_000) }
-    }
-}
-
-/// What a message to one seat opens.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum SideMode {
-    /// A conversation of the two, in turns.
-    #[default]
-    Dialogue,
-    /// The other seat works on it in one turn; its answer comes back to the first one, which has its turn again.
-    Delegation,
-}
-
-impl SideMode {
-    /// Whether it is a conversation.
-    pub fn is_dialogue(&self) -> bool {
-        *self == Self::Dialogue
     }
 }
 

@@ -1,13 +1,11 @@
 //! Tests of the rules of sessions: a host that answers every turn, in any order.
 
-use super::{
-    directive::{Directive, DirectiveOutcome, DirectiveVerb},
-    graph::Graph,
-    side::SideMode,
-    *,
-};
+use super::{graph::Graph, *};
 use crate::{
-    patterns::turn::RequestResult,
+    patterns::{
+        speech::{Directive, DirectiveOutcome, DirectiveVerb, SideMode},
+        turn::RequestResult,
+    },
     question::{Answer, Decision, QuestionKind},
     seat_end::SeatEnd,
 };

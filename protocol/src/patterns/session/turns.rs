@@ -7,13 +7,13 @@ use super::{
     observers::{self, SeatRole},
     person::PersonTurn,
     seat::{self, PASSES, SEALED, TEAM},
-    side::{SideConversation, SideMode},
+    side::SideConversation,
     state::{Said, SeatRun, SeatState, StageState},
 };
 use crate::{
     artifact::Artifact,
     ids::{Address, Digest},
-    patterns::{ChunkRange, turn::RequestResult},
+    patterns::{ChunkRange, speech::SideMode, turn::RequestResult},
     words::cut,
 };
 use serde_json::json;
