@@ -223,7 +223,7 @@ fn obedient(request: &crate::harness::model_stub::StubRequest) -> StubAnswer {
     }
 }
 
-/// Serves the stub provider until it is killed, for `tests/providers/run`.
+/// Serves the stub provider until it is killed, for `tests/world/providers`.
 #[tokio::test]
 #[ignore = "serves without end"]
 async fn serves_the_stub_provider() {
