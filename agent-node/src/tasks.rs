@@ -116,7 +116,7 @@ pub fn listed(
 /// The award record of a task, from the state of its open conversation or as saved at its end.
 pub fn award(store: &dyn Store, me: &AgentId, conversation: &ConversationId) -> Result<Option<Value>, Error> {
     let state = engine::states::read(store, me, conversation)?;
-    if let Some(award) = state.as_ref().and_then(|state| state.pattern.award()) {
+    if let Some(award) = state.as_ref().and_then(|state| state.pattern.view().award) {
         return Ok(serde_json::to_value(award).ok());
     }
     match store.latest(&keys::award(me, conversation))? {
@@ -128,7 +128,7 @@ pub fn award(store: &dyn Store, me: &AgentId, conversation: &ConversationId) -> 
 /// The session that a task is: from the state of its open conversation, or as recorded at its end; `None` for other tasks.
 pub fn session(store: &dyn Store, me: &AgentId, row: &TaskRow) -> Result<Option<Value>, Error> {
     let state = engine::states::read(store, me, &row.task.conversation)?;
-    if let Some(session) = state.as_ref().and_then(|state| state.pattern.session()) {
+    if let Some(session) = state.as_ref().and_then(|state| state.pattern.view().session?.shown()) {
         return Ok(Some(session));
     }
     let wanted = protocol::patterns::session::CAPABILITY;

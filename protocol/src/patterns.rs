@@ -5,6 +5,7 @@
 
 pub mod chunk;
 pub mod effect;
+mod label;
 pub mod ownership;
 mod progress;
 mod result_check;
@@ -12,6 +13,8 @@ pub mod space_request;
 pub mod speech;
 pub mod turn;
 pub mod turn_log;
+mod v10;
+mod view;
 
 pub mod broadcast;
 pub mod contract_net;
@@ -27,22 +30,23 @@ pub use chunk::ChunkRange;
 pub use effect::{
     Effect, Outcome, OutgoingMessage, OutgoingSignal, ProducedArtifact, RecordedArtifacts, TimerAt, Update,
 };
+pub use label::{Label, RequestKey, SessionTimer, Timer};
+pub use view::{
+    AuctionPhase, AuctionView, AwardFence, OpenTaskView, RecordedTurnProgress, SessionView, View, WorkPhase,
+};
 
 use crate::{
-    artifact::Artifact,
     card::Card,
     envelope::Envelope,
     ids::{AgentId, Capability, QuestionId},
-    message::{Epoch, MessageKind, Payload},
+    message::{Epoch, MessageKind},
     principal::Principal,
     question::Answer,
-    task::TaskSpec,
     time::{NodeTime, WallTime},
-    usage::{RemainingBudget, Usage},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use space_request::SpaceAnswer;
-use speech::{Directive, DirectiveOutcome};
+use speech::Directive;
 use turn::{Progress, TurnEnd};
 
 /// One agent's side of a coordination pattern: a state machine without I/O, clock and randomness.
@@ -50,11 +54,6 @@ use turn::{Progress, TurnEnd};
 /// A new pattern is a file below `patterns/` and a line in [`patterns!`]. It describes itself here; no other code
 /// matches on its name. A late, repeated or foreign event changes nothing.
 pub trait Pattern: Serialize + DeserializeOwned {
-    /// The label of a message or search of the pattern; the resulting event carries it.
-    type Label;
-    /// The name of a timer of the pattern.
-    type Timer;
-
     /// Its name, for people and traces.
     const NAME: &'static str;
     /// The messages that open a conversation of this pattern.
@@ -63,164 +62,26 @@ pub trait Pattern: Serialize + DeserializeOwned {
     const RECEIVES: &'static [MessageKind];
 
     /// Handles `event` and returns the effects. The same state and event give the same effects in the same order.
-    fn on(&mut self, event: &Event<Self::Label, Self::Timer>) -> Vec<Effect<Self::Label, Self::Timer>>;
+    fn on(&mut self, event: &Event) -> Vec<Effect>;
 
-    /// How far its work is, if it is unfinished work of this agent.
-    fn work(&self) -> Option<WorkPhase> {
-        None
-    }
-
-    /// How far its auction is, if it waits for a place at a bidder or has one.
-    fn auction(&self) -> Option<AuctionView<'_>> {
-        None
-    }
-
-    /// Whether another bidder would get the work if it is handed back.
-    fn has_runner_up(&self) -> bool {
-        false
-    }
-
-    /// Why a bid won, if bids were called for.
-    fn award(&self) -> Option<&contract_net::record::AwardRecord> {
-        None
-    }
-
-    /// Whether its work is done and its end waits for the agent or board that granted the work.
-    fn is_closing(&self) -> bool {
-        false
-    }
-
-    /// Why a message of `agent` is refused as `fenced`: it names an award that is not in force any more.
-    fn why_fenced(&self, _agent: &AgentId, _payload: &Payload) -> Option<String> {
-        None
-    }
-
-    /// The open task of the board that it does or claims.
-    fn open_task(&self) -> Option<OpenTaskView<'_>> {
-        None
-    }
-
-    /// The principal on whose behalf it acts, if it is about no task of this agent.
-    fn acts_for(&self) -> Option<Principal> {
-        None
-    }
-
-    /// The agent that has awarded the work.
-    fn manager(&self) -> Option<&AgentId> {
-        None
-    }
-
-    /// The peer that holds the award in force, and the label of that award.
-    fn awarded(&self) -> Option<(&AgentId, Self::Label)> {
-        None
-    }
-
-    /// The dead letter that it sends again.
-    fn dead_letter(&self) -> Option<&Envelope> {
-        None
-    }
-
-    /// The session that it hosts, as people see it.
-    fn session(&self) -> Option<serde_json::Value> {
-        None
-    }
-
-    /// What would become of a directive to the session that it hosts, or why it is refused.
-    fn check_directive(&self, _: &Directive) -> Result<DirectiveOutcome, String> {
-        Err("it is no session".to_owned())
-    }
-
-    /// What its running turn is given that changes while the turn runs.
-    fn turn_progress(&self) -> RecordedTurnProgress {
-        RecordedTurnProgress::default()
-    }
+    /// What the engine asks of its state. It is cheap.
+    fn view(&self) -> View<'_>;
 }
-
-/// What a turn is given of the progress so far, and what it may still use. If it begins again after a crash, its own progress is
-/// part of it.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct RecordedTurnProgress {
-    /// The chunks of the artifacts that have been produced.
-    pub produced: ChunkRange,
-    /// Further ones, which are in the state of the conversation.
-    pub artifacts: Vec<Artifact>,
-    /// The checkpoints that count.
-    pub checkpoints: ChunkRange,
-    /// What the task has used.
-    pub used: Usage,
-    /// What is left of its bounds.
-    pub remaining: RemainingBudget,
-}
-
-/// How far the work of a conversation is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WorkPhase {
-    /// A turn runs, waits for a free slot, or is about to be decided: it counts against the card's `maxParallel`.
-    Active,
-    /// It waits for other agents.
-    AwaitsAgents,
-    /// It waits for a person's answer, which may never arrive.
-    AwaitsPerson,
-    /// It goes on after a pause.
-    Paused,
-}
-
-/// An auction, for the queue of those that wait for a place.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct AuctionView<'a> {
-    /// The capability of the task.
-    pub capability: &'a Capability,
-    /// The principal at the root of the task.
-    pub principal: &'a Principal,
-    /// How far it is.
-    pub phase: AuctionPhase,
-}
-
-/// How far an auction is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AuctionPhase {
-    /// It waits for a place. → [`EventKind::CallDue`]
-    Waiting {
-        /// When a place is expected to be free.
-        until: NodeTime,
-    },
-    /// It has waited and calls again.
-    Calling,
-    /// A bidder has accepted the task.
-    Placed,
-}
-
-/// An open task of the board that an agent does or claims.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct OpenTaskView<'a> {
-    /// The specification of the task.
-    pub spec: &'a TaskSpec,
-    /// The principal that offered it.
-    pub owner: &'a Principal,
-    /// The epoch of the claim it is done under.
-    pub epoch: Option<Epoch>,
-    /// Whether the result of the claim is pending.
-    pub is_pending: bool,
-}
-
-/// The label or timer of a pattern that uses none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Uninhabited {}
 
 /// An event of a conversation and its time on both clocks, read once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Event<L = AnyLabel, T = AnyTimer> {
+pub struct Event {
     /// On the node's clock.
     pub at: NodeTime,
     /// On the wall clock.
     pub wall: WallTime,
-    pub what: EventKind<L, T>,
+    pub what: EventKind,
 }
 
 /// The closed list of events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "event")]
-pub enum EventKind<L = AnyLabel, T = AnyTimer> {
+pub enum EventKind {
     /// The conversation was opened. It is the first event and occurs once.
     Started,
     /// A message was received.
@@ -228,7 +89,7 @@ pub enum EventKind<L = AnyLabel, T = AnyTimer> {
         by: Principal,
         /// The label of the message of this conversation that it answers.
         #[serde(skip_serializing_if = "Option::is_none")]
-        answers: Option<L>,
+        answers: Option<Label>,
         envelope: Box<Envelope>,
     },
     /// The first turn started after it had waited for a free slot.
@@ -263,17 +124,17 @@ pub enum EventKind<L = AnyLabel, T = AnyTimer> {
     /// The board ended a claim at this agent's request.
     ClaimEnded { epoch: Epoch },
     /// A timer fired. Setting a timer again under the same name replaces the earlier setting.
-    TimerFired { timer: T },
+    TimerFired { timer: Timer },
     /// A message was acknowledged by its recipient.
     Delivered {
         /// The label it was sent under.
-        label: L,
+        label: Label,
         by: AgentId,
     },
     /// Delivery of a message was given up: it was refused, it expired, or no recipient was found.
     Undelivered {
         /// The label it was sent under.
-        label: L,
+        label: Label,
         to: AgentId,
         /// Why, as a `reasonCode`.
         reason: String,
@@ -295,13 +156,13 @@ pub enum EventKind<L = AnyLabel, T = AnyTimer> {
     /// The answer of a space of the board.
     SpaceAnswered {
         /// The label of the request.
-        label: L,
+        label: Label,
         answer: SpaceAnswer,
     },
     /// The result of a search for peers.
     PeersFound {
         /// The label of the search.
-        label: L,
+        label: Label,
         /// The peers, as the directory knows them.
         candidates: Vec<Candidate>,
         /// If none has the capability, the known one whose name is most like the one that was searched for.
@@ -333,79 +194,6 @@ pub enum EventKind<L = AnyLabel, T = AnyTimer> {
         /// The reason for the decline. Without one nothing is handed back.
         reason: Option<String>,
     },
-}
-
-impl<L, T> Event<L, T> {
-    /// The same event with its label and timer replaced; `None` if there is no replacement.
-    pub fn try_map<L2, T2>(
-        &self,
-        map_label: impl Fn(&L) -> Option<L2>,
-        map_timer: impl Fn(&T) -> Option<T2>,
-    ) -> Option<Event<L2, T2>> {
-        let what = match &self.what {
-            EventKind::Started => EventKind::Started,
-            EventKind::MessageReceived { by, answers, envelope } => {
-                let answers = match answers {
-                    Some(label) => Some(map_label(label)?),
-                    None => None,
-                };
-                EventKind::MessageReceived { by: by.clone(), answers, envelope: envelope.clone() }
-            }
-            EventKind::TurnStarted { turn } => EventKind::TurnStarted { turn: *turn },
-            EventKind::TurnProgress { turn, updates } => {
-                EventKind::TurnProgress { turn: *turn, updates: updates.clone() }
-            }
-            EventKind::TurnEnded { turn, updates, end } => {
-                EventKind::TurnEnded { turn: *turn, updates: updates.clone(), end: end.clone() }
-            }
-            EventKind::TurnFailed { turn, reason } => {
-                EventKind::TurnFailed { turn: *turn, reason: reason.clone() }
-            }
-            EventKind::Claimed { holder, epoch } => {
-                EventKind::Claimed { holder: holder.clone(), epoch: *epoch }
-            }
-            EventKind::ClaimLost { holder } => EventKind::ClaimLost { holder: holder.clone() },
-            EventKind::ClaimExpired { epoch } => EventKind::ClaimExpired { epoch: *epoch },
-            EventKind::ClaimEnded { epoch } => EventKind::ClaimEnded { epoch: *epoch },
-            EventKind::TimerFired { timer } => EventKind::TimerFired { timer: map_timer(timer)? },
-            EventKind::Delivered { label, by } => {
-                EventKind::Delivered { label: map_label(label)?, by: by.clone() }
-            }
-            EventKind::Undelivered { label, to, reason, message } => EventKind::Undelivered {
-                label: map_label(label)?,
-                to: to.clone(),
-                reason: reason.clone(),
-                message: message.clone(),
-            },
-            EventKind::Published { revision } => EventKind::Published { revision: *revision },
-            EventKind::PublishRefused { reason, message } => {
-                EventKind::PublishRefused { reason: reason.clone(), message: message.clone() }
-            }
-            EventKind::SpaceAnswered { label, answer } => {
-                EventKind::SpaceAnswered { label: map_label(label)?, answer: answer.clone() }
-            }
-            EventKind::PeersFound { label, candidates, nearest } => EventKind::PeersFound {
-                label: map_label(label)?,
-                candidates: candidates.clone(),
-                nearest: nearest.clone(),
-            },
-            EventKind::CallDue { candidates } => EventKind::CallDue { candidates: candidates.clone() },
-            EventKind::Answered { by, question, answer, message } => EventKind::Answered {
-                by: by.clone(),
-                question: question.clone(),
-                answer: answer.clone(),
-                message: message.clone(),
-            },
-            EventKind::Directed { by, directive } => {
-                EventKind::Directed { by: by.clone(), directive: directive.clone() }
-            }
-            EventKind::Cancelled { by, reason } => {
-                EventKind::Cancelled { by: by.clone(), reason: reason.clone() }
-            }
-            EventKind::Draining { reason } => EventKind::Draining { reason: reason.clone() },
-        };
-        Some(Event { at: self.at, wall: self.wall, what })
-    }
 }
 
 /// A peer that may be asked: what its directory entry says about one capability, and its fulfilment history with this agent.
@@ -448,23 +236,13 @@ impl Candidate {
     }
 }
 
-/// The registry of patterns. Each line `module::Pattern` adds a variant to [`AnyPattern`], [`AnyLabel`] and [`AnyTimer`].
+/// The registry of patterns. Each line `module::Pattern` adds a variant to [`AnyPattern`].
 macro_rules! patterns {
     ($($module:ident::$name:ident,)*) => {
         /// Any pattern with its state.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "camelCase", tag = "pattern")]
         pub enum AnyPattern { $($name(Box<$module::$name>),)* }
-
-        /// The label of any pattern. The engine stores it without knowing it.
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        pub enum AnyLabel { $($name(<$module::$name as Pattern>::Label),)* }
-
-        /// The timer of any pattern. The engine stores it without knowing it.
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        pub enum AnyTimer { $($name(<$module::$name as Pattern>::Timer),)* }
 
         $(impl From<$module::$name> for AnyPattern {
             fn from(pattern: $module::$name) -> Self {
@@ -476,101 +254,19 @@ macro_rules! patterns {
             /// The description of every pattern.
             pub const ALL: &'static [PatternDescription] = &[$(PatternDescription::of::<$module::$name>(),)*];
 
-            /// See [`Pattern::on`]; no effects, if it carries another pattern's label or timer.
+            /// See [`Pattern::on`].
             pub fn on(&mut self, event: &Event) -> Vec<Effect> {
-                match self {
-                    $(Self::$name(pattern) => {
-                        let label = |any: &AnyLabel| {
-                            if let AnyLabel::$name(label) = any { Some(label.clone()) } else { None }
-                        };
-                        let timer = |any: &AnyTimer| {
-                            if let AnyTimer::$name(timer) = any { Some(timer.clone()) } else { None }
-                        };
-                        let event = event.try_map(label, timer);
-                        let effects = event.map(|event| pattern.on(&event)).unwrap_or_default();
-                        effects.into_iter().map(|effect| effect.map(AnyLabel::$name, AnyTimer::$name)).collect()
-                    })*
-                }
+                match self { $(Self::$name(pattern) => pattern.on(event),)* }
+            }
+
+            /// See [`Pattern::view`].
+            pub fn view(&self) -> View<'_> {
+                match self { $(Self::$name(pattern) => pattern.view(),)* }
             }
 
             /// The description of its pattern.
             pub fn description(&self) -> PatternDescription {
                 match self { $(Self::$name(_) => PatternDescription::of::<$module::$name>(),)* }
-            }
-
-            /// See [`Pattern::work`].
-            pub fn work(&self) -> Option<WorkPhase> {
-                match self { $(Self::$name(pattern) => pattern.work(),)* }
-            }
-
-            /// See [`Pattern::auction`].
-            pub fn auction(&self) -> Option<AuctionView<'_>> {
-                match self { $(Self::$name(pattern) => pattern.auction(),)* }
-            }
-
-            /// See [`Pattern::has_runner_up`].
-            pub fn has_runner_up(&self) -> bool {
-                match self { $(Self::$name(pattern) => pattern.has_runner_up(),)* }
-            }
-
-            /// See [`Pattern::award`].
-            pub fn award(&self) -> Option<&contract_net::record::AwardRecord> {
-                match self { $(Self::$name(pattern) => pattern.award(),)* }
-            }
-
-            /// See [`Pattern::is_closing`].
-            pub fn is_closing(&self) -> bool {
-                match self { $(Self::$name(pattern) => pattern.is_closing(),)* }
-            }
-
-            /// See [`Pattern::why_fenced`].
-            pub fn why_fenced(&self, agent: &AgentId, payload: &Payload) -> Option<String> {
-                match self { $(Self::$name(pattern) => pattern.why_fenced(agent, payload),)* }
-            }
-
-            /// See [`Pattern::acts_for`].
-            pub fn acts_for(&self) -> Option<Principal> {
-                match self { $(Self::$name(pattern) => pattern.acts_for(),)* }
-            }
-
-            /// See [`Pattern::open_task`].
-            pub fn open_task(&self) -> Option<OpenTaskView<'_>> {
-                match self { $(Self::$name(pattern) => pattern.open_task(),)* }
-            }
-
-            /// See [`Pattern::manager`].
-            pub fn manager(&self) -> Option<&AgentId> {
-                match self { $(Self::$name(pattern) => pattern.manager(),)* }
-            }
-
-            /// See [`Pattern::awarded`].
-            pub fn awarded(&self) -> Option<(&AgentId, AnyLabel)> {
-                match self {
-                    $(Self::$name(pattern) => {
-                        let (peer, label) = pattern.awarded()?;
-                        Some((peer, AnyLabel::$name(label)))
-                    })*
-                }
-            }
-
-            /// See [`Pattern::session`].
-            pub fn session(&self) -> Option<serde_json::Value> {
-                match self { $(Self::$name(pattern) => pattern.session(),)* }
-            }
-
-            /// See [`Pattern::check_directive`].
-            pub fn check_directive(&self, directive: &Directive) -> Result<DirectiveOutcome, String> {
-                match self { $(Self::$name(pattern) => pattern.check_directive(directive),)* }
-            }
-
-            /// See [`Pattern::turn_progress`].
-            pub fn turn_progress(&self) -> RecordedTurnProgress {
-                match self { $(Self::$name(pattern) => pattern.turn_progress(),)* }
-            }
-
-            /// See [`Pattern::dead_letter`].
-            pub fn dead_letter(&self) -> Option<&Envelope> {
-                match self { $(Self::$name(pattern) => pattern.dead_letter(),)* }
             }
         }
     };

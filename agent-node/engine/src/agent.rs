@@ -270,12 +270,13 @@ impl Agent {
         self.count_place(changed);
         self.track_auction(changed);
         let awarded =
-            self.conversations.get(changed).and_then(|open| Some(open.pattern.awarded()?.0.clone()));
+            self.conversations.get(changed).and_then(|open| Some(open.pattern.view().awarded?.0.clone()));
         match awarded {
             Some(peer) => drop(self.awarded.insert(changed.clone(), peer)),
             None => drop(self.awarded.remove(changed)),
         }
-        let is_pending = |open: &Conversation| open.pattern.open_task().is_some_and(|task| task.is_pending);
+        let is_pending =
+            |open: &Conversation| open.pattern.view().open_task.is_some_and(|task| task.is_pending);
         if !self.conversations.get(changed).is_some_and(|open| is_pending(open)) {
             self.offers.claiming.remove(changed);
         }
@@ -283,7 +284,7 @@ impl Agent {
 
     /// Notes how far the work of this conversation is.
     pub(crate) fn count_place(&mut self, changed: &ConversationId) {
-        match self.conversations.get(changed).and_then(|conversation| conversation.pattern.work()) {
+        match self.conversations.get(changed).and_then(|conversation| conversation.pattern.view().work) {
             Some(phase) => drop(self.working.insert(changed.clone(), phase)),
             None => drop(self.working.remove(changed)),
         }
@@ -299,7 +300,7 @@ impl Agent {
         let lost = self.awarded.iter().filter(|(_, winner)| *winner == peer);
         let lost: Vec<_> = lost.map(|(id, _)| id.clone()).collect();
         for id in lost {
-            let awarded = self.conversations.get(&id).and_then(|open| open.pattern.awarded());
+            let awarded = self.conversations.get(&id).and_then(|open| open.pattern.view().awarded);
             let Some((_, label)) = awarded.filter(|(winner, _)| *winner == peer) else { continue };
             let reason = Reason::RecipientUnreachable.code().to_owned();
             let (to, message) = (peer.clone(), why.to_owned());
@@ -352,7 +353,7 @@ impl Agent {
     fn hand_back(&mut self, cx: &Context<'_>) {
         let unfinished = self.working.iter().filter(|(_, phase)| **phase != WorkPhase::AwaitsPerson);
         for id in unfinished.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
-            let manager = self.conversations.get(&id).and_then(|open| open.pattern.manager());
+            let manager = self.conversations.get(&id).and_then(|open| open.pattern.view().manager);
             let directory = cx.world.directory();
             let is_kept = manager.is_some_and(|manager| directory.locate(manager) == PeerLocation::Here);
             let reason = (!is_kept).then(|| format!("{} is leaving and could not finish in time", self.me));

@@ -115,7 +115,7 @@ impl Agent {
     pub(crate) fn track_auction(&mut self, id: &ConversationId) {
         let conversation = self.conversations.get(id);
         let auction = conversation.and_then(|conversation| {
-            let auction = conversation.pattern.auction()?;
+            let auction = conversation.pattern.view().auction?;
             let queue = (auction.capability.clone(), auction.principal.clone());
             Some(TrackedAuction { queue, began: conversation.first(), phase: auction.phase })
         });

@@ -139,14 +139,10 @@ impl Agent {
         };
         let manager = by.agent()?;
         let answer = OutgoingMessage {
-            label: (),
-            to: Address::Agent(manager.clone()),
             conversation: call.reply_conversation_id.clone(),
             in_reply_to: Some(call.message_id.clone()),
-            path: Vec::new(),
             expires: Some(cfp.bid_by),
-            payload,
-            recorded: None,
+            ..OutgoingMessage::new(bidding::label(), Address::Agent(manager.clone()), payload)
         };
         let (Ok(none), Ok(message_id)) =
             (ConversationId::parse(NO_CONVERSATION), MessageId::parse(&cx.world.uuid()))

@@ -147,11 +147,11 @@ impl ChunkLog {
         store: &dyn Snapshot,
         prompt: &Prompt,
         input: TurnInput,
-        progress: RecordedTurnProgress,
+        progress: RecordedTurnProgress<'_>,
     ) -> Result<Prompt, Error> {
         let mut prompt = Prompt { used: progress.used, remaining: progress.remaining, ..prompt.clone() };
         prompt.produced = artifact::assemble(self.read_all(store, progress.produced)?);
-        prompt.produced.extend(progress.artifacts);
+        prompt.produced.extend_from_slice(progress.artifacts);
         if let Some(revision) = prompt.revision.as_mut().filter(|_| !input.refused.is_empty()) {
             revision.artifacts = artifact::assemble(self.read_all(store, input.refused)?);
         }

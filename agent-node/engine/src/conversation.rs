@@ -21,7 +21,7 @@ use origin::Origin;
 use parked::RecordedTask;
 use protocol::{
     ids::{AgentId, ConversationId, Digest, EffectId, ThreadId},
-    patterns::{AnyLabel, AnyPattern, Effect, Event, EventKind},
+    patterns::{AnyPattern, Effect, Event, EventKind, Label},
     principal::Principal,
     signal::Cursor,
     task::TaskState,
@@ -82,7 +82,7 @@ pub(crate) struct Conversation {
     /// Effects without a result.
     pub open: BTreeMap<EffectKey, OpenEffect>,
     /// Labels of messages that may be answered.
-    pub labels: BTreeMap<EffectKey, AnyLabel>,
+    pub labels: BTreeMap<EffectKey, Label>,
     /// The task it is about, as its row holds it.
     pub task: Option<TaskRow>,
     /// The trace it belongs to.
@@ -221,8 +221,8 @@ impl Conversation {
     }
 
     /// The label of the message with this effect id, if an answer to it is awaited.
-    pub(crate) fn label_of(&self, effect: &EffectId) -> Option<AnyLabel> {
-        self.labels.get(&EffectKey(effect.step, effect.index)).cloned()
+    pub(crate) fn label_of(&self, effect: &EffectId) -> Option<Label> {
+        self.labels.get(&EffectKey(effect.step, effect.index)).copied()
     }
 
     /// Removes the next event if it is a message that the pattern fences. Returns it with the reason. While a step is being
@@ -247,7 +247,7 @@ impl Conversation {
             EventKind::MessageReceived { by, envelope, .. }
                 if !faults::is_planted(PlantedFault::UnfencedReports) =>
             {
-                self.pattern.why_fenced(by.agent()?, &envelope.payload)
+                self.pattern.view().fence?.why_fenced(by.agent()?, &envelope.payload)
             }
             _ => None,
         }
@@ -289,7 +289,7 @@ mod tests {
     use super::*;
     use protocol::{
         message::Payload,
-        patterns::AnyTimer,
+        patterns::Timer,
         time::{NodeTime, WallTime},
     };
     #[test]
@@ -313,10 +313,10 @@ mod tests {
             conversation.advance(StepContext { me: &me, at, wall, records, store, brain: None }, false)
         };
         assert!(matches!(next(EventKind::Started, None), AdvanceResult::Commit(_)));
-        let label = AnyLabel::Delegation(protocol::patterns::delegation::DelegationLabel::Update);
+        let label = Label::Update;
         let traced_step = EventKind::Delivered { label, by: me.clone() };
         assert!(matches!(next(traced_step.clone(), Some(EffectKey(1, 0))), AdvanceResult::Deferred(_)));
-        let timer = AnyTimer::Delegation(protocol::patterns::delegation::DelegationTimer::Renew);
+        let timer = Timer::Renew;
         let woke = EventKind::TimerFired { timer };
         let AdvanceResult::Commit(decided) = next(woke.clone(), None) else { panic!("a step") };
         assert_eq!(decided.inside, [(traced_step, Some(EffectKey(1, 0))), (woke, None)]);

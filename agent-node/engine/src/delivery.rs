@@ -20,7 +20,7 @@ use backoff::pause;
 use protocol::{
     ids::ConversationId,
     patterns::{
-        AnyLabel, AnyPattern, EventKind,
+        AnyPattern, EventKind, Label,
         space_request::{SpaceAnswer, SpaceRequest},
     },
     principal::Principal,
@@ -101,7 +101,7 @@ impl Agent {
         &mut self,
         conversation: ConversationId,
         effect: EffectKey,
-        label: AnyLabel,
+        label: Label,
         request: SpaceRequest,
     ) {
         let mut lanes = vec![LaneKey::Spaces(conversation.clone())];
@@ -251,7 +251,7 @@ impl Agent {
         else {
             return;
         };
-        let label = label.clone();
+        let label = *label;
         self.succeeded(id, EventKind::SpaceAnswered { label, answer }, cx);
     }
 
@@ -408,7 +408,7 @@ impl Agent {
         if let Err(problem) = &outcome {
             cx.observe(Observation::GivenUp(problem.reason));
         }
-        let ((conversation, effect), label) = (origin, message.label.clone());
+        let ((conversation, effect), label) = (origin, message.label);
         let what = match outcome {
             Ok(()) if message.best_effort => return,
             Ok(()) => EventKind::Delivered { label, by: message.to.clone() },

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// The newest claim on an open task that a conversation holds, or that an event in its queue grants.
 fn newest_claim(conversation: &Conversation, task: &TaskId, owner: &Principal) -> Option<Epoch> {
-    let open = conversation.pattern.open_task();
+    let open = conversation.pattern.view().open_task;
     let open = open.filter(|open| open.spec.task_id == *task && open.owner == owner)?;
     let granted = |queued: &QueuedEvent| {
         if let EventKind::Claimed { epoch, .. } = queued.what { Some(epoch) } else { None }
@@ -32,7 +32,7 @@ fn newest_claim(conversation: &Conversation, task: &TaskId, owner: &Principal) -
 
 /// The epoch of the claim under which a conversation does an open task.
 fn claim_epoch(conversation: &Conversation, task: &TaskId, owner: &Principal) -> Option<Epoch> {
-    conversation.pattern.open_task()?;
+    conversation.pattern.view().open_task?;
     let row = conversation.task.as_ref()?;
     (row.task.spec.task_id == *task && row.task.owner == *owner).then_some(row.epoch)?
 }
@@ -43,7 +43,7 @@ impl Agent {
         let Some(row) = &conversation.task else { return false };
         let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
         let mut others = self.conversations.iter().filter(|(other, _)| *other != id);
-        conversation.pattern.open_task().is_some()
+        conversation.pattern.view().open_task.is_some()
             && others.any(|(_, other)| claim_epoch(other, task, owner) > row.epoch)
     }
 
@@ -96,7 +96,7 @@ impl Agent {
         };
         let of = (spec.task_id.clone(), owner.clone());
         let was_asked_for_directly = match self.tasks.get(&of).and_then(|id| self.conversations.get(id)) {
-            Some(open) => open.pattern.open_task().is_none(),
+            Some(open) => open.pattern.view().open_task.is_none(),
             None => self.row(&of.0, &of.1, cx)?.is_some_and(|row| row.epoch.is_none()),
         };
         if was_asked_for_directly {
@@ -121,7 +121,7 @@ impl Agent {
     ) -> (EventKind, Vec<ConversationId>) {
         let (epoch, task, owner) = match (
             &what,
-            self.conversations.get(id).and_then(|conversation| conversation.pattern.open_task()),
+            self.conversations.get(id).and_then(|conversation| conversation.pattern.view().open_task),
         ) {
             (EventKind::Claimed { epoch, .. }, Some(open)) if open.is_pending => {
                 (*epoch, open.spec.task_id.clone(), open.owner.clone())
@@ -147,7 +147,7 @@ impl Agent {
         }
         let mut fenced = Vec::new();
         for (other, conversation) in self.conversations.iter_mut().filter(|(other, _)| *other != id) {
-            let open = conversation.pattern.open_task();
+            let open = conversation.pattern.view().open_task;
             match open.filter(|open| open.spec.task_id == task && *open.owner == owner).map(|open| open.epoch)
             {
                 Some(Some(epoch)) => {

@@ -11,9 +11,10 @@ use crate::{
 };
 use protocol::{
     ids::{Address, AgentId, ConversationId, EffectId},
-    patterns::{AnyTimer, Effect, EventKind, OutgoingMessage, TimerAt},
+    patterns::{Effect, EventKind, OutgoingMessage, Timer, TimerAt},
     principal::Principal,
     problem::Problem,
+    signal::Signal,
     task::OpenTaskKey,
     trace::{SpanName, TRACEPARENT},
 };
@@ -50,7 +51,7 @@ impl Agent {
                 let to = self.recipient(&message.to);
                 let best_effort = message.payload.kind().is_best_effort();
                 let trace = below(SpanName::Message(&envelope.message_id));
-                let label = message.label.clone();
+                let label = message.label;
                 let is_redelivery = false;
                 let message = OutgoingEnvelope { label, to, envelope, best_effort, is_redelivery, trace };
                 self.send((id.clone(), key), message, cx);
@@ -59,7 +60,7 @@ impl Agent {
                 let to = self.recipient(&envelope.to_agent_id);
                 let envelope = envelope.as_ref().clone();
                 let trace = below(SpanName::Effect(&effect_id.to_string()));
-                let label = label.clone();
+                let label = *label;
                 let (best_effort, is_redelivery) = (false, true);
                 let message = OutgoingEnvelope { label, to, envelope, best_effort, is_redelivery, trace };
                 self.send((id.clone(), key), message, cx);
@@ -68,7 +69,7 @@ impl Agent {
             Effect::RunTurn { .. } if !conversation.open.contains_key(&key) => {}
             Effect::RunTurn { turn, prompt, deadline, input } => {
                 let log = conversation.chunk_log(&self.me);
-                let progress = conversation.pattern.turn_progress();
+                let progress = conversation.pattern.view().turn;
                 match log.complete(cx.store, prompt, *input, progress) {
                     Ok(prompt) => self.run_turn(id, key, prompt, *deadline, cx),
                     Err(error) => {
@@ -82,7 +83,7 @@ impl Agent {
                 let trace = below(SpanName::Effect(&name));
                 let mut signal = signal.clone().signed(name, self.me.clone(), at);
                 let of_task = conversation.task.as_ref().map(|row| row.task.spec.root.clone());
-                let root = of_task.or_else(|| conversation.pattern.acts_for());
+                let root = of_task.or_else(|| conversation.pattern.view().signal.and_then(Signal::acts_for));
                 signal.root = root.filter(|root| root.agent() != Some(&self.me));
                 // Reactions continue in the same trace.
                 if let Some(trace) = &trace {
@@ -91,7 +92,7 @@ impl Agent {
                 self.publish(id.clone(), key, signal);
             }
             Effect::AskSpace { label, request } => {
-                self.ask_space(id.clone(), key, label.clone(), request.as_ref().clone());
+                self.ask_space(id.clone(), key, *label, request.as_ref().clone());
             }
             Effect::FindPeers { .. } => {
                 if cx.world.directory().is_synced() {
@@ -121,7 +122,7 @@ impl Agent {
             Effect::TrackTask { spec, owner, .. } => {
                 self.tasks.insert((spec.task_id.clone(), owner.clone()), id.clone());
             }
-            Effect::SetTimer { timer, when } => self.set_timer(id.clone(), key, timer.clone(), *when, cx),
+            Effect::SetTimer { timer, when } => self.set_timer(id.clone(), key, *timer, *when, cx),
             _ => {}
         }
     }
@@ -129,7 +130,7 @@ impl Agent {
     /// The chunks of a message can't be read: it is given up.
     fn not_sent(&mut self, id: &ConversationId, key: EffectKey, message: &OutgoingMessage, problem: Problem) {
         tracing::warn!(agent = %self.me, conversation = %id, %problem, "message given up");
-        let (label, to) = (message.label.clone(), self.recipient(&message.to));
+        let (label, to) = (message.label, self.recipient(&message.to));
         let reason = problem.reason.code().to_owned();
         let what = EventKind::Undelivered { label, to, reason, message: problem.message };
         self.queue_event(id, Some(key), what);
@@ -140,7 +141,7 @@ impl Agent {
         &mut self,
         conversation: ConversationId,
         effect: EffectKey,
-        timer: AnyTimer,
+        timer: Timer,
         at: TimerAt,
         cx: &mut Context<'_>,
     ) {
@@ -188,7 +189,7 @@ impl Agent {
         let Some(Effect::FindPeers { label, capability }) = open.map(|open| &open.effect) else { return };
         let candidates = self.candidates(capability, cx);
         let nearest = self.nearest_capability(capability, &candidates, cx);
-        let what = EventKind::PeersFound { label: label.clone(), candidates, nearest };
+        let what = EventKind::PeersFound { label: *label, candidates, nearest };
         self.queue_event(id, Some(key), what);
     }
 

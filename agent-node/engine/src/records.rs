@@ -77,7 +77,7 @@ pub struct ConversationState {
     pub open: BTreeMap<EffectKey, OpenEffect>,
     /// The labels of messages that may be answered.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<EffectKey, protocol::patterns::AnyLabel>,
+    pub labels: BTreeMap<EffectKey, protocol::patterns::Label>,
     /// The task it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<(TaskId, Principal)>,

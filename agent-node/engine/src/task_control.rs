@@ -64,7 +64,9 @@ impl Agent {
         let result = self.open_conversation_of(task, &by, Reason::TaskNotCancelable, cx).and_then(|id| {
             let conversation = self.conversations.get(&id).ok_or_else(|| missing_task(task))?;
             let refused = |why: String| Problem::new(Reason::DirectiveRefused, why);
-            conversation.pattern.check_directive(&directive).map_err(refused)?;
+            let session = conversation.pattern.view().session;
+            let session = session.ok_or_else(|| refused("it is no session that runs".to_owned()))?;
+            session.check_directive(&directive).map_err(refused)?;
             self.submit_owner_event(id, task, EventKind::Directed { by, directive }, reply, cx)
         });
         if let Err(problem) = result {
@@ -188,7 +190,7 @@ pub(crate) fn check_not_closing(
     task: &TaskId,
     too_late: Reason,
 ) -> Result<(), Problem> {
-    match conversation.pattern.is_closing() {
+    match conversation.pattern.view().is_closing {
         true if conversation.is_committing() => Err(end_uncommitted(task)),
         true => Err(Problem::new(too_late, format!("task {task} is being closed"))),
         false => Ok(()),

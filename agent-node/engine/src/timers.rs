@@ -3,7 +3,7 @@
 use crate::{AttemptId, Output, TimerId, auction_queue::QueueKey, context::Context, records::EffectKey};
 use protocol::{
     ids::ConversationId,
-    patterns::{AnyTimer, TimerAt},
+    patterns::{Timer, TimerAt},
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,7 +13,7 @@ pub(crate) enum TimerPurpose {
     Pattern {
         conversation: ConversationId,
         effect: EffectKey,
-        timer: AnyTimer,
+        timer: Timer,
         at: TimerAt,
     },
     Retry(AttemptId),

@@ -12,7 +12,7 @@ use crate::{
 use protocol::{
     ids::{ConversationId, EffectId},
     patterns::{
-        AnyPattern, EventKind, WorkPhase,
+        EventKind, WorkPhase,
         session::host_work::HOST_WORK,
         turn::{Progress, Prompt, TurnEnd, TurnSubject},
     },
@@ -43,7 +43,7 @@ impl Agent {
             prompt,
             deadline,
             trace,
-            has_runner_up: pattern.is_some_and(AnyPattern::has_runner_up),
+            has_runner_up: pattern.is_some_and(|pattern| pattern.view().has_runner_up),
         };
         if self.is_host_work(&turn.prompt) {
             return self.turns.start_beside(Box::new(turn), cx);

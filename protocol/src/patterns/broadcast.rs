@@ -1,6 +1,6 @@
 //! Publishes a message as a signal on the board, for its subscribers (RFC-005, pattern 3).
 
-use super::{EventKind, Outcome, OutgoingSignal, Pattern, Uninhabited};
+use super::{Effect, Event, EventKind, Outcome, OutgoingSignal, Pattern, View};
 use crate::{
     message::{self, MessageKind},
     principal::Principal,
@@ -9,9 +9,6 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-
-type BroadcastEvent = super::Event<Uninhabited, Uninhabited>;
-type BroadcastEffect = super::Effect<Uninhabited, Uninhabited>;
 
 /// The publication of one broadcast.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,26 +33,27 @@ impl Broadcast {
         &self.signal
     }
 
-    fn settle(&mut self, state: TaskState, message: String) -> Vec<BroadcastEffect> {
+    fn settle(&mut self, state: TaskState, message: String) -> Vec<Effect> {
         if std::mem::replace(&mut self.settled, true) {
             return Vec::new();
         }
         let status = Status::new(state, message);
-        vec![BroadcastEffect::Finish(Outcome::new(status))]
+        vec![Effect::Finish(Outcome::new(status))]
     }
 }
 
 impl Pattern for Broadcast {
-    type Label = Uninhabited;
-    type Timer = Uninhabited;
-
     const NAME: &'static str = "broadcast";
     const OPENED_BY: &'static [MessageKind] = &[MessageKind::Broadcast];
     const RECEIVES: &'static [MessageKind] = &[];
 
-    fn on(&mut self, event: &BroadcastEvent) -> Vec<BroadcastEffect> {
+    fn view(&self) -> View<'_> {
+        View::default()
+    }
+
+    fn on(&mut self, event: &Event) -> Vec<Effect> {
         match &event.what {
-            EventKind::Started => vec![BroadcastEffect::Publish { signal: self.signal.clone() }],
+            EventKind::Started => vec![Effect::Publish { signal: self.signal.clone() }],
             EventKind::Published { revision } => {
                 self.settle(TaskState::Completed, format!("on the board at revision {revision}"))
             }
@@ -82,10 +80,10 @@ mod tests {
         };
         let by = Principal::local_user();
         let mut broadcast = Broadcast::new(message, &by);
-        let mut on = |what| broadcast.on(&BroadcastEvent { at: NodeTime(0), wall: WallTime(0), what });
+        let mut on = |what| broadcast.on(&Event { at: NodeTime(0), wall: WallTime(0), what });
         on(EventKind::Started);
         let ended = on(EventKind::Cancelled { by, reason: "a test".to_owned() });
-        let [BroadcastEffect::Finish(outcome)] = ended.as_slice() else { panic!("{ended:?}") };
+        let [Effect::Finish(outcome)] = ended.as_slice() else { panic!("{ended:?}") };
         assert_eq!(outcome.status.state, TaskState::Canceled);
         assert_eq!(on(EventKind::Published { revision: 1 }), []);
     }

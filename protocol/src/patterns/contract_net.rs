@@ -23,9 +23,8 @@ mod score;
 pub use auction::{Auction, Strategy, Weights};
 
 use super::{
-    AuctionView, Candidate, EventKind, OutgoingMessage, Pattern, RecordedTurnProgress, TimerAt,
-    ownership::{ReportLabel, TaskOwnership, from_report_label},
-    result_check::ResultChecks,
+    Candidate, Effect, Event, EventKind, Label, OutgoingMessage, Pattern, RecordedTurnProgress, Timer,
+    TimerAt, View, ownership::TaskOwnership, result_check::ResultChecks,
 };
 use crate::{
     acceptance::AcceptanceTerms,
@@ -44,55 +43,6 @@ use score::ValidBid;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 use std::collections::{BTreeMap, BTreeSet};
-
-type ContractNetEvent = super::Event<ContractNetLabel, ContractNetTimer>;
-type ContractNetEffect = super::Effect<ContractNetLabel, ContractNetTimer>;
-
-/// The labels of a contract net's messages and searches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum ContractNetLabel {
-    /// The search for the peers of a round.
-    Search(u32),
-    /// A call for proposals.
-    Cfp,
-    Award(Epoch),
-    /// The cancel of an award.
-    Revoke,
-    /// A reject to a bidder.
-    Reject,
-    /// The owner's answer, passed on to the winner.
-    Answer,
-    /// The review of a result.
-    Review,
-    /// A report to the requester, without chunks of artifacts.
-    Update,
-    /// A report with chunks.
-    Chunks,
-    /// The result to the requester.
-    Response,
-}
-
-from_report_label!(ContractNetLabel);
-
-/// The timers of a contract net.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum ContractNetTimer {
-    Deadline,
-    /// The end of the time in which bids are awaited.
-    Bids,
-    /// The start of the next round.
-    Round,
-    /// The end of the time in which the winner must accept.
-    Accept,
-    /// The end of the winner's lease.
-    Lease,
-    /// The end of the time in which a place is awaited.
-    Queue,
-    /// The end of the time in which a review is awaited.
-    Review,
-}
 
 /// The manager's side of one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -288,13 +238,10 @@ impl ContractNet {
         own
     }
 
-    fn start(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
+    fn start(&mut self, event: &Event) -> Vec<Effect> {
         let mut effects = Vec::new();
         if let Some(deadline) = self.ownership.spec.deadline {
-            effects.push(ContractNetEffect::SetTimer {
-                timer: ContractNetTimer::Deadline,
-                when: TimerAt::Wall(deadline),
-            });
+            effects.push(Effect::SetTimer { timer: Timer::Deadline, when: TimerAt::Wall(deadline) });
         }
         let candidates = std::mem::take(&mut self.candidates);
         effects.extend(if self.place_search.is_queued {
@@ -307,12 +254,7 @@ impl ContractNet {
         effects
     }
 
-    fn receive(
-        &mut self,
-        by: &Principal,
-        envelope: &Envelope,
-        event: &ContractNetEvent,
-    ) -> Vec<ContractNetEffect> {
+    fn receive(&mut self, by: &Principal, envelope: &Envelope, event: &Event) -> Vec<Effect> {
         let kind = envelope.kind();
         let is_this_task = envelope.payload.task_id() == Some(&self.ownership.spec.task_id);
         let Some(agent) = by.agent() else {
@@ -362,19 +304,13 @@ impl ContractNet {
         }
     }
 
-    fn ignore(
-        &mut self,
-        agent: &AgentId,
-        envelope: &Envelope,
-        why: &str,
-        event: &ContractNetEvent,
-    ) -> Vec<ContractNetEffect> {
+    fn ignore(&mut self, agent: &AgentId, envelope: &Envelope, why: &str, event: &Event) -> Vec<Effect> {
         self.record.ignore(agent.to_string(), envelope.kind().wire(), why, event.wall);
         Vec::new()
     }
 
     /// Ends the task before it is done; notifies the winner or the bidders.
-    fn call_off(&mut self, state: TaskState, reason: String) -> Vec<ContractNetEffect> {
+    fn call_off(&mut self, state: TaskState, reason: String) -> Vec<Effect> {
         let mut effects = Vec::new();
         match std::mem::replace(&mut self.stage, AuctionStage::Over) {
             AuctionStage::Awarded(award) => {
@@ -405,7 +341,7 @@ impl ContractNet {
         effects
     }
 
-    fn finish(&mut self, state: TaskState, message: Option<String>) -> Vec<ContractNetEffect> {
+    fn finish(&mut self, state: TaskState, message: Option<String>) -> Vec<Effect> {
         self.stage = AuctionStage::Over;
         let said = message.clone().unwrap_or_default();
         self.record.outcome =
@@ -415,28 +351,28 @@ impl ContractNet {
     }
 
     /// Revokes an award: cancels it at the winner and frees the claim.
-    fn revoke(&self, winner: &AgentId, epoch: Epoch, reason: &str) -> Vec<ContractNetEffect> {
+    fn revoke(&self, winner: &AgentId, epoch: Epoch, reason: &str) -> Vec<Effect> {
         let task_id = self.ownership.spec.task_id.clone();
         let cancel =
             TaskCancel { task_id, reason: Some(reason.to_owned()), epoch: Some(epoch), extra: Map::new() };
-        let mut effects = vec![self.send_to(ContractNetLabel::Revoke, winner, Payload::TaskCancel(cancel))];
+        let mut effects = vec![self.send_to(Label::Revoke, winner, Payload::TaskCancel(cancel))];
         effects.extend(self.release(epoch));
         effects
     }
 
     /// Frees the claim of an award that is no longer in force.
-    fn release(&self, epoch: Epoch) -> Vec<ContractNetEffect> {
+    fn release(&self, epoch: Epoch) -> Vec<Effect> {
         let task = self.ownership.spec.task_id.clone();
         vec![
-            ContractNetEffect::Release { task, epoch },
-            ContractNetEffect::Assign { doer: None },
-            ContractNetEffect::ClearTimer { timer: ContractNetTimer::Accept },
-            ContractNetEffect::ClearTimer { timer: ContractNetTimer::Lease },
+            Effect::Release { task, epoch },
+            Effect::Assign { doer: None },
+            Effect::ClearTimer { timer: Timer::Accept },
+            Effect::ClearTimer { timer: Timer::Lease },
         ]
     }
 
     /// Rejects every bidder that has no answer yet.
-    fn reject_losers(&mut self, reason: &str) -> Vec<ContractNetEffect> {
+    fn reject_losers(&mut self, reason: &str) -> Vec<Effect> {
         let candidates =
             self.record.rounds.last().map(|round| round.candidates.as_slice()).unwrap_or_default();
         let losers = candidates
@@ -448,15 +384,15 @@ impl ContractNet {
         losers.iter().map(|loser| self.reject(loser, reason)).collect()
     }
 
-    fn reject(&self, agent: &AgentId, reason: &str) -> ContractNetEffect {
+    fn reject(&self, agent: &AgentId, reason: &str) -> Effect {
         let task_id = self.ownership.spec.task_id.clone();
         let reject = Reject { task_id, reason: reason.to_owned(), extra: Map::new() };
-        self.send_to(ContractNetLabel::Reject, agent, Payload::Reject(reject))
+        self.send_to(Label::Reject, agent, Payload::Reject(reject))
     }
 
-    fn send_to(&self, label: ContractNetLabel, to: &AgentId, payload: Payload) -> ContractNetEffect {
+    fn send_to(&self, label: Label, to: &AgentId, payload: Payload) -> Effect {
         let path = self.ownership.spec.path.clone();
-        ContractNetEffect::Send(OutgoingMessage {
+        Effect::Send(OutgoingMessage {
             path,
             ..OutgoingMessage::new(label, Address::Agent(to.clone()), payload)
         })
@@ -464,9 +400,6 @@ impl ContractNet {
 }
 
 impl Pattern for ContractNet {
-    type Label = ContractNetLabel;
-    type Timer = ContractNetTimer;
-
     const NAME: &'static str = "contract-net";
     const OPENED_BY: &'static [MessageKind] = &[MessageKind::TaskRequest];
     const RECEIVES: &'static [MessageKind] = &[
@@ -480,30 +413,19 @@ impl Pattern for ContractNet {
         MessageKind::TaskAnswer,
     ];
 
-    fn award(&self) -> Option<&AwardRecord> {
-        Some(&self.record)
+    fn view(&self) -> View<'_> {
+        let awarded = if let AuctionStage::Awarded(award) = &self.stage { Some(award) } else { None };
+        View {
+            auction: self.auction_view(),
+            award: Some(&self.record),
+            awarded: awarded.map(|award| (&award.winner, Label::Award(award.epoch))),
+            fence: Some(self.fence()),
+            turn: RecordedTurnProgress { produced: self.ownership.produced(), ..Default::default() },
+            ..View::default()
+        }
     }
 
-    fn why_fenced(&self, agent: &AgentId, payload: &Payload) -> Option<String> {
-        let epoch = payload.reported_epoch()?;
-        let why = self.why_epoch_is_fenced(epoch)?;
-        Some(format!("award {epoch} of task {} to {agent}: {why}", self.ownership.spec.task_id))
-    }
-
-    fn auction(&self) -> Option<AuctionView<'_>> {
-        self.view()
-    }
-
-    fn awarded(&self) -> Option<(&AgentId, ContractNetLabel)> {
-        let AuctionStage::Awarded(award) = &self.stage else { return None };
-        Some((&award.winner, ContractNetLabel::Award(award.epoch)))
-    }
-
-    fn turn_progress(&self) -> RecordedTurnProgress {
-        RecordedTurnProgress { produced: self.ownership.produced(), ..Default::default() }
-    }
-
-    fn on(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
+    fn on(&mut self, event: &Event) -> Vec<Effect> {
         let reserved = self.reserved();
         let mut effects = self.step(event);
         // Before the effect that ends the task.
@@ -513,16 +435,16 @@ impl Pattern for ContractNet {
 }
 
 impl ContractNet {
-    fn step(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
-        if let EventKind::Undelivered { label: ContractNetLabel::Response, reason, message, .. } = &event.what
+    fn step(&mut self, event: &Event) -> Vec<Effect> {
+        if let EventKind::Undelivered { label: Label::Response, reason, message, .. } = &event.what
             && self.ownership.has_ended()
         {
             return self.ownership.response_undelivered(reason, message);
         }
-        if let EventKind::Delivered { label: ContractNetLabel::Chunks, .. } = &event.what {
+        if let EventKind::Delivered { label: Label::Chunks, .. } = &event.what {
             return self.ownership.chunks_settled(true);
         }
-        if let EventKind::Undelivered { label: ContractNetLabel::Chunks, .. } = &event.what {
+        if let EventKind::Undelivered { label: Label::Chunks, .. } = &event.what {
             return self.ownership.chunks_settled(false);
         }
         if self.ownership.has_ended() {
@@ -545,16 +467,16 @@ impl ContractNet {
                 self.undelivered(*label, to, (reason, message), event)
             }
             EventKind::TimerFired { timer } => match timer {
-                ContractNetTimer::Bids => self.window_ends(event),
-                ContractNetTimer::Round => self.pause_ends(event),
-                ContractNetTimer::Accept | ContractNetTimer::Lease => self.award_expires(event),
-                ContractNetTimer::Deadline => {
+                Timer::Bids => self.window_ends(event),
+                Timer::Round => self.pause_ends(event),
+                Timer::Accept | Timer::Lease => self.award_expires(event),
+                Timer::Deadline => {
                     let waited =
                         if self.place_search.is_queued { " while it waited for a bidder" } else { "" };
                     self.call_off(TaskState::Failed, format!("its deadline passed{waited}"))
                 }
-                ContractNetTimer::Queue => self.queue_ends(event),
-                ContractNetTimer::Review => Vec::new(),
+                Timer::Queue => self.queue_ends(event),
+                _ => Vec::new(),
             },
             EventKind::CallDue { candidates } if matches!(self.stage, AuctionStage::Queued { .. }) => {
                 self.call(candidates, event)

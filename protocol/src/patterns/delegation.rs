@@ -12,23 +12,23 @@ mod acceptance;
 mod award_answer;
 mod budget;
 mod confirmation;
-mod labels;
 mod own_failure;
 mod pause;
 mod pending_requests;
 mod session_work;
 mod space;
+mod work_limits;
 
-pub use labels::{DelegationLabel, DelegationTimer, RequestKey, WorkLimits};
 pub use pending_requests::MAX_REQUESTS;
+pub use work_limits::WorkLimits;
 
 use super::{
-    AuctionView, EventKind, OutgoingSignal, Pattern, RecordedTurnProgress, TimerAt, WorkPhase,
-    contract_net::{Auction, ContractNet, record::AwardRecord},
+    Effect, Event, EventKind, Label, OutgoingSignal, Pattern, RecordedTurnProgress, RequestKey, SessionView,
+    Timer, TimerAt, View, WorkPhase,
+    contract_net::{Auction, ContractNet},
     ownership::{TaskOwnership, may_have_arrived},
     result_check::ResultChecks,
     session::{Session, seat},
-    speech::{Directive, DirectiveOutcome},
     turn,
     turn_log::{TurnInput, TurnLog},
 };
@@ -49,7 +49,6 @@ use crate::{
 use acceptance::OwnResult;
 use award_answer::AwardRefusal;
 use confirmation::UnconfirmedOutcome;
-use labels::{DelegationEffect, DelegationEvent};
 use pause::Pauses;
 use pending_requests::{Expiry, PendingRequests, RequestSender};
 use serde::{Deserialize, Serialize};
@@ -150,7 +149,7 @@ impl Delegation {
         self
     }
 
-    fn start(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
+    fn start(&mut self, event: &Event) -> Vec<Effect> {
         if let Some(refusal) = self.declines.clone() {
             return self.decline(refusal);
         }
@@ -163,16 +162,11 @@ impl Delegation {
                 epoch,
                 extra: Default::default(),
             };
-            effects.push(DelegationEffect::Send(
-                requester.reply(DelegationLabel::Accept, Payload::AwardAccept(accept)),
-            ));
+            effects.push(Effect::Send(requester.reply(Label::Accept, Payload::AwardAccept(accept))));
         }
         effects.extend(self.renew(event));
         if let Some(deadline) = self.ownership.spec.deadline {
-            effects.push(DelegationEffect::SetTimer {
-                timer: DelegationTimer::Deadline,
-                when: TimerAt::Wall(deadline),
-            });
+            effects.push(Effect::SetTimer { timer: Timer::Deadline, when: TimerAt::Wall(deadline) });
         }
         effects.extend(match self.is_queued {
             true => self.ownership.status(TaskState::Submitted, format!("queued: {} is busy", self.me)),
@@ -182,25 +176,22 @@ impl Delegation {
         effects
     }
 
-    fn works_on_it(&mut self) -> Vec<DelegationEffect> {
+    fn works_on_it(&mut self) -> Vec<Effect> {
         let status = Status::new(TaskState::Working, format!("{} is working on it", self.me));
         // Under an award the acceptance says the same.
         match self.ownership.is_awarded() {
-            true => vec![DelegationEffect::Update(super::Update::Status(status))],
+            true => vec![Effect::Update(super::Update::Status(status))],
             false => self.ownership.show_status(status),
         }
     }
 
-    fn renew(&self, event: &DelegationEvent) -> Option<DelegationEffect> {
+    fn renew(&self, event: &Event) -> Option<Effect> {
         let lease = self.lease?;
-        Some(DelegationEffect::SetTimer {
-            timer: DelegationTimer::Renew,
-            when: TimerAt::Node(event.at + lease / 3),
-        })
+        Some(Effect::SetTimer { timer: Timer::Renew, when: TimerAt::Node(event.at + lease / 3) })
     }
 
     /// Begins the next turn.
-    fn think(&mut self) -> Vec<DelegationEffect> {
+    fn think(&mut self) -> Vec<Effect> {
         self.turn += 1;
         self.pending.begin_turn();
         let mut effects = self.record_answers();
@@ -210,13 +201,13 @@ impl Delegation {
     }
 
     /// Records the answers that the turn is the first to be given.
-    fn record_answers(&mut self) -> Vec<DelegationEffect> {
+    fn record_answers(&mut self) -> Vec<Effect> {
         let turn = self.turn;
         let answers = self.pending.take_results().into_iter();
         answers.map(|answer| self.log.answer(RequestResult { for_turn: turn, ..answer })).collect()
     }
 
-    fn run_turn(&mut self, input: TurnInput) -> DelegationEffect {
+    fn run_turn(&mut self, input: TurnInput) -> Effect {
         self.is_thinking = true;
         let spec = &self.ownership.spec;
         let about = TurnSubject::Task {
@@ -235,10 +226,10 @@ impl Delegation {
         let (revision, input) = self.revision(input);
         let prompt = Prompt { epoch, messages, history, revision, space, ..Prompt::new(self.turn, about) };
         let (turn, prompt, deadline) = (self.turn, Box::new(prompt), spec.deadline);
-        DelegationEffect::RunTurn { turn, prompt, deadline, input }
+        Effect::RunTurn { turn, prompt, deadline, input }
     }
 
-    fn report(&mut self, updates: &[Progress], event: &DelegationEvent) -> Vec<DelegationEffect> {
+    fn report(&mut self, updates: &[Progress], event: &Event) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.has_reported |= updates.iter().any(|update| !matches!(update, Progress::Brief(_)));
         for update in updates {
@@ -262,7 +253,7 @@ impl Delegation {
                         refs.extend(task_id.take().map(|parent| (PARENT_TASK.to_owned(), json!(parent))));
                     }
                     let signal = OutgoingSignal { kind: signal, subject, task_id, capability, refs };
-                    effects.push(DelegationEffect::Publish { signal });
+                    effects.push(Effect::Publish { signal });
                 }
                 Progress::Question(question) if question.validate().is_err() => {
                     let why = question.validate().err().unwrap_or_default();
@@ -301,7 +292,7 @@ impl Delegation {
 
     /// Adds a message to other seats of the session, or a directive, to the result of the turn; once, if the brain says it again
     /// after an answer.
-    fn say(&mut self, what: &str, message: impl FnOnce(u32) -> Option<Artifact>) -> Vec<DelegationEffect> {
+    fn say(&mut self, what: &str, message: impl FnOnce(u32) -> Option<Artifact>) -> Vec<Effect> {
         if !seat::is_seat_turn(&self.ownership.spec) {
             return self.fail(format!("{what}: the task is no turn of a session"));
         }
@@ -327,7 +318,7 @@ impl Delegation {
     }
 
     /// Sends a request while the turn goes on.
-    fn ask_at_once(&mut self, ask: Progress, event: &DelegationEvent) -> Vec<DelegationEffect> {
+    fn ask_at_once(&mut self, ask: Progress, event: &Event) -> Vec<Effect> {
         if self.pending.is_too_much() {
             return self.fail(self.asked_too_much());
         }
@@ -340,7 +331,7 @@ impl Delegation {
             event,
         };
         let mut effects = self.pending.send_at_once(ask, sender);
-        if effects.iter().any(|effect| matches!(effect, DelegationEffect::AskPerson { .. })) {
+        if effects.iter().any(|effect| matches!(effect, Effect::AskPerson { .. })) {
             effects.extend(self.show_questions());
         }
         effects
@@ -350,7 +341,7 @@ impl Delegation {
         format!("asked more than {} things in one turn", MAX_REQUESTS)
     }
 
-    fn end_turn(&mut self, end: &TurnEnd, event: &DelegationEvent) -> Vec<DelegationEffect> {
+    fn end_turn(&mut self, end: &TurnEnd, event: &Event) -> Vec<Effect> {
         self.is_thinking = false;
         if self.ownership.has_ended() {
             return Vec::new();
@@ -418,7 +409,7 @@ impl Delegation {
 
     /// Begins the turn that reads what the owner has said since the last one began. The work is done only when its brain has
     /// read all that was accepted.
-    fn read_messages(&mut self) -> Vec<DelegationEffect> {
+    fn read_messages(&mut self) -> Vec<Effect> {
         let message = format!("{} reads what was said meanwhile", self.me);
         let mut effects = self.ownership.status(TaskState::Working, message);
         effects.extend(self.think());
@@ -435,18 +426,18 @@ impl Delegation {
             && self.checks.is_none()
     }
 
-    fn just_answer(&mut self, text: &str) -> Vec<DelegationEffect> {
+    fn just_answer(&mut self, text: &str) -> Vec<Effect> {
         self.ownership.announces = false;
         let mut effects = self.finish(TaskState::Completed, Some(text.to_owned()));
         for effect in &mut effects {
-            if let DelegationEffect::Finish(outcome) = effect {
+            if let Effect::Finish(outcome) = effect {
                 outcome.is_message = true;
             }
         }
         effects
     }
 
-    fn go_on(&mut self) -> Vec<DelegationEffect> {
+    fn go_on(&mut self) -> Vec<Effect> {
         if self.session.is_some()
             || self.is_thinking
             || self.checks.is_under_way()
@@ -469,7 +460,7 @@ impl Delegation {
         question: Option<&QuestionId>,
         answer: &Answer,
         message: Option<&Message>,
-    ) -> Vec<DelegationEffect> {
+    ) -> Vec<Effect> {
         let mut effects: Vec<_> =
             message.cloned().map(|message| self.log.message(message)).into_iter().collect();
         let Some(passed_on) = self.pending.answer(question, answer, message) else { return effects };
@@ -479,17 +470,17 @@ impl Delegation {
     }
 
     /// A question was answered, or is no longer open.
-    fn after_answer(&mut self) -> Vec<DelegationEffect> {
+    fn after_answer(&mut self) -> Vec<Effect> {
         if self.pending.is_waiting() { self.show_questions() } else { self.go_on() }
     }
 
     /// Shows the open questions. While something else goes on, the task is working.
-    fn show_questions(&mut self) -> Vec<DelegationEffect> {
+    fn show_questions(&mut self) -> Vec<Effect> {
         self.show_questions_because("")
     }
 
     /// The same; the message begins with `why`.
-    fn show_questions_because(&mut self, why: &str) -> Vec<DelegationEffect> {
+    fn show_questions_because(&mut self, why: &str) -> Vec<Effect> {
         self.ownership.questions = self.pending.questions();
         let state = self.open_state();
         let questions = &self.ownership.questions;
@@ -516,12 +507,12 @@ impl Delegation {
     }
 
     /// Ends all questions without an answer, because there is no person.
-    pub(super) fn refuse_questions(&mut self, why: &str) -> Vec<DelegationEffect> {
+    pub(super) fn refuse_questions(&mut self, why: &str) -> Vec<Effect> {
         if self.pending.refuse_questions(why) { self.after_answer() } else { Vec::new() }
     }
 
     /// The time for a request is over.
-    fn expire(&mut self, key: RequestKey) -> Vec<DelegationEffect> {
+    fn expire(&mut self, key: RequestKey) -> Vec<Effect> {
         match self.pending.expire(key) {
             Expiry::Late => Vec::new(),
             Expiry::Request => {
@@ -535,7 +526,7 @@ impl Delegation {
     }
 
     /// A request was given up. If its addressee may have it, it counts as one that fell silent.
-    fn undelivered(&mut self, key: RequestKey, reason: &str, message: &str) -> Vec<DelegationEffect> {
+    fn undelivered(&mut self, key: RequestKey, reason: &str, message: &str) -> Vec<Effect> {
         let is_known = match may_have_arrived(reason) {
             true => self.pending.give_up(key, message),
             false => self.pending.was_refused(key, message),
@@ -548,11 +539,11 @@ impl Delegation {
         effects
     }
 
-    fn fail(&mut self, reason: String) -> Vec<DelegationEffect> {
+    fn fail(&mut self, reason: String) -> Vec<Effect> {
         self.finish(TaskState::Failed, Some(reason))
     }
 
-    fn finish(&mut self, state: TaskState, message: Option<String>) -> Vec<DelegationEffect> {
+    fn finish(&mut self, state: TaskState, message: Option<String>) -> Vec<Effect> {
         if self.ownership.has_ended() {
             return Vec::new();
         }
@@ -564,8 +555,7 @@ impl Delegation {
         effects.extend(self.ownership.finish(state, message, BTreeMap::new()));
         if self.ownership.is_awarded()
             && state != TaskState::Canceled
-            && let Some(DelegationEffect::Finish(outcome)) =
-                effects.pop_if(|last| matches!(last, DelegationEffect::Finish(_)))
+            && let Some(Effect::Finish(outcome)) = effects.pop_if(|last| matches!(last, Effect::Finish(_)))
         {
             self.unconfirmed = Some(Box::new(UnconfirmedOutcome { outcome, responses: 1 }));
         }
@@ -579,10 +569,10 @@ impl Delegation {
     }
 
     /// Stops the running turn and withdraws open requests.
-    fn stop(&mut self, why: &str) -> Vec<DelegationEffect> {
+    fn stop(&mut self, why: &str) -> Vec<Effect> {
         let is_check = self.checks.is_under_way();
         let stopped = std::mem::take(&mut self.is_thinking) && !is_check;
-        let stopped = stopped.then_some(DelegationEffect::StopTurn);
+        let stopped = stopped.then_some(Effect::StopTurn);
         let mut effects: Vec<_> = stopped.into_iter().chain(self.stop_check(why)).collect();
         self.ownership.questions.clear();
         effects.extend(self.pending.withdraw(why));
@@ -592,10 +582,10 @@ impl Delegation {
     fn receive(
         &mut self,
         by: &Principal,
-        answers: Option<DelegationLabel>,
+        answers: Option<Label>,
         payload: &Payload,
-        event: &DelegationEvent,
-    ) -> Vec<DelegationEffect> {
+        event: &Event,
+    ) -> Vec<Effect> {
         let by_requester =
             |epoch| by.agent().is_some_and(|agent| self.ownership.is_requested_by(agent, epoch));
         if let Payload::TaskCancel(_) = payload {
@@ -633,9 +623,6 @@ impl Delegation {
 }
 
 impl Pattern for Delegation {
-    type Label = DelegationLabel;
-    type Timer = DelegationTimer;
-
     const NAME: &'static str = "delegation";
     const OPENED_BY: &'static [MessageKind] = &[MessageKind::TaskRequest, MessageKind::Award];
     const RECEIVES: &'static [MessageKind] = &[
@@ -650,8 +637,36 @@ impl Pattern for Delegation {
         MessageKind::AwardDecline,
     ];
 
-    fn work(&self) -> Option<WorkPhase> {
-        if self.declines.is_some() || self.auction.is_some() || self.ownership.has_ended() {
+    fn view(&self) -> View<'_> {
+        if let Some(auction) = &self.auction {
+            return auction.view();
+        }
+        let awarded_by = self.ownership.requester.as_ref().filter(|requester| requester.epoch.is_some());
+        View {
+            work: self.work_phase(),
+            has_runner_up: awarded_by.is_some() && !self.ownership.is_last,
+            manager: awarded_by.map(|requester| &requester.agent),
+            is_closing: self.unconfirmed.is_some(),
+            session: self.session.is_some().then_some(SessionView(self)),
+            turn: self.turn_progress(),
+            ..View::default()
+        }
+    }
+
+    fn on(&mut self, event: &Event) -> Vec<Effect> {
+        let reserved = self.pending.reserved();
+        let mut effects = self.step(event);
+        effects.extend(self.session_results(event));
+        effects.extend(self.session_questions(event));
+        // Before the effect that ends the task.
+        effects.splice(0..0, self.show_reserved(reserved));
+        effects
+    }
+}
+
+impl Delegation {
+    fn work_phase(&self) -> Option<WorkPhase> {
+        if self.declines.is_some() || self.ownership.has_ended() {
             None
         } else if self.is_thinking && self.does_host_work() {
             Some(WorkPhase::AwaitsAgents)
@@ -666,83 +681,30 @@ impl Pattern for Delegation {
         }
     }
 
-    fn auction(&self) -> Option<AuctionView<'_>> {
-        self.auction.as_ref()?.auction()
-    }
-
-    fn award(&self) -> Option<&AwardRecord> {
-        self.auction.as_ref()?.award()
-    }
-
-    fn awarded(&self) -> Option<(&AgentId, DelegationLabel)> {
-        let (winner, label) = self.auction.as_ref()?.awarded()?;
-        Some((winner, DelegationLabel::Auction(label)))
-    }
-
-    fn why_fenced(&self, agent: &AgentId, payload: &Payload) -> Option<String> {
-        self.auction.as_ref()?.why_fenced(agent, payload)
-    }
-
-    fn manager(&self) -> Option<&AgentId> {
-        let requester = self.ownership.requester.as_ref()?;
-        requester.epoch.is_some().then_some(&requester.agent)
-    }
-
-    fn has_runner_up(&self) -> bool {
-        self.ownership.is_awarded() && !self.ownership.is_last
-    }
-
-    fn is_closing(&self) -> bool {
-        self.unconfirmed.is_some()
-    }
-
-    fn turn_progress(&self) -> RecordedTurnProgress {
-        if let Some(auction) = &self.auction {
-            return auction.turn_progress();
-        }
+    fn turn_progress(&self) -> RecordedTurnProgress<'_> {
         let (used, produced) = (*self.ownership.usage(), self.ownership.produced());
         let bounds = TaskBounds { turns: Some(self.max_turns()), ..self.bounds() };
         let remaining = RemainingBudget::of(&bounds, self.turn, &used, self.pending.reserved());
         let checkpoints = if self.checks.runs_turn() { Default::default() } else { self.log.checkpoints() };
-        RecordedTurnProgress { produced, artifacts: Vec::new(), checkpoints, used, remaining }
+        RecordedTurnProgress { produced, artifacts: &[], checkpoints, used, remaining }
     }
 
-    fn session(&self) -> Option<serde_json::Value> {
-        self.session_view()
-    }
-
-    fn check_directive(&self, directive: &Directive) -> Result<DirectiveOutcome, String> {
-        self.check_session_directive(directive)
-    }
-
-    fn on(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
-        let reserved = self.pending.reserved();
-        let mut effects = self.step(event);
-        effects.extend(self.session_results(event));
-        effects.extend(self.session_questions(event));
-        // Before the effect that ends the task.
-        effects.splice(0..0, self.show_reserved(reserved));
-        effects
-    }
-}
-
-impl Delegation {
-    fn step(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
+    fn step(&mut self, event: &Event) -> Vec<Effect> {
         if self.unconfirmed.is_some() {
             return self.confirm(event);
         }
         if let Some(effects) = self.run_auction(event) {
             return effects;
         }
-        if let EventKind::Undelivered { label: DelegationLabel::Response, reason, message, .. } = &event.what
+        if let EventKind::Undelivered { label: Label::Response, reason, message, .. } = &event.what
             && self.ownership.has_ended()
         {
             return self.ownership.response_undelivered(reason, message);
         }
-        if let EventKind::Delivered { label: DelegationLabel::Chunks, .. } = &event.what {
+        if let EventKind::Delivered { label: Label::Chunks, .. } = &event.what {
             return self.ownership.chunks_settled(true);
         }
-        if let EventKind::Undelivered { label: DelegationLabel::Chunks, reason, .. } = &event.what
+        if let EventKind::Undelivered { label: Label::Chunks, reason, .. } = &event.what
             && *reason != Reason::Fenced.code()
         {
             return self.ownership.chunks_settled(false);
@@ -776,10 +738,10 @@ impl Delegation {
             {
                 self.superseded(message)
             }
-            EventKind::Undelivered { label: DelegationLabel::Request(key), reason, message, .. } => {
+            EventKind::Undelivered { label: Label::Request(key), reason, message, .. } => {
                 self.undelivered(*key, reason, message)
             }
-            EventKind::Undelivered { label: DelegationLabel::Answer, to, message, .. }
+            EventKind::Undelivered { label: Label::Answer, to, message, .. }
                 if self.pending.reopen_questions(to) =>
             {
                 let mut effects = self.session_asks(event);
@@ -790,25 +752,23 @@ impl Delegation {
             EventKind::Answered { question, answer, message, .. } => {
                 self.answered(question.as_ref(), answer, message.as_deref())
             }
-            EventKind::SpaceAnswered { label: DelegationLabel::Request(key), answer }
+            EventKind::SpaceAnswered { label: Label::Request(key), answer }
                 if self.pending.take_found(*key, answer) =>
             {
                 self.go_on()
             }
-            EventKind::SpaceAnswered { label: DelegationLabel::Space, answer } => self.posted(answer),
-            EventKind::TimerFired { timer: DelegationTimer::Renew } => {
+            EventKind::SpaceAnswered { label: Label::Space, answer } => self.posted(answer),
+            EventKind::TimerFired { timer: Timer::Renew } => {
                 let mut effects = self.ownership.sign_of_life();
                 effects.extend(self.renew(event));
                 effects
             }
-            EventKind::TimerFired { timer: DelegationTimer::Deadline } => {
+            EventKind::TimerFired { timer: Timer::Deadline } => {
                 self.fail(format!("its deadline passed{}", self.pauses.why_paused()))
             }
-            EventKind::TimerFired { timer: DelegationTimer::Request(key) } => self.expire(*key),
-            EventKind::TimerFired { timer: DelegationTimer::Resume } => self.resume(),
-            EventKind::TimerFired { timer: DelegationTimer::Session(timer) } => {
-                self.session_timer(*timer, event)
-            }
+            EventKind::TimerFired { timer: Timer::Request(key) } => self.expire(*key),
+            EventKind::TimerFired { timer: Timer::Resume } => self.resume(),
+            EventKind::TimerFired { timer: Timer::Session(timer) } => self.session_timer(*timer, event),
             EventKind::Directed { directive, .. } => {
                 self.decide(event, |session, cx| session.direct(cx, directive))
             }

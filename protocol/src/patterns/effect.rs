@@ -1,7 +1,7 @@
 //! The closed list of effects. The engine performs them, in the same way for every pattern.
 
 use super::{
-    AnyLabel, AnyTimer,
+    Label, Timer,
     chunk::ChunkRange,
     space_request::SpaceRequest,
     turn::Prompt,
@@ -28,13 +28,13 @@ use std::{collections::BTreeMap, time::Duration};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "effect")]
 #[expect(clippy::large_enum_variant, reason = "most effects of a step are messages")]
-pub enum Effect<L = AnyLabel, T = AnyTimer> {
+pub enum Effect {
     /// Send a message. The message id is the text of the effect's id. → `EventKind::Delivered` or `EventKind::Undelivered`.
-    Send(OutgoingMessage<L>),
+    Send(OutgoingMessage),
     /// Send a message again as it was, under its own id. → `EventKind::Delivered` or `EventKind::Undelivered`.
     Resend {
         /// The label in the resulting event.
-        label: L,
+        label: Label,
         envelope: Box<Envelope>,
     },
     /// Run one turn of the brain. → any number of `EventKind::TurnProgress`, then `EventKind::TurnEnded` or `EventKind::TurnFailed`.
@@ -67,7 +67,7 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     /// Ask a space of the board for something. → `EventKind::SpaceAnswered`, once the board can be reached.
     AskSpace {
         /// The label in the resulting event.
-        label: L,
+        label: Label,
         request: Box<SpaceRequest>,
     },
     /// Claim a task in the agent's own store before its award; the claim's epoch is that of the award. →
@@ -135,18 +135,18 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     /// Search for peers with a capability. → `EventKind::PeersFound`.
     FindPeers {
         /// The label in the resulting event.
-        label: L,
+        label: Label,
         capability: Capability,
     },
     /// Set a timer. Setting it again replaces it. → `EventKind::TimerFired`.
     SetTimer {
         /// Its name within the conversation.
-        timer: T,
+        timer: Timer,
         when: TimerAt,
     },
     /// Clear a timer; no event follows.
     ClearTimer {
-        timer: T,
+        timer: Timer,
     },
     /// Ask the task's owner. → `EventKind::Answered`.
     AskPerson {
@@ -162,44 +162,12 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     Finish(Outcome),
 }
 
-impl<L, T> Effect<L, T> {
-    /// The same effect with its label and timer replaced.
-    pub fn map<L2, T2>(self, label: impl Fn(L) -> L2, timer: impl Fn(T) -> T2) -> Effect<L2, T2> {
-        match self {
-            Self::Send(message) => Effect::Send(message.map(label)),
-            Self::Resend { label: old, envelope } => Effect::Resend { label: label(old), envelope },
-            Self::RunTurn { turn, prompt, deadline, input } => {
-                Effect::RunTurn { turn, prompt, deadline, input }
-            }
-            Self::Record { number, record } => Effect::Record { number, record },
-            Self::StopTurn => Effect::StopTurn,
-            Self::Publish { signal } => Effect::Publish { signal },
-            Self::AskSpace { label: old, request } => Effect::AskSpace { label: label(old), request },
-            Self::Claim { task, holder, lease } => Effect::Claim { task, holder, lease },
-            Self::Release { task, epoch } => Effect::Release { task, epoch },
-            Self::ClaimOpenTask { task, lease } => Effect::ClaimOpenTask { task, lease },
-            Self::RenewOpenTask { task, epoch } => Effect::RenewOpenTask { task, epoch },
-            Self::CloseOpenTask { task, epoch, is_done } => Effect::CloseOpenTask { task, epoch, is_done },
-            Self::ReleaseOpenTask { task, epoch } => Effect::ReleaseOpenTask { task, epoch },
-            Self::ConfirmResult { task, doer, epoch } => Effect::ConfirmResult { task, doer, epoch },
-            Self::TrackTask { spec, owner, epoch } => Effect::TrackTask { spec, owner, epoch },
-            Self::FindPeers { label: old, capability } => Effect::FindPeers { label: label(old), capability },
-            Self::SetTimer { timer: old, when } => Effect::SetTimer { timer: timer(old), when },
-            Self::ClearTimer { timer: old } => Effect::ClearTimer { timer: timer(old) },
-            Self::AskPerson { question } => Effect::AskPerson { question },
-            Self::Update(update) => Effect::Update(update),
-            Self::Assign { doer } => Effect::Assign { doer },
-            Self::Finish(outcome) => Effect::Finish(outcome),
-        }
-    }
-}
-
 /// A message to be sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct OutgoingMessage<L = AnyLabel> {
+pub struct OutgoingMessage {
     /// The label in `EventKind::Delivered` and `EventKind::Undelivered`.
-    pub label: L,
+    pub label: Label,
     /// The recipient. A message to a capability is delivered to the sending agent itself, which opens a conversation to find
     /// a peer.
     pub to: Address,
@@ -247,16 +215,11 @@ pub struct RecordedArtifacts {
     pub only: Vec<String>,
 }
 
-impl<L> OutgoingMessage<L> {
+impl OutgoingMessage {
     /// A message to `to` that belongs to no conversation and answers nothing.
-    pub fn new(label: L, to: Address, payload: Payload) -> Self {
+    pub fn new(label: Label, to: Address, payload: Payload) -> Self {
         let (conversation, in_reply_to, path, expires) = (None, None, Vec::new(), None);
         Self { label, to, conversation, in_reply_to, path, expires, payload, recorded: None }
-    }
-
-    fn map<L2>(self, label: impl Fn(L) -> L2) -> OutgoingMessage<L2> {
-        let Self { label: old, to, conversation, in_reply_to, path, expires, payload, recorded } = self;
-        OutgoingMessage { label: label(old), to, conversation, in_reply_to, path, expires, payload, recorded }
     }
 }
 

@@ -2,7 +2,8 @@
 //! (RFC-005, pattern 2).
 
 use super::{
-    Candidate, ChunkRange, EventKind, Outcome, OutgoingMessage, Pattern, RecordedTurnProgress, TimerAt,
+    Candidate, ChunkRange, Effect, Event, EventKind, Label, Outcome, OutgoingMessage, Pattern,
+    RecordedTurnProgress, Timer, TimerAt, View,
     delegation::WorkLimits,
     ownership::{Requester, is_recipient_there},
     turn::{Progress, Prompt, TurnEnd, TurnSubject, pause_length},
@@ -25,31 +26,6 @@ const MAX_PAUSES: Duration = Duration::from_secs(120);
 
 /// The most peers asked at once.
 pub const FANOUT: usize = 3;
-
-type HelpRequestEvent = super::Event<HelpRequestLabel, HelpRequestTimer>;
-type HelpRequestEffect = super::Effect<HelpRequestLabel, HelpRequestTimer>;
-
-/// The labels of a help request's messages and search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum HelpRequestLabel {
-    /// The search for peers that have the capability.
-    Search,
-    /// The question to one of them.
-    Question,
-    /// The answer to the requester.
-    Answer,
-}
-
-/// The timer of a help request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum HelpRequestTimer {
-    /// The end of the time in which answers are awaited.
-    Window,
-    /// The end of a pause of the answering brain.
-    Resume,
-}
 
 /// One help request, from either side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -144,7 +120,7 @@ impl HelpRequest {
         }
     }
 
-    fn start(&mut self, event: &HelpRequestEvent) -> Vec<HelpRequestEffect> {
+    fn start(&mut self, event: &Event) -> Vec<Effect> {
         match &self.side {
             HelpSide::Responder => {
                 let about = TurnSubject::Help {
@@ -153,27 +129,16 @@ impl HelpRequest {
                     artifacts: self.request.inline_artifacts.clone(),
                 };
                 let (turn, prompt, deadline) = (1, Box::new(Prompt::new(1, about)), None);
-                vec![HelpRequestEffect::RunTurn { turn, prompt, deadline, input: Default::default() }]
+                vec![Effect::RunTurn { turn, prompt, deadline, input: Default::default() }]
             }
             HelpSide::Asking { capability, window, .. } => vec![
-                HelpRequestEffect::FindPeers {
-                    label: HelpRequestLabel::Search,
-                    capability: capability.clone(),
-                },
-                HelpRequestEffect::SetTimer {
-                    timer: HelpRequestTimer::Window,
-                    when: TimerAt::Node(event.at + *window),
-                },
+                Effect::FindPeers { label: Label::Search(0), capability: capability.clone() },
+                Effect::SetTimer { timer: Timer::Window, when: TimerAt::Node(event.at + *window) },
             ],
         }
     }
 
-    fn ask(
-        &mut self,
-        candidates: &[Candidate],
-        nearest: Option<&Capability>,
-        event: &HelpRequestEvent,
-    ) -> Vec<HelpRequestEffect> {
+    fn ask(&mut self, candidates: &[Candidate], nearest: Option<&Capability>, event: &Event) -> Vec<Effect> {
         let HelpSide::Asking { capability, window, asked } = &mut self.side else { return Vec::new() };
         if !asked.is_empty() {
             return Vec::new();
@@ -207,17 +172,17 @@ impl HelpRequest {
                 Address::Agent(id.clone()),
                 Payload::HelpRequest(message::HelpRequest { budget, ..self.request.clone() }),
             );
-            effects.push(HelpRequestEffect::Send(OutgoingMessage {
+            effects.push(Effect::Send(OutgoingMessage {
                 path: self.path.clone(),
                 expires: Some(event.wall.plus(*window)),
-                ..OutgoingMessage::new(HelpRequestLabel::Question, to, question)
+                ..OutgoingMessage::new(Label::Question, to, question)
             }));
             asked.insert(id, None);
         }
         effects
     }
 
-    fn receive_response(&mut self, from: &AgentId, response: HelpResponse) -> Vec<HelpRequestEffect> {
+    fn receive_response(&mut self, from: &AgentId, response: HelpResponse) -> Vec<Effect> {
         let HelpSide::Asking { asked, .. } = &mut self.side else { return Vec::new() };
         match asked.get_mut(from) {
             Some(slot @ None) => {
@@ -229,7 +194,7 @@ impl HelpRequest {
         if asked.values().all(Option::is_some) { self.conclude() } else { Vec::new() }
     }
 
-    fn conclude(&mut self) -> Vec<HelpRequestEffect> {
+    fn conclude(&mut self) -> Vec<Effect> {
         let HelpSide::Asking { asked, .. } = &self.side else { return Vec::new() };
         // Who is silent is charged all that it could use.
         let share = self.request.budget.part(u32::try_from(asked.len()).unwrap_or(u32::MAX)).charged_whole();
@@ -277,7 +242,7 @@ impl HelpRequest {
         answer: Option<String>,
         declined: Option<String>,
         artifacts: Vec<Artifact>,
-    ) -> Vec<HelpRequestEffect> {
+    ) -> Vec<Effect> {
         self.settled = true;
         if self.is_unmetered && matches!(self.side, HelpSide::Responder) {
             let unknown = match self.request.budget {
@@ -297,19 +262,17 @@ impl HelpRequest {
             extra: Map::new(),
         };
         effects.extend(self.respond(response));
-        effects.push(HelpRequestEffect::Finish(Outcome { artifacts, ..Outcome::new(status) }));
+        effects.push(Effect::Finish(Outcome { artifacts, ..Outcome::new(status) }));
         effects
     }
 
-    fn respond(&self, response: HelpResponse) -> Option<HelpRequestEffect> {
+    fn respond(&self, response: HelpResponse) -> Option<Effect> {
         let requester = self.requester.as_ref()?;
-        Some(HelpRequestEffect::Send(
-            requester.reply(HelpRequestLabel::Answer, Payload::HelpResponse(response)),
-        ))
+        Some(Effect::Send(requester.reply(Label::Answer, Payload::HelpResponse(response))))
     }
 
     /// The answer was refused for good: the requester gets a decline instead, once.
-    fn excuse_itself(&mut self, why: &str) -> Vec<HelpRequestEffect> {
+    fn excuse_itself(&mut self, why: &str) -> Vec<Effect> {
         if std::mem::replace(&mut self.has_excused_itself, true) {
             return Vec::new();
         }
@@ -336,7 +299,7 @@ impl HelpRequest {
     }
 
     /// Takes the reports of the turn. Returns the records of its checkpoints.
-    fn keep(&mut self, updates: &[Progress]) -> Vec<HelpRequestEffect> {
+    fn keep(&mut self, updates: &[Progress]) -> Vec<Effect> {
         let mut records = Vec::new();
         for update in updates {
             match update {
@@ -346,7 +309,7 @@ impl HelpRequest {
                 Progress::Usage(call) => {
                     self.usage = self.usage.plus(&call.into());
                     if let Some(why) = self.why_bound_is_broken(call) {
-                        records.push(HelpRequestEffect::StopTurn);
+                        records.push(Effect::StopTurn);
                         records.extend(self.settle(None, Some(why), Vec::new()));
                         return records;
                     }
@@ -354,7 +317,7 @@ impl HelpRequest {
                 Progress::Checkpoint(checkpoint) => match self.log.checkpoint(checkpoint) {
                     Ok(record) => records.push(record),
                     Err(why) => {
-                        records.push(HelpRequestEffect::StopTurn);
+                        records.push(Effect::StopTurn);
                         records.extend(self.settle(None, Some(why), Vec::new()));
                         return records;
                     }
@@ -366,22 +329,17 @@ impl HelpRequest {
     }
 
     /// The turn goes on after a pause, if the requester still waits then.
-    fn pause(&mut self, after_ms: u64, reason: &str, event: &HelpRequestEvent) -> Vec<HelpRequestEffect> {
+    fn pause(&mut self, after_ms: u64, reason: &str, event: &Event) -> Vec<Effect> {
         let after = pause_length(after_ms);
         self.paused = self.paused.saturating_add(after);
         if self.paused > MAX_PAUSES {
             return self.settle(None, Some(reason.to_owned()), Vec::new());
         }
         let when = TimerAt::Wall(event.wall.plus(after));
-        vec![HelpRequestEffect::SetTimer { timer: HelpRequestTimer::Resume, when }]
+        vec![Effect::SetTimer { timer: Timer::Resume, when }]
     }
 
-    fn thought(
-        &mut self,
-        updates: &[Progress],
-        end: &TurnEnd,
-        event: &HelpRequestEvent,
-    ) -> Vec<HelpRequestEffect> {
+    fn thought(&mut self, updates: &[Progress], end: &TurnEnd, event: &Event) -> Vec<Effect> {
         let mut effects = self.keep(updates);
         if self.settled {
             return effects;
@@ -414,29 +372,26 @@ impl HelpRequest {
 }
 
 impl Pattern for HelpRequest {
-    type Label = HelpRequestLabel;
-    type Timer = HelpRequestTimer;
-
     const NAME: &'static str = "help-request";
     const OPENED_BY: &'static [MessageKind] = &[MessageKind::HelpRequest];
     const RECEIVES: &'static [MessageKind] = &[MessageKind::HelpResponse];
 
-    fn turn_progress(&self) -> RecordedTurnProgress {
+    fn view(&self) -> View<'_> {
         let bounds = self.bounds.within(self.request.budget);
-        let remaining = RemainingBudget::of(&bounds, 1, &self.usage, Budget::default());
-        RecordedTurnProgress {
+        let turn = RecordedTurnProgress {
             produced: ChunkRange::default(),
-            artifacts: self.produced.clone(),
+            artifacts: &self.produced,
             checkpoints: self.log.checkpoints(),
             used: self.usage,
-            remaining,
-        }
+            remaining: RemainingBudget::of(&bounds, 1, &self.usage, Budget::default()),
+        };
+        View { turn, ..View::default() }
     }
 
-    fn on(&mut self, event: &HelpRequestEvent) -> Vec<HelpRequestEffect> {
+    fn on(&mut self, event: &Event) -> Vec<Effect> {
         if self.settled {
             return match &event.what {
-                EventKind::Undelivered { label: HelpRequestLabel::Answer, reason, message, .. }
+                EventKind::Undelivered { label: Label::Answer, reason, message, .. }
                     if is_recipient_there(reason) =>
                 {
                     self.excuse_itself(message)
@@ -454,7 +409,7 @@ impl Pattern for HelpRequest {
             EventKind::TurnEnded { turn: 1, updates, end } if is_responder => {
                 self.thought(updates, end, event)
             }
-            EventKind::TimerFired { timer: HelpRequestTimer::Resume } if is_responder => self.start(event),
+            EventKind::TimerFired { timer: Timer::Resume } if is_responder => self.start(event),
             EventKind::TurnFailed { reason, .. } if is_responder => {
                 self.settle(None, Some(reason.clone()), Vec::new())
             }
@@ -464,7 +419,7 @@ impl Pattern for HelpRequest {
                 }
                 _ => Vec::new(),
             },
-            EventKind::Undelivered { label: HelpRequestLabel::Question, to, message, .. } => {
+            EventKind::Undelivered { label: Label::Question, to, message, .. } => {
                 let declined = HelpResponse {
                     answer: None,
                     declined: Some(message.clone()),
@@ -474,7 +429,7 @@ impl Pattern for HelpRequest {
                 };
                 self.receive_response(to, declined)
             }
-            EventKind::TimerFired { timer: HelpRequestTimer::Window } => self.conclude(),
+            EventKind::TimerFired { timer: Timer::Window } => self.conclude(),
             EventKind::Cancelled { reason, .. } => self.settle(None, Some(reason.clone()), Vec::new()),
             _ => Vec::new(),
         }

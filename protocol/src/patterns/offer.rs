@@ -3,7 +3,9 @@
 //! The task is one of the owner's from here on. The doer reports its end after the board has recorded it, so the board can
 //! confirm who did it; a report of anybody else changes nothing. A cancel ends the task here only: the board keeps the offer.
 
-use super::{ChunkRange, EventKind, Outcome, OutgoingSignal, Pattern, TimerAt, Uninhabited, Update};
+use super::{
+    ChunkRange, Effect, Event, EventKind, Outcome, OutgoingSignal, Pattern, Timer, TimerAt, Update, View,
+};
 use crate::{
     artifact::ArtifactChunk,
     ids::AgentId,
@@ -13,17 +15,6 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::VecDeque, time::Duration};
-
-type OfferEvent = super::Event<Uninhabited, OfferTimer>;
-type OfferEffect = super::Effect<Uninhabited, OfferTimer>;
-
-/// The timers of an offer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum OfferTimer {
-    /// The end of the time in which a result is awaited.
-    GiveUp,
-}
 
 /// The publisher's side of one open task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,7 +50,7 @@ impl Offer {
     }
 
     /// Keeps a result until the board has confirmed it. While it asks about one result of a doer, further ones are dropped.
-    fn receive(&mut self, doer: &AgentId, response: &TaskResponse) -> Vec<OfferEffect> {
+    fn receive(&mut self, doer: &AgentId, response: &TaskResponse) -> Vec<Effect> {
         let is_of_task = self.signal.task_id.as_ref() == Some(&response.task_id);
         if self.is_late
             || !is_of_task
@@ -74,15 +65,15 @@ impl Offer {
     }
 
     /// Asks the board about the first result. No claim has epoch 0, so one without an epoch is refused.
-    fn confirm_first(&self) -> Vec<OfferEffect> {
+    fn confirm_first(&self) -> Vec<Effect> {
         let Some((doer, response)) = self.results.front() else { return Vec::new() };
         let publisher = Principal::Agent(self.me.clone());
         let task = OpenTaskKey { publisher, task_id: response.task_id.clone() };
-        vec![OfferEffect::ConfirmResult { task, doer: doer.clone(), epoch: epoch_of(response) }]
+        vec![Effect::ConfirmResult { task, doer: doer.clone(), epoch: epoch_of(response) }]
     }
 
     /// The effects of the first result, which the board has confirmed.
-    fn take_result(&mut self) -> Vec<OfferEffect> {
+    fn take_result(&mut self) -> Vec<Effect> {
         let Some((doer, response)) = self.results.pop_front() else { return Vec::new() };
         let message = response.message.or_else(|| {
             (response.state != TaskState::Completed).then(|| format!("{doer}: {}", response.state.word()))
@@ -90,10 +81,10 @@ impl Offer {
         let chunks = ChunkRange { from: 0, to: response.artifacts.len() as u64 };
         let outcome = Outcome { chunks, ..self.end(response.state, message) };
         let artifacts = (0..).zip(response.artifacts).map(|(number, artifact)| {
-            OfferEffect::Update(Update::Artifact { number, chunk: ArtifactChunk::whole(artifact) })
+            Effect::Update(Update::Artifact { number, chunk: ArtifactChunk::whole(artifact) })
         });
-        let assign = OfferEffect::Assign { doer: Some(doer) };
-        [assign].into_iter().chain(artifacts).chain([OfferEffect::Finish(outcome)]).collect()
+        let assign = Effect::Assign { doer: Some(doer) };
+        [assign].into_iter().chain(artifacts).chain([Effect::Finish(outcome)]).collect()
     }
 
     /// The epoch that the board is asked about.
@@ -107,14 +98,15 @@ fn epoch_of(response: &TaskResponse) -> Epoch {
 }
 
 impl Pattern for Offer {
-    type Label = Uninhabited;
-    type Timer = OfferTimer;
-
     const NAME: &'static str = "offer";
     const OPENED_BY: &'static [MessageKind] = &[MessageKind::Broadcast];
     const RECEIVES: &'static [MessageKind] = &[MessageKind::TaskResponse];
 
-    fn on(&mut self, event: &OfferEvent) -> Vec<OfferEffect> {
+    fn view(&self) -> View<'_> {
+        View::default()
+    }
+
+    fn on(&mut self, event: &Event) -> Vec<Effect> {
         if self.has_ended {
             return Vec::new();
         }
@@ -122,13 +114,13 @@ impl Pattern for Offer {
             EventKind::Started => {
                 let when = TimerAt::Wall(event.wall.plus(self.result_within));
                 return vec![
-                    OfferEffect::SetTimer { timer: OfferTimer::GiveUp, when },
-                    OfferEffect::Publish { signal: self.signal.clone() },
+                    Effect::SetTimer { timer: Timer::GiveUp, when },
+                    Effect::Publish { signal: self.signal.clone() },
                 ];
             }
             EventKind::Published { revision } => {
                 let message = format!("offered on the board at revision {revision}");
-                return vec![OfferEffect::Update(Update::Status(Status::new(TaskState::Submitted, message)))];
+                return vec![Effect::Update(Update::Status(Status::new(TaskState::Submitted, message)))];
             }
             EventKind::MessageReceived { by, envelope, .. } => {
                 return match (by.agent(), &envelope.payload) {
@@ -147,15 +139,15 @@ impl Pattern for Offer {
                 self.end_late()
             }
             EventKind::PublishRefused { message, .. } => self.end(TaskState::Failed, Some(message.clone())),
-            EventKind::TimerFired { timer: OfferTimer::GiveUp } if self.results.is_empty() => self.end_late(),
-            EventKind::TimerFired { timer: OfferTimer::GiveUp } => {
+            EventKind::TimerFired { timer: Timer::GiveUp } if self.results.is_empty() => self.end_late(),
+            EventKind::TimerFired { timer: Timer::GiveUp } => {
                 self.is_late = true;
                 return Vec::new();
             }
             EventKind::Cancelled { reason, .. } => self.end(TaskState::Canceled, Some(reason.clone())),
             _ => return Vec::new(),
         };
-        vec![OfferEffect::Finish(ended)]
+        vec![Effect::Finish(ended)]
     }
 }
 
@@ -176,11 +168,11 @@ mod tests {
         offer
     }
 
-    fn on(offer: &mut Offer, what: EventKind<Uninhabited, OfferTimer>) -> Vec<OfferEffect> {
-        offer.on(&OfferEvent { at: NodeTime(0), wall: WallTime(0), what })
+    fn on(offer: &mut Offer, what: EventKind) -> Vec<Effect> {
+        offer.on(&Event { at: NodeTime(0), wall: WallTime(0), what })
     }
 
-    fn report(doer: &str, epoch: Epoch) -> EventKind<Uninhabited, OfferTimer> {
+    fn report(doer: &str, epoch: Epoch) -> EventKind {
         let doer = AgentId::parse(doer).unwrap();
         let payload = serde_json::json!({
             "messageId": "m", "fromAgentId": doer, "toAgentId": "publisher", "type": "task-response",
@@ -191,9 +183,9 @@ mod tests {
         EventKind::MessageReceived { by: Principal::Agent(doer), answers: None, envelope }
     }
 
-    fn end_of(effects: &[OfferEffect]) -> Option<TaskState> {
+    fn end_of(effects: &[Effect]) -> Option<TaskState> {
         match effects {
-            [.., OfferEffect::Finish(outcome)] => Some(outcome.status.state),
+            [.., Effect::Finish(outcome)] => Some(outcome.status.state),
             _ => None,
         }
     }
@@ -206,7 +198,7 @@ mod tests {
         ] {
             let mut offer = offer();
             on(&mut offer, report("doer", 7));
-            assert_eq!(on(&mut offer, EventKind::TimerFired { timer: OfferTimer::GiveUp }), []);
+            assert_eq!(on(&mut offer, EventKind::TimerFired { timer: Timer::GiveUp }), []);
             assert_eq!(on(&mut offer, report("late", 8)), [], "it came too late");
             assert_eq!(end_of(&on(&mut offer, answer)), Some(end));
         }
@@ -216,8 +208,8 @@ mod tests {
     fn a_result_counts_only_if_the_board_confirms_it() {
         let mut offer = offer();
         let mut on = |what| on(&mut offer, what);
-        let asked = |effects: &[OfferEffect]| match effects {
-            [OfferEffect::ConfirmResult { doer, epoch, .. }] => Some((doer.to_string(), *epoch)),
+        let asked = |effects: &[Effect]| match effects {
+            [Effect::ConfirmResult { doer, epoch, .. }] => Some((doer.to_string(), *epoch)),
             _ => None,
         };
         assert_eq!(asked(&on(report("impostor", 6))), Some(("impostor".to_owned(), 6)));
@@ -225,8 +217,7 @@ mod tests {
         assert_eq!(on(EventKind::ClaimEnded { epoch: 7 }), [], "the board was not asked about it yet");
         assert_eq!(asked(&on(EventKind::ClaimExpired { epoch: 6 })), Some(("doer".to_owned(), 7)));
         let effects = on(EventKind::ClaimEnded { epoch: 7 });
-        let [OfferEffect::Assign { doer: Some(doer) }, OfferEffect::Finish(outcome)] = effects.as_slice()
-        else {
+        let [Effect::Assign { doer: Some(doer) }, Effect::Finish(outcome)] = effects.as_slice() else {
             panic!("{effects:?}")
         };
         assert_eq!((doer.as_str(), outcome.status.state), ("doer", TaskState::Completed));
@@ -237,16 +228,16 @@ mod tests {
         let task = TaskId::parse("t-1").unwrap();
         let signal = OutgoingSignal::about(SignalType::task_available(), &task);
         let mut offer = Offer::new(AgentId::parse("publisher").unwrap(), signal, Duration::from_secs(60));
-        let mut on = |what| offer.on(&OfferEvent { at: NodeTime(0), wall: WallTime(0), what });
+        let mut on = |what| offer.on(&Event { at: NodeTime(0), wall: WallTime(0), what });
         let effects = on(EventKind::Started);
-        let [OfferEffect::SetTimer { when, .. }, OfferEffect::Publish { .. }] = effects.as_slice() else {
+        let [Effect::SetTimer { when, .. }, Effect::Publish { .. }] = effects.as_slice() else {
             panic!("{effects:?}")
         };
         assert_eq!(*when, TimerAt::Wall(WallTime(60_000)));
-        let late = EventKind::TimerFired { timer: OfferTimer::GiveUp };
+        let late = EventKind::TimerFired { timer: Timer::GiveUp };
         let effects = on(late.clone());
         assert!(
-            matches!(effects.as_slice(), [OfferEffect::Finish(outcome)] if outcome.status.state == TaskState::Failed)
+            matches!(effects.as_slice(), [Effect::Finish(outcome)] if outcome.status.state == TaskState::Failed)
         );
         assert_eq!(on(late), []);
     }

@@ -8,9 +8,9 @@
 //! board, too. If an agent offered it, the result goes to that agent.
 
 use super::{
-    EventKind, OpenTaskView, Outcome, OutgoingMessage, Pattern, RecordedArtifacts, RecordedTurnProgress,
-    TimerAt, WorkPhase,
-    delegation::{self, Delegation, DelegationLabel, WorkLimits},
+    Effect, Event, EventKind, Label, OpenTaskView, Outcome, OutgoingMessage, Pattern, RecordedArtifacts,
+    Timer, TimerAt, View,
+    delegation::{Delegation, WorkLimits},
     ownership::{TaskOwnership, produced},
 };
 use crate::{
@@ -25,19 +25,6 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::Duration;
-
-type OpenTaskEvent = super::Event<DelegationLabel, OpenTaskTimer>;
-type OpenTaskEffect = super::Effect<DelegationLabel, OpenTaskTimer>;
-
-/// The timers of an open task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum OpenTaskTimer {
-    /// The next renewal of the claim.
-    Renew,
-    /// A timer of the work.
-    Work(delegation::DelegationTimer),
-}
 
 /// One agent's side of one open task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -147,7 +134,7 @@ impl OpenTask {
     }
 
     /// The board has granted the claim of `epoch`.
-    fn claimed(&mut self, epoch: Epoch, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
+    fn claimed(&mut self, epoch: Epoch, event: &Event) -> Vec<Effect> {
         match &mut self.stage {
             OpenTaskStage::Claiming { called_off: None } => self.take_on(epoch, event),
             OpenTaskStage::Claiming { called_off: Some(reason) } => {
@@ -158,7 +145,7 @@ impl OpenTask {
         }
     }
 
-    fn take_on(&mut self, epoch: Epoch, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
+    fn take_on(&mut self, epoch: Epoch, event: &Event) -> Vec<Effect> {
         let mut ownership = TaskOwnership::new(self.spec.clone(), None);
         ownership.announces = false;
         ownership.claim = Some(epoch);
@@ -166,27 +153,24 @@ impl OpenTask {
             .with_acceptance(self.acceptance.clone());
         self.stage = OpenTaskStage::Doing { epoch, work: Box::new(work) };
         let mut effects = vec![
-            OpenTaskEffect::TrackTask { spec: Box::new(self.spec.clone()), owner: self.owner.clone(), epoch },
+            Effect::TrackTask { spec: Box::new(self.spec.clone()), owner: self.owner.clone(), epoch },
             self.renew_later(event),
         ];
-        effects.extend(self.work(epoch, &OpenTaskEvent { what: EventKind::Started, ..event.clone() }));
+        effects.extend(self.work(epoch, &Event { what: EventKind::Started, at: event.at, wall: event.wall }));
         effects
     }
 
-    fn renew_later(&self, event: &OpenTaskEvent) -> OpenTaskEffect {
-        OpenTaskEffect::SetTimer {
-            timer: OpenTaskTimer::Renew,
-            when: TimerAt::Node(event.at + self.lease / 3),
-        }
+    fn renew_later(&self, event: &Event) -> Effect {
+        Effect::SetTimer { timer: Timer::Claim, when: TimerAt::Node(event.at + self.lease / 3) }
     }
 
     /// The effects of the inner delegation on `event`. Its end waits for the board's confirmation.
-    fn work(&mut self, epoch: Epoch, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
+    fn work(&mut self, epoch: Epoch, event: &Event) -> Vec<Effect> {
         let OpenTaskStage::Doing { work, .. } = &mut self.stage else { return Vec::new() };
-        let work_effects = run(work, event);
+        let work_effects = work.on(event);
         let mut effects = Vec::new();
         for effect in work_effects {
-            let OpenTaskEffect::Finish(outcome) = effect else {
+            let Effect::Finish(outcome) = effect else {
                 effects.push(effect);
                 continue;
             };
@@ -195,8 +179,8 @@ impl OpenTask {
                 // The board announces the end itself, so the artifacts come before it.
                 effects.extend(produced(&self.spec, &outcome.produced));
             }
-            effects.push(OpenTaskEffect::ClearTimer { timer: OpenTaskTimer::Renew });
-            effects.push(OpenTaskEffect::CloseOpenTask { task: self.key(), epoch, is_done });
+            effects.push(Effect::ClearTimer { timer: Timer::Claim });
+            effects.push(Effect::CloseOpenTask { task: self.key(), epoch, is_done });
             self.stage = OpenTaskStage::Closing { epoch, outcome: Box::new(outcome), is_released: false };
             break;
         }
@@ -204,23 +188,23 @@ impl OpenTask {
     }
 
     /// Stops the work and releases the claim; the board offers the task again.
-    fn give_back(&mut self, why: &str, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
+    fn give_back(&mut self, why: &str, event: &Event) -> Vec<Effect> {
         let OpenTaskStage::Doing { epoch, work } = &mut self.stage else { return Vec::new() };
         let (epoch, mut effects) = (*epoch, stopped(work, &self.me, why, event));
-        effects.push(OpenTaskEffect::ClearTimer { timer: OpenTaskTimer::Renew });
+        effects.push(Effect::ClearTimer { timer: Timer::Claim });
         effects.extend(self.release(epoch, Status::new(TaskState::Rejected, why)));
         effects
     }
 
     /// Releases the claim; the task ends here with `status` when the board has it back.
-    fn release(&mut self, epoch: Epoch, status: Status) -> Vec<OpenTaskEffect> {
+    fn release(&mut self, epoch: Epoch, status: Status) -> Vec<Effect> {
         let outcome = Box::new(Outcome::new(status));
         self.stage = OpenTaskStage::Closing { epoch, outcome, is_released: true };
-        vec![OpenTaskEffect::ReleaseOpenTask { task: self.key(), epoch }]
+        vec![Effect::ReleaseOpenTask { task: self.key(), epoch }]
     }
 
     /// The claim expired: another agent may hold it, so the work is discarded.
-    fn lose(&mut self, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
+    fn lose(&mut self, event: &Event) -> Vec<Effect> {
         let why = "superseded: its claim's lease ran out, and the board has offered it again";
         let mut effects = Vec::new();
         if let OpenTaskStage::Doing { work, .. } = &mut self.stage {
@@ -231,19 +215,19 @@ impl OpenTask {
     }
 
     /// The board has recorded the end of the claim.
-    fn confirmed(&mut self) -> Vec<OpenTaskEffect> {
+    fn confirmed(&mut self) -> Vec<Effect> {
         let OpenTaskStage::Closing { epoch, outcome, is_released } =
             std::mem::replace(&mut self.stage, OpenTaskStage::Over)
         else {
             return Vec::new();
         };
         let mut effects = Vec::from_iter(self.report(epoch, &outcome).filter(|_| !is_released));
-        effects.push(OpenTaskEffect::Finish(*outcome));
+        effects.push(Effect::Finish(*outcome));
         effects
     }
 
     /// The result for the agent that offered the task.
-    fn report(&self, epoch: Epoch, outcome: &Outcome) -> Option<OpenTaskEffect> {
+    fn report(&self, epoch: Epoch, outcome: &Outcome) -> Option<Effect> {
         let response = TaskResponse {
             task_id: self.spec.task_id.clone(),
             seq: 1,
@@ -259,76 +243,53 @@ impl OpenTask {
         let chunks = outcome.chunks;
         let recorded = (!chunks.is_empty()).then(|| RecordedArtifacts { chunks, only: Vec::new() });
         let publisher = Address::Agent(self.owner.agent()?.clone());
-        let report =
-            OutgoingMessage::new(DelegationLabel::Response, publisher, Payload::TaskResponse(response));
+        let report = OutgoingMessage::new(Label::Response, publisher, Payload::TaskResponse(response));
         let in_reply_to = Some(self.offer.clone());
-        Some(OpenTaskEffect::Send(OutgoingMessage { in_reply_to, recorded, ..report }))
+        Some(Effect::Send(OutgoingMessage { in_reply_to, recorded, ..report }))
     }
 
-    fn end(&mut self, state: TaskState, message: String) -> Vec<OpenTaskEffect> {
+    fn end(&mut self, state: TaskState, message: String) -> Vec<Effect> {
         self.stage = OpenTaskStage::Over;
-        vec![OpenTaskEffect::Finish(Outcome::new(Status::new(state, message)))]
+        vec![Effect::Finish(Outcome::new(Status::new(state, message)))]
     }
 }
 
 /// The effects that stop `work`, without its end.
-fn stopped(work: &mut Delegation, me: &AgentId, why: &str, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
+fn stopped(work: &mut Delegation, me: &AgentId, why: &str, event: &Event) -> Vec<Effect> {
     let what = EventKind::Cancelled { by: Principal::Agent(me.clone()), reason: why.to_owned() };
-    let mut effects = run(work, &OpenTaskEvent { what, ..event.clone() });
-    effects.retain(|effect| !matches!(effect, OpenTaskEffect::Finish(_)));
+    let mut effects = work.on(&Event { what, at: event.at, wall: event.wall });
+    effects.retain(|effect| !matches!(effect, Effect::Finish(_)));
     effects
 }
 
-/// Runs `work` on `event`, with its timers embedded in [`OpenTaskTimer::Work`].
-fn run(work: &mut Delegation, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
-    let timer = |timer: &OpenTaskTimer| match timer {
-        OpenTaskTimer::Renew => None,
-        OpenTaskTimer::Work(timer) => Some(*timer),
-    };
-    let event = event.try_map(|label| Some(*label), timer);
-    let effects = event.map(|event| work.on(&event)).unwrap_or_default();
-    effects.into_iter().map(|effect| effect.map(|label| label, OpenTaskTimer::Work)).collect()
-}
-
 impl Pattern for OpenTask {
-    type Label = DelegationLabel;
-    type Timer = OpenTaskTimer;
-
     const NAME: &'static str = "open-task";
     const OPENED_BY: &'static [MessageKind] = &[];
     const RECEIVES: &'static [MessageKind] = Delegation::RECEIVES;
 
-    fn work(&self) -> Option<WorkPhase> {
-        if let OpenTaskStage::Doing { work, .. } = &self.stage { work.work() } else { None }
-    }
-
-    fn open_task(&self) -> Option<OpenTaskView<'_>> {
-        Some(OpenTaskView {
-            spec: &self.spec,
-            owner: &self.owner,
-            epoch: self.epoch(),
-            is_pending: matches!(self.stage, OpenTaskStage::Offered | OpenTaskStage::Claiming { .. }),
-        })
-    }
-
-    fn is_closing(&self) -> bool {
-        matches!(self.stage, OpenTaskStage::Closing { .. })
-    }
-
-    fn turn_progress(&self) -> RecordedTurnProgress {
-        if let OpenTaskStage::Doing { work, .. } = &self.stage {
-            work.turn_progress()
-        } else {
-            Default::default()
+    fn view(&self) -> View<'_> {
+        let work = if let OpenTaskStage::Doing { work, .. } = &self.stage { Some(work.view()) } else { None };
+        let work = work.unwrap_or_default();
+        View {
+            work: work.work,
+            turn: work.turn,
+            is_closing: matches!(self.stage, OpenTaskStage::Closing { .. }),
+            open_task: Some(OpenTaskView {
+                spec: &self.spec,
+                owner: &self.owner,
+                epoch: self.epoch(),
+                is_pending: matches!(self.stage, OpenTaskStage::Offered | OpenTaskStage::Claiming { .. }),
+            }),
+            ..View::default()
         }
     }
 
-    fn on(&mut self, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
+    fn on(&mut self, event: &Event) -> Vec<Effect> {
         let under = self.epoch();
         match (&self.stage, &event.what) {
             (OpenTaskStage::Offered, EventKind::Started) => {
                 self.stage = OpenTaskStage::Claiming { called_off: None };
-                vec![OpenTaskEffect::ClaimOpenTask { task: self.key(), lease: self.lease }]
+                vec![Effect::ClaimOpenTask { task: self.key(), lease: self.lease }]
             }
             (OpenTaskStage::Claiming { .. }, EventKind::Claimed { epoch, .. }) => self.claimed(*epoch, event),
             (OpenTaskStage::Claiming { called_off }, EventKind::ClaimLost { holder }) => match called_off {
@@ -348,8 +309,8 @@ impl Pattern for OpenTask {
             (OpenTaskStage::Doing { .. }, EventKind::Claimed { epoch, .. }) if under == Some(*epoch) => {
                 vec![self.renew_later(event)]
             }
-            (OpenTaskStage::Doing { epoch, .. }, EventKind::TimerFired { timer: OpenTaskTimer::Renew }) => {
-                vec![OpenTaskEffect::RenewOpenTask { task: self.key(), epoch: *epoch }]
+            (OpenTaskStage::Doing { epoch, .. }, EventKind::TimerFired { timer: Timer::Claim }) => {
+                vec![Effect::RenewOpenTask { task: self.key(), epoch: *epoch }]
             }
             (
                 OpenTaskStage::Doing { .. } | OpenTaskStage::Closing { .. },

@@ -1,7 +1,7 @@
 //! The duties of every agent that is accountable for a task: show its progress, report to the requester, end it once.
 
 use super::{
-    ChunkRange, Effect, Outcome, OutgoingMessage, OutgoingSignal, ProducedArtifact, RecordedArtifacts,
+    ChunkRange, Effect, Label, Outcome, OutgoingMessage, OutgoingSignal, ProducedArtifact, RecordedArtifacts,
     Update,
     progress::ProducedChunks,
     session::{self, seat},
@@ -34,32 +34,6 @@ pub struct Requester {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Epoch>,
 }
-
-/// The labels of a task's reports to its requester. A pattern that owns a task has a label for each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReportLabel {
-    /// A `task-update` without chunks.
-    Update,
-    /// A `task-update` with chunks of artifacts.
-    Chunks,
-    Response,
-}
-
-/// Converts a [`ReportLabel`] into a pattern's label type, which has variants of the same names.
-macro_rules! from_report_label {
-    ($label:ty) => {
-        impl From<ReportLabel> for $label {
-            fn from(report: ReportLabel) -> Self {
-                match report {
-                    ReportLabel::Update => Self::Update,
-                    ReportLabel::Chunks => Self::Chunks,
-                    ReportLabel::Response => Self::Response,
-                }
-            }
-        }
-    };
-}
-pub(super) use from_report_label;
 
 /// The most characters of a name or media type in a signal.
 const MAX_NAMED: usize = 200;
@@ -131,7 +105,7 @@ impl TaskOwnership {
     }
 
     /// Adds to what was used, and shows it.
-    pub fn add_usage<L, T>(&mut self, usage: &Usage) -> Option<Effect<L, T>> {
+    pub fn add_usage(&mut self, usage: &Usage) -> Option<Effect> {
         if usage.is_none() || self.has_ended() {
             return None;
         }
@@ -195,7 +169,7 @@ impl TaskOwnership {
     }
 
     /// Adds an artifact, or a piece of one. [`Self::report_chunks`] reports it to the requester.
-    pub fn produce<L, T>(&mut self, chunk: ArtifactChunk) -> Option<Effect<L, T>> {
+    pub fn produce(&mut self, chunk: ArtifactChunk) -> Option<Effect> {
         if self.has_ended() {
             return None;
         }
@@ -206,7 +180,7 @@ impl TaskOwnership {
 
     /// Reports chunks to the manager: one report if none is in flight, or with `all` whatever is not reported. Other
     /// requesters get the artifacts with the response.
-    pub fn report_chunks<L: From<ReportLabel>, T>(&mut self, all: bool) -> Vec<Effect<L, T>> {
+    pub fn report_chunks(&mut self, all: bool) -> Vec<Effect> {
         if self.has_ended() {
             return Vec::new();
         }
@@ -215,7 +189,7 @@ impl TaskOwnership {
             self.seq += 1;
             let update = TaskUpdate::new(self.spec.task_id.clone(), self.seq, requester.epoch);
             let recorded = Some(RecordedArtifacts { chunks, only: Vec::new() });
-            let message = requester.reply(ReportLabel::Chunks.into(), Payload::TaskUpdate(update));
+            let message = requester.reply(Label::Chunks, Payload::TaskUpdate(update));
             Effect::Send(OutgoingMessage { recorded, ..message })
         });
         reports.collect()
@@ -223,7 +197,7 @@ impl TaskOwnership {
 
     /// A report with chunks was delivered, or given up; the next one follows. If the task has ended and it was given up, the
     /// manager waits for a response with everything, which follows once.
-    pub fn chunks_settled<L: From<ReportLabel>, T>(&mut self, is_delivered: bool) -> Vec<Effect<L, T>> {
+    pub fn chunks_settled(&mut self, is_delivered: bool) -> Vec<Effect> {
         let had_gap = self.produced.reported().is_none();
         self.produced.settled(is_delivered);
         if self.ended == Some(TaskState::Completed) && !is_delivered && !had_gap {
@@ -234,14 +208,14 @@ impl TaskOwnership {
     }
 
     /// Discards what a doer produced that did not finish.
-    pub fn discard_artifacts<L: From<ReportLabel>, T>(&mut self) -> Vec<Effect<L, T>> {
+    pub fn discard_artifacts(&mut self) -> Vec<Effect> {
         let Some(from) = self.produced.discard() else { return Vec::new() };
         let report = self.is_awarded().then(|| self.report_update(|update| update.restarts = true));
         std::iter::once(Effect::Update(Update::Restart { from })).chain(report.flatten()).collect()
     }
 
     /// Shows a status with the open questions, and reports it to the requester.
-    pub fn show_status<L: From<ReportLabel>, T>(&mut self, mut status: Status) -> Vec<Effect<L, T>> {
+    pub fn show_status(&mut self, mut status: Status) -> Vec<Effect> {
         if self.has_ended() {
             return Vec::new();
         }
@@ -254,40 +228,33 @@ impl TaskOwnership {
     }
 
     /// Reports to the requester that the work continues, without progress.
-    pub fn sign_of_life<L: From<ReportLabel>, T>(&mut self) -> Vec<Effect<L, T>> {
+    pub fn sign_of_life(&mut self) -> Vec<Effect> {
         if self.has_ended() {
             return Vec::new();
         }
         self.report_update(|_| {}).into_iter().collect()
     }
 
-    fn report_update<L: From<ReportLabel>, T>(
-        &mut self,
-        complete: impl FnOnce(&mut TaskUpdate),
-    ) -> Option<Effect<L, T>> {
+    fn report_update(&mut self, complete: impl FnOnce(&mut TaskUpdate)) -> Option<Effect> {
         let requester = self.requester.clone()?;
         self.seq += 1;
         let mut update = TaskUpdate::new(self.spec.task_id.clone(), self.seq, requester.epoch);
         complete(&mut update);
-        Some(report(&requester, ReportLabel::Update, Payload::TaskUpdate(update)))
+        Some(report(&requester, Label::Update, Payload::TaskUpdate(update)))
     }
 
     /// A change of state with a sentence about it.
-    pub fn status<L: From<ReportLabel>, T>(
-        &mut self,
-        state: TaskState,
-        message: impl Into<String>,
-    ) -> Vec<Effect<L, T>> {
+    pub fn status(&mut self, state: TaskState, message: impl Into<String>) -> Vec<Effect> {
         self.show_status(Status::new(state, message))
     }
 
     /// Ends the task: once.
-    pub fn finish<L: From<ReportLabel>, T>(
+    pub fn finish(
         &mut self,
         state: TaskState,
         message: Option<String>,
         fulfilments: BTreeMap<AgentId, Vec<bool>>,
-    ) -> Vec<Effect<L, T>> {
+    ) -> Vec<Effect> {
         if self.has_ended() {
             return Vec::new();
         }
@@ -312,11 +279,7 @@ impl TaskOwnership {
     }
 
     /// The response to the requester. A manager that has got all chunks in reports gets their number, anyone else the artifacts.
-    fn respond<L: From<ReportLabel>, T>(
-        &mut self,
-        state: TaskState,
-        message: Option<String>,
-    ) -> Option<Effect<L, T>> {
+    fn respond(&mut self, state: TaskState, message: Option<String>) -> Option<Effect> {
         let requester = self.requester.clone()?;
         self.seq += 1;
         let reported = self.produced.reported().filter(|_| self.is_awarded());
@@ -335,17 +298,13 @@ impl TaskOwnership {
         let chunks = self.produced.range();
         let is_whole = reported.is_none() && !chunks.is_empty();
         let recorded = is_whole.then(|| RecordedArtifacts { chunks, only: Vec::new() });
-        let response = requester.reply(ReportLabel::Response.into(), Payload::TaskResponse(response));
+        let response = requester.reply(Label::Response, Payload::TaskResponse(response));
         Some(Effect::Send(OutgoingMessage { recorded, ..response }))
     }
 
     /// The response could not be delivered, for `reason`. If the requester is there but refused it, it is sent a failure
     /// instead, once.
-    pub fn response_undelivered<L: From<ReportLabel>, T>(
-        &mut self,
-        reason: &str,
-        message: &str,
-    ) -> Vec<Effect<L, T>> {
+    pub fn response_undelivered(&mut self, reason: &str, message: &str) -> Vec<Effect> {
         let requester = self.requester.clone().filter(|_| is_recipient_there(reason) && self.has_ended());
         let Some(requester) = requester else { return Vec::new() };
         if std::mem::replace(&mut self.has_excused_itself, true) {
@@ -364,10 +323,10 @@ impl TaskOwnership {
             seat: None,
             extra: Map::new(),
         };
-        vec![report(&requester, ReportLabel::Response, Payload::TaskResponse(response))]
+        vec![report(&requester, Label::Response, Payload::TaskResponse(response))]
     }
 
-    fn announcements<L, T>(&self, state: TaskState) -> Vec<Effect<L, T>> {
+    fn announcements(&self, state: TaskState) -> Vec<Effect> {
         // Signals would tell other seats how many turns there were.
         if seat::is_sealed(&self.spec) {
             return Vec::new();
@@ -393,7 +352,7 @@ impl TaskOwnership {
 
 impl Requester {
     /// A message that answers its request.
-    pub(super) fn reply<L>(&self, label: L, payload: Payload) -> OutgoingMessage<L> {
+    pub(super) fn reply(&self, label: Label, payload: Payload) -> OutgoingMessage {
         OutgoingMessage {
             conversation: self.conversation.clone(),
             in_reply_to: Some(self.message.clone()),
@@ -402,12 +361,8 @@ impl Requester {
     }
 }
 
-fn report<L: From<ReportLabel>, T>(
-    requester: &Requester,
-    label: ReportLabel,
-    payload: Payload,
-) -> Effect<L, T> {
-    Effect::Send(requester.reply(label.into(), payload))
+fn report(requester: &Requester, label: Label, payload: Payload) -> Effect {
+    Effect::Send(requester.reply(label, payload))
 }
 
 /// Whether a message given up for this reason had a recipient that can be notified, and that still waits for it.
@@ -433,7 +388,7 @@ pub(super) fn may_have_arrived(reason: &str) -> bool {
 }
 
 /// The signals about a finished task's results. Each names an artifact by its id and by the digest of its content.
-pub(super) fn produced<L, T>(spec: &TaskSpec, artifacts: &[ProducedArtifact]) -> Vec<Effect<L, T>> {
+pub(super) fn produced(spec: &TaskSpec, artifacts: &[ProducedArtifact]) -> Vec<Effect> {
     let produced = artifacts.iter().map(|artifact| {
         let id: String = artifact.artifact_id.chars().take(MAX_NAMED).collect();
         let media_type: String = artifact.media_type.chars().take(MAX_NAMED).collect();

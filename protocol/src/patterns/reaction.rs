@@ -5,8 +5,8 @@
 //! without output is a success. Signals that follow from signals count their hops.
 
 use super::{
-    EventKind, Pattern, RecordedTurnProgress, Update,
-    delegation::{Delegation, DelegationLabel, DelegationTimer, WorkLimits},
+    Effect, Event, EventKind, Pattern, Update, View,
+    delegation::{Delegation, WorkLimits},
     ownership::TaskOwnership,
     turn::{TurnEnd, TurnSubject},
 };
@@ -20,9 +20,6 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-
-type ReactionEvent = super::Event<DelegationLabel, DelegationTimer>;
-type ReactionEffect = super::Effect<DelegationLabel, DelegationTimer>;
 
 /// The member of a signal's `refs` that counts the reactions it follows from.
 pub const HOPS: &str = "hops";
@@ -68,18 +65,18 @@ impl Reaction {
     }
 
     /// The effects of the inner delegation on `event`, adapted to a reaction.
-    fn work(&mut self, event: &ReactionEvent) -> Vec<ReactionEffect> {
+    fn work(&mut self, event: &Event) -> Vec<Effect> {
         self.work.on(event).into_iter().filter_map(|effect| self.own(effect)).collect()
     }
 
-    fn own(&self, effect: ReactionEffect) -> Option<ReactionEffect> {
+    fn own(&self, effect: Effect) -> Option<Effect> {
         let about = &self.signal.signal;
         match effect {
-            ReactionEffect::RunTurn { turn, mut prompt, deadline, input } => {
+            Effect::RunTurn { turn, mut prompt, deadline, input } => {
                 prompt.about = TurnSubject::Signal(self.signal.clone());
-                Some(ReactionEffect::RunTurn { turn, prompt, deadline, input })
+                Some(Effect::RunTurn { turn, prompt, deadline, input })
             }
-            ReactionEffect::Publish { mut signal } => {
+            Effect::Publish { mut signal } => {
                 if signal.kind == SignalType::task_available() {
                     signal.refs.remove(PARENT_TASK);
                     let parent = about.task_id.as_ref();
@@ -88,43 +85,28 @@ impl Reaction {
                     signal.task_id.clone_from(&about.task_id);
                 }
                 signal.refs.insert(HOPS.into(), json!(hops(about).saturating_add(1)));
-                Some(ReactionEffect::Publish { signal })
+                Some(Effect::Publish { signal })
             }
-            ReactionEffect::Send(mut message) => {
+            Effect::Send(mut message) => {
                 if let Payload::HelpRequest(request) = &mut message.payload {
                     request.task_id.clone_from(&about.task_id);
                 }
                 if let Payload::TaskRequest(request) = &mut message.payload {
                     request.parent_task_id = None;
                 }
-                Some(ReactionEffect::Send(message))
+                Some(Effect::Send(message))
             }
-            ReactionEffect::Update(
+            Effect::Update(
                 Update::Status(_)
                 | Update::Restart { .. }
                 | Update::Usage(_)
                 | Update::Reserved(_)
                 | Update::Checked(_),
             )
-            | ReactionEffect::AskPerson { .. }
-            | ReactionEffect::Assign { .. }
-            | ReactionEffect::TrackTask { .. } => None,
-            other @ (ReactionEffect::Resend { .. }
-            | ReactionEffect::Update(Update::Artifact { .. })
-            | ReactionEffect::Record { .. }
-            | ReactionEffect::StopTurn
-            | ReactionEffect::Claim { .. }
-            | ReactionEffect::Release { .. }
-            | ReactionEffect::ClaimOpenTask { .. }
-            | ReactionEffect::RenewOpenTask { .. }
-            | ReactionEffect::ReleaseOpenTask { .. }
-            | ReactionEffect::CloseOpenTask { .. }
-            | ReactionEffect::ConfirmResult { .. }
-            | ReactionEffect::FindPeers { .. }
-            | ReactionEffect::AskSpace { .. }
-            | ReactionEffect::SetTimer { .. }
-            | ReactionEffect::ClearTimer { .. }
-            | ReactionEffect::Finish(_)) => Some(other),
+            | Effect::AskPerson { .. }
+            | Effect::Assign { .. }
+            | Effect::TrackTask { .. } => None,
+            other => Some(other),
         }
     }
 }
@@ -138,33 +120,29 @@ fn name(signal: &Signal) -> TaskId {
 }
 
 impl Pattern for Reaction {
-    type Label = DelegationLabel;
-    type Timer = DelegationTimer;
-
     const NAME: &'static str = "reaction";
     const OPENED_BY: &'static [MessageKind] = &[];
     const RECEIVES: &'static [MessageKind] = Delegation::RECEIVES;
 
-    fn acts_for(&self) -> Option<Principal> {
-        self.signal.signal.acts_for()
+    fn view(&self) -> View<'_> {
+        View { signal: Some(&self.signal.signal), turn: self.work.view().turn, ..View::default() }
     }
 
-    fn turn_progress(&self) -> RecordedTurnProgress {
-        self.work.turn_progress()
-    }
-
-    fn on(&mut self, event: &ReactionEvent) -> Vec<ReactionEffect> {
-        let mut event = event.clone();
-        if let EventKind::TurnEnded { end: end @ TurnEnd::Done { .. }, .. } = &mut event.what {
-            let said = match end {
-                TurnEnd::Done { message } => message.take().filter(|text| !text.trim().is_empty()),
-                _ => None,
-            };
-            *end = TurnEnd::Done { message: said.or_else(|| Some("nothing to say".to_owned())) };
-        }
-        let may_ask = matches!(&event.what, EventKind::TurnEnded { .. } | EventKind::TurnProgress { .. });
-        let mut effects = self.work(&event);
-        if may_ask {
+    fn on(&mut self, event: &Event) -> Vec<Effect> {
+        let silent;
+        let event = match &event.what {
+            EventKind::TurnEnded { turn, updates, end: TurnEnd::Done { message } }
+                if message.as_ref().is_none_or(|text| text.trim().is_empty()) =>
+            {
+                let end = TurnEnd::Done { message: Some("nothing to say".to_owned()) };
+                let what = EventKind::TurnEnded { turn: *turn, updates: updates.clone(), end };
+                silent = Event { at: event.at, wall: event.wall, what };
+                &silent
+            }
+            _ => event,
+        };
+        let mut effects = self.work(event);
+        if matches!(&event.what, EventKind::TurnEnded { .. } | EventKind::TurnProgress { .. }) {
             let unanswered = self.work.refuse_questions("nobody can be asked: a signal has no owner");
             effects.extend(unanswered.into_iter().filter_map(|effect| self.own(effect)));
         }

@@ -1,7 +1,7 @@
 //! Sends a dead letter again, unchanged and under its own id, so that a recipient that had received it answers with a
 //! duplicate. If it has expired meanwhile, it is sent once more without its expiry.
 
-use super::{EventKind, Outcome, Pattern, Uninhabited};
+use super::{Effect, Event, EventKind, Label, Outcome, Pattern, View};
 use crate::{
     envelope::Envelope,
     message::MessageKind,
@@ -9,16 +9,6 @@ use crate::{
     task::{Status, TaskState},
 };
 use serde::{Deserialize, Serialize};
-
-type RedeliveryEvent = super::Event<RedeliveryLabel, Uninhabited>;
-type RedeliveryEffect = super::Effect<RedeliveryLabel, Uninhabited>;
-
-/// The label of the resent message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum RedeliveryLabel {
-    Resend,
-}
 
 /// The redelivery of one dead letter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,27 +26,24 @@ impl Redelivery {
         Self { dead_letter: Box::new(dead_letter), is_renewed: false, settled: false }
     }
 
-    fn settle(&mut self, state: TaskState, message: String) -> Vec<RedeliveryEffect> {
+    fn settle(&mut self, state: TaskState, message: String) -> Vec<Effect> {
         if std::mem::replace(&mut self.settled, true) {
             return Vec::new();
         }
-        vec![RedeliveryEffect::Finish(Outcome::new(Status::new(state, message)))]
+        vec![Effect::Finish(Outcome::new(Status::new(state, message)))]
     }
 }
 
 impl Pattern for Redelivery {
-    type Label = RedeliveryLabel;
-    type Timer = Uninhabited;
-
     const NAME: &'static str = "redelivery";
     const OPENED_BY: &'static [MessageKind] = &[];
     const RECEIVES: &'static [MessageKind] = &[];
 
-    fn dead_letter(&self) -> Option<&Envelope> {
-        Some(&self.dead_letter)
+    fn view(&self) -> View<'_> {
+        View { dead_letter: Some(&self.dead_letter), ..View::default() }
     }
 
-    fn on(&mut self, event: &RedeliveryEvent) -> Vec<RedeliveryEffect> {
+    fn on(&mut self, event: &Event) -> Vec<Effect> {
         match &event.what {
             EventKind::Started => vec![resend(self.dead_letter.clone())],
             EventKind::Delivered { by, .. } => {
@@ -77,8 +64,8 @@ impl Pattern for Redelivery {
     }
 }
 
-fn resend(envelope: Box<Envelope>) -> RedeliveryEffect {
-    RedeliveryEffect::Resend { label: RedeliveryLabel::Resend, envelope }
+fn resend(envelope: Box<Envelope>) -> Effect {
+    Effect::Resend { label: Label::Resend, envelope }
 }
 
 #[cfg(test)]
@@ -96,13 +83,13 @@ mod tests {
             "messageId": "m-1", "fromAgentId": "a", "toAgentId": "b", "type": "task-cancel", "payload": { "taskId": "t-1" }
         });
         let mut redelivery = Redelivery::new(serde_json::from_value(dead_letter).unwrap());
-        let mut on = |what| redelivery.on(&RedeliveryEvent { at: NodeTime(0), wall: WallTime(0), what });
+        let mut on = |what| redelivery.on(&Event { at: NodeTime(0), wall: WallTime(0), what });
         assert_eq!(on(EventKind::Started).len(), 1);
         let by = Principal::local_user();
         let ended = on(EventKind::Cancelled { by, reason: "a test".to_owned() });
-        let [RedeliveryEffect::Finish(outcome)] = ended.as_slice() else { panic!("{ended:?}") };
+        let [Effect::Finish(outcome)] = ended.as_slice() else { panic!("{ended:?}") };
         assert_eq!(outcome.status.state, TaskState::Canceled);
-        let (label, to) = (RedeliveryLabel::Resend, AgentId::parse("b").unwrap());
+        let (label, to) = (Label::Resend, AgentId::parse("b").unwrap());
         let (reason, message) = (Reason::Expired.code().to_owned(), String::new());
         assert_eq!(on(EventKind::Undelivered { label, to, reason, message }), []);
     }

@@ -5,8 +5,8 @@
 //! sends to itself, which finds the reviewer by contract net; the doer is on its path, so it does not review its own result.
 
 use super::{
-    Effect, Event, EventKind, OutgoingMessage, RecordedArtifacts, TimerAt, Update,
-    ownership::{ReportLabel, TaskOwnership},
+    Effect, Event, EventKind, Label, OutgoingMessage, RecordedArtifacts, Timer, TimerAt, Update,
+    ownership::TaskOwnership,
     turn::{Prompt, TurnEnd, TurnSubject},
 };
 use crate::{
@@ -72,32 +72,28 @@ pub(super) enum AcceptanceVerdict {
 }
 
 /// What follows from an event of a check.
-pub(super) struct CheckStep<L, T> {
-    pub(super) effects: Vec<Effect<L, T>>,
+pub(super) struct CheckStep {
+    pub(super) effects: Vec<Effect>,
     /// Once all checks have ended.
     pub(super) verdict: Option<AcceptanceVerdict>,
 }
 
 /// The task whose result is checked, and the pattern's names for what the checks do.
-pub(super) struct CheckedTask<'a, L, T> {
+pub(super) struct CheckedTask<'a> {
     pub(super) me: &'a AgentId,
     pub(super) ownership: &'a mut TaskOwnership,
     /// What the task may use in all, beside the budget of its request. A review may use what is left.
     pub(super) bounds: TaskBounds,
-    /// The label of messages about a review.
-    pub(super) label: L,
-    /// The end of the time in which a review is awaited.
-    pub(super) timer: T,
 }
 
-impl<L, T> CheckedTask<'_, L, T> {
+impl CheckedTask<'_> {
     fn left(&self) -> Budget {
         let bounds = Budget::of(&self.bounds).within(self.ownership.spec.budget);
         bounds.left(self.ownership.usage(), Budget::default())
     }
 
     /// Charges the review, which will not say what it has used.
-    fn charge_review(&mut self) -> Option<Effect<L, T>> {
+    fn charge_review(&mut self) -> Option<Effect> {
         let lost = self.left();
         self.ownership.add_usage(&lost.charged_whole())
     }
@@ -127,13 +123,13 @@ impl ResultChecks {
     }
 
     /// Begins to check the result of `doer` in `task`: what it has produced, and `message`.
-    pub(super) fn begin<L: Clone + From<ReportLabel>, T>(
+    pub(super) fn begin(
         &mut self,
         doer: &AgentId,
         message: Option<String>,
-        task: CheckedTask<'_, L, T>,
-        event: &Event<L, T>,
-    ) -> Vec<Effect<L, T>> {
+        task: CheckedTask<'_>,
+        event: &Event,
+    ) -> Vec<Effect> {
         let sha256 = task.ownership.result_digest(message.as_deref());
         let what = format!("checks the result of {doer} before it counts");
         let mut effects = task.ownership.status(TaskState::Working, what);
@@ -163,19 +159,13 @@ impl ResultChecks {
         effects
     }
 
-    fn ask_reviewer<L: Clone, T>(
-        &mut self,
-        at: usize,
-        tries: u32,
-        task: CheckedTask<'_, L, T>,
-        event: &Event<L, T>,
-    ) -> Vec<Effect<L, T>> {
+    fn ask_reviewer(&mut self, at: usize, tries: u32, task: CheckedTask<'_>, event: &Event) -> Vec<Effect> {
         let (Some(current), Some(capability)) = (&mut self.current, self.terms.reviewers.get(at)) else {
             return Vec::new();
         };
         self.reviews += 1;
         let budget = task.left();
-        let CheckedTask { me, ownership, label, timer, .. } = task;
+        let CheckedTask { me, ownership, .. } = task;
         let spec = &ownership.spec;
         let id = review_id(me, ownership, self.reviews);
         current.stage = CheckStage::Review { at, tries, task: id.clone() };
@@ -224,20 +214,19 @@ impl ResultChecks {
             path: spec.path.iter().cloned().chain(doer).collect(),
             expires: Some(event.wall.plus(wait)),
             ..OutgoingMessage::new(
-                label,
+                Label::Review,
                 Address::Capability(capability.clone()),
                 Payload::TaskRequest(request),
             )
         };
-        vec![Effect::Send(message), Effect::SetTimer { timer, when: TimerAt::Node(event.at + wait) }]
+        vec![
+            Effect::Send(message),
+            Effect::SetTimer { timer: Timer::Review, when: TimerAt::Node(event.at + wait) },
+        ]
     }
 
     /// Takes an event of the check under way; `None` if it is about something else.
-    pub(super) fn on<L: Clone + PartialEq + From<ReportLabel>, T: Clone + PartialEq>(
-        &mut self,
-        mut task: CheckedTask<'_, L, T>,
-        event: &Event<L, T>,
-    ) -> Option<CheckStep<L, T>> {
+    pub(super) fn on(&mut self, mut task: CheckedTask<'_>, event: &Event) -> Option<CheckStep> {
         let current = self.current.as_ref()?;
         match (&current.stage, &event.what) {
             (CheckStage::Node, EventKind::TurnEnded { end, .. }) => Some(match end {
@@ -264,13 +253,13 @@ impl ResultChecks {
                 Some(self.reviewed(response, task, event))
             }
             (CheckStage::Review { .. }, EventKind::Undelivered { label, message, .. })
-                if *label == task.label =>
+                if *label == Label::Review =>
             {
                 let mut step = self.unchecked(message, event);
-                step.effects.push(Effect::ClearTimer { timer: task.timer });
+                step.effects.push(Effect::ClearTimer { timer: Timer::Review });
                 Some(step)
             }
-            (CheckStage::Review { .. }, EventKind::TimerFired { timer }) if *timer == task.timer => {
+            (CheckStage::Review { .. }, EventKind::TimerFired { timer }) if *timer == Timer::Review => {
                 let mut effects = self.stop("the review took too long", &task);
                 effects.retain(|effect| !matches!(effect, Effect::ClearTimer { .. }));
                 effects.extend(task.charge_review());
@@ -282,19 +271,14 @@ impl ResultChecks {
         }
     }
 
-    fn reviewed<L: Clone + From<ReportLabel>, T: Clone>(
-        &mut self,
-        response: &TaskResponse,
-        task: CheckedTask<'_, L, T>,
-        event: &Event<L, T>,
-    ) -> CheckStep<L, T> {
+    fn reviewed(&mut self, response: &TaskResponse, task: CheckedTask<'_>, event: &Event) -> CheckStep {
         let Some(CheckStage::Review { at, tries, .. }) = self.current.as_ref().map(|current| &current.stage)
         else {
             return nothing();
         };
         let (at, tries) = (*at, *tries);
         let mut effects: Vec<_> = task.ownership.add_usage(&response.usage).into_iter().collect();
-        effects.push(Effect::ClearTimer { timer: task.timer.clone() });
+        effects.push(Effect::ClearTimer { timer: Timer::Review });
         let is_done = response.state == TaskState::Completed;
         let what = format!("the review by {}", self.by());
         let unknown = task.bounds.unknown_cost(task.ownership.spec.budget, &response.usage, &what);
@@ -320,13 +304,13 @@ impl ResultChecks {
     }
 
     /// The next check after those before the reviewer `at`.
-    fn next<L: Clone, T>(
+    fn next(
         &mut self,
         at: usize,
-        mut effects: Vec<Effect<L, T>>,
-        task: CheckedTask<'_, L, T>,
-        event: &Event<L, T>,
-    ) -> CheckStep<L, T> {
+        mut effects: Vec<Effect>,
+        task: CheckedTask<'_>,
+        event: &Event,
+    ) -> CheckStep {
         if at < self.terms.reviewers.len() {
             effects.extend(self.ask_reviewer(at, 1, task, event));
             return CheckStep { effects, verdict: None };
@@ -335,14 +319,14 @@ impl ResultChecks {
         CheckStep { effects, verdict: Some(AcceptanceVerdict::Accepted) }
     }
 
-    fn refused<L, T>(&mut self, findings: &str, event: &Event<L, T>) -> CheckStep<L, T> {
+    fn refused(&mut self, findings: &str, event: &Event) -> CheckStep {
         let findings = if findings.trim().is_empty() { "refused without findings" } else { findings };
         let effects = vec![self.record(CheckVerdict::Refused, findings.to_owned(), event)];
         self.current = None;
         CheckStep { effects, verdict: Some(AcceptanceVerdict::Refused(clip_findings(findings))) }
     }
 
-    fn unchecked<L, T>(&mut self, why: &str, event: &Event<L, T>) -> CheckStep<L, T> {
+    fn unchecked(&mut self, why: &str, event: &Event) -> CheckStep {
         let by = self.by();
         let effects = vec![self.record(CheckVerdict::Failed, why.to_owned(), event)];
         self.current = None;
@@ -361,7 +345,7 @@ impl ResultChecks {
         }
     }
 
-    fn record<L, T>(&self, verdict: CheckVerdict, findings: String, event: &Event<L, T>) -> Effect<L, T> {
+    fn record(&self, verdict: CheckVerdict, findings: String, event: &Event) -> Effect {
         let current = self.current.as_deref();
         let doer = current.map(|current| current.doer.clone());
         let review = current.and_then(|current| match &current.stage {
@@ -380,11 +364,7 @@ impl ResultChecks {
     }
 
     /// Ends the check under way without a verdict.
-    pub(super) fn abort<L: Clone, T: Clone>(
-        &mut self,
-        why: &str,
-        mut task: CheckedTask<'_, L, T>,
-    ) -> Vec<Effect<L, T>> {
+    pub(super) fn abort(&mut self, why: &str, mut task: CheckedTask<'_>) -> Vec<Effect> {
         let mut effects = self.stop(why, &task);
         let current = self.current.take().map(|current| current.stage);
         if let Some(CheckStage::Review { .. }) = current {
@@ -393,7 +373,7 @@ impl ResultChecks {
         effects
     }
 
-    fn stop<L: Clone, T: Clone>(&self, why: &str, task: &CheckedTask<'_, L, T>) -> Vec<Effect<L, T>> {
+    fn stop(&self, why: &str, task: &CheckedTask<'_>) -> Vec<Effect> {
         match self.current.as_ref().map(|current| &current.stage) {
             None => Vec::new(),
             Some(CheckStage::Node) => vec![Effect::StopTurn],
@@ -405,8 +385,8 @@ impl ResultChecks {
                     extra: Map::new(),
                 };
                 let to = Address::Agent(task.me.clone());
-                let cancel = OutgoingMessage::new(task.label.clone(), to, Payload::TaskCancel(cancel));
-                vec![Effect::Send(cancel), Effect::ClearTimer { timer: task.timer.clone() }]
+                let cancel = OutgoingMessage::new(Label::Review, to, Payload::TaskCancel(cancel));
+                vec![Effect::Send(cancel), Effect::ClearTimer { timer: Timer::Review }]
             }
         }
     }
@@ -414,7 +394,7 @@ impl ResultChecks {
 
 const NO_VERDICT: &str = "the review has no verdict: a JSON object with a boolean \"accepted\"";
 
-fn nothing<L, T>() -> CheckStep<L, T> {
+fn nothing() -> CheckStep {
     CheckStep { effects: Vec::new(), verdict: None }
 }
 

@@ -33,7 +33,7 @@ mod team_stages;
 mod turns;
 mod view;
 
-use super::ChunkRange;
+use super::{ChunkRange, SessionTimer};
 use crate::{
     artifact::Artifact,
     budget::Budget,
@@ -144,22 +144,6 @@ pub enum SessionAction {
         /// The last words, or why it failed.
         message: String,
     },
-}
-
-/// The timers of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum SessionTimer {
-    /// The end of its time.
-    Budget,
-    /// The end of a stage's time: stage and iteration.
-    Stage(u32, u32),
-    /// The end of the time that running turns have after that.
-    Grace(u32, u32),
-    /// A turn has reported nothing for too long: stage, seat, and its number among the session's turns.
-    Stall(u32, u32, u32),
-    /// The end of the time of a side conversation: stage and first message.
-    Side(u32, u64),
 }
 
 /// Who does a turn.

@@ -14,20 +14,3 @@ fn pattern_names_are_unique() {
     let names: BTreeSet<_> = AnyPattern::ALL.iter().map(|pattern| pattern.name).collect();
     assert_eq!(names.len(), AnyPattern::ALL.len());
 }
-
-#[test]
-fn labels_and_timers_are_written_with_their_pattern() {
-    let key = delegation::RequestKey(2, 0);
-    for (label, written) in [
-        (
-            AnyLabel::Delegation(delegation::DelegationLabel::Request(key)),
-            r#"{"delegation":{"request":[2,0]}}"#,
-        ),
-        (AnyLabel::ContractNet(contract_net::ContractNetLabel::Cfp), r#"{"contractNet":"cfp"}"#),
-    ] {
-        assert_eq!(serde_json::to_string(&label).unwrap(), written);
-        assert_eq!(serde_json::from_str::<AnyLabel>(written).unwrap(), label);
-    }
-    let timer = AnyTimer::OpenTask(open_task::OpenTaskTimer::Work(delegation::DelegationTimer::Renew));
-    assert_eq!(serde_json::to_string(&timer).unwrap(), r#"{"openTask":{"work":"renew"}}"#);
-}

@@ -67,19 +67,19 @@ impl TurnLog {
     }
 
     /// Records an answer.
-    pub(super) fn answer<L, T>(&mut self, answer: RequestResult) -> Effect<L, T> {
+    pub(super) fn answer(&mut self, answer: RequestResult) -> Effect {
         self.answers += 1;
         Effect::Record { number: self.answers - 1, record: TurnRecord::Answer(answer) }
     }
 
     /// Records a message.
-    pub(super) fn message<L, T>(&mut self, message: Message) -> Effect<L, T> {
+    pub(super) fn message(&mut self, message: Message) -> Effect {
         self.messages += 1;
         Effect::Record { number: self.messages - 1, record: TurnRecord::Message(Box::new(message)) }
     }
 
     /// Records a checkpoint. Fails if those that count are too large.
-    pub(super) fn checkpoint<L, T>(&mut self, checkpoint: &Checkpoint) -> Result<Effect<L, T>, String> {
+    pub(super) fn checkpoint(&mut self, checkpoint: &Checkpoint) -> Result<Effect, String> {
         let number = self.checkpoints.to;
         if checkpoint.replace {
             (self.checkpoints.from, self.checkpoint_bytes) = (number, 0);

@@ -35,7 +35,7 @@ impl Conversation {
             Effect::Send(message) => {
                 is_open = !message.payload.kind().is_best_effort();
                 if matches!(message.payload, Payload::TaskRequest(_) | Payload::HelpRequest(_)) {
-                    self.labels.insert(key, message.label.clone());
+                    self.labels.insert(key, message.label);
                 }
             }
             Effect::Publish { signal } => {
@@ -195,7 +195,7 @@ impl Conversation {
             row.ended_at = Some(at);
         }
         let writes = &mut decided.batch.writes;
-        if let Some(award) = self.pattern.award() {
+        if let Some(award) = self.pattern.view().award {
             let bytes = content::encode(me, award, writes, &mut self.stored_content)?;
             writes.push(Write::Put(keys::award(me, &self.id), bytes));
         }
@@ -207,7 +207,7 @@ impl Conversation {
             writes.push(Write::Put(keys::track_record(me, peer), bytes));
             decided.track_records.push((peer.clone(), record));
         }
-        if let Some(dead_letter) = self.pattern.dead_letter()
+        if let Some(dead_letter) = self.pattern.view().dead_letter
             && outcome.status.state == TaskState::Completed
         {
             writes.push(Write::Delete(keys::dead_letter(me, &dead_letter.message_id)));
@@ -229,7 +229,7 @@ impl Conversation {
         if reason == Reason::Fenced.code() {
             return Ok(());
         }
-        let letter = match self.pattern.dead_letter() {
+        let letter = match self.pattern.view().dead_letter {
             Some(again) => Some(again.clone()),
             None => match envelope::of(me, self, key, open, store) {
                 Err(Error::Refused(why)) => {
@@ -258,20 +258,20 @@ impl Conversation {
 
 /// Whether the agent performs it after the commit.
 fn is_performed(effect: &Effect) -> bool {
-    match effect {
+    matches!(
+        effect,
         Effect::Send(_)
-        | Effect::Resend { .. }
-        | Effect::RunTurn { .. }
-        | Effect::Publish { .. }
-        | Effect::AskSpace { .. }
-        | Effect::ClaimOpenTask { .. }
-        | Effect::RenewOpenTask { .. }
-        | Effect::CloseOpenTask { .. }
-        | Effect::ReleaseOpenTask { .. }
-        | Effect::ConfirmResult { .. }
-        | Effect::TrackTask { .. }
-        | Effect::FindPeers { .. }
-        | Effect::SetTimer { .. } => true,
-        _ => false,
-    }
+            | Effect::Resend { .. }
+            | Effect::RunTurn { .. }
+            | Effect::Publish { .. }
+            | Effect::AskSpace { .. }
+            | Effect::ClaimOpenTask { .. }
+            | Effect::RenewOpenTask { .. }
+            | Effect::CloseOpenTask { .. }
+            | Effect::ReleaseOpenTask { .. }
+            | Effect::ConfirmResult { .. }
+            | Effect::TrackTask { .. }
+            | Effect::FindPeers { .. }
+            | Effect::SetTimer { .. }
+    )
 }

@@ -11,10 +11,10 @@ use protocol::{
     ids::{AgentId, MessageId},
     message::{MessageKind, Payload},
     patterns::{
-        AnyLabel, AnyPattern, Event, EventKind,
+        AnyPattern, Event, EventKind, Label, RequestKey,
         broadcast::Broadcast,
         contract_net::{Auction, ContractNet},
-        delegation::{Delegation, DelegationLabel, RequestKey, WorkLimits},
+        delegation::{Delegation, WorkLimits},
         help_request::HelpRequest,
         ownership::{Requester, TaskOwnership},
         redelivery::Redelivery,
@@ -177,10 +177,10 @@ proptest! {
     #[test]
     fn every_message_with_its_steps_and_states_round_trips_through_the_store(envelope in message()) {
         round_trips(&envelope)?;
-        let asked = AnyLabel::Delegation(DelegationLabel::Request(RequestKey(1, 0)));
+        let asked = Label::Request(RequestKey(1, 0));
         for mut pattern in patterns(&envelope) {
             let by = Principal::Agent(AgentId::parse("b").unwrap());
-            let heard = EventKind::MessageReceived { by, answers: Some(asked.clone()), envelope: Box::new(envelope.clone()) };
+            let heard = EventKind::MessageReceived { by, answers: Some(asked), envelope: Box::new(envelope.clone()) };
             let mut open = BTreeMap::new();
             for (step, what) in [(1, EventKind::Started), (2, heard)] {
                 let event = Event { at: NodeTime(7), wall: WallTime(1_767_225_600_123), what };
@@ -198,7 +198,7 @@ proptest! {
                 rules: AnyPattern::RULES,
                 pattern,
                 open,
-                labels: BTreeMap::from([(EffectKey(1, 0), asked.clone())]),
+                labels: BTreeMap::from([(EffectKey(1, 0), asked)]),
                 task: None,
                 trace: None,
                 thread: None,

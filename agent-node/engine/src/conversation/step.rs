@@ -88,7 +88,7 @@ impl InstantBrain<'_> {
     /// before is read after the commit, so such a turn is run then.
     fn answer(self, effect: &Effect, pattern: &AnyPattern, wall: WallTime) -> Option<EventKind> {
         let Effect::RunTurn { prompt, deadline, input, .. } = effect else { return None };
-        let RecordedTurnProgress { produced, artifacts, checkpoints, .. } = pattern.turn_progress();
+        let RecordedTurnProgress { produced, artifacts, checkpoints, .. } = pattern.view().turn;
         let has_read =
             !(produced.is_empty() && artifacts.is_empty() && input.is_empty() && checkpoints.is_empty());
         if has_read || deadline.is_some_and(|deadline| deadline <= wall) {
@@ -249,17 +249,17 @@ impl Conversation {
 
 /// Whether it is the result of an effect and short.
 fn is_short_result(what: &EventKind) -> bool {
-    match what {
+    matches!(
+        what,
         EventKind::Claimed { .. }
-        | EventKind::ClaimLost { .. }
-        | EventKind::ClaimExpired { .. }
-        | EventKind::ClaimEnded { .. }
-        | EventKind::Delivered { .. }
-        | EventKind::Undelivered { .. }
-        | EventKind::Published { .. }
-        | EventKind::PublishRefused { .. } => true,
-        _ => false,
-    }
+            | EventKind::ClaimLost { .. }
+            | EventKind::ClaimExpired { .. }
+            | EventKind::ClaimEnded { .. }
+            | EventKind::Delivered { .. }
+            | EventKind::Undelivered { .. }
+            | EventKind::Published { .. }
+            | EventKind::PublishRefused { .. }
+    )
 }
 
 /// Why a step failed.

@@ -49,12 +49,12 @@ pub(crate) fn complete(
 }
 
 /// The envelope of a message decided at `at`. The message id is the effect id.
-pub(crate) fn envelope<L>(
+pub(crate) fn envelope(
     me: &AgentId,
     conversation: &ConversationId,
     thread: Option<ThreadId>,
     key: EffectKey,
-    message: &OutgoingMessage<L>,
+    message: &OutgoingMessage,
     at: WallTime,
 ) -> Envelope {
     let id = EffectId { agent: me.clone(), conversation: conversation.clone(), step: key.0, index: key.1 };

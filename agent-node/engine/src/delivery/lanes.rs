@@ -8,7 +8,7 @@ use crate::{
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, ConversationId},
-    patterns::{AnyLabel, space_request::SpaceRequest},
+    patterns::{Label, space_request::SpaceRequest},
     signal::Signal,
     task::OpenTaskKey,
     trace::TraceContext,
@@ -34,7 +34,7 @@ pub(crate) enum LaneKey {
 #[derive(Debug, Clone)]
 pub(crate) struct OutgoingEnvelope {
     /// The label of its pattern.
-    pub(crate) label: AnyLabel,
+    pub(crate) label: Label,
     pub(crate) to: AgentId,
     pub(crate) envelope: Envelope,
     /// Whether it is attempted only once.
@@ -49,7 +49,7 @@ pub(crate) enum OutgoingContent {
     Message(Box<OutgoingEnvelope>),
     Signal(Box<Signal>),
     Claim(OpenTaskKey, ClaimRequest),
-    Space(AnyLabel, Box<SpaceRequest>),
+    Space(Label, Box<SpaceRequest>),
 }
 
 /// One queue entry.

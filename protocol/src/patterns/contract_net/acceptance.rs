@@ -1,14 +1,11 @@
 //! The check of a result before it counts. A refused result goes back to the doer once, with the findings; then the runner-up
 //! gets the task. A result that can't be checked ends the task: it is not the doer's fault, and unchecked it does not count.
 
-use super::{
-    ActiveAward, AuctionStage, ContractNet, ContractNetEffect, ContractNetEvent, ContractNetLabel,
-    ContractNetTimer, record::CandidateResult,
-};
+use super::{ActiveAward, AuctionStage, ContractNet, Effect, Event, record::CandidateResult};
 use crate::{
     acceptance::ResultRevision,
     patterns::{
-        ChunkRange, Effect, RecordedArtifacts, Update,
+        ChunkRange, RecordedArtifacts, Update,
         result_check::{AcceptanceVerdict, CheckStep, CheckedTask},
     },
     task::TaskState,
@@ -45,14 +42,8 @@ impl RefusedResult {
 }
 
 impl ContractNet {
-    fn checked_task(&mut self) -> CheckedTask<'_, ContractNetLabel, ContractNetTimer> {
-        CheckedTask {
-            me: &self.me,
-            bounds: TaskBounds::default(),
-            ownership: &mut self.ownership,
-            label: ContractNetLabel::Review,
-            timer: ContractNetTimer::Review,
-        }
+    fn checked_task(&mut self) -> CheckedTask<'_> {
+        CheckedTask { me: &self.me, bounds: TaskBounds::default(), ownership: &mut self.ownership }
     }
 
     /// Checks the result under `award`, if there is something to check by.
@@ -60,8 +51,8 @@ impl ContractNet {
         &mut self,
         award: ActiveAward,
         message: Option<String>,
-        event: &ContractNetEvent,
-    ) -> Vec<ContractNetEffect> {
+        event: &Event,
+    ) -> Vec<Effect> {
         if self.checks.is_none() || award.winner == self.me {
             return self.accept_result(&award, message);
         }
@@ -73,7 +64,7 @@ impl ContractNet {
     }
 
     /// The effects of an event of the check under way; `None` if it is about something else.
-    pub(super) fn check_event(&mut self, event: &ContractNetEvent) -> Option<Vec<ContractNetEffect>> {
+    pub(super) fn check_event(&mut self, event: &Event) -> Option<Vec<Effect>> {
         let mut checks = std::mem::take(&mut self.checks);
         let step = checks.on(self.checked_task(), event);
         self.checks = checks;
@@ -87,7 +78,7 @@ impl ContractNet {
         Some(effects)
     }
 
-    fn judged(&mut self, verdict: AcceptanceVerdict, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
+    fn judged(&mut self, verdict: AcceptanceVerdict, event: &Event) -> Vec<Effect> {
         if let AcceptanceVerdict::Unchecked(why) = verdict {
             return self.call_off(TaskState::Failed, why);
         }
@@ -108,7 +99,7 @@ impl ContractNet {
     }
 
     /// The doer gets the task again, with what was refused and why.
-    fn send_back(&mut self, award: ActiveAward, findings: String) -> Vec<ContractNetEffect> {
+    fn send_back(&mut self, award: ActiveAward, findings: String) -> Vec<Effect> {
         if let Some(why) = self.why_budget_ends_it(&format!("its result was refused: {findings}")) {
             let mut effects = self.release(award.epoch);
             effects.extend(self.finish(TaskState::Failed, Some(why)));
@@ -128,7 +119,7 @@ impl ContractNet {
     }
 
     /// Ends the check under way without a verdict.
-    pub(super) fn stop_check(&mut self, why: &str) -> Vec<ContractNetEffect> {
+    pub(super) fn stop_check(&mut self, why: &str) -> Vec<Effect> {
         let mut checks = std::mem::take(&mut self.checks);
         let effects = checks.abort(why, self.checked_task());
         self.checks = checks;

@@ -1,15 +1,12 @@
 //! From the claim to the result: one award at a time, and the next bid when it fails.
 
-use super::{
-    ActiveAward, AuctionStage, ContractNet, ContractNetEffect, ContractNetEvent, ContractNetLabel,
-    ContractNetTimer, record::CandidateResult,
-};
+use super::{ActiveAward, AuctionStage, ContractNet, Effect, Event, Label, Timer, record::CandidateResult};
 use crate::{
     a2a::message::Message,
     artifact::{Artifact, ArtifactChunk},
     ids::{AgentId, QuestionId},
     message::{self, AwardDecline, BUSY, Epoch, Payload, TaskAnswer, TaskResponse, TaskUpdate},
-    patterns::{OutgoingSignal, ownership::may_have_arrived, session},
+    patterns::{AwardFence, OutgoingSignal, ownership::may_have_arrived, session},
     problem::Reason,
     question::Answer,
     seat_end::SeatEnd,
@@ -24,12 +21,7 @@ use serde_json::{Map, json};
 const MAX_EARLY: usize = 64;
 
 impl ContractNet {
-    pub(super) fn claimed(
-        &mut self,
-        holder: &AgentId,
-        epoch: Epoch,
-        event: &ContractNetEvent,
-    ) -> Vec<ContractNetEffect> {
+    pub(super) fn claimed(&mut self, holder: &AgentId, epoch: Epoch, event: &Event) -> Vec<Effect> {
         let AuctionStage::Claiming { winner, next, called_off, revision } = &mut self.stage else {
             return Vec::new();
         };
@@ -43,7 +35,7 @@ impl ContractNet {
             let task = self.ownership.spec.task_id.clone();
             self.stage = AuctionStage::Over;
             self.record.set(&winner, CandidateResult::Cancelled, Some(reason.clone()));
-            let mut effects = vec![ContractNetEffect::Release { task, epoch }, self.reject(&winner, &reason)];
+            let mut effects = vec![Effect::Release { task, epoch }, self.reject(&winner, &reason)];
             effects.extend(self.reject_losers(&reason));
             effects.extend(self.finish(state, Some(reason)));
             return effects;
@@ -59,13 +51,13 @@ impl ContractNet {
         let revision = refused.as_ref().map(|refused| Box::new(refused.revision()));
         let is_revision = revision.is_some();
         let award = message::Award { task_id, epoch, lease_ms, task, is_last, revision, extra: Map::new() };
-        let mut send_award = self.send_to(ContractNetLabel::Award(epoch), &winner, Payload::Award(award));
-        if let ContractNetEffect::Send(message) = &mut send_award {
+        let mut send_award = self.send_to(Label::Award(epoch), &winner, Payload::Award(award));
+        if let Effect::Send(message) = &mut send_award {
             message.expires = Some(event.wall.plus(self.auction.accept()));
             message.recorded = refused.and_then(|refused| refused.artifacts());
         }
         let revoked_at = event.at + self.auction.accept();
-        let wake = wake(ContractNetTimer::Accept, revoked_at);
+        let wake = wake(Timer::Accept, revoked_at);
         self.stage = AuctionStage::Awarded(ActiveAward {
             winner,
             epoch,
@@ -83,11 +75,7 @@ impl ContractNet {
     }
 
     /// Another agent holds the claim; a later round may find it free.
-    pub(super) fn claim_lost(
-        &mut self,
-        holder: Option<&AgentId>,
-        event: &ContractNetEvent,
-    ) -> Vec<ContractNetEffect> {
+    pub(super) fn claim_lost(&mut self, holder: Option<&AgentId>, event: &Event) -> Vec<Effect> {
         let AuctionStage::Claiming { winner, called_off, .. } = &mut self.stage else { return Vec::new() };
         let (winner, called_off) = (winner.clone(), called_off.take());
         let other = holder.map_or("somebody else", AgentId::as_str);
@@ -103,15 +91,14 @@ impl ContractNet {
         effects
     }
 
-    /// Why a report under `epoch` is fenced: a later award is in force, or that one was taken back.
-    pub(super) fn why_epoch_is_fenced(&self, epoch: Epoch) -> Option<&'static str> {
-        match &self.stage {
-            AuctionStage::Awarded(award) => (epoch < award.epoch).then_some("a later award is in force"),
-            AuctionStage::Checking(checked) => {
-                (epoch < checked.award.epoch).then_some("a later award is in force")
-            }
-            _ => (epoch > 0 && epoch <= self.last_epoch).then_some("that award was taken back"),
-        }
+    /// Which reports are fenced: a later award is in force, or that one was taken back.
+    pub(super) fn fence(&self) -> AwardFence<'_> {
+        let in_force = match &self.stage {
+            AuctionStage::Awarded(award) => Some(award.epoch),
+            AuctionStage::Checking(checked) => Some(checked.award.epoch),
+            _ => None,
+        };
+        AwardFence { task: &self.ownership.spec.task_id, in_force, last: self.last_epoch }
     }
 
     /// The active award, if `agent` holds it under `epoch`; otherwise the message is recorded as ignored.
@@ -120,7 +107,7 @@ impl ContractNet {
         agent: &AgentId,
         epoch: Option<Epoch>,
         kind: &str,
-        event: &ContractNetEvent,
+        event: &Event,
     ) -> Option<&mut ActiveAward> {
         let why = match &self.stage {
             AuctionStage::Awarded(award) if epoch.is_some_and(|epoch| epoch < award.epoch) => {
@@ -142,12 +129,7 @@ impl ContractNet {
         if let AuctionStage::Awarded(award) = &mut self.stage { Some(award) } else { None }
     }
 
-    pub(super) fn receive_accept(
-        &mut self,
-        agent: &AgentId,
-        epoch: Epoch,
-        event: &ContractNetEvent,
-    ) -> Vec<ContractNetEffect> {
+    pub(super) fn receive_accept(&mut self, agent: &AgentId, epoch: Epoch, event: &Event) -> Vec<Effect> {
         match self.in_force(agent, Some(epoch), "award-accept", event) {
             Some(award) if !award.is_accepted => {}
             Some(_) | None => return Vec::new(),
@@ -156,7 +138,7 @@ impl ContractNet {
     }
 
     /// The winner has accepted, or sent a report: rejects the other bidders.
-    fn accepted(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
+    fn accepted(&mut self, event: &Event) -> Vec<Effect> {
         let AuctionStage::Awarded(award) = &mut self.stage else { return Vec::new() };
         award.is_accepted = true;
         let (winner, epoch) = (award.winner.clone(), award.epoch);
@@ -165,33 +147,31 @@ impl ContractNet {
         claimed.subject = Some(winner.to_string());
         claimed.capability.clone_from(&self.ownership.spec.capability);
         claimed.refs.insert("epoch".into(), json!(epoch));
-        let mut effects = vec![
-            ContractNetEffect::ClearTimer { timer: ContractNetTimer::Accept },
-            ContractNetEffect::Assign { doer: Some(winner.clone()) },
-        ];
+        let mut effects =
+            vec![Effect::ClearTimer { timer: Timer::Accept }, Effect::Assign { doer: Some(winner.clone()) }];
         effects.extend(self.leave_queue());
         effects.extend(self.renew(event));
         effects.extend(self.ownership.status(TaskState::Working, format!("awarded to {winner}")));
         if !session::seat::is_sealed(&self.ownership.spec) {
-            effects.push(ContractNetEffect::Publish { signal: claimed });
+            effects.push(Effect::Publish { signal: claimed });
         }
         effects.extend(self.reject_losers(&format!("awarded to {winner}")));
         effects
     }
 
-    fn renew(&mut self, event: &ContractNetEvent) -> Option<ContractNetEffect> {
+    fn renew(&mut self, event: &Event) -> Option<Effect> {
         let until = event.at + self.auction.lease();
         let AuctionStage::Awarded(award) = &mut self.stage else { return None };
         award.revoked_at = until;
-        Some(wake(ContractNetTimer::Lease, until))
+        Some(wake(Timer::Lease, until))
     }
 
     pub(super) fn receive_decline(
         &mut self,
         agent: &AgentId,
         decline: &AwardDecline,
-        event: &ContractNetEvent,
-    ) -> Vec<ContractNetEffect> {
+        event: &Event,
+    ) -> Vec<Effect> {
         let Some(award) = self.in_force(agent, Some(decline.epoch), "award-decline", event) else {
             return Vec::new();
         };
@@ -208,11 +188,7 @@ impl ContractNet {
     }
 
     /// All places of the winner were taken meanwhile. That is no failed attempt; the next bid follows.
-    fn found_no_place(
-        &mut self,
-        free_in_ms: Option<u64>,
-        event: &ContractNetEvent,
-    ) -> Vec<ContractNetEffect> {
+    fn found_no_place(&mut self, free_in_ms: Option<u64>, event: &Event) -> Vec<Effect> {
         let AuctionStage::Awarded(award) = std::mem::replace(&mut self.stage, AuctionStage::Searching) else {
             return Vec::new();
         };
@@ -224,10 +200,10 @@ impl ContractNet {
     }
 
     /// The winner has not accepted in time, or was silent for a lease.
-    pub(super) fn award_expires(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
+    pub(super) fn award_expires(&mut self, event: &Event) -> Vec<Effect> {
         let AuctionStage::Awarded(award) = &self.stage else { return Vec::new() };
         if event.at < award.revoked_at {
-            let timer = if award.is_accepted { ContractNetTimer::Lease } else { ContractNetTimer::Accept };
+            let timer = if award.is_accepted { Timer::Lease } else { Timer::Accept };
             return vec![wake(timer, award.revoked_at)];
         }
         let winner = &award.winner;
@@ -242,19 +218,19 @@ impl ContractNet {
     /// A winner that has accepted keeps the award unless it is gone: its acceptance can overtake the acknowledgement.
     pub(super) fn undelivered(
         &mut self,
-        label: ContractNetLabel,
+        label: Label,
         to: &AgentId,
         (reason, why): (&str, &str),
-        event: &ContractNetEvent,
-    ) -> Vec<ContractNetEffect> {
+        event: &Event,
+    ) -> Vec<Effect> {
         match (label, &self.stage) {
-            (ContractNetLabel::Cfp, AuctionStage::Bidding { asked, .. }) if asked.contains_key(to) => {
+            (Label::Cfp, AuctionStage::Bidding { asked, .. }) if asked.contains_key(to) => {
                 if reason == Reason::Overloaded.code() {
                     return self.receive_busy(to, None, event);
                 }
                 self.passes(to, CandidateResult::Unreachable, why, event)
             }
-            (ContractNetLabel::Award(epoch), AuctionStage::Awarded(award))
+            (Label::Award(epoch), AuctionStage::Awarded(award))
                 if award.epoch == epoch
                     && award.winner == *to
                     && (!award.is_accepted || reason == Reason::RecipientUnreachable.code()) =>
@@ -269,7 +245,7 @@ impl ContractNet {
                     false => self.goes_to_another(CandidateResult::Unreachable, why, event),
                 }
             }
-            (ContractNetLabel::Answer, AuctionStage::Awarded(award)) if award.winner == *to => {
+            (Label::Answer, AuctionStage::Awarded(award)) if award.winner == *to => {
                 let Some(asked) = award.asked.as_deref() else { return Vec::new() };
                 let message = Some(format!("the answer was not taken: {}", clip(why)));
                 let status = Status { message, ..asked.clone() };
@@ -280,12 +256,7 @@ impl ContractNet {
     }
 
     /// The award has failed, and the winner will not say what it has used.
-    fn falls_silent(
-        &mut self,
-        fate: CandidateResult,
-        why: String,
-        event: &ContractNetEvent,
-    ) -> Vec<ContractNetEffect> {
+    fn falls_silent(&mut self, fate: CandidateResult, why: String, event: &Event) -> Vec<Effect> {
         let AuctionStage::Awarded(award) = &self.stage else { return Vec::new() };
         let award = award.clone();
         let charged = self.charge_silent(&award);
@@ -297,8 +268,8 @@ impl ContractNet {
         &mut self,
         fate: CandidateResult,
         why: String,
-        event: &ContractNetEvent,
-    ) -> Vec<ContractNetEffect> {
+        event: &Event,
+    ) -> Vec<Effect> {
         let AuctionStage::Awarded(award) = std::mem::replace(&mut self.stage, AuctionStage::Searching) else {
             return Vec::new();
         };
@@ -325,8 +296,8 @@ impl ContractNet {
         &mut self,
         agent: &AgentId,
         update: &TaskUpdate,
-        event: &ContractNetEvent,
-    ) -> Vec<ContractNetEffect> {
+        event: &Event,
+    ) -> Vec<Effect> {
         let Some(award) = self.in_force(agent, update.epoch, "task-update", event) else { return Vec::new() };
         let was_accepted = award.is_accepted;
         let Err(place) = award.early.binary_search_by_key(&update.seq, |early| early.seq) else {
@@ -378,8 +349,8 @@ impl ContractNet {
         &mut self,
         agent: &AgentId,
         response: &TaskResponse,
-        event: &ContractNetEvent,
-    ) -> Vec<ContractNetEffect> {
+        event: &Event,
+    ) -> Vec<Effect> {
         if self.in_force(agent, response.epoch, "task-response", event).is_none()
             || !response.state.is_terminal()
         {
@@ -433,7 +404,7 @@ impl ContractNet {
         let AuctionStage::Awarded(award) = std::mem::replace(&mut self.stage, AuctionStage::Over) else {
             return effects;
         };
-        effects.push(ContractNetEffect::ClearTimer { timer: ContractNetTimer::Lease });
+        effects.push(Effect::ClearTimer { timer: Timer::Lease });
         effects.extend(self.take_results(&response.artifacts));
         if let Some(seat) = response
             .seat
@@ -448,21 +419,17 @@ impl ContractNet {
     }
 
     /// The result under `award` counts.
-    pub(super) fn accept_result(
-        &mut self,
-        award: &ActiveAward,
-        message: Option<String>,
-    ) -> Vec<ContractNetEffect> {
+    pub(super) fn accept_result(&mut self, award: &ActiveAward, message: Option<String>) -> Vec<Effect> {
         self.record.set(&award.winner, CandidateResult::Completed, None);
         self.fulfilments.entry(award.winner.clone()).or_default().push(true);
         let task = self.ownership.spec.task_id.clone();
-        let mut effects = vec![ContractNetEffect::Release { task, epoch: award.epoch }];
+        let mut effects = vec![Effect::Release { task, epoch: award.epoch }];
         effects.extend(self.finish(TaskState::Completed, message));
         effects
     }
 
     /// Takes the results in a response: all there are, so they replace those in updates.
-    fn take_results(&mut self, results: &[Artifact]) -> Vec<ContractNetEffect> {
+    fn take_results(&mut self, results: &[Artifact]) -> Vec<Effect> {
         if results.is_empty() {
             return Vec::new();
         }
@@ -478,12 +445,12 @@ impl ContractNet {
         question: Option<&QuestionId>,
         answer: &Answer,
         message: Option<&Message>,
-    ) -> Vec<ContractNetEffect> {
+    ) -> Vec<Effect> {
         let AuctionStage::Awarded(award) = &self.stage else { return Vec::new() };
         let task_id = self.ownership.spec.task_id.clone();
         let answer = TaskAnswer::new(task_id, Some(award.epoch), question, answer, message);
         let answer = Payload::TaskAnswer(answer);
-        let send_answer = self.send_to(ContractNetLabel::Answer, &award.winner, answer);
+        let send_answer = self.send_to(Label::Answer, &award.winner, answer);
         let mut effects = vec![send_answer];
         effects.extend(self.ownership.status(TaskState::Working, "answered"));
         effects

@@ -1,12 +1,11 @@
 //! The bidder's side: a bid computed from the card's terms and the load, without a turn (DESIGN §5: bids cost no tokens). A brain
 //! may answer in its place.
 
-use super::ContractNetLabel;
 use crate::{
     bid::{Cost, Eta, Fraction},
     card::Card,
     message::{BUSY, Bid, Cfp, NoBid},
-    patterns::AnyLabel,
+    patterns::Label,
     time::WallTime,
 };
 use serde_json::Map;
@@ -63,8 +62,8 @@ pub fn bid(card: &Card, taken: u32, free_in: Duration, cfp: &Cfp, now: WallTime)
 }
 
 /// The label of a bid that is sent as a message. No pattern of the bidder is told of its delivery.
-pub fn label() -> AnyLabel {
-    AnyLabel::ContractNet(ContractNetLabel::Cfp)
+pub fn label() -> Label {
+    Label::Cfp
 }
 
 /// What a brain answers to a call for proposals.

@@ -1,6 +1,6 @@
 //! What the doers of a task may use: each is given what is left, and one that falls silent is charged all of it.
 
-use super::{ActiveAward, AuctionStage, ContractNet, ContractNetEffect};
+use super::{ActiveAward, AuctionStage, ContractNet, Effect};
 use crate::{
     budget::Budget,
     patterns::Update,
@@ -14,7 +14,7 @@ impl ContractNet {
     }
 
     /// Charges the doer under `award`, which will not say what it has used.
-    pub(super) fn charge_silent(&mut self, award: &ActiveAward) -> Option<ContractNetEffect> {
+    pub(super) fn charge_silent(&mut self, award: &ActiveAward) -> Option<Effect> {
         let used = match &award.result {
             Some(response) => response.usage,
             None => self.budget_left().charged_whole(),
@@ -47,8 +47,8 @@ impl ContractNet {
     }
 
     /// Shows what is reserved, if that is not `before`.
-    pub(super) fn show_reserved(&self, before: Budget) -> Option<ContractNetEffect> {
+    pub(super) fn show_reserved(&self, before: Budget) -> Option<Effect> {
         let reserved = self.reserved();
-        (reserved != before).then_some(ContractNetEffect::Update(Update::Reserved(reserved)))
+        (reserved != before).then_some(Effect::Update(Update::Reserved(reserved)))
     }
 }

@@ -1,7 +1,7 @@
 //! From the call for proposals to the ranking.
 
 use super::{
-    AuctionStage, ContractNet, ContractNetEffect, ContractNetEvent, ContractNetLabel, ContractNetTimer,
+    AuctionStage, ContractNet, Effect, Event, Label, Timer,
     auction::Strategy,
     eligible::{self, EligiblePeer},
     record::{BiddingRound, CandidateResult, ScoredOffer, clip},
@@ -26,11 +26,7 @@ const VALID: Duration = Duration::from_secs(60);
 
 impl ContractNet {
     /// Calls for proposals among `candidates`.
-    pub(super) fn call(
-        &mut self,
-        candidates: &[Candidate],
-        event: &ContractNetEvent,
-    ) -> Vec<ContractNetEffect> {
+    pub(super) fn call(&mut self, candidates: &[Candidate], event: &Event) -> Vec<Effect> {
         self.open_call();
         let Some(capability) = self.ownership.spec.capability.clone() else {
             return self.finish(TaskState::Failed, Some("no capability is named".to_owned()));
@@ -81,19 +77,14 @@ impl ContractNet {
                 constraints: constraints.clone(),
                 extra: Map::new(),
             };
-            effects.push(self.send_to(ContractNetLabel::Cfp, agent, Payload::Cfp(cfp)));
+            effects.push(self.send_to(Label::Cfp, agent, Payload::Cfp(cfp)));
         }
-        effects.push(wake(ContractNetTimer::Bids, event.at + window));
+        effects.push(wake(Timer::Bids, event.at + window));
         self.stage = AuctionStage::Bidding { asked, answers: BTreeMap::new(), closes: event.at + window };
         effects
     }
 
-    fn nobody_to_ask(
-        &mut self,
-        may_come: bool,
-        window: Duration,
-        event: &ContractNetEvent,
-    ) -> Vec<ContractNetEffect> {
+    fn nobody_to_ask(&mut self, may_come: bool, window: Duration, event: &Event) -> Vec<Effect> {
         if self.place_search.is_busy() {
             return self.no_bid_left(event.at + window, event);
         }
@@ -132,12 +123,7 @@ impl ContractNet {
         effects
     }
 
-    pub(super) fn receive_bid(
-        &mut self,
-        agent: &AgentId,
-        bid: &Bid,
-        event: &ContractNetEvent,
-    ) -> Vec<ContractNetEffect> {
+    pub(super) fn receive_bid(&mut self, agent: &AgentId, bid: &Bid, event: &Event) -> Vec<Effect> {
         let eta = Eta(bid.eta.0.saturating_add(bid.starts_in_ms.unwrap_or_default()));
         let is_too_late = self.ownership.spec.deadline.is_some_and(|by| event.wall.plus(eta.duration()) > by);
         if is_too_late {
@@ -168,12 +154,7 @@ impl ContractNet {
         if all_answered || first_wins { self.close(event) } else { Vec::new() }
     }
 
-    pub(super) fn receive_no_bid(
-        &mut self,
-        agent: &AgentId,
-        no_bid: &NoBid,
-        event: &ContractNetEvent,
-    ) -> Vec<ContractNetEffect> {
+    pub(super) fn receive_no_bid(&mut self, agent: &AgentId, no_bid: &NoBid, event: &Event) -> Vec<Effect> {
         if no_bid.reason == BUSY {
             return self.receive_busy(agent, no_bid.free_in_ms, event);
         }
@@ -186,8 +167,8 @@ impl ContractNet {
         agent: &AgentId,
         fate: CandidateResult,
         why: &str,
-        event: &ContractNetEvent,
-    ) -> Vec<ContractNetEffect> {
+        event: &Event,
+    ) -> Vec<Effect> {
         let AuctionStage::Bidding { asked, answers, .. } = &mut self.stage else {
             self.record.ignore(agent.to_string(), "no-bid", "the auction is closed", event.wall);
             return Vec::new();
@@ -206,17 +187,17 @@ impl ContractNet {
     }
 
     /// The bidding window has ended.
-    pub(super) fn window_ends(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
+    pub(super) fn window_ends(&mut self, event: &Event) -> Vec<Effect> {
         if let AuctionStage::Bidding { closes, .. } = &self.stage
             && event.at < *closes
         {
-            return vec![wake(ContractNetTimer::Bids, *closes)];
+            return vec![wake(Timer::Bids, *closes)];
         }
         self.close(event)
     }
 
     /// Closes the bidding and ranks the bids.
-    pub(super) fn close(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
+    pub(super) fn close(&mut self, event: &Event) -> Vec<Effect> {
         let AuctionStage::Bidding { asked, answers, closes } = &mut self.stage else { return Vec::new() };
         let (asked, answers, closes) = (std::mem::take(asked), std::mem::take(answers), *closes);
         let bids: Vec<(AgentId, EligiblePeer, ValidBid)> = answers
@@ -234,7 +215,7 @@ impl ContractNet {
             round.candidates.sort_by_key(|candidate| candidate.rank.unwrap_or(usize::MAX));
         }
         let next: Vec<_> = ranked.into_iter().map(|(agent, bid, _)| (agent, bid)).collect();
-        let mut effects = vec![ContractNetEffect::ClearTimer { timer: ContractNetTimer::Bids }];
+        let mut effects = vec![Effect::ClearTimer { timer: Timer::Bids }];
         if next.is_empty() {
             effects.extend(self.no_bid_left(closes, event));
         } else {
@@ -244,11 +225,7 @@ impl ContractNet {
     }
 
     /// Claims the task for the best valid bid; without one, waits for a place, starts another round, or ends the task.
-    pub(super) fn award_next(
-        &mut self,
-        mut next: Vec<(AgentId, ValidBid)>,
-        event: &ContractNetEvent,
-    ) -> Vec<ContractNetEffect> {
+    pub(super) fn award_next(&mut self, mut next: Vec<(AgentId, ValidBid)>, event: &Event) -> Vec<Effect> {
         let mut effects = Vec::new();
         while !next.is_empty() {
             let (winner, bid) = next.remove(0);
@@ -265,9 +242,9 @@ impl ContractNet {
         effects
     }
 
-    pub(super) fn claim(&mut self, winner: AgentId, next: Vec<(AgentId, ValidBid)>) -> ContractNetEffect {
+    pub(super) fn claim(&mut self, winner: AgentId, next: Vec<(AgentId, ValidBid)>) -> Effect {
         self.record.set(&winner, CandidateResult::Awarded, None);
-        let claim = ContractNetEffect::Claim {
+        let claim = Effect::Claim {
             task: self.ownership.spec.task_id.clone(),
             holder: winner.clone(),
             lease: self.auction.lease(),
@@ -277,7 +254,7 @@ impl ContractNet {
     }
 
     /// Schedules another round, not before `at`; after the last round, the task ends unassigned.
-    pub(super) fn another_round(&mut self, at: NodeTime, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
+    pub(super) fn another_round(&mut self, at: NodeTime, event: &Event) -> Vec<Effect> {
         if self.round >= self.auction.rounds {
             let rounds = counted(self.round, "round", "rounds");
             let last = self.last_failure.take().unwrap_or_else(|| "no bids".to_owned());
@@ -285,14 +262,14 @@ impl ContractNet {
         }
         if event.at < at {
             self.stage = AuctionStage::Between { until: at };
-            return vec![wake(ContractNetTimer::Round, at)];
+            return vec![wake(Timer::Round, at)];
         }
         self.next_round()
     }
 
     /// No bidder is left: rejected if every awarded bidder rejected the task, otherwise failed. The message lists every
     /// rejection and the last failure.
-    fn unassigned(&mut self, mut text: String, last: String) -> Vec<ContractNetEffect> {
+    fn unassigned(&mut self, mut text: String, last: String) -> Vec<Effect> {
         let others = self.rejections.values().filter(|why| !last.starts_with(why.as_str())).take(MAX_NAMED);
         let mut named: Vec<_> = others.cloned().collect();
         named.push(last);
@@ -302,26 +279,26 @@ impl ContractNet {
     }
 
     /// The pause between two rounds is over.
-    pub(super) fn pause_ends(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
+    pub(super) fn pause_ends(&mut self, event: &Event) -> Vec<Effect> {
         let AuctionStage::Between { until } = &self.stage else { return Vec::new() };
-        if event.at < *until { vec![wake(ContractNetTimer::Round, *until)] } else { self.next_round() }
+        if event.at < *until { vec![wake(Timer::Round, *until)] } else { self.next_round() }
     }
 
-    pub(super) fn next_round(&mut self) -> Vec<ContractNetEffect> {
+    pub(super) fn next_round(&mut self) -> Vec<Effect> {
         let Some(capability) = self.ownership.spec.capability.clone() else { return Vec::new() };
         self.stage = AuctionStage::Searching;
-        vec![ContractNetEffect::FindPeers { label: self.search(), capability }]
+        vec![Effect::FindPeers { label: self.search(), capability }]
     }
 
     /// The label of the search for the next round's peers.
-    pub(super) fn search(&self) -> ContractNetLabel {
-        ContractNetLabel::Search(self.round + 1)
+    pub(super) fn search(&self) -> Label {
+        Label::Search(self.round + 1)
     }
 }
 
 /// Sets `timer` to `at`.
-pub(super) fn wake(timer: ContractNetTimer, at: NodeTime) -> ContractNetEffect {
-    ContractNetEffect::SetTimer { timer, when: TimerAt::Node(at) }
+pub(super) fn wake(timer: Timer, at: NodeTime) -> Effect {
+    Effect::SetTimer { timer, when: TimerAt::Node(at) }
 }
 
 fn names<'a>(agents: impl ExactSizeIterator<Item = &'a AgentId>) -> String {

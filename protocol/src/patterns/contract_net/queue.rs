@@ -2,7 +2,7 @@
 //! count as a round: the auction waits until the engine lets it call again ([`crate::patterns::EventKind::CallDue`]).
 
 use super::{
-    AuctionStage, ContractNet, ContractNetEffect, ContractNetEvent, ContractNetTimer,
+    AuctionStage, ContractNet, Effect, Event, Timer,
     call::wake,
     record::{BiddingRound, CandidateRecord, CandidateResult},
 };
@@ -85,7 +85,7 @@ impl ContractNet {
     }
 
     /// Awards the task to this agent, which has a free place.
-    pub(super) fn award_to_itself(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
+    pub(super) fn award_to_itself(&mut self, event: &Event) -> Vec<Effect> {
         let me = self.me.clone();
         self.record.rounds.push(BiddingRound::own(CandidateRecord::asked(&me), event.wall));
         vec![self.claim(me, Vec::new())]
@@ -96,8 +96,8 @@ impl ContractNet {
         &mut self,
         agent: &AgentId,
         free_in_ms: Option<u64>,
-        event: &ContractNetEvent,
-    ) -> Vec<ContractNetEffect> {
+        event: &Event,
+    ) -> Vec<Effect> {
         if let AuctionStage::Bidding { asked, .. } = &self.stage
             && asked.contains_key(agent)
         {
@@ -108,7 +108,7 @@ impl ContractNet {
     }
 
     /// No bid is left: it waits for a place if a bidder was only busy, otherwise another round follows, not before `at`.
-    pub(super) fn no_bid_left(&mut self, at: NodeTime, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
+    pub(super) fn no_bid_left(&mut self, at: NodeTime, event: &Event) -> Vec<Effect> {
         let is_last_round = self.place_search.has_failed && self.round >= self.auction.rounds;
         if self.place_search.is_busy() && self.auction.max_queue_ms > 0 && !is_last_round {
             return self.join_queue(event);
@@ -118,7 +118,7 @@ impl ContractNet {
     }
 
     /// Waits for a place.
-    pub(super) fn join_queue(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
+    pub(super) fn join_queue(&mut self, event: &Event) -> Vec<Effect> {
         let free_in = self.place_search.free_in_ms.map_or(0, |ms| ms.clamp(MIN_FREE_IN_MS, MAX_FREE_IN_MS));
         self.stage = AuctionStage::Queued { until: event.at + Duration::from_millis(free_in) };
         self.place_search.is_repeat = self.round > 0 && !self.place_search.has_failed;
@@ -127,30 +127,30 @@ impl ContractNet {
         }
         let mut effects = self.ownership.status(TaskState::Submitted, "waiting for a bidder");
         let most = Duration::from_millis(self.auction.max_queue_ms);
-        effects.push(wake(ContractNetTimer::Queue, event.at + most));
+        effects.push(wake(Timer::Queue, event.at + most));
         effects
     }
 
     /// It has found a place, or an award of its call has failed: it waits no longer.
-    pub(super) fn leave_queue(&mut self) -> Option<ContractNetEffect> {
+    pub(super) fn leave_queue(&mut self) -> Option<Effect> {
         let was_queued = std::mem::take(&mut self.place_search.is_queued);
-        was_queued.then_some(ContractNetEffect::ClearTimer { timer: ContractNetTimer::Queue })
+        was_queued.then_some(Effect::ClearTimer { timer: Timer::Queue })
     }
 
     /// The time in which a place was awaited is over.
-    pub(super) fn queue_ends(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
+    pub(super) fn queue_ends(&mut self, event: &Event) -> Vec<Effect> {
         if !self.place_search.is_queued {
             return Vec::new();
         }
         if !matches!(self.stage, AuctionStage::Queued { .. }) {
-            return vec![wake(ContractNetTimer::Queue, event.at + QUEUE_CHECK)];
+            return vec![wake(Timer::Queue, event.at + QUEUE_CHECK)];
         }
         let why = format!("no bids: every bidder was busy for {} ms", self.auction.max_queue_ms);
         self.call_off(TaskState::Failed, why)
     }
 
     /// What the engine needs to know to keep the queue.
-    pub(super) fn view(&self) -> Option<AuctionView<'_>> {
+    pub(super) fn auction_view(&self) -> Option<AuctionView<'_>> {
         let phase = match &self.stage {
             AuctionStage::Queued { until } => AuctionPhase::Waiting { until: *until },
             AuctionStage::Awarded(award) if award.is_accepted => AuctionPhase::Placed,

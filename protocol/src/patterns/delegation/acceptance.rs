@@ -1,10 +1,7 @@
 //! The check of the agent's own result before it counts. A refused result is made again once, in a turn that is given the
 //! findings.
 
-use super::{
-    Delegation, DelegationLabel, DelegationTimer, TurnInput,
-    labels::{DelegationEffect, DelegationEvent},
-};
+use super::{Delegation, Effect, Event, TurnInput};
 use crate::{
     acceptance::{AcceptanceTerms, ResultRevision},
     patterns::{
@@ -57,22 +54,12 @@ impl Delegation {
         (self.result.refused.clone(), TurnInput { refused: self.result.chunks, ..input })
     }
 
-    fn checked_task(&mut self) -> CheckedTask<'_, DelegationLabel, DelegationTimer> {
-        CheckedTask {
-            me: &self.me,
-            bounds: self.work_limits.bounds,
-            ownership: &mut self.ownership,
-            label: DelegationLabel::Review,
-            timer: DelegationTimer::Review,
-        }
+    fn checked_task(&mut self) -> CheckedTask<'_> {
+        CheckedTask { me: &self.me, bounds: self.work_limits.bounds, ownership: &mut self.ownership }
     }
 
     /// Checks the result, if there is something to check by. What was asked and not answered is withdrawn.
-    pub(super) fn check_result(
-        &mut self,
-        message: Option<String>,
-        event: &DelegationEvent,
-    ) -> Vec<DelegationEffect> {
+    pub(super) fn check_result(&mut self, message: Option<String>, event: &Event) -> Vec<Effect> {
         if self.checks.is_none() {
             return self.finish(TaskState::Completed, message);
         }
@@ -92,7 +79,7 @@ impl Delegation {
     }
 
     /// The effects of an event of the check under way; `None` if it is about something else.
-    pub(super) fn check_event(&mut self, event: &DelegationEvent) -> Option<Vec<DelegationEffect>> {
+    pub(super) fn check_event(&mut self, event: &Event) -> Option<Vec<Effect>> {
         let mut checks = std::mem::take(&mut self.checks);
         let step = checks.on(self.checked_task(), event);
         self.checks = checks;
@@ -113,7 +100,7 @@ impl Delegation {
         Some(effects)
     }
 
-    fn refused(&mut self, findings: String, event: &DelegationEvent) -> Vec<DelegationEffect> {
+    fn refused(&mut self, findings: String, event: &Event) -> Vec<Effect> {
         if self.session.is_some() || self.result.refused.is_some() || self.turn >= self.max_turns() {
             let times = if self.result.refused.is_some() { " twice" } else { "" };
             return self.brain_failed(format!("its result was refused{times}: {findings}"), event);
@@ -128,7 +115,7 @@ impl Delegation {
     }
 
     /// Ends the check under way without a verdict.
-    pub(super) fn stop_check(&mut self, why: &str) -> Vec<DelegationEffect> {
+    pub(super) fn stop_check(&mut self, why: &str) -> Vec<Effect> {
         let mut checks = std::mem::take(&mut self.checks);
         let effects = checks.abort(why, self.checked_task());
         self.checks = checks;

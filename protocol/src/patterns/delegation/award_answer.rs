@@ -1,6 +1,6 @@
 //! The answer to an award that is not accepted, or is given back.
 
-use super::{Delegation, DelegationLabel, TaskOwnership, WorkLimits, labels::DelegationEffect};
+use super::{Delegation, Effect, Label, TaskOwnership, WorkLimits};
 use crate::{
     ids::AgentId,
     message::{AwardDecline, BUSY, Payload},
@@ -39,7 +39,7 @@ impl Delegation {
         Self { declines, ..Self::new(me, ownership, None, WorkLimits::default()) }
     }
 
-    pub(super) fn decline(&mut self, refusal: AwardRefusal) -> Vec<DelegationEffect> {
+    pub(super) fn decline(&mut self, refusal: AwardRefusal) -> Vec<Effect> {
         let AwardRefusal { reason: why, free_in_ms } = refusal;
         let task_id = self.ownership.spec.task_id.clone();
         let decline = self.ownership.requester.clone().map(|requester| {
@@ -47,7 +47,7 @@ impl Delegation {
             let (reason, extra) = (why.clone(), Default::default());
             let usage = Some(*self.ownership.usage());
             let decline = AwardDecline { task_id, epoch, reason, free_in_ms, usage, extra };
-            DelegationEffect::Send(requester.reply(DelegationLabel::Decline, Payload::AwardDecline(decline)))
+            Effect::Send(requester.reply(Label::Decline, Payload::AwardDecline(decline)))
         });
         self.ownership.requester = None;
         self.ownership.announces = false;
@@ -56,7 +56,7 @@ impl Delegation {
     }
 
     /// Declines an award that was accepted, so that its manager awards the task to another agent. Says what was used.
-    pub(super) fn hand_back(&mut self, why: &str) -> Vec<DelegationEffect> {
+    pub(super) fn hand_back(&mut self, why: &str) -> Vec<Effect> {
         if !self.ownership.is_awarded() {
             return Vec::new();
         }

@@ -1,6 +1,6 @@
 //! What the work on a task may use: it is announced when most of it is used, and the task fails when all is.
 
-use super::{Delegation, MAX_TURNS, labels::DelegationEffect};
+use super::{Delegation, Effect, MAX_TURNS};
 use crate::{
     budget::Budget,
     ids::AgentId,
@@ -21,7 +21,7 @@ impl Delegation {
     }
 
     /// Adds what a call of a model of this agent has used. The task fails if a bound of cost can't be kept.
-    pub(super) fn charge_call(&mut self, call: &ModelUsage) -> Vec<DelegationEffect> {
+    pub(super) fn charge_call(&mut self, call: &ModelUsage) -> Vec<Effect> {
         let usage = Usage::from(call);
         let mut effects = self.charge(&usage);
         let of_call =
@@ -37,7 +37,7 @@ impl Delegation {
         usage: &Usage,
         by: &AgentId,
         answer: &Result<String, String>,
-    ) -> Vec<DelegationEffect> {
+    ) -> Vec<Effect> {
         let mut effects = self.charge(usage);
         let of_work = |unkept: UnkeptCost| {
             let what = match *by == self.me {
@@ -61,7 +61,7 @@ impl Delegation {
     }
 
     /// Adds to what the task has used.
-    fn charge(&mut self, usage: &Usage) -> Vec<DelegationEffect> {
+    fn charge(&mut self, usage: &Usage) -> Vec<Effect> {
         let before = *self.ownership.usage();
         let mut effects: Vec<_> = self.ownership.add_usage(usage).into_iter().collect();
         if self.session.is_some() {
@@ -78,7 +78,7 @@ impl Delegation {
     }
 
     /// Charges what was reserved for agents that will not say what they have used: they are silent, or were told to stop.
-    pub(super) fn charge_lost(&mut self) -> Vec<DelegationEffect> {
+    pub(super) fn charge_lost(&mut self) -> Vec<Effect> {
         match self.pending.take_lost() {
             lost if lost.is_none() => Vec::new(),
             lost => self.charge(&lost.charged_whole()),
@@ -86,7 +86,7 @@ impl Delegation {
     }
 
     /// The same at the end of the task, whose own brain may be one that does not say what it uses.
-    pub(super) fn settle_usage(&mut self) -> Vec<DelegationEffect> {
+    pub(super) fn settle_usage(&mut self) -> Vec<Effect> {
         let lost = self.pending.take_lost();
         let mut effects: Vec<_> = self.ownership.add_usage(&lost.charged_whole()).into_iter().collect();
         if self.work_limits.is_unmetered && self.turn > 0 && self.auction.is_none() {
@@ -100,8 +100,8 @@ impl Delegation {
     }
 
     /// Shows what is reserved, if that is not `before`.
-    pub(super) fn show_reserved(&self, before: Budget) -> Option<DelegationEffect> {
+    pub(super) fn show_reserved(&self, before: Budget) -> Option<Effect> {
         let reserved = self.pending.reserved();
-        (reserved != before).then_some(DelegationEffect::Update(Update::Reserved(reserved)))
+        (reserved != before).then_some(Effect::Update(Update::Reserved(reserved)))
     }
 }

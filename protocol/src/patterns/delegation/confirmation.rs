@@ -1,9 +1,6 @@
 //! The end of awarded work: its manager has the result, or has given the task to another agent.
 
-use super::{
-    Delegation, DelegationLabel,
-    labels::{DelegationEffect, DelegationEvent},
-};
+use super::{Delegation, Effect, Event, Label};
 use crate::{
     patterns::{EventKind, Outcome},
     problem::Reason,
@@ -23,7 +20,7 @@ pub(super) struct UnconfirmedOutcome {
 
 impl Delegation {
     /// The manager has fenced a report: the award has lapsed.
-    pub(super) fn superseded(&mut self, why: &str) -> Vec<DelegationEffect> {
+    pub(super) fn superseded(&mut self, why: &str) -> Vec<Effect> {
         let mut effects = self.stop(why);
         self.ownership.requester = None;
         self.ownership.announces = false;
@@ -34,7 +31,7 @@ impl Delegation {
 
     /// The effects of `event` while the manager's acknowledgement of the result is awaited: of the response, and of the reports
     /// with chunks, without which the response is incomplete.
-    pub(super) fn confirm(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
+    pub(super) fn confirm(&mut self, event: &Event) -> Vec<Effect> {
         let Some(mut unconfirmed) = self.unconfirmed.take() else { return Vec::new() };
         let UnconfirmedOutcome { outcome, responses } = unconfirmed.as_mut();
         let canceled = |outcome: &mut Outcome, why: String| {
@@ -43,10 +40,10 @@ impl Delegation {
         };
         let (mut effects, mut is_over) = (Vec::new(), false);
         match &event.what {
-            EventKind::Delivered { label: DelegationLabel::Response, .. } => {
+            EventKind::Delivered { label: Label::Response, .. } => {
                 *responses = responses.saturating_sub(1);
             }
-            EventKind::Delivered { label: DelegationLabel::Chunks, .. } => {
+            EventKind::Delivered { label: Label::Chunks, .. } => {
                 effects = self.ownership.chunks_settled(true);
             }
             EventKind::Undelivered { label, reason, message, .. }
@@ -55,11 +52,11 @@ impl Delegation {
                 canceled(outcome, format!("superseded: {message}"));
                 is_over = true;
             }
-            EventKind::Undelivered { label: DelegationLabel::Chunks, .. } => {
+            EventKind::Undelivered { label: Label::Chunks, .. } => {
                 effects = self.ownership.chunks_settled(false);
                 *responses += u32::from(!effects.is_empty());
             }
-            EventKind::Undelivered { label: DelegationLabel::Response, reason, message, .. } => {
+            EventKind::Undelivered { label: Label::Response, reason, message, .. } => {
                 effects = self.ownership.response_undelivered(reason, message);
                 is_over = true;
             }
@@ -76,7 +73,7 @@ impl Delegation {
             _ => {}
         }
         match is_over || *responses == 0 && !self.ownership.has_reports_in_flight() {
-            true => effects.push(DelegationEffect::Finish(unconfirmed.outcome)),
+            true => effects.push(Effect::Finish(unconfirmed.outcome)),
             false => self.unconfirmed = Some(unconfirmed),
         }
         effects

@@ -1,10 +1,7 @@
 //! A turn that goes on later. Meanwhile the task takes no place; a timer that survives a restart begins the turn again, with the
 //! same checkpoints.
 
-use super::{
-    Delegation, DelegationTimer,
-    labels::{DelegationEffect, DelegationEvent},
-};
+use super::{Delegation, Effect, Event, Timer};
 use crate::{
     message::TaskUpdate,
     patterns::{TimerAt, turn::pause_length},
@@ -46,12 +43,7 @@ impl Pauses {
 
 impl Delegation {
     /// The turn begins again after a pause. What it has noted for its end is not sent: it asks again.
-    pub(super) fn pause(
-        &mut self,
-        after_ms: u64,
-        reason: &str,
-        event: &DelegationEvent,
-    ) -> Vec<DelegationEffect> {
+    pub(super) fn pause(&mut self, after_ms: u64, reason: &str, event: &Event) -> Vec<Effect> {
         let after = pause_length(after_ms);
         self.pauses.total = self.pauses.total.saturating_add(after);
         if self.ownership.spec.deadline.is_none() && self.pauses.total > MAX_PAUSES {
@@ -64,13 +56,12 @@ impl Delegation {
             return self.show_pause(format!("{} pauses until its deadline: {reason}", self.me));
         }
         let mut effects = self.show_pause(format!("{} pauses until {until}: {reason}", self.me));
-        effects
-            .push(DelegationEffect::SetTimer { timer: DelegationTimer::Resume, when: TimerAt::Wall(until) });
+        effects.push(Effect::SetTimer { timer: Timer::Resume, when: TimerAt::Wall(until) });
         effects
     }
 
     /// The pause is over: the same turn begins again, with what has come since.
-    pub(super) fn resume(&mut self) -> Vec<DelegationEffect> {
+    pub(super) fn resume(&mut self) -> Vec<Effect> {
         if self.pauses.reason.take().is_none() {
             return Vec::new();
         }
@@ -81,16 +72,12 @@ impl Delegation {
         effects
     }
 
-    fn show_pause(&mut self, message: String) -> Vec<DelegationEffect> {
+    fn show_pause(&mut self, message: String) -> Vec<Effect> {
         self.ownership.show_status(Status { is_pause: true, ..Status::new(TaskState::Working, message) })
     }
 
     /// Shows the pause of an agent that works for this task, and its end, while the task only waits.
-    pub(super) fn show_pause_of_doer(
-        &mut self,
-        by: &Principal,
-        update: &TaskUpdate,
-    ) -> Vec<DelegationEffect> {
+    pub(super) fn show_pause_of_doer(&mut self, by: &Principal, update: &TaskUpdate) -> Vec<Effect> {
         let only_waits = self.session.is_none()
             && !self.is_thinking
             && !self.pauses.is_paused()

@@ -1,8 +1,6 @@
 //! The requests of a turn to other agents and the owner, and their results.
 
-use super::labels::{
-    DelegationEffect, DelegationEvent, DelegationLabel, DelegationTimer, RequestKey, WorkLimits,
-};
+use super::{Effect, Event, Label, RequestKey, Timer, WorkLimits};
 use crate::{
     a2a::message::Message,
     artifact::Artifact,
@@ -106,7 +104,7 @@ pub(super) struct RequestSender<'a> {
     pub(super) limits: &'a WorkLimits,
     /// What the task may use in all.
     pub(super) bounds: Budget,
-    pub(super) event: &'a DelegationEvent,
+    pub(super) event: &'a Event,
 }
 
 /// What follows when the time for a request is over.
@@ -234,14 +232,14 @@ impl PendingRequests {
     }
 
     /// Sends the noted requests.
-    pub(super) fn send(&mut self, sender: RequestSender<'_>) -> Vec<DelegationEffect> {
+    pub(super) fn send(&mut self, sender: RequestSender<'_>) -> Vec<Effect> {
         let noted = std::mem::take(&mut self.noted);
         let shares = self.shares(&noted, sender);
         noted.into_iter().flat_map(|ask| self.send_one(ask, shares, sender)).collect()
     }
 
     /// Sends one request while the turn goes on.
-    pub(super) fn send_at_once(&mut self, ask: Progress, sender: RequestSender<'_>) -> Vec<DelegationEffect> {
+    pub(super) fn send_at_once(&mut self, ask: Progress, sender: RequestSender<'_>) -> Vec<Effect> {
         let shares = self.shares(std::slice::from_ref(&ask), sender);
         self.send_one(ask, shares, sender)
     }
@@ -256,12 +254,7 @@ impl PendingRequests {
         BudgetShares::of(self.free(sender), &wanted)
     }
 
-    fn send_one(
-        &mut self,
-        ask: Progress,
-        shares: BudgetShares,
-        sender: RequestSender<'_>,
-    ) -> Vec<DelegationEffect> {
+    fn send_one(&mut self, ask: Progress, shares: BudgetShares, sender: RequestSender<'_>) -> Vec<Effect> {
         let RequestSender { ownership, me, turn, limits: work_limits, event, .. } = sender;
         let mut effects = Vec::new();
         let key = RequestKey(turn, self.sent);
@@ -298,14 +291,14 @@ impl PendingRequests {
         let mut send_request = |to: Address, payload, artifacts: Vec<String>, wait: Duration| {
             let chunks = ownership.produced();
             let has_chosen = !artifacts.is_empty() && !chunks.is_empty();
-            effects.push(DelegationEffect::Send(OutgoingMessage {
+            effects.push(Effect::Send(OutgoingMessage {
                 recorded: has_chosen.then_some(RecordedArtifacts { chunks, only: artifacts }),
                 path: ownership.spec.path.clone(),
                 expires: Some(event.wall.plus(wait)),
-                ..OutgoingMessage::new(DelegationLabel::Request(key), to, payload)
+                ..OutgoingMessage::new(Label::Request(key), to, payload)
             }));
             let when = TimerAt::Node(event.at + wait);
-            effects.push(DelegationEffect::SetTimer { timer: DelegationTimer::Request(key), when });
+            effects.push(Effect::SetTimer { timer: Timer::Request(key), when });
         };
         let (id, kind) = match ask {
             Progress::Help { id, to, question, artifacts, .. } => {
@@ -329,7 +322,7 @@ impl PendingRequests {
                 };
                 send_request(to, Payload::HelpRequest(request), artifacts, work_limits.help);
                 // A question to one agent is not for others.
-                effects.extend(is_published.then_some(DelegationEffect::Publish { signal: needed }));
+                effects.extend(is_published.then_some(Effect::Publish { signal: needed }));
                 (id, RequestKind::Help)
             }
             Progress::Delegate { id, to, capability, description, input, artifacts, .. } => {
@@ -369,20 +362,21 @@ impl PendingRequests {
                     wait: true,
                     ..asked
                 });
-                effects.push(DelegationEffect::AskPerson { question: question.clone() });
-                effects.extend(question.expires_at.map(|at| DelegationEffect::SetTimer {
-                    timer: DelegationTimer::Request(key),
-                    when: TimerAt::Wall(at),
-                }));
+                effects.push(Effect::AskPerson { question: question.clone() });
+                effects.extend(
+                    question
+                        .expires_at
+                        .map(|at| Effect::SetTimer { timer: Timer::Request(key), when: TimerAt::Wall(at) }),
+                );
                 (id, RequestKind::Question(question))
             }
             Progress::Find { id, query, .. } => {
                 let of_others = seat::kinds_of_others(ownership.spec.input.as_ref());
                 let action = SpaceAction::Find(EntrySearch { of_others, ..query });
                 let request = Box::new(SpaceRequest { space: ownership.spec.space(), action });
-                effects.push(DelegationEffect::AskSpace { label: DelegationLabel::Request(key), request });
+                effects.push(Effect::AskSpace { label: Label::Request(key), request });
                 let when = TimerAt::Node(event.at + work_limits.help);
-                effects.push(DelegationEffect::SetTimer { timer: DelegationTimer::Request(key), when });
+                effects.push(Effect::SetTimer { timer: Timer::Request(key), when });
                 (id, RequestKind::Find)
             }
             _ => return effects,
@@ -395,15 +389,14 @@ impl PendingRequests {
     pub(super) fn take_answer(
         &mut self,
         by: &Principal,
-        answers: Option<DelegationLabel>,
+        answers: Option<Label>,
         payload: &Payload,
     ) -> Option<Result<String, String>> {
         let agent = by.agent()?;
         let (is_known, is_done, text) = match payload {
             Payload::HelpResponse(response) => {
                 let is_it = |ask: &PendingRequest| {
-                    matches!(ask.kind, RequestKind::Help)
-                        && answers == Some(DelegationLabel::Request(ask.key))
+                    matches!(ask.kind, RequestKind::Help) && answers == Some(Label::Request(ask.key))
                 };
                 let text = response.answer.clone().or_else(|| response.declined.clone()).unwrap_or_default();
                 let artifacts = response.artifacts.clone();
@@ -526,7 +519,7 @@ impl PendingRequests {
         question: Option<&QuestionId>,
         answer: &Answer,
         message: Option<&Message>,
-    ) -> Option<Option<DelegationEffect>> {
+    ) -> Option<Option<Effect>> {
         let questions = self.questions();
         let asked = match question {
             Some(id) => questions.iter().find(|question| question.id == id.as_str())?,
@@ -550,8 +543,8 @@ impl PendingRequests {
                         let (task, to) = (task.clone(), Address::Agent(to.clone()));
                         let answer =
                             Payload::TaskAnswer(TaskAnswer::new(task, None, id.as_ref(), answer, message));
-                        let message = OutgoingMessage::new(DelegationLabel::Answer, to, answer);
-                        return Some(Some(DelegationEffect::Send(message)));
+                        let message = OutgoingMessage::new(Label::Answer, to, answer);
+                        return Some(Some(Effect::Send(message)));
                     }
                 }
                 RequestKind::Question(_) | RequestKind::Help | RequestKind::Find => {}
@@ -627,7 +620,7 @@ impl PendingRequests {
     }
 
     /// Cancels one request at the agent that works on it.
-    pub(super) fn withdraw_one(&mut self, id: &str, reason: &str) -> Vec<DelegationEffect> {
+    pub(super) fn withdraw_one(&mut self, id: &str, reason: &str) -> Vec<Effect> {
         let (gone, kept) = std::mem::take(&mut self.open).into_iter().partition(|ask| ask.id == id);
         self.open = gone;
         let effects = self.withdraw(reason);
@@ -636,7 +629,7 @@ impl PendingRequests {
     }
 
     /// Cancels the open requests at the agents that still work on them.
-    pub(super) fn withdraw(&mut self, reason: &str) -> Vec<DelegationEffect> {
+    pub(super) fn withdraw(&mut self, reason: &str) -> Vec<Effect> {
         let open = std::mem::take(&mut self.open);
         let silent = open.iter().filter(|ask| ask.reply.is_none());
         self.lost = silent.fold(self.lost, |lost, ask| lost.plus(ask.budget));
@@ -649,11 +642,7 @@ impl PendingRequests {
                 let cancel =
                     TaskCancel { task_id, reason: Some(reason.to_owned()), epoch: None, extra: Map::new() };
                 let to = Address::Agent(to);
-                DelegationEffect::Send(OutgoingMessage::new(
-                    DelegationLabel::Withdraw,
-                    to,
-                    Payload::TaskCancel(cancel),
-                ))
+                Effect::Send(OutgoingMessage::new(Label::Withdraw, to, Payload::TaskCancel(cancel)))
             })
             .collect()
     }

@@ -1,19 +1,15 @@
 //! The work on a session: its seats do it, and this agent hosts it. The rules are in [`session`](crate::patterns::session).
 
-use super::{
-    Delegation, DelegationTimer,
-    labels::{DelegationEffect, DelegationEvent},
-    pending_requests::RequestSender,
-};
+use super::{Delegation, Effect, Event, Timer, pending_requests::RequestSender};
 use crate::{
     artifact::{Artifact, ArtifactChunk, Part, PartContent},
     budget::Budget,
     ids::{Address, AgentId, Capability, QuestionId, TaskId},
     message::TaskUpdate,
     patterns::{
-        ChunkRange, RecordedArtifacts, TimerAt,
+        ChunkRange, RecordedArtifacts, SessionTimer, TimerAt,
         session::{
-            self, SeatTurn, Session, SessionAction, SessionContext, SessionTimer, TurnDoer,
+            self, SeatTurn, Session, SessionAction, SessionContext, TurnDoer,
             graph::Graph,
             host_work::{HOST_WORK, HostWork, WORK},
         },
@@ -95,9 +91,9 @@ impl Delegation {
     /// What the rules of the session decide about an event.
     pub(super) fn decide(
         &mut self,
-        event: &DelegationEvent,
+        event: &Event,
         rule: impl FnOnce(&mut Session, SessionContext<'_>) -> Vec<SessionAction>,
-    ) -> Vec<DelegationEffect> {
+    ) -> Vec<Effect> {
         if self.ownership.has_ended() || self.checks.is_under_way() {
             return Vec::new();
         }
@@ -111,9 +107,9 @@ impl Delegation {
 
     fn decide_once(
         &mut self,
-        event: &DelegationEvent,
+        event: &Event,
         rule: impl FnOnce(&mut Session, SessionContext<'_>) -> Vec<SessionAction>,
-    ) -> Vec<DelegationEffect> {
+    ) -> Vec<Effect> {
         let hosted = match self.hosted() {
             Ok(hosted) => hosted,
             Err(why) => return self.fail(why),
@@ -126,12 +122,12 @@ impl Delegation {
     }
 
     /// Begins the session.
-    pub(super) fn start_session(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
+    pub(super) fn start_session(&mut self, event: &Event) -> Vec<Effect> {
         self.decide(event, Session::start)
     }
 
     /// Takes the results of seats that have come.
-    pub(super) fn session_results(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
+    pub(super) fn session_results(&mut self, event: &Event) -> Vec<Effect> {
         if self.session.is_none() || !self.pending.has_results() {
             return Vec::new();
         }
@@ -151,7 +147,7 @@ impl Delegation {
     }
 
     /// The doer of a seat's turn has reported.
-    pub(super) fn note_report(&mut self, by: &Principal, update: &TaskUpdate, event: &DelegationEvent) {
+    pub(super) fn note_report(&mut self, by: &Principal, update: &TaskUpdate, event: &Event) {
         let turn = self.pending.request_of(by, &update.task_id);
         if let (Some(session), Some(turn)) = (&mut self.session, turn) {
             let state = update.status.as_ref().map(|status| status.state);
@@ -167,7 +163,7 @@ impl Delegation {
     }
 
     /// If nothing goes on without a person, the session makes the answer so far.
-    pub(super) fn session_asks(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
+    pub(super) fn session_asks(&mut self, event: &Event) -> Vec<Effect> {
         if self.session.is_none() || self.pending.works_beside_questions() {
             return Vec::new();
         }
@@ -176,7 +172,7 @@ impl Delegation {
     }
 
     /// Tells the rules what turns ask, if that has changed.
-    pub(super) fn session_questions(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
+    pub(super) fn session_questions(&mut self, event: &Event) -> Vec<Effect> {
         let asked = self.pending.questions_of_doers();
         match self.session.as_ref().is_some_and(|session| session.has_other_questions(&asked)) {
             true => self.decide(event, |session, cx| session.questions(cx, &asked)),
@@ -185,15 +181,11 @@ impl Delegation {
     }
 
     /// A timer of the session has fired.
-    pub(super) fn session_timer(
-        &mut self,
-        timer: SessionTimer,
-        event: &DelegationEvent,
-    ) -> Vec<DelegationEffect> {
+    pub(super) fn session_timer(&mut self, timer: SessionTimer, event: &Event) -> Vec<Effect> {
         self.decide(event, |session, cx| session.timer(cx, timer))
     }
 
-    fn act(&mut self, action: SessionAction, event: &DelegationEvent) -> Vec<DelegationEffect> {
+    fn act(&mut self, action: SessionAction, event: &Event) -> Vec<Effect> {
         if self.ownership.has_ended() {
             return Vec::new();
         }
@@ -223,10 +215,9 @@ impl Delegation {
                 effects.extend(self.show_questions());
                 effects
             }
-            SessionAction::Timer { timer, at } => vec![DelegationEffect::SetTimer {
-                timer: DelegationTimer::Session(timer),
-                when: TimerAt::Wall(at),
-            }],
+            SessionAction::Timer { timer, at } => {
+                vec![Effect::SetTimer { timer: Timer::Session(timer), when: TimerAt::Wall(at) }]
+            }
             SessionAction::Show(message) => {
                 let mut effects = self.ownership.report_chunks(false);
                 self.ownership.questions = self.pending.questions();
@@ -243,7 +234,7 @@ impl Delegation {
         }
     }
 
-    fn ask_seat(&mut self, turn: SeatTurn, event: &DelegationEvent) -> Vec<DelegationEffect> {
+    fn ask_seat(&mut self, turn: SeatTurn, event: &Event) -> Vec<Effect> {
         let SeatTurn { id, to, description, mut input, artifacts, chunks } = turn;
         let mut limits = self.work_limits;
         if let TurnDoer::Host(HostWork::Ask(turn)) = &to {
@@ -271,7 +262,7 @@ impl Delegation {
         };
         let mut effects = self.pending.send_at_once(ask, sender);
         for effect in &mut effects {
-            if let DelegationEffect::Send(message) = effect {
+            if let Effect::Send(message) = effect {
                 message.recorded = narrowed(message.recorded.take(), chunks);
             }
         }
@@ -279,7 +270,7 @@ impl Delegation {
     }
 
     /// How the session has gone, as the last artifact of its task.
-    pub(super) fn record_session(&mut self) -> Vec<DelegationEffect> {
+    pub(super) fn record_session(&mut self) -> Vec<Effect> {
         let Some(view) = self.view_of_session(true) else { return Vec::new() };
         let part = Part { media_type: Some("application/json".into()), ..Part::new(PartContent::Data(view)) };
         let record = Artifact {
@@ -294,7 +285,10 @@ impl Delegation {
     }
 
     /// What would become of a directive, or why it is refused.
-    pub(super) fn check_session_directive(&self, directive: &Directive) -> Result<DirectiveOutcome, String> {
+    pub(in crate::patterns) fn check_session_directive(
+        &self,
+        directive: &Directive,
+    ) -> Result<DirectiveOutcome, String> {
         let session =
             self.session.as_ref().filter(|_| !self.ownership.has_ended() && !self.checks.is_under_way());
         let session = session.ok_or("it is no session that runs")?;
@@ -302,7 +296,7 @@ impl Delegation {
     }
 
     /// The session as people see it.
-    pub(super) fn session_view(&self) -> Option<Value> {
+    pub(in crate::patterns) fn session_view(&self) -> Option<Value> {
         self.view_of_session(self.ownership.has_ended())
     }
 

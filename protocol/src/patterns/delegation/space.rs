@@ -1,9 +1,6 @@
 //! What a task's brain posts in the space of the task.
 
-use super::{
-    Delegation,
-    labels::{DelegationEffect, DelegationLabel},
-};
+use super::{Delegation, Effect, Label};
 use crate::{
     ids::{Digest, TaskId},
     patterns::{
@@ -36,7 +33,7 @@ impl PostedEntries {
 
 impl Delegation {
     /// Posts an entry. Its id follows from the task and its content, so a turn that begins again posts nothing twice.
-    pub(super) fn post(&mut self, mut draft: EntryDraft) -> Vec<DelegationEffect> {
+    pub(super) fn post(&mut self, mut draft: EntryDraft) -> Vec<Effect> {
         self.posted.count += 1;
         if self.posted.count > MAX_POSTS {
             return self.fail(format!("posted more than {MAX_POSTS} entries in one task"));
@@ -67,14 +64,14 @@ impl Delegation {
         spec.parent.clone().filter(|_| is_own && is_seat_turn(spec))
     }
 
-    fn ask_space(&self, action: SpaceAction) -> DelegationEffect {
+    fn ask_space(&self, action: SpaceAction) -> Effect {
         let request = Box::new(SpaceRequest { space: self.ownership.spec.space(), action });
-        DelegationEffect::AskSpace { label: DelegationLabel::Space, request }
+        Effect::AskSpace { label: Label::Space, request }
     }
 
     /// The curation of what a completed task has proposed. That of a session decides for everybody, so it needs a person who has
     /// sent the session and one who has approved at a gate: any brain can have its agent host a session.
-    pub(super) fn curate(&self, state: TaskState) -> Option<DelegationEffect> {
+    pub(super) fn curate(&self, state: TaskState) -> Option<Effect> {
         let is_approved = self.session.as_ref().is_some_and(|session| session.is_approved());
         let session = is_approved && self.ownership.requester.is_none();
         let is_due = (self.posted.has_proposal || session) && state == TaskState::Completed;
@@ -84,7 +81,7 @@ impl Delegation {
 
     /// The memory of the task in the agent's vault, if it belongs to a space with a name. The turn of a seat is one if the seat is
     /// done with it; of a sealed stage there is none.
-    pub(super) fn remember_task(&self, state: TaskState, said: Option<&str>) -> Option<DelegationEffect> {
+    pub(super) fn remember_task(&self, state: TaskState, said: Option<&str>) -> Option<Effect> {
         let spec = &self.ownership.spec;
         let has_passed = self.ownership.seat.as_ref().is_some_and(|seat| seat.passed);
         if Space::new(spec.space()).is_default() || seat::is_sealed(spec) || has_passed {
@@ -96,7 +93,7 @@ impl Delegation {
     }
 
     /// The space has answered. A refusal is shown, and the work goes on.
-    pub(super) fn posted(&mut self, answer: &SpaceAnswer) -> Vec<DelegationEffect> {
+    pub(super) fn posted(&mut self, answer: &SpaceAnswer) -> Vec<Effect> {
         match answer {
             SpaceAnswer::Refused { message, .. } => {
                 let message = format!("the space refused an entry: {message}");

@@ -19,7 +19,7 @@ use crate::{
 use proptest::prelude::*;
 use serde_json::Map;
 
-type What = EventKind<DelegationLabel, DelegationTimer>;
+type What = EventKind;
 
 const FIRST: RequestKey = RequestKey(1, 0);
 const SECOND: RequestKey = RequestKey(1, 1);
@@ -49,10 +49,10 @@ fn spec() -> TaskSpec {
 }
 
 /// The answers that are recorded for later turns.
-fn answers(effects: &[DelegationEffect]) -> Vec<&RequestResult> {
+fn answers(effects: &[Effect]) -> Vec<&RequestResult> {
     let mut answers = Vec::new();
     for effect in effects {
-        if let DelegationEffect::Record { record: TurnRecord::Answer(answer), .. } = effect {
+        if let Effect::Record { record: TurnRecord::Answer(answer), .. } = effect {
             answers.push(answer);
         }
     }
@@ -73,8 +73,8 @@ fn doer(epoch: Option<Epoch>) -> Delegation {
     )
 }
 
-fn event(at: u64, what: What) -> DelegationEvent {
-    DelegationEvent { at: NodeTime(at), wall: WallTime(i64::try_from(at).unwrap()), what }
+fn event(at: u64, what: What) -> Event {
+    Event { at: NodeTime(at), wall: WallTime(i64::try_from(at).unwrap()), what }
 }
 
 fn thought(turn: u32, updates: Vec<Progress>, end: TurnEnd) -> What {
@@ -122,23 +122,23 @@ fn said(text: &str) -> What {
     }
 }
 
-fn sent_messages(effects: &[DelegationEffect]) -> Vec<&OutgoingMessage<DelegationLabel>> {
+fn sent_messages(effects: &[Effect]) -> Vec<&OutgoingMessage> {
     effects
         .iter()
-        .filter_map(|effect| if let DelegationEffect::Send(message) = effect { Some(message) } else { None })
+        .filter_map(|effect| if let Effect::Send(message) = effect { Some(message) } else { None })
         .collect()
 }
 
-fn failure(effects: &[DelegationEffect]) -> Option<String> {
+fn failure(effects: &[Effect]) -> Option<String> {
     effects.iter().find_map(|effect| {
-        let DelegationEffect::Finish(outcome) = effect else { return None };
+        let Effect::Finish(outcome) = effect else { return None };
         outcome.status.message.clone().filter(|_| outcome.status.state == TaskState::Failed)
     })
 }
 
-fn finishes(effects: &[DelegationEffect]) -> Vec<TaskState> {
-    let state = |effect: &DelegationEffect| {
-        if let DelegationEffect::Finish(outcome) = effect { Some(outcome.status.state) } else { None }
+fn finishes(effects: &[Effect]) -> Vec<TaskState> {
+    let state = |effect: &Effect| {
+        if let Effect::Finish(outcome) = effect { Some(outcome.status.state) } else { None }
     };
     effects.iter().filter_map(state).collect()
 }
@@ -162,7 +162,7 @@ fn received(by: &str, answers: Option<RequestKey>, payload: Payload) -> What {
     };
     EventKind::MessageReceived {
         by: Principal::Agent(id(by)),
-        answers: answers.map(DelegationLabel::Request),
+        answers: answers.map(Label::Request),
         envelope: Box::new(envelope),
     }
 }
@@ -184,21 +184,21 @@ fn a_node_that_leaves_hands_an_award_back_and_keeps_what_is_its_own() {
     let mut awarded = doer(Some(7));
     awarded.on(&event(1, EventKind::Started));
     let effects = awarded.on(&leaving());
-    assert!(effects.contains(&DelegationEffect::StopTurn), "{effects:?}");
+    assert!(effects.contains(&Effect::StopTurn), "{effects:?}");
     let declined = effects.iter().any(|effect| {
-        matches!(effect, DelegationEffect::Send(OutgoingMessage { payload: Payload::AwardDecline(decline), .. })
+        matches!(effect, Effect::Send(OutgoingMessage { payload: Payload::AwardDecline(decline), .. })
             if decline.epoch == 7 && decline.reason == "leaving")
     });
     assert!(declined, "{effects:?}");
-    assert_eq!(awarded.work(), None);
+    assert_eq!(awarded.view().work, None);
     assert!(awarded.on(&leaving()).is_empty(), "once");
 
     let mut own = doer(None);
     own.on(&event(1, EventKind::Started));
     assert!(own.on(&leaving()).is_empty());
-    assert_eq!(own.work(), Some(WorkPhase::Active), "it goes on at the next start");
+    assert_eq!(own.view().work, Some(WorkPhase::Active), "it goes on at the next start");
     let effects = own.on(&event(6, thought(1, Vec::new(), done("built"))));
-    assert!(effects.iter().any(|effect| matches!(effect, DelegationEffect::Finish(_))), "{effects:?}");
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Finish(_))), "{effects:?}");
 }
 
 #[test]
@@ -229,14 +229,14 @@ fn what_was_asked_comes_back_with_the_next_turn() {
     doer.on(&event(1, EventKind::Started));
     let effects = doer.on(&event(2, thought(1, vec![help("h1"), help("h2")], TurnEnd::Waiting)));
     let labels: Vec<_> = sent_messages(&effects).iter().map(|message| message.label).collect();
-    assert_eq!(labels, [DelegationLabel::Request(FIRST), DelegationLabel::Request(SECOND)]);
+    assert_eq!(labels, [Label::Request(FIRST), Label::Request(SECOND)]);
     assert!(doer.on(&event(3, received("reviewer", Some(SECOND), help_response("second")))).is_empty());
     let effects = doer.on(&event(4, received("reviewer", Some(FIRST), help_response("first"))));
     let answers: Vec<_> =
         answers(&effects).iter().map(|reply| (&*reply.id, &*reply.text, reply.for_turn)).collect();
     assert_eq!(answers, [("h1", "first", 2), ("h2", "second", 2)]);
     assert!(effects.iter().any(|effect| {
-        matches!(effect, DelegationEffect::RunTurn { turn: 2, input: TurnInput { answers: 2, .. }, .. })
+        matches!(effect, Effect::RunTurn { turn: 2, input: TurnInput { answers: 2, .. }, .. })
     }));
 }
 
@@ -252,16 +252,13 @@ fn the_id_of_an_earlier_turn_is_refused_for_another_request_and_not_asked_twice_
     assert!(why.contains("request id \"h1\": turn 1 has used it"), "{why}");
 
     let effects = doer.clone().on(&event(4, thought(2, vec![help("h1")], TurnEnd::Waiting)));
-    assert!(
-        sent_messages(&effects).iter().all(|sent| sent.label == DelegationLabel::Response),
-        "{effects:?}"
-    );
+    assert!(sent_messages(&effects).iter().all(|sent| sent.label == Label::Response), "{effects:?}");
     let why = last_status(&effects).unwrap().message.unwrap();
     assert!(why.contains("request \"h1\" has its answer in `answers`"), "{why}");
 
     let effects = doer.on(&event(4, thought(2, vec![help("h1"), help("h2")], TurnEnd::Waiting)));
     let labels: Vec<_> = sent_messages(&effects).iter().map(|message| message.label).collect();
-    assert_eq!(labels, [DelegationLabel::Request(RequestKey(2, 0))]);
+    assert_eq!(labels, [Label::Request(RequestKey(2, 0))]);
 }
 
 #[test]
@@ -279,7 +276,7 @@ fn the_id_of_a_question_is_not_used_for_anything_else() {
     let Progress::Question(question) = ask("red?") else { unreachable!() };
     let later = Question { expires_at: Some(WallTime(9)), ..question };
     let effects = doer.on(&event(4, thought(2, vec![Progress::Question(later)], TurnEnd::Waiting)));
-    let asks = effects.iter().any(|effect| matches!(effect, DelegationEffect::AskPerson { .. }));
+    let asks = effects.iter().any(|effect| matches!(effect, Effect::AskPerson { .. }));
     assert!(asks, "the same question again: {effects:?}");
 }
 
@@ -309,8 +306,8 @@ fn an_unanswered_request_expires_and_the_brain_gets_the_failure() {
     let mut doer = doer(None);
     doer.on(&event(1, EventKind::Started));
     doer.on(&event(2, thought(1, vec![help("h1")], TurnEnd::Waiting)));
-    let effects = doer.on(&event(200_000, EventKind::TimerFired { timer: DelegationTimer::Request(FIRST) }));
-    assert!(effects.iter().any(|effect| matches!(effect, DelegationEffect::RunTurn { turn: 2, .. })));
+    let effects = doer.on(&event(200_000, EventKind::TimerFired { timer: Timer::Request(FIRST) }));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::RunTurn { turn: 2, .. })));
     assert!(!answers(&effects)[0].ok);
 }
 
@@ -338,7 +335,7 @@ fn only_whoever_was_asked_can_answer_for_a_delegated_task() {
     };
     assert!(doer.on(&event(3, received("stranger", Some(FIRST), response(child.clone())))).is_empty());
     let effects = doer.on(&event(4, received("builder", None, response(child))));
-    assert!(effects.iter().any(|effect| matches!(effect, DelegationEffect::RunTurn { turn: 2, .. })));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::RunTurn { turn: 2, .. })));
 }
 
 #[test]
@@ -383,22 +380,22 @@ fn an_award_is_accepted_and_reports_renew_its_lease() {
             .iter()
             .any(|message| matches!(&message.payload, Payload::AwardAccept(accept) if accept.epoch == 7))
     );
-    let effects = doer.on(&event(10_001, EventKind::TimerFired { timer: DelegationTimer::Renew }));
+    let effects = doer.on(&event(10_001, EventKind::TimerFired { timer: Timer::Renew }));
     assert!(
         sent_messages(&effects).iter().any(
             |message| matches!(&message.payload, Payload::TaskUpdate(update) if update.epoch == Some(7))
         )
     );
-    assert!(effects.iter().any(|effect| matches!(effect, DelegationEffect::SetTimer { .. })));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::SetTimer { .. })));
 }
 
-fn refused(label: DelegationLabel) -> DelegationEvent {
+fn refused(label: Label) -> Event {
     let (to, reason, message) = (id("manager"), "fenced".to_owned(), "a later award is in force".to_owned());
     event(4, EventKind::Undelivered { label, to, reason, message })
 }
 
-fn last_status(effects: &[DelegationEffect]) -> Option<Status> {
-    let Some(DelegationEffect::Finish(outcome)) = effects.last() else { return None };
+fn last_status(effects: &[Effect]) -> Option<Status> {
+    let Some(Effect::Finish(outcome)) = effects.last() else { return None };
     Some(outcome.status.clone())
 }
 
@@ -408,13 +405,16 @@ fn awarded_work_ends_when_its_manager_has_the_result() {
     doer.on(&event(1, EventKind::Started));
     let effects = doer.on(&event(2, thought(1, Vec::new(), done("ok"))));
     assert!(matches!(&sent_messages(&effects)[0].payload, Payload::TaskResponse(_)));
-    assert_eq!((finishes(&effects), doer.work().is_some(), doer.is_closing()), (vec![], false, true));
+    assert_eq!(
+        (finishes(&effects), doer.view().work.is_some(), doer.view().is_closing),
+        (vec![], false, true)
+    );
     let (delivered, by) = (|label, by| EventKind::Delivered { label, by }, id("manager"));
-    assert_eq!(doer.on(&event(3, delivered(DelegationLabel::Accept, by.clone()))), []);
-    let effects = doer.clone().on(&event(3, delivered(DelegationLabel::Response, by)));
+    assert_eq!(doer.on(&event(3, delivered(Label::Accept, by.clone()))), []);
+    let effects = doer.clone().on(&event(3, delivered(Label::Response, by)));
     assert_eq!(finishes(&effects), [TaskState::Completed]);
 
-    let status = last_status(&doer.clone().on(&refused(DelegationLabel::Response))).unwrap();
+    let status = last_status(&doer.clone().on(&refused(Label::Response))).unwrap();
     let superseded = Status::new(TaskState::Canceled, "superseded: a later award is in force");
     assert_eq!(status, superseded);
     let cancel = serde_json::json!({ "taskId": "t-1", "epoch": 7, "reason": "superseded: too slow" });
@@ -431,11 +431,11 @@ fn doer_with_report_on_the_way() -> Delegation {
     let updates = vec![Progress::Artifact { artifact, append: false, last_chunk: true }];
     let effects = doer.on(&event(2, thought(1, updates, done("ok"))));
     let labels: Vec<_> = sent_messages(&effects).iter().map(|message| message.label).collect();
-    assert_eq!(labels, [DelegationLabel::Chunks, DelegationLabel::Response]);
+    assert_eq!(labels, [Label::Chunks, Label::Response]);
     doer
 }
 
-fn delivered(label: DelegationLabel) -> DelegationEvent {
+fn delivered(label: Label) -> Event {
     event(3, EventKind::Delivered { label, by: id("manager") })
 }
 
@@ -443,38 +443,38 @@ fn delivered(label: DelegationLabel) -> DelegationEvent {
 fn awarded_work_ends_when_its_manager_has_the_reports_too() {
     let mut doer = doer_with_report_on_the_way();
     let mut overtaken = doer.clone();
-    assert_eq!(finishes(&overtaken.on(&delivered(DelegationLabel::Response))), []);
-    assert!(overtaken.is_closing());
-    let effects = overtaken.on(&delivered(DelegationLabel::Chunks));
-    assert_eq!((finishes(&effects), overtaken.is_closing()), (vec![TaskState::Completed], false));
+    assert_eq!(finishes(&overtaken.on(&delivered(Label::Response))), []);
+    assert!(overtaken.view().is_closing);
+    let effects = overtaken.on(&delivered(Label::Chunks));
+    assert_eq!((finishes(&effects), overtaken.view().is_closing), (vec![TaskState::Completed], false));
 
-    assert_eq!(finishes(&doer.on(&delivered(DelegationLabel::Chunks))), []);
-    assert_eq!(finishes(&doer.on(&delivered(DelegationLabel::Response))), [TaskState::Completed]);
+    assert_eq!(finishes(&doer.on(&delivered(Label::Chunks))), []);
+    assert_eq!(finishes(&doer.on(&delivered(Label::Response))), [TaskState::Completed]);
 }
 
 #[test]
 fn awarded_work_whose_report_is_lost_ends_when_its_manager_has_the_whole_result() {
     let mut doer = doer_with_report_on_the_way();
     let mut fenced = doer.clone();
-    assert_eq!(finishes(&fenced.on(&refused(DelegationLabel::Chunks))), [TaskState::Canceled]);
+    assert_eq!(finishes(&fenced.on(&refused(Label::Chunks))), [TaskState::Canceled]);
 
-    doer.on(&delivered(DelegationLabel::Response));
+    doer.on(&delivered(Label::Response));
     let (to, reason, message) = (id("manager"), "refused".to_owned(), "no".to_owned());
-    let lost = EventKind::Undelivered { label: DelegationLabel::Chunks, to, reason, message };
+    let lost = EventKind::Undelivered { label: Label::Chunks, to, reason, message };
     let effects = doer.on(&event(4, lost));
     let [response] = sent_messages(&effects)[..] else { panic!("{effects:?}") };
     assert_eq!(response.recorded.as_ref().unwrap().chunks, ChunkRange { from: 0, to: 1 });
-    assert_eq!((finishes(&effects), doer.is_closing()), (vec![], true));
-    assert_eq!(finishes(&doer.on(&delivered(DelegationLabel::Response))), [TaskState::Completed]);
+    assert_eq!((finishes(&effects), doer.view().is_closing), (vec![], true));
+    assert_eq!(finishes(&doer.on(&delivered(Label::Response))), [TaskState::Completed]);
 }
 
 #[test]
 fn a_fenced_report_stops_the_brain_and_the_task_is_superseded() {
     let mut doer = doer(Some(7));
     doer.on(&event(1, EventKind::Started));
-    let effects = doer.on(&refused(DelegationLabel::Update));
-    assert!(effects.iter().any(|effect| matches!(effect, DelegationEffect::StopTurn)), "{effects:?}");
-    assert_eq!(sent_messages(&effects), Vec::<&OutgoingMessage<DelegationLabel>>::new());
+    let effects = doer.on(&refused(Label::Update));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::StopTurn)), "{effects:?}");
+    assert_eq!(sent_messages(&effects), Vec::<&OutgoingMessage>::new());
     assert_eq!(
         last_status(&effects).unwrap(),
         Status::new(TaskState::Canceled, "superseded: a later award is in force")
@@ -494,7 +494,7 @@ fn two_offers_of_a_brain_are_two_tasks() {
     let updates = vec![offer("dig"), offer("fill")];
     let effects = doer.on(&event(2, EventKind::TurnProgress { turn: 1, updates }));
     let signals = effects.into_iter().enumerate().filter_map(|(at, effect)| {
-        let DelegationEffect::Publish { signal } = effect else { return None };
+        let Effect::Publish { signal } = effect else { return None };
         Some(signal.signed(format!("builder:c:2:{at}"), id("builder"), WallTime(0)))
     });
     let signals: Vec<_> = signals.collect();
@@ -507,15 +507,15 @@ fn any_event() -> impl Strategy<Value = What> {
     let turn = 0u32..4;
     let key = prop_oneof![Just(FIRST), Just(SECOND), Just(RequestKey(2, 0))];
     let timer = prop_oneof![
-        2 => key.clone().prop_map(DelegationTimer::Request),
-        1 => Just(DelegationTimer::Renew),
-        1 => Just(DelegationTimer::Deadline),
-        2 => Just(DelegationTimer::Resume),
+        2 => key.clone().prop_map(Timer::Request),
+        1 => Just(Timer::Renew),
+        1 => Just(Timer::Deadline),
+        2 => Just(Timer::Resume),
     ];
     let label = prop_oneof![
-        2 => key.clone().prop_map(DelegationLabel::Request),
-        1 => Just(DelegationLabel::Response),
-        1 => Just(DelegationLabel::Withdraw),
+        2 => key.clone().prop_map(Label::Request),
+        1 => Just(Label::Response),
+        1 => Just(Label::Withdraw),
     ];
     let updates = proptest::collection::vec(
         prop_oneof![
@@ -594,9 +594,9 @@ proptest! {
         let mut doer = doer(None);
         doer.on(&event(1, EventKind::Started));
         let effects = doer.on(&event(2, thought(1, asks, TurnEnd::Waiting)));
-        let timers: Vec<_> = effects.iter().filter_map(|effect| if let DelegationEffect::SetTimer { timer, .. } = effect { Some(*timer) } else { None }).collect();
+        let timers: Vec<_> = effects.iter().filter_map(|effect| if let Effect::SetTimer { timer, .. } = effect { Some(*timer) } else { None }).collect();
         let woken: Vec<_> = timers.into_iter().flat_map(|timer| doer.on(&event(9, EventKind::TimerFired { timer }))).collect();
-        let goes_on = woken.iter().any(|effect| matches!(effect, DelegationEffect::RunTurn { turn: 2, .. }));
+        let goes_on = woken.iter().any(|effect| matches!(effect, Effect::RunTurn { turn: 2, .. }));
         prop_assert!(goes_on);
     }
 }
@@ -613,7 +613,7 @@ fn chunks_of_one_artifact_are_shown_in_order() {
     let updates = vec![chunk("one ", false), chunk("two", true)];
     let shown = doer.on(&event(2, EventKind::TurnProgress { turn: 1, updates }));
     let numbers = shown.iter().filter_map(|effect| {
-        if let DelegationEffect::Update(Update::Artifact { number, chunk }) = effect {
+        if let Effect::Update(Update::Artifact { number, chunk }) = effect {
             Some((*number, chunk.artifact.as_text()))
         } else {
             None
@@ -621,11 +621,11 @@ fn chunks_of_one_artifact_are_shown_in_order() {
     });
     assert_eq!(numbers.collect::<Vec<_>>(), [(0, "one ".to_owned()), (1, "two".to_owned())]);
     let effects = doer.on(&event(3, thought(1, Vec::new(), done("ok"))));
-    let Some(DelegationEffect::Finish(outcome)) = effects.last() else { panic!("it ends") };
+    let Some(Effect::Finish(outcome)) = effects.last() else { panic!("it ends") };
     assert_eq!(outcome.chunks, ChunkRange { from: 0, to: 2 });
     assert!(!effects.iter().any(|effect| matches!(
         effect,
-        DelegationEffect::Update(Update::Status(Status { state: TaskState::Failed, .. }))
+        Effect::Update(Update::Status(Status { state: TaskState::Failed, .. }))
     )));
 }
 
@@ -645,7 +645,7 @@ fn refused_for_good(for_good: &str) {
         thought(1, vec![Progress::Artifact { artifact, append: false, last_chunk: true }], done("ok")),
     ));
     let refused = |reason: &str| {
-        let (label, to, reason) = (DelegationLabel::Response, id("manager"), reason.to_owned());
+        let (label, to, reason) = (Label::Response, id("manager"), reason.to_owned());
         event(3, EventKind::Undelivered { label, to, reason, message: "300000 bytes".into() })
     };
     let effects = doer.clone().on(&refused("agent_not_found"));
@@ -703,17 +703,17 @@ fn work_whose_brain_crashes_is_offered_to_others_and_theirs_is_the_result() {
     doer.on(&event(1, EventKind::Started));
     let effects = doer.on(&event(2, EventKind::TurnFailed { turn: 1, reason: "exit status 1".into() }));
     assert!(finishes(&effects).is_empty(), "{effects:?}");
-    let label = |effect: &DelegationEffect| {
-        if let DelegationEffect::FindPeers { label, .. } = effect { Some(*label) } else { None }
+    let label = |effect: &Effect| {
+        if let Effect::FindPeers { label, .. } = effect { Some(*label) } else { None }
     };
     let search = effects.iter().find_map(label);
-    assert_eq!(doer.work(), None, "its place is free");
+    assert_eq!(doer.view().work, None, "its place is free");
     let found = EventKind::PeersFound { label: search.unwrap(), candidates: Vec::new(), nearest: None };
     let mut alone = doer.clone();
     assert_eq!(finishes(&alone.on(&event(3, found))), [TaskState::Failed]);
     let cancel = EventKind::Cancelled { by: Principal::local_user(), reason: "enough".into() };
     assert_eq!(finishes(&doer.on(&event(3, cancel))), [TaskState::Canceled]);
-    assert!(doer.award().is_some());
+    assert!(doer.view().award.is_some());
 }
 
 #[test]
@@ -726,19 +726,15 @@ fn a_brain_that_says_no_or_works_under_an_award_is_not_replaced() {
     awarded.on(&event(1, EventKind::Started));
     let crashes = EventKind::TurnFailed { turn: 1, reason: "exit status 1".into() };
     let effects = awarded.on(&event(2, crashes));
-    let is_search = |effect: &DelegationEffect| matches!(effect, DelegationEffect::FindPeers { .. });
-    assert!(awarded.is_closing() && !effects.iter().any(is_search), "its manager decides: {effects:?}");
+    let is_search = |effect: &Effect| matches!(effect, Effect::FindPeers { .. });
+    assert!(awarded.view().is_closing && !effects.iter().any(is_search), "its manager decides: {effects:?}");
 }
 
 #[test]
 fn a_queued_task_shows_so_until_its_turn_starts() {
-    let state = |effects: &[DelegationEffect]| {
-        let shown = |effect: &DelegationEffect| {
-            if let DelegationEffect::Update(Update::Status(status)) = effect {
-                Some(status.state)
-            } else {
-                None
-            }
+    let state = |effects: &[Effect]| {
+        let shown = |effect: &Effect| {
+            if let Effect::Update(Update::Status(status)) = effect { Some(status.state) } else { None }
         };
         effects.iter().find_map(shown)
     };
@@ -754,10 +750,10 @@ fn what_waits_takes_no_place_and_a_question_is_a_persons() {
     let question = Progress::Question(Question::text("q", "which one?"));
     for (ask, expected) in [(help("h"), WorkPhase::AwaitsAgents), (question, WorkPhase::AwaitsPerson)] {
         let mut doer = doer(None);
-        assert_eq!(doer.work(), Some(WorkPhase::Active));
+        assert_eq!(doer.view().work, Some(WorkPhase::Active));
         doer.on(&event(1, EventKind::Started));
         doer.on(&event(2, thought(1, vec![ask], TurnEnd::Waiting)));
-        assert_eq!(doer.work(), Some(expected));
+        assert_eq!(doer.view().work, Some(expected));
     }
 }
 
@@ -768,5 +764,5 @@ fn an_award_without_a_place_is_declined_as_busy() {
     let effects = busy.on(&event(1, EventKind::Started));
     let Payload::AwardDecline(decline) = &sent_messages(&effects)[0].payload else { panic!("{effects:?}") };
     assert_eq!((decline.reason.as_str(), decline.free_in_ms), ("busy", Some(800)));
-    assert_eq!(busy.work(), None);
+    assert_eq!(busy.view().work, None);
 }

@@ -7,8 +7,7 @@ use crate::{
     envelope::Envelope,
     ids::MessageId,
     patterns::{
-        AnyLabel, AnyPattern, AnyTimer, Effect, Event, EventKind, broadcast::Broadcast, delegation,
-        redelivery, turn::MIN_PAUSE,
+        AnyPattern, Effect, Event, EventKind, Label, Timer, broadcast::Broadcast, redelivery, turn::MIN_PAUSE,
     },
     principal::Principal,
     time::{NodeTime, WallTime},
@@ -74,11 +73,7 @@ fn found(peers: &[&str]) -> EventKind {
     let capability = Capability::parse("review").unwrap();
     let candidates =
         peers.iter().map(|peer| Candidate { track_record: 0.5, ..Candidate::new(&card(peer), &capability) });
-    EventKind::PeersFound {
-        label: AnyLabel::HelpRequest(HelpRequestLabel::Search),
-        candidates: candidates.collect(),
-        nearest: None,
-    }
+    EventKind::PeersFound { label: Label::Search(0), candidates: candidates.collect(), nearest: None }
 }
 
 fn received(from: &str, payload: Value) -> EventKind {
@@ -86,16 +81,16 @@ fn received(from: &str, payload: Value) -> EventKind {
     EventKind::MessageReceived { by: Principal::Agent(id(from)), answers: None, envelope }
 }
 
-fn undelivered(label: AnyLabel, to: &str, reason: &str) -> EventKind {
+fn undelivered(label: Label, to: &str, reason: &str) -> EventKind {
     EventKind::Undelivered { label, to: id(to), reason: reason.into(), message: "gone".into() }
 }
 
-const QUESTION: AnyLabel = AnyLabel::HelpRequest(HelpRequestLabel::Question);
-const ANSWER: AnyLabel = AnyLabel::HelpRequest(HelpRequestLabel::Answer);
-const RESEND: AnyLabel = AnyLabel::Redelivery(redelivery::RedeliveryLabel::Resend);
+const QUESTION: Label = Label::Question;
+const ANSWER: Label = Label::Answer;
+const RESEND: Label = Label::Resend;
 
 fn woke() -> EventKind {
-    EventKind::TimerFired { timer: AnyTimer::HelpRequest(HelpRequestTimer::Window) }
+    EventKind::TimerFired { timer: Timer::Window }
 }
 
 fn happenings() -> impl Strategy<Value = Vec<EventKind>> {
@@ -111,7 +106,7 @@ fn happenings() -> impl Strategy<Value = Vec<EventKind>> {
         1 => who.prop_map(|by| EventKind::Delivered { label: QUESTION, by: id(by) }),
         1 => Just(EventKind::PublishRefused { reason: "invalid_field".into(), message: "no".into() }),
         1 => Just(woke()),
-        1 => Just(EventKind::TimerFired { timer: AnyTimer::Delegation(delegation::DelegationTimer::Renew) }),
+        1 => Just(EventKind::TimerFired { timer: Timer::Renew }),
         1 => (1..3_u32).prop_map(move |turn| EventKind::TurnEnded { turn, updates: Vec::new(), end: done.clone() }),
         1 => Just(EventKind::TurnFailed { turn: 1, reason: "it died".into() }),
         1 => Just(EventKind::Published { revision: 7 }),
@@ -248,7 +243,7 @@ fn a_budget_is_shared_among_the_peers_that_are_asked_and_the_silent_ones_are_cha
     let by = Principal::Agent(id("r-1"));
     let envelope = Box::new(envelope("r-1", "help-response", answer));
     asking.on(&event(EventKind::MessageReceived { by, answers: None, envelope }));
-    let label = AnyTimer::HelpRequest(HelpRequestTimer::Window);
+    let label = Timer::Window;
     let usage = |effects: &[Effect]| sent(effects).find_map(|payload| payload.usage().copied());
     let used = usage(&asking.on(&event(EventKind::TimerFired { timer: label }))).unwrap();
     assert_eq!((used.tokens(), used.unreported_tokens), (57, 50));
@@ -296,15 +291,15 @@ fn an_answer_that_begins_again_is_given_what_it_has_produced() {
     let artifact = Artifact::text("a", "text/plain", "x");
     let report = Progress::Artifact { artifact: artifact.clone(), append: false, last_chunk: true };
     on(&mut pattern, 1, EventKind::TurnProgress { turn: 1, updates: vec![report] });
-    assert_eq!(pattern.turn_progress().artifacts, std::slice::from_ref(&artifact));
+    assert_eq!(pattern.view().turn.artifacts, std::slice::from_ref(&artifact));
     let end = TurnEnd::Pause { after_ms: 0, reason: "429".into() };
     let effects = on(&mut pattern, 2, EventKind::TurnEnded { turn: 1, updates: Vec::new(), end });
-    let resume = AnyTimer::HelpRequest(HelpRequestTimer::Resume);
+    let resume = Timer::Resume;
     let when = TimerAt::Wall(WallTime(2).plus(MIN_PAUSE));
-    assert_eq!(effects, [Effect::SetTimer { timer: resume.clone(), when }]);
+    assert_eq!(effects, [Effect::SetTimer { timer: resume, when }]);
     let effects = on(&mut pattern, 3, EventKind::TimerFired { timer: resume });
     assert!(matches!(effects.as_slice(), [Effect::RunTurn { turn: 1, .. }]), "{effects:?}");
-    assert_eq!(pattern.turn_progress().artifacts, [artifact]);
+    assert_eq!(pattern.view().turn.artifacts, [artifact]);
 }
 
 #[test]
@@ -322,7 +317,7 @@ fn an_answer_keeps_the_bounds_of_its_agent() {
         let declined = sent(&effects).find_map(|payload| {
             if let Payload::HelpResponse(response) = payload { response.declined.clone() } else { None }
         });
-        (declined, pattern.turn_progress().remaining)
+        (declined, pattern.view().turn.remaining)
     };
     let call =
         |input_tokens, cost| ModelUsage { input_tokens, cost, model: "m".into(), ..Default::default() };

@@ -12,7 +12,7 @@ use crate::{
 use proptest::prelude::*;
 use serde_json::json;
 
-type What = EventKind<DelegationLabel, OpenTaskTimer>;
+type What = EventKind;
 
 fn id(text: &str) -> AgentId {
     AgentId::parse(text).unwrap()
@@ -43,8 +43,8 @@ fn task() -> OpenTask {
     OpenTask::new(id("builder"), owner, offer, spec, Duration::from_secs(3), WorkLimits::default())
 }
 
-fn event(what: What) -> OpenTaskEvent {
-    OpenTaskEvent { at: NodeTime(1_000), wall: WallTime(1), what }
+fn event(what: What) -> Event {
+    Event { at: NodeTime(1_000), wall: WallTime(1), what }
 }
 
 fn claimed(epoch: Epoch) -> What {
@@ -64,9 +64,9 @@ fn working() -> OpenTask {
     task
 }
 
-fn ended(effects: &[OpenTaskEffect]) -> Option<TaskState> {
+fn ended(effects: &[Effect]) -> Option<TaskState> {
     effects.iter().find_map(|effect| {
-        let OpenTaskEffect::Finish(outcome) = effect else { return None };
+        let Effect::Finish(outcome) = effect else { return None };
         Some(outcome.status.state)
     })
 }
@@ -87,28 +87,23 @@ fn an_offer_says_what_to_do_or_is_none() {
 fn it_is_claimed_done_and_ended_on_the_board_before_it_counts() {
     let mut task = task();
     let effects = task.on(&event(EventKind::Started));
-    assert!(matches!(effects.as_slice(), [OpenTaskEffect::ClaimOpenTask { .. }]), "{effects:?}");
+    assert!(matches!(effects.as_slice(), [Effect::ClaimOpenTask { .. }]), "{effects:?}");
     let effects = task.on(&event(claimed(7)));
-    assert!(matches!(&effects[0], OpenTaskEffect::TrackTask { epoch: 7, .. }));
-    assert!(effects.iter().any(|effect| matches!(effect, OpenTaskEffect::RunTurn { turn: 1, .. })));
-    assert!(
-        !effects.iter().any(|effect| matches!(effect, OpenTaskEffect::Publish { .. })),
-        "the board tells of it"
-    );
+    assert!(matches!(&effects[0], Effect::TrackTask { epoch: 7, .. }));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::RunTurn { turn: 1, .. })));
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Publish { .. })), "the board tells of it");
     let effects = task.on(&event(done(1)));
-    let of = |is_it: fn(&OpenTaskEffect) -> bool| effects.iter().position(is_it).unwrap();
-    let published = of(|effect| matches!(effect, OpenTaskEffect::Publish { .. }));
-    let closed = of(|effect| matches!(effect, OpenTaskEffect::CloseOpenTask { epoch: 7, is_done: true, .. }));
+    let of = |is_it: fn(&Effect) -> bool| effects.iter().position(is_it).unwrap();
+    let published = of(|effect| matches!(effect, Effect::Publish { .. }));
+    let closed = of(|effect| matches!(effect, Effect::CloseOpenTask { epoch: 7, is_done: true, .. }));
     assert!(published < closed, "{effects:?}");
-    let OpenTaskEffect::Publish { signal } = &effects[published] else { unreachable!() };
+    let Effect::Publish { signal } = &effects[published] else { unreachable!() };
     assert_eq!(signal.kind, SignalType::artifact_produced());
     assert_eq!(signal.produced(), Some(Digest::of(b"x")));
     assert_eq!((&signal.refs["artifactId"], &signal.refs["bytes"]), (&json!("a.rs"), &json!(1)));
     assert_eq!(ended(&effects), None);
     let effects = task.on(&event(EventKind::ClaimEnded { epoch: 7 }));
-    let [OpenTaskEffect::Send(report), OpenTaskEffect::Finish(outcome)] = effects.as_slice() else {
-        panic!("{effects:?}")
-    };
+    let [Effect::Send(report), Effect::Finish(outcome)] = effects.as_slice() else { panic!("{effects:?}") };
     assert_eq!(
         (report.to.to_string().as_str(), report.in_reply_to.as_ref().unwrap().as_str()),
         ("planner", "s-1")
@@ -125,19 +120,16 @@ fn who_comes_second_ends_quietly() {
     let mut task = task();
     task.on(&event(EventKind::Started));
     let effects = task.on(&event(EventKind::ClaimLost { holder: Some(id("other")) }));
-    assert!(matches!(effects.as_slice(), [OpenTaskEffect::Finish(_)]), "{effects:?}");
+    assert!(matches!(effects.as_slice(), [Effect::Finish(_)]), "{effects:?}");
 }
 
 #[test]
 fn the_lease_is_renewed_while_the_work_runs() {
     let mut task = working();
-    let woke = EventKind::TimerFired { timer: OpenTaskTimer::Renew };
-    assert!(matches!(
-        task.on(&event(woke.clone())).as_slice(),
-        [OpenTaskEffect::RenewOpenTask { epoch: 7, .. }]
-    ));
+    let woke = EventKind::TimerFired { timer: Timer::Claim };
+    assert!(matches!(task.on(&event(woke.clone())).as_slice(), [Effect::RenewOpenTask { epoch: 7, .. }]));
     let effects = task.on(&event(claimed(7)));
-    let [OpenTaskEffect::SetTimer { when, .. }] = effects.as_slice() else { panic!("{effects:?}") };
+    let [Effect::SetTimer { when, .. }] = effects.as_slice() else { panic!("{effects:?}") };
     assert_eq!(*when, TimerAt::Node(NodeTime(2_000)));
     task.on(&event(done(1)));
     assert!(task.on(&event(woke)).is_empty());
@@ -148,14 +140,14 @@ fn a_lost_lease_stops_the_brain_and_the_task_is_superseded() {
     let mut task = working();
     assert!(task.on(&event(EventKind::ClaimExpired { epoch: 6 })).is_empty());
     let effects = task.on(&event(EventKind::ClaimExpired { epoch: 7 }));
-    assert!(effects.iter().any(|effect| matches!(effect, OpenTaskEffect::StopTurn)));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::StopTurn)));
     assert_eq!(ended(&effects), Some(TaskState::Canceled));
-    assert!(!effects.iter().any(|effect| matches!(effect, OpenTaskEffect::CloseOpenTask { .. })));
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::CloseOpenTask { .. })));
 
     let mut late = working();
     late.on(&event(done(1)));
     let effects = late.on(&event(EventKind::ClaimExpired { epoch: 7 }));
-    let [OpenTaskEffect::Finish(outcome)] = effects.as_slice() else { panic!("{effects:?}") };
+    let [Effect::Finish(outcome)] = effects.as_slice() else { panic!("{effects:?}") };
     assert_eq!((outcome.status.state, outcome.chunks), (TaskState::Canceled, ChunkRange::default()));
     assert!(outcome.status.message.as_ref().unwrap().starts_with("superseded: "), "{outcome:?}");
 }
@@ -167,7 +159,7 @@ fn a_claim_that_is_granted_after_a_cancel_is_released() {
     task.on(&event(EventKind::Started));
     assert_eq!(task.on(&event(cancelled.clone())), [], "the board may have granted the claim");
     let effects = task.on(&event(claimed(7)));
-    assert!(matches!(effects.as_slice(), [OpenTaskEffect::ReleaseOpenTask { epoch: 7, .. }]), "{effects:?}");
+    assert!(matches!(effects.as_slice(), [Effect::ReleaseOpenTask { epoch: 7, .. }]), "{effects:?}");
     assert_eq!(ended(&task.on(&event(EventKind::ClaimEnded { epoch: 7 }))), Some(TaskState::Canceled));
 
     let mut refused = self::task();
@@ -185,7 +177,7 @@ fn work_that_comes_to_nothing_ends_failed_on_the_board() {
     ] {
         let effects = working().on(&event(what));
         assert!(
-            effects.iter().any(|e| matches!(e, OpenTaskEffect::CloseOpenTask { is_done: false, .. })),
+            effects.iter().any(|e| matches!(e, Effect::CloseOpenTask { is_done: false, .. })),
             "{effects:?}"
         );
     }
@@ -195,15 +187,12 @@ fn work_that_comes_to_nothing_ends_failed_on_the_board() {
 fn a_node_that_leaves_gives_the_claim_back_instead_of_failing_the_task() {
     let mut task = working();
     let effects = task.on(&event(EventKind::Draining { reason: Some("leaving".into()) }));
-    assert!(effects.iter().any(|effect| matches!(effect, OpenTaskEffect::StopTurn)), "{effects:?}");
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::StopTurn)), "{effects:?}");
     assert!(
-        effects.iter().any(|effect| matches!(effect, OpenTaskEffect::ReleaseOpenTask { epoch: 7, .. })),
+        effects.iter().any(|effect| matches!(effect, Effect::ReleaseOpenTask { epoch: 7, .. })),
         "{effects:?}"
     );
-    assert!(
-        !effects.iter().any(|effect| matches!(effect, OpenTaskEffect::CloseOpenTask { .. })),
-        "{effects:?}"
-    );
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::CloseOpenTask { .. })), "{effects:?}");
     assert_eq!(ended(&effects), None, "not before the board has it back");
     let effects = task.on(&event(EventKind::ClaimEnded { epoch: 7 }));
     assert_eq!(ended(&effects), Some(TaskState::Rejected));
@@ -218,7 +207,7 @@ fn any_what() -> impl Strategy<Value = What> {
         (6..9u64).prop_map(|epoch| EventKind::ClaimEnded { epoch }),
         (1..3u32).prop_map(done),
         (1..3u32).prop_map(|turn| EventKind::TurnFailed { turn, reason: "died".into() }),
-        Just(EventKind::TimerFired { timer: OpenTaskTimer::Renew }),
+        Just(EventKind::TimerFired { timer: Timer::Claim }),
         Just(EventKind::Cancelled { by: Principal::local_user(), reason: "enough".into() }),
         Just(EventKind::Draining { reason: Some("leaving".into()) }),
         Just(EventKind::Published { revision: 9 }),
@@ -236,10 +225,10 @@ proptest! {
             let confirmed = matches!(&what, EventKind::ClaimEnded { epoch } if task.epoch() == Some(*epoch));
             let effects = task.on(&event(what));
             prop_assert!(finished == 0 || effects.is_empty());
-            taken += effects.iter().filter(|effect| matches!(effect, OpenTaskEffect::TrackTask { .. })).count();
-            let closes = |effect: &&OpenTaskEffect| matches!(effect, OpenTaskEffect::CloseOpenTask { .. } | OpenTaskEffect::ReleaseOpenTask { .. });
+            taken += effects.iter().filter(|effect| matches!(effect, Effect::TrackTask { .. })).count();
+            let closes = |effect: &&Effect| matches!(effect, Effect::CloseOpenTask { .. } | Effect::ReleaseOpenTask { .. });
             closed += effects.iter().filter(closes).count();
-            finished += effects.iter().filter(|effect| matches!(effect, OpenTaskEffect::Finish(_))).count();
+            finished += effects.iter().filter(|effect| matches!(effect, Effect::Finish(_))).count();
             let is_done = ended(&effects) == Some(TaskState::Completed);
             prop_assert!(!is_done || confirmed && taken == 1);
             prop_assert!(taken <= 1 && closed <= 1 && finished <= 1);

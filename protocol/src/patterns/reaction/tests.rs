@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     artifact::Artifact,
     ids::{Address, Capability},
-    patterns::{delegation::RequestKey, turn::Progress, turn_log::TurnRecord},
+    patterns::{RequestKey, Timer, turn::Progress, turn_log::TurnRecord},
     question::Question,
     signal::SignalType,
     task::TaskState,
@@ -10,7 +10,7 @@ use crate::{
 };
 use proptest::prelude::*;
 
-type What = EventKind<DelegationLabel, DelegationTimer>;
+type What = EventKind;
 
 fn posted() -> SignalRecord {
     let signal = Signal {
@@ -43,8 +43,8 @@ fn a_reaction_to_a_signal_of_an_earlier_version_acts_for_the_agent() {
     assert!(!root(&Reaction::new(AgentId::parse("watcher").unwrap(), signed, WorkLimits::default())));
 }
 
-fn event(what: What) -> ReactionEvent {
-    ReactionEvent { at: NodeTime(1), wall: WallTime(1), what }
+fn event(what: What) -> Event {
+    Event { at: NodeTime(1), wall: WallTime(1), what }
 }
 
 fn thought(turn: u32, updates: Vec<Progress>, end: TurnEnd) -> What {
@@ -71,9 +71,9 @@ fn help() -> Progress {
     }
 }
 
-fn ended(effects: &[ReactionEffect]) -> Option<TaskState> {
+fn ended(effects: &[Effect]) -> Option<TaskState> {
     effects.iter().find_map(|effect| {
-        let ReactionEffect::Finish(outcome) = effect else { return None };
+        let Effect::Finish(outcome) = effect else { return None };
         Some(outcome.status.state)
     })
 }
@@ -82,7 +82,7 @@ fn ended(effects: &[ReactionEffect]) -> Option<TaskState> {
 fn the_brain_is_asked_about_the_signal_and_what_it_says_goes_to_the_board() {
     let mut reaction = reaction();
     let effects = reaction.on(&event(EventKind::Started));
-    let [ReactionEffect::RunTurn { turn: 1, prompt, .. }] = effects.as_slice() else { panic!("{effects:?}") };
+    let [Effect::RunTurn { turn: 1, prompt, .. }] = effects.as_slice() else { panic!("{effects:?}") };
     assert_eq!(prompt.about, TurnSubject::Signal(Box::new(posted())));
     let json = serde_json::to_value(prompt).unwrap();
     assert_eq!(
@@ -90,7 +90,7 @@ fn the_brain_is_asked_about_the_signal_and_what_it_says_goes_to_the_board() {
         (Some("artifact.produced"), Some(7))
     );
     let effects = reaction.on(&event(thought(1, vec![seen()], TurnEnd::Done { message: None })));
-    let [ReactionEffect::Publish { signal }, ReactionEffect::Finish(outcome)] = effects.as_slice() else {
+    let [Effect::Publish { signal }, Effect::Finish(outcome)] = effects.as_slice() else {
         panic!("{effects:?}")
     };
     assert_eq!((signal.kind.as_str(), &signal.task_id), ("acme.seen", &posted().signal.task_id));
@@ -112,10 +112,8 @@ fn a_question_is_answered_at_once_that_there_is_nobody_to_answer() {
     let mut reaction = reaction();
     reaction.on(&event(EventKind::Started));
     let effects = reaction.on(&event(thought(1, vec![question()], TurnEnd::Waiting)));
-    let [
-        ReactionEffect::Record { record: TurnRecord::Answer(answer), .. },
-        ReactionEffect::RunTurn { turn: 2, .. },
-    ] = effects.as_slice()
+    let [Effect::Record { record: TurnRecord::Answer(answer), .. }, Effect::RunTurn { turn: 2, .. }] =
+        effects.as_slice()
     else {
         panic!("{effects:?}")
     };
@@ -128,7 +126,7 @@ fn help_may_be_asked_for() {
     reaction.on(&event(EventKind::Started));
     let effects = reaction.on(&event(thought(1, vec![help(), question()], TurnEnd::Waiting)));
     let asks = effects.iter().filter(
-        |effect| matches!(effect, ReactionEffect::Send(message) if matches!(message.to, Address::Capability(_))),
+        |effect| matches!(effect, Effect::Send(message) if matches!(message.to, Address::Capability(_))),
     );
     assert_eq!(asks.count(), 1);
     assert!(ended(&effects).is_none(), "{effects:?}");
@@ -155,9 +153,7 @@ fn any_what() -> impl Strategy<Value = What> {
         (1..4u32, updates).prop_map(|(turn, updates)| EventKind::TurnProgress { turn, updates }),
         (1..4u32).prop_map(|turn| EventKind::TurnFailed { turn, reason: "died".into() }),
         Just(EventKind::Published { revision: 9 }),
-        (0..3u32).prop_map(|index| EventKind::TimerFired {
-            timer: DelegationTimer::Request(RequestKey(1, index))
-        }),
+        (0..3u32).prop_map(|index| EventKind::TimerFired { timer: Timer::Request(RequestKey(1, index)) }),
     ]
 }
 
@@ -169,7 +165,7 @@ proptest! {
         for what in whats {
             let effects = reaction.on(&event(what));
             prop_assert!(!has_ended || effects.is_empty());
-            let shows = effects.iter().any(|e| matches!(e, ReactionEffect::Update(Update::Status(_)) | ReactionEffect::AskPerson { .. }));
+            let shows = effects.iter().any(|e| matches!(e, Effect::Update(Update::Status(_)) | Effect::AskPerson { .. }));
             prop_assert!(!shows);
             has_ended |= ended(&effects).is_some();
             let stored = serde_json::to_string(&reaction).unwrap();
@@ -184,16 +180,14 @@ fn a_reaction_goes_on_after_a_pause() {
     let mut reaction = reaction();
     let effects = reaction.on(&event(EventKind::Started));
     let turn = effects.iter().find_map(|effect| {
-        let ReactionEffect::RunTurn { turn, .. } = effect else { return None };
+        let Effect::RunTurn { turn, .. } = effect else { return None };
         Some(*turn)
     });
     let pause = TurnEnd::Pause { after_ms: 500, reason: "429".into() };
     let effects = reaction.on(&event(thought(turn.unwrap(), Vec::new(), pause)));
-    let is_timer = |effect: &ReactionEffect| {
-        matches!(effect, ReactionEffect::SetTimer { timer: DelegationTimer::Resume, .. })
-    };
+    let is_timer = |effect: &Effect| matches!(effect, Effect::SetTimer { timer: Timer::Resume, .. });
     assert!(effects.iter().any(is_timer), "{effects:?}");
-    let effects = reaction.on(&event(EventKind::TimerFired { timer: DelegationTimer::Resume }));
-    let runs = |effect: &ReactionEffect| matches!(effect, ReactionEffect::RunTurn { .. });
+    let effects = reaction.on(&event(EventKind::TimerFired { timer: Timer::Resume }));
+    let runs = |effect: &Effect| matches!(effect, Effect::RunTurn { .. });
     assert!(effects.iter().any(runs), "{effects:?}");
 }

@@ -16,9 +16,7 @@ use protocol::{
     ids::{AgentId, Digest, EffectId},
     limits::Limits,
     message::{Payload, TaskRequest},
-    patterns::{
-        AnyLabel, Effect, EventKind, delegation::DelegationLabel, reaction, session::host_work::HOST_WORK,
-    },
+    patterns::{Effect, EventKind, Label, reaction, session::host_work::HOST_WORK},
     principal::{Principal, SenderProof},
     signal::{Cursor, Signal, SignalType, publisher},
     task::{OpenTaskKey, TaskState},
@@ -195,12 +193,8 @@ impl Simulation {
                     failures.push(format!("{me}: {key} ended as {}, the board says complete", state.word()));
                 }
             }
-            let is_undelivered = |what: &EventKind| {
-                matches!(
-                    what,
-                    EventKind::Undelivered { label: AnyLabel::Delegation(DelegationLabel::Response), .. }
-                )
-            };
+            let is_undelivered =
+                |what: &EventKind| matches!(what, EventKind::Undelivered { label: Label::Response, .. });
             if let Some(manager) = owner.agent()
                 && state == TaskState::Completed
                 && !observed.has_event(is_undelivered)

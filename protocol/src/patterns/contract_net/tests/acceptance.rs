@@ -6,10 +6,8 @@ use crate::{
     ids::{Address, Capability},
     message::Payload,
     patterns::{
-        ChunkRange, EventKind as AnyKind, OutgoingMessage, Pattern as _,
-        contract_net::{
-            Auction, ContractNetEffect, ContractNetLabel, ContractNetTimer, record::CandidateResult,
-        },
+        ChunkRange, EventKind, OutgoingMessage, Pattern as _,
+        contract_net::{Auction, Effect, Label, Timer, record::CandidateResult},
         turn::{TurnEnd, TurnSubject},
     },
     task::TaskState,
@@ -25,7 +23,7 @@ fn checked_here() -> AcceptanceTerms {
 }
 
 /// Two have bid, the first has the award and has reported its result; the effects, and the epoch of the award.
-fn with_result(terms: AcceptanceTerms) -> (ManagerFixture, Vec<ContractNetEffect>) {
+fn with_result(terms: AcceptanceTerms) -> (ManagerFixture, Vec<Effect>) {
     let candidates = ["b-1", "b-2"].map(candidate).to_vec();
     let mut fixture = ManagerFixture::new(Auction::default(), candidates);
     fixture.contract_net = fixture.contract_net.with_acceptance(terms);
@@ -48,15 +46,15 @@ fn accepted() -> EventKind {
     check_ended(TurnEnd::Done { message: Some("./check.sh".into()) })
 }
 
-fn sent(effects: &[ContractNetEffect]) -> Vec<&OutgoingMessage<ContractNetLabel>> {
+fn sent(effects: &[Effect]) -> Vec<&OutgoingMessage> {
     let sent = effects.iter().filter_map(|effect| match effect {
-        ContractNetEffect::Send(message) => Some(message),
+        Effect::Send(message) => Some(message),
         _ => None,
     });
     sent.collect()
 }
 
-fn review_of(effects: &[ContractNetEffect]) -> (String, &OutgoingMessage<ContractNetLabel>) {
+fn review_of(effects: &[Effect]) -> (String, &OutgoingMessage) {
     let review = sent(effects).into_iter().find_map(|message| match &message.payload {
         Payload::TaskRequest(request) => Some((request.task_id.clone()?.to_string(), message)),
         _ => None,
@@ -68,11 +66,11 @@ fn review_of(effects: &[ContractNetEffect]) -> (String, &OutgoingMessage<Contrac
 fn a_result_counts_when_the_check_accepts_it() {
     let (mut fixture, effects) = with_result(checked_here());
     let check = effects.iter().find_map(|effect| match effect {
-        ContractNetEffect::RunTurn { prompt, .. } => Some(prompt),
+        Effect::RunTurn { prompt, .. } => Some(prompt),
         _ => None,
     });
     let prompt = check.expect("a check");
-    assert_eq!(fixture.contract_net.turn_progress().produced, ChunkRange { from: 0, to: 1 });
+    assert_eq!(fixture.contract_net.view().turn.produced, ChunkRange { from: 0, to: 1 });
     let TurnSubject::Check { doer, .. } = &prompt.about else { panic!("{prompt:?}") };
     assert_eq!(doer.as_str(), "b-1");
     assert_eq!(fixture.end_state(), None);
@@ -125,7 +123,7 @@ fn if_all_results_are_refused_the_task_fails_with_the_findings() {
     }
     // The next round has nobody left: both were refused twice.
     let candidates = ["b-1", "b-2"].map(candidate).to_vec();
-    fixture.deliver(EventKind::PeersFound { label: ContractNetLabel::Search(2), candidates, nearest: None });
+    fixture.deliver(EventKind::PeersFound { label: Label::Search(2), candidates, nearest: None });
     assert_eq!(fixture.end_state(), Some(TaskState::Failed));
     let message = fixture.outcome().unwrap().status.message.clone().unwrap();
     assert!(
@@ -137,7 +135,7 @@ fn if_all_results_are_refused_the_task_fails_with_the_findings() {
 #[test]
 fn a_check_that_fails_ends_the_task_visibly_and_is_not_the_doers_fault() {
     let (mut fixture, _) = with_result(checked_here());
-    fixture.deliver(AnyKind::TurnFailed { turn: 0, reason: "given up".into() });
+    fixture.deliver(EventKind::TurnFailed { turn: 0, reason: "given up".into() });
     assert_eq!(fixture.end_state(), Some(TaskState::Failed));
     let outcome = fixture.outcome().unwrap();
     let message = outcome.status.message.clone().unwrap();
@@ -182,12 +180,12 @@ fn a_cancel_or_a_late_review_ends_the_check() {
     let (mut fixture, _) = with_result(checked_here());
     let by = crate::principal::Principal::local_user();
     let effects = fixture.deliver(EventKind::Cancelled { by, reason: "enough".into() });
-    assert!(effects.contains(&ContractNetEffect::StopTurn), "{effects:?}");
+    assert!(effects.contains(&Effect::StopTurn), "{effects:?}");
     assert_eq!(fixture.end_state(), Some(TaskState::Canceled));
 
     let (mut fixture, effects) = with_result(reviewed());
     review_of(&effects);
-    let effects = fixture.deliver(timer_fired(ContractNetTimer::Review));
+    let effects = fixture.deliver(timer_fired(Timer::Review));
     assert!(sent(&effects).iter().any(|message| matches!(message.payload, Payload::TaskCancel(_))));
     assert_eq!(fixture.end_state(), Some(TaskState::Failed));
 }

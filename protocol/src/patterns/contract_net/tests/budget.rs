@@ -3,7 +3,7 @@
 use super::fixture::*;
 use crate::{
     budget::Budget,
-    patterns::contract_net::{Auction, ContractNetLabel, ContractNetTimer},
+    patterns::contract_net::{Auction, Label, Timer},
     task::{TaskSpec, TaskState},
 };
 use serde_json::{Value, json};
@@ -38,9 +38,9 @@ fn accepts(winner: &str, epoch: u64) -> EventKind {
     message_received(winner, "award-accept", json!({ "taskId": TASK, "epoch": epoch }))
 }
 
-fn lease_ends(fixture: &mut ManagerFixture) -> Vec<super::super::ContractNetEffect> {
+fn lease_ends(fixture: &mut ManagerFixture) -> Vec<super::super::Effect> {
     let lease = Auction::default().lease_ms;
-    fixture.advance(lease + 1).deliver(timer_fired(ContractNetTimer::Lease))
+    fixture.advance(lease + 1).deliver(timer_fired(Timer::Lease))
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_winner_without_a_price_ends_a_task_with_a_budget_of_cost() {
 fn an_award_that_was_refused_costs_nothing_and_one_without_an_answer_all() {
     for (reason, is_charged) in [("agent_departed", false), ("recipient_unreachable", true)] {
         let (mut fixture, winner, epoch) = awarded(tokens(1_000));
-        let (label, to) = (ContractNetLabel::Award(epoch), agent_id(&winner));
+        let (label, to) = (Label::Award(epoch), agent_id(&winner));
         let undelivered = EventKind::Undelivered { label, to, reason: reason.into(), message: "no".into() };
         let effects = fixture.deliver(undelivered);
         assert_eq!(
@@ -108,7 +108,7 @@ fn an_award_that_was_refused_costs_nothing_and_one_without_an_answer_all() {
     let effects = fixture.deliver(message_received(&winner, "award-decline", decline));
     assert_eq!(awards(&effects)[0].1.task.budget, tokens(1_000));
     let accept = Auction::default().accept_ms;
-    let effects = fixture.advance(accept + 1).deliver(timer_fired(ContractNetTimer::Accept));
+    let effects = fixture.advance(accept + 1).deliver(timer_fired(Timer::Accept));
     assert!(awards(&effects).is_empty(), "nobody knows whether it works on it");
     assert_eq!(fixture.outcome().unwrap().usage.tokens(), 1_000);
 }

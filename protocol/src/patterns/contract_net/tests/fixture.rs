@@ -7,10 +7,7 @@ use crate::{
     message::{Award, Payload},
     patterns::{
         AnyPattern, Candidate, Outcome, Pattern,
-        contract_net::{
-            Auction, ContractNet, ContractNetEffect, ContractNetEvent, ContractNetLabel, ContractNetTimer,
-            record::CandidateResult,
-        },
+        contract_net::{Auction, ContractNet, Effect, Event, Timer, record::CandidateResult},
         ownership::TaskOwnership,
     },
     principal::Principal,
@@ -19,7 +16,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-pub(super) type EventKind = crate::patterns::EventKind<ContractNetLabel, ContractNetTimer>;
+pub(super) type EventKind = crate::patterns::EventKind;
 
 pub(super) const TASK: &str = "t-1";
 pub(super) const CAPABILITY: &str = "implement-api";
@@ -81,7 +78,7 @@ pub(super) fn task_completed(from: &str, epoch: u64, text: &str) -> EventKind {
     message_received(from, "task-response", payload)
 }
 
-pub(super) fn timer_fired(timer: ContractNetTimer) -> EventKind {
+pub(super) fn timer_fired(timer: Timer) -> EventKind {
     EventKind::TimerFired { timer }
 }
 
@@ -93,7 +90,7 @@ pub(super) struct ManagerFixture {
     /// The epoch of the last claim.
     pub epoch: u64,
     /// All effects so far, in order.
-    pub effects: Vec<ContractNetEffect>,
+    pub effects: Vec<Effect>,
 }
 
 impl ManagerFixture {
@@ -115,10 +112,10 @@ impl ManagerFixture {
     }
 
     /// Delivers an event, and then answers a claim that it leads to, as the engine does. Returns the effects of both.
-    pub(super) fn deliver(&mut self, what: EventKind) -> Vec<ContractNetEffect> {
+    pub(super) fn deliver(&mut self, what: EventKind) -> Vec<Effect> {
         let mut effects = self.deliver_only(what);
         let claimed = effects.iter().find_map(|effect| match effect {
-            ContractNetEffect::Claim { holder, .. } => Some(holder.clone()),
+            Effect::Claim { holder, .. } => Some(holder.clone()),
             _ => None,
         });
         if let Some(holder) = claimed {
@@ -129,12 +126,8 @@ impl ManagerFixture {
     }
 
     /// Delivers an event; a claim that it leads to stays unanswered. Asserts that the state survives its JSON form.
-    pub(super) fn deliver_only(&mut self, what: EventKind) -> Vec<ContractNetEffect> {
-        let event = ContractNetEvent {
-            at: NodeTime(self.now_ms),
-            wall: WallTime(1_000_000 + self.now_ms as i64),
-            what,
-        };
+    pub(super) fn deliver_only(&mut self, what: EventKind) -> Vec<Effect> {
+        let event = Event { at: NodeTime(self.now_ms), wall: WallTime(1_000_000 + self.now_ms as i64), what };
         let stored = serde_json::to_string(&AnyPattern::from(self.contract_net.clone())).unwrap();
         let AnyPattern::ContractNet(restored) = serde_json::from_str(&stored).unwrap() else { panic!() };
         assert_eq!(*restored, self.contract_net, "the state differs after a round trip through JSON");
@@ -156,7 +149,7 @@ impl ManagerFixture {
 
     pub(super) fn outcome(&self) -> Option<&Outcome> {
         self.effects.iter().find_map(|effect| match effect {
-            ContractNetEffect::Finish(outcome) => Some(outcome),
+            Effect::Finish(outcome) => Some(outcome),
             _ => None,
         })
     }
@@ -168,9 +161,9 @@ impl ManagerFixture {
 }
 
 /// The winner and the award of every award message.
-pub(super) fn awards(effects: &[ContractNetEffect]) -> Vec<(String, Award)> {
+pub(super) fn awards(effects: &[Effect]) -> Vec<(String, Award)> {
     let messages = effects.iter().filter_map(|effect| match effect {
-        ContractNetEffect::Send(message) => Some(message),
+        Effect::Send(message) => Some(message),
         _ => None,
     });
     let awards = messages.filter_map(|message| match (&message.payload, &message.to) {
@@ -181,11 +174,9 @@ pub(super) fn awards(effects: &[ContractNetEffect]) -> Vec<(String, Award)> {
 }
 
 /// The recipients of messages of this kind.
-pub(super) fn recipients_of(effects: &[ContractNetEffect], kind: &str) -> Vec<String> {
+pub(super) fn recipients_of(effects: &[Effect], kind: &str) -> Vec<String> {
     let recipients = effects.iter().filter_map(|effect| match effect {
-        ContractNetEffect::Send(message) if message.payload.kind().wire() == kind => {
-            Some(message.to.to_string())
-        }
+        Effect::Send(message) if message.payload.kind().wire() == kind => Some(message.to.to_string()),
         _ => None,
     });
     recipients.collect()

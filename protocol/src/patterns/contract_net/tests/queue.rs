@@ -4,10 +4,7 @@ use super::fixture::*;
 use crate::{
     patterns::{
         AuctionPhase, Candidate, Pattern, Update,
-        contract_net::{
-            Auction, ContractNet, ContractNetEffect, ContractNetLabel, ContractNetTimer,
-            record::CandidateResult,
-        },
+        contract_net::{Auction, ContractNet, Effect, Label, Timer, record::CandidateResult},
         ownership::TaskOwnership,
     },
     principal::Principal,
@@ -26,12 +23,12 @@ fn call_due(agents: &[&str]) -> EventKind {
 }
 
 fn phase(fixture: &ManagerFixture) -> Option<AuctionPhase> {
-    fixture.contract_net.auction().map(|auction| auction.phase)
+    fixture.contract_net.view().auction.map(|auction| auction.phase)
 }
 
-fn statuses(effects: &[ContractNetEffect]) -> Vec<Status> {
-    let status = |effect: &ContractNetEffect| match effect {
-        ContractNetEffect::Update(Update::Status(status)) => Some(status.clone()),
+fn statuses(effects: &[Effect]) -> Vec<Status> {
+    let status = |effect: &Effect| match effect {
+        Effect::Update(Update::Status(status)) => Some(status.clone()),
         _ => None,
     };
     effects.iter().filter_map(status).collect()
@@ -76,7 +73,7 @@ fn an_award_that_finds_no_place_is_nobodys_failure() {
     let (_, award) = awards(&fixture.deliver(bid_received("b-1", 0.0, "1min", 1.0))).remove(0);
     let decline = json!({ "taskId": TASK, "epoch": award.epoch, "reason": "busy", "freeInMs": 700 });
     let effects = fixture.deliver(message_received("b-1", "award-decline", decline));
-    assert!(effects.iter().any(|effect| matches!(effect, ContractNetEffect::Release { .. })));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Release { .. })));
     assert_eq!(fixture.result_of("b-1"), CandidateResult::Declined);
     assert_eq!(phase(&fixture), Some(AuctionPhase::Waiting { until: NodeTime(1_700) }));
     fixture.deliver(call_due(&["b-1"]));
@@ -102,7 +99,7 @@ fn what_fails_at_one_does_not_wait_for_ever_for_another_that_is_busy() {
 #[test]
 fn an_overloaded_bidder_counts_as_busy() {
     let mut fixture = ManagerFixture::with_open_round(Auction::default(), &["b-1"]);
-    let (label, to) = (ContractNetLabel::Cfp, agent_id("b-1"));
+    let (label, to) = (Label::Cfp, agent_id("b-1"));
     let (reason, message) = ("overloaded".to_owned(), "full".to_owned());
     fixture.deliver(EventKind::Undelivered { label, to, reason, message });
     assert!(matches!(phase(&fixture), Some(AuctionPhase::Waiting { .. })));
@@ -111,10 +108,10 @@ fn an_overloaded_bidder_counts_as_busy() {
 #[test]
 fn it_waits_until_its_deadline_or_the_limit_or_its_end() {
     let mut fixture = waiting();
-    fixture.deliver(timer_fired(ContractNetTimer::Queue));
+    fixture.deliver(timer_fired(Timer::Queue));
     assert_eq!(fixture.end_state(), Some(TaskState::Failed));
     let mut fixture = waiting();
-    fixture.deliver(timer_fired(ContractNetTimer::Deadline));
+    fixture.deliver(timer_fired(Timer::Deadline));
     let message = fixture.outcome().unwrap().status.message.clone().unwrap();
     assert_eq!(message, "its deadline passed while it waited for a bidder");
     let mut fixture = waiting();
@@ -159,11 +156,8 @@ fn a_full_manager_asks_others_and_takes_the_task_when_it_has_a_place() {
     let failed = json!({ "taskId": TASK, "seq": 1, "epoch": award.epoch, "state": "TASK_STATE_FAILED", "message": "broke" });
     fixture.deliver(message_received("planner-01", "task-response", failed));
     let candidates = vec![candidate("b-1"), candidate("planner-01")];
-    let effects = fixture.deliver(EventKind::PeersFound {
-        label: ContractNetLabel::Search(2),
-        candidates,
-        nearest: None,
-    });
+    let effects =
+        fixture.deliver(EventKind::PeersFound { label: Label::Search(2), candidates, nearest: None });
     assert_eq!(recipients_of(&effects, "cfp"), ["b-1"], "what it failed goes to others");
 }
 
@@ -193,11 +187,7 @@ fn after_its_own_failure_it_asks_others_or_ends_with_that_failure() {
         );
         let mut fixture = ManagerFixture { contract_net, now_ms: 1_000, epoch: 100, effects: Vec::new() };
         fixture.deliver(EventKind::Started);
-        fixture.deliver(EventKind::PeersFound {
-            label: ContractNetLabel::Search(1),
-            candidates,
-            nearest: None,
-        });
+        fixture.deliver(EventKind::PeersFound { label: Label::Search(1), candidates, nearest: None });
         fixture
     };
     let alone = own(vec![candidate("planner-01")]);

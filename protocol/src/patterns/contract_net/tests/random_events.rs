@@ -7,7 +7,7 @@ use crate::{
     message::Payload,
     patterns::{
         TimerAt, Update,
-        contract_net::{Auction, ContractNetEffect, ContractNetLabel, ContractNetTimer},
+        contract_net::{Auction, Effect, Label, Timer},
         turn::TurnEnd,
     },
     principal::Principal,
@@ -64,7 +64,7 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
 /// end follow the rules.
 struct SimulatedEngine {
     fixture: ManagerFixture,
-    timers: BTreeMap<ContractNetTimer, u64>,
+    timers: BTreeMap<Timer, u64>,
     pending_results: Vec<EventKind>,
     claimed_epoch: Option<u64>,
     award_epochs: Vec<u64>,
@@ -98,25 +98,25 @@ impl SimulatedEngine {
     }
 
     /// Delivers an event, checks its effects, and queues their results in `pending_results`.
-    fn deliver(&mut self, event: EventKind) -> Vec<ContractNetEffect> {
+    fn deliver(&mut self, event: EventKind) -> Vec<Effect> {
         let effects = self.fixture.deliver_only(event);
         if self.finish_count > 0 {
             assert!(effects.is_empty(), "after its end: {effects:?}");
         }
         for effect in &effects {
             match effect {
-                ContractNetEffect::Claim { holder, .. } => {
+                Effect::Claim { holder, .. } => {
                     assert_eq!(self.claimed_epoch, None, "two claims at the same time");
                     self.fixture.epoch += 1;
                     self.claimed_epoch = Some(self.fixture.epoch);
                     self.pending_results
                         .push(EventKind::Claimed { holder: holder.clone(), epoch: self.fixture.epoch });
                 }
-                ContractNetEffect::Release { epoch, .. } => {
+                Effect::Release { epoch, .. } => {
                     assert_eq!(self.claimed_epoch, Some(*epoch), "a claim of another epoch was released");
                     self.claimed_epoch = None;
                 }
-                ContractNetEffect::FindPeers { label, .. } => {
+                Effect::FindPeers { label, .. } => {
                     let candidates = AGENTS[..3].iter().map(|agent| candidate(agent)).collect();
                     self.pending_results.push(EventKind::PeersFound {
                         label: *label,
@@ -124,11 +124,11 @@ impl SimulatedEngine {
                         nearest: None,
                     });
                 }
-                ContractNetEffect::SetTimer { timer, when: TimerAt::Node(at) } => {
+                Effect::SetTimer { timer, when: TimerAt::Node(at) } => {
                     self.timers.insert(*timer, at.0);
                 }
-                ContractNetEffect::ClearTimer { timer } => drop(self.timers.remove(timer)),
-                ContractNetEffect::Send(message) => {
+                Effect::ClearTimer { timer } => drop(self.timers.remove(timer)),
+                Effect::Send(message) => {
                     if let Payload::Award(award) = &message.payload {
                         assert_eq!(self.claimed_epoch, Some(award.epoch), "an award without its claim");
                         assert!(
@@ -144,7 +144,7 @@ impl SimulatedEngine {
                         self.pending_results.push(review_ended(id.as_str(), verdict));
                     }
                 }
-                ContractNetEffect::RunTurn { turn, .. } => {
+                Effect::RunTurn { turn, .. } => {
                     let end = match self.verdicts.pop().unwrap_or(CheckVerdict::Accepted) {
                         CheckVerdict::Accepted => TurnEnd::Done { message: None },
                         CheckVerdict::Refused => TurnEnd::Rejected { reason: "no test".into() },
@@ -152,11 +152,11 @@ impl SimulatedEngine {
                     };
                     self.pending_results.push(EventKind::TurnEnded { turn: *turn, updates: Vec::new(), end });
                 }
-                ContractNetEffect::StopTurn => {
+                Effect::StopTurn => {
                     self.pending_results.retain(|event| !matches!(event, EventKind::TurnEnded { .. }));
                 }
-                ContractNetEffect::Update(Update::Checked(check)) => self.last_verdict = Some(check.verdict),
-                ContractNetEffect::Finish(outcome) => {
+                Effect::Update(Update::Checked(check)) => self.last_verdict = Some(check.verdict),
+                Effect::Finish(outcome) => {
                     if self.is_checked && outcome.status.state == TaskState::Completed {
                         assert_eq!(self.last_verdict, Some(CheckVerdict::Accepted), "an unchecked result");
                     }
@@ -225,19 +225,14 @@ impl SimulatedEngine {
                 task_completed(AGENTS[*agent], epoch(is_current), if *has_text { "done" } else { "" })
             }
             Action::Undelivered(agent) => EventKind::Undelivered {
-                label: ContractNetLabel::Award(current),
+                label: Label::Award(current),
                 to: agent_id(AGENTS[*agent]),
                 reason: "expired".into(),
                 message: "gone".into(),
             },
-            Action::FireTimer(which) => timer_fired(
-                [
-                    ContractNetTimer::Bids,
-                    ContractNetTimer::Round,
-                    ContractNetTimer::Accept,
-                    ContractNetTimer::Lease,
-                ][*which],
-            ),
+            Action::FireTimer(which) => {
+                timer_fired([Timer::Bids, Timer::Round, Timer::Accept, Timer::Lease][*which])
+            }
             Action::Cancel => EventKind::Cancelled { by: Principal::local_user(), reason: "enough".into() },
             Action::RepeatLast | Action::FireNextTimer | Action::ClaimLost => return None,
         })

@@ -7,9 +7,7 @@ use crate::{
     message::{BUSY, Payload},
     patterns::{
         ChunkRange, Pattern, Update,
-        contract_net::{
-            Auction, ContractNetEffect, ContractNetLabel, ContractNetTimer, Strategy, record::CandidateResult,
-        },
+        contract_net::{Auction, Effect, Label, Strategy, Timer, record::CandidateResult},
     },
     principal::Principal,
     problem::Reason,
@@ -107,16 +105,12 @@ fn when_all_have_bid_the_award_goes_out_before_the_window_ends() {
 fn three_silent_rounds_end_unassigned() {
     let mut fixture = ManagerFixture::with_open_round(Auction::default(), &["b-1"]);
     for (round, window) in [(2, 5_000), (3, 10_000)] {
-        fixture.advance(window).deliver(timer_fired(ContractNetTimer::Bids));
+        fixture.advance(window).deliver(timer_fired(Timer::Bids));
         let candidates = vec![candidate("b-1")];
-        fixture.deliver(EventKind::PeersFound {
-            label: ContractNetLabel::Search(round),
-            candidates,
-            nearest: None,
-        });
+        fixture.deliver(EventKind::PeersFound { label: Label::Search(round), candidates, nearest: None });
     }
     assert_eq!(fixture.end_state(), None);
-    fixture.advance(20_000).deliver(timer_fired(ContractNetTimer::Bids));
+    fixture.advance(20_000).deliver(timer_fired(Timer::Bids));
     assert_eq!(fixture.end_state(), Some(TaskState::Failed));
     assert!(
         fixture.outcome().unwrap().status.message.as_ref().unwrap().contains("unassigned after 3 rounds")
@@ -128,9 +122,9 @@ fn when_all_decline_to_bid_the_next_round_waits_for_the_window() {
     let mut fixture = ManagerFixture::with_open_round(Auction::default(), &["b-1"]);
     let effects =
         fixture.deliver(message_received("b-1", "no-bid", json!({ "taskId": TASK, "reason": "no" })));
-    assert!(effects.iter().all(|effect| !matches!(effect, ContractNetEffect::FindPeers { .. })));
-    let effects = fixture.advance(5_000).deliver(timer_fired(ContractNetTimer::Round));
-    assert!(matches!(effects[..], [ContractNetEffect::FindPeers { .. }]));
+    assert!(effects.iter().all(|effect| !matches!(effect, Effect::FindPeers { .. })));
+    let effects = fixture.advance(5_000).deliver(timer_fired(Timer::Round));
+    assert!(matches!(effects[..], [Effect::FindPeers { .. }]));
 }
 
 #[test]
@@ -176,11 +170,7 @@ fn ignored_messages_stay_bounded() {
 /// The text of the artifact that a manager has shown.
 fn shown(fixture: &ManagerFixture) -> String {
     let chunks = fixture.effects.iter().filter_map(|effect| {
-        if let ContractNetEffect::Update(Update::Artifact { chunk, .. }) = effect {
-            Some(chunk.clone())
-        } else {
-            None
-        }
+        if let Effect::Update(Update::Artifact { chunk, .. }) = effect { Some(chunk.clone()) } else { None }
     });
     artifact::assemble(chunks)[0].as_text()
 }
@@ -191,7 +181,7 @@ fn losers_are_rejected_when_the_winner_accepts_and_the_result_ends_the_task() {
     let (winner, epoch) = awarded(&mut fixture);
     let effects = fixture.deliver(accept(&winner, epoch));
     assert_eq!(recipients_of(&effects, "reject"), ["b-2"]);
-    let claimed = effects.iter().any(|effect| matches!(effect, ContractNetEffect::Publish { signal } if signal.kind.as_str() == "task.claimed" && signal.subject.as_deref() == Some("b-1")));
+    let claimed = effects.iter().any(|effect| matches!(effect, Effect::Publish { signal } if signal.kind.as_str() == "task.claimed" && signal.subject.as_deref() == Some("b-1")));
     assert!(claimed);
     assert!(fixture.deliver(accept(&winner, epoch)).is_empty(), "a repeated acceptance changes nothing");
     fixture.deliver(task_completed(&winner, epoch, "done"));
@@ -204,10 +194,10 @@ fn losers_are_rejected_when_the_winner_accepts_and_the_result_ends_the_task() {
 
 #[test]
 fn a_winner_that_never_accepts_declines_fails_or_falls_silent_gives_way_to_the_runner_up() {
-    type Failure = fn(&mut ManagerFixture, &str, u64) -> Vec<ContractNetEffect>;
+    type Failure = fn(&mut ManagerFixture, &str, u64) -> Vec<Effect>;
     let failures: [(Failure, CandidateResult); 6] = [
         (
-            |fixture, _, _| fixture.advance(10_000).deliver(timer_fired(ContractNetTimer::Accept)),
+            |fixture, _, _| fixture.advance(10_000).deliver(timer_fired(Timer::Accept)),
             CandidateResult::AcceptTimeout,
         ),
         (
@@ -222,7 +212,7 @@ fn a_winner_that_never_accepts_declines_fails_or_falls_silent_gives_way_to_the_r
         ),
         (
             |fixture, winner, epoch| {
-                let (label, to) = (ContractNetLabel::Award(epoch), agent_id(winner));
+                let (label, to) = (Label::Award(epoch), agent_id(winner));
                 fixture.deliver(EventKind::Undelivered {
                     label,
                     to,
@@ -235,7 +225,7 @@ fn a_winner_that_never_accepts_declines_fails_or_falls_silent_gives_way_to_the_r
         (
             |fixture, winner, epoch| {
                 fixture.deliver(accept(winner, epoch));
-                fixture.advance(30_000).deliver(timer_fired(ContractNetTimer::Lease))
+                fixture.advance(30_000).deliver(timer_fired(Timer::Lease))
             },
             CandidateResult::LeaseExpired,
         ),
@@ -260,9 +250,11 @@ fn a_winner_that_never_accepts_declines_fails_or_falls_silent_gives_way_to_the_r
         let effects = fails(&mut fixture, &winner, epoch);
         assert_eq!(fixture.result_of(&winner), expected);
         assert_eq!(recipients_of(&effects, "task-cancel"), [winner.as_str()], "{expected:?}");
-        assert!(effects.iter().any(
-            |effect| matches!(effect, ContractNetEffect::Release { epoch: freed, .. } if *freed == epoch)
-        ));
+        assert!(
+            effects
+                .iter()
+                .any(|effect| matches!(effect, Effect::Release { epoch: freed, .. } if *freed == epoch))
+        );
         let (next, award) = awards(&effects).remove(0);
         assert_eq!(next, "b-2", "{expected:?}");
         assert!(award.epoch > epoch);
@@ -292,7 +284,7 @@ fn what_all_reject_is_rejected_and_every_reason_is_named() {
     fixture.deliver(rejects(&next, award.epoch, "too big"));
     assert_eq!(fixture.end_state(), None, "somebody else may have come");
     let candidates = vec![candidate("b-1"), candidate("b-2")];
-    fixture.deliver(EventKind::PeersFound { label: ContractNetLabel::Search(2), candidates, nearest: None });
+    fixture.deliver(EventKind::PeersFound { label: Label::Search(2), candidates, nearest: None });
     assert_eq!(fixture.end_state(), Some(TaskState::Rejected));
     let said = fixture.outcome().unwrap().status.message.clone().unwrap();
     for part in ["unassigned", "b-1 rejected it: not on a Sunday", "b-2 rejected it: too big"] {
@@ -313,11 +305,7 @@ fn what_one_rejects_and_another_fails_has_failed_and_what_another_does_is_done()
         }
         let broke = json!({ "taskId": TASK, "seq": 1, "epoch": award.epoch, "state": "TASK_STATE_FAILED", "message": "broke" });
         fixture.deliver(message_received(&next, "task-response", broke));
-        fixture.deliver(EventKind::PeersFound {
-            label: ContractNetLabel::Search(2),
-            candidates: vec![],
-            nearest: None,
-        });
+        fixture.deliver(EventKind::PeersFound { label: Label::Search(2), candidates: vec![], nearest: None });
         assert_eq!(fixture.end_state(), Some(TaskState::Failed));
         let said = fixture.outcome().unwrap().status.message.clone().unwrap();
         assert!(
@@ -336,9 +324,9 @@ fn an_offer_that_stands_no_longer_is_not_taken() {
         json!({ "taskId": TASK, "cost": 1, "eta": 60_000, "validForMs": 500 }),
     ));
     fixture.deliver(bid_received("b-1", 0.0, "1min", 1.0));
-    let effects = fixture.advance(10_000).deliver(timer_fired(ContractNetTimer::Accept));
+    let effects = fixture.advance(10_000).deliver(timer_fired(Timer::Accept));
     assert!(awards(&effects).is_empty());
-    assert!(effects.iter().any(|effect| matches!(effect, ContractNetEffect::FindPeers { .. })));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::FindPeers { .. })));
     assert_eq!(recipients_of(&effects, "reject"), ["b-2"]);
 }
 
@@ -419,10 +407,10 @@ fn a_sign_of_life_keeps_the_award_and_a_repeated_one_does_not() {
     let (winner, epoch) = awarded(&mut fixture);
     fixture.deliver(accept(&winner, epoch));
     fixture.advance(20_000).deliver(chunk(&winner, epoch, 1, "x"));
-    fixture.advance(20_000).deliver(timer_fired(ContractNetTimer::Lease));
+    fixture.advance(20_000).deliver(timer_fired(Timer::Lease));
     assert_eq!(fixture.result_of(&winner), CandidateResult::Accepted, "a stale timer changes nothing");
     assert!(fixture.deliver(chunk(&winner, epoch, 1, "x")).is_empty());
-    fixture.advance(10_000).deliver(timer_fired(ContractNetTimer::Lease));
+    fixture.advance(10_000).deliver(timer_fired(Timer::Lease));
     assert_eq!(fixture.result_of(&winner), CandidateResult::LeaseExpired);
 }
 
@@ -437,7 +425,7 @@ fn a_cancel_ends_it_wherever_it_stands_and_frees_what_is_claimed() {
     claiming.deliver_only(bid_received("b-1", 0.0, "1min", 1.0));
     assert!(claiming.deliver_only(cancel()).is_empty(), "the claim must come back first");
     let effects = claiming.deliver_only(EventKind::Claimed { holder: agent_id("b-1"), epoch: 5 });
-    assert!(matches!(effects[0], ContractNetEffect::Release { epoch: 5, .. }) && awards(&effects).is_empty());
+    assert!(matches!(effects[0], Effect::Release { epoch: 5, .. }) && awards(&effects).is_empty());
     assert_eq!(claiming.end_state(), Some(TaskState::Canceled));
 
     let mut working = ManagerFixture::with_open_round(Auction::default(), &["b-1", "b-2"]);
@@ -458,7 +446,7 @@ fn a_deadline_ends_it_and_bids_past_it_do_not_count() {
     fixture.deliver(bid_received("b-1", 0.0, "1h", 1.0));
     assert_eq!(fixture.result_of("b-1"), CandidateResult::NoBid);
     assert_eq!(awards(&fixture.deliver(bid_received("b-2", 0.0, "1s", 1.0)))[0].0, "b-2");
-    fixture.advance(30_000).deliver(timer_fired(ContractNetTimer::Deadline));
+    fixture.advance(30_000).deliver(timer_fired(Timer::Deadline));
     assert_eq!(fixture.end_state(), Some(TaskState::Failed));
 }
 
@@ -467,9 +455,9 @@ fn a_lost_claim_leads_to_another_round_and_never_to_silence() {
     let mut fixture = ManagerFixture::with_open_round(Auction { rounds: 2, ..Auction::default() }, &["b-1"]);
     fixture.deliver_only(bid_received("b-1", 0.0, "1min", 1.0));
     fixture.deliver_only(EventKind::ClaimLost { holder: None });
-    fixture.advance(5_000).deliver_only(timer_fired(ContractNetTimer::Round));
+    fixture.advance(5_000).deliver_only(timer_fired(Timer::Round));
     fixture.deliver_only(EventKind::PeersFound {
-        label: ContractNetLabel::Search(2),
+        label: Label::Search(2),
         candidates: vec![candidate("b-1")],
         nearest: None,
     });
@@ -484,7 +472,7 @@ fn a_winner_that_has_accepted_keeps_its_award_until_it_is_gone() {
     let (winner, epoch) = awarded(&mut fixture);
     fixture.deliver(accept(&winner, epoch));
     let undelivered = |reason: Reason| EventKind::Undelivered {
-        label: ContractNetLabel::Award(epoch),
+        label: Label::Award(epoch),
         to: agent_id(&winner),
         reason: reason.code().into(),
         message: "no answer".into(),
@@ -493,7 +481,8 @@ fn a_winner_that_has_accepted_keeps_its_award_until_it_is_gone() {
     assert!(effects.is_empty(), "the award's acknowledgement was lost: {effects:?}");
     let effects = fixture.deliver(undelivered(Reason::RecipientUnreachable));
     assert!(
-        !effects.is_empty() && fixture.contract_net.awarded().is_none_or(|(to, _)| to.as_str() != winner)
+        !effects.is_empty()
+            && fixture.contract_net.view().awarded.is_none_or(|(to, _)| to.as_str() != winner)
     );
 }
 
@@ -503,10 +492,11 @@ fn reports_under_an_older_award_are_fenced() {
     let (winner, epoch) = awarded(&mut fixture);
     let is_fenced = |fixture: &ManagerFixture, epoch: u64| {
         let EventKind::MessageReceived { envelope, .. } = accept(&winner, epoch) else { unreachable!() };
-        fixture.contract_net.why_fenced(&agent_id(&winner), &envelope.payload).is_some()
+        let fence = fixture.contract_net.view().fence.unwrap();
+        fence.why_fenced(&agent_id(&winner), &envelope.payload).is_some()
     };
     assert!(is_fenced(&fixture, epoch - 1) && !is_fenced(&fixture, epoch) && !is_fenced(&fixture, epoch + 1));
-    fixture.advance(10_000).deliver(timer_fired(ContractNetTimer::Accept));
+    fixture.advance(10_000).deliver(timer_fired(Timer::Accept));
     assert!(is_fenced(&fixture, epoch));
 }
 
@@ -516,9 +506,9 @@ fn an_old_claims_news_does_not_name_a_new_award() {
     fixture.deliver_only(bid_received("b-1", 0.0, "1min", 1.0));
     let first = EventKind::Claimed { holder: agent_id("b-1"), epoch: 5 };
     fixture.deliver_only(first.clone());
-    fixture.advance(10_000).deliver_only(timer_fired(ContractNetTimer::Accept));
+    fixture.advance(10_000).deliver_only(timer_fired(Timer::Accept));
     fixture.deliver_only(EventKind::PeersFound {
-        label: ContractNetLabel::Search(2),
+        label: Label::Search(2),
         candidates: vec![candidate("b-1")],
         nearest: None,
     });
@@ -566,7 +556,7 @@ fn the_owners_answer_goes_to_the_winner_under_its_award() {
     let answers: Vec<_> = effects
         .iter()
         .filter_map(|effect| match effect {
-            ContractNetEffect::Send(message) => Some((message.to.to_string(), &message.payload)),
+            Effect::Send(message) => Some((message.to.to_string(), &message.payload)),
             _ => None,
         })
         .collect();

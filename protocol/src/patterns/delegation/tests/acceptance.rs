@@ -19,7 +19,7 @@ fn artifact(text: &str) -> Progress {
 }
 
 /// A doer whose first result is checked, and the effects of that.
-fn checked(doer: Delegation) -> (Delegation, Vec<DelegationEffect>) {
+fn checked(doer: Delegation) -> (Delegation, Vec<Effect>) {
     let mut doer = doer.with_acceptance(terms());
     doer.on(&event(0, EventKind::Started));
     let effects = doer.on(&event(1, thought(1, vec![artifact("fn f() {}")], done("built"))));
@@ -34,9 +34,9 @@ fn refused(findings: &str) -> What {
     check_ended(TurnEnd::Rejected { reason: findings.into() })
 }
 
-fn turn_of(effects: &[DelegationEffect]) -> Option<(&turn::Prompt, ChunkRange)> {
+fn turn_of(effects: &[Effect]) -> Option<(&turn::Prompt, ChunkRange)> {
     effects.iter().find_map(|effect| {
-        let DelegationEffect::RunTurn { prompt, input, .. } = effect else { return None };
+        let Effect::RunTurn { prompt, input, .. } = effect else { return None };
         Some((prompt.as_ref(), input.refused))
     })
 }
@@ -46,12 +46,12 @@ fn a_result_that_is_accepted_ends_the_task_with_the_doers_summary() {
     let (mut doer, effects) = checked(doer(None));
     let (prompt, _) = turn_of(&effects).expect("a check");
     assert!(matches!(prompt.about, TurnSubject::Check { .. }), "{prompt:?}");
-    assert_eq!(doer.turn_progress().produced, ChunkRange { from: 0, to: 1 });
-    assert_eq!(doer.work(), Some(WorkPhase::Active), "the check takes the place");
+    assert_eq!(doer.view().turn.produced, ChunkRange { from: 0, to: 1 });
+    assert_eq!(doer.view().work, Some(WorkPhase::Active), "the check takes the place");
     assert!(finishes(&effects).is_empty());
     let effects = doer.on(&event(2, check_ended(TurnEnd::Done { message: None })));
     assert_eq!(finishes(&effects), [TaskState::Completed]);
-    let Some(DelegationEffect::Finish(outcome)) = effects.last() else { panic!("{effects:?}") };
+    let Some(Effect::Finish(outcome)) = effects.last() else { panic!("{effects:?}") };
     assert_eq!(outcome.status.message.as_deref(), Some("built"));
 }
 
@@ -61,7 +61,7 @@ fn what_is_said_during_the_check_has_a_turn_before_the_task_ends() {
     doer.on(&event(2, said("in blue")));
     let effects = doer.on(&event(3, check_ended(TurnEnd::Done { message: None })));
     let (prompt, _) = turn_of(&effects).expect("another turn");
-    let keeps = !doer.turn_progress().produced.is_empty();
+    let keeps = !doer.view().turn.produced.is_empty();
     assert_eq!((prompt.turn, keeps, finishes(&effects).len()), (2, true, 0));
     let effects = doer.on(&event(4, thought(2, vec![artifact("fn blue() {}")], done("in blue"))));
     assert!(matches!(turn_of(&effects).unwrap().0.about, TurnSubject::Check { .. }), "{effects:?}");
@@ -73,17 +73,17 @@ fn a_refused_result_is_made_again_once_and_then_the_task_fails_with_the_findings
     let (mut doer, _) = checked(doer(None));
     let effects = doer.on(&event(2, refused("no test")));
     let (prompt, refused_chunks) = turn_of(&effects).expect("another turn");
-    assert_eq!((prompt.turn, doer.turn_progress().produced.is_empty()), (2, true), "it begins afresh");
+    assert_eq!((prompt.turn, doer.view().turn.produced.is_empty()), (2, true), "it begins afresh");
     assert_eq!(prompt.revision.as_ref().map(|revision| revision.findings.as_str()), Some("no test"));
     assert_eq!(refused_chunks, ChunkRange { from: 0, to: 1 });
     doer.on(&event(3, thought(2, vec![artifact("fn f() { }")], done("built"))));
     let effects = doer.on(&event(4, refused("still none")));
     assert_eq!(finishes(&effects), [TaskState::Failed]);
-    let Some(DelegationEffect::Finish(outcome)) = effects.last() else { panic!("{effects:?}") };
+    let Some(Effect::Finish(outcome)) = effects.last() else { panic!("{effects:?}") };
     assert!(outcome.status.message.as_ref().unwrap().contains("refused twice: still none"));
-    let verdicts = |effects: &[DelegationEffect]| {
+    let verdicts = |effects: &[Effect]| {
         let checks = effects.iter().filter_map(|effect| {
-            let DelegationEffect::Update(Update::Checked(check)) = effect else { return None };
+            let Effect::Update(Update::Checked(check)) = effect else { return None };
             Some(check.verdict)
         });
         checks.collect::<Vec<_>>()
@@ -126,11 +126,11 @@ fn what_was_asked_and_not_answered_is_withdrawn_before_the_check() {
 fn a_cancel_or_the_deadline_stops_the_check() {
     for what in [
         EventKind::Cancelled { by: Principal::local_user(), reason: "enough".into() },
-        EventKind::TimerFired { timer: DelegationTimer::Deadline },
+        EventKind::TimerFired { timer: Timer::Deadline },
     ] {
         let (mut doer, _) = checked(doer(None));
         let effects = doer.on(&event(2, what));
-        let stops = effects.iter().filter(|effect| matches!(effect, DelegationEffect::StopTurn)).count();
+        let stops = effects.iter().filter(|effect| matches!(effect, Effect::StopTurn)).count();
         assert_eq!((stops, finishes(&effects).len()), (1, 1), "{effects:?}");
         assert!(doer.on(&event(3, check_ended(TurnEnd::Done { message: None }))).is_empty());
     }

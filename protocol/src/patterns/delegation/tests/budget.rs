@@ -45,9 +45,9 @@ fn asks(turn: u32, updates: Vec<Progress>) -> What {
 }
 
 /// The tasks that were sent: request, id and budget.
-fn children(effects: &[DelegationEffect]) -> Vec<(RequestKey, TaskId, Budget)> {
-    let child = |message: &OutgoingMessage<DelegationLabel>| {
-        let DelegationLabel::Request(key) = message.label else { return None };
+fn children(effects: &[Effect]) -> Vec<(RequestKey, TaskId, Budget)> {
+    let child = |message: &OutgoingMessage| {
+        let Label::Request(key) = message.label else { return None };
         let Payload::TaskRequest(request) = &message.payload else { return None };
         Some((key, request.task_id.clone()?, request.budget))
     };
@@ -55,7 +55,7 @@ fn children(effects: &[DelegationEffect]) -> Vec<(RequestKey, TaskId, Budget)> {
 }
 
 fn expires(key: RequestKey) -> What {
-    EventKind::TimerFired { timer: DelegationTimer::Request(key) }
+    EventKind::TimerFired { timer: Timer::Request(key) }
 }
 
 fn responds(key: RequestKey, task: &TaskId, tokens: u64) -> What {
@@ -65,14 +65,14 @@ fn responds(key: RequestKey, task: &TaskId, tokens: u64) -> What {
     received("builder", Some(key), response)
 }
 
-fn reserved(effects: &[DelegationEffect]) -> Option<Budget> {
-    let reserved = |effect: &DelegationEffect| {
-        if let DelegationEffect::Update(Update::Reserved(reserved)) = effect { Some(*reserved) } else { None }
+fn reserved(effects: &[Effect]) -> Option<Budget> {
+    let reserved = |effect: &Effect| {
+        if let Effect::Update(Update::Reserved(reserved)) = effect { Some(*reserved) } else { None }
     };
     effects.iter().rev().find_map(reserved)
 }
 
-fn response_usage(effects: &[DelegationEffect]) -> crate::usage::Usage {
+fn response_usage(effects: &[Effect]) -> crate::usage::Usage {
     *sent_messages(effects).into_iter().find_map(|message| message.payload.usage()).unwrap()
 }
 
@@ -82,7 +82,7 @@ fn a_doer_may_use_the_smaller_of_its_own_bound_and_what_it_was_given() {
         [(tokens(100), tokens(500)), (tokens(500), tokens(100)), (tokens(100), Budget::default())]
     {
         let mut doer = started(given, own);
-        assert_eq!(doer.turn_progress().remaining.tokens, Some(100));
+        assert_eq!(doer.view().turn.remaining.tokens, Some(100));
         let effects = doer.on(&event(2, progress(1, used(100))));
         assert_eq!(finishes(&effects), [TaskState::Failed], "{given} {own}");
         assert_eq!(response_usage(&effects).tokens(), 100);
@@ -111,7 +111,7 @@ fn children_get_what_is_named_or_an_equal_share_and_the_rest_is_released() {
     );
     parent.on(&event(5, responds(sent[1].0, &sent[1].1, 200)));
     let effects = parent.on(&event(6, responds(sent[2].0, &sent[2].1, 0)));
-    assert_eq!(parent.turn_progress().remaining.tokens, Some(650));
+    assert_eq!(parent.view().turn.remaining.tokens, Some(650));
     assert_eq!(reserved(&effects), Some(Budget::default()));
     let effects = parent.on(&event(7, thought(2, Vec::new(), done("all dug"))));
     assert_eq!(response_usage(&effects).tokens(), 350);
@@ -171,13 +171,13 @@ fn a_request_for_more_than_is_free_is_refused_with_the_figures() {
     // All of a turn's requests are refused: the next turn is told so.
     let effects = parent.on(&event(4, asks(2, vec![wants("c", tokens(2_000), true)])));
     assert!(answers(&effects).iter().any(|answer| answer.id == "c" && !answer.ok), "{effects:?}");
-    assert!(effects.iter().any(|effect| matches!(effect, DelegationEffect::RunTurn { turn: 3, .. })));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::RunTurn { turn: 3, .. })));
 }
 
 #[test]
 fn a_silent_child_is_charged_whole_and_one_that_refused_the_task_is_not() {
     let undelivered = |key, reason: &str| {
-        let label = DelegationLabel::Request(key);
+        let label = Label::Request(key);
         EventKind::Undelivered { label, to: id("builder"), reason: reason.into(), message: "gone".into() }
     };
     let ends = [
@@ -191,7 +191,7 @@ fn a_silent_child_is_charged_whole_and_one_that_refused_the_task_is_not() {
         let effects = parent.on(&event(2, asks(1, vec![wants("a", tokens(400), true)])));
         let (key, ..) = children(&effects).remove(0);
         parent.on(&event(3, reason.map_or_else(|| expires(key), |reason| undelivered(key, reason))));
-        let left = parent.turn_progress();
+        let left = parent.view().turn;
         assert_eq!(
             (left.used.unreported_tokens, left.remaining.tokens),
             (charged, Some(1_000 - charged)),
@@ -264,7 +264,7 @@ proptest! {
         let mut open: Vec<(RequestKey, TaskId, u64)> = Vec::new();
         let (mut truly_used, mut turn) = (0u64, 1);
         for (at, happening) in (2u64..).zip(happenings) {
-            let left = parent.turn_progress().remaining.tokens.unwrap();
+            let left = parent.view().turn.remaining.tokens.unwrap();
             let what = match happening {
                 Happening::Uses(tokens) => {
                     let tokens = tokens.min(left.saturating_sub(1));
@@ -279,7 +279,7 @@ proptest! {
                 }
                 Happening::EndsTurn => asks(turn, Vec::new()),
                 Happening::Refuses(child) if !open.is_empty() => {
-                    let (label, reason) = (DelegationLabel::Request(open.remove(child % open.len()).0), "busy".to_owned());
+                    let (label, reason) = (Label::Request(open.remove(child % open.len()).0), "busy".to_owned());
                     EventKind::Undelivered { label, to: id("builder"), reason, message: "no".into() }
                 }
                 Happening::Responds(child, used) if !open.is_empty() => {
@@ -302,13 +302,13 @@ proptest! {
             let effects = parent.on(&event(at, what));
             open.extend(children(&effects).into_iter().map(|(key, task, budget)| (key, task, budget.tokens.unwrap())));
             for effect in &effects {
-                if let DelegationEffect::RunTurn { turn: next, .. } = effect {
+                if let Effect::RunTurn { turn: next, .. } = effect {
                     turn = *next;
                 }
             }
             let reserved: u64 = open.iter().map(|child| child.2).sum();
             if finishes(&effects).is_empty() {
-                prop_assert_eq!(parent.turn_progress().used.tokens(), truly_used);
+                prop_assert_eq!(parent.view().turn.used.tokens(), truly_used);
                 prop_assert_eq!(parent.pending.reserved().tokens.unwrap_or_default(), reserved);
             } else {
                 let usage = response_usage(&effects).tokens();
@@ -331,7 +331,7 @@ fn costs_are_divided_in_whole_millionths() {
         let wanted: Vec<_> = ids.iter().map(|id| wants(id, cost(one), true)).collect();
         let sent = children(&parent.on(&event(2, asks(1, wanted))));
         assert_eq!(sent.len(), times, "{times} times {one} of {bound}");
-        assert_eq!(parent.turn_progress().remaining.cost, Cost::new(0.0));
+        assert_eq!(parent.view().turn.remaining.cost, Cost::new(0.0));
     }
 }
 
@@ -343,12 +343,12 @@ fn what_is_used_ends_a_task_and_what_is_reserved_does_not() {
     let sent = children(&effects);
     let effects = parent.on(&event(3, responds(sent[0].0, &sent[0].1, 500)));
     assert!(finishes(&effects).is_empty(), "500 used and 600 reserved of 1,000: {effects:?}");
-    assert_eq!(parent.turn_progress().remaining.tokens, Some(0), "nothing is free for further requests");
+    assert_eq!(parent.view().turn.remaining.tokens, Some(0), "nothing is free for further requests");
     let mut over = parent.clone();
     let effects = over.on(&event(4, responds(sent[1].0, &sent[1].1, 500)));
     assert_eq!(failure(&effects).unwrap(), "bounds.tokens: 1000 used up: 1000 used");
     let effects = parent.on(&event(4, responds(sent[1].0, &sent[1].1, 100)));
-    assert!(effects.iter().any(|effect| matches!(effect, DelegationEffect::RunTurn { turn: 2, .. })));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::RunTurn { turn: 2, .. })));
 }
 
 #[test]
@@ -360,7 +360,7 @@ fn an_ended_task_reserves_nothing() {
         let effects = parent.on(&event(3, thought(1, Vec::new(), end)));
         assert_eq!((finishes(&effects).len(), reserved(&effects)), (1, Some(Budget::default())));
         assert_eq!(response_usage(&effects).unreported_tokens, 400);
-        assert!(matches!(effects.last(), Some(DelegationEffect::Finish(_))), "{effects:?}");
+        assert!(matches!(effects.last(), Some(Effect::Finish(_))), "{effects:?}");
     }
 }
 

@@ -19,17 +19,17 @@ fn find() -> Progress {
     Progress::Find { id: "f1".to_owned(), query, wait: true }
 }
 
-fn asked(effects: &[DelegationEffect]) -> Vec<&SpaceRequest> {
+fn asked(effects: &[Effect]) -> Vec<&SpaceRequest> {
     let mut asked = Vec::new();
     for effect in effects {
-        if let DelegationEffect::AskSpace { request, .. } = effect {
+        if let Effect::AskSpace { request, .. } = effect {
             asked.push(request.as_ref());
         }
     }
     asked
 }
 
-fn posted_ids(effects: &[DelegationEffect]) -> Vec<String> {
+fn posted_ids(effects: &[Effect]) -> Vec<String> {
     let ids = asked(effects).into_iter().filter_map(|request| match &request.action {
         SpaceAction::Post { entry } => entry.id.clone(),
         SpaceAction::Find(_) | SpaceAction::Curate { .. } => None,
@@ -63,9 +63,9 @@ fn a_refused_entry_is_shown_and_the_work_goes_on() {
     doer.on(&event(1, progress(vec![post(EntryKind::Finding, "one")])));
     let answer =
         SpaceAnswer::Refused { reason: "forbidden".into(), message: "an observer posts nothing".into() };
-    let effects = doer.on(&event(2, EventKind::SpaceAnswered { label: DelegationLabel::Space, answer }));
+    let effects = doer.on(&event(2, EventKind::SpaceAnswered { label: Label::Space, answer }));
     let shown = effects.iter().any(|effect| {
-        matches!(effect, DelegationEffect::Update(Update::Status(Status { state: TaskState::Working, message, .. }))
+        matches!(effect, Effect::Update(Update::Status(Status { state: TaskState::Working, message, .. }))
             if message.as_deref() == Some("the space refused an entry: an observer posts nothing"))
     });
     assert!(shown, "{effects:?}");
@@ -78,10 +78,9 @@ fn a_completed_task_has_its_proposals_curated_before_it_ends() {
         let mut doer = doer(None);
         doer.on(&event(0, EventKind::Started));
         let effects = doer.on(&event(1, thought(1, vec![post(kind, "one")], end)));
-        let is_curation = |effect: &DelegationEffect| matches!(effect, DelegationEffect::AskSpace { request, .. } if request.name() == "curate");
+        let is_curation = |effect: &Effect| matches!(effect, Effect::AskSpace { request, .. } if request.name() == "curate");
         let curated = effects.iter().position(is_curation);
-        let finished =
-            effects.iter().position(|effect| matches!(effect, DelegationEffect::Finish(_))).unwrap();
+        let finished = effects.iter().position(|effect| matches!(effect, Effect::Finish(_))).unwrap();
         assert!(curated.is_none_or(|curated| curated < finished));
         curated.is_some()
     };
@@ -104,7 +103,7 @@ fn the_next_turn_is_given_what_a_search_has_found() {
         doer.on(&event(0, EventKind::Started));
         let effects = doer.on(&event(1, thought(1, vec![find()], TurnEnd::Waiting)));
         assert_eq!(asked(&effects).len(), 1);
-        let label = DelegationLabel::Request(FIRST);
+        let label = Label::Request(FIRST);
         let effects = doer.on(&event(2, EventKind::SpaceAnswered { label, answer: answer.clone() }));
         let [found] = answers(&effects)[..] else { panic!("{effects:?}") };
         assert_eq!((found.id.as_str(), found.ok, found.text.as_str()), ("f1", ok, text));
@@ -118,7 +117,7 @@ fn a_search_that_the_board_never_answers_ends_without_a_result() {
     let mut doer = doer(None);
     doer.on(&event(0, EventKind::Started));
     doer.on(&event(1, thought(1, vec![find()], TurnEnd::Waiting)));
-    let timer = DelegationTimer::Request(FIRST);
+    let timer = Timer::Request(FIRST);
     let effects = doer.on(&event(200_000, EventKind::TimerFired { timer }));
     let [found] = answers(&effects)[..] else { panic!("{effects:?}") };
     assert_eq!((found.ok, found.text.as_str()), (false, "no answer in time"));

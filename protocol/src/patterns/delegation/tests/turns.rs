@@ -22,7 +22,7 @@ fn doer_of(spec: TaskSpec) -> Delegation {
     started(spec, TaskBounds::default())
 }
 
-fn progress(update: Progress) -> DelegationEvent {
+fn progress(update: Progress) -> Event {
     event(2, EventKind::TurnProgress { turn: 1, updates: vec![update] })
 }
 
@@ -31,24 +31,20 @@ fn pause(after_ms: u64) -> TurnEnd {
 }
 
 fn resumes() -> What {
-    EventKind::TimerFired { timer: DelegationTimer::Resume }
+    EventKind::TimerFired { timer: Timer::Resume }
 }
 
 /// The last status that is shown, with its message and its open questions.
-fn status(effects: &[DelegationEffect]) -> Status {
-    let status = |effect: &DelegationEffect| {
-        if let DelegationEffect::Update(Update::Status(status)) = effect {
-            Some(status.clone())
-        } else {
-            None
-        }
+fn status(effects: &[Effect]) -> Status {
+    let status = |effect: &Effect| {
+        if let Effect::Update(Update::Status(status)) = effect { Some(status.clone()) } else { None }
     };
     effects.iter().rev().find_map(status).expect("a status")
 }
 
-fn begins_turn(effects: &[DelegationEffect]) -> Option<(u32, TurnInput)> {
+fn begins_turn(effects: &[Effect]) -> Option<(u32, TurnInput)> {
     effects.iter().find_map(|effect| {
-        if let DelegationEffect::RunTurn { turn, input, .. } = effect { Some((*turn, *input)) } else { None }
+        if let Effect::RunTurn { turn, input, .. } = effect { Some((*turn, *input)) } else { None }
     })
 }
 
@@ -67,10 +63,10 @@ fn a_checkpoint_that_replaces_makes_earlier_ones_obsolete() {
     let mut checkpoint = |data: &str, replace| {
         let checkpoint = Checkpoint { data: data.into(), replace };
         let effects = doer.on(&progress(Progress::Checkpoint(checkpoint)));
-        (effects, doer.turn_progress().checkpoints)
+        (effects, doer.view().turn.checkpoints)
     };
     let (effects, range) = checkpoint("a", false);
-    assert!(matches!(&effects[..], [DelegationEffect::Record { number: 0, .. }]), "{effects:?}");
+    assert!(matches!(&effects[..], [Effect::Record { number: 0, .. }]), "{effects:?}");
     assert_eq!(range, ChunkRange { from: 0, to: 1 });
     checkpoint("b", false);
     assert_eq!(checkpoint("c", true).1, ChunkRange { from: 2, to: 3 });
@@ -86,10 +82,10 @@ fn a_paused_turn_takes_no_place_and_goes_on_with_what_has_come_since() {
     let mut doer = doer_of(spec());
     let effects = doer.on(&event(1_000, thought(1, Vec::new(), pause(30_000))));
     let when = TimerAt::Wall(WallTime(31_000));
-    assert!(effects.contains(&DelegationEffect::SetTimer { timer: DelegationTimer::Resume, when }));
+    assert!(effects.contains(&Effect::SetTimer { timer: Timer::Resume, when }));
     let shown = status(&effects);
     assert!(shown.state == TaskState::Working && shown.message.unwrap().ends_with("429"));
-    assert_eq!(doer.work(), Some(WorkPhase::Paused));
+    assert_eq!(doer.view().work, Some(WorkPhase::Paused));
     assert_eq!(begins_turn(&doer.on(&event(2_000, said("and in blue")))), None, "it is still paused");
     let effects = doer.on(&event(31_000, resumes()));
     let messages = ChunkRange { from: 0, to: 1 };
@@ -98,7 +94,7 @@ fn a_paused_turn_takes_no_place_and_goes_on_with_what_has_come_since() {
         Some((1, TurnInput { messages, ..TurnInput::default() })),
         "the same turn"
     );
-    assert_eq!(doer.work(), Some(WorkPhase::Active));
+    assert_eq!(doer.view().work, Some(WorkPhase::Active));
     assert!(doer.on(&event(31_001, resumes())).is_empty(), "once");
 }
 
@@ -137,7 +133,7 @@ fn the_pause_of_a_doer_is_shown_by_a_task_that_only_waits_for_it() {
         budget: Default::default(),
         wait,
     };
-    let report = |effects: &[DelegationEffect], message: &str, is_pause: bool| {
+    let report = |effects: &[Effect], message: &str, is_pause: bool| {
         let task = sent_messages(effects).into_iter().find_map(|message| message.payload.task_id().cloned());
         let status = Status { is_pause, ..Status::new(TaskState::Working, message) };
         let update = TaskUpdate { status: Some(status), ..TaskUpdate::new(task.unwrap(), 1, None) };
@@ -158,10 +154,10 @@ fn the_pause_of_a_doer_is_shown_by_a_task_that_only_waits_for_it() {
 fn what_a_paused_turn_has_asked_is_asked_again() {
     let mut doer = doer_of(spec());
     let effects = doer.on(&event(2, thought(1, vec![help("h")], pause(1_000))));
-    assert_eq!(doer.work(), Some(WorkPhase::Paused), "{effects:?}");
+    assert_eq!(doer.view().work, Some(WorkPhase::Paused), "{effects:?}");
     doer.on(&event(1_002, resumes()));
     let effects = doer.on(&event(1_003, thought(1, vec![help("h2")], TurnEnd::Waiting)));
-    let sent = effects.iter().filter(|effect| matches!(effect, DelegationEffect::Send(_))).count();
+    let sent = effects.iter().filter(|effect| matches!(effect, Effect::Send(_))).count();
     assert_eq!(sent, 1, "{effects:?}");
 }
 
@@ -178,7 +174,7 @@ fn pauses_end_at_the_deadline_or_else_after_a_day() {
 
     let mut doer = doer_of(TaskSpec { deadline: Some(WallTime(1_000)), ..spec() });
     assert_eq!(failure(&doer.on(&event(2, thought(1, Vec::new(), pause(100 * HOUR_MS))))), None);
-    let deadline = EventKind::TimerFired { timer: DelegationTimer::Deadline };
+    let deadline = EventKind::TimerFired { timer: Timer::Deadline };
     let why = failure(&doer.on(&event(1_000, deadline))).unwrap();
     assert_eq!(why, "its deadline passed while it paused: 429");
 }
@@ -189,8 +185,8 @@ fn a_pause_beyond_the_deadline_lasts_until_the_deadline() {
         let mut doer = doer_of(TaskSpec { deadline: Some(WallTime(1_000)), ..spec() });
         let effects = doer.on(&event(2, thought(1, Vec::new(), pause(after_ms))));
         assert_eq!(status(&effects).message.unwrap(), "builder pauses until its deadline: 429", "{after_ms}");
-        assert_eq!(doer.work(), Some(WorkPhase::Paused));
-        let is_timer = |effect: &DelegationEffect| matches!(effect, DelegationEffect::SetTimer { .. });
+        assert_eq!(doer.view().work, Some(WorkPhase::Paused));
+        let is_timer = |effect: &Effect| matches!(effect, Effect::SetTimer { .. });
         assert!(!effects.iter().any(is_timer), "{effects:?}");
     }
 }
@@ -211,10 +207,10 @@ fn a_budget_is_announced_and_then_ends_the_task_with_its_figures() {
     let mut doer = started(spec(), bounds);
     let effects = doer.on(&progress(usage(85, 0.5)));
     assert_eq!(status(&effects).message.unwrap(), "bounds.tokens: 85 of 100 used");
-    assert_eq!(doer.turn_progress().remaining.tokens, Some(15));
+    assert_eq!(doer.view().turn.remaining.tokens, Some(15));
     let effects = doer.on(&progress(usage(20, 0.5)));
     assert_eq!(failure(&effects).unwrap(), "bounds.tokens: 100 used up: 105 used");
-    assert!(effects.contains(&DelegationEffect::StopTurn));
+    assert!(effects.contains(&Effect::StopTurn));
     let response = sent_messages(&effects).into_iter().find_map(|message| message.payload.usage());
     assert_eq!(response.map(Usage::tokens), Some(105), "the requester is told");
 
@@ -282,8 +278,8 @@ fn a_question_that_expires_never_approves() {
         let expires_at = Some(WallTime(5_000));
         let question = Question { kind, expires_at, on_timeout, ..Question::text("q", "may I?") };
         let effects = doer.on(&event(2, thought(1, vec![Progress::Question(question)], TurnEnd::Waiting)));
-        let (timer, when) = (DelegationTimer::Request(FIRST), TimerAt::Wall(WallTime(5_000)));
-        assert!(effects.contains(&DelegationEffect::SetTimer { timer, when }), "{effects:?}");
+        let (timer, when) = (Timer::Request(FIRST), TimerAt::Wall(WallTime(5_000)));
+        assert!(effects.contains(&Effect::SetTimer { timer, when }), "{effects:?}");
         doer.on(&event(5_000, EventKind::TimerFired { timer }))
     };
     let effects = expired(QuestionKind::Approval, None);
@@ -327,7 +323,7 @@ fn without_waiting(id: &str) -> Progress {
 fn a_request_without_waiting_is_sent_at_once_and_its_answer_comes_with_a_later_turn() {
     let mut doer = doer_of(spec());
     let effects = doer.on(&progress(without_waiting("h1")));
-    assert_eq!(sent_messages(&effects)[0].label, DelegationLabel::Request(FIRST));
+    assert_eq!(sent_messages(&effects)[0].label, Label::Request(FIRST));
     doer.on(&progress(without_waiting("h2")));
     assert!(
         doer.on(&event(3, received("reviewer", Some(FIRST), help_response("one")))).is_empty(),
@@ -337,7 +333,7 @@ fn a_request_without_waiting_is_sent_at_once_and_its_answer_comes_with_a_later_t
     assert_eq!(begins_turn(&effects).map(|(turn, _)| turn), Some(2), "an answer is there");
     assert_eq!(answers(&effects)[0].text, "one");
     let effects = doer.on(&event(5, thought(2, vec![help("h3")], TurnEnd::Waiting)));
-    assert_eq!(sent_messages(&effects)[0].label, DelegationLabel::Request(RequestKey(2, 0)));
+    assert_eq!(sent_messages(&effects)[0].label, Label::Request(RequestKey(2, 0)));
     assert_eq!(
         begins_turn(&doer.on(&event(6, received("reviewer", Some(SECOND), help_response("two"))))),
         None
@@ -369,7 +365,7 @@ fn the_end_of_a_task_withdraws_what_it_did_not_wait_for() {
         doer.on(&progress(Progress::Question(Question { wait: false, ..Question::text("q", "which?") })));
     assert_eq!((status(&shown).state, status(&shown).questions.len()), (TaskState::Working, 1));
     let effects = doer.on(&event(4, thought(1, Vec::new(), done("enough"))));
-    let withdrawn = sent_messages(&effects).iter().any(|message| message.label == DelegationLabel::Withdraw);
+    let withdrawn = sent_messages(&effects).iter().any(|message| message.label == Label::Withdraw);
     assert!(withdrawn && finishes(&effects) == [TaskState::Completed], "{effects:?}");
 }
 
@@ -378,7 +374,7 @@ fn a_brain_that_asks_for_no_pause_is_not_called_without_a_break() {
     let mut doer = doer_of(spec());
     let effects = doer.on(&event(2_000, thought(1, Vec::new(), pause(0))));
     let when = TimerAt::Wall(WallTime(2_000).plus(turn::MIN_PAUSE));
-    assert!(effects.contains(&DelegationEffect::SetTimer { timer: DelegationTimer::Resume, when }));
+    assert!(effects.contains(&Effect::SetTimer { timer: Timer::Resume, when }));
 }
 
 #[test]
@@ -386,5 +382,5 @@ fn a_turn_that_begins_again_is_given_what_it_has_produced() {
     let mut doer = doer_of(spec());
     let artifact = Artifact::text("a", "text/plain", "half of it");
     doer.on(&progress(Progress::Artifact { artifact, append: false, last_chunk: true }));
-    assert_eq!(doer.turn_progress().produced, ChunkRange { from: 0, to: 1 });
+    assert_eq!(doer.view().turn.produced, ChunkRange { from: 0, to: 1 });
 }
