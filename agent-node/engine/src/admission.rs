@@ -5,7 +5,6 @@ use crate::{
     Ack, IncomingMessage, Observation, ReplyTo,
     agent::Agent,
     context::Context,
-    faults::{self, PlantedFault},
     records::{Receipt, keys},
 };
 use protocol::{
@@ -20,8 +19,6 @@ use store_types::Key;
 impl Agent {
     /// Admits a message, or refuses it.
     pub(crate) fn take_message(&mut self, message: IncomingMessage, reply: ReplyTo, cx: &mut Context<'_>) {
-        #[cfg(any(test, feature = "planted-faults"))]
-        crate::faults::panic_over_message_if_asked();
         let (kind, duplicates) = (message.envelope.kind(), self.counts.duplicates);
         let id = message.envelope.message_id.clone();
         let trace = message.trace.as_ref().map(|trace| trace.trace());
@@ -152,9 +149,6 @@ impl Agent {
             }
             joined.push((reply, ack));
             return Ok(true);
-        }
-        if faults::is_planted(PlantedFault::TakenTwice) {
-            return Ok(false);
         }
         let Some(record) = cx.store.latest(key)? else { return Ok(false) };
         let receipt: Receipt = serde_json::from_slice(&record.value)

@@ -13,7 +13,6 @@ pub(crate) use step::{AdvanceResult, DecidedStep, InstantBrain, StepContext, Ste
 use crate::{
     Ack, ReplyTo,
     chunks::ChunkLog,
-    faults::{self, PlantedFault},
     records::{EffectKey, OpenEffect, SealedReceipt, TaskRow},
     states::{RecordedState, StateRow},
 };
@@ -244,9 +243,7 @@ impl Conversation {
     /// Why the pattern refuses a message: it is a report under an award that is not in force.
     fn why_fenced(&self, queued: &QueuedEvent) -> Option<String> {
         match &queued.what {
-            EventKind::MessageReceived { by, envelope, .. }
-                if !faults::is_planted(PlantedFault::UnfencedReports) =>
-            {
+            EventKind::MessageReceived { by, envelope, .. } => {
                 self.pattern.view().fence?.why_fenced(by.agent()?, &envelope.payload)
             }
             _ => None,
@@ -287,6 +284,7 @@ impl Conversation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::EmptyWorld;
     use protocol::{
         message::Payload,
         patterns::Timer,
@@ -309,8 +307,8 @@ mod tests {
             conversation.is_committing = false;
             conversation.queue.push_back(QueuedEvent::from_inside(what, closes));
             let (at, wall, records) = (NodeTime(0), WallTime(0), &BTreeMap::new());
-            let store = &store_types::MemoryState::default();
-            conversation.advance(StepContext { me: &me, at, wall, records, store, brain: None }, false)
+            let (store, world) = (&store_types::MemoryState::default(), &EmptyWorld::default());
+            conversation.advance(StepContext { me: &me, world, at, wall, records, store, brain: None }, false)
         };
         assert!(matches!(next(EventKind::Started, None), AdvanceResult::Commit(_)));
         let label = Label::Update;

@@ -12,7 +12,6 @@ use crate::{
     agent::Agent,
     context::Context,
     delivery::lanes::{LaneKey, Outgoing, OutgoingContent, OutgoingEnvelope},
-    faults::{self, PlantedFault},
     records::EffectKey,
     timers::TimerPurpose,
 };
@@ -85,11 +84,8 @@ impl Agent {
         request: ClaimRequest,
     ) {
         let mut lanes = vec![LaneKey::Claims(conversation.clone())];
-        if request.is_end() && !faults::is_planted(PlantedFault::LateArtifact) {
+        if request.is_end() {
             lanes.push(LaneKey::Signals(conversation.clone()));
-        }
-        if faults::is_planted(PlantedFault::LateRenewal) {
-            lanes.clear();
         }
         let what = OutgoingContent::Claim(task, request);
         self.deliveries.add(Outgoing { origin: (conversation, effect), lanes, what, attempts: 0 });
@@ -205,7 +201,7 @@ impl Agent {
     }
 
     fn has_expired(&self, message: &OutgoingEnvelope, cx: &Context<'_>) -> bool {
-        cx.wall() >= self.expiry(message, cx) && !faults::is_planted(PlantedFault::SentExpired)
+        cx.wall() >= self.expiry(message, cx)
     }
 
     /// Whether its conversation has dropped the effect that it performs.
@@ -325,11 +321,9 @@ impl Agent {
             wait = wait.min(cx.wall().until(self.expiry(message, cx)));
         } else {
             tracing::debug!(agent = %self.me, %problem, attempts, "the board is waited for");
-            if !faults::is_planted(PlantedFault::SlowClaims) {
-                // A board that is back gives every holder a full lease; it must hear of each within it. The end of a claim may
-                // wait behind a signal.
-                wait = wait.min(Duration::from_millis(self.config.auction.lease_ms / 3));
-            }
+            // A board that is back gives every holder a full lease; it must hear of each within it. The end of a claim may
+            // wait behind a signal.
+            wait = wait.min(Duration::from_millis(self.config.auction.lease_ms / 3));
         }
         if is_message {
             cx.observe(Observation::Tried(DeliveryAttemptOutcome::Retried));
@@ -337,9 +331,7 @@ impl Agent {
         if let Some(outgoing) = self.deliveries.all.get_mut(&id) {
             outgoing.attempts += 1;
         }
-        if !faults::is_planted(PlantedFault::LostRetry) {
-            self.timers.set(wait.max(Duration::from_millis(1)), TimerPurpose::Retry(id), cx);
-        }
+        self.timers.set(wait.max(Duration::from_millis(1)), TimerPurpose::Retry(id), cx);
         true
     }
 

@@ -7,7 +7,6 @@ use crate::{
     context::Context,
     conversation::parked::RecordedTask,
     conversation::{QueuedEvent, StepFailed},
-    faults::{self, PlantedFault},
     records::EffectKey,
     timers::TimerPurpose,
 };
@@ -117,12 +116,6 @@ impl Agent {
     ) {
         let joined = self.joiners.remove(id).unwrap_or_default();
         waiters.into_iter().chain(joined).for_each(|(reply, _)| cx.reply(reply, Err(problem.clone())));
-        if faults::is_planted(PlantedFault::NoRollback)
-            && let Some(conversation) = self.conversations.get_mut(id)
-        {
-            conversation.committed(&[]);
-            return;
-        }
         let (queue, task) = self.remove_open(id);
         self.auction_queues.forget(id);
         self.tasks.retain(|_, open| open != id);
@@ -151,9 +144,6 @@ impl Agent {
     /// Performs again what nobody performs any more, because the failed step had closed it: turns that do not run, and
     /// searches. Their results are not queued.
     fn restart_lost_effects(&mut self, id: &ConversationId, cx: &mut Context<'_>) {
-        if faults::is_planted(PlantedFault::LostTurn) {
-            return;
-        }
         let running = self.turns.of(id);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let (mut turns, mut searches) = (Vec::new(), Vec::new());

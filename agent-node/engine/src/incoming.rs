@@ -5,7 +5,6 @@ use crate::{
     agent::Agent,
     context::Context,
     conversation::QueuedEvent,
-    faults::{self, PlantedFault},
     owner_answer::{self, OwnerAnswer},
     problems::{internal, not_found},
     records::{Receipt, TaskRow},
@@ -14,7 +13,7 @@ use crate::{
 use protocol::{
     envelope::Envelope,
     ids::{ConversationId, Digest, EffectId},
-    message::{MessageKind, Payload, TaskCancel},
+    message::{Payload, TaskCancel},
     patterns::{EventKind, session::is_shown_to},
     principal::Principal,
     problem::{Problem, Reason},
@@ -112,10 +111,8 @@ impl Agent {
             let task = envelope.payload.task_id()?;
             self.tasks.get(&(task.clone(), by.clone())).cloned()
         };
-        let is_heard =
-            !faults::is_planted(PlantedFault::Unheard) || envelope.kind() != MessageKind::TaskResponse;
         let is_older = |id: &ConversationId| self.is_older_than(id, &envelope.payload);
-        let id = self.conversation_of(&envelope).or_else(by_task).filter(|id| is_heard && !is_older(id));
+        let id = self.conversation_of(&envelope).or_else(by_task).filter(|id| !is_older(id));
         let Some(id) = id else {
             self.check_not_parked(&envelope)?;
             // A cancel or an answer may name only its task.

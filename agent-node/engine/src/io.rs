@@ -8,7 +8,7 @@ use protocol::{
     ids::{AgentId, Capability, ConversationId, Digest, MessageId, QuestionId, TaskId},
     message::{Bid, Cfp, MessageKind},
     patterns::{
-        Candidate, EventKind,
+        AnyPattern, Candidate, Effect, Event, EventKind,
         contract_net::bidding::BidAnswer,
         space_request::{SpaceAnswer, SpaceRequest},
         speech::Directive,
@@ -392,4 +392,9 @@ pub trait World {
     /// The turn's progress and end, if they follow from the prompt alone: without I/O, without a pause, and the same whenever
     /// it is asked again. `None` for a turn that has to be run, which is most of them.
     fn answer_at_once(&self, prompt: &Prompt) -> Option<InstantAnswer>;
+
+    /// Runs a rule. A panic in it ends the step, not the agent.
+    fn run_rule(&self, pattern: &mut AnyPattern, event: &Event) -> Vec<Effect> {
+        pattern.on(event)
+    }
 }

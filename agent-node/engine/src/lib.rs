@@ -49,8 +49,6 @@ mod snapshot;
 #[cfg(test)]
 mod testing;
 
-pub mod faults;
-
 pub mod artifacts;
 pub mod chunks;
 pub mod content;

@@ -4,7 +4,6 @@ use crate::{
     agent::Agent,
     context::Context,
     conversation::{Conversation, QueuedEvent},
-    faults::{self, PlantedFault},
     problems::internal,
 };
 use protocol::{
@@ -142,7 +141,7 @@ impl Agent {
                 true
             }
         };
-        if (is_done || has_it) && !faults::is_planted(PlantedFault::ClaimTwice) {
+        if is_done || has_it {
             return (EventKind::ClaimLost { holder: Some(self.me.clone()) }, Vec::new());
         }
         let mut fenced = Vec::new();

@@ -5,17 +5,14 @@ use crate::{
     agent::Agent,
     context::Context,
     delivery::{envelope, lanes::OutgoingEnvelope},
-    faults::{self, PlantedFault},
     records::{EffectKey, OpenEffect, TaskClaim, keys},
     timers::TimerPurpose,
 };
 use protocol::{
     ids::{Address, AgentId, ConversationId, EffectId},
     patterns::{Effect, EventKind, OutgoingMessage, Timer, TimerAt},
-    principal::Principal,
     problem::Problem,
     signal::Signal,
-    task::OpenTaskKey,
     trace::{SpanName, TRACEPARENT},
 };
 use std::time::Duration;
@@ -103,21 +100,21 @@ impl Agent {
                 self.timers.set(DIRECTORY_WAIT, purpose, cx);
             }
             Effect::ClaimOpenTask { task, lease } => {
-                self.claim(id.clone(), key, claimed_key(task), ClaimRequest::Take { lease: *lease });
+                self.claim(id.clone(), key, task.clone(), ClaimRequest::Take { lease: *lease });
             }
             Effect::RenewOpenTask { task, epoch } => {
-                self.claim(id.clone(), key, claimed_key(task), ClaimRequest::Renew(*epoch));
+                self.claim(id.clone(), key, task.clone(), ClaimRequest::Renew(*epoch));
             }
             Effect::CloseOpenTask { task, epoch, is_done } => {
                 let request = ClaimRequest::Close { epoch: *epoch, is_done: *is_done };
-                self.claim(id.clone(), key, claimed_key(task), request);
+                self.claim(id.clone(), key, task.clone(), request);
             }
             Effect::ReleaseOpenTask { task, epoch } => {
-                self.claim(id.clone(), key, claimed_key(task), ClaimRequest::Release(*epoch));
+                self.claim(id.clone(), key, task.clone(), ClaimRequest::Release(*epoch));
             }
             Effect::ConfirmResult { task, doer, epoch } => {
                 let request = ClaimRequest::Confirm { doer: doer.clone(), epoch: *epoch };
-                self.claim(id.clone(), key, claimed_key(task), request);
+                self.claim(id.clone(), key, task.clone(), request);
             }
             Effect::TrackTask { spec, owner, .. } => {
                 self.tasks.insert((spec.task_id.clone(), owner.clone()), id.clone());
@@ -198,13 +195,5 @@ impl Agent {
         for (id, key) in std::mem::take(&mut self.waiting_for_directory) {
             self.find_peers_now(&id, key, cx);
         }
-    }
-}
-
-/// The key under which an open task is claimed.
-fn claimed_key(task: &OpenTaskKey) -> OpenTaskKey {
-    match faults::is_planted(PlantedFault::SharedTaskIds) {
-        true => OpenTaskKey { publisher: Principal::local_user(), task_id: task.task_id.clone() },
-        false => task.clone(),
     }
 }

@@ -8,7 +8,6 @@ use crate::{
     content,
     context::Context,
     conversation::{Conversation, InternalEvent},
-    faults::{self, PlantedFault},
     records::{
         EffectKey, OpenEffect, StateOutline, Step, TaskRow, keys, lists,
         scan::{conversation_id, every_readable},
@@ -94,8 +93,6 @@ impl Agent {
         store: &dyn Snapshot,
         world: &mut dyn World,
     ) -> Result<(Self, Vec<Output>), RecoverError> {
-        #[cfg(any(test, feature = "planted-faults"))]
-        faults::panic_while_recovering_if_asked();
         let mut agent = Self::new(config);
         let mut cx = Context { store, world, out: Vec::new() };
         let me = agent.me.clone();
@@ -141,9 +138,6 @@ impl Agent {
         }
         agent.park_damaged(damaged, &mut cx)?;
         agent.begin_subscription(&mut cx)?;
-        if faults::is_planted(PlantedFault::ForgottenQueue) {
-            agent.auction_queues = Default::default();
-        }
         agent.finish_input(&mut cx);
         Ok((agent, cx.out))
     }
@@ -257,13 +251,6 @@ impl Agent {
         let open: Vec<(EffectKey, OpenEffect)> =
             conversation.open.iter().map(|(key, open)| (*key, open.clone())).collect();
         for (key, open) in open {
-            let (is_send, is_timer) =
-                (matches!(open.effect, Effect::Send(_)), matches!(open.effect, Effect::SetTimer { .. }));
-            if is_send && faults::is_planted(PlantedFault::ForgottenSend)
-                || is_timer && faults::is_planted(PlantedFault::ForgottenTimer)
-            {
-                continue;
-            }
             let Effect::RunTurn { turn, .. } = &open.effect else {
                 self.perform_again(id, key, &open, cx)?;
                 continue;

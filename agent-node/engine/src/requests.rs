@@ -13,13 +13,11 @@ use crate::{
         Conversation, QueuedEvent,
         origin::{OpeningMessage, OpeningSignal, Origin},
     },
-    faults::{self, PlantedFault},
     problems::internal,
     records::{Receipt, TaskRow, keys, large_bytes},
 };
 use protocol::{
     acceptance::AcceptanceTerms,
-    budget::Budget,
     envelope::Envelope,
     ids::{Address, AgentId, Capability, ConversationId, Digest, TaskId, ThreadId},
     message::{self, Payload},
@@ -166,11 +164,7 @@ impl Agent {
             path,
             parent: request.parent_task_id.filter(|_| message.by.agent().is_some()),
             root: root.clone(),
-            budget: if faults::is_planted(PlantedFault::LostBudget) {
-                Budget::default()
-            } else {
-                request.budget
-            },
+            budget: request.budget,
             contact: message.contact.clone(),
             space: message.envelope.space_id.clone(),
             history: Vec::new(),
@@ -190,10 +184,7 @@ impl Agent {
                 .with_acceptance(acceptance)
                 .into(),
             Some(capability) => {
-                let mut auction = self.config.auction.clone();
-                if faults::is_planted(PlantedFault::NoQueue) {
-                    auction.max_queue_ms = 0;
-                }
+                let auction = self.config.auction.clone();
                 let others_wait = self.auction_queues.has_waiting(&capability, &root);
                 let candidates = if others_wait { Vec::new() } else { self.candidates(&capability, cx) };
                 let nearest = self.nearest_capability(&capability, &candidates, cx);
@@ -267,9 +258,7 @@ impl Agent {
             None => self.row_unless_parked(&owner.0, &owner.1, cx)?.and_then(|row| row.epoch),
         };
         let cancelled = self.tombstone(&owner.0, &owner.1, cx)?;
-        let is_old = |epoch: Option<u64>| {
-            epoch.is_some_and(|epoch| epoch >= award.epoch) && !faults::is_planted(PlantedFault::LateAward)
-        };
+        let is_old = |epoch: Option<u64>| epoch.is_some_and(|epoch| epoch >= award.epoch);
         let mut ownership = TaskOwnership::new(spec.clone(), requester(&message, Some(award.epoch)));
         ownership.is_last = award.is_last;
         let phase = self.tasks.get(&owner).and_then(|older| self.working.get(older));
@@ -438,11 +427,6 @@ impl Agent {
             ..QueuedEvent::from_inside(EventKind::Started, None)
         });
         self.insert_open(id.clone(), conversation);
-        if faults::is_planted(PlantedFault::EarlyReply) {
-            let waiting = self.conversations.get_mut(&id).and_then(|open| open.queue.front_mut());
-            let waiters = waiting.map(|first| std::mem::take(&mut first.waiters)).unwrap_or_default();
-            waiters.into_iter().for_each(|(reply, ack)| cx.reply(reply, Ok(ack)));
-        }
         // Counted before the commit, so that simultaneous awards see each other.
         self.count_running(&id);
         match older {

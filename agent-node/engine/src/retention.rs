@@ -16,7 +16,6 @@ use crate::{
     commits::PendingCommit,
     content as large_content,
     context::Context,
-    faults::{self, PlantedFault},
     records::{StepTimes, keys, lists, scan},
     retention::{
         state::{JournalSweep, PAGE, SweepCommit, SweepStage},
@@ -184,17 +183,12 @@ impl Agent {
         let limits = &self.config.limits;
         let sweeper = Sweeper { store: cx.store, me: &self.me, limits, wall: cx.wall() };
         let until = sweeper.until(limits.keep_journals_ms);
-        let open = self.conversations.values().map(|conversation| conversation.first());
-        let oldest_open = open.filter(|first| *first > 0).min().unwrap_or(Revision::MAX);
         for record in page {
             let step: StepTimes = large_content::outline(&record.value)?;
             let is_old = step.events.last().is_none_or(|event| event.wall <= until);
             let kept = limits.keep_journal_bytes.saturating_add(sweep.freed);
             let is_excess = self.retention.journal_bytes > kept;
-            let is_pinned =
-                faults::is_planted(PlantedFault::PinnedJournals) && record.revision >= oldest_open;
-            if is_pinned || !(is_old || is_excess) || !self.retention.search.allows_trim(record.revision + 1)
-            {
+            if !(is_old || is_excess) || !self.retention.search.allows_trim(record.revision + 1) {
                 return Ok(true);
             }
             sweep.until = record.revision;

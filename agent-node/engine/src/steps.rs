@@ -6,7 +6,6 @@ use crate::{
     commits::{PendingCommit, Receipts, StandaloneRecords, StepCommit},
     context::Context,
     conversation::{AdvanceResult, DecidedStep, InstantBrain, InternalEvent, QueuedEvent, StepContext},
-    faults::{self, PlantedFault},
     records::EffectKey,
     timers::TimerPurpose,
 };
@@ -79,13 +78,6 @@ impl Agent {
             }
             return;
         }
-        if faults::is_planted(PlantedFault::EarlyEffects) {
-            for step in &mut steps {
-                for (key, effect) in std::mem::take(&mut step.decided.effects) {
-                    self.perform(&step.conversation, key, &effect, cx);
-                }
-            }
-        }
         if !steps.is_empty() {
             self.commit(lane, combined, PendingCommit::Steps(steps), cx);
         }
@@ -97,14 +89,15 @@ impl Agent {
         self.leave_row_to_later_claim(id);
         let (me, at, wall, store) = (&self.me, cx.world.now(), cx.wall(), cx.store);
         let (is_direct, max_signal_bytes) = (self.config.is_direct, self.config.limits.max_signal_bytes);
-        let instant = InstantBrain { world: &*cx.world, is_direct, max_signal_bytes };
+        let instant = InstantBrain { is_direct, max_signal_bytes };
         let brain = self.has_free_turn(id).then_some(instant);
-        let step_context = StepContext { me, at, wall, records: &self.track_records, store, brain };
+        let step_context =
+            StepContext { me, world: &*cx.world, at, wall, records: &self.track_records, store, brain };
         match self.conversations.get_mut(id)?.advance(step_context, force) {
             AdvanceResult::Nothing => None,
             AdvanceResult::Deferred(waiters) => {
                 waiters.into_iter().for_each(|(reply, ack)| cx.reply(reply, Ok(ack)));
-                if self.deferred.is_empty() && !faults::is_planted(PlantedFault::LostNews) {
+                if self.deferred.is_empty() {
                     self.timers.set(FLUSH_DELAY, TimerPurpose::Flush, cx);
                 }
                 self.deferred.insert(id.clone());
@@ -183,11 +176,6 @@ impl Agent {
         let revisions = match result {
             Ok(revisions) => revisions,
             Err(error) => {
-                if faults::is_planted(PlantedFault::SkippedSignal)
-                    && let Some(cursor) = cursor
-                {
-                    self.set_board_cursor(cursor);
-                }
                 return self.step_not_recorded(id, &error, (waiters, &receipts), inside, cx);
             }
         };
@@ -259,9 +247,7 @@ impl Agent {
     ) {
         for (key, task) in receipts {
             let Some((_, duplicates)) = self.in_flight.remove(key) else { continue };
-            for (reply, ack) in
-                duplicates.into_iter().filter(|_| !faults::is_planted(PlantedFault::LostJoiner))
-            {
+            for (reply, ack) in duplicates {
                 let answer = result.clone().map(|conversation_id| Ack {
                     task_id: task.clone(),
                     conversation_id,

@@ -15,7 +15,6 @@ use crate::{
     context::Context,
     conversation::{Conversation, QueuedEvent, origin::OpeningSignal},
     delivery::backoff::pause,
-    faults::{self, PlantedFault},
     open_tasks::first_publisher,
     problems::internal,
     records::{ReactionReceipt, keys},
@@ -56,12 +55,7 @@ impl Agent {
 
     pub(crate) fn subscribe(&mut self, cx: &mut Context<'_>) {
         if let Some(selector) = &self.subscription.selector {
-            let mut cursor = self.subscription.cursor.clone();
-            if let Some(cursor) = cursor.as_mut().filter(|_| faults::is_planted(PlantedFault::ForeignCursor))
-            {
-                cursor.generation = None;
-            }
-            cx.out.push(Output::Subscribe(selector.clone(), cursor));
+            cx.out.push(Output::Subscribe(selector.clone(), self.subscription.cursor.clone()));
         }
     }
 
@@ -150,10 +144,7 @@ impl Agent {
     pub(crate) fn signal(&mut self, posted: Box<SignalRecord>, reply: ReplyTo, cx: &mut Context<'_>) {
         let revision = posted.revision;
         self.subscription.in_hand = Some(revision);
-        #[cfg(any(test, feature = "planted-faults"))]
-        faults::panic_over_signal_if_asked(&posted.signal);
         match self.react(&posted, reply, cx) {
-            Ok(()) if faults::is_planted(PlantedFault::EarlyCursor) => self.pass_signal(revision),
             Ok(()) => {}
             Err(problem) if problem.reason == Reason::Internal => {
                 tracing::error!(agent = %self.me, signal = %posted.signal.id, %problem, "a signal is passed over");
@@ -198,9 +189,8 @@ impl Agent {
             return Err(Problem::new(Reason::Draining, format!("{} is leaving", self.me)));
         }
         let is_offer = posted.signal.kind == SignalType::task_available();
-        let is_full = !self.has_room_for_signal()
-            || is_offer && self.offers.waiting.len() >= MAX_WAITING_OFFERS
-            || is_offer && self.is_at_max_parallel() && faults::is_planted(PlantedFault::HiddenSignals);
+        let is_full =
+            !self.has_room_for_signal() || is_offer && self.offers.waiting.len() >= MAX_WAITING_OFFERS;
         if is_full {
             return Err(Problem::new(Reason::Overloaded, format!("{} has enough to do", self.me)));
         }
@@ -269,9 +259,6 @@ impl Agent {
             waiters: vec![(reply, ack)],
             ..QueuedEvent::from_inside(EventKind::Started, None)
         });
-        if faults::is_planted(PlantedFault::CursorAlone) {
-            self.board_head(self.subscription.at(revision), cx);
-        }
         self.insert_open(id.clone(), conversation);
         self.advance(&id, false, cx);
         Ok(())

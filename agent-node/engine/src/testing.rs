@@ -11,7 +11,7 @@ use protocol::{
     ids::{AgentId, Capability, ConversationId, Digest, TaskId},
     limits::Limits,
     patterns::{
-        Candidate,
+        AnyPattern, Candidate, Effect, Event, EventKind,
         turn::{Prompt, TurnEnd},
     },
     principal::{Principal, SenderProof},
@@ -20,7 +20,7 @@ use protocol::{
     usage::ModelUsage,
 };
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{cell::Cell, collections::BTreeSet, sync::Arc, time::Duration};
 use store_types::{Batch, Error, MemoryState, Snapshot};
 
 pub(crate) const HOUR: i64 = 3_600_000;
@@ -34,7 +34,16 @@ pub(crate) struct EmptyWorld {
     pub(crate) answers: bool,
     /// Agents of the same process.
     pub(crate) neighbours: BTreeSet<AgentId>,
+    /// The rules panic on so many of these events.
+    pub(crate) panics: Cell<Option<(fn(&EventKind) -> bool, u32)>>,
     ids: u64,
+}
+
+impl EmptyWorld {
+    /// The rules panic on the next `times` events for which `is_event` returns true.
+    pub(crate) fn panic_on(&self, is_event: fn(&EventKind) -> bool, times: u32) {
+        self.panics.set(Some((is_event, times)));
+    }
 }
 
 impl World for EmptyWorld {
@@ -66,6 +75,16 @@ impl World for EmptyWorld {
     fn answer_at_once(&self, prompt: &Prompt) -> Option<InstantAnswer> {
         self.answers
             .then(|| (Vec::new(), Ok(TurnEnd::Done { message: Some(format!("turn {}", prompt.turn)) })))
+    }
+
+    fn run_rule(&self, pattern: &mut AnyPattern, event: &Event) -> Vec<Effect> {
+        if let Some((is_event, left @ 1..)) = self.panics.get()
+            && is_event(&event.what)
+        {
+            self.panics.set(Some((is_event, left - 1)));
+            panic!("a rule panics on purpose");
+        }
+        pattern.on(event)
     }
 }
 
@@ -117,6 +136,7 @@ pub(crate) fn config(limits: Limits) -> EngineConfig {
 /// An agent that takes every task, with the outputs that the test has not yet handled.
 pub(crate) struct TestAgent {
     pub(crate) agent: Agent,
+    config: EngineConfig,
     pub(crate) store: MemoryState,
     pub(crate) world: EmptyWorld,
     pub(crate) outputs: Vec<Output>,
@@ -133,8 +153,15 @@ impl TestAgent {
             ..config(Limits::default())
         };
         let (store, mut world) = (MemoryState::default(), EmptyWorld::default());
-        let (agent, outputs) = Agent::recover(config, &store, &mut world).unwrap();
-        Self { agent, store, world, outputs, replies: 0 }
+        let (agent, outputs) = Agent::recover(config.clone(), &store, &mut world).unwrap();
+        Self { agent, config, store, world, outputs, replies: 0 }
+    }
+
+    /// Starts again from the store, as after a crash.
+    pub(crate) fn restart(&mut self) {
+        let recovered = Agent::recover(self.config.clone(), &self.store, &mut self.world);
+        (self.agent, self.outputs) = recovered.unwrap();
+        self.commit_all();
     }
 
     pub(crate) fn handle(&mut self, input: Input) {

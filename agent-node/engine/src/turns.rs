@@ -2,13 +2,7 @@
 
 pub(crate) mod queue;
 
-use crate::{
-    Output, TurnKey, TurnStart,
-    agent::Agent,
-    context::Context,
-    faults::{self, PlantedFault},
-    records::EffectKey,
-};
+use crate::{Output, TurnKey, TurnStart, agent::Agent, context::Context, records::EffectKey};
 use protocol::{
     ids::{ConversationId, EffectId},
     patterns::{
@@ -86,9 +80,6 @@ impl Agent {
             self.start_turns(cx);
             self.queue_event(&key.conversation, Some(key.effect), EventKind::TurnFailed { turn, reason });
         } else {
-            if faults::is_planted(PlantedFault::EarlyCheckpoint) {
-                cx.out.push(Output::CheckpointsRecorded(key.clone(), checkpoints(&updates)));
-            }
             self.queue_event(&key.conversation, None, EventKind::TurnProgress { turn, updates });
         }
     }
@@ -123,9 +114,7 @@ impl Agent {
             let count = checkpoints(updates);
             let mut running = self.turns.running.iter();
             let running = running.find(|(key, running)| key.conversation == *id && running.turn == *turn);
-            if let Some((key, _)) =
-                running.filter(|_| count > 0 && !faults::is_planted(PlantedFault::EarlyCheckpoint))
-            {
+            if let Some((key, _)) = running.filter(|_| count > 0) {
                 cx.out.push(Output::CheckpointsRecorded(key.clone(), count));
             }
         }

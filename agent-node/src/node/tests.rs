@@ -142,52 +142,6 @@ async fn an_agent_without_the_skill_delegates_to_one_that_has_it() {
     running.stop(Duration::from_secs(1)).await;
 }
 
-/// An agent whose turns take time, so that the end of a turn is a step of its own.
-fn with_turns(id: &str) -> AgentSpec {
-    let script = "turns: [{ delayMs: 1, end: { done: hello } }]";
-    let brain = crate::brain::scripted::ScriptedBrain::parse(script).unwrap();
-    AgentSpec { brain: Arc::new(brain), ..agent_spec(id, "build", 0.0, 1_000) }
-}
-
-#[actix::test]
-async fn a_pattern_that_panics_ends_its_task_and_the_agent_goes_on() {
-    let running = start(setup(vec![with_turns("builder-01")])).await.unwrap();
-    let url = format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
-    let request = |task: &str| {
-        json!({
-            "fromAgentId": "me", "toAgentId": "builder-01", "type": "task-request",
-            "payload": { "taskId": task, "description": "hello", "capability": "build" }
-        })
-    };
-    engine::faults::panic_on_turns(1);
-    let (status, broken) = ask(&url, &request("t-1")).await;
-    assert_eq!(
-        (status, broken["status"]["state"].as_str()),
-        (200, Some("TASK_STATE_CANCELED")),
-        "{broken:#}"
-    );
-    assert!(broken["status"]["message"]["parts"][0]["text"].as_str().unwrap().contains("an internal fault"));
-    let (status, next) = ask(&url, &request("t-2")).await;
-    assert_eq!((status, next["status"]["state"].as_str()), (200, Some("TASK_STATE_COMPLETED")), "{next:#}");
-    running.stop(Duration::from_secs(1)).await;
-}
-
-#[actix::test]
-async fn a_step_that_cannot_be_committed_refuses_its_message() {
-    let running = start(setup(vec![agent_spec("builder-01", "build", 0.0, 1_000)])).await.unwrap();
-    let url = format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
-    let request = json!({
-        "messageId": "m-1", "fromAgentId": "me", "toAgentId": "builder-01", "type": "task-request",
-        "payload": { "taskId": "t-1", "description": "hello", "capability": "build" }
-    });
-    engine::faults::fail_steps(1);
-    let (status, refused) = ask(&url, &request).await;
-    assert_eq!((status, refused["reasonCode"].as_str()), (500, Some("message_failed")), "{refused:#}");
-    let (status, again) = ask(&url, &request).await;
-    assert_eq!((status, again["status"]["state"].as_str()), (200, Some("TASK_STATE_COMPLETED")), "{again:#}");
-    running.stop(Duration::from_secs(1)).await;
-}
-
 /// A brain whose turns never end.
 struct NeverEnds;
 
@@ -300,58 +254,5 @@ async fn concurrent_awards_do_not_exceed_max_parallel() {
     second.unwrap().unwrap();
     let seen = actor.send(crate::agent::GetAgentSnapshot).await.unwrap().unwrap();
     assert_eq!(seen.running, 1, "{seen:?}");
-    running.stop(Duration::ZERO).await;
-}
-
-#[actix::test]
-async fn a_conversation_that_panics_twice_is_parked_and_resumes_at_the_next_start() {
-    let store = blackboard::store::memory::new();
-    let start_node = || {
-        let setup = setup(vec![with_turns("builder-01")]);
-        start(NodeSetup { store: store.clone(), ..setup })
-    };
-    let running = start_node().await.unwrap();
-    let base =
-        |running: &RunningNode| format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
-    let url = base(&running);
-    let client = blackboard::http_client::tls::client().no_proxy().build().unwrap();
-    let get = async |url: String| -> Value { client.get(url).send().await.unwrap().json().await.unwrap() };
-    let until = async |url: String, is_done: &dyn Fn(&Value) -> bool| {
-        let polled = async {
-            loop {
-                let value = get(url.clone()).await;
-                if is_done(&value) {
-                    return value;
-                }
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(20), polled).await.expect("the expected answer")
-    };
-    let request = |task: &str| {
-        json!({
-            "fromAgentId": "me", "toAgentId": "builder-01", "type": "task-request",
-            "payload": { "taskId": task, "description": "hello", "capability": "build" }
-        })
-    };
-    engine::faults::panic_on_turns(2);
-    client.post(format!("{url}/a2a/messages")).json(&request("t-1")).send().await.unwrap();
-    let ready = until(format!("{url}/readyz"), &|ready| ready["parked"].is_object()).await;
-    let task = until(format!("{url}/a2a/tasks/t-1"), &|task| task.to_string().contains("parked until")).await;
-    let conversation = task["contextId"].as_str().unwrap();
-    assert!(ready["parked"]["builder-01"][conversation].is_string(), "{ready:#}");
-    let state = get(format!("{url}/state")).await["agents"]["builder-01"].clone();
-    assert!(state["parked"][conversation].is_string(), "{state:#}");
-    assert_eq!((&state["running"], &state["thinking"], &state["timers"]), (&json!(0), &json!(0), &json!(0)));
-    let cancel = client.post(format!("{url}/a2a/tasks/t-1/cancel")).send().await.unwrap();
-    assert_eq!(cancel.status().as_u16(), 503, "a parked conversation can't be canceled");
-    let (status, next) = ask(&url, &request("t-2")).await;
-    assert_eq!((status, next["status"]["state"].as_str()), (200, Some("TASK_STATE_COMPLETED")), "{next:#}");
-    running.stop(Duration::ZERO).await;
-    let running = start_node().await.unwrap();
-    let url = base(&running);
-    let is_done = |task: &Value| task["status"]["state"] == "TASK_STATE_COMPLETED";
-    until(format!("{url}/a2a/tasks/t-1"), &is_done).await;
-    assert!(get(format!("{url}/readyz")).await.get("parked").is_none());
     running.stop(Duration::ZERO).await;
 }

@@ -18,7 +18,6 @@ mod store;
 
 mod invariants;
 
-pub use engine::faults::PlantedFault;
 pub use simulation::{CommitSurvival, RunReport, RunSettings};
 
 use std::{
@@ -28,9 +27,7 @@ use std::{
 
 /// Runs one seed. A panic of the engine is reported as a failure.
 pub fn run(settings: RunSettings) -> RunReport {
-    silence_planted_panics();
-    engine::faults::panic_on_turns(0);
-    engine::faults::fail_steps(0);
+    silence_panics_of_rules();
     let seed = settings.seed;
     catch_unwind(AssertUnwindSafe(|| simulation::Simulation::new(settings).run())).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
@@ -50,25 +47,17 @@ pub fn run(settings: RunSettings) -> RunReport {
     })
 }
 
-/// Keeps planted panics out of the output.
-fn silence_planted_panics() {
+/// Keeps the panics that a run plans out of the output.
+fn silence_panics_of_rules() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let print = take_hook();
         set_hook(Box::new(move |panic| {
-            if panic.payload().downcast_ref::<&str>() != Some(&"a planted panic") {
+            if panic.payload().downcast_ref::<&str>() != Some(&simulation::RULE_PANIC) {
                 print(panic);
             }
         }));
     });
-}
-
-/// Runs one seed with `fault` planted in the engine.
-pub fn run_with(fault: PlantedFault, seed: u64) -> RunReport {
-    engine::faults::plant(Some(fault));
-    let report = run(RunSettings::of(seed));
-    engine::faults::plant(None);
-    report
 }
 
 impl std::fmt::Display for RunReport {

@@ -106,8 +106,8 @@ pub(crate) enum PlannedEvent {
     },
     /// The next turn that ends panics.
     TurnPanic,
-    /// The next step fails.
-    FailedStep,
+    /// The next rule panics.
+    RulePanic,
 }
 
 /// The fault rates of a seed and its planned events, in any order.
@@ -176,7 +176,7 @@ pub(crate) fn of(seed: u64, agents: usize) -> (FaultRates, Vec<(u64, PlannedEven
     if random.chance(100) {
         plan.push((random.below(HEAL_AT), PlannedEvent::TurnPanic));
     } else if random.chance(100) {
-        plan.push((random.below(HEAL_AT), PlannedEvent::FailedStep));
+        plan.push((random.below(HEAL_AT), PlannedEvent::RulePanic));
     }
     lose_board(&mut Random::new(seed).fork(4), agents, &mut plan);
     let mut of_sessions = Random::new(seed).fork(5);

@@ -23,10 +23,14 @@ use event::Event;
 use node::Node;
 use protocol::{
     ids::{AgentId, TaskId},
+    patterns::EventKind,
     time::WallTime,
 };
 use replies::PendingReply;
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, VecDeque},
+};
 use users::UserRequest;
 
 /// The settings of a run.
@@ -88,6 +92,12 @@ const REGISTRY: usize = usize::MAX - 1;
 /// The wall time at which a run starts: 2026-01-01, milliseconds.
 const EPOCH: i64 = 1_767_225_600_000;
 
+/// The message of a panic that a run plans.
+pub(crate) const RULE_PANIC: &str = "a rule panics on purpose";
+
+/// An event on which a rule panics once.
+type RulePanic = Cell<Option<fn(&EventKind) -> bool>>;
+
 /// One try of an attempt: an answer to an earlier try is ignored.
 type AttemptTry = (AttemptId, u64);
 
@@ -116,6 +126,8 @@ pub(crate) struct Simulation {
     requests: Vec<UserRequest>,
     /// The task whose question users leave unanswered, and its agent.
     left_open: Option<(usize, TaskId)>,
+    /// The event on which the next rule panics.
+    rule_panic: RulePanic,
     observer: Observer,
     failures: Vec<String>,
     tail: VecDeque<String>,
@@ -162,6 +174,7 @@ impl Simulation {
             last_id: 0,
             requests: Vec::new(),
             left_open: None,
+            rule_panic: Cell::new(None),
             observer,
             failures: Vec::new(),
             tail: VecDeque::new(),

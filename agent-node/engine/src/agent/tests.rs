@@ -782,7 +782,7 @@ fn a_board_of_another_generation_is_read_from_its_floor() {
 fn a_message_whose_first_step_panics_is_refused_for_good() {
     let mut driver = Driver::new();
     driver.world.answers = true;
-    crate::faults::panic_on_turns(1);
+    driver.world.panic_on(|what| matches!(what, EventKind::TurnEnded { .. }), 1);
     let refused = driver.ask(&manager(), "m-1", "award", award("t-1", 1)).unwrap_err();
     assert_eq!(refused.reason, Reason::MessageFailed);
     assert!(!crate::may_succeed_later(refused.reason), "its sender does not repeat it");

@@ -26,8 +26,6 @@ impl Conversation {
         effects: Vec<Effect>,
         decided: &mut DecidedStep,
     ) -> Result<(), Error> {
-        #[cfg(any(test, feature = "planted-faults"))]
-        crate::faults::fail_if_asked()?;
         let writes = &mut decided.batch.writes;
         if self.task != self.recorded_task {
             if let Some(row) = &self.task {

@@ -5,7 +5,6 @@ use crate::{
     content,
     conversation::{Conversation, DecidedStep, StepContext},
     delivery::envelope,
-    faults::{self, PlantedFault},
     records::{DeadLetter, EffectKey, OpenEffect, TaskClaim, TaskRow, keys, large_bytes, lists},
 };
 use bytes::Bytes;
@@ -51,9 +50,7 @@ impl Conversation {
             | Effect::RenewOpenTask { .. } => is_open = true,
             Effect::CloseOpenTask { .. } | Effect::ReleaseOpenTask { .. } => {
                 is_open = true;
-                if !faults::is_planted(PlantedFault::LateRenewal) {
-                    self.drop_open(decided, |effect| matches!(effect, Effect::RenewOpenTask { .. }));
-                }
+                self.drop_open(decided, |effect| matches!(effect, Effect::RenewOpenTask { .. }));
             }
             Effect::TrackTask { spec, owner, epoch } => {
                 let row = TaskRow::new(spec.as_ref().clone(), owner.clone(), self.id.clone(), wall);
@@ -69,7 +66,6 @@ impl Conversation {
                 let bytes = content::encode(me, &claim, &mut Vec::new(), &mut BTreeSet::new())?;
                 decided.batch.writes.push(Write::Put(keys::claim(me, task, &self.id), bytes));
             }
-            Effect::Release { .. } if faults::is_planted(PlantedFault::KeptClaim) => {}
             Effect::Release { task, .. } => {
                 decided.batch.writes.push(Write::Delete(keys::claim(me, task, &self.id)));
             }
@@ -120,9 +116,6 @@ impl Conversation {
     /// Records that whoever sees the signal may read the artifact to which it refers.
     fn share(&mut self, me: &AgentId, signal: &OutgoingSignal, decided: &mut DecidedStep) {
         let (Some(row), Some(digest)) = (&mut self.task, signal.produced()) else { return };
-        if faults::is_planted(PlantedFault::HiddenArtifact) {
-            return;
-        }
         let key = keys::reader(me, &digest, &row.task.spec.task_id, &row.task.owner);
         decided.batch.writes.push(Write::Put(key, Bytes::from_static(SHARED)));
         if !row.references.contains(&digest) {

@@ -76,25 +76,24 @@ pub(crate) struct StepFailed {
 /// A brain whose turns may take no time. Such a turn is not run after the commit: its end is part of the step that asks, as
 /// it changes nothing and is the same again after a crash.
 #[derive(Clone, Copy)]
-pub(crate) struct InstantBrain<'a> {
-    pub world: &'a dyn World,
+pub(crate) struct InstantBrain {
     /// Whether it may answer a request with a message.
     pub is_direct: bool,
     pub max_signal_bytes: usize,
 }
 
-impl InstantBrain<'_> {
+impl InstantBrain {
     /// The end of the turn, if it takes no time and its deadline has not passed. What was produced, answered, said or noted
     /// before is read after the commit, so such a turn is run then.
-    fn answer(self, effect: &Effect, pattern: &AnyPattern, wall: WallTime) -> Option<EventKind> {
+    fn answer(self, now: StepContext<'_>, effect: &Effect, pattern: &AnyPattern) -> Option<EventKind> {
         let Effect::RunTurn { prompt, deadline, input, .. } = effect else { return None };
         let RecordedTurnProgress { produced, artifacts, checkpoints, .. } = pattern.view().turn;
         let has_read =
             !(produced.is_empty() && artifacts.is_empty() && input.is_empty() && checkpoints.is_empty());
-        if has_read || deadline.is_some_and(|deadline| deadline <= wall) {
+        if has_read || deadline.is_some_and(|deadline| deadline <= now.wall) {
             return None;
         }
-        let (updates, end) = self.world.answer_at_once(prompt)?;
+        let (updates, end) = now.world.answer_at_once(prompt)?;
         let end = oversized_signal(&updates, self.max_signal_bytes).map_or(end, Err);
         Some(end_of_turn(prompt.turn, updates, end, self.is_direct))
     }
@@ -104,13 +103,14 @@ impl InstantBrain<'_> {
 #[derive(Clone, Copy)]
 pub(crate) struct StepContext<'a> {
     pub me: &'a AgentId,
+    pub world: &'a dyn World,
     pub at: NodeTime,
     pub wall: WallTime,
     /// The peers' track records.
     pub records: &'a BTreeMap<AgentId, TrackRecord>,
     pub store: &'a dyn Snapshot,
     /// The brain, if it has a turn free.
-    pub brain: Option<InstantBrain<'a>>,
+    pub brain: Option<InstantBrain>,
 }
 
 /// The most events that are kept in memory for a later step.
@@ -209,7 +209,7 @@ impl Conversation {
             let (id, by, decision) = (id.clone(), by.clone(), answer.decision());
             row.note_answer(AnsweredQuestion { id, by, at: wall, decision });
         }
-        let follow = match rule(&mut self.pattern, &event) {
+        let follow = match catch_panic(|| now.world.run_rule(&mut self.pattern, &event)) {
             Ok(follow) => follow,
             Err(why) => {
                 let is_result = is_inside && queued.closes.is_some() && is_short_result(&event.what);
@@ -226,7 +226,7 @@ impl Conversation {
         for effect in follow {
             let key = EffectKey(self.step + 1, u32::try_from(effects.len()).unwrap_or(u32::MAX));
             self.apply_effect(now, &effect, key, decided)?;
-            if let Some(end) = now.brain.and_then(|brain| brain.answer(&effect, &self.pattern, wall)) {
+            if let Some(end) = now.brain.and_then(|brain| brain.answer(now, &effect, &self.pattern)) {
                 self.queue.push_front(QueuedEvent::from_inside(end, Some(key)));
             }
             effects.push(effect);
@@ -273,16 +273,6 @@ impl From<Error> for StepError {
     fn from(error: Error) -> Self {
         Self::Unwritten(error.to_string())
     }
-}
-
-/// Runs the pattern. A panic ends the step, not the agent.
-fn rule(pattern: &mut AnyPattern, event: &Event) -> Result<Vec<Effect>, String> {
-    let run = || {
-        #[cfg(any(test, feature = "planted-faults"))]
-        crate::faults::panic_if_asked(event);
-        pattern.on(event)
-    };
-    catch_panic(run)
 }
 
 fn failed(why: String, decided: DecidedStep, rest: impl Iterator<Item = QueuedEvent>) -> StepFailed {

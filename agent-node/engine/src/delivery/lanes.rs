@@ -1,10 +1,6 @@
 //! The queue of outgoing messages, signals and claim requests, in FIFO lanes.
 
-use crate::{
-    AttemptId, ClaimRequest,
-    faults::{self, PlantedFault},
-    records::EffectKey,
-};
+use crate::{AttemptId, ClaimRequest, records::EffectKey};
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, ConversationId},
@@ -85,14 +81,9 @@ impl Deliveries {
     }
 
     /// Adds an entry. The first of its lanes is attempted.
-    pub(crate) fn add(&mut self, mut outgoing: Outgoing) {
+    pub(crate) fn add(&mut self, outgoing: Outgoing) {
         self.next += 1;
         let id = AttemptId(self.next);
-        if faults::is_planted(PlantedFault::UnorderedSignals)
-            && matches!(outgoing.what, OutgoingContent::Signal(_))
-        {
-            outgoing.lanes.clear();
-        }
         for lane in &outgoing.lanes {
             self.lanes.entry(lane.clone()).or_default().push_back(id);
         }

@@ -1,7 +1,7 @@
 //! What follows a refused or failed step.
 use super::*;
 use crate::{
-    AttemptResult, Input, Output,
+    AttemptResult, Input, Output, TurnKey,
     records::keys,
     tasks,
     testing::{TestAgent, me},
@@ -10,6 +10,7 @@ use protocol::{
     ids::{AgentId, TaskId},
     patterns::turn::{Progress, TurnEnd},
     signal::SignalRecord,
+    task::{Status, TaskState},
     time::WallTime,
 };
 use serde_json::json;
@@ -68,7 +69,7 @@ fn a_signal_whose_reaction_fails_twice_is_passed_over() {
     let mut test = TestAgent::new(&["build.failed"]);
     test.handle(Input::BoardHead(4.into()));
     test.commit_all();
-    faults::fail_steps(2);
+    test.world.panic_on(|what| matches!(what, EventKind::Started), 2);
     for cursor in [4, 5] {
         let reply = test.reply_to();
         test.handle(Input::Signal(signal(5), reply));
@@ -116,7 +117,7 @@ fn a_joint_commit_is_not_written_if_one_of_its_steps_fails() {
     let reply = award(&mut test, 1);
     test.commit_all();
     let older = test.reply(reply).unwrap().unwrap().conversation_id.unwrap();
-    faults::panic_on(|what| matches!(what, EventKind::Started), 1);
+    test.world.panic_on(|what| matches!(what, EventKind::Started), 1);
     let reply = award(&mut test, 2);
     test.commit_all();
     assert!(test.reply(reply).unwrap().is_err());
@@ -142,13 +143,68 @@ fn a_result_on_which_a_pattern_panicked_still_closes_its_effect() {
         Output::Attempt(id, _) => Some(*id),
         _ => None,
     });
-    faults::panic_on(|what| matches!(what, EventKind::PublishRefused { .. }), 1);
+    test.world.panic_on(|what| matches!(what, EventKind::PublishRefused { .. }), 1);
     let refused = Problem::new(Reason::InvalidField, "refused by the board");
     test.handle(Input::Attempted(attempt.unwrap(), AttemptResult::Failed(refused)));
     test.fire_timer(AGAIN);
     test.commit_all();
     let snapshot = test.agent.snapshot();
     assert!(snapshot.conversations.is_empty() && snapshot.parked.is_empty(), "{snapshot:?}");
+}
+
+fn is_end_of_turn(what: &EventKind) -> bool {
+    matches!(what, EventKind::TurnEnded { .. } | EventKind::Cancelled { .. })
+}
+
+fn end_turn(test: &mut TestAgent, turn: TurnKey) {
+    let end = TurnEnd::Done { message: Some("built".to_owned()) };
+    test.handle(Input::TurnEnded(turn, Vec::new(), Ok(end)));
+    test.commit_all();
+}
+
+fn status(test: &TestAgent, task: &str) -> Status {
+    let task = TaskId::parse(task).unwrap();
+    let row = tasks::find(&test.store, &me(), &task, &Principal::local_user()).unwrap().unwrap();
+    row.task.status
+}
+
+#[test]
+fn a_pattern_that_panics_ends_its_task_and_the_agent_goes_on() {
+    let mut test = TestAgent::new(&[]);
+    let (_, turn) = test.begin_task("t-1");
+    test.world.panic_on(is_end_of_turn, 1);
+    end_turn(&mut test, turn);
+    test.fire_timer(AGAIN);
+    test.commit_all();
+    let broken = status(&test, "t-1");
+    assert_eq!(broken.state, TaskState::Canceled);
+    assert!(broken.message.unwrap().contains("an internal fault"));
+    let (_, turn) = test.begin_task("t-2");
+    end_turn(&mut test, turn);
+    assert_eq!(status(&test, "t-2").state, TaskState::Completed);
+}
+
+#[test]
+fn a_conversation_that_panics_twice_is_parked_and_resumes_at_the_next_start() {
+    let mut test = TestAgent::new(&[]);
+    let (id, turn) = test.begin_task("t-1");
+    test.world.panic_on(is_end_of_turn, 2);
+    end_turn(&mut test, turn.clone());
+    test.fire_timer(AGAIN);
+    test.commit_all();
+    assert!(status(&test, "t-1").message.unwrap().contains("parked until"));
+    let snapshot = test.agent.snapshot();
+    assert!(snapshot.parked.contains_key(&id), "{snapshot:?}");
+    assert_eq!((snapshot.running, snapshot.thinking, snapshot.timers), (0, 0, 0));
+    let cancel = test.cancel("t-1");
+    assert_eq!(test.reply(cancel).unwrap().unwrap_err().reason, Reason::StoreUnavailable);
+    let (_, next) = test.begin_task("t-2");
+    end_turn(&mut test, next);
+    assert_eq!(status(&test, "t-2").state, TaskState::Completed);
+    test.restart();
+    assert!(test.agent.snapshot().parked.is_empty());
+    end_turn(&mut test, turn);
+    assert_eq!(status(&test, "t-1").state, TaskState::Completed);
 }
 
 #[test]

@@ -6,7 +6,6 @@ use crate::{
     commits::StandaloneRecords,
     content,
     context::Context,
-    faults::{self, PlantedFault},
     problems::{internal, not_found},
     records::{Receipt, TaskRow, Tombstone, keys, lists},
     tasks,
@@ -139,22 +138,17 @@ impl Agent {
             let epoch = cancel.epoch.unwrap_or(u64::MAX);
             let epoch = self.tombstone(&cancel.task_id, by, cx)?.map_or(epoch, |known| known.max(epoch));
             let bytes = serde_json::to_vec(&Tombstone { epoch, at: receipt.at }).map_err(internal)?;
-            if !faults::is_planted(PlantedFault::NoTombstone) {
-                tombstone = Some((cancel.task_id.clone(), by.clone(), epoch))
-                    .filter(|_| !faults::is_planted(PlantedFault::UnseenTombstone));
-                let key = keys::tombstone(&self.me, &cancel.task_id, by);
-                let entry = lists::aged(&key, receipt.at);
-                writes.push(Write::PutListed(key, bytes.into(), vec![entry]));
-            }
+            tombstone = Some((cancel.task_id.clone(), by.clone(), epoch));
+            let key = keys::tombstone(&self.me, &cancel.task_id, by);
+            let entry = lists::aged(&key, receipt.at);
+            writes.push(Write::PutListed(key, bytes.into(), vec![entry]));
         } else {
             let journal = envelope.conversation_id.as_ref().map(|id| keys::journal(&self.me, id));
             let was_here = journal.map(|key| cx.store.latest(&key)).transpose()?.flatten().is_some();
             if known_task.is_none() && !(is_agent && was_here) {
                 return Err(not_found(envelope));
             }
-            if let Some(epoch) = envelope.payload.reported_epoch().filter(|_| is_agent)
-                && !faults::is_planted(PlantedFault::UnfencedReports)
-            {
+            if let Some(epoch) = envelope.payload.reported_epoch().filter(|_| is_agent) {
                 return Err(Problem::new(Reason::Fenced, format!("award {epoch}: the task has ended")));
             }
         }

@@ -1,13 +1,6 @@
 //! The parts of a request: candidates, capability, path, input artifacts, requester.
 
-use crate::{
-    IncomingMessage,
-    agent::Agent,
-    artifacts,
-    context::Context,
-    faults::{self, PlantedFault},
-    problems::internal,
-};
+use crate::{IncomingMessage, agent::Agent, artifacts, context::Context, problems::internal};
 use protocol::{
     acceptance::{AcceptanceDemand, AcceptanceTerms},
     artifact::{Artifact, ArtifactRef, Part, PartContent},
@@ -101,11 +94,7 @@ impl Agent {
         capability: Option<&Capability>,
         demand: Option<AcceptanceDemand>,
     ) -> AcceptanceTerms {
-        let rules = &self.config.acceptance;
-        match faults::is_planted(PlantedFault::UncheckedResults) {
-            true => AcceptanceTerms::default(),
-            false => AcceptanceTerms::of(rules, capability, demand),
-        }
+        AcceptanceTerms::of(&self.config.acceptance, capability, demand)
     }
 
     /// Adds this agent to the path of a request that it sent to itself; fails if it is on the path already.

@@ -3,7 +3,6 @@
 use crate::{
     chunks::is_checkpoint,
     content,
-    faults::{self, PlantedFault},
     records::{ReactionReceipt, TaskRow, keys},
     retention::state::PAGE,
 };
@@ -59,7 +58,6 @@ impl Sweeper<'_> {
     /// How long records of a topic are kept, milliseconds.
     pub(crate) fn keep_ms(&self, topic: SweepTopic) -> u64 {
         match topic {
-            SweepTopic::Receipt if faults::is_planted(PlantedFault::ShortDedup) => 1_000,
             SweepTopic::Receipt | SweepTopic::Tombstone => self.limits.dedup_ms,
             SweepTopic::Reaction => self.limits.keep_journals_ms,
             SweepTopic::DeadLetter | SweepTopic::Task => self.limits.keep_tasks_ms,

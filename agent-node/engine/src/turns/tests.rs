@@ -1,15 +1,13 @@
 use super::*;
 use crate::{
     Input, TurnStart,
-    agent::Agent,
     content,
     records::{Step, keys},
     replay,
-    testing::{EmptyWorld, TestAgent, config, me},
+    testing::{TestAgent, me},
 };
 use protocol::{
     ids::{AgentId, Capability, TaskId},
-    limits::Limits,
     patterns::{OutgoingSignal, turn::Checkpoint},
     principal::Principal,
     signal::{ON_BEHALF_OF, PARENT_TASK, SignalType},
@@ -17,7 +15,6 @@ use protocol::{
     usage::ModelUsage,
 };
 use serde_json::{Value, json};
-use std::sync::Arc;
 use store_types::Snapshot;
 
 fn checkpoint(data: Value, replace: bool) -> Progress {
@@ -37,14 +34,7 @@ fn acknowledged(agent: &mut TestAgent, turn: &TurnKey) -> Option<usize> {
 
 /// Starts again from the store, and returns the turn that begins.
 fn restart(agent: &mut TestAgent) -> Option<Box<TurnStart>> {
-    let card = json!({ "agentId": "a", "endpoint": "http://a", "skills": [], "open": true });
-    let config = crate::EngineConfig {
-        card: Arc::new(serde_json::from_value(card).unwrap()),
-        ..config(Limits::default())
-    };
-    let (again, outputs) = Agent::recover(config, &agent.store, &mut EmptyWorld::default()).unwrap();
-    (agent.agent, agent.outputs) = (again, outputs);
-    agent.commit_all();
+    agent.restart();
     agent.take(|output| if let Output::StartTurn(turn) = output { Some(turn.clone()) } else { None })
 }
 

@@ -2,13 +2,11 @@
 use super::*;
 use crate::{
     Input, TimerId,
-    agent::Agent,
-    testing::{TestAgent, config, me},
+    testing::{TestAgent, me},
 };
 use protocol::{
     a2a::message::{Message, Role},
     ids::TaskId,
-    limits::Limits,
     principal::Principal,
     question::{Answer, OnTimeout, Question},
     time::NodeTime,
@@ -78,10 +76,7 @@ impl TimedAgent {
     /// Starts again from the store, as after a crash.
     fn restart(&mut self) {
         self.timers.clear();
-        let card = self.agent.agent.config.card.clone();
-        let config = crate::EngineConfig { card, ..config(Limits::default()) };
-        let (agent, outputs) = Agent::recover(config, &self.agent.store, &mut self.agent.world).unwrap();
-        (self.agent.agent, self.agent.outputs) = (agent, outputs);
+        self.agent.restart();
         self.settle();
     }
 

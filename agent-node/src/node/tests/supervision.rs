@@ -1,29 +1,72 @@
 //! An agent that panics outside of a pattern starts again from its store.
 
-use super::*;
-use engine::faults::{panic_over_messages, panic_over_poison_signals, panic_while_recovering};
+use super::{intercepting_store::InterceptingStore, *};
 use serde_json::Value;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// The panics of the agent that a test plans. They happen in reads of its store.
+#[derive(Default)]
+struct PlannedPanics {
+    messages: AtomicU32,
+    recoveries: AtomicU32,
+    /// How often it has panicked over the offer of the task `poison`.
+    poison: AtomicU32,
+}
+
+impl PlannedPanics {
+    fn on_read(&self, key: &Key) {
+        let take = |left: &AtomicU32| left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok();
+        let key = key.as_str();
+        assert!(!(key.starts_with("builder-01.receipt.") && take(&self.messages)), "over a message");
+        assert!(!(key == "builder-01.record" && take(&self.recoveries)), "while it recovers");
+        if key.starts_with("builder-01.task.poison.") {
+            self.poison.fetch_add(1, Relaxed);
+            panic!("over a signal");
+        }
+    }
+}
 
 struct Mesh {
     running: RunningNode,
     url: String,
+    panics: Arc<PlannedPanics>,
 }
 
 impl Mesh {
     async fn start() -> Self {
-        let agent = agent_spec("builder-01", "build", 0.0, 1_000);
-        let agent = AgentSpec { subscribe: vec!["news.*".to_owned()], ..agent };
-        let running = start(setup(vec![agent])).await.unwrap();
-        let url = format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
-        Self { running, url }
+        Self::start_with(PlannedPanics::default()).await
     }
 
-    /// Has the agent publish a signal about `subject`.
-    async fn publish(&self, subject: &str) {
-        let payload = json!({ "signal": "news.x", "subject": subject });
-        let broadcast = json!({ "messageId": subject, "fromAgentId": "me", "toAgentId": "builder-01", "type": "broadcast", "payload": payload });
-        let (status, answer) = ask(&self.url, &broadcast).await;
-        assert!(status < 300, "{answer:#}");
+    async fn start_with(panics: PlannedPanics) -> Self {
+        let builder = agent_spec("builder-01", "build", 0.0, 1_000);
+        let builder = AgentSpec { subscribe: vec!["task.available".to_owned()], ..builder };
+        let agents = vec![builder, agent_spec("planner-01", "plan", 0.0, 1_000)];
+        let panics = Arc::new(panics);
+        let planned = panics.clone();
+        let store =
+            InterceptingStore::reading(blackboard::store::memory::new(), move |key| planned.on_read(key));
+        let running = start(NodeSetup { store, ..setup(agents) }).await.unwrap();
+        let url = format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
+        Self { running, url, panics }
+    }
+
+    /// Has another agent offer `task` on the board.
+    async fn offer(&self, task: &str) {
+        let refs = json!({ "description": "hello" });
+        let payload =
+            json!({ "signal": "task.available", "taskId": task, "capability": "build", "refs": refs });
+        let broadcast = json!({
+            "messageId": task, "fromAgentId": "me", "toAgentId": "planner-01", "type": "broadcast", "payload": payload
+        });
+        let planner = self.running.agents[&AgentId::parse("planner-01").unwrap()];
+        let client = blackboard::http_client::tls::client().no_proxy().build().unwrap();
+        let sent = client.post(format!("http://{planner}/a2a/messages")).json(&broadcast).send().await;
+        assert!(sent.unwrap().status().is_success());
+    }
+
+    /// Has the agent panic over its next message.
+    fn panic_over_message(&self) {
+        self.panics.messages.store(1, Relaxed);
     }
 
     /// Waits until the state of the agent is as expected.
@@ -81,7 +124,7 @@ async fn an_agent_that_panics_restarts_from_its_store() {
     let mesh = Mesh::start().await;
     let before = mesh.ask("m-1").await;
     assert!(is_completed(&before), "{before:?}");
-    panic_over_messages(1);
+    mesh.panic_over_message();
     let (status, refused) = mesh.ask("m-2").await;
     assert_eq!((status, refused["reasonCode"].as_str()), (503, Some("store_unavailable")), "{refused:#}");
     let after = mesh.ask_until_restarted("m-2").await;
@@ -96,7 +139,7 @@ async fn an_agent_that_panics_restarts_from_its_store() {
 async fn a_message_in_hand_at_two_panics_is_refused_permanently_and_others_are_not() {
     let mesh = Mesh::start().await;
     for _ in 0..2 {
-        panic_over_messages(1);
+        mesh.panic_over_message();
         let (status, refused) = mesh.ask_until_restarted("m-1").await;
         assert_eq!(status, 503, "{refused:#}");
     }
@@ -111,7 +154,7 @@ async fn a_message_in_hand_at_two_panics_is_refused_permanently_and_others_are_n
 async fn an_agent_that_panics_too_often_stays_down_and_readyz_reports_it() {
     let mesh = Mesh::start().await;
     for at in 0..6 {
-        panic_over_messages(1);
+        mesh.panic_over_message();
         let (status, refused) = mesh.ask_until_restarted(&format!("m-{at}")).await;
         assert_eq!(status, 503, "{refused:#}");
     }
@@ -123,8 +166,7 @@ async fn an_agent_that_panics_too_often_stays_down_and_readyz_reports_it() {
 
 #[actix::test]
 async fn an_agent_that_panics_while_it_recovers_restarts() {
-    panic_while_recovering(2);
-    let mesh = Mesh::start().await;
+    let mesh = Mesh::start_with(PlannedPanics { recoveries: 2.into(), ..Default::default() }).await;
     let answer = mesh.ask_until_restarted("m-1").await;
     assert!(is_completed(&answer), "{answer:?}");
     mesh.running.stop(Duration::from_secs(1)).await;
@@ -134,15 +176,10 @@ async fn an_agent_that_panics_while_it_recovers_restarts() {
 async fn a_signal_in_hand_at_two_panics_is_passed_over_and_the_next_is_reacted_to() {
     let mesh = Mesh::start().await;
     mesh.wait_for_state(|state| state["followed"].is_u64()).await;
-    panic_over_poison_signals(true);
-    mesh.publish("poison").await;
-    // The new life follows the board, and has counted no message yet.
-    mesh.wait_for_state(|state| state["counts"]["admitted"] == 0).await;
-    mesh.wait_for_state(|state| state["counts"]["admitted"] == 0 && state["followed"].is_u64()).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    mesh.publish("harmless").await;
+    mesh.offer("poison").await;
+    mesh.offer("harmless").await;
     mesh.wait_for_state(|state| state["counts"]["reactions"] == 1).await;
-    panic_over_poison_signals(false);
+    assert_eq!(mesh.panics.poison.load(Relaxed), 2);
     assert_eq!(mesh.ready().await.0, 200);
     mesh.running.stop(Duration::from_secs(1)).await;
 }

@@ -9,13 +9,13 @@ use engine::{AttemptResult, BidQuestionId, IncomingMessage, Input, TimerId, Turn
 use protocol::{
     ids::{MessageId, TaskId},
     message::MessageKind,
-    patterns::contract_net::bidding::BidAnswer,
+    patterns::{EventKind, contract_net::bidding::BidAnswer},
     signal::SignalRecord,
     time::NodeTime,
     usage::Usage,
 };
 use serde_json::json;
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
 /// What happens at a virtual time. An event of an earlier life of an agent is ignored.
 #[derive(Debug)]
@@ -268,15 +268,14 @@ impl Simulation {
                 self.after(length, Event::RegistryRestart);
             }
             PlannedEvent::TurnPanic => {
-                self.note(|| "the next turn that ends panics".to_owned());
-                // A conversation that meets both faults is parked, and no run starts its agent again.
-                engine::faults::fail_steps(0);
-                engine::faults::panic_on_turns(1);
+                self.note(|| "the next rule about the end of a turn panics".to_owned());
+                self.rule_panic = Cell::new(Some(|what| {
+                    matches!(what, EventKind::TurnEnded { .. } | EventKind::Cancelled { .. })
+                }));
             }
-            PlannedEvent::FailedStep => {
-                self.note(|| "the next step can't be written".to_owned());
-                engine::faults::panic_on_turns(0);
-                engine::faults::fail_steps(1);
+            PlannedEvent::RulePanic => {
+                self.note(|| "the next rule panics".to_owned());
+                self.rule_panic = Cell::new(Some(|_| true));
             }
             PlannedEvent::ClockSkew { agent, by } => self.nodes[agent].skew = by,
         }

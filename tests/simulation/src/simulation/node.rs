@@ -1,6 +1,6 @@
 //! The nodes: each runs one agent, hands it inputs and performs its outputs.
 
-use super::{EPOCH, Simulation, event::Event, services::BoardReader};
+use super::{EPOCH, RULE_PANIC, RulePanic, Simulation, event::Event, services::BoardReader};
 use crate::{
     brain, plan,
     random::{Hash, Random},
@@ -12,7 +12,7 @@ use engine::{
 };
 use protocol::{
     ids::{AgentId, ConversationId, MessageId},
-    patterns::turn::Prompt,
+    patterns::{AnyPattern, Effect, turn::Prompt},
     time::{NodeTime, WallTime},
 };
 use std::{
@@ -92,6 +92,7 @@ struct NodeWorld<'a> {
     directory: &'a RegistryCache,
     seed: u64,
     me: &'a AgentId,
+    rule_panic: &'a RulePanic,
 }
 
 impl World for NodeWorld<'_> {
@@ -130,6 +131,14 @@ impl World for NodeWorld<'_> {
 
     fn answer_at_once(&self, prompt: &Prompt) -> Option<InstantAnswer> {
         brain::answer_at_once(self.seed, self.me, prompt)
+    }
+
+    fn run_rule(&self, pattern: &mut AnyPattern, event: &protocol::patterns::Event) -> Vec<Effect> {
+        if self.rule_panic.get().is_some_and(|is_event| is_event(&event.what)) {
+            self.rule_panic.set(None);
+            std::panic::panic_any(RULE_PANIC);
+        }
+        pattern.on(event)
     }
 }
 
@@ -173,6 +182,7 @@ impl Simulation {
             directory: &node.directory,
             seed,
             me: &node.id,
+            rule_panic: &self.rule_panic,
         };
         let recovered = Agent::recover(node.config.clone(), &node.store.settled, &mut world);
         let me = node.id.clone();
@@ -200,7 +210,8 @@ impl Simulation {
         self.inputs += 1;
         let seed = self.settings.seed;
         let (random, directory, me) = (&mut node.random, &node.directory, &node.id);
-        let mut world = NodeWorld { now, wall, random, directory, seed, me };
+        let rule_panic = &self.rule_panic;
+        let mut world = NodeWorld { now, wall, random, directory, seed, me, rule_panic };
         let store = if reads_executed { &node.store.executed } else { &node.store.settled };
         let outputs = inner.handle(input, store, &mut world);
         node.agent = Some(inner);
