@@ -1,163 +1,93 @@
-//! Admission of a message: checks of recipient, sender, time and path, and dedup. A message is answered once, when it is
-//! durable.
+//! Messages that are being recorded, and the callers that wait for the same answer.
 
-use crate::{
-    Ack, IncomingMessage, Observation, ReplyTo,
-    agent::Agent,
-    context::Context,
-    records::{Receipt, keys},
-};
+use crate::{Ack, ReplyTo, commits::Receipts, context::Context, records::Receipt};
 use protocol::{
-    ids::Address,
-    message::MessageKind,
-    patterns::AnyPattern,
-    principal::Principal,
+    ids::{ConversationId, Digest},
     problem::{Problem, Reason},
 };
-use store_types::Key;
+use std::collections::BTreeMap;
+use store_types::{Filter, Key};
 
-impl Agent {
-    /// Admits a message, or refuses it.
-    pub(crate) fn take_message(&mut self, message: IncomingMessage, reply: ReplyTo, cx: &mut Context<'_>) {
-        let (kind, duplicates) = (message.envelope.kind(), self.counts.duplicates);
-        let id = message.envelope.message_id.clone();
-        let trace = message.trace.as_ref().map(|trace| trace.trace());
-        match self.admit(message, reply, cx) {
-            Ok(()) if self.counts.duplicates > duplicates => cx.observe(Observation::Duplicate),
-            Ok(()) => cx.observe(Observation::Taken(kind)),
-            Err(problem) => {
-                self.counts.refused += 1;
-                cx.observe(Observation::Refused(problem.reason));
-                let reason = problem.reason.code();
-                tracing::info!(agent = %self.me, message = %id, kind = kind.wire(), trace, reason, "a message was refused");
-                cx.reply(reply, Err(problem));
-            }
-        }
+/// A caller and its answer.
+type Waiter = (ReplyTo, Ack);
+
+#[derive(Default)]
+pub(crate) struct Admission {
+    /// The digest of each message that is being recorded, and the senders of its repeats.
+    in_flight: BTreeMap<Key, (Digest, Vec<Waiter>)>,
+    /// Repeated task requests that wait for the first step of the conversation that the first request opened.
+    joiners: BTreeMap<ConversationId, Vec<Waiter>>,
+}
+
+impl Admission {
+    /// The message with this receipt is being recorded from here on.
+    pub(crate) fn begin(&mut self, receipt: Key, digest: Digest) {
+        self.in_flight.insert(receipt, (digest, Vec::new()));
     }
 
-    fn admit(
+    /// Answers a duplicate: with the recorded answer, or with the answer of the first copy once that is recorded. `ack` is the
+    /// answer without task and conversation. Returns whether it was answered.
+    pub(crate) fn answer_if_repeat(
         &mut self,
-        message: IncomingMessage,
-        reply: ReplyTo,
-        cx: &mut Context<'_>,
-    ) -> Result<(), Problem> {
-        self.check_recipient(&message)?;
-        self.check_sender(&message, cx)?;
-        if message.envelope.kind().is_best_effort() {
-            self.check_time(&message, cx)?;
-            return self.take_best_effort(message, reply, cx);
-        }
-        let envelope = &message.envelope;
-        let key = keys::receipt(&self.me, &envelope.message_id, &message.by, &envelope.from_agent_id);
-        if self.answer_if_repeat(&key, &message, reply, cx)? {
-            self.counts.duplicates += 1;
-            return Ok(());
-        }
-        self.check_time(&message, cx)?;
-        self.check_path(&message)?;
-        self.route(message, key, reply, cx)
-    }
-
-    fn check_recipient(&self, message: &IncomingMessage) -> Result<(), Problem> {
-        match &message.envelope.to_agent_id {
-            Address::Agent(id) if *id != self.me => {
-                Err(Problem::new(Reason::AgentNotFound, format!("this is {}, not {id}", self.me)))
-            }
-            Address::Agent(_) | Address::Capability(_) => Ok(()),
-        }
-    }
-
-    /// Refuses new work during a drain, and expired messages. Duplicates are recognised before this check.
-    fn check_time(&self, message: &IncomingMessage, cx: &Context<'_>) -> Result<(), Problem> {
-        let envelope = &message.envelope;
-        let is_self = message.by.agent() == Some(&self.me);
-        let begins_work = envelope.kind() == MessageKind::Cfp || AnyPattern::is_opened_by(envelope.kind());
-        if self.is_draining && !is_self && begins_work {
-            return Err(Problem::new(Reason::Draining, format!("{} is leaving", self.me)));
-        }
-        match envelope.expires_at {
-            Some(expires) if expires <= cx.wall() => {
-                Err(Problem::new(Reason::Expired, format!("expiresAt {expires} has passed")))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// An agent's id as sender needs that agent's signature. A user may use any label but a name that is or was an agent's, or
-    /// a service's.
-    fn check_sender(&self, message: &IncomingMessage, cx: &Context<'_>) -> Result<(), Problem> {
-        let from = &message.envelope.from_agent_id;
-        match &message.by {
-            Principal::Agent(id) if id == from => Ok(()),
-            Principal::Agent(id) => Err(Problem::new(
-                Reason::SenderNotProven,
-                format!("fromAgentId is {from}, the signature is {id}'s"),
-            )),
-            Principal::Service(_) | Principal::Brain(_) => {
-                Err(Problem::new(Reason::Forbidden, format!("{} sends no messages", message.by)))
-            }
-            // The node itself has chosen the label of an A2A request.
-            Principal::User(_) if message.contact.is_some() => Ok(()),
-            Principal::User(_) => {
-                let is_own = || self.me.as_str().eq_ignore_ascii_case(from.as_str());
-                let whose = match from.is_reserved() {
-                    true => "a service's name",
-                    false if is_own() || cx.world.directory().knows(from) => "an agent's name",
-                    false => return Ok(()),
-                };
-                let message = format!("fromAgentId: {from} is {whose}; use a label of your own");
-                Err(Problem::new(Reason::SenderNotProven, message).with("field", "fromAgentId"))
-            }
-        }
-    }
-
-    fn check_path(&self, message: &IncomingMessage) -> Result<(), Problem> {
-        let envelope = &message.envelope;
-        let is_self = message.by.agent() == Some(&self.me);
-        let path = envelope.agents_on_path();
-        // Help makes no loop: who is on the path only answers.
-        let may_repeat = envelope.kind() == MessageKind::HelpRequest;
-        if path.contains(&self.me) && !is_self && !may_repeat {
-            let way: Vec<_> = path.iter().map(|id| id.as_str()).collect();
-            let message = format!("{} is already on the path: {}", self.me, way.join(" → "));
-            return Err(Problem::new(Reason::DelegationLoop, message));
-        }
-        let limit = self.config.limits.max_hops;
-        if path.len() >= limit {
-            let message = format!("{} hops, the limit is {limit}", path.len());
-            return Err(Problem::new(Reason::TooManyHops, message));
-        }
-        Ok(())
-    }
-
-    /// Answers a duplicate: with the recorded answer, or with the answer of the first copy once that is recorded. Returns
-    /// whether it was answered.
-    fn answer_if_repeat(
-        &mut self,
-        key: &Key,
-        message: &IncomingMessage,
-        reply: ReplyTo,
+        receipt: &Key,
+        digest: Digest,
+        (reply, ack): Waiter,
         cx: &mut Context<'_>,
     ) -> Result<bool, Problem> {
-        let id = &message.envelope.message_id;
-        let reused =
-            || Problem::new(Reason::MessageIdReused, format!("messageId {id} was used for another message"));
-        let ack = Ack { duplicate: true, ..Ack::of(id.clone()) };
-        if let Some((digest, joined)) = self.in_flight.get_mut(key) {
-            if *digest != message.digest {
+        let reused = || {
+            let message = format!("messageId {} was used for another message", ack.message_id);
+            Problem::new(Reason::MessageIdReused, message)
+        };
+        if let Some((first, repeats)) = self.in_flight.get_mut(receipt) {
+            if *first != digest {
                 return Err(reused());
             }
-            joined.push((reply, ack));
+            repeats.push((reply, ack));
             return Ok(true);
         }
-        let Some(record) = cx.store.latest(key)? else { return Ok(false) };
+        let Some(record) = cx.store.latest(receipt)? else { return Ok(false) };
         let receipt: Receipt = serde_json::from_slice(&record.value)
             .map_err(|error| Problem::new(Reason::Internal, format!("a receipt can't be read: {error}")))?;
-        if receipt.digest != message.digest {
+        if receipt.digest != digest {
             return Err(reused());
         }
         let Receipt { task_id, conversation_id, .. } = receipt;
         cx.reply(reply, Ok(Ack { task_id, conversation_id, ..ack }));
         Ok(true)
+    }
+
+    /// Answers the duplicates that were received while the first copy was being recorded.
+    pub(crate) fn answer_repeats(
+        &mut self,
+        receipts: Receipts<'_>,
+        result: &Result<Option<ConversationId>, Problem>,
+        cx: &mut Context<'_>,
+    ) {
+        for (key, task) in receipts {
+            let Some((_, repeats)) = self.in_flight.remove(key) else { continue };
+            for (reply, ack) in repeats {
+                let answer = result.clone().map(|conversation_id| Ack {
+                    task_id: task.clone(),
+                    conversation_id,
+                    ..ack
+                });
+                cx.reply(reply, answer);
+            }
+        }
+    }
+
+    /// A repeated task request waits for the first step of `conversation`.
+    pub(crate) fn join(&mut self, conversation: ConversationId, joiner: Waiter) {
+        self.joiners.entry(conversation).or_default().push(joiner);
+    }
+
+    /// The first step of `conversation` was recorded or refused: those that have waited for it.
+    pub(crate) fn joined(&mut self, conversation: &ConversationId) -> Vec<Waiter> {
+        self.joiners.remove(conversation).unwrap_or_default()
+    }
+
+    /// Whether a message with one of these receipts is being recorded.
+    pub(crate) fn is_recording(&self, receipts: &Filter) -> bool {
+        self.in_flight.keys().any(|key| receipts.admits(key))
     }
 }

@@ -1,41 +1,64 @@
-//! The agent: its state in memory, and the dispatch of inputs.
+//! The agent: its machines, and the dispatch of inputs. Each machine keeps its state to itself and is given what else it needs;
+//! what concerns several of them is done here and in the files below.
+
+mod begin;
+mod failed_steps;
+mod incoming;
+mod messages;
+mod open_tasks;
+mod parking;
+mod perform;
+mod recovery;
+mod requests;
+mod signals;
+mod snapshot;
+mod steps;
+mod supersede;
+mod task_control;
+mod turns;
+
+pub use recovery::{RecoverError, newest_time};
+pub use snapshot::AgentSnapshot;
 
 use crate::{
-    Ack, CommitId, Input, Output, PeerLocation, ReplyTo, TimerId, World,
-    auction_queue::AuctionQueues,
-    bids::BidQuestions,
-    commits::PendingCommit,
+    AttemptId, AttemptResult, BidQuestionId, Input, Output, PeerLocation, TimerId, World,
+    admission::Admission,
+    auctions::Auctions,
+    bids::{Bidder, Bids},
+    commits::Commits,
     context::Context,
-    conversation::{Conversation, InternalEvent, parked::ParkedConversations},
-    conversation_shares::ConversationShares,
+    conversations::Conversations,
     counts::AgentCounts,
-    delivery::lanes::Deliveries,
+    delivery::{Deliveries, DeliveryContext, lanes::OutgoingEnvelope},
+    internal_events::InternalEvents,
+    offers::Offers,
     owner_answer::OwnerAnswer,
+    peers::Peers,
     records::EffectKey,
-    retention::state::Retention,
-    subscription::state::{BoardSubscription, Offers},
-    timers::{TimerPurpose, Timers},
-    turns::queue::Turns,
+    retention::{RetentionContext, state::Retention},
+    step_schedule::StepSchedule,
+    subscription::{BoardSubscription, SubscriptionContext},
+    timer_purpose::TimerPurpose,
+    timers::Timers,
+    turn_end::TurnTerms,
+    turns::Turns,
 };
 use protocol::{
     acceptance::AcceptanceRule,
     card::Card,
-    ids::{AgentId, ConversationId, Digest, TaskId},
+    ids::{AgentId, ConversationId},
     limits::Limits,
     patterns::{
         EventKind, TimerAt, WorkPhase,
-        contract_net::{Auction, track_record::TrackRecord},
+        contract_net::{Auction, bidding::BidAnswer},
         delegation::WorkLimits,
     },
     principal::Principal,
-    problem::Reason,
+    problem::Problem,
+    usage::Usage,
 };
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
-use store_types::{Batch, Key, Lane, Snapshot};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use store_types::Snapshot;
 
 /// The configuration of an agent.
 #[derive(Debug, Clone)]
@@ -56,91 +79,64 @@ pub struct EngineConfig {
     pub asks_for_bids: Option<Duration>,
 }
 
-/// Messages that are being recorded: the digest of each, and the senders that wait for the same answer.
-type MessagesInFlight = BTreeMap<Key, (Digest, Vec<(ReplyTo, Ack)>)>;
-
 /// One agent. It holds open conversations in memory; ended ones are only in its store.
 pub struct Agent {
-    pub(crate) me: AgentId,
-    pub(crate) config: EngineConfig,
-    pub(crate) conversations: BTreeMap<ConversationId, Box<Conversation>>,
-    pub(crate) shares: ConversationShares,
-    /// The conversations that are work of this agent, and how far each is.
-    pub(crate) working: BTreeMap<ConversationId, WorkPhase>,
-    pub(crate) auction_queues: AuctionQueues,
-    /// The peer that holds the award of each conversation that has one.
-    pub(crate) awarded: BTreeMap<ConversationId, AgentId>,
-    pub(crate) tasks: BTreeMap<(TaskId, Principal), ConversationId>,
-    pub(crate) in_flight: MessagesInFlight,
-    /// Repeated task requests that wait for the first step of the conversation that the first request opened.
-    pub(crate) joiners: BTreeMap<ConversationId, Vec<(ReplyTo, Ack)>>,
-    pub(crate) timers: Timers,
-    pub(crate) turns: Turns,
-    pub(crate) deliveries: Deliveries,
-    /// Conversations with messages that are decided once all messages of a request are there.
-    pub(crate) held_steps: BTreeSet<ConversationId>,
-    /// Whether more messages of a request follow.
-    pub(crate) holds_steps: bool,
-    /// Conversations with deferred events, which wait for the next step or flush.
-    pub(crate) deferred: BTreeSet<ConversationId>,
-    pub(crate) track_records: BTreeMap<AgentId, TrackRecord>,
-    pub(crate) subscription: BoardSubscription,
-    pub(crate) offers: Offers,
-    /// Conversations that a failed step has ended once; a second failure parks them.
-    pub(crate) failed_before: BTreeSet<ConversationId>,
-    pub(crate) parked: ParkedConversations,
-    pub(crate) retention: Retention,
-    pub(crate) pending: BTreeMap<CommitId, PendingCommit>,
-    next_commit: u64,
-    pub(crate) events: VecDeque<InternalEvent>,
-    /// Searches for peers that wait until the whole directory is known.
-    pub(crate) waiting_for_directory: Vec<(ConversationId, EffectKey)>,
-    pub(crate) is_draining: bool,
+    me: AgentId,
+    config: EngineConfig,
+    admission: Admission,
+    conversations: Conversations,
+    schedule: StepSchedule,
+    commits: Commits,
+    /// Events that it has produced itself and not handled yet.
+    events: InternalEvents,
+    timers: Timers,
+    turns: Turns,
+    deliveries: Deliveries,
+    peers: Peers,
+    auctions: Auctions,
+    bids: Bids,
+    offers: Offers,
+    subscription: BoardSubscription,
+    retention: Retention,
+    is_draining: bool,
     /// Whether the store had no room for the last step.
-    pub(crate) is_store_full: bool,
-    pub(crate) bid_questions: BidQuestions,
-    pub(crate) counts: AgentCounts,
+    is_store_full: bool,
+    counts: AgentCounts,
 }
 
 impl std::fmt::Debug for Agent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Agent").field("me", &self.me).field("open", &self.conversations.len()).finish()
+        f.debug_struct("Agent")
+            .field("me", &self.me)
+            .field("open", &self.conversations.iter().count())
+            .finish()
     }
 }
 
 impl Agent {
-    pub(crate) fn new(config: EngineConfig) -> Self {
+    fn new(config: EngineConfig) -> Self {
         let limit = usize::try_from(config.card.terms.max_parallel.max(1)).unwrap_or(1);
+        let terms =
+            TurnTerms { is_direct: config.is_direct, max_signal_bytes: config.limits.max_signal_bytes };
         Self {
             me: config.card.agent_id.clone(),
             subscription: BoardSubscription::new(&config.subscribe),
-            offers: Offers::default(),
             config,
-            conversations: BTreeMap::new(),
-            shares: ConversationShares::default(),
-            working: BTreeMap::new(),
-            auction_queues: AuctionQueues::default(),
-            awarded: BTreeMap::new(),
-            tasks: BTreeMap::new(),
-            in_flight: BTreeMap::new(),
-            joiners: BTreeMap::new(),
+            admission: Admission::default(),
+            conversations: Conversations::default(),
+            schedule: StepSchedule::default(),
+            commits: Commits::default(),
+            events: InternalEvents::default(),
             timers: Timers::default(),
-            turns: Turns::with_limit(limit),
+            turns: Turns::new(limit, terms),
             deliveries: Deliveries::default(),
-            held_steps: BTreeSet::new(),
-            holds_steps: false,
-            deferred: BTreeSet::new(),
-            track_records: BTreeMap::new(),
-            failed_before: BTreeSet::new(),
-            parked: ParkedConversations::default(),
+            peers: Peers::default(),
+            auctions: Auctions::default(),
+            bids: Bids::default(),
+            offers: Offers::default(),
             retention: Retention::default(),
-            pending: BTreeMap::new(),
-            next_commit: 0,
-            events: VecDeque::new(),
-            waiting_for_directory: Vec::new(),
             is_draining: false,
             is_store_full: false,
-            bid_questions: BidQuestions::default(),
             counts: AgentCounts::default(),
         }
     }
@@ -148,11 +144,11 @@ impl Agent {
     /// Handles `input` and returns what the shell must do. Reads at most one page of the store.
     pub fn handle(&mut self, input: Input, store: &dyn Snapshot, world: &mut dyn World) -> Vec<Output> {
         let mut cx = Context { store, world, out: Vec::new() };
-        self.subscription.in_hand = None;
+        self.subscription.lay_down();
         match input {
             Input::Message(message, reply) => self.take_message(message, reply, &mut cx),
-            Input::HoldSteps => self.holds_steps = true,
-            Input::ReleaseSteps => self.holds_steps = false,
+            Input::HoldSteps => self.schedule.hold(true),
+            Input::ReleaseSteps => self.schedule.hold(false),
             Input::Direct { task, by, directive, reply } => self.direct(&task, by, directive, reply, &mut cx),
             Input::Cancel { task, by, reason, calls, reply } => {
                 self.cancel(&task, by, (reason, calls), reply, &mut cx);
@@ -169,23 +165,35 @@ impl Agent {
             Input::TurnEnded(turn, updates, end) => self.turn_ended(&turn, updates, end, &mut cx),
             Input::BidAnswered(id, answer, used) => self.bid_answered(id, answer, &used, &mut cx),
             Input::DirectorySynced => self.directory_synced(&mut cx),
-            Input::BoardHead(head) => self.board_head(head, &mut cx),
+            Input::BoardHead(head) => {
+                let (subscription, mut own) = self.subscription();
+                subscription.head(head, &mut own, &mut cx);
+            }
             Input::Signal(posted, reply) => self.signal(posted, reply, &mut cx),
             Input::PassOverSignal(revision, reply) => self.pass_over_signal(revision, reply, &mut cx),
-            Input::SubscriptionLost(problem) => self.subscription_lost(&problem, &mut cx),
+            Input::SubscriptionLost(problem) => {
+                let (subscription, mut own) = self.subscription();
+                subscription.lost(&problem, &mut own, &mut cx);
+            }
             Input::PeerGone(peer, why) => self.peer_gone(&peer, &why),
             Input::CardChanged(card) => self.config.card = card,
             Input::Drain => self.begin_drain(&mut cx),
             Input::HandBack => self.hand_back(&cx),
-            Input::Sweep => self.begin_sweep(&mut cx),
-            Input::Continue => self.continue_sweep(&mut cx),
+            Input::Sweep => {
+                let (retention, mut own) = self.retention();
+                retention.begin_sweep(&mut own, &mut cx);
+            }
+            Input::Continue => {
+                let (retention, mut own) = self.retention();
+                retention.continue_sweep(&mut own, &mut cx);
+            }
         }
         self.finish_input(&mut cx);
         cx.out
     }
 
     /// Delivers internal events, and lets waiting auctions call and waiting claims be requested.
-    pub(crate) fn finish_input(&mut self, cx: &mut Context<'_>) {
+    fn finish_input(&mut self, cx: &mut Context<'_>) {
         self.drain_events(cx);
         self.call_queue_heads(cx);
         self.request_waiting_claims(cx);
@@ -194,15 +202,13 @@ impl Agent {
 
     /// Delivers internal events to their conversations, decides the steps that waited for them and begins deliveries, until
     /// nothing is left.
-    pub(crate) fn drain_events(&mut self, cx: &mut Context<'_>) {
+    fn drain_events(&mut self, cx: &mut Context<'_>) {
         loop {
-            if let Some(event) = self.events.pop_front() {
+            if let Some(event) = self.events.pop() {
                 self.handle_event(event, cx);
-            } else if let Some(id) = self.deliveries.starting.pop_front() {
+            } else if let Some(id) = self.deliveries.next_start() {
                 self.attempt(id, cx);
-            } else if !self.holds_steps
-                && let Some(id) = self.held_steps.pop_first()
-            {
+            } else if let Some(id) = self.schedule.next() {
                 self.advance(&id, false, cx);
             } else {
                 return;
@@ -210,113 +216,155 @@ impl Agent {
         }
     }
 
-    /// Queues an event of a conversation; it is handled before this call of [`Agent::handle`] returns.
-    pub(crate) fn queue_event(
+    /// The deliveries, and what they need of the agent.
+    fn deliveries(&mut self) -> (&mut Deliveries, DeliveryContext<'_>) {
+        let own = DeliveryContext {
+            me: &self.me,
+            card: &self.config.card,
+            limits: &self.config.limits,
+            lease: Duration::from_millis(self.config.auction.lease_ms),
+            is_draining: self.is_draining,
+            has_place: !self.is_at_max_parallel(),
+            conversations: &self.conversations,
+            offers: &mut self.offers,
+            timers: &mut self.timers,
+            events: &mut self.events,
+        };
+        (&mut self.deliveries, own)
+    }
+
+    fn send(&mut self, origin: (ConversationId, EffectKey), message: OutgoingEnvelope, cx: &mut Context<'_>) {
+        let (deliveries, mut own) = self.deliveries();
+        deliveries.send(origin, message, &mut own, cx);
+    }
+
+    fn attempt(&mut self, id: AttemptId, cx: &mut Context<'_>) {
+        let (deliveries, mut own) = self.deliveries();
+        deliveries.attempt(id, &mut own, cx);
+    }
+
+    fn attempted(&mut self, id: AttemptId, result: AttemptResult, cx: &mut Context<'_>) {
+        let (deliveries, mut own) = self.deliveries();
+        for bid in deliveries.attempted(id, result, &mut own, cx) {
+            let by = Principal::Agent(bid.from_agent_id.clone());
+            self.take_bid(Box::new(bid), by, cx);
+        }
+    }
+
+    /// The bids, and what they depend on.
+    fn bidding(&mut self, cx: &Context<'_>) -> (&mut Bids, Bidder<'_>) {
+        let (taken, free_in) = (self.taken_places(), self.place_free_in(cx));
+        let (card, asks_for_bids) = (&*self.config.card, self.config.asks_for_bids);
+        let bidder = Bidder { me: &self.me, card, taken, free_in, asks_for_bids, counts: &mut self.counts };
+        (&mut self.bids, bidder)
+    }
+
+    fn bid_answered(
         &mut self,
-        conversation: &ConversationId,
-        closes: Option<EffectKey>,
-        what: EventKind,
+        id: BidQuestionId,
+        answer: Result<BidAnswer, String>,
+        used: &Usage,
+        cx: &mut Context<'_>,
     ) {
-        self.events.push_back(InternalEvent { conversation: conversation.clone(), closes, what });
+        self.counts.bid_usage = self.counts.bid_usage.plus(used);
+        let (bids, bidder) = self.bidding(cx);
+        if let Some((origin, message)) = bids.answered(id, answer, bidder, cx) {
+            self.send(origin, message, cx);
+        }
     }
 
-    pub(crate) fn commit(&mut self, lane: Lane, batch: Batch, pending: PendingCommit, cx: &mut Context<'_>) {
-        let id = self.next_commit_id();
-        self.pending.insert(id, pending);
-        cx.out.push(Output::Commit(id, lane, batch));
+    /// The subscription to the board, and what it needs of the agent.
+    fn subscription(&mut self) -> (&mut BoardSubscription, SubscriptionContext<'_>) {
+        let (timers, commits, counts) = (&mut self.timers, &mut self.commits, &mut self.counts);
+        (&mut self.subscription, SubscriptionContext { me: &self.me, timers, commits, counts })
     }
 
-    pub(crate) fn next_commit_id(&mut self) -> CommitId {
-        self.next_commit += 1;
-        CommitId(self.next_commit)
+    /// The sweeps, and what they need of the agent.
+    fn retention(&mut self) -> (&mut Retention, RetentionContext<'_>) {
+        let (limits, conversations) = (&*self.config.limits, &self.conversations);
+        let own = RetentionContext { me: &self.me, limits, conversations, commits: &mut self.commits };
+        (&mut self.retention, own)
+    }
+
+    /// Lets the first auction of every queue call if it is time. While the node drains they wait for the restart.
+    fn call_queue_heads(&mut self, cx: &mut Context<'_>) {
+        if self.is_draining {
+            return;
+        }
+        let has_free_place = self.has_free_place();
+        for (head, capability) in self.auctions.due(&self.config.card, has_free_place, &mut self.timers, cx) {
+            let candidates = self.candidates(&capability, cx);
+            self.events.push(&head, None, EventKind::CallDue { candidates });
+        }
     }
 
     /// How many tasks it does at a time: the card's `maxParallel`, at least 1.
-    pub(crate) fn max_parallel(&self) -> u32 {
+    fn max_parallel(&self) -> u32 {
         self.config.card.terms.max_parallel.max(1)
     }
 
     /// The number of tasks it is doing. Tasks that wait for other agents or for a person do not count.
     pub fn running(&self) -> u32 {
-        self.count_work(|phase| phase == WorkPhase::Active)
+        self.conversations.count_work(|phase| phase == WorkPhase::Active)
     }
 
     /// The number of tasks that go on without a person, and soon.
     pub fn unfinished(&self) -> u32 {
-        self.count_work(|phase| !matches!(phase, WorkPhase::AwaitsPerson | WorkPhase::Paused))
-    }
-
-    fn count_work(&self, is_counted: impl Fn(WorkPhase) -> bool) -> u32 {
-        u32::try_from(self.working.values().filter(|phase| is_counted(**phase)).count()).unwrap_or(u32::MAX)
+        let goes_on = |phase| !matches!(phase, WorkPhase::AwaitsPerson | WorkPhase::Paused);
+        self.conversations.count_work(goes_on)
     }
 
     /// The number of its places that are taken: by tasks that it is doing, and by other turns.
-    pub(crate) fn taken_places(&self) -> u32 {
-        let others = self.turns.conversations().filter(|id| !self.working.contains_key(*id)).count();
+    fn taken_places(&self) -> u32 {
+        let others = self.turns.conversations().filter(|id| self.conversations.phase(id).is_none()).count();
         self.running().saturating_add(u32::try_from(others).unwrap_or(u32::MAX))
     }
 
-    pub(crate) fn has_free_place(&self) -> bool {
+    fn has_free_place(&self) -> bool {
         self.taken_places() < self.max_parallel()
     }
 
     /// When a place is expected to be free, if none is.
-    pub(crate) fn place_free_in(&self, cx: &Context<'_>) -> Duration {
+    fn place_free_in(&self, cx: &Context<'_>) -> Duration {
         self.turns.free_in(self.config.card.terms.eta.duration(), cx.world.now())
     }
 
-    /// Counts the work in hand again after something has changed about this conversation, and tracks its auction.
-    pub(crate) fn count_running(&mut self, changed: &ConversationId) {
-        self.count_place(changed);
-        self.track_auction(changed);
-        let awarded =
-            self.conversations.get(changed).and_then(|open| Some(open.pattern.view().awarded?.0.clone()));
-        match awarded {
-            Some(peer) => drop(self.awarded.insert(changed.clone(), peer)),
-            None => drop(self.awarded.remove(changed)),
-        }
-        let is_pending =
-            |open: &Conversation| open.pattern.view().open_task.is_some_and(|task| task.is_pending);
-        if !self.conversations.get(changed).is_some_and(|open| is_pending(open)) {
-            self.offers.claiming.remove(changed);
-        }
+    /// Fails if no conversation may be opened, or none for `principal`. What this agent sends to itself belongs to a task that has
+    /// its place already, so it needs no share.
+    fn check_room(&self, principal: Option<&Principal>) -> Result<(), Problem> {
+        self.conversations.check_room(self.config.limits.max_open_conversations, principal)
     }
 
-    /// Notes how far the work of this conversation is.
-    pub(crate) fn count_place(&mut self, changed: &ConversationId) {
-        match self.conversations.get(changed).and_then(|conversation| conversation.pattern.view().work) {
-            Some(phase) => drop(self.working.insert(changed.clone(), phase)),
-            None => drop(self.working.remove(changed)),
-        }
+    /// Something has changed about a conversation: its work in hand, its auction, its award or its claim.
+    fn note_change(&mut self, id: &ConversationId) {
+        self.conversations.note_work(id);
+        self.conversations.note_award(id);
+        let conversation = self.conversations.get(id);
+        self.auctions.track(id, conversation);
+        self.offers.note(id, conversation);
     }
 
     /// The peers that hold awards of this agent.
     pub fn awarded_peers(&self) -> BTreeSet<AgentId> {
-        self.awarded.values().cloned().collect()
+        self.conversations.awarded_peers()
     }
 
     /// A peer is gone: its awards go to others. If it is not, its results are fenced.
     fn peer_gone(&mut self, peer: &AgentId, why: &str) {
-        let lost = self.awarded.iter().filter(|(_, winner)| *winner == peer);
-        let lost: Vec<_> = lost.map(|(id, _)| id.clone()).collect();
-        for id in lost {
-            let awarded = self.conversations.get(&id).and_then(|open| open.pattern.view().awarded);
-            let Some((_, label)) = awarded.filter(|(winner, _)| *winner == peer) else { continue };
-            let reason = Reason::RecipientUnreachable.code().to_owned();
-            let (to, message) = (peer.clone(), why.to_owned());
-            self.queue_event(&id, None, EventKind::Undelivered { label, to, reason, message });
+        for (id, lost) in self.conversations.lost_awards(peer, why) {
+            self.events.push(&id, None, lost);
         }
     }
 
     /// New work is refused from here on; claims that are not yet requested are left to the next start.
     fn begin_drain(&mut self, cx: &mut Context<'_>) {
         self.is_draining = true;
-        for id in std::mem::take(&mut self.offers.waiting) {
+        while let Some(id) = self.offers.next_waiting() {
             self.attempt(id, cx);
         }
     }
 
-    pub(crate) fn timer_fired(&mut self, id: TimerId, cx: &mut Context<'_>) {
+    fn timer_fired(&mut self, id: TimerId, cx: &mut Context<'_>) {
         match self.timers.take(id) {
             None => {}
             Some(TimerPurpose::Pattern { conversation, effect, timer, at }) => {
@@ -325,10 +373,9 @@ impl Agent {
                     TimerAt::Wall(at) => cx.wall() >= at,
                 };
                 if is_due {
-                    let what = EventKind::TimerFired { timer };
-                    self.events.push_back(InternalEvent { conversation, closes: Some(effect), what });
+                    self.events.push(&conversation, Some(effect), EventKind::TimerFired { timer });
                 } else {
-                    self.set_timer(conversation, effect, timer, at, cx);
+                    self.timers.set_for_pattern(conversation, effect, timer, at, cx);
                 }
             }
             Some(TimerPurpose::Retry(attempt)) => self.attempt(attempt, cx),
@@ -342,8 +389,10 @@ impl Agent {
             Some(TimerPurpose::Directory { conversation, effect }) => {
                 self.find_peers_now(&conversation, effect, cx);
             }
-            Some(TimerPurpose::CallQueue(queue)) => self.auction_queues.timer_fired(&queue),
-            Some(TimerPurpose::Subscribe) => self.subscribe(cx),
+            Some(TimerPurpose::CallQueue(capability, principal)) => {
+                self.auctions.timer_fired(capability, principal);
+            }
+            Some(TimerPurpose::Subscribe) => self.subscription.subscribe(cx),
             Some(TimerPurpose::Signal) => self.retry_signal(cx),
         }
     }
@@ -351,13 +400,12 @@ impl Agent {
     /// Hands back work that other agents can do; the rest waits for the next start: a question to a person, which is asked again
     /// then, and an award of an agent of this node, which stops too and can award it to nobody else.
     fn hand_back(&mut self, cx: &Context<'_>) {
-        let unfinished = self.working.iter().filter(|(_, phase)| **phase != WorkPhase::AwaitsPerson);
-        for id in unfinished.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+        for id in self.conversations.unfinished() {
             let manager = self.conversations.get(&id).and_then(|open| open.pattern.view().manager);
             let directory = cx.world.directory();
             let is_kept = manager.is_some_and(|manager| directory.locate(manager) == PeerLocation::Here);
             let reason = (!is_kept).then(|| format!("{} is leaving and could not finish in time", self.me));
-            self.queue_event(&id, None, EventKind::Draining { reason });
+            self.events.push(&id, None, EventKind::Draining { reason });
         }
     }
 }

@@ -3,14 +3,15 @@
 
 use crate::{
     BidQuestion, BidQuestionId, Observation, Output,
-    agent::Agent,
     context::Context,
+    counts::AgentCounts,
     delivery::{envelope, lanes::OutgoingEnvelope},
     records::EffectKey,
 };
 use protocol::{
+    card::Card,
     envelope::Envelope,
-    ids::{Address, ConversationId, MessageId},
+    ids::{Address, AgentId, ConversationId, MessageId},
     message::{Bid, Cfp, NoBid, Payload},
     patterns::{
         OutgoingMessage,
@@ -18,7 +19,6 @@ use protocol::{
     },
     principal::Principal,
     trace::TraceContext,
-    usage::Usage,
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -26,109 +26,112 @@ use std::{collections::BTreeMap, time::Duration};
 const QUESTIONS_PER_PLACE: usize = 4;
 /// The least time that a brain is asked for.
 const MIN_TIME: Duration = Duration::from_millis(50);
+/// In place of the conversation of a bid, which has none.
+const NO_CONVERSATION: &str = "bid";
+
+/// A call for proposals and its sender.
+pub(crate) struct ReceivedCall {
+    pub(crate) cfp: Cfp,
+    pub(crate) call: Envelope,
+    pub(crate) by: Principal,
+    pub(crate) trace: Option<TraceContext>,
+}
+
+/// What a bid depends on.
+pub(crate) struct Bidder<'a> {
+    pub(crate) me: &'a AgentId,
+    pub(crate) card: &'a Card,
+    /// How many of its places are taken, and when one is expected to be free.
+    pub(crate) taken: u32,
+    pub(crate) free_in: Duration,
+    /// How long the brain has for a bid; `None` if it is not asked.
+    pub(crate) asks_for_bids: Option<Duration>,
+    pub(crate) counts: &'a mut AgentCounts,
+}
 
 /// The calls for proposals that the brain is being asked about.
 #[derive(Default)]
-pub(crate) struct BidQuestions {
+pub(crate) struct Bids {
     last: u64,
     open: BTreeMap<BidQuestionId, ReceivedCall>,
 }
 
-/// A call and its sender.
-struct ReceivedCall {
-    cfp: Cfp,
-    call: Envelope,
-    by: Principal,
-    trace: Option<TraceContext>,
-}
-
-impl Agent {
+impl Bids {
     /// The answer to a call for proposals, unless the brain is asked for it.
-    pub(crate) fn answer_call(
+    pub(crate) fn answer(
         &mut self,
-        cfp: &Cfp,
-        call: &Envelope,
-        by: &Principal,
-        trace: Option<TraceContext>,
+        call: ReceivedCall,
+        mut bidder: Bidder<'_>,
         cx: &mut Context<'_>,
     ) -> Option<Envelope> {
-        let computed = self.computed_bid(cfp, cx);
+        let computed = bidder.bid(&call.cfp, cx);
         if let Ok(bid) = &computed
-            && by.agent().is_some()
-            && self.ask_for_bid(cfp, bid, cx)
+            && call.by.agent().is_some()
+            && let Some(within) = self.time_for_question(&call.cfp, &bidder, cx)
         {
-            let (cfp, call, by) = (cfp.clone(), call.clone(), by.clone());
-            self.bid_questions
-                .open
-                .insert(BidQuestionId(self.bid_questions.last), ReceivedCall { cfp, call, by, trace });
+            self.last += 1;
+            let id = BidQuestionId(self.last);
+            let (cfp, computed) = (call.cfp.clone(), bid.clone());
+            cx.out.push(Output::AskBid(Box::new(BidQuestion { id, cfp, computed, within })));
+            self.open.insert(id, call);
             return None;
         }
-        self.bid_envelope(computed, cfp, call, by, trace, cx)
+        bidder.envelope(computed, &call, cx)
     }
 
-    fn computed_bid(&self, cfp: &Cfp, cx: &Context<'_>) -> Result<Bid, NoBid> {
-        bidding::bid(&self.config.card, self.taken_places(), self.place_free_in(cx), cfp, cx.wall())
-    }
-
-    /// Asks the brain, if it is to be asked and there is time.
-    fn ask_for_bid(&mut self, cfp: &Cfp, computed: &Bid, cx: &mut Context<'_>) -> bool {
-        let Some(within) = self.config.asks_for_bids else { return false };
-        let most =
-            usize::try_from(self.max_parallel()).unwrap_or(usize::MAX).saturating_mul(QUESTIONS_PER_PLACE);
+    /// How long the brain is asked; `None` if it is not to be asked, or there is no time.
+    fn time_for_question(&self, cfp: &Cfp, bidder: &Bidder<'_>, cx: &Context<'_>) -> Option<Duration> {
+        let places = usize::try_from(bidder.card.terms.max_parallel.max(1)).unwrap_or(usize::MAX);
         // A quarter of the window is left for the way to the manager.
-        let within = within.min(cx.wall().until(cfp.bid_by) / 4 * 3);
-        if self.bid_questions.open.len() >= most || within < MIN_TIME {
-            return false;
-        }
-        self.bid_questions.last += 1;
-        let id = BidQuestionId(self.bid_questions.last);
-        let (cfp, computed) = (cfp.clone(), computed.clone());
-        cx.out.push(Output::AskBid(Box::new(BidQuestion { id, cfp, computed, within })));
-        true
+        let within = bidder.asks_for_bids?.min(cx.wall().until(cfp.bid_by) / 4 * 3);
+        (self.open.len() < places.saturating_mul(QUESTIONS_PER_PLACE) && within >= MIN_TIME).then_some(within)
     }
 
-    /// Sends the brain's bid, or the computed one if it has not answered.
-    pub(crate) fn bid_answered(
+    /// The message with the brain's bid, or with the computed one if it has not answered.
+    pub(crate) fn answered(
         &mut self,
         id: BidQuestionId,
         answer: Result<BidAnswer, String>,
-        used: &Usage,
+        mut bidder: Bidder<'_>,
         cx: &mut Context<'_>,
-    ) {
-        self.counts.bid_usage = self.counts.bid_usage.plus(used);
-        let Some(ReceivedCall { cfp, call, by, trace }) = self.bid_questions.open.remove(&id) else { return };
-        let Some(manager) = by.agent().cloned() else { return };
-        let computed = self.computed_bid(&cfp, cx);
+    ) -> Option<((ConversationId, EffectKey), OutgoingEnvelope)> {
+        let call = self.open.remove(&id)?;
+        let manager = call.by.agent().cloned()?;
+        let computed = bidder.bid(&call.cfp, cx);
         let result = match answer {
-            Ok(answer) => computed.and_then(|bid| bidding::with_answer(bid, &cfp, answer)),
+            Ok(answer) => computed.and_then(|bid| bidding::with_answer(bid, &call.cfp, answer)),
             Err(why) => {
-                let task = cfp.task_id.as_str();
-                tracing::warn!(agent = %self.me, task, why, "the brain made no bid; the computed one is sent");
+                let task = call.cfp.task_id.as_str();
+                tracing::warn!(agent = %bidder.me, task, why, "the brain made no bid; the computed one is sent");
                 computed
             }
         };
-        let Some(envelope) = self.bid_envelope(result, &cfp, &call, &by, trace.clone(), cx) else { return };
-        let Ok(none) = ConversationId::parse(NO_CONVERSATION) else { return };
+        let envelope = bidder.envelope(result, &call, cx)?;
+        let none = ConversationId::parse(NO_CONVERSATION).ok()?;
         let message = OutgoingEnvelope {
             label: bidding::label(),
             to: manager,
             envelope,
             best_effort: true,
             is_redelivery: false,
-            trace,
+            trace: call.trace,
         };
-        self.send((none, EffectKey(0, 0)), message, cx);
+        Some(((none, EffectKey(0, 0)), message))
+    }
+}
+
+impl Bidder<'_> {
+    fn bid(&self, cfp: &Cfp, cx: &Context<'_>) -> Result<Bid, NoBid> {
+        bidding::bid(self.card, self.taken, self.free_in, cfp, cx.wall())
     }
 
-    fn bid_envelope(
+    fn envelope(
         &mut self,
         result: Result<Bid, NoBid>,
-        cfp: &Cfp,
-        call: &Envelope,
-        by: &Principal,
-        trace: Option<TraceContext>,
+        received: &ReceivedCall,
         cx: &mut Context<'_>,
     ) -> Option<Envelope> {
+        let ReceivedCall { cfp, call, by, trace } = received;
         let wall = cx.wall();
         let payload = match result {
             Ok(bid) => {
@@ -137,32 +140,25 @@ impl Agent {
             }
             Err(no_bid) => Payload::NoBid(no_bid),
         };
-        let manager = by.agent()?;
         let answer = OutgoingMessage {
             conversation: call.reply_conversation_id.clone(),
             in_reply_to: Some(call.message_id.clone()),
             expires: Some(cfp.bid_by),
-            ..OutgoingMessage::new(bidding::label(), Address::Agent(manager.clone()), payload)
+            ..OutgoingMessage::new(bidding::label(), Address::Agent(by.agent()?.clone()), payload)
         };
-        let (Ok(none), Ok(message_id)) =
-            (ConversationId::parse(NO_CONVERSATION), MessageId::parse(&cx.world.uuid()))
-        else {
-            return None;
-        };
+        let (none, message_id) =
+            (ConversationId::parse(NO_CONVERSATION).ok()?, MessageId::parse(&cx.world.uuid()).ok()?);
         let thread = call.thread_id.clone();
-        let mut envelope = envelope::envelope(&self.me, &none, thread, EffectKey(0, 0), &answer, wall);
+        let mut envelope = envelope::envelope(self.me, &none, thread, EffectKey(0, 0), &answer, wall);
         envelope.message_id = message_id;
         envelope.reply_conversation_id = None;
         cx.observe(Observation::CallAnswered {
             call: Box::new(call.clone()),
             by: by.clone(),
             answer: Box::new(envelope.clone()),
-            trace,
+            trace: trace.clone(),
             at: wall,
         });
         Some(envelope)
     }
 }
-
-/// In place of the conversation of a bid, which has none.
-const NO_CONVERSATION: &str = "bid";

@@ -121,18 +121,9 @@ impl TurnRecordKind {
         match self {
             Self::Answer => "answer",
             Self::Message => "message",
-            Self::Checkpoint => CHECKPOINT,
+            Self::Checkpoint => keys::CHECKPOINT,
         }
     }
-}
-
-/// The token in the keys of checkpoints.
-const CHECKPOINT: &str = "checkpoint";
-
-/// Whether `key` is that of a checkpoint.
-pub(crate) fn is_checkpoint(key: &Key) -> bool {
-    let tokens = key.tokens();
-    tokens.len() >= 2 && tokens[tokens.len() - 2] == CHECKPOINT
 }
 
 impl ChunkLog {

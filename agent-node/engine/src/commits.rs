@@ -1,12 +1,15 @@
 //! Commits whose result is pending.
 
-use crate::{Ack, ReplyTo, conversation::DecidedStep, retention::state::SweepCommit};
+use crate::{
+    Ack, CommitId, Output, ReplyTo, context::Context, conversation::DecidedStep,
+    retention::state::SweepCommit,
+};
 use protocol::{
     ids::{ConversationId, TaskId},
     principal::Principal,
 };
-use std::ops::Range;
-use store_types::Key;
+use std::{collections::BTreeMap, ops::Range};
+use store_types::{Batch, Key, Lane};
 
 /// Keys of receipts, with the task of each message.
 pub(crate) type Receipts<'a> = &'a [(Key, Option<TaskId>)];
@@ -24,13 +27,13 @@ pub(crate) struct StepCommit {
 #[derive(Default)]
 pub(crate) struct StandaloneRecords {
     /// The receipt in it.
-    pub receipt: Option<Key>,
+    pub(crate) receipt: Option<Key>,
     /// The caller and its answer.
-    pub reply: Option<(ReplyTo, Ack)>,
+    pub(crate) reply: Option<(ReplyTo, Ack)>,
     /// The conversation that it ends; it is parked if the commit is refused.
-    pub ends: Option<ConversationId>,
+    pub(crate) ends: Option<ConversationId>,
     /// The tombstone in it: task, owner, epoch.
-    pub tombstone: Option<(TaskId, Principal, u64)>,
+    pub(crate) tombstone: Option<(TaskId, Principal, u64)>,
 }
 
 /// The purpose of a pending commit.
@@ -43,4 +46,39 @@ pub(crate) enum PendingCommit {
     BoardCursor,
     /// A part of a sweep.
     Sweep(SweepCommit),
+}
+
+/// The commits that the store has not answered.
+#[derive(Default)]
+pub(crate) struct Commits {
+    last: u64,
+    pending: BTreeMap<CommitId, PendingCommit>,
+}
+
+impl Commits {
+    pub(crate) fn issue(&mut self, lane: Lane, batch: Batch, pending: PendingCommit, cx: &mut Context<'_>) {
+        self.last += 1;
+        let id = CommitId(self.last);
+        self.pending.insert(id, pending);
+        cx.out.push(Output::Commit(id, lane, batch));
+    }
+
+    /// The purpose of a commit that the store has answered.
+    pub(crate) fn settled(&mut self, id: CommitId) -> Option<PendingCommit> {
+        self.pending.remove(&id)
+    }
+
+    /// The epoch up to which an uncommitted tombstone refuses awards of this task of `by`.
+    pub(crate) fn tombstone(&self, task: &TaskId, by: &Principal) -> Option<u64> {
+        let epochs = self.pending.values().filter_map(|pending| match pending {
+            PendingCommit::Standalone(StandaloneRecords { tombstone: Some((of, owner, epoch)), .. }) => {
+                (of == task && owner == by).then_some(*epoch)
+            }
+            PendingCommit::Standalone(_)
+            | PendingCommit::Steps(_)
+            | PendingCommit::BoardCursor
+            | PendingCommit::Sweep(_) => None,
+        });
+        epochs.max()
+    }
 }

@@ -1,10 +1,7 @@
 //! Large texts are stored once, by digest, and records refer to them (DESIGN §4): those over [`INLINE_CONTENT_BYTES`], and of
 //! chunks those over [`INLINE_CHUNK_BYTES`]. Patterns do not see the difference.
 
-use crate::{
-    chunks::is_checkpoint,
-    records::{Step, keys},
-};
+use crate::records::{Step, keys};
 use bytes::Bytes;
 use protocol::{
     artifact::ArtifactChunk,
@@ -163,7 +160,9 @@ fn take_out(
 /// Replaces the data of a checkpoint by a reference to its record; returns whether it was one.
 fn take_out_data(members: &mut Map<String, Value>, chunks: &BTreeMap<String, Key>) -> bool {
     let Some(data) = members.get_mut(DATA).filter(|_| !chunks.is_empty()) else { return false };
-    let Some(key) = chunks.get(&data.to_string()).filter(|key| is_checkpoint(key)) else { return false };
+    let Some(key) = chunks.get(&data.to_string()).filter(|key| keys::is_checkpoint(key)) else {
+        return false;
+    };
     *data = json!({ MARK: { CHUNK: key.as_str() } });
     true
 }
@@ -234,10 +233,10 @@ fn put_back(me: &AgentId, store: &dyn Snapshot, value: &mut Value) -> Result<(),
             }
             Some(ContentMark::Chunk(key)) => {
                 *value = match store.latest(&key)? {
-                    Some(record) if is_checkpoint(&key) => decode::<Value>(me, store, &record.value)?
+                    Some(record) if keys::is_checkpoint(&key) => decode::<Value>(me, store, &record.value)?
                         .get_mut(DATA)
                         .map_or(Value::Null, Value::take),
-                    None if is_checkpoint(&key) => Value::Null,
+                    None if keys::is_checkpoint(&key) => Value::Null,
                     Some(record) => decode::<ArtifactChunk>(me, store, &record.value)
                         .and_then(|chunk| serde_json::to_value(chunk.artifact).map_err(damaged))?,
                     // The task has been deleted.

@@ -3,12 +3,11 @@
 mod batch;
 mod effects;
 pub mod origin;
-pub(crate) mod parked;
 #[cfg(test)]
 mod round_trip_tests;
 mod step;
 
-pub(crate) use step::{AdvanceResult, DecidedStep, InstantBrain, StepContext, StepFailed};
+pub(crate) use step::{AdvanceResult, DecidedStep, StepContext, StepFailed};
 
 use crate::{
     Ack, ReplyTo,
@@ -17,9 +16,8 @@ use crate::{
     states::{RecordedState, StateRow},
 };
 use origin::Origin;
-use parked::RecordedTask;
 use protocol::{
-    ids::{AgentId, ConversationId, Digest, EffectId, ThreadId},
+    ids::{AgentId, ConversationId, Digest, EffectId, TaskId, ThreadId},
     patterns::{AnyPattern, Effect, Event, EventKind, Label},
     principal::Principal,
     signal::Cursor,
@@ -28,13 +26,6 @@ use protocol::{
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store_types::Revision;
-
-/// An event of a conversation that the agent produced itself, and the effect whose result it is.
-pub(crate) struct InternalEvent {
-    pub(crate) conversation: ConversationId,
-    pub(crate) closes: Option<EffectKey>,
-    pub(crate) what: EventKind,
-}
 
 /// An event that waits for its conversation.
 pub(crate) struct QueuedEvent {
@@ -265,7 +256,7 @@ impl Conversation {
     }
 
     /// Its task as it is recorded.
-    pub(crate) fn recorded_task(&self) -> RecordedTask {
+    pub(crate) fn recorded_task(&self) -> Option<(TaskId, Principal)> {
         let row = self.recorded_task.as_ref();
         row.map(|row| (row.task.spec.task_id.clone(), row.task.owner.clone()))
     }

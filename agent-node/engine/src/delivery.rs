@@ -3,33 +3,31 @@
 
 pub(crate) mod backoff;
 pub(crate) mod claims;
+mod delivery_context;
 pub(crate) mod envelope;
 pub(crate) mod lanes;
 
+pub(crate) use delivery_context::DeliveryContext;
+
 use crate::{
     Attempt, AttemptId, AttemptResult, ClaimRequest, Delivery, DeliveryAttemptOutcome, MessageResult,
-    Observation, Output, PeerLocation,
-    agent::Agent,
-    context::Context,
-    delivery::lanes::{LaneKey, Outgoing, OutgoingContent, OutgoingEnvelope},
-    records::EffectKey,
-    timers::TimerPurpose,
+    Observation, Output, PeerLocation, context::Context, peers::capability_like, records::EffectKey,
+    timer_purpose::TimerPurpose,
 };
 use backoff::pause;
+use lanes::{LaneKey, Lanes, Outgoing, OutgoingContent, OutgoingEnvelope};
 use protocol::{
-    ids::ConversationId,
+    envelope::Envelope,
+    ids::{AgentId, ConversationId},
     patterns::{
         AnyPattern, EventKind, Label,
         space_request::{SpaceAnswer, SpaceRequest},
     },
-    principal::Principal,
     problem::{Problem, Reason},
     signal::Signal,
     task::OpenTaskKey,
-    time::WallTime,
-    trace::TraceContext,
 };
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// How often an unknown recipient is looked up once the directory is synced.
 const UNKNOWN_ATTEMPTS: u32 = 3;
@@ -41,37 +39,65 @@ const MAX_SIGNALS: usize = 256;
 /// How many more may wait that are about the course of its task.
 const RESERVED_SIGNALS: usize = 32;
 
-impl Agent {
+/// All that is to be sent, to peers and to the board.
+#[derive(Default)]
+pub(crate) struct Deliveries(Lanes);
+
+/// The effect that an entry performs.
+type EffectOrigin = (ConversationId, EffectKey);
+
+impl Deliveries {
+    /// How many messages wait, by recipient.
+    pub(crate) fn waiting(&self) -> BTreeMap<AgentId, usize> {
+        self.0.waiting()
+    }
+
+    /// Whether nothing is queued.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The next entry to attempt before the current call of the agent returns.
+    pub(crate) fn next_start(&mut self) -> Option<AttemptId> {
+        self.0.next_start()
+    }
+
     /// Queues a message behind the other messages of its conversation to the same recipient.
     pub(crate) fn send(
         &mut self,
-        origin: (ConversationId, EffectKey),
+        origin: EffectOrigin,
         message: OutgoingEnvelope,
+        own: &mut DeliveryContext<'_>,
         cx: &mut Context<'_>,
     ) {
-        let limit = self.config.limits.max_outbox_per_peer;
-        let waiting = self.deliveries.waiting.get(&message.to).copied().unwrap_or_default();
+        let limit = own.limits.max_outbox_per_peer;
+        let waiting = self.0.waiting_for(&message.to);
         if waiting >= limit {
             let why = format!("{waiting} messages already wait for {}, the limit is {limit}", message.to);
-            return self.report_delivery(origin, &message, Err(Problem::new(Reason::Overloaded, why)), cx);
+            return own.report(origin, &message, Err(Problem::new(Reason::Overloaded, why)), cx);
         }
-        self.deliveries.waiting.insert(message.to.clone(), waiting + 1);
         let lane = (!message.best_effort).then(|| LaneKey::Peer(message.to.clone(), origin.0.clone()));
         let what = OutgoingContent::Message(Box::new(message));
-        self.deliveries.add(Outgoing { origin, lanes: Vec::from_iter(lane), what, attempts: 0 });
+        self.0.add(Outgoing { origin, lanes: Vec::from_iter(lane), what, attempts: 0 });
     }
 
     /// Queues a signal behind the earlier signals of its conversation; refused while [`MAX_SIGNALS`] wait.
-    pub(crate) fn publish(&mut self, conversation: ConversationId, effect: EffectKey, signal: Signal) {
+    pub(crate) fn publish(
+        &mut self,
+        conversation: ConversationId,
+        effect: EffectKey,
+        signal: Signal,
+        own: &mut DeliveryContext<'_>,
+    ) {
         let lane = LaneKey::Signals(conversation.clone());
         let limit = if signal.kind.is_of_task() { MAX_SIGNALS + RESERVED_SIGNALS } else { MAX_SIGNALS };
-        if self.deliveries.len(&lane) >= limit {
+        if self.0.len(&lane) >= limit {
             let why = format!("{limit} signals of the conversation already wait for the board");
             let problem = Problem::new(Reason::Overloaded, why);
-            return self.signal_refused((conversation, effect), &signal, problem);
+            return own.refuse_signal((conversation, effect), &signal, problem);
         }
         let (lanes, what) = (vec![lane], OutgoingContent::Signal(Box::new(signal)));
-        self.deliveries.add(Outgoing { origin: (conversation, effect), lanes, what, attempts: 0 });
+        self.0.add(Outgoing { origin: (conversation, effect), lanes, what, attempts: 0 });
     }
 
     /// Queues a claim request behind the earlier claim requests of its conversation. The board announces the end of a claim,
@@ -88,7 +114,7 @@ impl Agent {
             lanes.push(LaneKey::Signals(conversation.clone()));
         }
         let what = OutgoingContent::Claim(task, request);
-        self.deliveries.add(Outgoing { origin: (conversation, effect), lanes, what, attempts: 0 });
+        self.0.add(Outgoing { origin: (conversation, effect), lanes, what, attempts: 0 });
     }
 
     /// Queues a request behind the earlier requests of its conversation to spaces of the board, and a write behind all writes of
@@ -103,56 +129,53 @@ impl Agent {
         let mut lanes = vec![LaneKey::Spaces(conversation.clone())];
         lanes.extend(request.is_write().then_some(LaneKey::SpaceWrites));
         let what = OutgoingContent::Space(label, Box::new(request));
-        self.deliveries.add(Outgoing { origin: (conversation, effect), lanes, what, attempts: 0 });
+        self.0.add(Outgoing { origin: (conversation, effect), lanes, what, attempts: 0 });
     }
 
     /// Drops a claim request whose effect is no longer open. The later ones of its conversation do not wait for its answer.
     pub(crate) fn withdraw_claim_request(&mut self, conversation: &ConversationId, effect: EffectKey) {
-        let lane = self.deliveries.lanes.get(&LaneKey::Claims(conversation.clone()));
-        let is_of_effect =
-            |id: &&AttemptId| self.deliveries.all.get(id).is_some_and(|outgoing| outgoing.origin.1 == effect);
-        if let Some(id) = lane.into_iter().flatten().find(is_of_effect).copied() {
+        if let Some(id) = self.0.find(&LaneKey::Claims(conversation.clone()), effect) {
             self.skip(id);
         }
     }
 
     /// Makes one attempt at the first entry of a lane, or gives up if the message has expired or its recipient is unknown.
-    pub(crate) fn attempt(&mut self, id: AttemptId, cx: &mut Context<'_>) {
-        let Some(outgoing) = self.deliveries.all.get(&id) else { return };
+    pub(crate) fn attempt(&mut self, id: AttemptId, own: &mut DeliveryContext<'_>, cx: &mut Context<'_>) {
+        let Some(outgoing) = self.0.get(id) else { return };
         let attempt = match &outgoing.what {
-            OutgoingContent::Signal(_) if self.is_withdrawn(outgoing) => return self.skip(id),
-            OutgoingContent::Signal(_) => Attempt::Publish(self.signals_from(id)),
+            OutgoingContent::Signal(_) if own.has_dropped(outgoing) => return self.skip(id),
+            OutgoingContent::Signal(_) => Attempt::Publish(self.signals_from(id, own)),
             // The effect stays open, so the next start asks for the claim.
             OutgoingContent::Claim(_, ClaimRequest::Take { .. })
-                if self.is_draining || self.is_withdrawn(outgoing) =>
+                if own.is_draining || own.has_dropped(outgoing) =>
             {
                 return self.skip(id);
             }
             OutgoingContent::Claim(task, request @ ClaimRequest::Take { .. }) => {
                 let attempt = Attempt::Claim(task.clone(), request.clone());
-                let conversation = outgoing.origin.0.clone();
-                if !self.may_request_claim(&conversation) {
-                    return self.offers.waiting.push_back(id);
+                if !own.offers.may_claim(&outgoing.origin.0, own.has_place) {
+                    return own.offers.wait(id);
                 }
                 attempt
             }
             OutgoingContent::Claim(task, request) => Attempt::Claim(task.clone(), request.clone()),
-            OutgoingContent::Space(..) if self.is_withdrawn(outgoing) => return self.skip(id),
+            OutgoingContent::Space(..) if own.has_dropped(outgoing) => return self.skip(id),
             OutgoingContent::Space(_, request) => Attempt::AskSpace(request.clone()),
-            OutgoingContent::Message(message) => match self.delivery(id, message, outgoing.attempts, cx) {
+            OutgoingContent::Message(message) => match self.delivery(id, message, outgoing.attempts, own, cx)
+            {
                 Ok(delivery) => Attempt::Deliver(Box::new(delivery)),
-                Err(problem) => return self.attempt_failed(id, problem, cx),
+                Err(problem) => return self.attempt_failed(id, problem, own, cx),
             },
         };
         cx.out.push(Output::Attempt(id, attempt));
     }
 
     /// The signal `first` and those behind it in its lane, up to a claim request or one that is withdrawn.
-    fn signals_from(&self, first: AttemptId) -> Vec<Signal> {
-        let lane = self.deliveries.from(first);
-        let outgoing = lane.iter().filter_map(|id| self.deliveries.all.get(id));
+    fn signals_from(&self, first: AttemptId, own: &DeliveryContext<'_>) -> Vec<Signal> {
+        let lane = self.0.from(first);
+        let outgoing = lane.iter().filter_map(|id| self.0.get(*id));
         let signals = outgoing.map_while(|outgoing| match &outgoing.what {
-            OutgoingContent::Signal(signal) => (!self.is_withdrawn(outgoing)).then(|| (**signal).clone()),
+            OutgoingContent::Signal(signal) => (!own.has_dropped(outgoing)).then(|| (**signal).clone()),
             OutgoingContent::Message(_) | OutgoingContent::Claim(..) | OutgoingContent::Space(..) => None,
         });
         signals.take(MAX_SHARED).collect()
@@ -165,11 +188,12 @@ impl Agent {
         id: AttemptId,
         message: &OutgoingEnvelope,
         attempts: u32,
+        own: &DeliveryContext<'_>,
         cx: &Context<'_>,
     ) -> Result<Delivery, Problem> {
         let to = message.to.clone();
         let may_have_expired = message.is_redelivery && attempts == 0;
-        if !may_have_expired && self.has_expired(message, cx) {
+        if !may_have_expired && own.has_expired(message, cx) {
             let why = format!("not delivered to {to} before it expired");
             return Err(Problem::new(Reason::Expired, why));
         }
@@ -181,16 +205,16 @@ impl Agent {
                 return Err(Problem::new(Reason::AgentDeparted, format!("{to} has left")));
             }
             PeerLocation::Unknown => {
-                let hint = self.capability_like(to.as_str(), cx);
+                let hint = capability_like(to.as_str(), own.card, directory);
                 let hint =
                     hint.map(|known| format!("; did you mean capability:{known}?")).unwrap_or_default();
                 return Err(Problem::new(Reason::AgentNotFound, format!("no agent {to} is known{hint}")));
             }
         }
-        let behind = self.deliveries.from(id);
-        let behind = behind.iter().skip(1).filter_map(|id| self.deliveries.all.get(id));
+        let behind = self.0.from(id);
+        let behind = behind.iter().skip(1).filter_map(|id| self.0.get(*id));
         let behind = behind.map_while(|outgoing| match &outgoing.what {
-            OutgoingContent::Message(next) if !next.is_redelivery && !self.has_expired(next, cx) => {
+            OutgoingContent::Message(next) if !next.is_redelivery && !own.has_expired(next, cx) => {
                 let opens = AnyPattern::is_opened_by(next.envelope.kind());
                 (!opens).then(|| next.envelope.clone())
             }
@@ -200,75 +224,77 @@ impl Agent {
         Ok(Delivery { to, at, messages, trace: message.trace.clone() })
     }
 
-    fn has_expired(&self, message: &OutgoingEnvelope, cx: &Context<'_>) -> bool {
-        cx.wall() >= self.expiry(message, cx)
-    }
-
-    /// Whether its conversation has dropped the effect that it performs.
-    fn is_withdrawn(&self, outgoing: &Outgoing) -> bool {
-        let (id, effect) = &outgoing.origin;
-        match self.conversations.get(id) {
-            // The step that drops it may still fail.
-            Some(open) => !open.is_committing() && !open.open.contains_key(effect),
-            None => !self.parked.has(id),
-        }
-    }
-
     /// Removes an entry without an attempt.
     fn skip(&mut self, id: AttemptId) {
-        let lanes = self.deliveries.lanes_of(id);
-        self.deliveries.remove(id);
-        self.deliveries.start(&lanes);
+        let lanes = self.0.lanes_of(id);
+        self.0.remove(id);
+        self.0.start(&lanes);
     }
 
-    /// When a message expires: at its `expiresAt`, at the latest after the configured message life.
-    fn expiry(&self, message: &OutgoingEnvelope, cx: &Context<'_>) -> WallTime {
-        let written = message.envelope.timestamp.unwrap_or_else(|| cx.wall());
-        let life_ends = written.plus(self.config.limits.message_life());
-        message.envelope.expires_at.map_or(life_ends, |at| at.min(life_ends))
-    }
-
-    pub(crate) fn attempted(&mut self, id: AttemptId, result: AttemptResult, cx: &mut Context<'_>) {
+    /// Handles the result of an attempt. Returns the bids in it.
+    pub(crate) fn attempted(
+        &mut self,
+        id: AttemptId,
+        result: AttemptResult,
+        own: &mut DeliveryContext<'_>,
+        cx: &mut Context<'_>,
+    ) -> Vec<Envelope> {
         match result {
-            AttemptResult::Failed(problem) => self.attempt_failed(id, problem, cx),
-            AttemptResult::Delivered(results) => self.delivered(id, results, cx),
+            AttemptResult::Delivered(results) => return self.delivered(id, results, own, cx),
+            AttemptResult::Failed(problem) => self.attempt_failed(id, problem, own, cx),
             AttemptResult::Published(results) => {
                 let published = |revision| Some(EventKind::Published { revision });
                 let results = results.into_iter().map(|result| result.map(published)).collect();
-                self.answered(id, results, cx);
+                self.answered(id, results, own, cx);
             }
-            AttemptResult::Claim(what) => self.succeeded(id, what, cx),
-            AttemptResult::SpaceAnswered(answer) => self.space_answered(id, answer, cx),
+            AttemptResult::Claim(what) => self.succeeded(id, what, own, cx),
+            AttemptResult::SpaceAnswered(answer) => self.space_answered(id, answer, own, cx),
         }
+        Vec::new()
     }
 
-    fn space_answered(&mut self, id: AttemptId, answer: SpaceAnswer, cx: &mut Context<'_>) {
-        let Some(Outgoing { what: OutgoingContent::Space(label, _), .. }) = self.deliveries.all.get(&id)
-        else {
+    fn space_answered(
+        &mut self,
+        id: AttemptId,
+        answer: SpaceAnswer,
+        own: &mut DeliveryContext<'_>,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(Outgoing { what: OutgoingContent::Space(label, _), .. }) = self.0.get(id) else {
             return;
         };
         let label = *label;
-        self.succeeded(id, EventKind::SpaceAnswered { label, answer }, cx);
+        self.succeeded(id, EventKind::SpaceAnswered { label, answer }, own, cx);
     }
 
-    fn succeeded(&mut self, id: AttemptId, what: EventKind, cx: &mut Context<'_>) {
-        let lanes = self.deliveries.lanes_of(id);
-        self.finish_delivery(id, Ok(Some(what)), cx);
-        self.deliveries.start(&lanes);
+    fn succeeded(
+        &mut self,
+        id: AttemptId,
+        what: EventKind,
+        own: &mut DeliveryContext<'_>,
+        cx: &mut Context<'_>,
+    ) {
+        let lanes = self.0.lanes_of(id);
+        self.finish_delivery(id, Ok(Some(what)), own, cx);
+        self.0.start(&lanes);
     }
 
-    /// Handles the answers to the first messages of a lane, and the bids in them.
-    fn delivered(&mut self, first: AttemptId, results: Vec<MessageResult>, cx: &mut Context<'_>) {
-        let Some(Outgoing { what: OutgoingContent::Message(message), .. }) = self.deliveries.all.get(&first)
-        else {
-            return;
+    /// Handles the answers to the first messages of a lane. Returns the bids of the recipient in them.
+    fn delivered(
+        &mut self,
+        first: AttemptId,
+        results: Vec<MessageResult>,
+        own: &mut DeliveryContext<'_>,
+        cx: &mut Context<'_>,
+    ) -> Vec<Envelope> {
+        let Some(Outgoing { what: OutgoingContent::Message(message), .. }) = self.0.get(first) else {
+            return Vec::new();
         };
         let recipient = message.to.clone();
-        let bids: Vec<_> = results.iter().flatten().flatten().cloned().collect();
-        self.answered(first, results.into_iter().map(|result| result.map(|_| None)).collect(), cx);
-        for bid in bids.into_iter().filter(|bid| bid.from_agent_id == recipient) {
-            self.take_bid(bid, Principal::Agent(recipient.clone()), cx);
-        }
+        let bids = results.iter().flatten().flatten().filter(|bid| bid.from_agent_id == recipient);
+        let bids = bids.map(|bid| bid.as_ref().clone()).collect();
+        self.answered(first, results.into_iter().map(|result| result.map(|_| None)).collect(), own, cx);
+        bids
     }
 
     /// Handles the answers to the first entries of a lane. After one that may succeed later the lane waits; entries behind it
@@ -277,61 +303,72 @@ impl Agent {
         &mut self,
         first: AttemptId,
         results: Vec<Result<Option<EventKind>, Problem>>,
+        own: &mut DeliveryContext<'_>,
         cx: &mut Context<'_>,
     ) {
-        let lanes = self.deliveries.lanes_of(first);
+        let lanes = self.0.lanes_of(first);
         let mut waits = false;
-        for (id, result) in self.deliveries.from(first).into_iter().zip(results) {
+        for (id, result) in self.0.from(first).into_iter().zip(results) {
             match result {
-                Ok(what) => self.finish_delivery(id, Ok(what), cx),
+                Ok(what) => self.finish_delivery(id, Ok(what), own, cx),
                 Err(problem) if !may_succeed_later(problem.reason) => {
-                    self.finish_delivery(id, Err(problem), cx);
+                    self.finish_delivery(id, Err(problem), own, cx);
                 }
-                Err(problem) if !waits => waits = self.waits_for_retry(id, problem, cx),
+                Err(problem) if !waits => waits = self.waits_for_retry(id, problem, own, cx),
                 Err(_) => {}
             }
         }
         if !waits {
-            self.deliveries.start(&lanes);
+            self.0.start(&lanes);
         }
     }
 
-    fn attempt_failed(&mut self, id: AttemptId, problem: Problem, cx: &mut Context<'_>) {
-        let lanes = self.deliveries.lanes_of(id);
-        if !self.waits_for_retry(id, problem, cx) {
-            self.deliveries.start(&lanes);
+    fn attempt_failed(
+        &mut self,
+        id: AttemptId,
+        problem: Problem,
+        own: &mut DeliveryContext<'_>,
+        cx: &mut Context<'_>,
+    ) {
+        let lanes = self.0.lanes_of(id);
+        if !self.waits_for_retry(id, problem, own, cx) {
+            self.0.start(&lanes);
         }
     }
 
     /// Sets the timer of the next attempt, or gives up. Returns whether there is a next attempt.
-    fn waits_for_retry(&mut self, id: AttemptId, problem: Problem, cx: &mut Context<'_>) -> bool {
-        let Some(outgoing) = self.deliveries.all.get(&id) else { return false };
+    fn waits_for_retry(
+        &mut self,
+        id: AttemptId,
+        problem: Problem,
+        own: &mut DeliveryContext<'_>,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let Some(outgoing) = self.0.get(id) else { return false };
         let is_message = matches!(outgoing.what, OutgoingContent::Message(_));
         let is_best_effort =
             matches!(&outgoing.what, OutgoingContent::Message(message) if message.best_effort);
         let attempts = outgoing.attempts;
         if is_best_effort || self.is_unknown(outgoing, cx) || !may_succeed_later(problem.reason) {
-            self.finish_delivery(id, Err(problem), cx);
+            self.finish_delivery(id, Err(problem), own, cx);
             return false;
         }
         let mut wait = problem.retry_after.unwrap_or_default().max(pause(attempts, cx.world.random()));
         if let OutgoingContent::Message(message) = &outgoing.what {
-            let (task, trace) = task_and_trace(message);
-            tracing::debug!(agent = %self.me, to = %message.to, message = %message.envelope.message_id, task, trace, %problem, attempts, "not delivered yet");
-            wait = wait.min(cx.wall().until(self.expiry(message, cx)));
+            let (task, trace) = message.task_and_trace();
+            tracing::debug!(agent = %own.me, to = %message.to, message = %message.envelope.message_id, task, trace, %problem, attempts, "not delivered yet");
+            wait = wait.min(cx.wall().until(own.expiry(message, cx)));
         } else {
-            tracing::debug!(agent = %self.me, %problem, attempts, "the board is waited for");
+            tracing::debug!(agent = %own.me, %problem, attempts, "the board is waited for");
             // A board that is back gives every holder a full lease; it must hear of each within it. The end of a claim may
             // wait behind a signal.
-            wait = wait.min(Duration::from_millis(self.config.auction.lease_ms / 3));
+            wait = wait.min(own.lease / 3);
         }
         if is_message {
             cx.observe(Observation::Tried(DeliveryAttemptOutcome::Retried));
         }
-        if let Some(outgoing) = self.deliveries.all.get_mut(&id) {
-            outgoing.attempts += 1;
-        }
-        self.timers.set(wait.max(Duration::from_millis(1)), TimerPurpose::Retry(id), cx);
+        self.0.count_attempt(id);
+        own.timers.set(wait.max(Duration::from_millis(1)), TimerPurpose::Retry(id), cx);
         true
     }
 
@@ -349,9 +386,10 @@ impl Agent {
         &mut self,
         id: AttemptId,
         outcome: Result<Option<EventKind>, Problem>,
+        own: &mut DeliveryContext<'_>,
         cx: &mut Context<'_>,
     ) {
-        let Some(Outgoing { origin, what, .. }) = self.deliveries.remove(id) else { return };
+        let Some(Outgoing { origin, what, .. }) = self.0.remove(id) else { return };
         match (what, outcome) {
             (OutgoingContent::Message(message), outcome) => {
                 let tried = if outcome.is_ok() {
@@ -360,71 +398,27 @@ impl Agent {
                     DeliveryAttemptOutcome::GivenUp
                 };
                 cx.observe(Observation::Tried(tried));
-                self.report_delivery(origin, &message, outcome.map(drop), cx);
+                own.report(origin, &message, outcome.map(drop), cx);
             }
             (
                 OutgoingContent::Signal(_) | OutgoingContent::Claim(..) | OutgoingContent::Space(..),
                 Ok(what),
             ) => {
                 if let Some(what) = what {
-                    self.queue_event(&origin.0, Some(origin.1), what);
+                    own.events.push(&origin.0, Some(origin.1), what);
                 }
             }
             (OutgoingContent::Claim(task, request), Err(problem)) => {
-                self.queue_event(&origin.0, Some(origin.1), request.refused(&task, &problem));
+                own.events.push(&origin.0, Some(origin.1), request.refused(&task, &problem));
             }
             (OutgoingContent::Space(label, request), Err(problem)) => {
-                tracing::warn!(agent = %self.me, %problem, request = request.name(), "the space refused a request");
+                tracing::warn!(agent = %own.me, %problem, request = request.name(), "the space refused a request");
                 let answer = SpaceAnswer::refused(&problem);
-                self.queue_event(&origin.0, Some(origin.1), EventKind::SpaceAnswered { label, answer });
+                own.events.push(&origin.0, Some(origin.1), EventKind::SpaceAnswered { label, answer });
             }
-            (OutgoingContent::Signal(signal), Err(problem)) => self.signal_refused(origin, &signal, problem),
+            (OutgoingContent::Signal(signal), Err(problem)) => own.refuse_signal(origin, &signal, problem),
         }
     }
-
-    fn signal_refused(&mut self, origin: (ConversationId, EffectKey), signal: &Signal, problem: Problem) {
-        let task = signal.task_id.as_ref().map(ToString::to_string);
-        tracing::warn!(agent = %self.me, task, %problem, signal = %signal.kind, "signal refused");
-        let (reason, message) = (problem.reason.code().to_owned(), problem.message);
-        self.queue_event(&origin.0, Some(origin.1), EventKind::PublishRefused { reason, message });
-    }
-
-    /// Reports the result of a message to its conversation.
-    fn report_delivery(
-        &mut self,
-        origin: (ConversationId, EffectKey),
-        message: &OutgoingEnvelope,
-        outcome: Result<(), Problem>,
-        cx: &mut Context<'_>,
-    ) {
-        if let Err(problem) = &outcome {
-            cx.observe(Observation::GivenUp(problem.reason));
-        }
-        let ((conversation, effect), label) = (origin, message.label);
-        let what = match outcome {
-            Ok(()) if message.best_effort => return,
-            Ok(()) => EventKind::Delivered { label, by: message.to.clone() },
-            Err(problem) => {
-                let (task, trace) = task_and_trace(message);
-                let kind = message.envelope.kind().wire();
-                let (to, id) = (&message.to, &message.envelope.message_id);
-                if problem.reason == Reason::Fenced {
-                    tracing::info!(agent = %self.me, %to, kind, message = %id, task, trace, %problem, "obsolete message dropped: its award or claim has ended");
-                } else {
-                    tracing::warn!(agent = %self.me, %to, kind, message = %id, task, trace, %problem, "message given up");
-                }
-                let reason = problem.reason.code().to_owned();
-                EventKind::Undelivered { label, to: message.to.clone(), reason, message: problem.message }
-            }
-        };
-        self.queue_event(&conversation, (!message.best_effort).then_some(effect), what);
-    }
-}
-
-/// The task id and the trace id of a message, for logs.
-fn task_and_trace(message: &OutgoingEnvelope) -> (Option<String>, Option<String>) {
-    let task = message.envelope.payload.task_id().map(ToString::to_string);
-    (task, message.trace.as_ref().map(TraceContext::trace))
 }
 
 /// Whether a retry may succeed after a refusal with this reason (RELIABILITY §1.11). After a restart another process may

@@ -14,37 +14,34 @@ mod agent;
 mod io;
 
 mod admission;
-mod bids;
-mod incoming;
+mod conversation;
+mod conversations;
+mod fate;
 mod owner_answer;
-mod requests;
-mod task_control;
+mod step_schedule;
 
 mod commits;
 mod context;
-mod conversation;
-mod conversation_shares;
-mod steps;
-mod supersede;
+mod internal_events;
 
 mod delivery;
-mod perform;
+mod timer_purpose;
 mod timers;
+mod turn_end;
 mod turns;
 
-mod auction_queue;
-mod open_tasks;
+mod auctions;
+mod bids;
+mod board_cursor;
+mod offers;
+mod peers;
 mod subscription;
 
-mod failed_steps;
-mod parking;
-mod recovery;
 mod retention;
 
 mod counts;
 mod panics;
 mod problems;
-mod snapshot;
 
 #[cfg(test)]
 mod testing;
@@ -58,7 +55,7 @@ pub mod replay;
 pub mod states;
 pub mod tasks;
 
-pub use agent::{Agent, EngineConfig};
+pub use agent::{Agent, AgentSnapshot, EngineConfig, RecoverError, newest_time};
 pub use conversation::origin;
 pub use counts::{AgentCounts, Removed};
 pub use delivery::may_succeed_later;
@@ -69,6 +66,4 @@ pub use io::{
     PeerDirectory, PeerLocation, RelayedApproval, ReplyTo, TimerId, TurnKey, TurnStart, World,
 };
 pub use panics::catch_panic;
-pub use recovery::{RecoverError, newest_time};
-pub use snapshot::AgentSnapshot;
-pub use turns::oversized_signal;
+pub use turn_end::oversized_signal;

@@ -158,7 +158,10 @@ pub(crate) fn check_relayed(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Input, Output, testing::TestAgent};
+    use crate::{
+        Input, Output,
+        testing::{TestAgent, me},
+    };
     use protocol::{
         ids::{AgentId, Digest},
         patterns::turn::{Progress, TurnEnd},
@@ -183,8 +186,8 @@ mod tests {
         agent.handle(Input::TurnEnded(turn.unwrap(), updates, Ok(TurnEnd::Waiting)));
         agent.commit_all();
         let owner = Principal::Agent(AgentId::parse("m").unwrap());
-        let conversation = agent.agent.tasks[&(TaskId::parse("t-1").unwrap(), owner)].clone();
-        let task = agent.agent.conversations[&conversation].task.clone().unwrap().task;
+        let task = TaskId::parse("t-1").unwrap();
+        let task = crate::tasks::find(&agent.store, &me(), &task, &owner).unwrap().unwrap().task;
         let [open] = task.status.questions.as_slice() else { panic!("{task:?}") };
         let mut number = 1;
         let mut approve = |question: Option<&str>, approval| {

@@ -25,6 +25,9 @@ use store_types::{Batch, Error, MemoryState, Snapshot};
 
 pub(crate) const HOUR: i64 = 3_600_000;
 
+/// On which events the rules panic, and how often.
+type RulePanics = (fn(&EventKind) -> bool, u32);
+
 /// A world without a registry.
 #[derive(Default)]
 pub(crate) struct EmptyWorld {
@@ -35,7 +38,7 @@ pub(crate) struct EmptyWorld {
     /// Agents of the same process.
     pub(crate) neighbours: BTreeSet<AgentId>,
     /// The rules panic on so many of these events.
-    pub(crate) panics: Cell<Option<(fn(&EventKind) -> bool, u32)>>,
+    panics: Cell<Option<RulePanics>>,
     ids: u64,
 }
 

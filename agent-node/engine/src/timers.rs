@@ -1,37 +1,14 @@
-//! The timers that are set, and their purposes. The shell knows only their ids.
+//! The timers that are set. The shell knows only their ids.
 
-use crate::{AttemptId, Output, TimerId, auction_queue::QueueKey, context::Context, records::EffectKey};
+use crate::{Output, TimerId, context::Context, records::EffectKey, timer_purpose::TimerPurpose};
 use protocol::{
     ids::ConversationId,
     patterns::{Timer, TimerAt},
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// The purpose of a timer.
-pub(crate) enum TimerPurpose {
-    /// A pattern set it.
-    Pattern {
-        conversation: ConversationId,
-        effect: EffectKey,
-        timer: Timer,
-        at: TimerAt,
-    },
-    Retry(AttemptId),
-    Flush,
-    /// End the pause of a conversation that was rolled back.
-    Resume(ConversationId),
-    /// End the wait of a search for the complete directory.
-    Directory {
-        conversation: ConversationId,
-        effect: EffectKey,
-    },
-    /// The first auction of a queue calls for proposals again.
-    CallQueue(QueueKey),
-    /// Subscribe to the board again.
-    Subscribe,
-    /// Retry the waiting signal.
-    Signal,
-}
+/// The longest delay of a wall-clock timer before the wall clock is read again.
+const WALL_CHECK: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 pub(crate) struct Timers {
@@ -54,6 +31,22 @@ impl Timers {
         }
         self.purposes.insert(id, purpose);
         cx.out.push(Output::SetTimer(id, after));
+    }
+
+    /// Sets a pattern's timer.
+    pub(crate) fn set_for_pattern(
+        &mut self,
+        conversation: ConversationId,
+        effect: EffectKey,
+        timer: Timer,
+        at: TimerAt,
+        cx: &mut Context<'_>,
+    ) {
+        let after = match at {
+            TimerAt::Node(at) => at.since(cx.world.now()),
+            TimerAt::Wall(at) => cx.wall().until(at).min(WALL_CHECK),
+        };
+        self.set(after, TimerPurpose::Pattern { conversation, effect, timer, at }, cx);
     }
 
     pub(crate) fn take(&mut self, id: TimerId) -> Option<TimerPurpose> {

@@ -1,105 +1,181 @@
 //! Turns of the brain: at most `maxParallel` at a time. The others wait in order, the principals by turns.
 
-pub(crate) mod queue;
+mod ready_turns;
 
-use crate::{Output, TurnKey, TurnStart, agent::Agent, context::Context, records::EffectKey};
-use protocol::{
-    ids::{ConversationId, EffectId},
-    patterns::{
-        EventKind, WorkPhase,
-        session::host_work::HOST_WORK,
-        turn::{Progress, Prompt, TurnEnd, TurnSubject},
-    },
-    task::TaskState,
-    time::WallTime,
-    trace::SpanName,
+use crate::{
+    Output, TurnKey, TurnStart,
+    context::Context,
+    records::EffectKey,
+    turn_end::{TurnTerms, oversized_signal},
 };
-use queue::RunningTurn;
+use protocol::{
+    ids::ConversationId,
+    patterns::{
+        EventKind,
+        turn::{Progress, TurnEnd},
+    },
+    principal::Principal,
+    time::NodeTime,
+};
+use ready_turns::ReadyTurns;
+use std::{collections::BTreeMap, time::Duration};
 
-impl Agent {
-    /// Queues a turn; it starts as soon as fewer than `maxParallel` run.
-    pub(crate) fn run_turn(
+/// A turn that runs.
+struct RunningTurn {
+    /// Its number within the conversation.
+    turn: u32,
+    /// The requests that end it. They are recorded with its end, so that one that begins again after a crash begins without them.
+    requests: Vec<Progress>,
+    started: NodeTime,
+    /// Whether it counts against the limit.
+    takes_place: bool,
+}
+
+/// The running and the waiting turns.
+pub(crate) struct Turns {
+    limit: usize,
+    terms: TurnTerms,
+    running: BTreeMap<TurnKey, RunningTurn>,
+    ready: ReadyTurns,
+    /// How long a turn takes, from those that have ended.
+    typical: Option<Duration>,
+}
+
+impl Turns {
+    /// No turns; at most `limit` will run at a time.
+    pub(crate) fn new(limit: usize, terms: TurnTerms) -> Self {
+        Self { limit, terms, running: BTreeMap::new(), ready: ReadyTurns::default(), typical: None }
+    }
+
+    /// How many may run at a time.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    pub(crate) fn terms(&self) -> TurnTerms {
+        self.terms
+    }
+
+    /// The number of running and waiting turns.
+    pub(crate) fn len(&self) -> usize {
+        self.running.len() + self.ready.len()
+    }
+
+    pub(crate) fn of(&self, conversation: &ConversationId) -> Vec<EffectKey> {
+        let ready = self.ready.iter().map(|turn| &turn.key);
+        let keys = self.running.keys().chain(ready).filter(|key| key.conversation == *conversation);
+        keys.map(|key| key.effect).collect()
+    }
+
+    /// The number of a running turn within its conversation.
+    pub(crate) fn number(&self, key: &TurnKey) -> Option<u32> {
+        self.running.get(key).map(|running| running.turn)
+    }
+
+    /// The conversation of each running and waiting turn.
+    pub(crate) fn conversations(&self) -> impl Iterator<Item = &ConversationId> {
+        let ready = self.ready.iter().map(|turn| &turn.key);
+        self.running.keys().chain(ready).map(|key| &key.conversation)
+    }
+
+    /// A turn waits for a free slot. `is_addressed` says whether its principal speaks to this very agent.
+    pub(crate) fn add(&mut self, principal: Option<Principal>, is_addressed: bool, turn: TurnStart) {
+        self.ready.push(principal, is_addressed, Box::new(turn));
+    }
+
+    /// Starts waiting turns while there are free slots; returns their conversations and numbers.
+    pub(crate) fn start_ready(&mut self, cx: &mut Context<'_>) -> Vec<(ConversationId, u32)> {
+        let mut begun = Vec::new();
+        while self.has_free_slot()
+            && let Some(turn) = self.ready.pop()
+        {
+            begun.push((turn.key.conversation.clone(), turn.prompt.turn));
+            self.begin(turn, true, cx);
+        }
+        begun
+    }
+
+    /// Starts a turn that waits for work elsewhere only, and takes no slot.
+    pub(crate) fn start_beside(&mut self, turn: TurnStart, cx: &mut Context<'_>) {
+        self.begin(Box::new(turn), false, cx);
+    }
+
+    fn begin(&mut self, turn: Box<TurnStart>, takes_place: bool, cx: &mut Context<'_>) {
+        let (number, started) = (turn.prompt.turn, cx.world.now());
+        let running = RunningTurn { turn: number, requests: Vec::new(), started, takes_place };
+        self.running.insert(turn.key.clone(), running);
+        cx.out.push(Output::StartTurn(turn));
+    }
+
+    fn has_free_slot(&self) -> bool {
+        self.running.values().filter(|turn| turn.takes_place).count() < self.limit
+    }
+
+    /// Whether a new turn would start at once: a slot is free, and no turn waits.
+    pub(crate) fn would_start(&self) -> bool {
+        self.ready.is_empty() && self.has_free_slot()
+    }
+
+    /// Takes what a running turn reports. Returns the event for its conversation, and the effect that this closes. A signal that
+    /// is too large stops and fails the turn.
+    pub(crate) fn report(
         &mut self,
-        id: &ConversationId,
-        effect: EffectKey,
-        prompt: Prompt,
-        deadline: Option<WallTime>,
+        key: &TurnKey,
+        updates: Vec<Progress>,
         cx: &mut Context<'_>,
-    ) {
-        let key =
-            EffectId { agent: self.me.clone(), conversation: id.clone(), step: effect.0, index: effect.1 };
-        let conversation = self.conversations.get(id);
-        let trace = conversation.and_then(|conversation| conversation.trace.as_ref());
-        let trace = trace.map(|trace| trace.below(SpanName::Effect(&key.to_string()).id()));
-        let pattern = conversation.map(|conversation| &conversation.pattern);
-        let turn = TurnStart {
-            key: TurnKey { conversation: id.clone(), effect },
-            prompt,
-            deadline,
-            trace,
-            has_runner_up: pattern.is_some_and(|pattern| pattern.view().has_runner_up),
-        };
-        if self.is_host_work(&turn.prompt) {
-            return self.turns.start_beside(Box::new(turn), cx);
-        }
-        let principal = conversation.and_then(|conversation| conversation.principal.clone());
-        let contact = conversation.and_then(|open| open.task.as_ref()?.task.spec.contact.as_ref());
-        let is_addressed = contact.is_some_and(|contact| contact.is_addressed);
-        self.turns.ready.push(principal, is_addressed, Box::new(turn));
-        self.start_turns(cx);
-    }
-
-    /// Whether a turn is that of a session which this agent hosts: it waits for agents elsewhere, and its brain has no part in it.
-    fn is_host_work(&self, prompt: &Prompt) -> bool {
-        let TurnSubject::Task { capability: Some(capability), .. } = &prompt.about else { return false };
-        capability.as_str() == HOST_WORK && self.config.card.support(capability) == 0.0
-    }
-
-    /// Starts ready turns while fewer than `maxParallel` run. A task that was shown as queued is told.
-    pub(crate) fn start_turns(&mut self, cx: &mut Context<'_>) {
-        for (id, turn) in self.turns.start_ready(cx) {
-            let row = self.conversations.get(&id).and_then(|conversation| conversation.task.as_ref());
-            if row.is_some_and(|row| row.task.status.state == TaskState::Submitted) {
-                self.queue_event(&id, None, EventKind::TurnStarted { turn });
-            }
-        }
-    }
-
-    /// Records what a turn reports. A signal that is too large stops and fails the turn.
-    pub(crate) fn turn_progress(&mut self, key: &TurnKey, updates: Vec<Progress>, cx: &mut Context<'_>) {
-        let Some(running) = self.turns.running.get_mut(key) else { return };
+    ) -> Option<(Option<EffectKey>, EventKind)> {
+        let running = self.running.get_mut(key)?;
         let turn = running.turn;
-        let (requests, updates): (_, Vec<_>) =
+        let (requests, updates): (Vec<_>, Vec<_>) =
             updates.into_iter().partition(|update| update.waits() == Some(true));
-        running.requests.extend::<Vec<_>>(requests);
+        running.requests.extend(requests);
         if updates.is_empty() {
-            return;
+            return None;
         }
-        if let Some(reason) = oversized_signal(&updates, self.config.limits.max_signal_bytes) {
-            self.turns.stop(key, cx);
-            self.start_turns(cx);
-            self.queue_event(&key.conversation, Some(key.effect), EventKind::TurnFailed { turn, reason });
-        } else {
-            self.queue_event(&key.conversation, None, EventKind::TurnProgress { turn, updates });
-        }
+        Some(match oversized_signal(&updates, self.terms.max_signal_bytes) {
+            Some(reason) => {
+                self.stop(key, cx);
+                (Some(key.effect), EventKind::TurnFailed { turn, reason })
+            }
+            None => (None, EventKind::TurnProgress { turn, updates }),
+        })
     }
 
-    pub(crate) fn turn_ended(
+    /// Ends a running turn. Returns the event for its conversation.
+    pub(crate) fn end(
         &mut self,
         key: &TurnKey,
         updates: Vec<Progress>,
         end: Result<TurnEnd, String>,
-        cx: &mut Context<'_>,
-    ) {
-        let Some(RunningTurn { turn, mut requests, .. }) = self.turns.end(key, cx.world.now()) else {
-            return;
-        };
-        self.start_turns(cx);
+        now: NodeTime,
+    ) -> Option<EventKind> {
+        let RunningTurn { turn, mut requests, started, takes_place } = self.running.remove(key)?;
+        if takes_place {
+            let took = now.since(started);
+            self.typical = Some(self.typical.map_or(took, |typical| (typical * 3 + took) / 4));
+        }
         requests.extend(updates);
-        let updates = requests;
-        let end = oversized_signal(&updates, self.config.limits.max_signal_bytes).map_or(end, Err);
-        let what = end_of_turn(turn, updates, end, self.config.is_direct);
-        self.queue_event(&key.conversation, Some(key.effect), what);
+        Some(self.terms.end(turn, requests, end))
+    }
+
+    /// When a slot is expected to be free. `eta` is how long a turn takes if none has ended. A turn that takes longer is
+    /// expected to take a quarter more.
+    pub(crate) fn free_in(&self, eta: Duration, now: NodeTime) -> Duration {
+        let typical = self.typical.unwrap_or(eta);
+        let left = self.running.values().filter(|turn| turn.takes_place).map(|turn| {
+            let elapsed = now.since(turn.started);
+            typical.saturating_sub(elapsed).max(elapsed / 4)
+        });
+        let turns_before = u32::try_from(self.ready.len() / self.limit.max(1)).unwrap_or(u32::MAX);
+        left.min().unwrap_or(typical).saturating_add(typical.saturating_mul(turns_before))
+    }
+
+    /// Stops a running turn, or removes it from the queue.
+    pub(crate) fn stop(&mut self, key: &TurnKey, cx: &mut Context<'_>) {
+        self.ready.remove(key);
+        if self.running.remove(key).is_some() {
+            cx.out.push(Output::StopTurn(key.clone()));
+        }
     }
 
     /// Tells the running turn of a conversation that the checkpoints in these events are durable.
@@ -111,63 +187,12 @@ impl Agent {
     ) {
         for (what, _) in recorded {
             let EventKind::TurnProgress { turn, updates } = what else { continue };
-            let count = checkpoints(updates);
-            let mut running = self.turns.running.iter();
+            let count = updates.iter().filter(|update| matches!(update, Progress::Checkpoint(_))).count();
+            let mut running = self.running.iter();
             let running = running.find(|(key, running)| key.conversation == *id && running.turn == *turn);
             if let Some((key, _)) = running.filter(|_| count > 0) {
                 cx.out.push(Output::CheckpointsRecorded(key.clone(), count));
             }
         }
     }
-
-    /// Whether a turn of a conversation that takes no time may be answered now: it has a place, and is before no turn that
-    /// waits.
-    pub(crate) fn has_free_turn(&self, id: &ConversationId) -> bool {
-        let own = u32::from(self.working.get(id) == Some(&WorkPhase::Active));
-        self.turns.ready.is_empty()
-            && self.turns.has_free_slot()
-            && self.taken_places().saturating_sub(own) < self.max_parallel()
-    }
 }
-
-fn checkpoints(updates: &[Progress]) -> usize {
-    updates.iter().filter(|update| matches!(update, Progress::Checkpoint(_))).count()
-}
-
-/// The most bytes of JSON that the mesh adds to a signal of a brain: ids, the sender, the root, the time, the trace.
-const SIGNAL_FRAME: usize = 640;
-
-/// Why a turn with these updates fails: one is a signal that may have more than `most` bytes on the board.
-pub fn oversized_signal(updates: &[Progress], most: usize) -> Option<String> {
-    updates.iter().find_map(|update| {
-        let Progress::Signal { signal, .. } = update else { return None };
-        let bytes = serde_json::to_vec(update).map_or(usize::MAX, |json| json.len() + SIGNAL_FRAME);
-        (bytes > most).then(|| {
-            format!(
-                "the signal {signal} has {bytes} bytes of JSON with what the mesh adds, the limit is {most} (maxSignalBytes); \
-                 what is large goes by reference"
-            )
-        })
-    })
-}
-
-/// The event of a turn's end. Only a `direct` agent answers with a message; elsewhere it is the result's text.
-pub(crate) fn end_of_turn(
-    turn: u32,
-    updates: Vec<Progress>,
-    end: Result<TurnEnd, String>,
-    is_direct: bool,
-) -> EventKind {
-    match end {
-        Ok(TurnEnd::Message { text }) if !is_direct => {
-            EventKind::TurnEnded { turn, updates, end: TurnEnd::Done { message: Some(text) } }
-        }
-        Ok(end) => EventKind::TurnEnded { turn, updates, end },
-        Err(reason) => EventKind::TurnFailed { turn, reason },
-    }
-}
-
-#[cfg(test)]
-mod tests;
-#[cfg(test)]
-mod waiting_tests;

@@ -2,27 +2,28 @@
 
 use super::*;
 use crate::{
-    Attempt, AttemptId, AttemptResult, IncomingMessage, TurnKey,
+    Ack, Attempt, CommitId, IncomingMessage, ReplyTo, TurnKey,
     records::keys,
     testing::{EmptyWorld, HOUR, config, me},
 };
 use protocol::{
     artifact::Artifact,
     envelope::Envelope,
-    ids::MessageId,
+    ids::{Digest, MessageId, TaskId},
     patterns::{
         space_request::SpaceAnswer,
         turn::{Progress, TurnEnd},
     },
     principal::SenderProof,
-    problem::{Problem, Reason},
+    problem::Reason,
     signal::{Cursor, Signal, SignalType},
     spaces::{EntryDraft, EntryId, EntryKind},
     task::TaskState,
     time::WallTime,
 };
 use serde_json::{Value, json};
-use store_types::{MemoryState, Write};
+use std::collections::{BTreeMap, VecDeque};
+use store_types::{Batch, MemoryState, Write};
 
 /// An agent and the outputs that the test has not performed.
 struct Driver {
@@ -386,7 +387,7 @@ fn a_dead_letter_is_not_sent_again_beyond_the_limit_of_open_conversations() {
     let mut driver = Driver::with(Limits { max_open_conversations: 1, ..Limits::default() });
     let answer = driver.make_dead_letter();
     driver.settle();
-    if driver.agent.conversations.is_empty() {
+    if driver.agent.conversations.iter().next().is_none() {
         driver.ask(&user(), "m-2", "task-request", request("t-2")).unwrap();
     }
     assert_eq!(driver.redrive(&answer).unwrap_err().reason, Reason::Overloaded);
@@ -423,7 +424,7 @@ fn one_principal_has_as_many_conversations_open_as_are_left_for_others() {
     assert_eq!(by_agent.unwrap_err().reason, Reason::Overloaded, "it counts for whom an agent asks");
     assert_eq!(ask(&mut driver, &carol, "c-1"), Ok(()));
     assert!(ask(&mut driver, &dave, "d-1").unwrap_err().message.contains("6 conversations are open"));
-    let alices = driver.agent.conversations.values().find(|open| open.principal.as_ref() == Some(&alice));
+    let alices = driver.agent.conversations.iter().find(|open| open.principal.as_ref() == Some(&alice));
     let turn = driver.turns.iter().position(|turn| Some(&turn.conversation) == alices.map(|open| &open.id));
     driver.turns.swap(0, turn.expect("a running turn of alice"));
     driver.end_turn();
@@ -441,7 +442,7 @@ fn the_principals_whose_turns_wait_take_turns() {
     }
     let mut order = Vec::new();
     while let Some(turn) = driver.turns.first() {
-        let task = driver.agent.conversations[&turn.conversation].task.as_ref().unwrap();
+        let task = driver.agent.conversations.get(&turn.conversation).unwrap().task.as_ref().unwrap();
         order.push(task.task.spec.task_id.to_string());
         driver.end_turn();
         driver.settle();
@@ -453,11 +454,12 @@ fn the_principals_whose_turns_wait_take_turns() {
 fn a_conversation_that_has_ended_is_forgotten_as_one_that_failed() {
     let mut driver = Driver::new();
     driver.ask(&user(), "m-1", "task-request", request("t-1")).unwrap();
-    driver.agent.failed_before.extend(driver.agent.conversations.keys().cloned());
+    let open: Vec<_> = driver.agent.conversations.iter().map(|open| open.id.clone()).collect();
+    assert!(open.iter().all(|id| driver.agent.conversations.note_failure(id)));
     driver.cancel("t-1").unwrap();
     driver.publish_all();
-    assert!(driver.agent.conversations.is_empty());
-    assert!(driver.agent.failed_before.is_empty());
+    assert!(driver.agent.conversations.iter().next().is_none());
+    assert!(open.iter().all(|id| driver.agent.conversations.note_failure(id)), "as if none had failed");
 }
 
 #[test]
@@ -468,7 +470,7 @@ fn a_claim_is_lost_if_the_row_of_its_task_cannot_be_read() {
     let damaged = Batch { writes: vec![Write::Put(key, "damaged".into())], expectations: Vec::new() };
     driver.store.commit(damaged).unwrap();
     driver.board_answers(claim, EventKind::Claimed { holder: me(), epoch: 5 });
-    assert!(driver.turns.is_empty() && driver.agent.conversations.is_empty());
+    assert!(driver.turns.is_empty() && driver.agent.conversations.iter().next().is_none());
 }
 
 #[test]
@@ -600,7 +602,7 @@ fn a_lost_open_task_tells_of_no_artifact() {
     let away = Problem::new(Reason::BlackboardUnavailable, "a test");
     driver.handle(Input::Attempted(published, AttemptResult::Failed(away)));
     let id = driver.row("t-1", &user()).task.conversation;
-    driver.agent.queue_event(&id, None, EventKind::ClaimExpired { epoch: 5 });
+    driver.agent.events.push(&id, None, EventKind::ClaimExpired { epoch: 5 });
     driver.handle(Input::Continue);
     driver.settle();
     for timer in std::mem::take(&mut driver.timers) {
@@ -786,5 +788,5 @@ fn a_message_whose_first_step_panics_is_refused_for_good() {
     let refused = driver.ask(&manager(), "m-1", "award", award("t-1", 1)).unwrap_err();
     assert_eq!(refused.reason, Reason::MessageFailed);
     assert!(!crate::may_succeed_later(refused.reason), "its sender does not repeat it");
-    assert!(driver.agent.conversations.is_empty());
+    assert!(driver.agent.conversations.iter().next().is_none());
 }

@@ -1,12 +1,11 @@
 //! Decides one step: the pattern handles all queued events, and the results become one batch.
 
 use crate::{
-    Ack, ReplyTo, World, catch_panic,
+    Ack, ReplyTo, World, board_cursor, catch_panic,
     chunks::StepChunks,
     conversation::{Conversation, HandledEvent, QueuedEvent},
     records::{AnsweredQuestion, EffectKey, SealedReceipt, large_bytes},
-    subscription::cursor_write,
-    turns::{end_of_turn, oversized_signal},
+    turn_end::TurnTerms,
 };
 use protocol::{
     ids::{AgentId, TaskId},
@@ -73,32 +72,6 @@ pub(crate) struct StepFailed {
     pub failed: Option<(EventKind, Option<EffectKey>)>,
 }
 
-/// A brain whose turns may take no time. Such a turn is not run after the commit: its end is part of the step that asks, as
-/// it changes nothing and is the same again after a crash.
-#[derive(Clone, Copy)]
-pub(crate) struct InstantBrain {
-    /// Whether it may answer a request with a message.
-    pub is_direct: bool,
-    pub max_signal_bytes: usize,
-}
-
-impl InstantBrain {
-    /// The end of the turn, if it takes no time and its deadline has not passed. What was produced, answered, said or noted
-    /// before is read after the commit, so such a turn is run then.
-    fn answer(self, now: StepContext<'_>, effect: &Effect, pattern: &AnyPattern) -> Option<EventKind> {
-        let Effect::RunTurn { prompt, deadline, input, .. } = effect else { return None };
-        let RecordedTurnProgress { produced, artifacts, checkpoints, .. } = pattern.view().turn;
-        let has_read =
-            !(produced.is_empty() && artifacts.is_empty() && input.is_empty() && checkpoints.is_empty());
-        if has_read || deadline.is_some_and(|deadline| deadline <= now.wall) {
-            return None;
-        }
-        let (updates, end) = now.world.answer_at_once(prompt)?;
-        let end = oversized_signal(&updates, self.max_signal_bytes).map_or(end, Err);
-        Some(end_of_turn(prompt.turn, updates, end, self.is_direct))
-    }
-}
-
 /// The agent, the time and the peers' track records when a step is decided.
 #[derive(Clone, Copy)]
 pub(crate) struct StepContext<'a> {
@@ -109,8 +82,8 @@ pub(crate) struct StepContext<'a> {
     /// The peers' track records.
     pub records: &'a BTreeMap<AgentId, TrackRecord>,
     pub store: &'a dyn Snapshot,
-    /// The brain, if it has a turn free.
-    pub brain: Option<InstantBrain>,
+    /// What a turn may say that takes no time, if the brain has a turn free.
+    pub brain: Option<TurnTerms>,
 }
 
 /// The most events that are kept in memory for a later step.
@@ -192,7 +165,7 @@ impl Conversation {
             self.move_to_dead_letters(now, &closed, effect, (reason, message), &mut decided.batch.writes)?;
         }
         if let Some(cursor) = queued.cursor {
-            decided.batch.writes.push(cursor_write(me, &cursor)?);
+            decided.batch.writes.push(board_cursor::write(me, &cursor)?);
             decided.cursor = Some(cursor);
         }
         if matches!(queued.what, EventKind::Draining { .. }) {
@@ -226,7 +199,7 @@ impl Conversation {
         for effect in follow {
             let key = EffectKey(self.step + 1, u32::try_from(effects.len()).unwrap_or(u32::MAX));
             self.apply_effect(now, &effect, key, decided)?;
-            if let Some(end) = now.brain.and_then(|brain| brain.answer(now, &effect, &self.pattern)) {
+            if let Some(end) = answer_at_once(now, &effect, &self.pattern) {
                 self.queue.push_front(QueuedEvent::from_inside(end, Some(key)));
             }
             effects.push(effect);
@@ -245,6 +218,23 @@ impl Conversation {
         self.is_committing = true;
         Ok(())
     }
+}
+
+/// The end of a turn that takes no time, if its deadline has not passed. Such a turn is not run after the commit: its end is part
+/// of the step that asks, as it changes nothing and is the same again after a crash. What was produced, answered, said or noted
+/// before is read after the commit, so a turn that has any of it is run then.
+fn answer_at_once(now: StepContext<'_>, effect: &Effect, pattern: &AnyPattern) -> Option<EventKind> {
+    let (Effect::RunTurn { prompt, deadline, input, .. }, Some(terms)) = (effect, now.brain) else {
+        return None;
+    };
+    let RecordedTurnProgress { produced, artifacts, checkpoints, .. } = pattern.view().turn;
+    let has_read =
+        !(produced.is_empty() && artifacts.is_empty() && input.is_empty() && checkpoints.is_empty());
+    if has_read || deadline.is_some_and(|deadline| deadline <= now.wall) {
+        return None;
+    }
+    let (updates, end) = now.world.answer_at_once(prompt)?;
+    Some(terms.end(prompt.turn, updates, end))
 }
 
 /// Whether it is the result of an effect and short.

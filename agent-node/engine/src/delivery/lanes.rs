@@ -41,6 +41,14 @@ pub(crate) struct OutgoingEnvelope {
     pub(crate) trace: Option<TraceContext>,
 }
 
+impl OutgoingEnvelope {
+    /// The task id and the trace id, for logs.
+    pub(super) fn task_and_trace(&self) -> (Option<String>, Option<String>) {
+        let task = self.envelope.payload.task_id().map(ToString::to_string);
+        (task, self.trace.as_ref().map(TraceContext::trace))
+    }
+}
+
 pub(crate) enum OutgoingContent {
     Message(Box<OutgoingEnvelope>),
     Signal(Box<Signal>),
@@ -60,19 +68,45 @@ pub(crate) struct Outgoing {
 
 /// All queued entries.
 #[derive(Default)]
-pub(crate) struct Deliveries {
-    pub(crate) next: u64,
-    pub(crate) all: BTreeMap<AttemptId, Outgoing>,
-    pub(crate) lanes: BTreeMap<LaneKey, VecDeque<AttemptId>>,
-    pub(crate) waiting: BTreeMap<AgentId, usize>,
+pub(crate) struct Lanes {
+    next: u64,
+    all: BTreeMap<AttemptId, Outgoing>,
+    lanes: BTreeMap<LaneKey, VecDeque<AttemptId>>,
+    waiting: BTreeMap<AgentId, usize>,
     /// Entries to attempt before the current call of the agent returns.
-    pub(crate) starting: VecDeque<AttemptId>,
+    starting: VecDeque<AttemptId>,
 }
 
-impl Deliveries {
+impl Lanes {
     /// How many messages wait, by recipient.
     pub(crate) fn waiting(&self) -> BTreeMap<AgentId, usize> {
         self.waiting.clone()
+    }
+
+    pub(crate) fn waiting_for(&self, recipient: &AgentId) -> usize {
+        self.waiting.get(recipient).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn get(&self, id: AttemptId) -> Option<&Outgoing> {
+        self.all.get(&id)
+    }
+
+    /// The entry of a lane that performs this effect.
+    pub(crate) fn find(&self, lane: &LaneKey, effect: EffectKey) -> Option<AttemptId> {
+        let is_of_effect =
+            |id: &&AttemptId| self.all.get(id).is_some_and(|outgoing| outgoing.origin.1 == effect);
+        self.lanes.get(lane)?.iter().find(is_of_effect).copied()
+    }
+
+    pub(crate) fn count_attempt(&mut self, id: AttemptId) {
+        if let Some(outgoing) = self.all.get_mut(&id) {
+            outgoing.attempts += 1;
+        }
+    }
+
+    /// The next entry to attempt.
+    pub(crate) fn next_start(&mut self) -> Option<AttemptId> {
+        self.starting.pop_front()
     }
 
     /// Whether nothing is queued.
@@ -86,6 +120,9 @@ impl Deliveries {
         let id = AttemptId(self.next);
         for lane in &outgoing.lanes {
             self.lanes.entry(lane.clone()).or_default().push_back(id);
+        }
+        if let OutgoingContent::Message(message) = &outgoing.what {
+            *self.waiting.entry(message.to.clone()).or_default() += 1;
         }
         self.all.insert(id, outgoing);
         if self.is_first(id) {

@@ -109,6 +109,15 @@ pub fn chunks_without_task(me: &AgentId, conversation: &ConversationId) -> Key {
     Key::new(&[me.as_str(), "chunk", conversation.as_str()])
 }
 
+/// The token in the keys of checkpoints.
+pub(crate) const CHECKPOINT: &str = "checkpoint";
+
+/// Whether `key` is that of a checkpoint.
+pub(crate) fn is_checkpoint(key: &Key) -> bool {
+    let tokens = key.tokens();
+    tokens.len() >= 2 && tokens[tokens.len() - 2] == CHECKPOINT
+}
+
 /// The row of an uploaded artifact: its readers (state).
 pub fn artifact(me: &AgentId, digest: &Digest) -> Key {
     Key::new(&[me.as_str(), "artifact", &digest.to_string()])

@@ -13,21 +13,18 @@
 //! A round may last for several sweeps. Its progress is only in memory: a restart begins with the oldest content again.
 
 use crate::{
-    Output,
-    agent::Agent,
-    artifacts,
-    commits::PendingCommit,
-    content,
+    Output, artifacts, content,
     context::Context,
     records::keys,
     retention::{
-        state::{ContentSearchStage, JOURNAL, SweepCommit, SweepStage},
+        RetentionContext,
+        state::{ContentSearchStage, JOURNAL, Retention, SweepCommit, SweepStage},
         sweeper::Sweeper,
     },
 };
 use protocol::ids::Digest;
 use std::time::Duration;
-use store_types::{Batch, Error, Expectation, Lane, Revision, Write};
+use store_types::{Batch, Error, Expectation, Revision, Write};
 
 /// The number of contents at which a round stops listing; the last page may exceed it.
 const MAX_LISTED: usize = 65_536;
@@ -36,40 +33,44 @@ const MAX_PAGES_PER_SWEEP: usize = 800;
 /// The longest pause after all contents have been checked. It ends early if a record is deleted.
 const MAX_PAUSE: Duration = Duration::from_secs(3_600);
 
-impl Agent {
+impl Retention {
     /// Reads one page of the search, or deletes one content.
-    pub(crate) fn sweep_content(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
-        self.retention.search.pages += 1;
-        if self.retention.search.pages > MAX_PAGES_PER_SWEEP {
+    pub(super) fn sweep_content(
+        &mut self,
+        own: &mut RetentionContext<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Error> {
+        self.search.pages += 1;
+        if self.search.pages > MAX_PAGES_PER_SWEEP {
             return self.end_content_sweep();
         }
-        match self.retention.search.stage {
+        match self.search.stage {
             ContentSearchStage::Resting { until } if cx.wall() < until => return self.end_content_sweep(),
-            ContentSearchStage::Resting { .. } => self.retention.search.stage = ContentSearchStage::Listing,
-            ContentSearchStage::Listing => self.list_content(cx)?,
+            ContentSearchStage::Resting { .. } => self.search.stage = ContentSearchStage::Listing,
+            ContentSearchStage::Listing => self.list_content(own, cx)?,
             ContentSearchStage::Reading { topic, after, until } => {
-                self.read_references(topic, after, until, cx)?
+                self.read_references(topic, after, until, own, cx)?
             }
-            ContentSearchStage::Deleting => return self.delete_content(cx),
+            ContentSearchStage::Deleting => return self.delete_content(own, cx),
         }
         cx.out.push(Output::Continue);
         Ok(())
     }
 
     fn end_content_sweep(&mut self) -> Result<(), Error> {
-        self.retention.search.pages = 0;
-        self.retention.stage = SweepStage::Idle;
+        self.search.pages = 0;
+        self.stage = SweepStage::Idle;
         Ok(())
     }
 
     /// Lists contents, the oldest first, a page at a time, until [`MAX_LISTED`] are listed or none is left.
-    fn list_content(&mut self, cx: &Context<'_>) -> Result<(), Error> {
-        let limit = self.retention.page;
-        let search = &mut self.retention.search;
+    fn list_content(&mut self, own: &RetentionContext<'_>, cx: &Context<'_>) -> Result<(), Error> {
+        let limit = self.page;
+        let search = &mut self.search;
         if search.cursor == 0 {
             search.has_changed = false;
         }
-        let page = cx.store.keys(&keys::all(&self.me, "content"), search.cursor, limit)?;
+        let page = cx.store.keys(&keys::all(own.me, "content"), search.cursor, limit)?;
         let is_last = page.len() < limit;
         search.listed_until = search.listed_until.max(cx.store.head());
         for (revision, key) in page {
@@ -93,18 +94,19 @@ impl Agent {
         topic: usize,
         after: Revision,
         until: Revision,
+        own: &RetentionContext<'_>,
         cx: &Context<'_>,
     ) -> Result<(), Error> {
         if cx.store.head() < until {
             return Ok(());
         }
-        let limit = self.retention.page;
-        let search = &mut self.retention.search;
+        let limit = self.page;
+        let search = &mut self.search;
         let Some(name) = keys::REFERRING.get(topic).filter(|_| !search.unreferred.is_empty()) else {
             search.stage = ContentSearchStage::Deleting;
             return Ok(());
         };
-        let page = cx.store.read(&keys::all(&self.me, name), after, limit)?;
+        let page = cx.store.read(&keys::all(own.me, name), after, limit)?;
         for record in &page {
             content::refers_to(&record.value, &mut |digest| {
                 search.unreferred.remove(&digest);
@@ -119,11 +121,11 @@ impl Agent {
     }
 
     /// Deletes the next unreferenced content, unless it is an artifact whose retention time since its last upload is not over.
-    fn delete_content(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
-        let search = &mut self.retention.search;
+    fn delete_content(&mut self, own: &mut RetentionContext<'_>, cx: &mut Context<'_>) -> Result<(), Error> {
+        let search = &mut self.search;
         let Some((digest, revision)) = search.unreferred.pop_first() else {
             // A cursor of 0 means that the round has listed the last content.
-            let pause = Duration::from_millis(self.config.limits.keep_artifacts_ms).min(MAX_PAUSE);
+            let pause = Duration::from_millis(own.limits.keep_artifacts_ms).min(MAX_PAUSE);
             search.stage = match search.cursor == 0 && !search.has_changed {
                 true => ContentSearchStage::Resting { until: cx.wall().plus(pause) },
                 false => ContentSearchStage::Listing,
@@ -131,14 +133,14 @@ impl Agent {
             cx.out.push(Output::Continue);
             return Ok(());
         };
-        let (content, artifact) = (keys::content(&self.me, &digest), keys::artifact(&self.me, &digest));
+        let (content, artifact) = (keys::content(own.me, &digest), keys::artifact(own.me, &digest));
         let mut batch = Batch {
             writes: vec![Write::Delete(content.clone())],
             expectations: vec![Expectation::At(content, revision)],
         };
-        let limits = &self.config.limits;
-        let sweeper = Sweeper { store: cx.store, me: &self.me, limits, wall: cx.wall() };
-        match artifacts::last_put(cx.store, &self.me, &digest)? {
+        let limits = own.limits;
+        let sweeper = Sweeper { store: cx.store, me: own.me, limits, wall: cx.wall() };
+        match artifacts::last_put(cx.store, own.me, &digest)? {
             Some((_, put_at)) if !sweeper.is_past(put_at, limits.keep_artifacts_ms) => {
                 cx.out.push(Output::Continue);
                 return Ok(());
@@ -150,29 +152,30 @@ impl Agent {
             None => batch.expectations.push(Expectation::Absent(artifact)),
         }
         let deleted = SweepCommit::Content { digest, revision };
-        self.commit(Lane::Progress, batch, PendingCommit::Sweep(deleted), cx);
+        own.commit(batch, deleted, cx);
         Ok(())
     }
 
     /// Handles the result of the commit that deletes one content. A failure other than a conflict ends the sweep; the content
     /// is tried again.
-    pub(crate) fn content_settled(
+    pub(super) fn content_settled(
         &mut self,
         digest: Digest,
         revision: Revision,
         result: Result<(), Error>,
+        own: &mut RetentionContext<'_>,
         cx: &mut Context<'_>,
     ) {
         match result {
-            Ok(()) => self.retention.removed.contents += 1,
+            Ok(()) => self.removed.contents += 1,
             // The content or its artifact was written again since it was listed: it stays.
             Err(Error::Conflict { .. }) => {}
             Err(error) => {
-                self.retention.search.unreferred.insert(digest, revision);
-                self.retention.search.pages = 0;
-                return self.end_sweep(&error);
+                self.search.unreferred.insert(digest, revision);
+                self.search.pages = 0;
+                return self.end_sweep(&error, own);
             }
         }
-        self.continue_sweep(cx);
+        self.continue_sweep(own, cx);
     }
 }

@@ -54,19 +54,16 @@ pub(crate) struct JournalSweep {
 /// The state of the current sweep, and what later sweeps need.
 pub(crate) struct Retention {
     /// The most records looked at in one step of a sweep.
-    pub(crate) page: usize,
-    pub(crate) stage: SweepStage,
-    pub(crate) journal_bytes: u64,
-    pub(crate) has_counted: bool,
+    pub(super) page: usize,
+    pub(super) stage: SweepStage,
+    pub(super) journal_bytes: u64,
+    pub(super) has_counted: bool,
     /// The journals up to this revision hold only records that were passed.
-    pub(crate) journals_swept: Revision,
+    pub(super) journals_swept: Revision,
     /// Conversations with passed records: their number and bytes.
-    pub(crate) passed: BTreeMap<ConversationId, (u64, u64)>,
-    pub(crate) search: ContentSearch,
-    pub(crate) removed: Removed,
-    /// Conversations whose journals are kept.
-    #[cfg(test)]
-    pub(crate) kept_for_tests: std::collections::BTreeSet<ConversationId>,
+    pub(super) passed: BTreeMap<ConversationId, (u64, u64)>,
+    pub(super) search: ContentSearch,
+    pub(super) removed: Removed,
 }
 
 impl Default for Retention {
@@ -80,8 +77,6 @@ impl Default for Retention {
             passed: BTreeMap::new(),
             search: ContentSearch::default(),
             removed: Removed::default(),
-            #[cfg(test)]
-            kept_for_tests: Default::default(),
         }
     }
 }

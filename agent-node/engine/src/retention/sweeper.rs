@@ -1,7 +1,6 @@
 //! Decides which records are old enough to be deleted.
 
 use crate::{
-    chunks::is_checkpoint,
     content,
     records::{ReactionReceipt, TaskRow, keys},
     retention::state::PAGE,
@@ -122,7 +121,7 @@ impl Sweeper<'_> {
         loop {
             let page = self.store.keys(&all, after, PAGE)?;
             let last = page.last().filter(|_| page.len() == PAGE).map(|(revision, _)| *revision);
-            let checkpoints = page.into_iter().map(|(_, key)| key).filter(is_checkpoint);
+            let checkpoints = page.into_iter().map(|(_, key)| key).filter(keys::is_checkpoint);
             batch.writes.extend(checkpoints.map(Write::Delete));
             match last {
                 Some(revision) => after = revision,

@@ -5,14 +5,11 @@ use super::{
     *,
 };
 use crate::{
-    Input,
-    agent::Agent,
-    artifacts,
+    Input, artifacts,
     chunks::{ChunkLog, StepChunks},
     content as large_content,
-    context::Context,
     records::{ReactionReceipt, Step, TaskRow, Tombstone, keys, lists},
-    testing::{EmptyWorld, HOUR, config, me},
+    testing::{EmptyWorld, HOUR, me},
 };
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -25,15 +22,15 @@ use protocol::{
     time::{NodeTime, WallTime},
 };
 use serde_json::json;
-use std::{
-    collections::{BTreeSet, VecDeque},
-    sync::Arc,
-};
+use std::collections::{BTreeSet, VecDeque};
 use store_types::{Key, MemoryState, Snapshot, Write};
 
-/// An agent that only sweeps.
+/// The sweeps of an agent.
 struct Sweeping {
-    agent: Agent,
+    retention: Retention,
+    limits: Limits,
+    conversations: Conversations,
+    commits: Commits,
     store: MemoryState,
     world: EmptyWorld,
     outputs: VecDeque<Output>,
@@ -41,10 +38,21 @@ struct Sweeping {
 
 impl Sweeping {
     fn new(limits: Limits, page: usize) -> Self {
-        let mut agent = Agent::new(config(limits));
-        agent.retention.page = page;
-        let world = EmptyWorld::default();
-        Self { agent, store: MemoryState::default(), world, outputs: VecDeque::new() }
+        Self {
+            retention: Retention { page, ..Retention::default() },
+            limits,
+            conversations: Conversations::default(),
+            commits: Commits::default(),
+            store: MemoryState::default(),
+            world: EmptyWorld::default(),
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// From here on only the journals of these conversations must stay whole.
+    fn keep(&mut self, names: impl IntoIterator<Item: AsRef<str>>) {
+        self.conversations = Conversations::default();
+        names.into_iter().for_each(|name| self.conversations.park(&conversation(name.as_ref()), "a test"));
     }
 
     fn commit(&mut self, writes: Vec<Write>) -> Revision {
@@ -53,7 +61,19 @@ impl Sweeping {
     }
 
     fn handle(&mut self, input: Input) {
-        self.outputs.extend(self.agent.handle(input, &self.store, &mut self.world));
+        let (limits, conversations, commits) = (&self.limits, &self.conversations, &mut self.commits);
+        let own = &mut RetentionContext { me: &me(), limits, conversations, commits };
+        let mut cx = Context { store: &self.store, world: &mut self.world, out: Vec::new() };
+        match input {
+            Input::Sweep => self.retention.begin_sweep(own, &mut cx),
+            Input::Continue => self.retention.continue_sweep(own, &mut cx),
+            Input::CommitSettled(id, result) => {
+                let Some(PendingCommit::Sweep(part)) = own.commits.settled(id) else { panic!("a sweep") };
+                self.retention.sweep_settled(part, result.map(drop), own, &mut cx);
+            }
+            other => panic!("{other:?}"),
+        }
+        self.outputs.extend(cx.out);
     }
 
     /// Does what the agent wants next; whether it wanted anything.
@@ -167,10 +187,10 @@ fn journals_are_deleted_by_age_and_by_size_the_oldest_first() {
         }
         let one = sweeping.store.read(&keys::all(&me(), "journal"), 0, 1).unwrap()[0].value.len() as u64;
         let limits = Limits { keep_journal_bytes: 4 * one, ..Limits::default() };
-        sweeping.agent.config.limits = Arc::new(limits);
+        sweeping.limits = limits;
         sweeping.sweep(0);
         assert_eq!(sweeping.left("journal"), 4, "{page}");
-        assert_eq!(sweeping.agent.snapshot().removed.journal_lines, 6, "{page}");
+        assert_eq!(sweeping.retention.removed().journal_lines, 6, "{page}");
     }
 }
 
@@ -182,17 +202,15 @@ fn an_open_or_parked_conversation_keeps_only_its_own_journal() {
         for (name, hours) in [("c1", 0), ("c2", 1), ("open", 1), ("c1", 2), ("parked", 2), ("c3", 3)] {
             sweeping.commit(journal(name, hours));
         }
-        let mut cx = Context { store: &sweeping.store, world: &mut sweeping.world, out: Vec::new() };
-        sweeping.agent.park(&conversation("parked"), None, "a test", &mut cx);
-        sweeping.agent.retention.kept_for_tests = BTreeSet::from([conversation("open")]);
+        sweeping.keep(["open", "parked"]);
         sweeping.sweep(300);
         assert_eq!(sweeping.journals(), ["open", "parked"], "{page}");
         sweeping.commit(journal("open", 299));
-        sweeping.agent.retention.kept_for_tests.clear();
+        sweeping.keep(["parked"]);
         sweeping.sweep(300);
         assert_eq!(sweeping.journals(), ["open", "parked"], "its last record is young: {page}");
         assert_eq!(sweeping.left("journal"), 2, "{page}");
-        assert_eq!(sweeping.agent.snapshot().removed.journal_lines, 5, "{page}");
+        assert_eq!(sweeping.retention.removed().journal_lines, 5, "{page}");
     }
 }
 
@@ -281,12 +299,12 @@ fn references_are_not_read_from_a_view_older_than_the_list() {
     let older = sweeping.store.clone();
     sweeping.commit(journal_about("c1", "a", 0, &mut BTreeSet::new()));
     sweeping.handle(Input::Sweep);
-    while !matches!(sweeping.agent.retention.search.stage, ContentSearchStage::Reading { .. }) {
+    while !matches!(sweeping.retention.search.stage, ContentSearchStage::Reading { .. }) {
         assert!(sweeping.step());
     }
     let newer = std::mem::replace(&mut sweeping.store, older);
     for _ in 0..2 * keys::REFERRING.len() {
-        if sweeping.agent.retention.search.stage != ContentSearchStage::Deleting {
+        if sweeping.retention.search.stage != ContentSearchStage::Deleting {
             sweeping.step();
         }
     }
@@ -405,7 +423,7 @@ proptest! {
             }
             // Journals of open conversations are kept, as the agent keeps those it has in memory.
             let names = open.iter().enumerate().map(|(at, open)| format!("c{at}-{}", open.life));
-            sweeping.agent.retention.kept_for_tests = names.map(|name| conversation(&name)).collect();
+            sweeping.keep(names);
             let mut referred = BTreeSet::new();
             for topic in keys::REFERRING {
                 for record in sweeping.store.read(&keys::all(&me(), topic), 0, 1_000).unwrap() {

@@ -1,10 +1,10 @@
 use super::*;
 use crate::{
-    Input, TurnStart,
-    content,
+    Input, Output, TurnStart, content,
     records::{Step, keys},
     replay,
     testing::{TestAgent, me},
+    turn_end::SIGNAL_FRAME,
 };
 use protocol::{
     ids::{AgentId, Capability, TaskId},

@@ -1,7 +1,7 @@
 //! A task that waits for a person for days, under virtual time.
 use super::*;
 use crate::{
-    Input, TimerId,
+    Input, Output, TimerId,
     testing::{TestAgent, me},
 };
 use protocol::{

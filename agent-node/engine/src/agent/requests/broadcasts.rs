@@ -1,7 +1,15 @@
 //! Broadcasts: one that the board would refuse for good is refused before it is admitted; one that offers a task makes the
 //! task its owner's.
 
-use crate::{IncomingMessage, ReplyTo, agent::Agent, context::Context, problems::internal};
+use crate::{
+    IncomingMessage, ReplyTo,
+    agent::{
+        Agent,
+        begin::{OpenedTask, Opening},
+    },
+    context::Context,
+    problems::internal,
+};
 use protocol::{
     ids::{ConversationId, Digest, EffectId, TaskId},
     patterns::{OutgoingSignal, broadcast::Broadcast, offer::Offer, open_task},
@@ -52,7 +60,8 @@ impl Agent {
         let mut offer = offer;
         offer.task_id = Some(self.id_among_agents(&spec.task_id, &message.by, cx)?);
         let pattern = Offer::new(self.me.clone(), offer, self.config.limits.message_life()).into();
-        self.begin_for(message, pattern, Some((spec, asked, None)), reply, cx)
+        let task = Some(OpenedTask { spec, asked, epoch: None });
+        self.open(Opening { message, pattern, task, older: None, reply }, cx)
     }
 
     /// Refuses a broadcast whose signal this node's limits do not allow. A board in another process may have a lower limit

@@ -6,20 +6,17 @@ use crate::{
     context::Context,
     delivery::{envelope, lanes::OutgoingEnvelope},
     records::{EffectKey, OpenEffect, TaskClaim, keys},
-    timers::TimerPurpose,
+    timer_purpose::TimerPurpose,
 };
 use protocol::{
     ids::{Address, AgentId, ConversationId, EffectId},
-    patterns::{Effect, EventKind, OutgoingMessage, Timer, TimerAt},
+    patterns::{Effect, EventKind, OutgoingMessage},
     problem::Problem,
     signal::Signal,
     trace::{SpanName, TRACEPARENT},
 };
 use std::time::Duration;
 use store_types::Error;
-
-/// The longest delay of a wall-clock timer before the wall clock is read again.
-const WALL_CHECK: Duration = Duration::from_secs(60);
 
 /// How long a search for peers waits for the complete directory.
 const DIRECTORY_WAIT: Duration = Duration::from_secs(5);
@@ -71,7 +68,7 @@ impl Agent {
                     Ok(prompt) => self.run_turn(id, key, prompt, *deadline, cx),
                     Err(error) => {
                         let reason = format!("what the turn is given can't be read: {error}");
-                        self.queue_event(id, Some(key), EventKind::TurnFailed { turn: *turn, reason });
+                        self.events.push(id, Some(key), EventKind::TurnFailed { turn: *turn, reason });
                     }
                 }
             }
@@ -86,40 +83,43 @@ impl Agent {
                 if let Some(trace) = &trace {
                     signal.refs.entry(TRACEPARENT).or_insert_with(|| trace.to_string().into());
                 }
-                self.publish(id.clone(), key, signal);
+                let (deliveries, mut own) = self.deliveries();
+                deliveries.publish(id.clone(), key, signal, &mut own);
             }
             Effect::AskSpace { label, request } => {
-                self.ask_space(id.clone(), key, *label, request.as_ref().clone());
+                self.deliveries.ask_space(id.clone(), key, *label, request.as_ref().clone());
             }
             Effect::FindPeers { .. } => {
                 if cx.world.directory().is_synced() {
                     return self.find_peers_now(id, key, cx);
                 }
-                self.waiting_for_directory.push((id.clone(), key));
+                self.peers.wait(id.clone(), key);
                 let purpose = TimerPurpose::Directory { conversation: id.clone(), effect: key };
                 self.timers.set(DIRECTORY_WAIT, purpose, cx);
             }
             Effect::ClaimOpenTask { task, lease } => {
-                self.claim(id.clone(), key, task.clone(), ClaimRequest::Take { lease: *lease });
+                self.deliveries.claim(id.clone(), key, task.clone(), ClaimRequest::Take { lease: *lease });
             }
             Effect::RenewOpenTask { task, epoch } => {
-                self.claim(id.clone(), key, task.clone(), ClaimRequest::Renew(*epoch));
+                self.deliveries.claim(id.clone(), key, task.clone(), ClaimRequest::Renew(*epoch));
             }
             Effect::CloseOpenTask { task, epoch, is_done } => {
                 let request = ClaimRequest::Close { epoch: *epoch, is_done: *is_done };
-                self.claim(id.clone(), key, task.clone(), request);
+                self.deliveries.claim(id.clone(), key, task.clone(), request);
             }
             Effect::ReleaseOpenTask { task, epoch } => {
-                self.claim(id.clone(), key, task.clone(), ClaimRequest::Release(*epoch));
+                self.deliveries.claim(id.clone(), key, task.clone(), ClaimRequest::Release(*epoch));
             }
             Effect::ConfirmResult { task, doer, epoch } => {
                 let request = ClaimRequest::Confirm { doer: doer.clone(), epoch: *epoch };
-                self.claim(id.clone(), key, task.clone(), request);
+                self.deliveries.claim(id.clone(), key, task.clone(), request);
             }
             Effect::TrackTask { spec, owner, .. } => {
-                self.tasks.insert((spec.task_id.clone(), owner.clone()), id.clone());
+                self.conversations.set_task(spec.task_id.clone(), owner.clone(), id.clone());
             }
-            Effect::SetTimer { timer, when } => self.set_timer(id.clone(), key, *timer, *when, cx),
+            Effect::SetTimer { timer, when } => {
+                self.timers.set_for_pattern(id.clone(), key, *timer, *when, cx);
+            }
             _ => {}
         }
     }
@@ -130,23 +130,7 @@ impl Agent {
         let (label, to) = (message.label, self.recipient(&message.to));
         let reason = problem.reason.code().to_owned();
         let what = EventKind::Undelivered { label, to, reason, message: problem.message };
-        self.queue_event(id, Some(key), what);
-    }
-
-    /// Sets a pattern's timer.
-    pub(crate) fn set_timer(
-        &mut self,
-        conversation: ConversationId,
-        effect: EffectKey,
-        timer: Timer,
-        at: TimerAt,
-        cx: &mut Context<'_>,
-    ) {
-        let after = match at {
-            TimerAt::Node(at) => at.since(cx.world.now()),
-            TimerAt::Wall(at) => cx.wall().until(at).min(WALL_CHECK),
-        };
-        self.timers.set(after, TimerPurpose::Pattern { conversation, effect, timer, at }, cx);
+        self.events.push(id, Some(key), what);
     }
 
     /// The recipient of a message. One addressed to a capability goes to this agent, which finds a peer for it.
@@ -175,24 +159,24 @@ impl Agent {
             Some(EventKind::Claimed { holder: claim.holder, epoch: record.revision })
         });
         // A claim that is gone gives no event, so it counts as lost.
-        self.queue_event(id, Some(key), claimed.unwrap_or(EventKind::ClaimLost { holder: None }));
+        self.events.push(id, Some(key), claimed.unwrap_or(EventKind::ClaimLost { holder: None }));
         Ok(())
     }
 
     /// Answers a search with the known peers.
     pub(crate) fn find_peers_now(&mut self, id: &ConversationId, key: EffectKey, cx: &mut Context<'_>) {
-        self.waiting_for_directory.retain(|(conversation, effect)| (conversation, effect) != (id, &key));
+        self.peers.end_wait(id, key);
         let open = self.conversations.get(id).and_then(|conversation| conversation.open.get(&key));
         let Some(Effect::FindPeers { label, capability }) = open.map(|open| &open.effect) else { return };
         let candidates = self.candidates(capability, cx);
         let nearest = self.nearest_capability(capability, &candidates, cx);
         let what = EventKind::PeersFound { label: *label, candidates, nearest };
-        self.queue_event(id, Some(key), what);
+        self.events.push(id, Some(key), what);
     }
 
     /// The directory is complete: answers the searches that wait for it.
     pub(crate) fn directory_synced(&mut self, cx: &mut Context<'_>) {
-        for (id, key) in std::mem::take(&mut self.waiting_for_directory) {
+        for (id, key) in self.peers.take_waiting() {
             self.find_peers_now(&id, key, cx);
         }
     }

@@ -1,6 +1,8 @@
 //! The parts of a request: candidates, capability, path, input artifacts, requester.
 
-use crate::{IncomingMessage, agent::Agent, artifacts, context::Context, problems::internal};
+use crate::{
+    IncomingMessage, agent::Agent, artifacts, context::Context, peers::capability_like, problems::internal,
+};
 use protocol::{
     acceptance::{AcceptanceDemand, AcceptanceTerms},
     artifact::{Artifact, ArtifactRef, Part, PartContent},
@@ -10,7 +12,6 @@ use protocol::{
     patterns::{Candidate, ownership::Requester},
     principal::{Principal, SenderProof},
     problem::{Problem, Reason},
-    words,
 };
 
 /// The most skills that a refusal names.
@@ -18,21 +19,13 @@ const MOST_NAMED: usize = 20;
 
 impl Agent {
     /// The agents with `capability`, with their track records. This agent is one of them, as it is now.
-    pub(crate) fn candidates(&self, capability: &Capability, cx: &Context<'_>) -> Vec<Candidate> {
-        let mut candidates = cx.world.directory().candidates(capability);
-        if self.config.card.support(capability) > 0.0 {
-            candidates.retain(|candidate| candidate.agent != self.me);
-            candidates.push(Candidate {
-                running: self.taken_places(),
-                is_alive: !self.is_draining,
-                ..Candidate::new(&self.config.card, capability)
-            });
-        }
-        for candidate in &mut candidates {
-            let record = self.track_records.get(&candidate.agent).cloned().unwrap_or_default();
-            candidate.track_record = record.value();
-        }
-        candidates
+    pub(in crate::agent) fn candidates(&self, capability: &Capability, cx: &Context<'_>) -> Vec<Candidate> {
+        let own = Candidate {
+            running: self.taken_places(),
+            is_alive: !self.is_draining,
+            ..Candidate::new(&self.config.card, capability)
+        };
+        self.peers.candidates(capability, own, cx.world.directory())
     }
 
     /// The known capability whose name is most like `capability`, if none of `candidates` has that one.
@@ -43,15 +36,11 @@ impl Agent {
         cx: &Context<'_>,
     ) -> Option<Capability> {
         let is_known = candidates.iter().any(|candidate| candidate.support > 0.0);
-        if is_known { None } else { self.capability_like(capability.as_str(), cx) }
-    }
-
-    /// The capability of this agent or of a live peer whose name is most like `name`, if one is like it.
-    pub(crate) fn capability_like(&self, name: &str, cx: &Context<'_>) -> Option<Capability> {
-        let mut known = cx.world.directory().skills();
-        known.extend(self.config.card.skills.iter().map(|skill| skill.id.clone()));
-        let nearest = words::nearest(name, known.iter().map(Capability::as_str))?;
-        known.iter().find(|known| known.as_str() == nearest).cloned()
+        if is_known {
+            None
+        } else {
+            capability_like(capability.as_str(), &self.config.card, cx.world.directory())
+        }
     }
 
     /// The capability of an A2A request that names none: the agent's only skill, unless a peer orchestrates.

@@ -7,7 +7,8 @@ use crate::{
     commits::StandaloneRecords,
     content,
     context::Context,
-    conversation::{Conversation, InternalEvent},
+    conversation::Conversation,
+    internal_events::InternalEvent,
     records::{
         EffectKey, OpenEffect, StateOutline, Step, TaskRow, keys, lists,
         scan::{conversation_id, every_readable},
@@ -23,7 +24,7 @@ use protocol::{
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use store_types::{Batch, Error, Expectation, Filter, Lane, Record, Snapshot, Write};
+use store_types::{Batch, Error, Expectation, Filter, Record, Snapshot, Write};
 
 /// The members of a journal record that every rules version has.
 #[derive(Deserialize)]
@@ -102,7 +103,7 @@ impl Agent {
             |record| {
                 let peer = record.key.tokens().get(2).and_then(|id| AgentId::parse(id).ok());
                 if let (Some(peer), Ok(kept)) = (peer, serde_json::from_slice(&record.value)) {
-                    agent.track_records.insert(peer, kept);
+                    agent.peers.learn([(peer, kept)]);
                 }
             },
             |_, _| {},
@@ -121,7 +122,7 @@ impl Agent {
             };
             match restored_one {
                 Ok(Some(conversation)) => {
-                    agent.insert_conversation(id.clone(), conversation);
+                    agent.insert_restored(conversation);
                     restored.push(id);
                 }
                 Ok(None) => {}
@@ -130,14 +131,14 @@ impl Agent {
         }
         // The oldest conversations get the places for turns, in the same order at every start.
         restored.sort_by_key(|id| agent.conversations.get(id).map(|conversation| conversation.first()));
-        let mut places = agent.turns.limit;
+        let mut places = agent.turns.limit();
         for id in restored {
             if let Err(error) = agent.resume(&id, &mut places, &mut cx) {
                 damaged.push((id, only_damage(error)?));
             }
         }
         agent.park_damaged(damaged, &mut cx)?;
-        agent.begin_subscription(&mut cx)?;
+        agent.subscription.begin(&me, &mut cx)?;
         agent.finish_input(&mut cx);
         Ok((agent, cx.out))
     }
@@ -211,12 +212,12 @@ impl Agent {
         batch.writes.push(Write::Append(journal.clone(), bytes));
         batch.expectations.extend(last.map(|last| Expectation::At(journal, last.revision)));
         let records = StandaloneRecords { ends: Some(id.clone()), ..StandaloneRecords::default() };
-        self.commit_standalone(Lane::Progress, batch, records, cx);
+        self.commit_standalone(batch, records, cx);
         Ok(true)
     }
 
     /// The conversation as the store holds it.
-    pub(crate) fn restore(
+    pub(super) fn restore(
         &self,
         id: &ConversationId,
         store: &dyn Snapshot,
@@ -236,12 +237,15 @@ impl Agent {
         Ok(Some(Conversation::restore(id.clone(), recorded, task, first)))
     }
 
-    pub(crate) fn insert_conversation(&mut self, id: ConversationId, conversation: Conversation) {
+    /// Takes a restored conversation into memory.
+    pub(super) fn insert_restored(&mut self, conversation: Conversation) {
+        let id = conversation.id.clone();
         if let Some(row) = conversation.task.as_ref().filter(|row| row.ended_at.is_none()) {
-            self.tasks.insert((row.task.spec.task_id.clone(), row.task.owner.clone()), id.clone());
+            let (task, owner) = (row.task.spec.task_id.clone(), row.task.owner.clone());
+            self.conversations.set_task(task, owner, id.clone());
         }
-        self.insert_open(id.clone(), conversation);
-        self.count_running(&id);
+        self.conversations.insert(conversation);
+        self.note_change(&id);
     }
 
     /// Performs the open effects of a restored conversation again. Turns start in the order in which they are restarted, so

@@ -12,12 +12,12 @@ use crate::{
 };
 use protocol::{
     envelope::Envelope,
-    ids::{AgentId, ConversationId, Digest, TaskId},
+    ids::{ConversationId, Digest, TaskId},
     message::Payload,
     principal::Principal,
     problem::{Problem, Reason},
 };
-use store_types::{Batch, Key, Lane, Write};
+use store_types::{Batch, Key, Write};
 
 impl Agent {
     /// The id of a task of `owner` in messages to agents and on the board: its own, unless another user has a task of the same
@@ -32,10 +32,9 @@ impl Agent {
         if owner.is_of_mesh() {
             return Ok(task.clone());
         }
-        let first = Principal::Agent(AgentId::parse("0").map_err(internal)?);
-        let open = self.tasks.range((task.clone(), first)..).map(|((id, owner), _)| (id, owner));
-        let is_open = open.take_while(|(id, _)| *id == task).any(|(_, owner)| is_other_user(owner));
-        if !is_open && !tasks::owners(cx.store, &self.me, task)?.iter().any(is_other_user) {
+        if !self.conversations.has_task_of(task, is_other_user)
+            && !tasks::owners(cx.store, &self.me, task)?.iter().any(is_other_user)
+        {
             return Ok(task.clone());
         }
         let digest = Digest::of(format!("{owner}|{task}").as_bytes()).to_string();
@@ -59,15 +58,15 @@ impl Agent {
             duplicate: true,
             ..Ack::of(message.envelope.message_id.clone())
         };
-        if let Some(id) = self.tasks.get(&(task.clone(), message.by.clone())).cloned() {
-            let Some(conversation) = self.conversations.get(&id) else { return Ok(false) };
+        if let Some(id) = self.conversations.of_task(task, &message.by) {
+            let Some(conversation) = self.conversations.get(id) else { return Ok(false) };
             if conversation.task.as_ref().is_some_and(|row| row.asked != asked) {
                 return Err(reused());
             }
             if conversation.head() > 0 {
-                cx.reply(reply, Ok(ack(&id)));
+                cx.reply(reply, Ok(ack(id)));
             } else {
-                self.joiners.entry(id.clone()).or_default().push((reply, ack(&id)));
+                self.admission.join(id.clone(), (reply, ack(id)));
             }
             return Ok(true);
         }
@@ -100,7 +99,7 @@ impl Agent {
     ) -> Result<Option<TaskRow>, Problem> {
         let row = self.row(task, owner, cx)?;
         if let Some(row) = row.as_ref().filter(|row| row.ended_at.is_none()) {
-            self.check_not_parked_id(&row.task.conversation)?;
+            self.conversations.check_not_parked(&row.task.conversation, &self.me)?;
         }
         Ok(row)
     }
@@ -114,7 +113,7 @@ impl Agent {
         let record = cx.store.latest(&keys::tombstone(&self.me, task, by))?;
         let tombstone: Option<Tombstone> =
             record.map(|record| serde_json::from_slice(&record.value)).transpose().map_err(internal)?;
-        Ok(tombstone.map(|tombstone| tombstone.epoch).max(self.pending_tombstone(task, by)))
+        Ok(tombstone.map(|tombstone| tombstone.epoch).max(self.commits.tombstone(task, by)))
     }
 
     /// Records a message whose conversation has ended, and refuses one whose conversation is unknown. A cancel that precedes
@@ -159,12 +158,12 @@ impl Agent {
             ..Ack::of(envelope.message_id.clone())
         };
         writes.push(receipt.sealed(key.clone()).map_err(internal)?.write);
-        self.in_flight.insert(key.clone(), (receipt.digest, Vec::new()));
+        self.admission.begin(key.clone(), receipt.digest);
         self.counts.admitted += 1;
         let batch = Batch { writes, expectations: Vec::new() };
         let waits =
             StandaloneRecords { receipt: Some(key), reply: Some((reply, ack)), ends: None, tombstone };
-        self.commit_standalone(Lane::Progress, batch, waits, cx);
+        self.commit_standalone(batch, waits, cx);
         Ok(())
     }
 }

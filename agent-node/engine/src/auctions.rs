@@ -4,10 +4,11 @@
 //! auction of this agent has given one back, or at once after the one before it has found a place. The queues are derived
 //! from the states of the conversations, so a restart builds them again.
 
-use crate::{agent::Agent, context::Context, timers::TimerPurpose};
+use crate::{context::Context, conversation::Conversation, timer_purpose::TimerPurpose, timers::Timers};
 use protocol::{
+    card::Card,
     ids::{Capability, ConversationId},
-    patterns::{AuctionPhase, EventKind},
+    patterns::AuctionPhase,
     principal::Principal,
     time::NodeTime,
 };
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 use store_types::Revision;
 
 /// Which queue an auction waits in.
-pub(crate) type QueueKey = (Capability, Principal);
+type QueueKey = (Capability, Principal);
 
 /// Where an auction is in its queue: the older one is before the other.
 type QueuePosition = (Revision, ConversationId);
@@ -41,20 +42,26 @@ struct AuctionQueue {
 
 /// All auctions that wait for a place or have one.
 #[derive(Debug, Default)]
-pub(crate) struct AuctionQueues {
+pub(crate) struct Auctions {
     auctions: BTreeMap<ConversationId, TrackedAuction>,
     queues: BTreeMap<QueueKey, AuctionQueue>,
     /// Whether this agent itself had a free place when it was last looked at.
     had_free_place: bool,
 }
 
-impl AuctionQueues {
+impl Auctions {
     /// Whether an auction of this queue waits or calls again.
     pub(crate) fn has_waiting(&self, capability: &Capability, principal: &Principal) -> bool {
         !self.queues.is_empty() && self.queues.contains_key(&(capability.clone(), principal.clone()))
     }
 
-    fn track(&mut self, id: &ConversationId, now: Option<TrackedAuction>) {
+    /// Takes over how far the auction of a conversation is; `conversation` is `None` if it is not open any more.
+    pub(crate) fn track(&mut self, id: &ConversationId, conversation: Option<&Conversation>) {
+        let now = conversation.and_then(|conversation| {
+            let auction = conversation.pattern.view().auction?;
+            let queue = (auction.capability.clone(), auction.principal.clone());
+            Some(TrackedAuction { queue, began: conversation.first(), phase: auction.phase })
+        });
         let before = match &now {
             Some(auction) => self.auctions.insert(id.clone(), auction.clone()),
             None => self.auctions.remove(id),
@@ -103,59 +110,49 @@ impl AuctionQueues {
     }
 
     /// The time for which the timer of a queue was set has come.
-    pub(crate) fn timer_fired(&mut self, queue: &QueueKey) {
-        if let Some(queue) = self.queues.get_mut(queue) {
+    pub(crate) fn timer_fired(&mut self, capability: Capability, principal: Principal) {
+        if let Some(queue) = self.queues.get_mut(&(capability, principal)) {
             queue.timer = None;
         }
     }
-}
 
-impl Agent {
-    /// Takes over how far the auction of a conversation is.
-    pub(crate) fn track_auction(&mut self, id: &ConversationId) {
-        let conversation = self.conversations.get(id);
-        let auction = conversation.and_then(|conversation| {
-            let auction = conversation.pattern.view().auction?;
-            let queue = (auction.capability.clone(), auction.principal.clone());
-            Some(TrackedAuction { queue, began: conversation.first(), phase: auction.phase })
-        });
-        self.auction_queues.track(id, auction);
-    }
-
-    /// Lets the first auction of every queue call if it is time, or sets a timer for it. After a restart they wait until the
-    /// directory is complete: who calls without it finds nobody. While the node drains they wait for the restart.
-    pub(crate) fn call_queue_heads(&mut self, cx: &mut Context<'_>) {
-        if self.auction_queues.queues.is_empty() || self.is_draining || !cx.world.directory().is_synced() {
-            return;
+    /// The first auction of every queue for which it is time to call, with its capability; for the others a timer is set. After a
+    /// restart they wait until the directory is complete: who calls without it finds nobody.
+    pub(crate) fn due(
+        &mut self,
+        card: &Card,
+        has_free_place: bool,
+        timers: &mut Timers,
+        cx: &mut Context<'_>,
+    ) -> Vec<(ConversationId, Capability)> {
+        let (now, mut due) = (cx.world.now(), Vec::new());
+        if self.queues.is_empty() || !cx.world.directory().is_synced() {
+            return due;
         }
-        let has_free_place = self.has_free_place();
-        if has_free_place && !self.auction_queues.had_free_place {
-            for ((capability, _), queue) in &mut self.auction_queues.queues {
-                queue.is_due |= self.config.card.support(capability) > 0.0;
+        if has_free_place && !self.had_free_place {
+            for ((capability, _), queue) in &mut self.queues {
+                queue.is_due |= card.support(capability) > 0.0;
             }
         }
-        self.auction_queues.had_free_place = has_free_place;
-        self.auction_queues.queues.retain(|_, queue| !queue.waiting.is_empty() || queue.caller.is_some());
-        let (now, mut due) = (cx.world.now(), Vec::new());
-        for (key, queue) in &mut self.auction_queues.queues {
+        self.had_free_place = has_free_place;
+        self.queues.retain(|_, queue| !queue.waiting.is_empty() || queue.caller.is_some());
+        for ((capability, principal), queue) in &mut self.queues {
             let Some(((_, head), until)) = queue.waiting.first_key_value() else { continue };
             if queue.caller.is_some() {
                 continue;
             }
             if std::mem::take(&mut queue.is_due) || *until <= now {
                 queue.caller = Some(head.clone());
-                due.push((head.clone(), key.0.clone()));
+                due.push((head.clone(), capability.clone()));
             } else if queue.timer.as_ref() != Some(&(head.clone(), *until)) {
                 queue.timer = Some((head.clone(), *until));
                 let wait = until.since(now);
                 // So that managers that were told the same time do not call at the same time.
                 let jitter = (wait / 4).mul_f64((cx.world.random() % 1_000) as f64 / 1_000.0);
-                self.timers.set(wait + jitter, TimerPurpose::CallQueue(key.clone()), cx);
+                let purpose = TimerPurpose::CallQueue(capability.clone(), principal.clone());
+                timers.set(wait + jitter, purpose, cx);
             }
         }
-        for (head, capability) in due {
-            let candidates = self.candidates(&capability, cx);
-            self.queue_event(&head, None, EventKind::CallDue { candidates });
-        }
+        due
     }
 }

@@ -2,15 +2,17 @@
 
 use crate::{
     Ack, ReplyTo, TurnKey,
-    agent::Agent,
+    agent::{
+        Agent,
+        begin::{ConversationTrigger, NewConversation},
+        supersede::RETRY_AFTER,
+    },
     content,
     context::Context,
     conversation::{Conversation, QueuedEvent},
     owner_answer::{OwnerAnswer, told_who_answered},
     problems::{internal, missing_task},
     records::{DeadLetter, TaskRow, keys},
-    requests::ConversationTrigger,
-    supersede::RETRY_AFTER,
     tasks,
 };
 use protocol::{
@@ -35,7 +37,7 @@ impl Agent {
             Ok(id) => {
                 let own = calls.into_iter().filter(|(key, _)| key.conversation == id);
                 for (key, call) in own {
-                    if let Some(turn) = self.turns.running.get(&key).map(|running| running.turn)
+                    if let Some(turn) = self.turns.number(&key)
                         && let Some(conversation) = self.conversations.get_mut(&id)
                     {
                         let updates = vec![Progress::Usage(call)];
@@ -134,23 +136,20 @@ impl Agent {
             let row = conversation.task.as_ref();
             row.is_some_and(|row| row.task.spec.task_id == *task && may_control(row))
         };
-        let (ended, open): (Vec<_>, Vec<_>) = self
-            .conversations
-            .iter()
-            .filter(|(_, conversation)| is_of_task(conversation))
-            .partition(|(_, conversation)| conversation.ended.is_some());
+        let of_task = self.conversations.iter().filter(|conversation| is_of_task(conversation));
+        let (ended, open): (Vec<_>, Vec<_>) = of_task.partition(|conversation| conversation.ended.is_some());
         let is_own =
             |conversation: &Conversation| conversation.task.as_ref().is_some_and(|row| row.task.owner == *by);
-        let open = open.into_iter().min_by_key(|(_, conversation)| !is_own(conversation));
-        if let Some((id, conversation)) = open {
+        let open = open.into_iter().min_by_key(|conversation| !is_own(conversation));
+        if let Some(conversation) = open {
             check_not_closing(conversation, task, too_late)?;
-            return Ok(id.clone());
+            return Ok(conversation.id.clone());
         }
-        if ended.iter().any(|(_, conversation)| conversation.is_end_uncommitted()) {
+        if ended.iter().any(|conversation| conversation.is_end_uncommitted()) {
             return Err(end_uncommitted(task));
         }
         let row = tasks::find(cx.store, &self.me, task, by)?.ok_or_else(|| missing_task(task))?;
-        self.check_not_parked_id(&row.task.conversation)?;
+        self.conversations.check_not_parked(&row.task.conversation, &self.me)?;
         Err(Problem::new(too_late, format!("task {task} has ended: {}", row.task.status.state.word())))
     }
 
@@ -180,7 +179,11 @@ impl Agent {
         };
         let id = ConversationId::parse(&cx.world.uuid()).map_err(internal)?;
         let pattern = Redelivery::new(dead.letter).into();
-        self.begin(id, pattern, None, None, trigger, (reply, Ack::of(message.clone())), cx)
+        let waiter = (reply, Ack::of(message.clone()));
+        self.begin(
+            NewConversation { id, pattern, task: None, receipt: None, trigger, older: None, waiter },
+            cx,
+        )
     }
 }
 

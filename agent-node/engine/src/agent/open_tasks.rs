@@ -38,36 +38,26 @@ fn claim_epoch(conversation: &Conversation, task: &TaskId, owner: &Principal) ->
 
 impl Agent {
     /// Whether another conversation does the same open task under a later claim; the task's row belongs to that one.
-    pub(crate) fn has_later_claim(&self, id: &ConversationId, conversation: &Conversation) -> bool {
+    pub(super) fn has_later_claim(&self, conversation: &Conversation) -> bool {
         let Some(row) = &conversation.task else { return false };
         let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
-        let mut others = self.conversations.iter().filter(|(other, _)| *other != id);
+        let mut others = self.conversations.others(&conversation.id);
         conversation.pattern.view().open_task.is_some()
-            && others.any(|(_, other)| claim_epoch(other, task, owner) > row.epoch)
+            && others.any(|other| claim_epoch(other, task, owner) > row.epoch)
     }
 
     /// Whether its taken places and requested claims reach `maxParallel`.
-    pub(crate) fn is_at_max_parallel(&self) -> bool {
-        let is_work = |id: &&ConversationId| self.working.contains_key(*id);
-        let requested = self.offers.claiming.iter().filter(|id| !is_work(id)).count();
+    pub(super) fn is_at_max_parallel(&self) -> bool {
+        let requested = self.offers.claiming().filter(|id| self.conversations.phase(id).is_none()).count();
         let requested = u32::try_from(requested).unwrap_or(u32::MAX);
         self.taken_places().saturating_add(requested) >= self.max_parallel()
     }
 
-    /// Whether the claim of a conversation may be requested. If so, it takes a place.
-    pub(crate) fn may_request_claim(&mut self, id: &ConversationId) -> bool {
-        let may = self.offers.claiming.contains(id) || !self.is_at_max_parallel();
-        if may {
-            self.offers.claiming.insert(id.clone());
-        }
-        may
-    }
-
     /// Requests the claims that have waited for a place, the oldest first.
-    pub(crate) fn request_waiting_claims(&mut self, cx: &mut Context<'_>) {
-        while !self.offers.waiting.is_empty()
+    pub(super) fn request_waiting_claims(&mut self, cx: &mut Context<'_>) {
+        while self.offers.waiting() > 0
             && !self.is_at_max_parallel()
-            && let Some(id) = self.offers.waiting.pop_front()
+            && let Some(id) = self.offers.next_waiting()
         {
             self.attempt(id, cx);
         }
@@ -75,7 +65,7 @@ impl Agent {
 
     /// The pattern that claims the task offered by `signal`; `None` if the offer is incomplete or the task was sent here
     /// directly.
-    pub(crate) fn pattern_for_offer(
+    pub(super) fn pattern_for_offer(
         &self,
         signal: &Signal,
         cx: &Context<'_>,
@@ -93,10 +83,10 @@ impl Agent {
             incomplete();
             return Ok(None);
         };
-        let of = (spec.task_id.clone(), owner.clone());
-        let was_asked_for_directly = match self.tasks.get(&of).and_then(|id| self.conversations.get(id)) {
+        let open = self.conversations.of_task(&spec.task_id, &owner);
+        let was_asked_for_directly = match open.and_then(|id| self.conversations.get(id)) {
             Some(open) => open.pattern.view().open_task.is_none(),
-            None => self.row(&of.0, &of.1, cx)?.is_some_and(|row| row.epoch.is_none()),
+            None => self.row(&spec.task_id, &owner, cx)?.is_some_and(|row| row.epoch.is_none()),
         };
         if was_asked_for_directly {
             tracing::info!(agent = %self.me, task = %spec.task_id, "not claimed: a task of that id was sent here");
@@ -112,7 +102,7 @@ impl Agent {
     /// Adapts the result of a claim to the conversation `id`. The board knows agents, not conversations: it confirms a claim
     /// of the same agent to a second conversation, too. An earlier claim on the same task has then expired; the conversations
     /// that held one are returned with that event in their queues.
-    pub(crate) fn settle_open_claim(
+    pub(super) fn settle_open_claim(
         &mut self,
         id: &ConversationId,
         what: EventKind,
@@ -127,9 +117,8 @@ impl Agent {
             }
             _ => return (what, Vec::new()),
         };
-        let others = || self.conversations.iter().filter(|(other, _)| *other != id).map(|(_, other)| other);
         let newest = |other| newest_claim(other, &task, &owner).max(claim_epoch(other, &task, &owner));
-        let has_it = others().any(|other| newest(other) >= Some(epoch));
+        let has_it = self.conversations.others(id).any(|other| newest(other) >= Some(epoch));
         // The task may have ended under this claim since the board answered.
         let is_done = match self.row(&task, &owner, cx) {
             Ok(row) => row
@@ -145,14 +134,14 @@ impl Agent {
             return (EventKind::ClaimLost { holder: Some(self.me.clone()) }, Vec::new());
         }
         let mut fenced = Vec::new();
-        for (other, conversation) in self.conversations.iter_mut().filter(|(other, _)| *other != id) {
+        for conversation in self.conversations.others_mut(id) {
             let open = conversation.pattern.view().open_task;
             match open.filter(|open| open.spec.task_id == task && *open.owner == owner).map(|open| open.epoch)
             {
                 Some(Some(epoch)) => {
                     let what = EventKind::ClaimExpired { epoch };
                     conversation.queue.push_back(QueuedEvent::from_inside(what, None));
-                    fenced.push(other.clone());
+                    fenced.push(conversation.id.clone());
                 }
                 // An earlier claim that was granted here has not become a step yet, and has expired already.
                 Some(None) => {
@@ -168,11 +157,11 @@ impl Agent {
     }
 
     /// Leaves the row of an open task to the conversation that holds a later claim, when the end of this claim is next.
-    pub(crate) fn leave_row_to_later_claim(&mut self, id: &ConversationId) {
+    pub(super) fn leave_row_to_later_claim(&mut self, id: &ConversationId) {
         let is_expiring = |queued: &QueuedEvent| matches!(queued.what, EventKind::ClaimExpired { .. });
         let Some(conversation) = self.conversations.get(id) else { return };
         if conversation.queue.iter().any(is_expiring)
-            && self.has_later_claim(id, conversation)
+            && self.has_later_claim(conversation)
             && let Some(conversation) = self.conversations.get_mut(id)
         {
             conversation.task = None;
@@ -181,6 +170,6 @@ impl Agent {
 }
 
 /// The first publisher of a signal. When the board offers a task again, the signal names the publisher of the task.
-pub(crate) fn first_publisher(signal: &Signal) -> Option<Principal> {
+pub(super) fn first_publisher(signal: &Signal) -> Option<Principal> {
     publisher(signal).filter(|_| signal.is_boards_own()).or_else(|| signal.by.clone())
 }

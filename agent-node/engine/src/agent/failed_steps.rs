@@ -5,10 +5,9 @@ use crate::{
     agent::Agent,
     commits::Receipts,
     context::Context,
-    conversation::parked::RecordedTask,
     conversation::{QueuedEvent, StepFailed},
     records::EffectKey,
-    timers::TimerPurpose,
+    timer_purpose::TimerPurpose,
 };
 use protocol::{
     ids::ConversationId,
@@ -17,7 +16,7 @@ use protocol::{
     problem::{Problem, Reason},
     trace::TraceContext,
 };
-use std::{collections::VecDeque, time::Duration};
+use std::time::Duration;
 use store_types::Error;
 
 /// The pause before a restored conversation continues.
@@ -26,7 +25,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 impl Agent {
     /// A pattern panicked, or a step can't be written: the conversation is restored and cancelled. If that fails, too, it is
     /// parked.
-    pub(crate) fn step_failed(&mut self, id: &ConversationId, left: StepFailed, cx: &mut Context<'_>) {
+    pub(super) fn step_failed(&mut self, id: &ConversationId, left: StepFailed, cx: &mut Context<'_>) {
         let StepFailed { why, waiters, receipts, cursor, mut inside, failed } = left;
         let (task, trace) = self.task_and_trace(id);
         tracing::error!(agent = %self.me, conversation = %id, task, trace, why, "a step failed");
@@ -36,15 +35,15 @@ impl Agent {
         let reason = if is_new { Reason::MessageFailed } else { Reason::Internal };
         let problem = Problem::new(reason, format!("a rule of {} failed: {why}", self.me));
         if let Some(cursor) = cursor {
-            self.reaction_failed(cursor);
+            self.subscription.reaction_failed(cursor, &self.me);
         }
         let receipts: Vec<_> = receipts.into_iter().map(|key| (key, None)).collect();
-        self.answer_repeats(&receipts, &Err(problem.clone()), cx);
+        self.admission.answer_repeats(&receipts, &Err(problem.clone()), cx);
         let is_ending = inside.iter().any(|(what, _)| matches!(what, EventKind::Cancelled { .. }));
         inside.retain(|(what, _)| !matches!(what, EventKind::Cancelled { .. }));
-        if is_ending || !self.failed_before.insert(id.clone()) {
+        if is_ending || !self.conversations.note_failure(id) {
             waiters.into_iter().for_each(|(reply, _)| cx.reply(reply, Err(problem.clone())));
-            let (queue, task) = self.remove_open(id);
+            let (queue, task) = self.conversations.remove_failed(id);
             self.refuse(queue, &problem, cx);
             return self.park(id, task, &why, cx);
         }
@@ -56,18 +55,8 @@ impl Agent {
         self.roll_back(id, &problem, waiters, inside, cx);
     }
 
-    /// Removes a conversation from memory. Returns its queue and its task.
-    fn remove_open(&mut self, id: &ConversationId) -> (VecDeque<QueuedEvent>, RecordedTask) {
-        let open = self.take_open(id);
-        open.map(|open| {
-            let task = open.recorded_task();
-            (open.queue, task)
-        })
-        .unwrap_or_default()
-    }
-
     /// Refuses the messages in a queue.
-    pub(crate) fn refuse(
+    pub(super) fn refuse(
         &mut self,
         queue: impl IntoIterator<Item = QueuedEvent>,
         problem: &Problem,
@@ -75,7 +64,11 @@ impl Agent {
     ) {
         for queued in queue {
             if let Some(receipt) = &queued.receipt {
-                self.answer_repeats(&[(receipt.write.key().clone(), None)], &Err(problem.clone()), cx);
+                self.admission.answer_repeats(
+                    &[(receipt.write.key().clone(), None)],
+                    &Err(problem.clone()),
+                    cx,
+                );
             }
             queued.waiters.into_iter().for_each(|(reply, _)| cx.reply(reply, Err(problem.clone())));
         }
@@ -83,7 +76,7 @@ impl Agent {
 
     /// The store refused a step, so the state in memory is invalid. The conversation is restored, messages are refused,
     /// and events that the agent produced itself are queued again.
-    pub(crate) fn step_not_recorded(
+    pub(super) fn step_not_recorded(
         &mut self,
         id: &ConversationId,
         error: &Error,
@@ -92,7 +85,7 @@ impl Agent {
         cx: &mut Context<'_>,
     ) {
         let problem = Problem::from(error.clone());
-        self.answer_repeats(receipts, &Err(problem.clone()), cx);
+        self.admission.answer_repeats(receipts, &Err(problem.clone()), cx);
         if matches!(error, Error::Unknown(_) | Error::Closed(_)) {
             cx.out.push(crate::Output::Fatal(format!("the store of {} failed: {error}", self.me)));
         }
@@ -114,15 +107,14 @@ impl Agent {
         inside: Vec<(EventKind, Option<EffectKey>)>,
         cx: &mut Context<'_>,
     ) {
-        let joined = self.joiners.remove(id).unwrap_or_default();
+        let joined = self.admission.joined(id);
         waiters.into_iter().chain(joined).for_each(|(reply, _)| cx.reply(reply, Err(problem.clone())));
-        let (queue, task) = self.remove_open(id);
-        self.auction_queues.forget(id);
-        self.tasks.retain(|_, open| open != id);
+        let (queue, task) = self.conversations.remove_failed(id);
+        self.auctions.forget(id);
         let mut conversation = match self.restore(id, cx.store) {
             Ok(Some(conversation)) => conversation,
             Ok(None) => {
-                self.count_running(id);
+                self.note_change(id);
                 return self.refuse(queue, problem, cx);
             }
             Err(error) => {
@@ -130,13 +122,13 @@ impl Agent {
                 return self.park(id, task, &format!("it can't be read back: {error}"), cx);
             }
         };
-        if self.has_later_claim(id, &conversation) {
+        if self.has_later_claim(&conversation) {
             conversation.task = None;
         }
         // Paused, so that no event overtakes those of the failed step.
         let inside = inside.into_iter().map(|(what, closes)| QueuedEvent::from_inside(what, closes));
         conversation.pause(inside.chain(queue).collect());
-        self.insert_conversation(id.clone(), conversation);
+        self.insert_restored(conversation);
         self.restart_lost_effects(id, cx);
         self.timers.set(AGAIN, TimerPurpose::Resume(id.clone()), cx);
     }
@@ -155,7 +147,7 @@ impl Agent {
             }
             if is_turn {
                 turns.push(*key);
-            } else if is_search && !self.waiting_for_directory.contains(&(id.clone(), *key)) {
+            } else if is_search && !self.peers.waits(id, *key) {
                 searches.push((*key, open.effect.clone()));
             }
         }

@@ -6,31 +6,29 @@ use crate::{
     commits::StandaloneRecords,
     content,
     context::Context,
-    conversation::parked::RecordedTask,
+    conversations::RecordedTask,
     records::{StateOutline, TaskRow, keys},
 };
 use protocol::{
     envelope::Envelope,
     ids::{ConversationId, EffectId},
-    problem::{Problem, Reason},
+    problem::Problem,
 };
-use store_types::{Batch, Error, Expectation, Key, Lane, Write};
+use store_types::{Batch, Error, Expectation, Key, Write};
 
 impl Agent {
     /// The parked conversations, and why each is parked.
     pub fn parked(&self) -> impl Iterator<Item = (&ConversationId, &String)> + Clone {
-        self.parked.0.iter()
+        self.conversations.parked()
     }
 
     /// Removes a conversation from memory without changing its records, logs it, and shows it in the status of its task.
-    pub(crate) fn park(&mut self, id: &ConversationId, task: RecordedTask, why: &str, cx: &mut Context<'_>) {
+    pub(super) fn park(&mut self, id: &ConversationId, task: RecordedTask, why: &str, cx: &mut Context<'_>) {
         tracing::error!(agent = %self.me, conversation = %id, why, "parked until the next start");
-        self.take_open(id);
-        self.tasks.retain(|_, open| open != id);
+        self.conversations.park(id, why);
         let effects: Vec<_> = self.timers.of(id).into_iter().chain(self.turns.of(id)).collect();
         self.stop_effects(id, &effects, cx);
-        self.count_running(id);
-        self.parked.0.insert(id.clone(), why.to_owned());
+        self.note_change(id);
         let Some((task, owner)) = task else { return };
         if let Err(error) = self.write_parked_status(id, &keys::task(&self.me, &task, &owner), why, cx) {
             tracing::warn!(agent = %self.me, conversation = %id, %error, "its task does not show that it is parked");
@@ -63,7 +61,7 @@ impl Agent {
         let bytes = content::encode(&me, &row, &mut writes, &mut Default::default())?;
         writes.push(Write::Put(key.clone(), bytes));
         let batch = Batch { writes, expectations: vec![Expectation::At(key.clone(), record.revision)] };
-        self.commit_standalone(Lane::Progress, batch, StandaloneRecords::default(), cx);
+        self.commit_standalone(batch, StandaloneRecords::default(), cx);
         Ok(())
     }
 
@@ -71,16 +69,6 @@ impl Agent {
     pub(crate) fn check_not_parked(&self, envelope: &Envelope) -> Result<(), Problem> {
         let answered = || EffectId::parse(envelope.in_reply_to.as_ref()?.as_str());
         let named = envelope.conversation_id.clone().or_else(|| Some(answered()?.conversation));
-        named.map_or(Ok(()), |id| self.check_not_parked_id(&id))
-    }
-
-    pub(crate) fn check_not_parked_id(&self, id: &ConversationId) -> Result<(), Problem> {
-        match self.parked.0.get(id) {
-            Some(why) => {
-                let message = format!("conversation {id} is parked until {} starts again: {why}", self.me);
-                Err(Problem::new(Reason::StoreUnavailable, message))
-            }
-            None => Ok(()),
-        }
+        named.map_or(Ok(()), |id| self.conversations.check_not_parked(&id, &self.me))
     }
 }

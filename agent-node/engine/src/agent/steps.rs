@@ -1,19 +1,19 @@
 //! Drives all conversations: decides a step, commits it, then answers the callers and performs the effects.
 
 use crate::{
-    Ack, CommitId, Observation,
+    CommitId, Observation,
     agent::Agent,
-    commits::{PendingCommit, Receipts, StandaloneRecords, StepCommit},
+    commits::{PendingCommit, StandaloneRecords, StepCommit},
     context::Context,
-    conversation::{AdvanceResult, DecidedStep, InstantBrain, InternalEvent, QueuedEvent, StepContext},
+    conversation::{AdvanceResult, DecidedStep, QueuedEvent, StepContext},
+    internal_events::InternalEvent,
     records::EffectKey,
-    timers::TimerPurpose,
+    timer_purpose::TimerPurpose,
 };
 use protocol::{
-    ids::{ConversationId, TaskId},
+    ids::ConversationId,
     message::MessageKind,
     patterns::{Effect, EventKind},
-    principal::Principal,
     problem::{Problem, Reason},
     trace::TraceContext,
 };
@@ -79,7 +79,7 @@ impl Agent {
             return;
         }
         if !steps.is_empty() {
-            self.commit(lane, combined, PendingCommit::Steps(steps), cx);
+            self.commits.issue(lane, combined, PendingCommit::Steps(steps), cx);
         }
     }
 
@@ -88,19 +88,23 @@ impl Agent {
         self.refuse_fenced(id, cx);
         self.leave_row_to_later_claim(id);
         let (me, at, wall, store) = (&self.me, cx.world.now(), cx.wall(), cx.store);
-        let (is_direct, max_signal_bytes) = (self.config.is_direct, self.config.limits.max_signal_bytes);
-        let instant = InstantBrain { is_direct, max_signal_bytes };
-        let brain = self.has_free_turn(id).then_some(instant);
-        let step_context =
-            StepContext { me, world: &*cx.world, at, wall, records: &self.track_records, store, brain };
+        let brain = self.has_free_turn(id).then(|| self.turns.terms());
+        let step_context = StepContext {
+            me,
+            world: &*cx.world,
+            at,
+            wall,
+            records: self.peers.track_records(),
+            store,
+            brain,
+        };
         match self.conversations.get_mut(id)?.advance(step_context, force) {
             AdvanceResult::Nothing => None,
             AdvanceResult::Deferred(waiters) => {
                 waiters.into_iter().for_each(|(reply, ack)| cx.reply(reply, Ok(ack)));
-                if self.deferred.is_empty() {
+                if self.schedule.defer(id.clone()) {
                     self.timers.set(FLUSH_DELAY, TimerPurpose::Flush, cx);
                 }
-                self.deferred.insert(id.clone());
                 None
             }
             AdvanceResult::Commit(decided) => Some(decided),
@@ -121,7 +125,7 @@ impl Agent {
 
     /// Commits the deferred events of all conversations.
     pub(crate) fn flush(&mut self, cx: &mut Context<'_>) {
-        for id in std::mem::take(&mut self.deferred) {
+        for id in self.schedule.take_deferred() {
             self.advance(&id, true, cx);
         }
     }
@@ -133,7 +137,7 @@ impl Agent {
         result: Result<Vec<Revision>, Error>,
         cx: &mut Context<'_>,
     ) {
-        match self.pending.remove(&id) {
+        match self.commits.settled(id) {
             None => {}
             Some(PendingCommit::Steps(steps)) => {
                 for StepCommit { conversation, decided, journal_bytes, writes } in steps {
@@ -151,13 +155,19 @@ impl Agent {
                 let result = result.map(drop).map_err(Problem::from);
                 let task = reply.as_ref().and_then(|(_, ack)| ack.task_id.clone());
                 let receipts: Vec<_> = receipt.into_iter().map(|key| (key, task.clone())).collect();
-                self.answer_repeats(&receipts, &result.clone().map(|()| None), cx);
+                self.admission.answer_repeats(&receipts, &result.clone().map(|()| None), cx);
                 if let Some((reply, ack)) = reply {
                     cx.reply(reply, result.map(|()| ack));
                 }
             }
-            Some(PendingCommit::BoardCursor) => self.board_cursor_settled(result.map(drop), cx),
-            Some(PendingCommit::Sweep(part)) => self.sweep_settled(part, result.map(drop), cx),
+            Some(PendingCommit::BoardCursor) => {
+                let (subscription, mut own) = self.subscription();
+                subscription.head_settled(result.map(drop), &mut own, cx);
+            }
+            Some(PendingCommit::Sweep(part)) => {
+                let (retention, mut own) = self.retention();
+                retention.sweep_settled(part, result.map(drop), &mut own, cx);
+            }
         }
     }
 
@@ -184,7 +194,7 @@ impl Agent {
             tracing::warn!(agent = %self.me, "steps are recorded again");
         }
         if let Some(cursor) = cursor {
-            self.set_board_cursor(cursor);
+            self.subscription.set_cursor(cursor);
         }
         self.retention.add_journal_bytes(journal_bytes);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
@@ -196,20 +206,20 @@ impl Agent {
             }
         }
         self.observe_end(id, cx);
-        self.acknowledge_checkpoints(id, &inside, cx);
-        self.track_records.extend(track_records);
-        let joiners = self.joiners.remove(id).unwrap_or_default();
+        self.turns.acknowledge_checkpoints(id, &inside, cx);
+        self.peers.learn(track_records);
+        let joiners = self.admission.joined(id);
         // The next step is committed while this one is answered and performed.
         self.advance(id, false, cx);
         waiters.into_iter().chain(joiners).for_each(|(reply, ack)| cx.reply(reply, Ok(ack)));
-        self.answer_repeats(&receipts, &Ok(Some(id.clone())), cx);
+        self.admission.answer_repeats(&receipts, &Ok(Some(id.clone())), cx);
         self.stop_effects(id, &dropped, cx);
         observe_auctions(&effects, cx);
         for (key, effect) in effects {
             self.perform(id, key, &effect, cx);
         }
-        self.remove_if_finished(id);
-        self.count_running(id);
+        self.conversations.remove_if_finished(id);
+        self.note_change(id);
     }
 
     /// Reports the durable steps of an ended conversation to the trace: at its end, and again after later steps, which close
@@ -238,72 +248,24 @@ impl Agent {
         cx.out.push(crate::Output::ReleaseBrain(id.clone(), capability));
     }
 
-    /// Answers duplicates that were received while the first copy was being recorded.
-    pub(crate) fn answer_repeats(
-        &mut self,
-        receipts: Receipts<'_>,
-        result: &Result<Option<ConversationId>, Problem>,
-        cx: &mut Context<'_>,
-    ) {
-        for (key, task) in receipts {
-            let Some((_, duplicates)) = self.in_flight.remove(key) else { continue };
-            for (reply, ack) in duplicates {
-                let answer = result.clone().map(|conversation_id| Ack {
-                    task_id: task.clone(),
-                    conversation_id,
-                    ..ack
-                });
-                cx.reply(reply, answer);
-            }
-        }
-    }
-
     /// Stops the timers, turns and claim requests of effects that are no longer open.
     pub(crate) fn stop_effects(&mut self, id: &ConversationId, effects: &[EffectKey], cx: &mut Context<'_>) {
         for effect in effects {
             self.timers.clear(id, *effect, cx);
-            self.withdraw_claim_request(id, *effect);
+            self.deliveries.withdraw_claim_request(id, *effect);
             self.turns.stop(&crate::TurnKey { conversation: id.clone(), effect: *effect }, cx);
         }
         self.start_turns(cx);
     }
 
-    fn remove_if_finished(&mut self, id: &ConversationId) {
-        if !self.conversations.get(id).is_some_and(|conversation| conversation.is_finished()) {
-            return;
-        }
-        self.failed_before.remove(id);
-        if let Some(conversation) = self.take_open(id)
-            && let Some(row) = conversation.task
-        {
-            let task_key = (row.task.spec.task_id, row.task.owner);
-            if self.tasks.get(&task_key) == Some(id) {
-                self.tasks.remove(&task_key);
-            }
-        }
-    }
-
     /// Commits records that belong to no open conversation.
-    pub(crate) fn commit_standalone(
+    pub(super) fn commit_standalone(
         &mut self,
-        lane: Lane,
         batch: Batch,
         records: StandaloneRecords,
         cx: &mut Context<'_>,
     ) {
-        self.commit(lane, batch, PendingCommit::Standalone(records), cx);
-    }
-
-    /// The epoch up to which an uncommitted tombstone refuses awards of this task of `by`.
-    pub(crate) fn pending_tombstone(&self, task: &TaskId, by: &Principal) -> Option<u64> {
-        let epochs = self.pending.values().filter_map(|pending| match pending {
-            PendingCommit::Standalone(StandaloneRecords {
-                tombstone: Some((tombstone_task, owner, epoch)),
-                ..
-            }) => (tombstone_task == task && owner == by).then_some(*epoch),
-            _ => None,
-        });
-        epochs.max()
+        self.commits.issue(Lane::Progress, batch, PendingCommit::Standalone(records), cx);
     }
 }
 

@@ -10,16 +10,18 @@ use protocol::{
 use std::time::Duration;
 
 /// The `retryAfter` of a request that is received during a commit of the conversation it is about.
-pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(50);
+pub(super) const RETRY_AFTER: Duration = Duration::from_millis(50);
 
 impl Agent {
     /// Queues a cancel for the conversation that does the task under an older award, and returns the id of that conversation.
     /// Returns `None` if there is no such conversation, and refuses (`Overloaded`) while a step of it is being written.
-    pub(crate) fn cancel_older_award(
+    pub(super) fn cancel_older_award(
         &mut self,
         task_key: &(TaskId, Principal),
     ) -> Result<Option<ConversationId>, Problem> {
-        let Some(older) = self.tasks.get(task_key).cloned() else { return Ok(None) };
+        let Some(older) = self.conversations.of_task(&task_key.0, &task_key.1).cloned() else {
+            return Ok(None);
+        };
         let Some(conversation) = self.conversations.get_mut(&older) else { return Ok(None) };
         if conversation.is_committing() {
             let message = format!("a step of an older award of {} is being written", task_key.0);

@@ -17,7 +17,7 @@ use protocol::{
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
-use store_types::Revision;
+use store_types::{Filter, Revision};
 
 /// The state of an agent, for `/state` and tests.
 #[derive(Debug, Serialize)]
@@ -56,7 +56,7 @@ impl Agent {
     /// A snapshot of its state.
     pub fn snapshot(&self) -> AgentSnapshot {
         let mut conversations = BTreeMap::new();
-        for conversation in self.conversations.values() {
+        for conversation in self.conversations.iter() {
             *conversations.entry(conversation.pattern.name()).or_default() += 1;
         }
         AgentSnapshot {
@@ -66,9 +66,9 @@ impl Agent {
             thinking: self.turns.len(),
             timers: self.timers.len(),
             outbox: self.deliveries.waiting(),
-            followed: self.subscription.cursor.as_ref().map(|cursor| cursor.revision),
-            board_generation: self.subscription.cursor.as_ref().and_then(|cursor| cursor.generation.clone()),
-            waiting_offers: self.offers.waiting.len(),
+            followed: self.subscription.cursor().map(|cursor| cursor.revision),
+            board_generation: self.subscription.cursor().and_then(|cursor| cursor.generation.clone()),
+            waiting_offers: self.offers.waiting(),
             counts: self.counts.clone(),
             removed: self.retention.removed(),
             parked: self.parked().map(|(id, why)| (id.clone(), why.clone())).collect(),
@@ -81,13 +81,11 @@ impl Agent {
         let does_turn = |conversation: &&Conversation| {
             conversation.ended.is_none() && matches!(conversation.pattern, AnyPattern::Delegation(_))
         };
-        let specs =
-            self.conversations.values().map(Box::as_ref).filter(does_turn).filter_map(|conversation| {
-                let spec = &conversation.task.as_ref()?.task.spec;
-                let is_host_work =
-                    spec.capability.as_ref().is_some_and(|wanted| wanted.as_str() == HOST_WORK);
-                (!is_host_work).then_some(spec)
-            });
+        let specs = self.conversations.iter().filter(does_turn).filter_map(|conversation| {
+            let spec = &conversation.task.as_ref()?.task.spec;
+            let is_host_work = spec.capability.as_ref().is_some_and(|wanted| wanted.as_str() == HOST_WORK);
+            (!is_host_work).then_some(spec)
+        });
         specs.filter_map(|spec| seat::readable_layers(spec.input.as_ref())).reduce(|mut all, layers| {
             all.retain(|layer| layers.contains(layer));
             all
@@ -97,26 +95,23 @@ impl Agent {
     /// Whether a commit that records this message of `by` is under way. With `sent_as`, only a message whose `fromAgentId` is
     /// `sent_as` counts.
     pub fn is_recording(&self, message: &MessageId, by: &Principal, sent_as: Option<&AgentId>) -> bool {
-        match sent_as {
-            Some(from) => self.in_flight.contains_key(&keys::receipt(&self.me, message, by, from)),
-            None => {
-                let receipts = keys::receipts(&self.me, message, by);
-                self.in_flight.keys().any(|key| receipts.admits(key))
-            }
-        }
+        let receipts = match sent_as {
+            Some(from) => Filter::Exactly(keys::receipt(&self.me, message, by, from)),
+            None => keys::receipts(&self.me, message, by),
+        };
+        self.admission.is_recording(&receipts)
     }
 
     /// Whether every event is handled and recorded, and every message is delivered or given up.
     pub fn is_idle(&self) -> bool {
-        let is_recorded = self
-            .conversations
-            .values()
-            .all(|conversation| !conversation.is_committing() && conversation.queue.is_empty());
+        let mut open = self.conversations.iter();
+        let is_recorded =
+            open.all(|conversation| !conversation.is_committing() && conversation.queue.is_empty());
         is_recorded && self.deliveries.is_empty()
     }
 
     /// Whether a conversation is open, or parked.
     pub fn has_open(&self, conversation: &ConversationId) -> bool {
-        self.conversations.contains_key(conversation) || self.parked.has(conversation)
+        self.conversations.has(conversation)
     }
 }

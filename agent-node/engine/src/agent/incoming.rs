@@ -2,13 +2,13 @@
 
 use crate::{
     Ack, IncomingMessage, Observation, ReplyTo,
-    agent::Agent,
+    agent::{Agent, task_control::check_not_closing},
+    bids::ReceivedCall,
     context::Context,
     conversation::QueuedEvent,
     owner_answer::{self, OwnerAnswer},
     problems::{internal, not_found},
     records::{Receipt, TaskRow},
-    task_control::check_not_closing,
 };
 use protocol::{
     envelope::Envelope,
@@ -37,7 +37,10 @@ impl Agent {
             ..Ack::of(envelope.message_id.clone())
         };
         if let Payload::Cfp(cfp) = &envelope.payload {
-            let bid = self.answer_call(cfp, &envelope, &by, trace, cx).map(Box::new);
+            let (cfp, call) = (cfp.clone(), (*envelope).clone());
+            let call = ReceivedCall { cfp, call, by, trace };
+            let (bids, bidder) = self.bidding(cx);
+            let bid = bids.answer(call, bidder, cx).map(Box::new);
             cx.reply(reply, Ok(Ack { bid, ..ack }));
             return Ok(());
         }
@@ -63,7 +66,7 @@ impl Agent {
                 && conversation.is_some_and(|conversation| conversation.pattern.receives(kind))
         };
         if let Some(id) = self.conversation_of(&envelope).filter(takes) {
-            self.queue_event(&id, None, EventKind::MessageReceived { by, answers: None, envelope });
+            self.events.push(&id, None, EventKind::MessageReceived { by, answers: None, envelope });
         }
     }
 
@@ -74,7 +77,7 @@ impl Agent {
             (effect.agent == self.me).then_some(effect.conversation)
         };
         let id = envelope.conversation_id.clone().or_else(answered)?;
-        self.conversations.contains_key(&id).then_some(id)
+        self.conversations.get(&id).is_some().then_some(id)
     }
 
     /// Whether `payload` cancels a later award than the one this conversation works under. That award has not been received
@@ -109,7 +112,7 @@ impl Agent {
         let mut receipt = self.receipt(&envelope, digest, cx);
         let by_task = || {
             let task = envelope.payload.task_id()?;
-            self.tasks.get(&(task.clone(), by.clone())).cloned()
+            self.conversations.of_task(task, &by).cloned()
         };
         let is_older = |id: &ConversationId| self.is_older_than(id, &envelope.payload);
         let id = self.conversation_of(&envelope).or_else(by_task).filter(|id| !is_older(id));
@@ -166,7 +169,7 @@ impl Agent {
             ..Ack::of(envelope.message_id.clone())
         };
         let receipt = receipt.sealed(key.clone()).map_err(internal)?;
-        self.in_flight.insert(key, (digest, Vec::new()));
+        self.admission.begin(key, digest);
         self.counts.admitted += 1;
         // A task's owner may cancel or answer by a message as well as by the HTTP routes.
         let what = match &envelope.payload {
@@ -181,7 +184,7 @@ impl Agent {
             waiters: vec![(reply, ack)],
             ..QueuedEvent::from_inside(what, None)
         });
-        self.held_steps.insert(id);
+        self.schedule.add(id);
         Ok(())
     }
 }

@@ -1,0 +1,350 @@
+//! Messages that open a conversation: which pattern handles them.
+
+mod broadcasts;
+mod history;
+mod known_tasks;
+pub(super) mod task_requests;
+
+use crate::{
+    IncomingMessage, ReplyTo,
+    agent::{
+        Agent,
+        begin::{OpenedTask, Opening},
+    },
+    context::Context,
+    fate::{Fate, RequestFacts, Wanted, fate},
+    problems::internal,
+};
+use protocol::{
+    acceptance::AcceptanceTerms,
+    envelope::Envelope,
+    ids::{Address, Capability, Digest, TaskId},
+    message::{self, Payload},
+    patterns::{
+        AnyPattern, Candidate, WorkPhase,
+        broadcast::Broadcast,
+        contract_net::ContractNet,
+        delegation::Delegation,
+        help_request::HelpRequest,
+        ownership::TaskOwnership,
+        session::{self, graph::Graph},
+    },
+    problem::{Problem, Reason},
+    task::TaskSpec,
+};
+use std::time::Duration;
+use store_types::Key;
+use task_requests::{digest_of_request, requester, root};
+
+impl Agent {
+    pub(super) fn route(
+        &mut self,
+        message: IncomingMessage,
+        key: Key,
+        reply: ReplyTo,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Problem> {
+        if !AnyPattern::is_opened_by(message.envelope.kind()) {
+            return self.take_for_conversation(message, key, reply, cx);
+        }
+        match message.envelope.payload.clone() {
+            Payload::TaskRequest(request) => self.take_task(message, request, reply, cx),
+            Payload::Award(award) => self.take_award(message, award, reply, cx),
+            Payload::HelpRequest(request) => self.take_help_request(message, request, reply, cx),
+            Payload::Broadcast(broadcast) => {
+                let asked = Digest::of(&serde_json::to_vec(&broadcast).map_err(internal)?);
+                let broadcast = Broadcast::new(broadcast, &message.by);
+                self.check_announcement(&broadcast, &message.by, cx)?;
+                match self.offered_task(&broadcast, &message.by, cx)? {
+                    Some((offer, spec)) => self.take_offer(message, offer, spec, asked, reply, cx),
+                    None => {
+                        let pattern = broadcast.into();
+                        self.open(Opening { message, pattern, task: None, older: None, reply }, cx)
+                    }
+                }
+            }
+            other => Err(internal(format!("no pattern is built from a {}", other.kind().wire()))),
+        }
+    }
+
+    fn take_task(
+        &mut self,
+        message: IncomingMessage,
+        mut request: message::TaskRequest,
+        reply: ReplyTo,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Problem> {
+        let asked = digest_of_request(&request);
+        let task_id = match request.task_id.clone() {
+            Some(id) => id,
+            None => TaskId::parse(&format!("task-{}", cx.world.uuid())).map_err(internal)?,
+        };
+        if self.answer_if_known_task(&task_id, &message, asked, reply, cx)? {
+            self.counts.duplicates += 1;
+            return Ok(());
+        }
+        if request.deadline.is_some_and(|deadline| deadline <= cx.wall()) {
+            return Err(Problem::new(Reason::Expired, "the deadline has passed"));
+        }
+        let wanted = request.capability.clone().or_else(|| addressed_capability(&message.envelope));
+        let wanted = wanted.or_else(|| self.implied_capability(&message, cx).cloned());
+        let facts = self.facts(&message, &request, wanted.as_ref(), cx);
+        if facts.wanted == Wanted::Session {
+            self.check_session(request.input.as_ref(), cx)?;
+        }
+        let fate = fate(&facts);
+        let acceptance = match facts.is_self && request.is_review || fate == Fate::HostWork {
+            true => AcceptanceTerms::default(),
+            false => self.acceptance(wanted.as_ref(), request.accept.take().map(|demand| *demand)),
+        };
+        let capability = match (wanted, fate) {
+            (None, Fate::Auction) => Some(self.orchestrator_capability(cx)?),
+            (wanted, _) => wanted,
+        };
+        let mut spec = self.task_spec(&message, request, (task_id, capability), cx)?;
+        if facts.is_self && matches!(fate, Fate::Do { .. }) {
+            self.push_self_on_path(&mut spec.path)?;
+        }
+        let shared = TaskSpec {
+            task_id: self.id_among_agents(&spec.task_id, &message.by, cx)?,
+            history: self.past_tasks(&message, cx)?,
+            ..spec.clone()
+        };
+        let ownership = TaskOwnership::new(shared, requester(&message, None));
+        let does = |ownership, is_queued| {
+            Delegation::new(self.me.clone(), ownership, None, self.config.work_limits)
+                .queued(is_queued)
+                .with_auction(self.config.auction.clone())
+                .with_acceptance(acceptance.clone())
+        };
+        let pattern = match fate {
+            Fate::Host { is_queued } => does(ownership, is_queued).with_session(true).into(),
+            Fate::HostWork => does(ownership, false).into(),
+            Fate::Do { is_queued } => does(ownership, is_queued).into(),
+            Fate::AuctionWithOwnBid => {
+                self.auction(ownership, cx).with_own_bid().with_acceptance(acceptance).into()
+            }
+            Fate::Auction => self.auction(ownership, cx).with_acceptance(acceptance).into(),
+        };
+        let task = Some(OpenedTask { spec, asked, epoch: None });
+        self.open(Opening { message, pattern, task, older: None, reply }, cx)
+    }
+
+    /// What decides the fate of a request for a task with the skill `wanted`.
+    fn facts(
+        &self,
+        message: &IncomingMessage,
+        request: &message::TaskRequest,
+        wanted: Option<&Capability>,
+        cx: &Context<'_>,
+    ) -> RequestFacts {
+        let is_self = message.by.agent() == Some(&self.me);
+        let names_me = matches!(&message.envelope.to_agent_id, Address::Agent(agent) if *agent == self.me);
+        let has_free_place = self.has_free_place();
+        let root = root(&message.by, request.on_behalf_of.clone());
+        let is_elsewhere = |peer: &Candidate| {
+            let is_on_path = || self.path_to_here(&message.envelope, &message.by).contains(&peer.agent);
+            peer.is_alive && peer.agent != self.me && !is_on_path()
+        };
+        let directory = cx.world.directory();
+        RequestFacts {
+            wanted: match wanted {
+                Some(wanted) if wanted.as_str() == session::CAPABILITY => Wanted::Session,
+                Some(wanted) if is_self && wanted.as_str() == session::host_work::HOST_WORK => {
+                    Wanted::HostWork
+                }
+                Some(wanted) if self.config.card.support(wanted) > 0.0 => Wanted::OwnSkill,
+                Some(_) => Wanted::OtherSkill,
+                None => Wanted::Anything,
+            },
+            is_self,
+            names_me,
+            is_addressed: message.contact.as_ref().is_some_and(|contact| contact.is_addressed),
+            is_of_a2a_client: message.contact.is_some(),
+            is_seat_turn: names_me
+                && message.by.agent().is_some()
+                && session::seat::is_seat_input(request.input.as_ref()),
+            is_open: self.config.card.open,
+            has_orchestrator: wanted.is_none() && self.orchestrator_capability(cx).is_ok(),
+            has_free_place,
+            others_wait: wanted.is_some_and(|wanted| self.auctions.has_waiting(wanted, &root)),
+            has_peer: !has_free_place
+                && wanted.is_some_and(|wanted| directory.candidates(wanted).iter().any(is_elsewhere)),
+        }
+    }
+
+    /// The specification of a task, as its sender names it.
+    fn task_spec(
+        &self,
+        message: &IncomingMessage,
+        request: message::TaskRequest,
+        (task_id, capability): (TaskId, Option<Capability>),
+        cx: &Context<'_>,
+    ) -> Result<TaskSpec, Problem> {
+        let by = (&message.by, message.proof);
+        Ok(TaskSpec {
+            task_id,
+            description: request.description,
+            capability,
+            input: request.input,
+            artifacts: self.resolve_artifacts(request.inline_artifacts, &request.artifacts, by, cx)?,
+            deadline: request.deadline,
+            accepted_modes: request.accepted_modes,
+            path: self.path_to_here(&message.envelope, &message.by),
+            parent: request.parent_task_id.filter(|_| message.by.agent().is_some()),
+            root: root(&message.by, request.on_behalf_of),
+            budget: request.budget,
+            contact: message.contact.clone(),
+            space: message.envelope.space_id.clone(),
+            history: Vec::new(),
+            exclude: if message.by.agent() == Some(&self.me) { request.exclude } else { Vec::new() },
+        })
+    }
+
+    /// The auction of a task; it waits behind the others of the same skill and principal.
+    fn auction(&self, ownership: TaskOwnership, cx: &Context<'_>) -> ContractNet {
+        let auction = self.config.auction.clone();
+        let (capability, root) = (ownership.spec.capability.clone(), &ownership.spec.root);
+        let Some(capability) = capability else {
+            return ContractNet::new(self.me.clone(), ownership, auction, Vec::new());
+        };
+        if self.auctions.has_waiting(&capability, root) {
+            let nearest = self.nearest_capability(&capability, &[], cx);
+            let waiting = ContractNet::new(self.me.clone(), ownership, auction, Vec::new());
+            return waiting.with_nearest(nearest).queued();
+        }
+        let candidates = self.candidates(&capability, cx);
+        let nearest = self.nearest_capability(&capability, &candidates, cx);
+        ContractNet::new(self.me.clone(), ownership, auction, candidates).with_nearest(nearest)
+    }
+
+    /// Refuses a session whose graph can't work, or that names an agent nobody knows.
+    fn check_session(&self, input: Option<&serde_json::Value>, cx: &Context<'_>) -> Result<(), Problem> {
+        let invalid = |why: String| {
+            Problem::new(Reason::InvalidField, format!("payload.input: {why}")).with("field", "payload.input")
+        };
+        let graph = Graph::read(input).map_err(|faults| invalid(faults.to_string()))?;
+        let directory = cx.world.directory();
+        match graph.agents().find(|agent| **agent != self.me && !directory.knows(agent)) {
+            Some(unknown) => Err(invalid(format!("seat {unknown}: no such agent is registered"))),
+            None => Ok(()),
+        }
+    }
+
+    fn take_award(
+        &mut self,
+        message: IncomingMessage,
+        award: message::Award,
+        reply: ReplyTo,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Problem> {
+        let Some(manager) = message.by.agent().cloned() else {
+            return Err(Problem::new(Reason::Forbidden, "only an agent can award work"));
+        };
+        if award.task_id != award.task.task_id {
+            let message =
+                format!("payload.task.taskId is {}, payload.taskId {}", award.task.task_id, award.task_id);
+            return Err(Problem::new(Reason::InvalidField, message).with("field", "payload.task.taskId"));
+        }
+        let mut spec = award.task.clone();
+        if spec.path.last() != Some(&manager) {
+            spec.path.push(manager);
+        }
+        let owner = (spec.task_id.clone(), message.by.clone());
+        let running = self.conversations.of_task(&owner.0, &owner.1);
+        let superseded = match running {
+            Some(open) => {
+                self.conversations.get(open).and_then(|conversation| conversation.task.as_ref()?.epoch)
+            }
+            None => self.row_unless_parked(&owner.0, &owner.1, cx)?.and_then(|row| row.epoch),
+        };
+        let cancelled = self.tombstone(&owner.0, &owner.1, cx)?;
+        let is_old = |epoch: Option<u64>| epoch.is_some_and(|epoch| epoch >= award.epoch);
+        let mut ownership = TaskOwnership::new(spec.clone(), requester(&message, Some(award.epoch)));
+        ownership.is_last = award.is_last;
+        let phase = running.and_then(|older| self.conversations.phase(older));
+        let taken = self.taken_places().saturating_sub(u32::from(phase == Some(WorkPhase::Active)));
+        let why_not = if is_old(superseded) {
+            Some("a later award of this task is known".to_owned())
+        } else if is_old(cancelled) {
+            Some("it was cancelled before it came".to_owned())
+        } else {
+            None
+        };
+        let me = self.me.clone();
+        let refusal = match why_not {
+            Some(why) => Some(Delegation::declining(me, ownership.clone(), why)),
+            None if taken >= self.max_parallel() => {
+                Some(Delegation::busy(me, ownership.clone(), self.place_free_in(cx)))
+            }
+            None => None,
+        };
+        if let Some(refusal) = refusal {
+            let pattern = refusal.into();
+            return self.open(Opening { message, pattern, task: None, older: None, reply }, cx);
+        }
+        let lease = Some(Duration::from_millis(award.lease_ms));
+        let acceptance = self.acceptance(spec.capability.as_ref(), None);
+        let delegation = Delegation::new(self.me.clone(), ownership, lease, self.config.work_limits)
+            .with_acceptance(acceptance)
+            .revising(award.revision);
+        let asked = Digest::of(spec.description.as_bytes());
+        self.check_room(Some(&spec.root).filter(|_| message.by.agent() != Some(&self.me)))?;
+        let older = self.cancel_older_award(&owner)?;
+        let task = Some(OpenedTask { spec, asked, epoch: Some(award.epoch) });
+        self.open(Opening { message, pattern: delegation.into(), task, older, reply }, cx)
+    }
+
+    fn take_help_request(
+        &mut self,
+        message: IncomingMessage,
+        mut request: message::HelpRequest,
+        reply: ReplyTo,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Problem> {
+        let inline = std::mem::take(&mut request.inline_artifacts);
+        request.inline_artifacts =
+            self.resolve_artifacts(inline, &request.artifacts, (&message.by, message.proof), cx)?;
+        request.artifacts.clear();
+        let is_self = message.by.agent() == Some(&self.me);
+        if !is_self {
+            request.exclude.clear();
+        }
+        let wanted = request.capability.clone().or_else(|| addressed_capability(&message.envelope));
+        let others = wanted.filter(|capability| is_self || self.config.card.support(capability) == 0.0);
+        // Whoever is on the path may help, but not ask others: so a question makes no loop.
+        if let Some(capability) = others.as_ref().filter(|_| !is_self)
+            && message.envelope.path.contains(&self.me)
+        {
+            let message =
+                format!("{} is on the path already, and has not the capability {capability}", self.me);
+            return Err(Problem::new(Reason::DelegationLoop, message));
+        }
+        let requester = requester(&message, None);
+        let pattern = match others {
+            Some(capability) => {
+                let path = self.path_to_here(&message.envelope, &message.by);
+                HelpRequest::asking(
+                    self.me.clone(),
+                    request,
+                    requester,
+                    path,
+                    capability,
+                    self.config.work_limits.help,
+                )
+            }
+            None => {
+                HelpRequest::answering(self.me.clone(), request, requester).within(&self.config.work_limits)
+            }
+        };
+        self.open(Opening { message, pattern: pattern.into(), task: None, older: None, reply }, cx)
+    }
+}
+
+/// The capability the message is addressed to, if it is not addressed to an agent.
+fn addressed_capability(envelope: &Envelope) -> Option<Capability> {
+    match &envelope.to_agent_id {
+        Address::Capability(capability) => Some(capability.clone()),
+        Address::Agent(_) => None,
+    }
+}

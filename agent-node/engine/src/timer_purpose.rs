@@ -1,0 +1,28 @@
+//! What the timers of an agent are for.
+
+use crate::{AttemptId, records::EffectKey};
+use protocol::{
+    ids::{Capability, ConversationId},
+    patterns::{Timer, TimerAt},
+    principal::Principal,
+};
+
+/// The purpose of a timer.
+pub(crate) enum TimerPurpose {
+    /// A pattern set it.
+    Pattern { conversation: ConversationId, effect: EffectKey, timer: Timer, at: TimerAt },
+    /// Retry an attempt.
+    Retry(AttemptId),
+    /// Commit deferred events.
+    Flush,
+    /// End the pause of a conversation that was rolled back.
+    Resume(ConversationId),
+    /// End the wait of a search for the complete directory.
+    Directory { conversation: ConversationId, effect: EffectKey },
+    /// The first auction of the queue of a capability and a principal calls for proposals again.
+    CallQueue(Capability, Principal),
+    /// Subscribe to the board again.
+    Subscribe,
+    /// Retry the waiting signal.
+    Signal,
+}
