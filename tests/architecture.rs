@@ -4,6 +4,7 @@
 
 mod architecture {
     mod docs;
+    mod faults;
     mod imports;
     mod message_kinds;
     mod sources;

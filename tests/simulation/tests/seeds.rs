@@ -1,10 +1,18 @@
 //! Runs of many seeds.
 
 use simulation::{CommitSurvival, RunSettings, run};
-use std::{env, ops::Range, thread};
+use std::{
+    env,
+    ops::Range,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    thread,
+};
 
 /// The commits of a run without other faults that an agent may crash at; all work is done by the last one.
 const CRASH_POINTS: u64 = 400;
+
+/// So many failed runs are printed; then no more begin.
+const SHOWN: usize = 3;
 
 /// The seeds to run: `SIM_SEEDS=from..to`, by default the first five hundred.
 fn seeds() -> Range<u64> {
@@ -24,9 +32,14 @@ fn every_seed_keeps_every_invariant() {
     }
     let seeds = seeds();
     let workers = thread::available_parallelism().map_or(1, |count| count.get() as u64);
+    let failures = AtomicUsize::new(0);
     let work = |worker: u64| {
-        let own = seeds.clone().filter(move |seed| seed % workers == worker);
-        own.map(|seed| run(RunSettings::of(seed))).collect::<Vec<_>>()
+        let own = seeds.clone().filter(|seed| seed % workers == worker);
+        let until_some_fail = own.take_while(|_| failures.load(Relaxed) < SHOWN);
+        let reports = until_some_fail.map(|seed| run(RunSettings::of(seed)));
+        reports
+            .inspect(|report| drop(failures.fetch_add(usize::from(!report.failures.is_empty()), Relaxed)))
+            .collect::<Vec<_>>()
     };
     let reports: Vec<_> = thread::scope(|scope| {
         let all: Vec<_> = (0..workers).map(|worker| scope.spawn(move || work(worker))).collect();
@@ -41,7 +54,7 @@ fn every_seed_keeps_every_invariant() {
         reports.len()
     );
     let failed: Vec<_> = reports.iter().filter(|report| !report.failures.is_empty()).collect();
-    for report in failed.iter().take(3) {
+    for report in failed.iter().take(SHOWN) {
         println!("{report}");
     }
     let names: Vec<_> = failed.iter().map(|report| report.seed.to_string()).collect();
