@@ -60,18 +60,23 @@ impl<'ast> Visit<'ast> for NamedPaths<'_> {
     }
 }
 
+/// The paths that `file` names, each from the crate's root on.
+fn named_paths(file: &SourceFile) -> BTreeSet<Vec<String>> {
+    let mut named = NamedPaths { module: &file.module, paths: BTreeSet::new() };
+    file.items.iter().for_each(|item| named.visit_item(item));
+    named.paths
+}
+
 /// Which file imports which, by their positions in `files`.
 fn imports(files: &[SourceFile]) -> Vec<BTreeSet<usize>> {
     let position: BTreeMap<_, _> =
         files.iter().enumerate().map(|(at, file)| (file.module.clone(), at)).collect();
     let imported = |at: usize, file: &SourceFile| {
-        let mut named = NamedPaths { module: &file.module, paths: BTreeSet::new() };
-        file.items.iter().for_each(|item| named.visit_item(item));
         let target = |path: &Vec<String>| {
             let longest = (1..=path.len()).rev().find_map(|length| position.get(&path[..length]));
             longest.copied().filter(|target| *target != at)
         };
-        named.paths.iter().filter_map(target).collect()
+        named_paths(file).iter().filter_map(target).collect()
     };
     files.iter().enumerate().map(|(at, file)| imported(at, file)).collect()
 }
@@ -126,4 +131,31 @@ fn the_machines_of_the_engine_do_not_import_each_other_in_circles() {
     let paths = |circle: Vec<usize>| circle.iter().map(|at| files[*at].path.clone()).collect::<Vec<_>>();
     let found: Vec<_> = circles(&imports).into_iter().map(paths).collect();
     assert!(found.is_empty(), "files of the engine import each other: {found:#?}");
+}
+
+/// Modules of the crate `protocol`, each with the only parts of a session that it may import.
+const BELOW_SESSIONS: &[(&str, &[&str])] = &[
+    ("patterns::chunk", &[]),
+    ("patterns::effect", &[]),
+    ("patterns::speech", &[]),
+    ("patterns::turn", &[]),
+    ("patterns::turn_log", &[]),
+    ("patterns::session::names", &[]),
+    ("patterns::session::graph", &["graph", "names"]),
+];
+
+#[test]
+fn what_a_session_is_built_on_imports_none_of_its_rules() {
+    let files = files("protocol");
+    for (module, allowed) in BELOW_SESSIONS {
+        let mut below = files.iter().filter(|file| file.module.join("::").starts_with(module)).peekable();
+        assert!(below.peek().is_some(), "there is no {module}");
+        for (file, path) in below.flat_map(|file| named_paths(file).into_iter().map(move |path| (file, path)))
+        {
+            let part = path.strip_prefix(&["patterns".to_owned(), "session".to_owned()]);
+            let is_rule =
+                part.is_some_and(|part| part.first().is_none_or(|part| !allowed.contains(&part.as_str())));
+            assert!(!is_rule, "{} imports {}", file.path, path.join("::"));
+        }
+    }
 }

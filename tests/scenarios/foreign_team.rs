@@ -175,12 +175,10 @@ async fn the_words_of_a_request_reach_each_agent_unharmed() {
                 (is it good, is it bad?) at https://a.b/c?d=e.f. \"now, is it?\"";
     let (output, ..) = coordinated(&desk, text, terms(&[&builder, &weather], json!({}))).await;
     assert_eq!(output["status"], "ok", "{output:#}");
-    let sent = |agent: &ForeignAgent| agent.received("SendMessage")[0].params["message"]["parts"].clone();
-    assert_eq!(
-        sent(&builder),
-        json!([{ "text": "Implement a REST endpoint for items (name, price:float)" }])
-    );
-    assert_eq!(sent(&weather), json!([{ "text": text.split_once(", and ").unwrap().1 }]));
+    for agent in [&builder, &weather] {
+        let sent = agent.received("SendMessage").remove(0).params;
+        assert_eq!(sent["message"]["parts"], json!([{ "text": text }]));
+    }
 }
 
 #[actix::test]
@@ -334,11 +332,10 @@ async fn a_mesh_without_skills_is_named_as_the_reason_that_no_agent_is_asked() {
 async fn line_60_without_a_matching_skill_no_agent_is_asked() {
     let (_mesh, desk) = desk().await;
     let weather = weather("{}", ForeignBehavior::Answers("clear")).await;
-    let (output, record, _) =
-        coordinated(&desk, "Draft a poem about the weather", terms(&[&weather], json!({}))).await;
+    let (output, record, _) = coordinated(&desk, "Buy a house for me", terms(&[&weather], json!({}))).await;
     assert_eq!(output["status"], "no_matching_skill", "{output:#}");
     assert!(output["answer"].as_str().unwrap().contains("No suitable agent"));
-    assert_eq!(record["candidate_skills"][0]["is_match"], false);
+    assert_eq!(record["candidate_skills"], json!([]));
     assert_eq!(weather.calls(), 0);
     let blank = desk.ask(asked("   ", terms(&[&weather], json!({})))).await;
     assert_eq!((state(&blank).as_str(), message(&blank).as_str()), ("failed", "the request is blank"));
@@ -584,7 +581,7 @@ async fn the_commands_of_the_page_of_foreign_agents_run_as_shown() {
     assert!(outputs[1].contains("[answer 1] aggregate: Calendar Agent: You are free"), "{outputs:#?}");
     assert!(!outputs[1].contains("delegation_plan"), "the record is not shown: {outputs:#?}");
     // The same host with a model, which finds what words don't.
-    let odd = "mesh convene deploy/examples/foreign-team/meeting.yaml 'Could I meet Ana on Friday, and do without an umbrella?'";
+    let odd = "mesh convene deploy/examples/foreign-team/meeting.yaml 'Could I meet Ana on Sunday, and do without an umbrella?'";
     assert!(page.contains(odd));
     let by_words = shell(root, odd, &person);
     assert!(!by_words.status.success(), "{by_words:?}");

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// No word of it is one of a card.
-const ODD: &str = "Could I meet Ana on Friday, and do without an umbrella?";
+const ODD: &str = "Could I meet Ana on Sunday, and do without an umbrella?";
 
 async fn desk(stub: &ModelStub) -> (Process, Agent) {
     let llm = format!("model: openai/stub-1, url: '{}', instructions: ./desk.md", stub.url);
@@ -41,7 +41,7 @@ fn matching(record: &Value) -> (String, String) {
 async fn a_model_matches_what_words_do_not_and_the_record_says_so() {
     let stub = ModelStub::start(|_| {
         let parts = [
-            part("Could I meet Ana on Friday", "Calendar Agent", "check_availability"),
+            part("Could I meet Ana on Sunday", "Calendar Agent", "check_availability"),
             part("do without an umbrella?", "WeatherBot", "get_forecast"),
         ];
         says(&json!({ "parts": parts }).to_string())

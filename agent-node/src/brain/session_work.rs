@@ -26,13 +26,11 @@ use protocol::{
     ids::{Capability, ConversationId},
     patterns::{
         session::{
-            host_work::{ForeignSeat, HostWork},
+            graph::{ForeignSeat, TeamTerms},
+            host_work::HostWork,
             person::PersonTurn,
             summary::{SUMMARY, SummaryOutline},
-            team::{
-                TeamTerms,
-                report::{ItemState, aggregate, answer},
-            },
+            team::report::{ItemState, aggregate, answer},
         },
         turn::{Progress, TurnEnd, TurnSubject},
     },

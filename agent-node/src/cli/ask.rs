@@ -43,7 +43,7 @@ pub(super) struct AskArgs {
     /// The ability it needs.
     #[arg(long, value_name = "NAME")]
     capability: Option<Capability>,
-    /// Have it planned: the request is taken apart, each part done by whoever advertises the skill, and answered as one.
+    /// Have it planned: whoever advertises a skill for it does its part, and one answer is made of the parts.
     #[arg(long, conflicts_with = "capability")]
     plan: bool,
     /// With --plan: look at this card instead of in the registry.

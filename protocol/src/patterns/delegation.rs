@@ -28,7 +28,7 @@ use super::{
     contract_net::{Auction, ContractNet},
     ownership::{TaskOwnership, may_have_arrived},
     result_check::ResultChecks,
-    session::{Session, seat},
+    session::{Session, names, seat},
     turn,
     turn_log::{TurnInput, TurnLog},
 };
@@ -363,7 +363,8 @@ impl Delegation {
                     return self.fail("pass, label: the task is no turn of a session".to_owned());
                 }
                 let said = message.clone().filter(|text| !text.trim().is_empty());
-                let silent = || (end.passed || self.ownership.has_content()).then(|| seat::PASSES.to_owned());
+                let silent =
+                    || (end.passed || self.ownership.has_content()).then(|| names::PASSES.to_owned());
                 let message = said.or_else(silent);
                 self.ownership.seat = Some(SeatEnd { doer: None, ..end.clone() });
                 self.end_turn(&TurnEnd::Done { message }, event)

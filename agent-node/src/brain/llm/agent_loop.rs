@@ -19,7 +19,7 @@ use protocol::{
     patterns::{
         delegation::MAX_REQUESTS,
         session::{
-            observers::SeatRole,
+            graph::SeatRole,
             seat::{MAX_SAY_BYTES, MAX_SAYS},
         },
         turn::{Progress, RequestResult, TurnEnd},

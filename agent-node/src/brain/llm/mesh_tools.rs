@@ -13,7 +13,7 @@ use protocol::{
     artifact::Artifact,
     ids::Capability,
     patterns::{
-        session::observers::SeatRole,
+        session::graph::SeatRole,
         turn::{Progress, TurnEnd},
     },
     signal::{BAD_CURSOR, Cursor, Selector},

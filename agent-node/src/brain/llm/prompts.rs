@@ -5,7 +5,7 @@ use protocol::{
     artifact::{Artifact, Part, PartContent},
     ids::{Capability, Digest},
     patterns::{
-        session::{observers::SeatRole, seat},
+        session::{graph::SeatRole, names::SESSION, seat},
         turn::TurnSubject,
     },
 };
@@ -227,7 +227,7 @@ fn push_artifacts(text: &mut String, artifacts: &[Artifact]) {
         let content = readable(artifact);
         let head = beginning(&content, left.min(MAX_INLINE));
         left -= head.len();
-        let about = artifact.metadata.get(seat::SESSION);
+        let about = artifact.metadata.get(SESSION);
         let speaker = about.and_then(|about| about["from"].as_str()).map(|from| format!(", said by {from}"));
         let speaker = speaker.unwrap_or_default();
         let _ = write!(text, "\nArtifact {id} ({} bytes{speaker}):\n{head}\n", content.len());

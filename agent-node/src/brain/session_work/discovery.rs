@@ -12,10 +12,13 @@ use protocol::{
     a2a::card::AgentSkill,
     artifact::Artifact,
     patterns::{
-        session::team::{
-            self, AdvertisedSkill, RECORD, TeamPlan, TeamTerms, chosen,
-            record::DelegationRecord,
-            report::{ItemOrder, artifact},
+        session::{
+            graph::TeamTerms,
+            team::{
+                self, AdvertisedSkill, RECORD, TeamPlan, chosen,
+                record::DelegationRecord,
+                report::{ItemOrder, artifact},
+            },
         },
         turn::TurnSubject,
     },

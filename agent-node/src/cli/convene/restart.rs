@@ -6,7 +6,7 @@ use super::{
 };
 use crate::cli::client::encoded;
 use protocol::{
-    patterns::session::seat::{SESSION, TEAM},
+    patterns::session::names::{SESSION, TEAM},
     routes,
 };
 use serde_json::{Value, json};

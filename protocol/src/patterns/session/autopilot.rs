@@ -2,21 +2,18 @@
 //! gave the task (SEEDS §1.8). Approvals of calls, credentials and forms stay with the person, and so does what it leaves open.
 
 use super::{
-    SeatTurn, Session, SessionAction, SessionContext, SessionStep, TurnDoer,
-    faults::{self, GraphFault},
-    gate,
-    graph::{Graph, SeatHolder},
-    seat::{PASSES, SESSION},
+    SeatTurn, Session, SessionAction, SessionContext, SessionStep, TurnDoer, gate,
+    names::{PASSES, SESSION},
     state::StageState,
 };
 use crate::{
     artifact::Artifact,
-    ids::{Address, AgentId},
+    ids::Address,
     patterns::{ChunkRange, turn::RequestResult},
     question::{Decision, Question, QuestionKind},
     words::cut,
 };
-use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -28,63 +25,6 @@ const APPROVE: &str = "approve";
 
 /// The most characters of a question or an answer that the record shows.
 const MAX_SHOWN: usize = 400;
-
-/// Who answers for the person, and where.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Autopilot {
-    /// The seat, or the name in the cast.
-    seat: String,
-    /// The stages whose gates it may confirm.
-    pub(super) gates: Vec<String>,
-    agent: Option<AgentId>,
-}
-
-impl<'de> Deserialize<'de> for Autopilot {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct AutopilotMembers {
-            seat: String,
-            #[serde(default)]
-            gates: Vec<String>,
-        }
-        let value = Value::deserialize(from)?;
-        let members = match value.as_str() {
-            Some(seat) => json!({ "seat": seat }),
-            None => value,
-        };
-        let AutopilotMembers { seat, gates } = faults::read(members).map_err(D::Error::custom)?;
-        Ok(Self { seat, gates, agent: None })
-    }
-}
-
-impl Autopilot {
-    /// With its agent, which has a seat in `graph` or is in its cast.
-    pub(super) fn resolved(mut self, graph: &Graph) -> Result<Self, GraphFault> {
-        let seat = &self.seat;
-        let mut seats = graph.stages.iter().flat_map(|stage| &stage.seats);
-        let of_seat = seats.find_map(|planned| match &planned.who {
-            SeatHolder::Peer(Address::Agent(agent)) if planned.name == *seat => Some(agent.clone()),
-            _ => None,
-        });
-        let of_cast = || graph.cast.get(seat).and_then(|agent| AgentId::parse(agent).ok());
-        let agent = of_seat.or_else(of_cast);
-        if agent.is_none() {
-            let what = format!("{seat:?} is neither the seat of an agent nor a name of the cast");
-            return Err(GraphFault::new("", what));
-        }
-        for (at, gate) in self.gates.iter().enumerate() {
-            let fault = |what| GraphFault::new(format!("gates[{at}]"), what);
-            let stage = graph.place(gate).and_then(|place| graph.stages.get(place));
-            let stage = stage.ok_or_else(|| fault(graph.unknown_stage(gate)))?;
-            if stage.gate.is_empty() {
-                return Err(fault(format!("stage {gate} has no gate")));
-            }
-        }
-        self.agent = agent;
-        Ok(self)
-    }
-}
 
 /// What the autopilot of a session is asked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -174,10 +114,7 @@ impl Session {
             QuestionKind::Form | QuestionKind::Approval | QuestionKind::Credential => false,
         };
         let agent = step.cx.graph.autopilot.as_ref().and_then(|autopilot| autopilot.agent.as_ref());
-        let asks_itself = match &planned.who {
-            SeatHolder::Peer(Address::Agent(asks)) => Some(asks) == agent,
-            _ => false,
-        };
+        let asks_itself = agent.is_some() && planned.who.agent() == agent;
         // What is asked in a sealed stage is told to nobody in the session.
         if !is_answerable || asks_itself || place.sealed {
             return;

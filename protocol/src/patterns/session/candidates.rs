@@ -1,9 +1,9 @@
 //! Candidates at a gate: what a stage has made, by number. A person drops some, and later stages are not given them.
 
 use super::{
-    Session, SessionAction, SessionStep,
-    gate::{self, PERSON},
+    Session, SessionAction, SessionStep, gate,
     graph::{GateChoice, Stage},
+    names::PERSON,
     state::{StageRun, StageState},
 };
 

@@ -2,10 +2,9 @@
 
 use super::{
     Session, SessionAction, SessionContext, SessionStep,
-    gate::PERSON,
-    graph::{Seat, Stage},
-    observers::SeatRole,
-    seat::{self, SEALED, TEAM},
+    graph::{Seat, SeatRole, Stage},
+    names::{PERSON, SESSION, TEAM},
+    seat::SEALED,
     state::{Said, SeatState, StageState},
 };
 use crate::{
@@ -89,14 +88,7 @@ impl Session {
             (DirectiveVerb::Say | DirectiveVerb::Skip, Some(ended)) if ended.has_ended() => {
                 Err(format!("stage {name} has ended; `redirect` begins it again"))
             }
-            (
-                DirectiveVerb::Say
-                | DirectiveVerb::Amend
-                | DirectiveVerb::Skip
-                | DirectiveVerb::Redirect
-                | DirectiveVerb::Stop,
-                None | Some(_),
-            ) => Ok(DirectiveOutcome::Delivered),
+            _ => Ok(DirectiveOutcome::Delivered),
         }
     }
 
@@ -178,7 +170,7 @@ impl Session {
         let mut artifact = Artifact::text(&id, "text/plain", text);
         artifact.description = Some(format!("{who}, amend: it holds for all stages from now on"));
         let about = json!({ "stage": "session", "from": who, "to": [TEAM] });
-        artifact.metadata.insert(seat::SESSION.to_owned(), about);
+        artifact.metadata.insert(SESSION.to_owned(), about);
         let bytes = artifact.size();
         let chunks = step.record(artifact);
         self.amendments.push(Said { number, artifacts: vec![id], chunks, bytes, ..Said::default() });

@@ -3,6 +3,7 @@
 use super::{
     Session, SessionAction, SessionStep, candidates,
     graph::{GateChoice, Stage},
+    names::{PERSON, SESSION, TEAM},
     state::{Said, StageRun, StageState},
 };
 use crate::{
@@ -13,9 +14,6 @@ use crate::{
     words::cut,
 };
 use serde_json::json;
-
-/// Who has said what a person says at a gate.
-pub(super) const PERSON: &str = "person";
 
 /// The most characters of the last words that a question shows.
 const SHOWN: usize = 2_000;
@@ -181,9 +179,9 @@ impl Session {
         let mut artifact = Artifact::text(&id, "text/plain", text);
         artifact.description = Some(format!("{from}, {what}"));
         let names = to.iter().filter_map(|seat| stage.seats.get(*seat)).map(|seat| seat.name.as_str());
-        let names = if to.is_empty() { vec![super::seat::TEAM] } else { names.collect() };
+        let names = if to.is_empty() { vec![TEAM] } else { names.collect() };
         let about = json!({ "stage": stage.id, "from": from, "to": names });
-        artifact.metadata.insert(super::seat::SESSION.to_owned(), about);
+        artifact.metadata.insert(SESSION.to_owned(), about);
         let bytes = artifact.size();
         let chunks = step.record(artifact);
         Said {

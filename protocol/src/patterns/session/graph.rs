@@ -1,19 +1,30 @@
 //! What a session is asked to do: its stages, their seats, and its budget. It is the `input` of the task, read strictly.
 
-pub use super::seats::{Seat, SeatHolder};
-use super::{
-    autopilot::Autopilot, faults, observers::SeatRole, routing::SessionRouting, side::SideLimits,
-    team::TeamTerms,
-};
+mod autopilot;
+mod checks;
+mod faults;
+mod holders;
+mod limits;
+mod reading;
+mod roles;
+mod seats;
+mod team_terms;
+
+pub use autopilot::Autopilot;
+pub use faults::{GraphFault, GraphFaults};
+pub use holders::{ForeignSeat, PersonSeat};
+pub use limits::{SessionBudget, SideLimits, StageLimit};
+pub use roles::{SeatReviews, SeatRole, SessionRouting};
+pub use seats::{Seat, SeatHolder};
+pub use team_terms::{TeamTerms, WantedPart};
+
 use crate::{
-    bid::{Cost, Eta},
-    budget::Budget,
-    ids::{Address, AgentId, TaskId},
+    bid::Eta,
+    ids::{AgentId, TaskId},
     spaces::brief::BriefLayer,
     words::nearest,
 };
-use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -33,34 +44,25 @@ pub(super) const PLANNED: &str = "/*";
 
 /// The graph of a session.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Graph {
     /// The graph from which it has its stages.
-    #[serde(default)]
     pub preset: Option<SessionPreset>,
     /// Short names for agents.
-    #[serde(default)]
     pub cast: BTreeMap<String, String>,
     /// The session that it begins again.
-    #[serde(default)]
     pub restarted_from: Option<TaskId>,
     /// Who may speak to whom; within a stage if absent.
-    #[serde(default)]
     pub routing: Option<SessionRouting>,
     /// Who answers for the person; nobody if absent.
-    #[serde(default)]
     pub autopilot: Option<Autopilot>,
     /// What it may use.
-    #[serde(default)]
     pub budget: SessionBudget,
     /// The seats of a round table, instead of stages.
-    #[serde(default)]
     pub seats: Vec<Seat>,
     /// With the preset `foreign`: who is looked for.
-    #[serde(default)]
     pub discovery: Option<TeamTerms>,
     /// The stages, in the order in which ready ones are begun.
-    #[serde(default)]
     pub stages: Vec<Stage>,
 }
 
@@ -80,57 +82,6 @@ pub enum SessionPreset {
     Foreign,
 }
 
-/// What a session may use. It ends as incomplete when something is used up.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct SessionBudget {
-    pub turns: u32,
-    /// Tokens of models, in and out: a number, or one such as `500k`.
-    #[serde(deserialize_with = "tokens")]
-    pub tokens: u64,
-    /// Time from its start.
-    #[serde(deserialize_with = "faults::time")]
-    pub time: Eta,
-    /// Cost, in the mesh's own unit.
-    pub cost: Option<Cost>,
-}
-
-impl Default for SessionBudget {
-    fn default() -> Self {
-        Self { turns: 200, tokens: 500_000, time: Eta(3_600_000), cost: None }
-    }
-}
-
-impl SessionBudget {
-    /// The session may use no more than `given`.
-    pub fn bound(&mut self, given: Budget) {
-        let Budget { tokens, cost } = self.of_models().within(given);
-        (self.tokens, self.cost) = (tokens.unwrap_or(self.tokens), cost);
-    }
-
-    /// What its models may use.
-    pub fn of_models(&self) -> Budget {
-        Budget { tokens: Some(self.tokens), cost: self.cost }
-    }
-}
-
-/// A number, or one with `k` or `M`.
-fn tokens<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    let value = Value::deserialize(from)?;
-    let read = match value.as_str() {
-        Some(text) => {
-            let scaled = |number: &str, by: u64| number.parse::<u64>().ok()?.checked_mul(by);
-            match (text.strip_suffix('k'), text.strip_suffix('M')) {
-                (Some(thousands), _) => scaled(thousands, 1_000),
-                (None, Some(millions)) => scaled(millions, 1_000_000),
-                (None, None) => scaled(text, 1),
-            }
-        }
-        None => value.as_u64(),
-    };
-    read.ok_or_else(|| D::Error::custom(format!("{value} is no number, and none such as \"500k\"")))
-}
-
 /// One stage.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -138,7 +89,6 @@ pub struct Stage {
     /// Its name within the session.
     pub id: String,
     /// Its goal, beside that of the session.
-    #[serde(default)]
     pub task: Option<String>,
     /// The stages that come before it. `plan/*` stands for the stage `plan` and the work that it has planned.
     #[serde(default)]
@@ -147,7 +97,6 @@ pub struct Stage {
     #[serde(default)]
     pub seats: Vec<Seat>,
     /// What it makes, if the session reads that.
-    #[serde(default)]
     pub makes: Option<StageProduct>,
     /// How the work that it plans is done.
     #[serde(default)]
@@ -162,10 +111,8 @@ pub struct Stage {
     #[serde(default)]
     pub sealed: bool,
     /// What it does without seats of its own.
-    #[serde(default)]
     pub does: Option<BuiltInStage>,
     /// Who is looked for, if it matches.
-    #[serde(default)]
     pub discovery: Option<TeamTerms>,
     /// Whether its seats work at once or one after the other.
     #[serde(default)]
@@ -174,7 +121,6 @@ pub struct Stage {
     #[serde(default = "thirty")]
     pub rounds: u32,
     /// Whether a message to one seat opens a side conversation, and how long it may be.
-    #[serde(default)]
     pub side: Option<SideLimits>,
     /// When it ends before all its seats are done.
     #[serde(default)]
@@ -285,17 +231,6 @@ pub enum SeatOrder {
     Turns,
 }
 
-/// When a stage ends before all its seats are done.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct StageLimit {
-    /// With this number of findings.
-    #[serde(default)]
-    pub findings: Option<u32>,
-    #[serde(default, deserialize_with = "faults::optional_time")]
-    pub time: Option<Eta>,
-}
-
 /// What a stage needs of the stages before it, and of its seats.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -381,10 +316,7 @@ impl Graph {
 
     /// The agents that are named as seats.
     pub fn agents(&self) -> impl Iterator<Item = &AgentId> {
-        self.stages.iter().flat_map(|stage| &stage.seats).filter_map(|seat| match &seat.who {
-            SeatHolder::Peer(Address::Agent(agent)) => Some(agent),
-            _ => None,
-        })
+        self.stages.iter().flat_map(|stage| &stage.seats).filter_map(|seat| seat.who.agent())
     }
 }
 
@@ -416,16 +348,8 @@ impl Stage {
             Some(BuiltInStage::Aggregate) => "aggregate",
             Some(BuiltInStage::Dispatch) | None => return,
         };
-        let who = self.does.map(SeatHolder::BuiltIn);
-        let seat = who.map(|who| Seat {
-            name: name.to_owned(),
-            who,
-            task: None,
-            approachable: false,
-            role: SeatRole::Member,
-            reviews: None,
-        });
-        self.seats = Vec::from_iter(seat);
+        let seat = |does| Seat::unapproachable(name.to_owned(), SeatHolder::BuiltIn(does));
+        self.seats = self.does.map(seat).into_iter().collect();
     }
 
     /// A stage in which `seats` work at once.

@@ -2,11 +2,11 @@
 //! are not of the mesh, and the built-in stages of a team that is made for one request.
 
 use super::{
+    graph::{ForeignSeat, TeamTerms},
     person::PersonTurn,
     summary::SummaryOutline,
-    team::{TeamTerms, report::ItemState},
+    team::report::ItemState,
 };
-use crate::a2a::{interaction::InteractionMode, remote_task::RemoteTaskLimits};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,32 +15,6 @@ pub const HOST_WORK: &str = "session.work";
 
 /// The member of a task's input that holds the work.
 pub const WORK: &str = "work";
-
-/// A seat of an A2A agent that is not of the mesh. It is done after its first answer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ForeignSeat {
-    /// The URL of its card, or of its host.
-    pub card: String,
-    /// The skill that is asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub skill: Option<String>,
-    /// How its work is followed; the best mode of its card, if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<InteractionMode>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bounds: Option<RemoteTaskLimits>,
-}
-
-impl ForeignSeat {
-    /// A name made of the host in its URL.
-    pub(super) fn host_name(&self) -> String {
-        let after = self.card.split_once("://").map_or(self.card.as_str(), |(_, after)| after);
-        let host = after.split(['/', '?', '#']).next().unwrap_or_default();
-        let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-        host.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(64).collect()
-    }
-}
 
 /// What the host does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

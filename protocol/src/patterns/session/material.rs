@@ -2,9 +2,8 @@
 
 use super::{
     SeatTurn, Session, SessionContext, TurnDoer,
-    graph::{BuiltInStage, Graph, SeatHolder, SeatOrder, StageProduct},
-    routing::SessionRouting,
-    state::{Said, SeatState, StageRun},
+    graph::{BuiltInStage, Graph, SeatHolder, SeatOrder, SessionRouting, StageProduct},
+    state::{self, Said, SeatState, StageRun},
 };
 use crate::patterns::ChunkRange;
 use serde_json::{Value, json};
@@ -57,13 +56,13 @@ impl Session {
                 || said.stage == place && said.seat == Some(seat);
             is_unsealed && self.is_routed(cx, (place, stage), seat, said)
         };
-        let heard = self.said.iter().filter(|said| said.stage == place && said.is_for(seat, stage));
-        let mut heard: Vec<&Said> = heard.filter(is_open).collect();
-        heard.sort_by_key(|said| said.position(cx.graph));
+        let visible = self.said.iter().filter(|said| said.stage == place && said.is_for(seat, stage));
+        let mut visible: Vec<&Said> = visible.filter(is_open).collect();
+        visible.sort_by_key(|said| said.position(cx.graph));
         let is_new = |said: &&Said| said.number >= taken.seen && said.seat != Some(seat);
         let amended = self.amendments.iter().filter(|_| stage.does.is_none());
         let (amended, known): (Vec<&Said>, Vec<&Said>) = amended.partition(is_new);
-        let (new, old): (Vec<&Said>, Vec<&Said>) = heard.into_iter().partition(is_new);
+        let (new, old): (Vec<&Said>, Vec<&Said>) = visible.into_iter().partition(is_new);
         let mut new: Vec<&Said> = amended.into_iter().chain(new).collect();
         new.sort_by_key(|said| said.position(cx.graph));
         let old = old.iter().rev().take(WINDOW.saturating_sub(new.len())).copied();
@@ -106,10 +105,7 @@ impl Session {
         }
         given.sort_by_key(|said| said.position(cx.graph));
         let artifacts = given.iter().flat_map(|said| said.artifacts.iter().cloned());
-        let chunks = ChunkRange {
-            from: given.iter().map(|said| said.chunks.from).min().unwrap_or_default(),
-            to: given.iter().map(|said| said.chunks.to).max().unwrap_or_default(),
-        };
+        let chunks = state::chunks(given.iter().copied());
         let others = stage
             .seats
             .iter()
@@ -128,7 +124,7 @@ impl Session {
             shown
         });
         // What people have said before the stage was begun.
-        let told = feedback.into_iter().filter(|said| is_new(said) && said.seat.is_none());
+        let from_people = feedback.into_iter().filter(|said| is_new(said) && said.seat.is_none());
         let mut about = json!({
             "session": cx.id,
             "stage": stage.id,
@@ -138,11 +134,11 @@ impl Session {
             "rounds": stage.rounds,
             "order": stage.order,
             "others": others.collect::<Vec<_>>(),
-            "new": told.chain(new).flat_map(|said| &said.artifacts).collect::<Vec<_>>(),
+            "new": from_people.chain(new).flat_map(|said| &said.artifacts).collect::<Vec<_>>(),
         });
         let mut add = |name: &str, value: Value, is_there: bool| {
-            if let Some(members) = about.as_object_mut().filter(|_| is_there) {
-                members.insert(name.to_owned(), value);
+            if is_there {
+                about[name] = value;
             }
         };
         let siblings = self.siblings(cx, (place, stage), seat);
@@ -188,11 +184,11 @@ impl Session {
             for (seat, (planned, taken)) in stage.seats.iter().zip(&run.seats).enumerate() {
                 let is_at_table = matches!(taken.state, SeatState::Idle | SeatState::Speaking { .. });
                 let has_turns = is_at_table && (!planned.role.watches() || planned.reviews.is_some());
-                let heard = of_stage.iter().rev().filter(|said| said.is_for(seat, stage)).enumerate();
-                let heard = heard.filter(|(back, said)| {
+                let addressed = of_stage.iter().rev().filter(|said| said.is_for(seat, stage)).enumerate();
+                let addressed = addressed.filter(|(back, said)| {
                     *back < WINDOW + run.seats.len() || has_turns && said.number >= taken.seen
                 });
-                kept.extend(heard.map(|(_, said)| said.number));
+                kept.extend(addressed.map(|(_, said)| said.number));
             }
             let last = Self::last_words(of_stage.iter().copied(), place, run.seats.len());
             kept.extend(last.iter().map(|said| said.number));

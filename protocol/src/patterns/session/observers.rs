@@ -7,39 +7,6 @@ use super::{
     graph::{Seat, SeatOrder, Stage},
     state::{SeatRun, SeatState, StageRun},
 };
-use serde::{Deserialize, Serialize};
-
-/// What a seat is in its stage.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SeatRole {
-    /// It does a part of the work.
-    #[default]
-    Member,
-    /// It sees everything, messages to others included.
-    Observer,
-    /// The same, and it may address any seat, while nobody addresses it alone.
-    Supervisor,
-}
-
-impl SeatRole {
-    /// Whether it sees everything, and has no turn in the order of the stage.
-    pub fn watches(self) -> bool {
-        match self {
-            Self::Member => false,
-            Self::Observer | Self::Supervisor => true,
-        }
-    }
-}
-
-/// When a seat that watches has a turn without being addressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SeatReviews {
-    /// After every turn of a member.
-    EachAction,
-}
-
 impl Stage {
     /// Whether a seat is an observer or a supervisor.
     pub(super) fn watches(&self, seat: usize) -> bool {

@@ -4,14 +4,11 @@
 
 use super::{
     SessionStep,
-    faults::GraphFault,
-    graph::{Graph, Seat, SeatHolder, SeatOrder, Stage},
-    seat::{PASSES, SESSION},
-    side,
+    graph::{Graph, PersonSeat, Seat, SeatHolder, SeatOrder, Stage},
+    names::{HOST, PASSES, SESSION},
 };
 use crate::{
     artifact::Artifact,
-    bid::Eta,
     ids::AgentId,
     patterns::turn::{RequestResult, TurnEnd},
     question::{Answer, AskedBy, OnTimeout, Question},
@@ -21,36 +18,17 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// How long a person is waited for.
-const TIMEOUT: Eta = Eta(1_800_000);
-
-/// The longest time that a person may be given.
-const MAX_TIMEOUT: Eta = Eta(7 * 86_400_000);
-
 /// The most characters of one message, or of the task, that a question shows.
 const MAX_SHOWN: usize = 2_000;
 
 /// The most characters of a question.
 const MAX_TEXT: usize = 12_000;
 
-/// The longest name of a person, bytes.
-const MAX_NAME: usize = 64;
-
 /// The answer of a person that has nothing to say.
 const PASS: &str = "pass";
 
 /// The answer that ends a person's part, alone or before the last words.
 const DONE: &str = "done";
-
-/// A seat that a person takes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PersonSeat {
-    /// Who is asked, in words: whoever may answer for the session answers.
-    pub person: String,
-    #[serde(rename = "timeoutMs")]
-    pub timeout: Eta,
-}
 
 /// A turn of a person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,23 +37,6 @@ pub struct PersonTurn {
     pub asks: PersonSeat,
     /// When the question is no longer open.
     pub until: WallTime,
-}
-
-impl PersonSeat {
-    /// The seat of `person`; `timeout` is half an hour if absent.
-    pub(super) fn new(person: String, timeout: Option<Eta>) -> Result<Self, GraphFault> {
-        let timeout = timeout.unwrap_or(TIMEOUT);
-        if person.trim().is_empty() || person.len() > MAX_NAME {
-            return Err(GraphFault::new("person", format!("a name has 1 to {MAX_NAME} bytes")));
-        }
-        match timeout.0 == 0 || timeout > MAX_TIMEOUT {
-            true => {
-                let what = format!("more than 0 and at most {MAX_TIMEOUT}, not {timeout}");
-                Err(GraphFault::new("timeout", what))
-            }
-            false => Ok(Self { person, timeout }),
-        }
-    }
 }
 
 impl PersonTurn {
@@ -233,7 +194,7 @@ impl super::Session {
         self.note(format!("stage {}: {text}", stage.id));
         step.actions.push(super::SessionAction::Show(format!("stage {}: {text}", stage.id)));
         let to = if stage.sealed { vec![seat] } else { Vec::new() };
-        let said = self.words_beside_turns(step, (place, stage), (side::HOST, "no answer"), to, text);
+        let said = self.words_beside_turns(step, (place, stage), (HOST, "no answer"), to, text);
         self.said.push_back(said);
         step.text.clear();
         let seat = Some(SeatEnd { passed: true, ..SeatEnd::default() });

@@ -3,7 +3,6 @@
 use super::{
     Session, SessionAction, SessionStep,
     graph::{Graph, Seat, SeatHolder, Stage, StageProduct},
-    observers::SeatRole,
     state::{StageRun, StageState},
 };
 use crate::{artifact::Artifact, ids::Address, patterns::turn::RequestResult};
@@ -135,22 +134,17 @@ impl WorkPlan {
                         .position(|(place, _)| u64::try_from(*place).is_ok_and(|at| at == number)),
                     (None, None) => None,
                 };
-                let Some(item) = self.items.get(at) else { continue };
-                let dropped = match found {
-                    None => Some("there is no such item"),
-                    Some(before) if before == at => Some("an item can't wait for itself"),
-                    Some(before) if self.comes_before(at, before) => {
-                        Some("the two would wait for each other")
+                let why = match found {
+                    None => "there is no such item",
+                    Some(before) if before == at => "an item can't wait for itself",
+                    Some(before) if self.comes_before(at, before) => "the two would wait for each other",
+                    Some(before) => {
+                        self.edge(at, before);
+                        continue;
                     }
-                    Some(_) => None,
                 };
-                match (dropped, found) {
-                    (Some(why), _) => {
-                        self.notes.push(format!("item {}: `after` {named} is dropped: {why}", item.id));
-                    }
-                    (None, Some(before)) => self.edge(at, before),
-                    (None, None) => {}
-                }
+                let Some(item) = self.items.get(at) else { continue };
+                self.notes.push(format!("item {}: `after` {named} is dropped: {why}", item.id));
             }
         }
     }
@@ -255,9 +249,7 @@ impl PlannedStage {
             Address::Agent(agent) => agent.to_string(),
             Address::Capability(capability) => capability.to_string(),
         };
-        let who = SeatHolder::Peer(who.clone());
-        let (role, reviews) = (SeatRole::Member, None);
-        let seat = Seat { name, who, task: None, approachable: true, role, reviews };
+        let seat = Seat { approachable: true, ..Seat::unapproachable(name, SeatHolder::Peer(who.clone())) };
         Stage {
             task: Some(task.clone()),
             after: after.clone(),

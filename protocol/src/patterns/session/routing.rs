@@ -3,63 +3,17 @@
 
 use super::{
     Session, SessionContext,
-    graph::{Graph, Seat, SeatHolder, Stage},
-    observers::SeatRole,
+    graph::{Seat, SeatRole, SessionRouting, Stage},
     state::{Said, SeatRun},
 };
-use crate::{
-    ids::{Address, AgentId},
-    task::TaskSpec,
-};
-use serde::{Deserialize, Serialize};
+use crate::{ids::AgentId, task::TaskSpec};
+use serde::Deserialize;
 use std::collections::BTreeSet;
-
-/// The name of the agent in the cast that leads.
-const LEAD: &str = "lead";
-
-/// Who may speak to whom.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SessionRouting {
-    /// Seats speak to each other within a stage.
-    #[default]
-    SameStage,
-    /// Seats speak to the host, the lead and supervisors, and these to any seat.
-    UpDown,
-    /// What seats say to each other goes through the host, as messages of a stage: no `help`, no `delegate`.
-    Mediated,
-}
-
-impl SessionRouting {
-    fn word(self) -> &'static str {
-        match self {
-            Self::SameStage => "same-stage",
-            Self::UpDown => "up-down",
-            Self::Mediated => "mediated",
-        }
-    }
-}
-
-impl Graph {
-    /// Who may speak to whom.
-    pub fn routing(&self) -> SessionRouting {
-        self.routing.unwrap_or_default()
-    }
-
-    /// Whether `agent` is spoken to by every seat, and may speak to every seat.
-    fn is_up(&self, host: &AgentId, agent: &AgentId) -> bool {
-        let leads = || self.cast.get(LEAD).is_some_and(|lead| lead == agent.as_str());
-        agent == host || self.routing() == SessionRouting::UpDown && leads()
-    }
-}
 
 /// The agent that has a seat, if that is known.
 fn agent_of(seat: &Seat, taken: Option<&SeatRun>) -> Option<AgentId> {
     let filled = taken.and_then(|taken| taken.filled.clone());
-    filled.or_else(|| match &seat.who {
-        SeatHolder::Peer(Address::Agent(agent)) => Some(agent.clone()),
-        _ => None,
-    })
+    filled.or_else(|| seat.who.agent().cloned())
 }
 
 impl Session {

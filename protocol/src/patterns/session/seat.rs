@@ -1,6 +1,6 @@
 //! The messages that travel in the result of a turn, and what marks a task as the turn of a seat.
 
-use super::observers::SeatRole;
+use super::{graph::SeatRole, names::SESSION};
 use crate::{
     artifact::Artifact,
     patterns::speech::{Directive, SideMode},
@@ -10,15 +10,6 @@ use crate::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-
-/// The key of an artifact's metadata that is about a session.
-pub const SESSION: &str = "urn:agent-mesh:ext:session:v1";
-
-/// All seats of a stage, as addressee.
-pub const TEAM: &str = "team";
-
-/// What a turn says that has nothing to say.
-pub const PASSES: &str = "passes";
 
 /// Why something is refused that would tell others of the work in a sealed stage.
 pub const SEALED: &str =

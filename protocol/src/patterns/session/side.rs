@@ -3,45 +3,22 @@
 //! A turn in one is an ordinary turn of its seat. What is said there is for the other seat; the end is for all.
 
 use super::{
-    Session, SessionAction, SessionStep, SessionTimer, faults,
+    Session, SessionAction, SessionStep, SessionTimer,
     graph::{Seat, Stage},
-    observers,
-    seat::{self, PASSES},
+    names::{HOST, PASSES},
+    observers, seat,
     state::{SeatState, StageState},
 };
 use crate::{
     artifact::Artifact,
-    bid::Eta,
     ids::Digest,
     patterns::{speech::SideMode, turn::RequestResult},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The most messages that a side conversation may be allowed.
-pub(super) const MAX_SIDE: u32 = 100;
-
 /// The most characters of a message that a summary shows.
 const MAX_QUOTED: usize = 400;
-
-/// Who tells the others how a side conversation went that no seat has closed.
-pub(super) const HOST: &str = "session";
-
-/// That a stage has side conversations, and how long they may be.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct SideLimits {
-    /// The most messages, the first one included.
-    pub max: u32,
-    #[serde(deserialize_with = "faults::time")]
-    pub time: Eta,
-}
-
-impl Default for SideLimits {
-    fn default() -> Self {
-        Self { max: 20, time: Eta(300_000) }
-    }
-}
 
 /// A side conversation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -236,16 +213,17 @@ impl Session {
         let delegates = side.mode == SideMode::Delegation;
         run.again = side.seats.first().copied().filter(|_| delegates);
         // Who has given work away is told if it is not done.
-        let mut told: Vec<usize> = (0..stage.seats.len()).filter(|seat| !side.seats.contains(seat)).collect();
-        told.extend(run.again.filter(|_| why.is_some()));
-        if why.is_none() && !delegates || told.is_empty() {
+        let mut others: Vec<usize> =
+            (0..stage.seats.len()).filter(|seat| !side.seats.contains(seat)).collect();
+        others.extend(run.again.filter(|_| why.is_some()));
+        if why.is_none() && !delegates || others.is_empty() {
             return;
         }
         let mut summary = format!("{ended}{reason}. Their last messages:");
         for (name, last) in names.into_iter().zip(&side.last).filter(|(_, last)| !last.is_empty()) {
             summary.push_str(&format!("\n{name}: {last}"));
         }
-        let said = self.words_beside_turns(step, (place, stage), (HOST, "summary"), told, summary);
+        let said = self.words_beside_turns(step, (place, stage), (HOST, "summary"), others, summary);
         self.said.push_back(said);
     }
 

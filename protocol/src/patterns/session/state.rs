@@ -1,8 +1,8 @@
 //! The state of a session: which stage and seat is where. What was said is in the task's log; here are its numbers.
 
 use super::{
-    gate::PERSON,
     graph::{Graph, SeatOrder, Stage},
+    names::PERSON,
     plan::WorkItem,
     side::SideConversation,
 };
@@ -235,7 +235,7 @@ impl Said {
     }
 
     /// Whether a person has said it to seat `seat` of stage `place` while that had its turn.
-    pub(super) fn is_unheard(&self, place: usize, seat: usize, taken: &SeatRun) -> bool {
+    pub(super) fn is_unseen(&self, place: usize, seat: usize, taken: &SeatRun) -> bool {
         let is_persons = self.seat.is_none() && self.by.is_none();
         let is_for = self.to.is_empty() || self.to.contains(&seat);
         self.stage == place && is_persons && is_for && self.number >= taken.seen
@@ -245,4 +245,10 @@ impl Said {
     pub(super) fn is_for(&self, place: usize, stage: &Stage) -> bool {
         self.to.is_empty() || self.to.contains(&place) || self.seat == Some(place) || stage.watches(place)
     }
+}
+
+/// The chunks that hold these words, and what lies between.
+pub(super) fn chunks<'a>(given: impl IntoIterator<Item = &'a Said>) -> ChunkRange {
+    let joined = |a: ChunkRange, b: ChunkRange| ChunkRange { from: a.from.min(b.from), to: a.to.max(b.to) };
+    given.into_iter().map(|said| said.chunks).reduce(joined).unwrap_or_default()
 }

@@ -8,11 +8,11 @@ use super::{
     SeatTurn, Session, SessionAction, SessionContext, SessionStep, TurnDoer,
     graph::{BuiltInStage, Stage},
     host_work::HostWork,
-    state::{Said, StageRun, StageState},
+    state::{self, Said, StageRun, StageState},
 };
 use crate::{
     artifact::{Artifact, Part, PartContent},
-    patterns::{ChunkRange, turn::RequestResult},
+    patterns::turn::RequestResult,
     task::TaskState,
     time::WallTime,
     words,
@@ -147,17 +147,13 @@ impl Session {
         stages.sort_by_key(|(opened, _)| (opened.is_none(), *opened));
         let stages = stages.into_iter().map(|(_, stage)| stage).collect();
         let artifacts = given.iter().flat_map(|said| said.artifacts.iter().cloned()).collect();
-        let chunks = ChunkRange {
-            from: given.iter().map(|said| said.chunks.from).min().unwrap_or_default(),
-            to: given.iter().map(|said| said.chunks.to).max().unwrap_or_default(),
-        };
         SeatTurn {
             id: SUMMARY.to_owned(),
             to: TurnDoer::Host(HostWork::Summarize(SummaryOutline { end, stages })),
             description: cx.goal.to_owned(),
-            input: json!({ "seat": { "session": cx.id, "stage": SUMMARY, "round": 1, "seat": super::side::HOST } }),
+            input: json!({ "seat": { "session": cx.id, "stage": SUMMARY, "round": 1, "seat": super::names::HOST } }),
             artifacts,
-            chunks,
+            chunks: state::chunks(&given),
         }
     }
 

@@ -5,7 +5,6 @@ use super::{
     Session, SessionAction, SessionContext, TurnDoer,
     graph::{BuiltInStage, Graph, Seat, SeatHolder},
     host_work::HostWork,
-    observers::SeatRole,
     state::{MatchedItem, SeatState, StageState},
     team::{
         RECORD,
@@ -27,13 +26,8 @@ impl Session {
             let Some(matched) = graph.matched_by(place).and_then(|place| self.stages.get(place)) else {
                 continue;
             };
-            let seat = |item: &MatchedItem| Seat {
-                name: item.alias.clone(),
-                who: SeatHolder::Matched(item.agent.clone()),
-                task: None,
-                approachable: false,
-                role: SeatRole::Member,
-                reviews: None,
+            let seat = |item: &MatchedItem| {
+                Seat::unapproachable(item.alias.clone(), SeatHolder::Matched(item.agent.clone()))
             };
             let seats = matched.items.iter().map(seat).collect();
             if let Some(stage) = graph.stages.get_mut(place) {

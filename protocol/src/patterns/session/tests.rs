@@ -228,9 +228,9 @@ impl Table {
             }
             for given in &turn.artifacts {
                 let artifact = self.recorded.iter().find(|one| one.artifact_id == *given).unwrap();
-                let about = &artifact.metadata[seat::SESSION];
+                let about = &artifact.metadata[names::SESSION];
                 let to = about["to"].as_array().unwrap();
-                let is_for = [&json!(seat::TEAM), &seat["seat"]].iter().any(|name| to.contains(name));
+                let is_for = [&json!(names::TEAM), &seat["seat"]].iter().any(|name| to.contains(name));
                 assert!(watches || is_for || about["from"] == seat["seat"], "{seat:#} is given {about:#}");
             }
         }

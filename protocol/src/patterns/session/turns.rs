@@ -2,11 +2,14 @@
 
 use super::{
     GRACE, INCOMPLETE, Session, SessionAction, SessionStep, SessionTimer, TOO_FEW, TurnDoer,
-    graph::{BuiltInStage, GateChoice, MAX_FINDINGS, Seat, SeatHolder, SeatOrder, Stage, StageNeeds},
+    graph::{
+        BuiltInStage, GateChoice, MAX_FINDINGS, Seat, SeatHolder, SeatOrder, SeatRole, Stage, StageNeeds,
+    },
     host_work::HostWork,
-    observers::{self, SeatRole},
+    names::{PASSES, SESSION, TEAM},
+    observers,
     person::PersonTurn,
-    seat::{self, PASSES, SEALED, TEAM},
+    seat::{self, SEALED},
     side::SideConversation,
     state::{Said, SeatRun, SeatState, StageState},
 };
@@ -188,7 +191,7 @@ impl Session {
             }
             let has_words = !run.closing
                 && run.round < stage.rounds
-                && said.iter().any(|said| said.is_unheard(place, seat, taken));
+                && said.iter().any(|said| said.is_unseen(place, seat, taken));
             let stays = is_aside || has_words || end.passed && !planned.is_done_after_a_turn(stage);
             taken.state = if stays { SeatState::Idle } else { SeatState::Done };
             run.label = end.label.clone().filter(|_| !is_aside).or_else(|| run.label.take());
@@ -368,7 +371,7 @@ impl Session {
             if let Some(does) = does {
                 about["does"] = json!(does);
             }
-            artifact.metadata.insert(seat::SESSION.to_owned(), about);
+            artifact.metadata.insert(SESSION.to_owned(), about);
             let is_shown = artifacts.len() < MAX_SHOWN || stage.does.is_some();
             if is_shown {
                 bytes += artifact.size();

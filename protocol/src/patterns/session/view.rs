@@ -6,6 +6,13 @@ use super::{
 };
 use serde_json::{Value, json};
 
+/// Adds the members that there are.
+fn add<'a>(shown: &mut Value, more: impl IntoIterator<Item = (&'a str, Option<Value>)>) {
+    for (name, value) in more.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+        shown[name] = value;
+    }
+}
+
 impl Session {
     /// Everything there is to see: the graph, the states, whose turn it is, why something waits, and what was used.
     /// `has_ended` says that its task has.
@@ -20,7 +27,7 @@ impl Session {
             let stage = cx.graph.stages.get(said.stage)?;
             let name = |place: &usize| stage.seats.get(*place).map(|seat| seat.name.as_str());
             let to: Vec<&str> = match said.to.is_empty() {
-                true => vec![super::seat::TEAM],
+                true => vec![super::names::TEAM],
                 false => said.to.iter().filter_map(name).collect(),
             };
             Some(
@@ -49,11 +56,9 @@ impl Session {
             ("autopilot", self.autopilot_view(cx)),
             ("restartedFrom", cx.graph.restarted_from.as_ref().map(|task| json!(task))),
         ];
-        if let Some(members) = view.as_object_mut() {
-            members.extend(more.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-        }
-        if let (Some(cost), Some(shown)) = (budget.cost, view["budget"].as_object_mut()) {
-            shown.insert("cost".to_owned(), json!({ "used": cx.used.cost, "limit": cost }));
+        add(&mut view, more);
+        if let Some(cost) = budget.cost {
+            view["budget"]["cost"] = json!({ "used": cx.used.cost, "limit": cost });
         }
         view
     }
@@ -85,9 +90,7 @@ impl Session {
                     if let SeatState::Speaking { turn } = &taken.state { Some(json!(turn)) } else { None },
                 ),
             ];
-            if let Some(members) = shown.as_object_mut() {
-                members.extend(more.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-            }
+            add(&mut shown, more);
             shown
         });
         let waits_for: Vec<&str> = match run.state {
@@ -129,9 +132,7 @@ impl Session {
             ("askedAt", run.gated.map(|at| json!(at))),
             ("gate", (!stage.gate.is_empty()).then(|| json!(stage.gate))),
         ];
-        if let Some(members) = shown.as_object_mut() {
-            members.extend(more.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-        }
+        add(&mut shown, more);
         shown
     }
 }

@@ -3,7 +3,6 @@
 
 use super::{AdvertisedSkill, MAX_PARTS, SkillCandidate, TeamPlan, UnmatchedPart};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// The longest reason that is kept, characters.
 const MAX_REASON: usize = 300;
@@ -42,19 +41,10 @@ pub fn plan(request: &str, chosen: &[ChosenPart], skills: &[AdvertisedSkill]) ->
                 return Err(format!("{text:?} names an agent or a skill alone"));
             }
         };
-        if !skills.iter().any(|known| known.agent == *agent && known.skill == *skill) {
-            return Err(format!("no card has the skill {skill:?} of {agent:?}"));
-        }
-        let choice = SkillCandidate {
-            need: text.to_owned(),
-            agent: agent.clone(),
-            skill: skill.clone(),
-            score: 1.0,
-            distinct: 1.0,
-            matched: BTreeMap::from([(reason, "a model".to_owned())]),
-            is_match: true,
-        };
-        plan.take(&choice, text, None);
+        let known = skills.iter().find(|known| known.agent == *agent && known.skill == *skill);
+        let known = known.ok_or_else(|| format!("no card has the skill {skill:?} of {agent:?}"))?;
+        let choice = SkillCandidate::new(text, known, format!("{reason} (a model)"));
+        plan.add(&choice, None);
         plan.candidates.push(choice);
     }
     match plan.items.len() {

@@ -1,13 +1,13 @@
 //! All that is known of one coordinated request, under the names of the seed, and the one answer made of it.
 
-use super::{SkillCandidate, TeamItem, TeamPlan, TeamTerms, UnmatchedPart, results};
-use crate::{a2a::remote_task::RemoteTaskOutcome, artifact::Artifact, words::counted};
+use super::{SkillCandidate, TeamItem, TeamPlan, UnmatchedPart, results};
+use crate::{
+    a2a::remote_task::RemoteTaskOutcome, artifact::Artifact, patterns::session::graph::TeamTerms,
+    words::counted,
+};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
-
-/// Events of one task's story that are kept.
-const MAX_EVENTS: usize = 200;
 
 /// The state of a coordinated request. It never holds a secret.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -70,7 +70,7 @@ impl DelegationRecord {
     /// Takes the plan.
     pub fn planned(&mut self, plan: TeamPlan) {
         for item in &plan.items {
-            let detail = format!("{} ({:.2}): {}", item.skill, item.score, item.reason);
+            let detail = format!("{}: {}", item.skill, item.reason);
             self.about(item, "plan_remote_delegation", "matched", detail);
             self.task_statuses.insert(item.alias.clone(), "planned".to_owned());
         }
@@ -103,14 +103,6 @@ impl DelegationRecord {
         self.a2a_tasks.insert(item.alias.clone(), request);
         self.task_statuses.insert(item.alias.clone(), "submitted".to_owned());
         self.about(item, "build_a2a_tasks", "sent", format!("by {mode}"));
-    }
-
-    /// Something was heard of an item on its way.
-    pub fn heard(&mut self, alias: &str, event: Value) {
-        let events = self.stream_events.entry(alias.to_owned()).or_default();
-        if events.len() < MAX_EVENTS {
-            events.push(event);
-        }
     }
 
     /// An item was not even sent, or came to nothing: `status` says how, `why` in words.
@@ -150,18 +142,17 @@ impl DelegationRecord {
 
     /// Makes the one answer of it.
     pub fn finish(&mut self, terms: &TeamTerms) -> Value {
-        if let Some(why) = self.refusal.clone() {
-            return self.refused(&why);
-        }
         let is =
-            |status: &&TeamItem, word: &str| self.task_statuses.get(&status.alias).is_some_and(|s| s == word);
+            |item: &&TeamItem, word: &str| self.task_statuses.get(&item.alias).is_some_and(|is| is == word);
         let items = &self.delegation_plan;
         let done: Vec<_> = items.iter().filter(|item| is(item, "completed")).collect();
         let missing: Vec<_> = items.iter().filter(|item| !is(item, "completed")).collect();
         let all_are = |word: &str| !items.is_empty() && items.iter().all(|item| is(&item, word));
         self.pending_user_questions = self.questions.values().cloned().collect();
         let is_whole = missing.is_empty() && self.unmatched.is_empty();
-        let status = if !self.questions.is_empty() {
+        let status = if self.refusal.is_some() {
+            "failed"
+        } else if !self.questions.is_empty() {
             "input_required"
         } else if self.validated_agent_cards.is_empty() {
             "no_agents_available"
@@ -178,10 +169,8 @@ impl DelegationRecord {
         } else {
             "partial"
         };
-        let mut said: Vec<String> = Vec::new();
-        for (name, summary) in &self.artifact_summary {
-            said.push(format!("{name}: {summary}"));
-        }
+        let said = self.artifact_summary.iter().map(|(name, summary)| format!("{name}: {summary}"));
+        let said: Vec<String> = said.collect();
         let mut lacks: Vec<String> = Vec::new();
         for item in &missing {
             let how = self.task_statuses.get(&item.alias).map(String::as_str).unwrap_or("unknown");
@@ -191,18 +180,19 @@ impl DelegationRecord {
             }
         }
         lacks.extend(self.unmatched.iter().map(|part| format!("nobody does {:?}", part.text)));
-        let answer = match status {
-            "no_agents_available" => {
+        let answer = match (&self.refusal, status) {
+            (Some(why), _) => why.clone(),
+            (None, "no_agents_available") => {
                 "No agent is available: none was found whose card can be used.".to_owned()
             }
-            "no_matching_skill" => {
+            (None, "no_matching_skill") => {
                 "No suitable agent is available: no advertised skill fits the request.".to_owned()
             }
-            "ok" => said.join("\n"),
-            "partial" => {
+            (None, "ok") => said.join("\n"),
+            (None, "partial") => {
                 format!("{}\nThis is only a part of the answer: {}.", said.join("\n"), lacks.join("; "))
             }
-            _ => said.iter().chain(&lacks).cloned().collect::<Vec<_>>().join("\n"),
+            (None, _) => said.iter().chain(&lacks).cloned().collect::<Vec<_>>().join("\n"),
         };
         let agents: Vec<Value> = items.iter().map(|item| self.used(item)).collect();
         let steps: Vec<String> =
@@ -233,33 +223,14 @@ impl DelegationRecord {
         self.audit("preprocess_request", "refused", why);
     }
 
-    fn refused(&mut self, why: &str) -> Value {
-        self.audit("finalize_response", "failed", "");
-        let steps: Vec<String> =
-            self.audit_log.iter().map(|audit| format!("{}: {}", audit.step, audit.event)).collect();
-        let output = json!({
-            "status": "failed",
-            "answer": why,
-            "agents_used": [],
-            "artifact_summary": {},
-            "pending_user_questions": [],
-            "missing": [],
-            "errors": self.errors,
-            "audit_summary": steps,
-        });
-        self.final_output = Some(output.clone());
-        output
-    }
-
     fn used(&self, item: &TeamItem) -> Value {
-        let mut used = Map::new();
-        used.insert("name".to_owned(), json!(item.agent));
-        used.insert("skill".to_owned(), json!(item.skill));
-        let task = self.task_ids.get(&item.alias);
-        used.insert("task_id".to_owned(), json!(task));
-        used.insert("mode".to_owned(), json!(self.interaction_modes.get(&item.alias)));
-        used.insert("status".to_owned(), json!(self.task_statuses.get(&item.alias)));
-        used.insert("reason".to_owned(), json!(item.reason));
-        Value::Object(used)
+        json!({
+            "name": item.agent,
+            "skill": item.skill,
+            "task_id": self.task_ids.get(&item.alias),
+            "mode": self.interaction_modes.get(&item.alias),
+            "status": self.task_statuses.get(&item.alias),
+            "reason": item.reason,
+        })
     }
 }

@@ -1,10 +1,10 @@
 //! What the tasks of a team are given and hand back, as artifacts of JSON.
 
-use super::{OUTPUT, RECORD, TeamItem, TeamTerms, record::DelegationRecord};
+use super::{OUTPUT, RECORD, TeamItem, record::DelegationRecord};
 use crate::{
     a2a::remote_task::{RemoteTaskLimits, RemoteTaskOutcome},
     artifact::{Artifact, Part, PartContent},
-    patterns::session::seat::SESSION,
+    patterns::session::{graph::TeamTerms, names::SESSION},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ pub struct ItemReport {
     pub auth_requirements: Option<Value>,
     /// How often its task was looked at.
     pub polls: u32,
-    /// What was heard of it.
+    /// The events of its task.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Value>,
     /// Its task at the agent that does it.
@@ -163,7 +163,9 @@ impl DelegationRecord {
         for request in report.requests {
             self.sent(item, report.mode.as_deref().unwrap_or_default(), request);
         }
-        report.events.into_iter().for_each(|event| self.heard(alias, event));
+        if !report.events.is_empty() {
+            self.stream_events.insert(alias.clone(), report.events);
+        }
         let asks = state.and_then(|state| state.asks.as_ref());
         match (report.status.as_str(), asks, state.and_then(|state| state.why.as_deref())) {
             (_, Some(asks), _) => {

@@ -52,7 +52,7 @@ fn of_part(part: &Part, accepted: &[String]) -> Option<String> {
         .then(|| format!("{kind} is none of {}", accepted.join(", ")))
 }
 
-/// The artifacts in one shape, however they came: parts that were told piece by piece are joined.
+/// The artifacts in one shape, however they came: texts that came piece by piece are joined.
 pub fn normalised(artifacts: &[Artifact]) -> Value {
     let one = |artifact: &Artifact| {
         let mut parts: Vec<Value> = Vec::new();

@@ -1,6 +1,5 @@
 use super::{record::DelegationRecord, *};
 use crate::artifact::{Artifact, Part, PartContent};
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn skill(agent: &str, id: &str, description: &str, tags: &[&str], examples: &[&str]) -> AdvertisedSkill {
@@ -42,153 +41,84 @@ fn skills() -> Vec<AdvertisedSkill> {
     ]
 }
 
-fn planned(text: &str) -> Vec<(String, String)> {
-    let plan = plan(text, &TeamTerms::default(), &skills());
-    plan.items.into_iter().map(|item| (item.skill, item.text)).collect()
+/// The user's words in seed 004.
+const SEED: &str =
+    "Check whether I am free tomorrow afternoon and whether the weather is good for an outdoor meeting.";
+
+/// The agents and skills that are asked for `text`.
+fn planned(text: &str, skills: &[AdvertisedSkill]) -> Vec<(String, String)> {
+    let plan = plan(text, &TeamTerms::default(), skills);
+    assert_eq!(plan.items.is_empty(), !plan.unmatched.is_empty(), "{:?}", plan.unmatched);
+    assert!(plan.items.iter().all(|item| item.text == text), "{:?}", plan.items);
+    plan.items.into_iter().map(|item| (item.agent, item.skill)).collect()
+}
+
+fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+    expected.iter().map(|(agent, skill)| ((*agent).to_owned(), (*skill).to_owned())).collect()
 }
 
 #[test]
-fn a_request_is_taken_apart_and_each_part_finds_its_skill() {
-    for text in [
-        "Am I free tomorrow afternoon, and is the weather good for an outdoor meeting?",
-        "Check whether I am free tomorrow afternoon and whether the weather is good for an outdoor meeting.",
-    ] {
-        let found = planned(text);
-        let names: Vec<_> = found.iter().map(|(skill, _)| skill.as_str()).collect();
-        assert_eq!(names, ["check_availability", "get_forecast"], "{text}: {found:?}");
-        assert!(found[1].1.contains("weather") && !found[1].1.contains("free"), "{found:?}");
-    }
-    let seoul = planned(
-        "Ask the travel agent to draft a two-day Seoul itinerary and return the result as a summary.",
-    );
-    assert_eq!(seoul.len(), 1, "{seoul:?}");
-    assert_eq!(seoul[0].0, "draft_itinerary");
-}
-
-#[test]
-fn the_words_of_a_request_reach_their_parts_unharmed() {
-    let mut skills = skills();
-    skills.push(skill("Builder", "implement_api", "Implements REST endpoints", &["rest", "endpoint"], &[]));
-    let parts = |text| {
-        let vocabulary = matching::Vocabulary::of(&skills);
-        parts::split(text, &vocabulary).into_iter().map(str::to_owned).collect::<Vec<_>>()
-    };
-    for (text, expected) in [
-        (
-            "Implement a REST endpoint for items (name, price:float), and check the weather at https://a.b/c?d=e.f. Please be quick!",
-            &[
-                "Implement a REST endpoint for items (name, price:float)",
-                "check the weather at https://a.b/c?d=e.f. Please be quick!",
-            ][..],
-        ),
-        (
-            "Print `a, check b. Then build c` on a poster; then tell me \"is it 1.5, and is it late?\"",
-            &["Print `a, check b. Then build c` on a poster", "tell me \"is it 1.5, and is it late?\""],
-        ),
-        (
-            "Implement this:\n    list  (a,\n      b)\nWhat is the weather?",
-            &["Implement this:\n    list  (a,\n      b)", "What is the weather?"],
-        ),
-        ("A smile :) and is the weather good?", &["A smile :)", "is the weather good?"]),
-        ("An open ( bracket, is the weather good?", &["An open ( bracket", "is the weather good?"]),
-        ("and then", &[]),
-        ("", &[]),
-    ] {
-        assert_eq!(parts(text), expected, "{text}");
+fn each_skill_that_shares_a_telling_word_has_the_whole_request() {
+    let both = pairs(&[("Calendar Agent", "check_availability"), ("WeatherBot", "get_forecast")]);
+    assert_eq!(planned(SEED, &skills()), both);
+    let reasons: Vec<_> = plan(SEED, &TeamTerms::default(), &skills()).items;
+    let reasons: Vec<_> = reasons.iter().map(|item| item.reason.as_str()).collect();
+    assert_eq!(reasons, ["it shares afternoon, check, free", "it shares good, weather"]);
+    assert_eq!(planned("WEATHER?", &skills()), both[1..]);
+    for nothing in ["Buy a house", "am I on a day", "天気はどうですか"] {
+        assert_eq!(planned(nothing, &skills()), [], "{nothing}");
     }
 }
 
 #[test]
-fn a_skill_that_several_agents_offer_is_found_as_one_that_a_single_one_does() {
-    let forecast = |agent: &str| {
-        skill(agent, "get_forecast", "Weather forecast for a place and a day", &["weather", "forecast"], &[])
-    };
-    let found = |skills: &[AdvertisedSkill]| {
-        let plan = plan("Is the weather good for an outdoor meeting?", &TeamTerms::default(), skills);
-        plan.items.into_iter().map(|item| item.agent).collect::<Vec<_>>()
-    };
-    assert_eq!(found(&[forecast("a")]), ["a"]);
-    assert_eq!(found(&["a", "b", "c", "d"].map(forecast)), ["a"]);
-}
-
-#[test]
-fn a_similar_skill_that_joins_takes_no_match_away() {
-    let similar = |at: usize| {
-        let (agent, id) = (format!("sky-{at}"), format!("weather_report_{at}"));
-        skill(&agent, &id, "Weather and forecasts", &["weather", "forecast"], &[])
-    };
-    for text in
-        ["Is the weather good for an outdoor meeting?", "weather in Bern tomorrow", "weather tomorrow"]
-    {
-        let mut skills = vec![skill("a", "get_forecast", "", &["weather", "forecast"], &[])];
-        let first = plan(text, &TeamTerms::default(), &skills).candidates.remove(0);
-        for at in 0..8 {
-            skills.push(similar(at));
-            let plan = plan(text, &TeamTerms::default(), &skills);
-            assert_eq!(plan.items.len(), 1, "{text}, {at} similar: {:?}", plan.unmatched);
-            let still = plan.candidates.iter().find(|candidate| candidate.agent == "a");
-            assert!(still.is_none_or(|still| still.score == first.score), "{still:?}");
-        }
+fn the_skill_with_the_most_words_is_first() {
+    let text = "the weather of the weekend, and a picnic";
+    let both = pairs(&[("WeatherBot", "get_forecast"), ("Pages", "read_page")]);
+    let page = skill("Pages", "read_page", "Says what a page says of the weather", &[], &[]);
+    for order in [[0, 1], [1, 0]] {
+        let skills = order.map(|at| [skills().remove(1), page.clone()][at].clone());
+        assert_eq!(planned(text, &skills), both[..1], "weather is a word of both");
+        let with_more = [&skills[..], &[skill("Press", "print", "", &[], &[])]].concat();
+        assert_eq!(planned(text, &with_more), both);
     }
 }
 
 #[test]
-fn of_those_that_fit_the_one_that_has_the_words_to_itself_is_the_best() {
-    let mut skills = vec![
-        skill("a", "weather_news", "", &["weather"], &[]),
-        skill("b", "harbour_tides", "", &["harbour", "tides"], &[]),
-        skill("c", "weather_alerts", "", &["weather"], &[]),
-    ];
-    let chosen = |skills: &[AdvertisedSkill]| {
-        plan("weather harbour", &TeamTerms::default(), skills).items.remove(0).agent
-    };
-    assert_eq!(chosen(&skills), "b", "two others speak of the weather");
-    skills.truncate(1);
-    assert_eq!(chosen(&skills), "a");
+fn of_agents_that_offer_the_same_skill_the_first_is_asked() {
+    let forecast = |agent: &str| skill(agent, "get_forecast", "Weather for a place", &["weather"], &[]);
+    for count in 1..4 {
+        let skills: Vec<_> = ["a", "b", "c"].into_iter().take(count).map(forecast).collect();
+        assert_eq!(planned("Is the weather good?", &skills), pairs(&[("a", "get_forecast")]));
+    }
 }
 
 #[test]
-fn a_shared_word_is_not_a_match_and_the_plan_says_why() {
-    for text in [
-        "Draft a poem about the weather",
-        "Sing a song for the agent on Friday",
-        "Tell the place where the day was spent in Rome with uncle Bob",
-        "Buy a house",
-    ] {
-        let plan = plan(text, &TeamTerms::default(), &skills());
-        assert!(plan.items.is_empty(), "{text}: {:?}", plan.items);
-        assert_eq!(plan.unmatched.len(), 1, "{text}");
-        assert!(!plan.unmatched[0].reason.is_empty());
-        for alone in skills() {
-            let plan = super::plan(text, &TeamTerms::default(), std::slice::from_ref(&alone));
-            assert!(plan.items.is_empty(), "{text}, {} alone: {:?}", alone.skill, plan.items);
-        }
-    }
-    let plan = plan("Draft a poem about the weather", &TeamTerms::default(), &skills());
-    let why = |skill: &str| {
-        let of_skill = plan.candidates.iter().find(|candidate| candidate.skill == skill);
-        of_skill.map(|candidate| candidate.matched["draft"].clone()).unwrap_or_default()
-    };
-    assert_eq!(why("get_forecast"), "asked, and none of its deeds", "{:?}", plan.candidates);
-    assert_eq!(why("draft_itinerary"), "its deed, and nothing that it is asked to be about");
+fn a_request_reaches_at_most_as_many_skills_as_it_may_have_parts() {
+    let many = (0..MAX_PARTS + 3).map(|at| skill("a", &format!("tides_{at:04}"), "", &[], &[]));
+    let skills: Vec<_> = many.chain([skill("b", "print", "", &[], &[])]).collect();
+    assert_eq!(planned("tides", &skills).len(), MAX_PARTS);
 }
 
 #[test]
 fn what_a_request_names_is_taken_as_it_says() {
-    let terms =
-        |items: Value| TeamTerms { items: serde_json::from_value(items).unwrap(), ..TeamTerms::default() };
-    let unrelated = terms(json!([
-        { "text": "xyz", "skill": "print_poster", "mode": "polling" }, { "text": "forecast", "agent": "Press" }
+    let planned = |items: Value| {
+        let terms = TeamTerms { items: serde_json::from_value(items).unwrap(), ..TeamTerms::default() };
+        plan("the weather", &terms, &skills())
+    };
+    let plan =
+        planned(json!([{ "text": "forecast", "agent": "Press" }, { "text": "forecast", "skill": "none" }]));
+    assert_eq!((plan.items.len(), plan.unmatched.len()), (0, 2));
+    let plan = planned(json!([
+        { "text": "xyz", "skill": "print_poster", "mode": "polling" },
+        { "text": "a poster of the weather with a forecast" },
+        { "text": " ", "skill": "get_forecast" },
     ]));
-    let plan = plan("whatever", &unrelated, &skills());
+    let items: Vec<_> = plan.items.iter().map(|item| (item.agent.as_str(), item.text.as_str())).collect();
     assert_eq!(
-        (plan.items.len(), plan.unmatched.len()),
-        (0, 2),
-        "a skill that shares nothing was not even a candidate"
+        items,
+        [("Press", "xyz"), ("WeatherBot", "a poster of the weather with a forecast\nthe weather")]
     );
-    let named = terms(json!([{ "text": "a poster", "skill": "print_poster", "mode": "polling" }]));
-    let plan = super::plan("whatever", &named, &skills());
-    assert_eq!((plan.items[0].agent.as_str(), plan.items[0].mode), ("Press", Some(InteractionMode::Polling)));
+    assert_eq!(plan.items[0].mode, Some(InteractionMode::Polling));
 }
 
 fn text(text: &str) -> Artifact {
@@ -198,11 +128,7 @@ fn text(text: &str) -> Artifact {
 fn recorded() -> (DelegationRecord, Vec<TeamItem>) {
     let mut record = DelegationRecord::default();
     record.validated_agent_cards.insert("x".into(), json!({}));
-    record.planned(plan(
-        "Am I free tomorrow afternoon, and is the weather good for an outdoor meeting?",
-        &TeamTerms::default(),
-        &skills(),
-    ));
+    record.planned(plan(SEED, &TeamTerms::default(), &skills()));
     let items = record.delegation_plan.clone();
     (record, items)
 }
@@ -281,50 +207,13 @@ fn what_can_not_be_used_is_refused_as_a_whole() {
     assert_eq!(results::normalised(&[pieces])[0]["parts"], results::normalised(&[text("ab")])[0]["parts"]);
 }
 
-fn some_words() -> impl Strategy<Value = Vec<&'static str>> {
-    let word = prop::sample::select(vec![
-        "weather", "forecast", "calendar", "poster", "travel", "print", "draft", "city", "harbour", "tides",
-    ]);
-    proptest::collection::vec(word, 0..4)
-}
-
-fn any_skill() -> impl Strategy<Value = AdvertisedSkill> {
-    (0..4_u8, some_words(), some_words(), some_words()).prop_map(|(agent, id, description, tags)| {
-        skill(&format!("agent-{agent}"), &id.join("_"), &description.join(" "), &tags, &[])
-    })
-}
-
-proptest! {
-    #[test]
-    fn whoever_joins_takes_no_match_away(
-        text in some_words(),
-        mut skills in proptest::collection::vec(any_skill(), 1..5),
-        one_more in any_skill(),
-    ) {
-        let terms = TeamTerms { items: vec![WantedPart { text: text.join(" "), ..WantedPart::default() }], ..TeamTerms::default() };
-        let before = plan("whatever", &terms, &skills).items.len();
-        skills.push(one_more);
-        prop_assert!(plan("whatever", &terms, &skills).items.len() >= before);
-    }
-
-    #[test]
-    fn any_text_is_planned_within_bounds(text in ".{0,200}") {
-        for part in parts::split(&text, &matching::Vocabulary::of(&skills())) {
-            prop_assert!(text.contains(part) && !part.trim().is_empty());
-        }
-        let plan = plan(&text, &TeamTerms::default(), &skills());
-        prop_assert!(plan.candidates.iter().all(|candidate| (0.0..=1.0).contains(&candidate.score)));
-        prop_assert!(plan.items.iter().all(|item| item.score >= matching::ENOUGH));
-    }
-}
-
 #[test]
 fn an_answer_is_made_of_what_each_part_has_reported() {
     use report::{ItemQuestion, ItemReport, ItemState, REPORT, aggregate, answer, artifact};
     let (record, items) = recorded();
     let of = |item: &TeamItem, report: ItemReport| {
         let mut artifact = artifact(&format!("ask.2.{REPORT}"), json!(report));
-        artifact.metadata.insert(super::super::seat::SESSION.to_owned(), json!({ "from": item.alias }));
+        artifact.metadata.insert(super::super::names::SESSION.to_owned(), json!({ "from": item.alias }));
         artifact
     };
     let done = ItemReport {

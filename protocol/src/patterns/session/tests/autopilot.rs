@@ -38,7 +38,7 @@ fn an_autopilot_answers_texts_and_choices_of_other_seats_and_nothing_else() {
     table.answer(3, "8080", SeatEnd::default());
     assert_eq!(table.answered, [("q-1".to_owned(), "8080".to_owned())]);
     assert_eq!(
-        table.recorded[0].metadata[seat::SESSION],
+        table.recorded[0].metadata[names::SESSION],
         json!({ "stage": "t", "from": "autopilot", "to": ["a"] })
     );
     table.answer(3, "green", SeatEnd::default());

@@ -68,7 +68,7 @@ fn a_supervisor_steers_in_its_turn_and_nobody_else_does() {
     assert_eq!(table.turns(), ["t.1.b.1"]);
     assert_eq!(news(&table), ["only passkeys", "one", "be brief"], "an amendment comes first");
     let said = table.recorded.iter().find(|said| said.as_text() == "be brief").unwrap();
-    assert_eq!(said.metadata[seat::SESSION]["from"], "lead", "{said:?}");
+    assert_eq!(said.metadata[names::SESSION]["from"], "lead", "{said:?}");
     table.passes("two");
     let refused = table.open[0].input["seat"]["refused"].to_string();
     assert!(refused.contains("a supervisor may say, redirect and amend"), "{refused}");

@@ -92,10 +92,10 @@ fn no_answer_in_time_is_a_pass_that_is_told_and_no_answer() {
         let said = table.recorded.last().unwrap();
         let told = if sealed { json!(["ada"]) } else { json!(["team"]) };
         assert_eq!(
-            (&said.metadata[seat::SESSION]["to"], said.as_text().contains("is a pass")),
+            (&said.metadata[names::SESSION]["to"], said.as_text().contains("is a pass")),
             (&told, true)
         );
-        assert_eq!(said.metadata[seat::SESSION]["from"], "session");
+        assert_eq!(said.metadata[names::SESSION]["from"], "session");
         let view = table.view();
         assert!(view["notes"][0].as_str().unwrap().contains("ada gave no answer within 10m"), "{view:#}");
         assert_eq!((&view["stages"][0]["findings"], table.turns()), (&json!(0), vec!["s.1.a.1"]));
@@ -152,7 +152,7 @@ fn a_person_that_passes_does_not_make_a_table_incomplete() {
     assert_eq!(table.ended().0, TaskState::Completed);
     let mut table = Table::new(json!({ "seats": ["a", { "person": "ada" }] }));
     table.done("SQLite");
-    table.done(seat::PASSES);
+    table.done(names::PASSES);
     assert_eq!(table.ended(), (TaskState::Completed, "the session is done"));
 }
 

@@ -10,7 +10,7 @@ fn talking(side: Value, seats: Value) -> Table {
 /// The names of the seats of an artifact's addressees, and its text.
 fn last_recorded(table: &Table) -> (Value, String) {
     let last = table.recorded.last().unwrap();
-    (last.metadata[seat::SESSION]["to"].clone(), last.as_text())
+    (last.metadata[names::SESSION]["to"].clone(), last.as_text())
 }
 
 #[test]

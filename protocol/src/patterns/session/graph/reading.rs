@@ -1,11 +1,8 @@
 //! Reads a graph: each stage and each seat on its own, so that one fault hides no other; then what is wrong between them.
 
 use super::{
-    checks,
+    Graph, Seat, SeatHolder, SessionPreset, SideLimits, Stage, checks,
     faults::{self, GraphFault, GraphFaults},
-    graph::{Graph, SeatHolder, SessionPreset, Stage},
-    seats::Seat,
-    side::SideLimits,
 };
 use crate::ids::{Address, AgentId};
 use serde_json::Value;

@@ -1,16 +1,13 @@
 //! Seats: who works in a stage, as its file names them.
 
 use super::{
+    BuiltInStage, ForeignSeat, PersonSeat, SeatReviews, SeatRole,
     faults::{self, GraphFault},
-    graph::BuiltInStage,
-    host_work::ForeignSeat,
-    observers::{SeatReviews, SeatRole},
-    person::PersonSeat,
 };
 use crate::{
     a2a::{interaction::InteractionMode, remote_task::RemoteTaskLimits},
     bid::Eta,
-    ids::Address,
+    ids::{Address, AgentId},
 };
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
@@ -47,6 +44,16 @@ pub enum SeatHolder {
     Matched(String),
 }
 
+impl SeatHolder {
+    /// The agent of the mesh that is named.
+    pub(in super::super) fn agent(&self) -> Option<&AgentId> {
+        match self {
+            Self::Peer(Address::Agent(agent)) => Some(agent),
+            _ => None,
+        }
+    }
+}
+
 /// A seat that is written with members.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -75,6 +82,11 @@ impl<'de> Deserialize<'de> for Seat {
 }
 
 impl Seat {
+    /// A member's seat that nobody addresses alone.
+    pub(in super::super) fn unapproachable(name: String, who: SeatHolder) -> Self {
+        Self { name, who, task: None, approachable: false, role: SeatRole::Member, reviews: None }
+    }
+
     /// Reads a seat: who takes it, or its members.
     pub(super) fn read(value: Value) -> Result<Self, GraphFault> {
         let Some(who) = value.as_str() else { return faults::read::<SeatMembers>(value)?.seat() };

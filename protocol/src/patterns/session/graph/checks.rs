@@ -1,12 +1,8 @@
 //! What a graph must be, before a session is accepted. Everything that is wrong is named.
 
 use super::{
-    faults::GraphFault,
-    graph::{
-        BuiltInStage, ChildTerms, Graph, MAX_FINDINGS, MAX_ROUNDS, MAX_SEATS, MAX_STAGES, PLANNED, SeatOrder,
-        Stage, StageProduct,
-    },
-    side::MAX_SIDE,
+    super::names::TEAM, BuiltInStage, ChildTerms, Graph, GraphFault, MAX_FINDINGS, MAX_ROUNDS, MAX_SEATS,
+    MAX_STAGES, PLANNED, SeatOrder, Stage, StageProduct, limits::MAX_SIDE,
 };
 use std::collections::BTreeSet;
 
@@ -129,7 +125,7 @@ fn check_seats(stage: &Stage, found: &mut Vec<GraphFault>) {
     for (at, seat) in stage.seats.iter().enumerate() {
         let key = format!("seats[{at}]");
         found.extend(name_fault(&key, "a seat", &seat.name));
-        if seat.name == super::seat::TEAM {
+        if seat.name == TEAM {
             let what = format!("no seat may be called {:?}: that is all seats", seat.name);
             found.push(GraphFault::new(&key, what));
         }
