@@ -343,7 +343,6 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     let auth = Auth::new(keys.clone())
         .with_local_callers(setup.advertise.callers())
         .with_metrics_callers(setup.advertise.metrics_callers())
-        .with_user_hosts(setup.advertise.user_names(setup.listen))
         .with_callers(callers)
         .with_tokens(setup.tokens.clone());
     let hosts = setup.advertise.names(setup.listen);

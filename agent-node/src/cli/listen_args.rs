@@ -19,10 +19,10 @@ pub(super) struct ListenArgs {
     /// The name or address to advertise; if not given, the listen address, or this machine's name if that is unspecified.
     #[arg(long, env = "MESH_ADVERTISE", value_name = "HOST")]
     advertise: Option<UrlHost>,
-    /// Further host names to accept, beside the advertised one, which is for signed calls.
+    /// Further host names to accept, beside the advertised one; a call by such a name needs a credential or a signature.
     #[arg(long, env = "MESH_HOSTS", value_name = "HOST,…", default_value = "", hide_default_value = true)]
     hosts: CommaList<UrlHost>,
-    /// Sources of calls that need no credential, beside loopback: `gateway` (of the container's network), addresses, networks.
+    /// Sources of calls that need no credential if they name localhost, beside loopback: `gateway` (of the container's network), addresses, networks.
     #[arg(
         long,
         env = "MESH_LOCAL_CALLERS",

@@ -7,7 +7,7 @@ use super::{
 use crate::http::{
     a2a::{A2aCall, A2aResponse, CallHeaders, TaskEventStream},
     connections::{ConnectionGuard, ServedRequest},
-    edge::{BudgetHolder, CallCredentials, Edge, InFlightPermit, StreamPermit, single},
+    edge::{BudgetHolder, CallCredentials, Edge, InFlightPermit, StreamPermit, is_proxy_header, single},
     node_state::NodeState,
     routes::messages::trace_from,
 };
@@ -20,7 +20,7 @@ use http_body_util::{BodyDataStream, BodyExt as _, Full};
 use hyper::{
     Request as HttpRequest, Response as HttpResponse, StatusCode,
     body::Incoming,
-    header::{CONTENT_TYPE, HOST, HeaderMap, ORIGIN},
+    header::{CONTENT_TYPE, HOST, ORIGIN},
 };
 use protocol::{
     a2a::{
@@ -111,14 +111,16 @@ async fn admit(
         return Err(is_draining());
     }
     let (head, body) = request.into_parts();
-    let text = |name: &str| text(&head.headers, name);
     let credential = |name| single(name, head.headers.get_all(name).iter().map(|value| value.as_bytes()));
     let authority = head.uri.authority().map(|authority| authority.as_str());
+    let named = head.headers.get_all(HOST).iter().map(|host| host.to_str().unwrap_or_default());
+    let hosts: Vec<_> = authority.into_iter().chain(named).collect();
     let credentials = CallCredentials {
-        authority: authority.or_else(|| text(HOST.as_str())).unwrap_or_default(),
+        hosts: &hosts,
         has_origin: head.headers.contains_key(ORIGIN),
         is_signed: [SIGNATURE, SIGNATURE_INPUT].iter().any(|name| head.headers.contains_key(*name)),
         is_outbound: head.headers.contains_key(OUTBOUND),
+        is_proxied: head.headers.keys().any(|name| is_proxy_header(name.as_str())),
         key: credential(API_KEY_HEADER),
         authorization: credential("authorization"),
         from,
@@ -143,11 +145,6 @@ async fn admit(
         true => grpc.server_streaming(performer, request).await,
         false => grpc.unary(performer, request).await,
     })
-}
-
-/// The first header of this name, as text.
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok()
 }
 
 /// Performs one admitted call.

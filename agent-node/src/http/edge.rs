@@ -31,6 +31,7 @@ pub(crate) use identity::{bearer_token, single};
 pub use in_flight::release_permit;
 pub(crate) use in_flight::{InFlightPermit, take_permit};
 pub use local_callers::{LocalCaller, LocalCallers};
+pub(crate) use origin::is_proxy_header;
 pub use server_config::HttpServerConfig;
 pub use stream_limit::StreamLimit;
 pub(crate) use stream_limit::StreamPermit;

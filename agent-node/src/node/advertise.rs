@@ -40,12 +40,6 @@ impl FromStr for UrlHost {
     }
 }
 
-impl UrlHost {
-    fn is_address(&self) -> bool {
-        self.0.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
-    }
-}
-
 impl From<Ipv4Addr> for UrlHost {
     fn from(address: Ipv4Addr) -> Self {
         IpAddr::V4(address).into()
@@ -77,13 +71,6 @@ impl AdvertiseConfig {
         let own = if listen.is_loopback() { Vec::new() } else { vec![this_machine()] };
         let all = self.hosts.iter().cloned().chain([self.advertised_host(listen)]).chain(own);
         all.map(|UrlHost(name)| name).collect()
-    }
-
-    /// The `Host` names under which calls need no credential: configured names, and addresses, as DNS rebinding can't
-    /// redirect an address.
-    pub(super) fn user_names(&self, listen: IpAddr) -> Vec<String> {
-        let address = Some(self.advertised_host(listen)).filter(UrlHost::is_address);
-        self.hosts.iter().cloned().chain(address).map(|UrlHost(name)| name).collect()
     }
 
     /// The sources whose calls are the local user's.

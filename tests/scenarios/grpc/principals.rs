@@ -6,17 +6,17 @@ use protocol::a2a::request::A2aOperation;
 
 /// The columns are [`CALLERS`].
 const METHODS: &[(&str, &str)] = &[
-    ("SendMessage", "11aa3a1111"),
-    ("SendStreamingMessage", "11aa3a1111"),
-    ("GetTask", "11a43a1111"),
-    ("ListTasks", "11aa3a1111"),
-    ("CancelTask", "11a43a1111"),
-    ("SubscribeToTask", "11a43a1111"),
-    ("CreateTaskPushNotificationConfig", "11a43a1111"),
-    ("GetTaskPushNotificationConfig", "11a43a1111"),
-    ("ListTaskPushNotificationConfigs", "11a43a1111"),
-    ("DeleteTaskPushNotificationConfig", "11a43a1111"),
-    ("GetExtendedAgentCard", "111a311111"),
+    ("SendMessage", "11aa3a111111"),
+    ("SendStreamingMessage", "11aa3a111111"),
+    ("GetTask", "11a43a111111"),
+    ("ListTasks", "11aa3a111111"),
+    ("CancelTask", "11a43a111111"),
+    ("SubscribeToTask", "11a43a111111"),
+    ("CreateTaskPushNotificationConfig", "11a43a111111"),
+    ("GetTaskPushNotificationConfig", "11a43a111111"),
+    ("ListTaskPushNotificationConfigs", "11a43a111111"),
+    ("DeleteTaskPushNotificationConfig", "11a43a111111"),
+    ("GetExtendedAgentCard", "111a31111111"),
 ];
 
 #[tokio::test]
@@ -90,6 +90,34 @@ async fn outcome(setup: &Setup, operation: A2aOperation, caller: Caller) -> char
             panic!("{operation:?}: {caller:?} is answered {code:?}")
         }
         Ok(()) | Err(_) => 'a',
+    }
+}
+
+#[tokio::test]
+async fn every_name_of_a_call_without_a_credential_is_a_name_of_loopback() {
+    let setup = set_up().await;
+    for (authority, host, status) in [
+        ("localhost", None, "0"),
+        ("localhost", Some("127.0.0.1"), "0"),
+        ("mesh.example", None, "16"),
+        ("mesh.example", Some("localhost"), "16"),
+        ("localhost", Some("mesh.example"), "16"),
+        ("localhost", Some("evil.example"), "7"),
+        ("evil.example", None, "7"),
+    ] {
+        let socket = tokio::net::TcpStream::connect(grpc_address(&setup)).await.unwrap();
+        let io = hyper_util::rt::TokioIo::new(socket);
+        let (mut calls, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
+        drop(tokio::spawn(connection));
+        let uri = format!("http://{authority}/lf.a2a.v1.A2AService/ListTasks");
+        let request = hyper::Request::post(uri).header("content-type", "application/grpc");
+        let request = request.header("a2a-version", "1.0");
+        let request = host.into_iter().fold(request, |request, host| request.header("host", host));
+        let empty = http_body_util::Full::new(bytes::Bytes::from_static(&[0; 5]));
+        let answer = calls.send_request(request.body(Body::new(empty)).unwrap()).await.unwrap();
+        let refused = answer.headers().get("grpc-status").map(|status| status.to_str().unwrap());
+        assert_eq!(refused.unwrap_or("0"), status, "{authority} {host:?}");
     }
 }
 

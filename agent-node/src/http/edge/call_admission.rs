@@ -18,13 +18,16 @@ use std::{fmt::Display, net::IpAddr, time::Instant};
 
 /// What a call presents about its sender.
 pub(crate) struct CallCredentials<'a> {
-    pub(crate) authority: &'a str,
+    /// The authority and the `Host` headers.
+    pub(crate) hosts: &'a [&'a str],
     /// Whether it has an `Origin`, as a web page's call does.
     pub(crate) has_origin: bool,
     /// Whether it has the signature headers of the mesh.
     pub(crate) is_signed: bool,
     /// Whether it has the header of calls that leave a mesh.
     pub(crate) is_outbound: bool,
+    /// Whether it has a header of a proxy that passes it on.
+    pub(crate) is_proxied: bool,
     pub(crate) key: Result<Option<&'a str>, Problem>,
     pub(crate) authorization: Result<Option<&'a str>, Problem>,
     pub(crate) from: IpAddr,
@@ -54,7 +57,10 @@ impl Edge {
         if credentials.has_origin {
             return Err(Problem::new(Reason::ForeignOrigin, "calls of web pages (Origin) are not taken"));
         }
-        origin::check_host(credentials.authority, &config.hosts)?;
+        if credentials.hosts.is_empty() {
+            return Err(Problem::new(Reason::BadRequest, "a call has an authority"));
+        }
+        credentials.hosts.iter().try_for_each(|host| origin::check_host(host, &config.hosts))?;
         let local = Principal::local_user();
         let found = self.authenticate(credentials, &local);
         let (by, holder) = found.map_err(|problem| {
@@ -87,11 +93,12 @@ impl Edge {
             authorization: credentials.authorization.clone()?,
             from: Some(credentials.from),
             is_outbound: credentials.is_outbound,
-            hosts: &[credentials.authority],
+            is_proxied: credentials.is_proxied,
+            hosts: credentials.hosts,
             port: None,
         };
         let found = self.config().auth.user(&presented, local)?;
-        let found = found.ok_or_else(credential_required)?;
+        let found = found.ok_or_else(|| credential_required("from another machine"))?;
         tokens::check_reach(&found.0, "POST", "gRPC")?;
         Ok(found)
     }

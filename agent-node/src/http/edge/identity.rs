@@ -30,7 +30,6 @@ use std::{
     borrow::Cow,
     fmt,
     net::IpAddr,
-    sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -40,7 +39,6 @@ pub struct Auth {
     keys: Option<KeyRing>,
     local: LocalCallers,
     metrics_callers: LocalCallers,
-    hosts: Arc<[String]>,
     callers: Callers,
     tokens: IssuedTokens,
 }
@@ -53,7 +51,6 @@ impl Auth {
             keys: Some(keys),
             local: LocalCallers::default(),
             metrics_callers: LocalCallers::default(),
-            hosts: Arc::default(),
             callers: Callers::default(),
             tokens: IssuedTokens::default(),
         }
@@ -65,7 +62,6 @@ impl Auth {
             keys: None,
             local: LocalCallers::default(),
             metrics_callers: LocalCallers::default(),
-            hosts: Arc::default(),
             callers: Callers::default(),
             tokens: IssuedTokens::default(),
         }
@@ -88,14 +84,8 @@ impl Auth {
         Self { metrics_callers, ..self }
     }
 
-    /// Accepts these host names, beside loopback's, in calls without a credential.
-    #[must_use]
-    pub fn with_user_hosts(self, hosts: Vec<String>) -> Self {
-        Self { hosts: hosts.into(), ..self }
-    }
-
     /// The user, or the brain of this node, that these credentials prove, and whose budget the call uses; without a credential
-    /// `local`, if the call comes from this machine and addresses no agent's host name.
+    /// `local`, if the call comes from this machine, addresses loopback and is not passed on by a proxy.
     pub(super) fn user(
         &self,
         presented: &PresentedCredentials<'_>,
@@ -123,7 +113,14 @@ impl Auth {
         if presented.is_outbound {
             return Err(outbound_is_not_local(Reason::Unauthenticated));
         }
-        presented.hosts.iter().try_for_each(|host| origin::check_user_host(host, &self.hosts))?;
+        if presented.is_proxied {
+            return Err(credential_required(
+                "through a proxy (Forwarded, X-Forwarded-\u{2026}, X-Real-IP or Via)",
+            ));
+        }
+        if !presented.hosts.iter().all(|host| origin::is_loopback_host(host)) {
+            return Err(credential_required("with another Host than localhost or a loopback address"));
+        }
         Ok(Some((local.clone(), BudgetHolder::Principal(local.clone()))))
     }
 
@@ -159,6 +156,8 @@ pub(super) struct PresentedCredentials<'a> {
     pub(super) from: Option<IpAddr>,
     /// Whether a mesh's client for the outside makes the call, for instance to a webhook that a caller named.
     pub(super) is_outbound: bool,
+    /// Whether a proxy passes the call on.
+    pub(super) is_proxied: bool,
     pub(super) hosts: &'a [&'a str],
     /// The port at which the call arrived; `None` takes no tickets of the person.
     pub(super) port: Option<u16>,
@@ -229,10 +228,12 @@ pub(super) fn authenticate(
         };
         let from = request.peer_addr().map(|peer| peer.ip());
         let is_outbound = request.headers().contains_key(&headers::OUTBOUND);
+        let is_proxied = request.headers().keys().any(|name| origin::is_proxy_header(name.as_str()));
         let is_metrics_caller = || {
             !is_outbound
+                && !is_proxied
                 && request.path() == routes::METRICS
-                && from.is_some_and(|from| auth.metrics_callers.contains(from))
+                && from.is_some_and(|from| auth.metrics_callers.lists(from))
         };
         let is_well_known = request.method().is_safe() && request.path().starts_with(WELL_KNOWN);
         let is_public =
@@ -243,7 +244,15 @@ pub(super) fn authenticate(
             let authorization = text(&AUTHORIZATION)?;
             let from = from.filter(|_| !is_public);
             auth.user(
-                &PresentedCredentials { key, authorization, from, is_outbound, hosts: &hosts, port },
+                &PresentedCredentials {
+                    key,
+                    authorization,
+                    from,
+                    is_outbound,
+                    is_proxied,
+                    hosts: &hosts,
+                    port,
+                },
                 user,
             )
         });
@@ -253,7 +262,8 @@ pub(super) fn authenticate(
             found => found?,
         };
         let public = || is_public.then(|| (user.clone(), address_holder(request, user)));
-        let (principal, holder) = found.or_else(public).ok_or_else(credential_required)?;
+        let (principal, holder) =
+            found.or_else(public).ok_or_else(|| credential_required("from another machine"))?;
         tokens::check_reach(&principal, request.method().as_str(), request.path())?;
         return Ok(AuthenticatedSender { principal, holder, digest: None });
     }
@@ -348,12 +358,12 @@ fn outbound_is_not_local(reason: Reason) -> Problem {
     Problem::new(reason, message)
 }
 
-/// The refusal of a request without a credential from another machine.
-pub(super) fn credential_required() -> Problem {
-    unauthenticated(
-        "from another machine, a credential is needed: `Authorization: Bearer` with the person's token (`mesh token`), or that \
-         of a caller (`mesh: { callers: … }`)",
-    )
+/// The refusal of a request without a credential that came `how`.
+pub(super) fn credential_required(how: &str) -> Problem {
+    unauthenticated(&format!(
+        "{how}, a credential is needed: `Authorization: Bearer` with the person's token (`mesh token`), or that of a caller \
+         (`mesh: {{ callers: … }}`)"
+    ))
 }
 
 fn unauthenticated(message: &str) -> Problem {

@@ -80,8 +80,13 @@ impl LocalCallers {
 
     /// Whether `address` is loopback or in one of the networks.
     pub(in crate::http) fn contains(&self, address: IpAddr) -> bool {
+        address.to_canonical().is_loopback() || self.lists(address)
+    }
+
+    /// Whether `address` is in one of the networks.
+    pub(super) fn lists(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        address.is_loopback() || self.0.iter().any(|(network, bits)| is_in(address, *network, *bits))
+        self.0.iter().any(|(network, bits)| is_in(address, *network, *bits))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Checks `Host` and `Origin`, against DNS rebinding and cross-site requests.
+//! Checks `Host` and `Origin`, against DNS rebinding and cross-site requests; finds what a proxy passes on.
 
 use actix_web::{dev::ServiceRequest, http::header};
 use protocol::problem::{Problem, Reason};
@@ -28,24 +28,21 @@ pub(super) fn check_host(host: &str, names: &[String]) -> Result<(), Problem> {
     if is_own_name(host, names) {
         return Ok(());
     }
+    let host: String = host.chars().take(80).collect();
     let why = "is no name of this process: localhost and 127.0.0.1 are, and what --advertise (MESH_ADVERTISE) and --hosts \
                (MESH_HOSTS) say";
-    Err(foreign_host(host, why))
+    Err(Problem::new(Reason::ForeignOrigin, format!("Host {host:?} {why}")))
 }
 
-/// Refuses, for a request without a credential, any host but loopback's names and `names`. Against DNS rebinding: a foreign
-/// DNS server can resolve a short name, as agents' hosts have, to this machine, but not `localhost` or an address.
-pub(super) fn check_user_host(host: &str, names: &[String]) -> Result<(), Problem> {
-    if is_own_name(host, names) {
-        return Ok(());
-    }
-    let why = "is for agents: without a credential call localhost or an address, or name it in --hosts (MESH_HOSTS)";
-    Err(foreign_host(host, why))
+/// Whether `host`, with or without a port, names loopback. A foreign DNS server can resolve another name to this machine, and a
+/// proxy on this machine may pass on a request for one.
+pub(super) fn is_loopback_host(host: &str) -> bool {
+    is_own_name(host, &[])
 }
 
-fn foreign_host(host: &str, why: &str) -> Problem {
-    let host: String = host.chars().take(80).collect();
-    Problem::new(Reason::ForeignOrigin, format!("Host {host:?} {why}"))
+/// Whether a header with this name, in lower case, says that a proxy passes the request on for somebody else.
+pub(crate) fn is_proxy_header(name: &str) -> bool {
+    name.starts_with("x-forwarded-") || ["forwarded", "via", "x-real-ip"].contains(&name)
 }
 
 fn is_own_name(host: &str, names: &[String]) -> bool {
@@ -66,7 +63,7 @@ pub(super) fn is_loopback_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{check_host, is_own_name};
+    use super::{check_host, is_loopback_host, is_own_name, is_proxy_header};
 
     #[test]
     fn the_refusal_of_a_foreign_host_names_the_settings() {
@@ -110,6 +107,38 @@ mod tests {
             "localhost:999999",
         ] {
             assert!(!is_own_name(host, &names), "{host}");
+        }
+    }
+
+    #[test]
+    fn only_localhost_and_loopback_addresses_are_the_users() {
+        for host in ["localhost", "LOCALHOST:8001", "127.0.0.1", "127.1.2.3:80", "[::1]", "[::1]:8001"] {
+            assert!(is_loopback_host(host), "{host}");
+        }
+        for host in [
+            "",
+            "localhost.",
+            "localhost.evil.example",
+            "mesh.example",
+            "localhost@mesh.example",
+            "0.0.0.0",
+            "10.0.0.1:8001",
+            "[::]:8001",
+            "[::ffff:127.0.0.1]:8001",
+            "127.0.0.1, mesh.example",
+            "127.1",
+        ] {
+            assert!(!is_loopback_host(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn the_headers_of_proxies_are_known() {
+        for name in ["forwarded", "via", "x-real-ip", "x-forwarded-for", "x-forwarded-client-cert"] {
+            assert!(is_proxy_header(name), "{name}");
+        }
+        for name in ["host", "via-x", "x-real-ip-2", "x-forwarded", "forwarded-for", "mesh-outbound"] {
+            assert!(!is_proxy_header(name), "{name}");
         }
     }
 }

@@ -136,6 +136,7 @@ impl Drop for TestServer {
 
 fn routes(cfg: &mut web::ServiceConfig) {
     cfg.service(resource("/echo", [(Method::GET, web::to(echo)), (Method::POST, web::to(echo))]))
+        .service(web::resource("/metrics").route(web::get().to(HttpResponse::Ok)))
         .service(resource("/a2a/artifacts", [(Method::PUT, web::to(echo))]))
         .service(web::resource("/bare").route(web::get().to(HttpResponse::Ok)))
         .service(web::resource("/number/{n}").route(web::get().to(number)))
@@ -235,7 +236,8 @@ impl Peer {
     pub(super) fn send(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) {
         let length =
             if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
-        let host = if headers.contains("host:") { "" } else { "host: localhost\r\n" };
+        let is_named = headers.lines().any(|line| line.to_ascii_lowercase().starts_with("host:"));
+        let host = if is_named { "" } else { "host: localhost\r\n" };
         let head = format!("{method} {path} HTTP/1.1\r\n{host}{length}{headers}\r\n");
         self.write(head.as_bytes());
         self.write(body);

@@ -11,7 +11,10 @@ use protocol::{
     ids::{AgentId, Digest},
     signature::{Secret, SignedParts},
 };
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    net::{IpAddr, UdpSocket},
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
@@ -172,27 +175,138 @@ fn without_a_secret_every_signature_is_refused() {
     assert_eq!(server.post(b"{}").status, 200);
 }
 
+/// The external address of this machine; none if it has only loopback.
+fn outward() -> Option<IpAddr> {
+    let probe = UdpSocket::bind("0.0.0.0:0").unwrap();
+    probe.connect("192.0.2.1:9").and_then(|()| probe.local_addr()).ok().map(|own| own.ip())
+}
+
 #[test]
 fn from_another_machine_a_signature_is_needed() {
-    let probe = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
-    let Ok(own) = probe.connect("192.0.2.1:9").and_then(|()| probe.local_addr()) else {
-        return eprintln!("this machine has no address but loopback");
-    };
+    let Some(own) = outward() else { return eprintln!("this machine has no address but loopback") };
     let server = serve_on("0.0.0.0", test_config());
-    let mut peer = server.peer_from(own.ip());
+    let mut peer = server.peer_from(own);
     peer.send("GET", "/echo", "", b"");
     assert_eq!(peer.reply().refusal(), refused(401, "unauthenticated"));
     peer.send("POST", "/echo", &signed(&signer("planner-01"), "/echo", "builder-01", b"{}", now()), b"{}");
     assert_eq!(peer.reply().json()["who"], "agent:planner-01");
-    let local = LocalCallers::resolve(&[own.ip().to_string().parse().unwrap()]);
-    let config = test_config();
+}
+
+/// A server that is also known as `mesh.example`, with a person's token (returned) and the caller alice.
+fn behind_a_proxy(local_callers: LocalCallers) -> (HttpServerConfig, String) {
+    let (tokens, token) = (IssuedTokens::default(), random_token(PERSON_PREFIX));
+    tokens.set_person(PersonKey::of_token(&token).public());
+    let credential = Credential::ApiKey("alices-own-key-0001".into());
+    let alice = Caller { user: AgentId::parse("alice").unwrap(), credential };
+    let mut config = test_config();
+    config.hosts = vec!["mesh.example".to_owned()];
+    config.limits.max_failed_auth_per_second = 0;
+    config.auth = config.auth.with_tokens(tokens).with_callers(Callers::new(&[alice]));
+    config.auth = config.auth.with_local_callers(local_callers);
+    (config, token)
+}
+
+/// Header lines that say that the caller is not the user of this machine.
+const PASSED_ON: [&str; 12] = [
+    "host: mesh.example",
+    "Host: MESH.example:8001",
+    "forwarded: for=127.0.0.1;host=localhost",
+    "Forwarded: ",
+    "x-forwarded-for: 127.0.0.1",
+    "X-FORWARDED-FOR: ::1",
+    "X-Forwarded-Host: localhost",
+    "X-Forwarded-Proto: http",
+    "x-forwarded-anything: 1",
+    "X-Real-IP: 127.0.0.1",
+    "VIA: 1.1 localhost",
+    "via: 1.0 fred, 1.1 p.example",
+];
+
+#[test]
+fn a_request_that_a_proxy_passes_on_is_never_the_local_users() {
+    let (config, token) = behind_a_proxy(LocalCallers::default());
+    let server = serve(config);
+    for line in PASSED_ON {
+        for path in ["/echo", "/metrics", "/stream", "/nothing"] {
+            let reply = server.ask("GET", path, &format!("{line}\r\n"), b"");
+            assert_eq!(reply.refusal(), refused(401, "unauthenticated"), "{path} {line}");
+        }
+        let with = |credential: &str| {
+            let reply = post(&server, &format!("content-type: application/json\r\n{line}\r\n{credential}"));
+            (reply.status, reply.json()["who"].clone())
+        };
+        assert_eq!(with("").0, 401, "{line}");
+        assert_eq!(with("x-api-key: alices-own-key-0001\r\n"), (200, "user:alice".into()), "{line}");
+        assert_eq!(with(&format!("authorization: Bearer {token}\r\n")), (200, "user:local".into()), "{line}");
+        let signed = signed(&signer("planner-01"), "/echo", "builder-01", b"{}", now());
+        let reply = post(&server, &format!("{line}\r\n{signed}"));
+        assert_eq!(reply.json()["who"], "agent:planner-01", "{line}");
+        let reply = server.ask("GET", "/.well-known/x", &format!("{line}\r\n"), b"");
+        assert_eq!(reply.status, 404, "a public path: {line}");
+    }
+    for path in ["/echo", "/metrics"] {
+        assert_eq!(server.ask("GET", path, "", b"").status, 200, "{path}");
+    }
+}
+
+#[test]
+fn the_target_and_every_host_must_name_loopback() {
+    let (config, _) = behind_a_proxy(LocalCallers::default());
+    let server = serve(config);
+    for (target, host, status) in [
+        ("/echo", "localhost", 200),
+        ("/echo", "[::1]:8001", 200),
+        ("/echo", "127.1.2.3", 200),
+        ("http://localhost/echo", "127.0.0.1", 200),
+        ("http://mesh.example/echo", "localhost", 401),
+        ("http://localhost/echo", "mesh.example", 401),
+        ("http://evil.example/echo", "localhost", 403),
+        ("http://localhost@mesh.example/echo", "localhost", 403),
+        ("/echo", "localhost.", 403),
+        ("/echo", "localhost.evil.example", 403),
+        ("/echo", "0.0.0.0", 403),
+        ("/echo", "[::ffff:127.0.0.1]:8001", 403),
+        ("/echo", "localhost\r\nhost: mesh.example", 400),
+        ("/echo", "localhost\r\nHOST: localhost", 400),
+    ] {
+        let reply = server.ask("GET", target, &format!("host: {host}\r\n"), b"");
+        assert_eq!(reply.status, status, "{target} {host}: {reply:?}");
+    }
+}
+
+#[test]
+fn a_configured_local_caller_names_loopback_too() {
+    let Some(own) = outward() else { return eprintln!("this machine has no address but loopback") };
+    let (mut config, _) = behind_a_proxy(LocalCallers::resolve(&[own.to_string().parse().unwrap()]));
+    config.hosts.push(own.to_string());
+    let server = serve_on("0.0.0.0", config);
+    let status = |line: &str| {
+        let mut peer = server.peer_from(own);
+        peer.send("GET", "/echo", &format!("{line}\r\n"), b"");
+        peer.reply().status
+    };
+    assert_eq!((status("host: localhost:8001"), status(&format!("host: {own}"))), (200, 401));
+    assert!(PASSED_ON.iter().all(|line| status(line) == 401));
+}
+
+#[test]
+fn a_metrics_caller_may_use_any_name_and_no_proxy() {
+    let Some(own) = outward() else { return eprintln!("this machine has no address but loopback") };
+    let (config, _) = behind_a_proxy(LocalCallers::default());
+    let callers = LocalCallers::resolve(&[own.to_string().parse().unwrap()]);
     let server = serve_on(
         "0.0.0.0",
-        HttpServerConfig { auth: config.auth.clone().with_local_callers(local), ..config },
+        HttpServerConfig { auth: config.auth.clone().with_metrics_callers(callers), ..config },
     );
-    let mut peer = server.peer_from(own.ip());
-    peer.send("GET", "/echo", "", b"");
-    assert_eq!(peer.reply().json()["who"], "user:local", "the address is configured as local");
+    let status = |line: &str| {
+        let mut peer = server.peer_from(own);
+        peer.send("GET", "/metrics", &format!("{line}\r\n"), b"");
+        peer.reply().status
+    };
+    assert_eq!(
+        (status("host: localhost"), status("host: mesh.example"), status("via: 1.1 p")),
+        (200, 200, 401)
+    );
 }
 
 #[test]
