@@ -25,7 +25,7 @@ use protocol::{
     patterns::{
         EventKind, TimerAt, WorkPhase,
         contract_net::{Auction, track_record::TrackRecord},
-        delegation::WorkLimits,
+        work::WorkLimits,
     },
     principal::Principal,
     problem::Reason,

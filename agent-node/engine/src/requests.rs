@@ -27,10 +27,10 @@ use protocol::{
         AnyPattern, Candidate, EventKind, WorkPhase,
         broadcast::Broadcast,
         contract_net::ContractNet,
-        delegation::Delegation,
         help_request::HelpRequest,
         ownership::TaskOwnership,
         session::{self, graph::Graph},
+        work::{Doing, Hosting},
     },
     principal::Principal,
     problem::{Problem, Reason},
@@ -183,9 +183,11 @@ impl Agent {
         };
         let ownership = TaskOwnership::new(shared, requester(&message, None));
         let pattern = match managed {
-            None => Delegation::new(self.me.clone(), ownership, None, self.config.work_limits)
+            None if is_session => {
+                Hosting::new(self.me.clone(), ownership, self.config.work_limits, acceptance).into()
+            }
+            None => Doing::new(self.me.clone(), ownership, None, self.config.work_limits)
                 .queued(!is_host_work && !self.has_free_place())
-                .with_session(is_session)
                 .with_auction(self.config.auction.clone())
                 .with_acceptance(acceptance)
                 .into(),
@@ -283,9 +285,9 @@ impl Agent {
         };
         let me = self.me.clone();
         let refusal = match why_not {
-            Some(why) => Some(Delegation::declining(me, ownership.clone(), why)),
+            Some(why) => Some(Doing::declining(me, ownership.clone(), why)),
             None if taken >= self.max_parallel() => {
-                Some(Delegation::busy(me, ownership.clone(), self.place_free_in(cx)))
+                Some(Doing::busy(me, ownership.clone(), self.place_free_in(cx)))
             }
             None => None,
         };
@@ -294,13 +296,13 @@ impl Agent {
         }
         let lease = Some(Duration::from_millis(award.lease_ms));
         let acceptance = self.acceptance(spec.capability.as_ref(), None);
-        let delegation = Delegation::new(self.me.clone(), ownership, lease, self.config.work_limits)
+        let doing = Doing::new(self.me.clone(), ownership, lease, self.config.work_limits)
             .with_acceptance(acceptance)
             .revising(award.revision);
         let asked = Digest::of(spec.description.as_bytes());
         self.check_room(Some(&spec.root).filter(|_| message.by.agent() != Some(&self.me)))?;
         let older = self.cancel_older_award(&owner)?;
-        self.begin_after(older, message, delegation.into(), Some((spec, asked, Some(award.epoch))), reply, cx)
+        self.begin_after(older, message, doing.into(), Some((spec, asked, Some(award.epoch))), reply, cx)
     }
 
     fn take_help_request(
@@ -341,9 +343,7 @@ impl Agent {
                     self.config.work_limits.help,
                 )
             }
-            None => {
-                HelpRequest::answering(self.me.clone(), request, requester).within(&self.config.work_limits)
-            }
+            None => HelpRequest::answering(self.me.clone(), request, requester, self.config.work_limits),
         };
         self.begin_for(message, pattern.into(), None, reply, cx)
     }
