@@ -34,7 +34,7 @@ use protocol::{
     card::Card,
     ids::{AgentId, ConversationId},
     limits::Limits,
-    patterns::{contract_net::Auction, delegation::WorkLimits},
+    patterns::{contract_net::Auction, work::WorkLimits},
     problem::{Problem, Reason},
 };
 use std::{

@@ -18,13 +18,13 @@ mod view;
 
 pub mod broadcast;
 pub mod contract_net;
-pub mod delegation;
 pub mod help_request;
 pub mod offer;
 pub mod open_task;
 pub mod reaction;
 pub mod redelivery;
 pub mod session;
+pub mod work;
 
 pub use chunk::ChunkRange;
 pub use effect::{
@@ -44,10 +44,15 @@ use crate::{
     question::Answer,
     time::{NodeTime, WallTime},
 };
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{
+    Deserialize, Serialize,
+    de::{DeserializeOwned, Error as _},
+};
+use serde_json::Value;
 use space_request::SpaceAnswer;
 use speech::Directive;
 use turn::{Progress, TurnEnd};
+use work::{doing, hosting};
 
 /// One agent's side of a coordination pattern: a state machine without I/O, clock and randomness.
 ///
@@ -254,9 +259,15 @@ macro_rules! patterns {
             /// The description of every pattern.
             pub const ALL: &'static [PatternDescription] = &[$(PatternDescription::of::<$module::$name>(),)*];
 
-            /// See [`Pattern::on`].
+            /// See [`Pattern::on`]. If the work is handed on, the conversation goes on as another pattern.
             pub fn on(&mut self, event: &Event) -> Vec<Effect> {
-                match self { $(Self::$name(pattern) => pattern.on(event),)* }
+                let mut effects = match self { $(Self::$name(pattern) => pattern.on(event),)* };
+                if let Some(Effect::HandOn(next)) = effects.last() {
+                    *self = next.as_ref().clone();
+                    let started = Event { at: event.at, wall: event.wall, what: EventKind::Started };
+                    effects.extend(self.on(&started));
+                }
+                effects
             }
 
             /// See [`Pattern::view`].
@@ -273,7 +284,8 @@ macro_rules! patterns {
 }
 
 patterns! {
-    delegation::Delegation,
+    doing::Doing,
+    hosting::Hosting,
     help_request::HelpRequest,
     broadcast::Broadcast,
     contract_net::ContractNet,
@@ -302,7 +314,19 @@ impl PatternDescription {
 
 impl AnyPattern {
     /// The version of the rules a state was computed by; recorded with every state.
-    pub const RULES: u32 = 10;
+    pub const RULES: u32 = 11;
+
+    /// The oldest version whose states [`Self::read`] takes.
+    pub const OLDEST_RULES: u32 = 10;
+
+    /// The state that rules of this version have recorded; fails if they are older than [`Self::OLDEST_RULES`].
+    pub fn read(rules: u32, state: Value) -> Result<Self, serde_json::Error> {
+        match rules {
+            Self::RULES => serde_json::from_value(state),
+            Self::OLDEST_RULES => serde_json::from_value(v10::state(state)?),
+            other => Err(serde_json::Error::custom(format!("a state of rules {other}"))),
+        }
+    }
 
     /// Its name, for people and traces.
     pub fn name(&self) -> &'static str {

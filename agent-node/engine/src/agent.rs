@@ -51,7 +51,7 @@ use protocol::{
     patterns::{
         EventKind, TimerAt, WorkPhase,
         contract_net::{Auction, bidding::BidAnswer},
-        delegation::WorkLimits,
+        work::WorkLimits,
     },
     principal::Principal,
     problem::Problem,

@@ -44,7 +44,7 @@ pub(crate) struct RequestFacts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// This agent hosts the session.
-    Host { is_queued: bool },
+    Host,
     /// It does the turn of a session that it hosts; that takes no place.
     HostWork,
     /// It does the task, as soon as it has a place.
@@ -60,7 +60,7 @@ pub(crate) fn fate(facts: &RequestFacts) -> Fate {
     let is_queued = !facts.has_free_place;
     let does = Fate::Do { is_queued };
     match facts.wanted {
-        Wanted::Session => Fate::Host { is_queued },
+        Wanted::Session => Fate::Host,
         Wanted::HostWork => Fate::HostWork,
         _ if facts.is_addressed => does,
         Wanted::OtherSkill => Fate::Auction,
@@ -134,12 +134,12 @@ mod tests {
                 RequestFacts { is_of_a2a_client: true, has_orchestrator: false, ..of(Anything) },
                 now,
             ),
-            ("a session", of(Session), Fate::Host { is_queued: false }),
-            ("… while it is full", full(Session), Fate::Host { is_queued: true }),
+            ("a session", of(Session), Fate::Host),
+            ("… while it is full", full(Session), Fate::Host),
             (
                 "… behind others",
                 RequestFacts { others_wait: true, ..of(Session) },
-                Fate::Host { is_queued: false },
+                Fate::Host,
             ),
             ("the work of a host", own(HostWork), Fate::HostWork),
             ("… while it is full", RequestFacts { is_self: true, ..full(HostWork) }, Fate::HostWork),

@@ -13,7 +13,7 @@ use protocol::{
     card::{BidTerms, Card, Skill},
     ids::AgentId,
     limits::Limits,
-    patterns::{contract_net::Auction, delegation::WorkLimits},
+    patterns::{contract_net::Auction, work::WorkLimits},
     signature::Secret,
 };
 use registry::config::Config as RegistryConfig;

@@ -455,6 +455,8 @@ impl ContractNet {
         }
         match &event.what {
             EventKind::Started if self.stage == AuctionStage::Opening => self.start(event),
+            // It answers what the agent asked while it worked on the task itself.
+            EventKind::MessageReceived { answers: Some(Label::Request(_)), .. } => Vec::new(),
             EventKind::MessageReceived { by, envelope, .. } => self.receive(by, envelope, event),
             EventKind::PeersFound { label, candidates, nearest }
                 if *label == self.search() && self.stage == AuctionStage::Searching =>

@@ -1,7 +1,7 @@
 //! The closed list of effects. The engine performs them, in the same way for every pattern.
 
 use super::{
-    Label, Timer,
+    AnyPattern, Label, Timer,
     chunk::ChunkRange,
     space_request::SpaceRequest,
     turn::Prompt,
@@ -159,6 +159,8 @@ pub enum Effect {
         /// The agent; `None` if there is none.
         doer: Option<AgentId>,
     },
+    /// Go on as this pattern, from its start: the work is handed on. It is the last effect of the pattern before.
+    HandOn(Box<AnyPattern>),
     Finish(Outcome),
 }
 

@@ -3,26 +3,25 @@
 
 use super::{
     Candidate, ChunkRange, Effect, Event, EventKind, Label, Outcome, OutgoingMessage, Pattern,
-    RecordedTurnProgress, Timer, TimerAt, View,
-    delegation::WorkLimits,
+    RecordedTurnProgress, Timer, TimerAt, Update, View,
     ownership::{Requester, is_recipient_there},
-    turn::{Progress, Prompt, TurnEnd, TurnSubject, pause_length},
-    turn_log::TurnLog,
+    turn::TurnSubject,
+    work::{
+        Doing, WorkLimits,
+        doing::lines::{HiddenWork, WorkKind},
+    },
 };
 use crate::{
     artifact::Artifact,
-    budget::Budget,
-    ids::{Address, AgentId, Capability},
+    ids::{Address, AgentId, Capability, Digest, TaskId},
     message::{self, HelpResponse, MessageKind, Payload},
+    principal::Principal,
     task::{Status, TaskState},
-    usage::{BudgetVerdict, ModelUsage, RemainingBudget, TaskBounds, Usage},
+    usage::{TaskBounds, Usage},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 use std::{collections::BTreeMap, time::Duration};
-
-/// The longest that an answering brain may pause in all.
-const MAX_PAUSES: Duration = Duration::from_secs(120);
 
 /// The most peers asked at once.
 pub const FANOUT: usize = 3;
@@ -36,61 +35,49 @@ pub struct HelpRequest {
     path: Vec<AgentId>,
     requester: Option<Requester>,
     side: HelpSide,
-    produced: Vec<Artifact>,
     settled: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_excused_itself: bool,
-    #[serde(default, skip_serializing_if = "TurnLog::is_empty")]
-    log: TurnLog,
+    /// What the answers have used.
     #[serde(default, skip_serializing_if = "Usage::is_none")]
     usage: Usage,
-    /// The length of all pauses.
-    #[serde(default)]
-    paused: Duration,
-    /// What an answer may use, beside the budget of the question.
-    #[serde(default, skip_serializing_if = "TaskBounds::is_default")]
-    bounds: TaskBounds,
-    /// Whether the answering brain does not say what it uses.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    is_unmetered: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum HelpSide {
     /// Answers with its own brain.
-    Responder,
+    Answering { work: Box<Doing>, produced: Vec<Artifact> },
     /// Asks peers with the capability.
     #[serde(rename_all = "camelCase")]
     Asking { capability: Capability, window: Duration, asked: BTreeMap<AgentId, Option<HelpResponse>> },
 }
 
 impl HelpRequest {
-    /// `me` answers the requester's question itself.
-    pub fn answering(me: AgentId, request: message::HelpRequest, requester: Option<Requester>) -> Self {
-        Self {
-            me,
-            request,
-            path: Vec::new(),
-            requester,
-            side: HelpSide::Responder,
-            produced: Vec::new(),
-            settled: false,
-            has_excused_itself: false,
-            log: TurnLog::default(),
-            usage: Usage::default(),
-            paused: Duration::ZERO,
-            bounds: TaskBounds::default(),
-            is_unmetered: false,
-        }
+    fn new(me: AgentId, request: message::HelpRequest, requester: Option<Requester>, side: HelpSide) -> Self {
+        let (path, settled, has_excused_itself, usage) = (Vec::new(), false, false, Usage::default());
+        Self { me, request, path, requester, side, settled, has_excused_itself, usage }
     }
 
-    /// Its answer keeps the bounds of its work. It has one turn.
-    #[must_use]
-    pub fn within(mut self, limits: &WorkLimits) -> Self {
-        self.bounds = TaskBounds { turns: None, ..limits.bounds };
-        self.is_unmetered = limits.is_unmetered;
-        self
+    /// `me` answers the requester's question itself, within the bounds of its work. It has one turn.
+    pub fn answering(
+        me: AgentId,
+        request: message::HelpRequest,
+        requester: Option<Requester>,
+        limits: WorkLimits,
+    ) -> Self {
+        let digest = Digest::of(request.question.as_bytes()).to_string();
+        let about = HiddenWork {
+            kind: WorkKind::Answer,
+            task_id: TaskId::parse(&format!("answer-{}", &digest[..20]))
+                .unwrap_or_else(|_| unreachable!("hexadecimal digits make an id")),
+            description: String::new(),
+            capability: request.capability.clone(),
+            root: request.on_behalf_of.clone().unwrap_or_else(|| Principal::Agent(me.clone())),
+            budget: request.budget,
+        };
+        let work = Box::new(Doing::hidden(me.clone(), about, limits));
+        Self::new(me, request, requester, HelpSide::Answering { work, produced: Vec::new() })
     }
 
     /// `me` asks peers that have `capability`, for at most `window`, and returns their answers to the requester.
@@ -103,39 +90,50 @@ impl HelpRequest {
         window: Duration,
     ) -> Self {
         let side = HelpSide::Asking { capability, window, asked: BTreeMap::new() };
-        Self {
-            me,
-            request,
-            path,
-            requester,
-            side,
-            produced: Vec::new(),
-            settled: false,
-            has_excused_itself: false,
-            log: TurnLog::default(),
-            usage: Usage::default(),
-            paused: Duration::ZERO,
-            bounds: TaskBounds::default(),
-            is_unmetered: false,
-        }
+        Self { path, ..Self::new(me, request, requester, side) }
     }
 
-    fn start(&mut self, event: &Event) -> Vec<Effect> {
-        match &self.side {
-            HelpSide::Responder => {
-                let about = TurnSubject::Help {
-                    question: self.request.question.clone(),
-                    capability: self.request.capability.clone(),
-                    artifacts: self.request.inline_artifacts.clone(),
-                };
-                let (turn, prompt, deadline) = (1, Box::new(Prompt::new(1, about)), None);
-                vec![Effect::RunTurn { turn, prompt, deadline, input: Default::default() }]
+    fn search(&self, event: &Event) -> Vec<Effect> {
+        let HelpSide::Asking { capability, window, .. } = &self.side else { return Vec::new() };
+        vec![
+            Effect::FindPeers { label: Label::Search(0), capability: capability.clone() },
+            Effect::SetTimer { timer: Timer::Window, when: TimerAt::Node(event.at + *window) },
+        ]
+    }
+
+    /// The effects of the own brain's work on the answer.
+    fn answer(&mut self, event: &Event) -> Vec<Effect> {
+        let HelpSide::Answering { work, produced } = &mut self.side else { return Vec::new() };
+        let mut effects = Vec::new();
+        let mut outcome = None;
+        for effect in work.on(event) {
+            match effect {
+                Effect::RunTurn { turn, mut prompt, deadline, input } => {
+                    prompt.about = TurnSubject::Help {
+                        question: self.request.question.clone(),
+                        capability: self.request.capability.clone(),
+                        artifacts: self.request.inline_artifacts.clone(),
+                    };
+                    effects.push(Effect::RunTurn { turn, prompt, deadline, input });
+                }
+                Effect::Update(Update::Artifact { chunk, .. }) => {
+                    crate::artifact::merge(produced, chunk.artifact, chunk.append);
+                }
+                Effect::Finish(end) => outcome = Some(end),
+                other => effects.push(other),
             }
-            HelpSide::Asking { capability, window, .. } => vec![
-                Effect::FindPeers { label: Label::Search(0), capability: capability.clone() },
-                Effect::SetTimer { timer: Timer::Window, when: TimerAt::Node(event.at + *window) },
-            ],
         }
+        let Some(Outcome { status, usage, .. }) = outcome else { return effects };
+        let produced = std::mem::take(produced);
+        self.usage = usage;
+        // What was made so far goes with an end that the brain itself has chosen.
+        let has_chosen = matches!(event.what, EventKind::TurnEnded { .. });
+        let artifacts = if has_chosen { produced } else { Vec::new() };
+        effects.extend(match status.state {
+            TaskState::Completed => self.settle(status.message, None, artifacts),
+            _ => self.settle(None, status.message, artifacts),
+        });
+        effects
     }
 
     fn ask(&mut self, candidates: &[Candidate], nearest: Option<&Capability>, event: &Event) -> Vec<Effect> {
@@ -244,13 +242,6 @@ impl HelpRequest {
         artifacts: Vec<Artifact>,
     ) -> Vec<Effect> {
         self.settled = true;
-        if self.is_unmetered && matches!(self.side, HelpSide::Responder) {
-            let unknown = match self.request.budget {
-                budget if budget.is_none() => Usage { unknown: 1, ..Usage::default() },
-                budget => budget.left(&self.usage, Budget::default()).charged_whole(),
-            };
-            self.usage = self.usage.plus(&unknown);
-        }
         let state = if answer.is_some() { TaskState::Completed } else { TaskState::Failed };
         let status = Status { message: answer.clone().or_else(|| declined.clone()), ..Status::of(state) };
         let mut effects = Vec::new();
@@ -286,89 +277,6 @@ impl HelpRequest {
         };
         self.respond(response).into_iter().collect()
     }
-
-    /// Why the turn ends with `call`, if a bound, its own or the budget of the question, is used up or can't be kept.
-    fn why_bound_is_broken(&self, call: &ModelUsage) -> Option<String> {
-        let (budget, none) = (self.request.budget, Budget::default());
-        match self.bounds.judge(budget, &self.usage, &self.usage, none) {
-            BudgetVerdict::UsedUp(figures) => Some(figures),
-            BudgetVerdict::Fine | BudgetVerdict::NearlyUsed(_) => {
-                self.bounds.unknown_cost(budget, &call.into(), &format!("{} at {}", call.model, self.me))
-            }
-        }
-    }
-
-    /// Takes the reports of the turn. Returns the records of its checkpoints.
-    fn keep(&mut self, updates: &[Progress]) -> Vec<Effect> {
-        let mut records = Vec::new();
-        for update in updates {
-            match update {
-                Progress::Artifact { artifact, append, .. } => {
-                    crate::artifact::merge(&mut self.produced, artifact.clone(), *append);
-                }
-                Progress::Usage(call) => {
-                    self.usage = self.usage.plus(&call.into());
-                    if let Some(why) = self.why_bound_is_broken(call) {
-                        records.push(Effect::StopTurn);
-                        records.extend(self.settle(None, Some(why), Vec::new()));
-                        return records;
-                    }
-                }
-                Progress::Checkpoint(checkpoint) => match self.log.checkpoint(checkpoint) {
-                    Ok(record) => records.push(record),
-                    Err(why) => {
-                        records.push(Effect::StopTurn);
-                        records.extend(self.settle(None, Some(why), Vec::new()));
-                        return records;
-                    }
-                },
-                _ => {}
-            }
-        }
-        records
-    }
-
-    /// The turn goes on after a pause, if the requester still waits then.
-    fn pause(&mut self, after_ms: u64, reason: &str, event: &Event) -> Vec<Effect> {
-        let after = pause_length(after_ms);
-        self.paused = self.paused.saturating_add(after);
-        if self.paused > MAX_PAUSES {
-            return self.settle(None, Some(reason.to_owned()), Vec::new());
-        }
-        let when = TimerAt::Wall(event.wall.plus(after));
-        vec![Effect::SetTimer { timer: Timer::Resume, when }]
-    }
-
-    fn thought(&mut self, updates: &[Progress], end: &TurnEnd, event: &Event) -> Vec<Effect> {
-        let mut effects = self.keep(updates);
-        if self.settled {
-            return effects;
-        }
-        if let TurnEnd::Pause { after_ms, reason } = end {
-            effects.extend(self.pause(*after_ms, reason, event));
-            return effects;
-        }
-        let artifacts = std::mem::take(&mut self.produced);
-        effects.extend(match end {
-            TurnEnd::Done { message } if message.is_some() || !artifacts.is_empty() => {
-                let answer = message.clone().unwrap_or_else(|| "see the artifacts".to_owned());
-                self.settle(Some(answer), None, artifacts)
-            }
-            TurnEnd::Done { .. } | TurnEnd::Seat { message: None, .. } => {
-                self.settle(None, Some("done without an answer".to_owned()), Vec::new())
-            }
-            TurnEnd::Seat { message: Some(text), .. } | TurnEnd::Message { text } => {
-                self.settle(Some(text.clone()), None, artifacts)
-            }
-            TurnEnd::Failed { reason } | TurnEnd::Rejected { reason } => {
-                self.settle(None, Some(reason.clone()), artifacts)
-            }
-            TurnEnd::Waiting | TurnEnd::Pause { .. } => {
-                self.settle(None, Some("answering may not ask others".to_owned()), artifacts)
-            }
-        });
-        effects
-    }
 }
 
 impl Pattern for HelpRequest {
@@ -377,14 +285,10 @@ impl Pattern for HelpRequest {
     const RECEIVES: &'static [MessageKind] = &[MessageKind::HelpResponse];
 
     fn view(&self) -> View<'_> {
-        let bounds = self.bounds.within(self.request.budget);
-        let turn = RecordedTurnProgress {
-            produced: ChunkRange::default(),
-            artifacts: &self.produced,
-            checkpoints: self.log.checkpoints(),
-            used: self.usage,
-            remaining: RemainingBudget::of(&bounds, 1, &self.usage, Budget::default()),
-        };
+        let HelpSide::Answering { work, produced } = &self.side else { return View::default() };
+        let produced_in_log = ChunkRange::default();
+        let turn =
+            RecordedTurnProgress { produced: produced_in_log, artifacts: produced, ..work.view().turn };
         View { turn, ..View::default() }
     }
 
@@ -399,19 +303,11 @@ impl Pattern for HelpRequest {
                 _ => Vec::new(),
             };
         }
-        let is_responder = matches!(self.side, HelpSide::Responder);
         match &event.what {
-            EventKind::Started => self.start(event),
+            _ if matches!(self.side, HelpSide::Answering { .. }) => self.answer(event),
+            EventKind::Started => self.search(event),
             EventKind::PeersFound { candidates, nearest, .. } => {
                 self.ask(candidates, nearest.as_ref(), event)
-            }
-            EventKind::TurnProgress { turn: 1, updates } if is_responder => self.keep(updates),
-            EventKind::TurnEnded { turn: 1, updates, end } if is_responder => {
-                self.thought(updates, end, event)
-            }
-            EventKind::TimerFired { timer: Timer::Resume } if is_responder => self.start(event),
-            EventKind::TurnFailed { reason, .. } if is_responder => {
-                self.settle(None, Some(reason.clone()), Vec::new())
             }
             EventKind::MessageReceived { by, envelope, .. } => match (&envelope.payload, by.agent()) {
                 (Payload::HelpResponse(response), Some(agent)) => {

@@ -10,8 +10,8 @@
 use super::{
     Effect, Event, EventKind, Label, OpenTaskView, Outcome, OutgoingMessage, Pattern, RecordedArtifacts,
     Timer, TimerAt, View,
-    delegation::{Delegation, WorkLimits},
     ownership::{TaskOwnership, produced},
+    work::{Doing, WorkLimits},
 };
 use crate::{
     acceptance::AcceptanceTerms,
@@ -58,7 +58,7 @@ enum OpenTaskStage {
     #[serde(rename_all = "camelCase")]
     Doing {
         epoch: Epoch,
-        work: Box<Delegation>,
+        work: Box<Doing>,
     },
     /// It has ended here, and the board is informed.
     #[serde(rename_all = "camelCase")]
@@ -149,7 +149,7 @@ impl OpenTask {
         let mut ownership = TaskOwnership::new(self.spec.clone(), None);
         ownership.announces = false;
         ownership.claim = Some(epoch);
-        let work = Delegation::new(self.me.clone(), ownership, None, self.work_limits)
+        let work = Doing::new(self.me.clone(), ownership, None, self.work_limits)
             .with_acceptance(self.acceptance.clone());
         self.stage = OpenTaskStage::Doing { epoch, work: Box::new(work) };
         let mut effects = vec![
@@ -255,7 +255,7 @@ impl OpenTask {
 }
 
 /// The effects that stop `work`, without its end.
-fn stopped(work: &mut Delegation, me: &AgentId, why: &str, event: &Event) -> Vec<Effect> {
+fn stopped(work: &mut Doing, me: &AgentId, why: &str, event: &Event) -> Vec<Effect> {
     let what = EventKind::Cancelled { by: Principal::Agent(me.clone()), reason: why.to_owned() };
     let mut effects = work.on(&Event { what, at: event.at, wall: event.wall });
     effects.retain(|effect| !matches!(effect, Effect::Finish(_)));
@@ -265,7 +265,7 @@ fn stopped(work: &mut Delegation, me: &AgentId, why: &str, event: &Event) -> Vec
 impl Pattern for OpenTask {
     const NAME: &'static str = "open-task";
     const OPENED_BY: &'static [MessageKind] = &[];
-    const RECEIVES: &'static [MessageKind] = Delegation::RECEIVES;
+    const RECEIVES: &'static [MessageKind] = Doing::RECEIVES;
 
     fn view(&self) -> View<'_> {
         let work = if let OpenTaskStage::Doing { work, .. } = &self.stage { Some(work.view()) } else { None };

@@ -2,7 +2,7 @@
 
 use super::{
     ChunkRange, Effect, Label, Outcome, OutgoingMessage, OutgoingSignal, ProducedArtifact, RecordedArtifacts,
-    Update,
+    Timer, TimerAt, Update,
     progress::ProducedChunks,
     session::{self, seat},
 };
@@ -72,6 +72,9 @@ pub struct TaskOwnership {
     /// Whether its result is checked before it counts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_checked: bool,
+    /// Whether nobody sees it as a task: only its end is shown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_hidden: bool,
     /// The open questions. Every status shows them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) questions: Vec<Question>,
@@ -95,6 +98,7 @@ impl TaskOwnership {
             usage: Usage::default(),
             seat: None,
             is_checked: false,
+            is_hidden: false,
             questions: Vec::new(),
         }
     }
@@ -110,7 +114,12 @@ impl TaskOwnership {
             return None;
         }
         self.usage = self.usage.plus(usage);
-        Some(Effect::Update(Update::Usage(self.usage)))
+        (!self.is_hidden).then_some(Effect::Update(Update::Usage(self.usage)))
+    }
+
+    /// The timer of its deadline, if it has one.
+    pub(super) fn deadline_timer(&self) -> Option<Effect> {
+        Some(Effect::SetTimer { timer: Timer::Deadline, when: TimerAt::Wall(self.spec.deadline?) })
     }
 
     /// Whether `agent` is the requester, and `epoch`, if given, is its award.
@@ -209,14 +218,14 @@ impl TaskOwnership {
 
     /// Discards what a doer produced that did not finish.
     pub fn discard_artifacts(&mut self) -> Vec<Effect> {
-        let Some(from) = self.produced.discard() else { return Vec::new() };
+        let Some(from) = self.produced.discard().filter(|_| !self.is_hidden) else { return Vec::new() };
         let report = self.is_awarded().then(|| self.report_update(|update| update.restarts = true));
         std::iter::once(Effect::Update(Update::Restart { from })).chain(report.flatten()).collect()
     }
 
     /// Shows a status with the open questions, and reports it to the requester.
     pub fn show_status(&mut self, mut status: Status) -> Vec<Effect> {
-        if self.has_ended() {
+        if self.has_ended() || self.is_hidden {
             return Vec::new();
         }
         status.questions.extend(self.questions.iter().cloned());

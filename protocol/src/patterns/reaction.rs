@@ -1,14 +1,16 @@
 //! An agent reacts to a signal it subscribes to (DESIGN §5): its brain gets the signal, may publish signals and send
 //! requests, and ends.
 //!
-//! It is a delegation without a task: there is no requester, so there are no reports and no questions; a turn
-//! without output is a success. Signals that follow from signals count their hops.
+//! There is no task and no requester, so there are no reports and no questions; a turn without output is a success. Signals
+//! that follow from signals count their hops.
 
 use super::{
-    Effect, Event, EventKind, Pattern, Update, View,
-    delegation::{Delegation, WorkLimits},
-    ownership::TaskOwnership,
-    turn::{TurnEnd, TurnSubject},
+    Effect, Event, Pattern, View,
+    turn::TurnSubject,
+    work::{
+        Doing, WorkLimits,
+        doing::lines::{HiddenWork, WorkKind},
+    },
 };
 use crate::{
     budget::Budget,
@@ -16,7 +18,6 @@ use crate::{
     message::{MessageKind, Payload},
     principal::Principal,
     signal::{PARENT_TASK, Signal, SignalRecord, SignalType},
-    task::TaskSpec,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -33,50 +34,30 @@ pub fn hops(signal: &Signal) -> u64 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reaction {
-    me: AgentId,
     signal: Box<SignalRecord>,
-    work: Delegation,
+    work: Doing,
 }
 
 impl Reaction {
     /// `me` reacts to `signal`, on behalf of the principal that it comes from.
-    pub fn new(me: AgentId, signal: SignalRecord, work_limits: WorkLimits) -> Self {
-        let spec = TaskSpec {
+    pub fn new(me: AgentId, signal: SignalRecord, limits: WorkLimits) -> Self {
+        let about = HiddenWork {
+            kind: WorkKind::Reaction,
             task_id: name(&signal.signal),
             description: format!("react to {}", signal.signal.kind),
             capability: signal.signal.capability.clone(),
-            input: None,
-            artifacts: Vec::new(),
-            deadline: None,
-            accepted_modes: Vec::new(),
-            path: Vec::new(),
-            parent: None,
             root: signal.signal.acts_for().unwrap_or_else(|| Principal::Agent(me.clone())),
             budget: Budget::default(),
-            contact: None,
-            space: None,
-            history: Vec::new(),
-            exclude: Vec::new(),
         };
-        let mut ownership = TaskOwnership::new(spec, None);
-        ownership.announces = false;
-        let work = Delegation::new(me.clone(), ownership, None, work_limits);
-        Self { me, signal: Box::new(signal), work }
+        Self { signal: Box::new(signal), work: Doing::hidden(me, about, limits) }
     }
 
-    /// The effects of the inner delegation on `event`, adapted to a reaction.
-    fn work(&mut self, event: &Event) -> Vec<Effect> {
-        self.work.on(event).into_iter().filter_map(|effect| self.own(effect)).collect()
-    }
-
-    fn own(&self, effect: Effect) -> Option<Effect> {
+    /// The same effect, about the signal instead of a task.
+    fn about_signal(&self, mut effect: Effect) -> Effect {
         let about = &self.signal.signal;
-        match effect {
-            Effect::RunTurn { turn, mut prompt, deadline, input } => {
-                prompt.about = TurnSubject::Signal(self.signal.clone());
-                Some(Effect::RunTurn { turn, prompt, deadline, input })
-            }
-            Effect::Publish { mut signal } => {
+        match &mut effect {
+            Effect::RunTurn { prompt, .. } => prompt.about = TurnSubject::Signal(self.signal.clone()),
+            Effect::Publish { signal } => {
                 if signal.kind == SignalType::task_available() {
                     signal.refs.remove(PARENT_TASK);
                     let parent = about.task_id.as_ref();
@@ -85,33 +66,19 @@ impl Reaction {
                     signal.task_id.clone_from(&about.task_id);
                 }
                 signal.refs.insert(HOPS.into(), json!(hops(about).saturating_add(1)));
-                Some(Effect::Publish { signal })
             }
-            Effect::Send(mut message) => {
-                if let Payload::HelpRequest(request) = &mut message.payload {
-                    request.task_id.clone_from(&about.task_id);
-                }
-                if let Payload::TaskRequest(request) = &mut message.payload {
-                    request.parent_task_id = None;
-                }
-                Some(Effect::Send(message))
-            }
-            Effect::Update(
-                Update::Status(_)
-                | Update::Restart { .. }
-                | Update::Usage(_)
-                | Update::Reserved(_)
-                | Update::Checked(_),
-            )
-            | Effect::AskPerson { .. }
-            | Effect::Assign { .. }
-            | Effect::TrackTask { .. } => None,
-            other => Some(other),
+            Effect::Send(message) => match &mut message.payload {
+                Payload::HelpRequest(request) => request.task_id.clone_from(&about.task_id),
+                Payload::TaskRequest(request) => request.parent_task_id = None,
+                _ => {}
+            },
+            _ => {}
         }
+        effect
     }
 }
 
-/// The id of the inner delegation's task, derived from `signal`. No visible task has it.
+/// The id of the work, derived from `signal`. No visible task has it.
 fn name(signal: &Signal) -> TaskId {
     let by = signal.by.as_ref().map(|by| format!("{by}|")).unwrap_or_default();
     let digest = Digest::of(format!("{by}{}|{}", signal.from, signal.id).as_bytes()).to_string();
@@ -122,31 +89,14 @@ fn name(signal: &Signal) -> TaskId {
 impl Pattern for Reaction {
     const NAME: &'static str = "reaction";
     const OPENED_BY: &'static [MessageKind] = &[];
-    const RECEIVES: &'static [MessageKind] = Delegation::RECEIVES;
+    const RECEIVES: &'static [MessageKind] = Doing::RECEIVES;
 
     fn view(&self) -> View<'_> {
         View { signal: Some(&self.signal.signal), turn: self.work.view().turn, ..View::default() }
     }
 
     fn on(&mut self, event: &Event) -> Vec<Effect> {
-        let silent;
-        let event = match &event.what {
-            EventKind::TurnEnded { turn, updates, end: TurnEnd::Done { message } }
-                if message.as_ref().is_none_or(|text| text.trim().is_empty()) =>
-            {
-                let end = TurnEnd::Done { message: Some("nothing to say".to_owned()) };
-                let what = EventKind::TurnEnded { turn: *turn, updates: updates.clone(), end };
-                silent = Event { at: event.at, wall: event.wall, what };
-                &silent
-            }
-            _ => event,
-        };
-        let mut effects = self.work(event);
-        if matches!(&event.what, EventKind::TurnEnded { .. } | EventKind::TurnProgress { .. }) {
-            let unanswered = self.work.refuse_questions("nobody can be asked: a signal has no owner");
-            effects.extend(unanswered.into_iter().filter_map(|effect| self.own(effect)));
-        }
-        effects
+        self.work.on(event).into_iter().map(|effect| self.about_signal(effect)).collect()
     }
 }
 

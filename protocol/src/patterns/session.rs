@@ -2,7 +2,7 @@
 //!
 //! The agent that accepts the task hosts it. A seat's turn is a task for another agent, so cancel, questions, recovery and
 //! auctions are those of any task. Here are the decisions: which stage and whose turn is next, what a turn is given, and how
-//! the session ends. They are rules without I/O; [`Delegation`](super::delegation::Delegation) does what they say.
+//! the session ends. They are rules without I/O; [`Hosting`](super::work::Hosting) does what they say.
 //!
 //! What was said is in the log of the session's task, as artifacts. The state holds numbers and names.
 
@@ -102,8 +102,8 @@ pub struct SessionContext<'a> {
     pub host: &'a AgentId,
     /// What it is for.
     pub goal: &'a str,
-    /// The ids of the artifacts that it was given.
-    pub given: &'a [String],
+    /// The artifacts that it was given.
+    pub given: &'a [Artifact],
     /// What it has used, that of its seats included.
     pub used: &'a Usage,
     pub now: WallTime,

@@ -3,8 +3,8 @@
 use super::{
     ChunkRange, Label,
     contract_net::record::AwardRecord,
-    delegation::Delegation,
     speech::{Directive, DirectiveOutcome},
+    work::Hosting,
 };
 use crate::{
     artifact::Artifact,
@@ -75,17 +75,17 @@ impl AwardFence<'_> {
 
 /// The session that a conversation hosts.
 #[derive(Debug, Clone, Copy)]
-pub struct SessionView<'a>(pub(super) &'a Delegation);
+pub struct SessionView<'a>(pub(super) &'a Hosting);
 
 impl SessionView<'_> {
     /// The session as people see it.
     pub fn shown(&self) -> Option<Value> {
-        self.0.session_view()
+        self.0.shown()
     }
 
     /// What would become of a directive, or why it is refused.
     pub fn check_directive(&self, directive: &Directive) -> Result<DirectiveOutcome, String> {
-        self.0.check_session_directive(directive)
+        self.0.check_directive(directive)
     }
 }
 

@@ -8,7 +8,7 @@ use protocol::{
     card::{BidTerms, Card, Skill},
     ids::AgentId,
     limits::Limits,
-    patterns::{contract_net::Auction, delegation::WorkLimits},
+    patterns::{contract_net::Auction, work::WorkLimits},
 };
 use std::{sync::Arc, time::Duration};
 

@@ -24,10 +24,10 @@ use protocol::{
         AnyPattern, Candidate, WorkPhase,
         broadcast::Broadcast,
         contract_net::ContractNet,
-        delegation::Delegation,
         help_request::HelpRequest,
         ownership::TaskOwnership,
         session::{self, graph::Graph},
+        work::{Doing, Hosting},
     },
     problem::{Problem, Reason},
     task::TaskSpec,
@@ -112,13 +112,15 @@ impl Agent {
         };
         let ownership = TaskOwnership::new(shared, requester(&message, None));
         let does = |ownership, is_queued| {
-            Delegation::new(self.me.clone(), ownership, None, self.config.work_limits)
+            Doing::new(self.me.clone(), ownership, None, self.config.work_limits)
                 .queued(is_queued)
                 .with_auction(self.config.auction.clone())
                 .with_acceptance(acceptance.clone())
         };
         let pattern = match fate {
-            Fate::Host { is_queued } => does(ownership, is_queued).with_session(true).into(),
+            Fate::Host => {
+                Hosting::new(self.me.clone(), ownership, self.config.work_limits, acceptance).into()
+            }
             Fate::HostWork => does(ownership, false).into(),
             Fate::Do { is_queued } => does(ownership, is_queued).into(),
             Fate::AuctionWithOwnBid => {
@@ -273,9 +275,9 @@ impl Agent {
         };
         let me = self.me.clone();
         let refusal = match why_not {
-            Some(why) => Some(Delegation::declining(me, ownership.clone(), why)),
+            Some(why) => Some(Doing::declining(me, ownership.clone(), why)),
             None if taken >= self.max_parallel() => {
-                Some(Delegation::busy(me, ownership.clone(), self.place_free_in(cx)))
+                Some(Doing::busy(me, ownership.clone(), self.place_free_in(cx)))
             }
             None => None,
         };
@@ -285,14 +287,14 @@ impl Agent {
         }
         let lease = Some(Duration::from_millis(award.lease_ms));
         let acceptance = self.acceptance(spec.capability.as_ref(), None);
-        let delegation = Delegation::new(self.me.clone(), ownership, lease, self.config.work_limits)
+        let doing = Doing::new(self.me.clone(), ownership, lease, self.config.work_limits)
             .with_acceptance(acceptance)
             .revising(award.revision);
         let asked = Digest::of(spec.description.as_bytes());
         self.check_room(Some(&spec.root).filter(|_| message.by.agent() != Some(&self.me)))?;
         let older = self.cancel_older_award(&owner)?;
         let task = Some(OpenedTask { spec, asked, epoch: Some(award.epoch) });
-        self.open(Opening { message, pattern: delegation.into(), task, older, reply }, cx)
+        self.open(Opening { message, pattern: doing.into(), task, older, reply }, cx)
     }
 
     fn take_help_request(
@@ -334,7 +336,7 @@ impl Agent {
                 )
             }
             None => {
-                HelpRequest::answering(self.me.clone(), request, requester).within(&self.config.work_limits)
+                HelpRequest::answering(self.me.clone(), request, requester, self.config.work_limits)
             }
         };
         self.open(Opening { message, pattern: pattern.into(), task: None, older: None, reply }, cx)

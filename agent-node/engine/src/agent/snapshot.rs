@@ -79,7 +79,7 @@ impl Agent {
     /// all. The turns that a host does itself are none of its brain.
     pub fn readable_layers(&self) -> Option<Vec<BriefLayer>> {
         let does_turn = |conversation: &&Conversation| {
-            conversation.ended.is_none() && matches!(conversation.pattern, AnyPattern::Delegation(_))
+            conversation.ended.is_none() && matches!(conversation.pattern, AnyPattern::Doing(_))
         };
         let specs = self.conversations.iter().filter(does_turn).filter_map(|conversation| {
             let spec = &conversation.task.as_ref()?.task.spec;

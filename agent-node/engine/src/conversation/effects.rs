@@ -92,7 +92,7 @@ impl Conversation {
                     turns.for_each(|turn| turn.attempts = 1);
                 }
             }
-            Effect::AskPerson { .. } => {}
+            Effect::AskPerson { .. } | Effect::HandOn(_) => {}
             Effect::Update(update) => self.show(me, update, wall, decided)?,
             Effect::Assign { doer } => {
                 if let Some(row) = &mut self.task {

@@ -8,7 +8,8 @@ use protocol::{
     principal::Principal,
     trace::{SpanName, TraceContext},
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 /// What opened a conversation, and its trace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -17,8 +18,8 @@ pub struct Origin {
     /// The trace context. Its span is the parent of the first span here, or the first span itself if the trace begins here.
     pub trace: TraceContext,
     pub pattern: String,
-    /// The pattern's state before its first event; a replay starts from it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The pattern's state before its first event; a replay starts from it. `None` in a record of other rules.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "of_these_rules")]
     pub initial: Option<Box<AnyPattern>>,
     /// The message that opened it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,6 +57,11 @@ pub struct OpeningSignal {
     /// The first publisher; `None` in a record of an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Principal>,
+}
+
+/// The state, unless other rules have recorded it.
+fn of_these_rules<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<AnyPattern>>, D::Error> {
+    Ok(serde_json::from_value(Value::deserialize(from)?).ok())
 }
 
 impl OpeningMessage {

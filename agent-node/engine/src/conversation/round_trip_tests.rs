@@ -14,10 +14,10 @@ use protocol::{
         AnyPattern, Event, EventKind, Label, RequestKey,
         broadcast::Broadcast,
         contract_net::{Auction, ContractNet},
-        delegation::{Delegation, WorkLimits},
         help_request::HelpRequest,
         ownership::{Requester, TaskOwnership},
         redelivery::Redelivery,
+        work::{Doing, WorkLimits},
     },
     principal::Principal,
     task::TaskSpec,
@@ -144,7 +144,9 @@ fn patterns(envelope: &Envelope) -> Vec<AnyPattern> {
     });
     let mut all: Vec<AnyPattern> = vec![Redelivery::new(envelope.clone()).into()];
     if let Payload::HelpRequest(request) = &envelope.payload {
-        all.push(HelpRequest::answering(me(), request.clone(), requester.clone()).into());
+        all.push(
+            HelpRequest::answering(me(), request.clone(), requester.clone(), WorkLimits::default()).into(),
+        );
     }
     if let Payload::Broadcast(broadcast) = &envelope.payload {
         all.push(Broadcast::new(broadcast.clone(), &by).into());
@@ -156,7 +158,7 @@ fn patterns(envelope: &Envelope) -> Vec<AnyPattern> {
         serde_json::from_value(spec).unwrap()
     };
     let ownership = TaskOwnership::new(spec, requester);
-    let doer = Delegation::new(me(), ownership.clone(), None, WorkLimits::default());
+    let doer = Doing::new(me(), ownership.clone(), None, WorkLimits::default());
     let net = ContractNet::new(me(), ownership, Auction::default(), Vec::new());
     all.extend([doer.into(), net.into()]);
     all

@@ -17,12 +17,12 @@ use super::{
 use protocol::{
     artifact::Artifact,
     patterns::{
-        delegation::MAX_REQUESTS,
         session::{
             graph::SeatRole,
             seat::{MAX_SAY_BYTES, MAX_SAYS},
         },
         turn::{Progress, RequestResult, TurnEnd},
+        work::MAX_REQUESTS,
     },
     question::Decision,
     usage::{RemainingBudget, ToolUse, Usage},

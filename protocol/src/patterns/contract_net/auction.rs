@@ -83,11 +83,6 @@ impl Auction {
         Duration::from_millis(self.bid_window_ms.saturating_mul(1 << round.saturating_sub(1).min(16)))
     }
 
-    /// Whether it is the default.
-    pub(in crate::patterns) fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// How long an award waits to be accepted.
     pub fn accept(&self) -> Duration {
         Duration::from_millis(self.accept_ms)

@@ -3,14 +3,19 @@
 
 use super::*;
 use crate::{
+    budget::Budget,
     card::Card,
     envelope::Envelope,
     ids::MessageId,
     patterns::{
-        AnyPattern, Effect, Event, EventKind, Label, Timer, broadcast::Broadcast, redelivery, turn::MIN_PAUSE,
+        AnyPattern, Effect, Event, EventKind, Label, Timer,
+        broadcast::Broadcast,
+        redelivery,
+        turn::{MIN_PAUSE, Progress, TurnEnd},
     },
     principal::Principal,
     time::{NodeTime, WallTime},
+    usage::ModelUsage,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -47,7 +52,7 @@ fn asking() -> AnyPattern {
 }
 
 fn answering() -> AnyPattern {
-    HelpRequest::answering(id("me"), request(), requester()).into()
+    HelpRequest::answering(id("me"), request(), requester(), WorkLimits::default()).into()
 }
 
 fn broadcast() -> AnyPattern {
@@ -248,7 +253,8 @@ fn a_budget_is_shared_among_the_peers_that_are_asked_and_the_silent_ones_are_cha
     let used = usage(&asking.on(&event(EventKind::TimerFired { timer: label }))).unwrap();
     assert_eq!((used.tokens(), used.unreported_tokens), (57, 50));
 
-    let mut answering = AnyPattern::from(HelpRequest::answering(id("me"), request, requester()));
+    let mut answering =
+        AnyPattern::from(HelpRequest::answering(id("me"), request, requester(), WorkLimits::default()));
     answering.on(&event(EventKind::Started));
     let call = crate::usage::ModelUsage { input_tokens: 100, ..Default::default() };
     let updates = vec![Progress::Usage(call)];
@@ -309,7 +315,7 @@ fn an_answer_keeps_the_bounds_of_its_agent() {
     let limits = WorkLimits { bounds, ..WorkLimits::default() };
     let declined = |budget: Budget, call: ModelUsage| {
         let request = message::HelpRequest { budget, ..request() };
-        let answering = HelpRequest::answering(id("me"), request, requester()).within(&limits);
+        let answering = HelpRequest::answering(id("me"), request, requester(), limits);
         let mut pattern = AnyPattern::from(answering);
         on(&mut pattern, 0, EventKind::Started);
         let updates = vec![Progress::Usage(call)];

@@ -2,7 +2,11 @@ use super::*;
 use crate::{
     artifact::Artifact,
     ids::{Address, Capability},
-    patterns::{RequestKey, Timer, turn::Progress, turn_log::TurnRecord},
+    patterns::{
+        EventKind, RequestKey, Timer, Update,
+        turn::{Progress, TurnEnd},
+        turn_log::TurnRecord,
+    },
     question::Question,
     signal::SignalType,
     task::TaskState,

@@ -157,7 +157,7 @@ impl Session {
         add("labels", json!(stage.next.keys().collect::<Vec<_>>()), !stage.next.is_empty() && !is_aside);
         add("partial", json!(true), run.partial);
         add("isLastRound", json!(true), stage.order == SeatOrder::Turns && run.round >= stage.rounds);
-        let artifacts = cx.given.iter().cloned().chain(artifacts);
+        let artifacts = cx.given.iter().map(|given| given.artifact_id.clone()).chain(artifacts);
         let artifacts = match &planned.who {
             // Only its own order.
             SeatHolder::Matched(_) => {

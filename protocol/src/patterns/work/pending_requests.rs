@@ -1,6 +1,9 @@
 //! The requests of a turn to other agents and the owner, and their results.
 
-use super::{Effect, Event, Label, RequestKey, Timer, WorkLimits};
+use super::{
+    WorkLimits,
+    doing::lines::{LineFate, TurnKind},
+};
 use crate::{
     a2a::message::Message,
     artifact::Artifact,
@@ -8,8 +11,8 @@ use crate::{
     ids::{Address, AgentId, Digest, QuestionId, TaskId},
     message::{HelpRequest, Payload, TaskAnswer, TaskCancel, TaskRequest, TaskUpdate},
     patterns::{
-        OutgoingMessage, OutgoingSignal, RecordedArtifacts, TimerAt,
-        ownership::TaskOwnership,
+        Effect, Event, Label, OutgoingMessage, OutgoingSignal, RecordedArtifacts, RequestKey, Timer, TimerAt,
+        ownership::{TaskOwnership, may_have_arrived},
         session::{routing, seat, team::report::ItemQuestion},
         space_request::{EntrySearch, SpaceAction, SpaceAnswer, SpaceRequest},
         turn::{Progress, RequestResult},
@@ -104,6 +107,7 @@ pub(super) struct RequestSender<'a> {
     pub(super) limits: &'a WorkLimits,
     /// What the task may use in all.
     pub(super) bounds: Budget,
+    pub(super) kind: TurnKind,
     pub(super) event: &'a Event,
 }
 
@@ -266,22 +270,21 @@ impl PendingRequests {
             open.waits |= waits;
             return Vec::new();
         }
-        let is_sealed = seat::is_sealed(&ownership.spec);
         let siblings = routing::siblings(&ownership.spec);
         let asked = addressed(&ask).and_then(|agent| siblings.iter().find(|sibling| *sibling == agent));
-        let refusal = match asked {
-            _ if is_sealed => Some(seat::SEALED.to_owned()),
-            asked => asked.map(routing::why_sibling_is_refused),
+        let refusal = match sender.kind.fate(&ask) {
+            LineFate::Refused(why) => Some(why.to_owned()),
+            _ => asked.map(routing::why_sibling_is_refused),
         };
-        let given = |wanted| match refusal {
-            Some(why) => Err(why),
-            None => shares.give(wanted, self.free(sender)),
+        let given = match (refusal, wanted(&ask)) {
+            (Some(why), _) => Err(why),
+            (None, Some(wanted)) => shares.give(wanted, self.free(sender)),
+            (None, None) => Ok(Budget::default()),
         };
-        let budget = match wanted(&ask).map(given) {
-            None => Budget::default(),
-            Some(Ok(budget)) => budget,
-            Some(Err(why)) => {
-                let (Progress::Help { id, .. } | Progress::Delegate { id, .. }) = ask else { return effects };
+        let budget = match given {
+            Ok(budget) => budget,
+            Err(why) => {
+                let id = ask.request_id().cloned().unwrap_or_default();
                 let reply = RequestResult { id: id.clone(), ..result(false, None, why, Vec::new()) };
                 let (kind, budget) = (RequestKind::Help, Budget::default());
                 self.open.push(PendingRequest { id, key, kind, content, waits, reply: Some(reply), budget });
@@ -553,18 +556,6 @@ impl PendingRequests {
         None
     }
 
-    /// Ends the questions of this agent without an answer; returns whether there were any.
-    pub(super) fn refuse_questions(&mut self, why: &str) -> bool {
-        let mut any = false;
-        while self.settle(
-            |ask| matches!(ask.kind, RequestKind::Question(_)),
-            result(false, None, why.to_owned(), Vec::new()),
-        ) {
-            any = true;
-        }
-        any
-    }
-
     /// The time for the request `key` is over.
     pub(super) fn expire(&mut self, key: RequestKey) -> Expiry {
         let Some(ask) = self.open.iter_mut().find(|ask| ask.key == key && ask.reply.is_none()) else {
@@ -586,15 +577,23 @@ impl PendingRequests {
         Expiry::Question
     }
 
+    /// A request was given up. If its addressee may have it, it counts as one that fell silent. Returns whether it was open.
+    pub(super) fn undelivered(&mut self, key: RequestKey, reason: &str, message: &str) -> bool {
+        match may_have_arrived(reason) {
+            true => self.give_up(key, message),
+            false => self.was_refused(key, message),
+        }
+    }
+
     /// Fails the request `key`, whose doer will not say what it has used.
-    pub(super) fn give_up(&mut self, key: RequestKey, why: &str) -> bool {
+    fn give_up(&mut self, key: RequestKey, why: &str) -> bool {
         let open = self.open.iter().filter(|ask| ask.key == key && ask.reply.is_none());
         self.lost = open.fold(self.lost, |lost, ask| lost.plus(ask.budget));
         self.was_refused(key, why)
     }
 
     /// Fails the request `key`, which its addressee has not taken.
-    pub(super) fn was_refused(&mut self, key: RequestKey, why: &str) -> bool {
+    fn was_refused(&mut self, key: RequestKey, why: &str) -> bool {
         self.settle(|ask| ask.key == key, result(false, None, why.to_owned(), Vec::new()))
     }
 

@@ -1,11 +1,7 @@
 //! The answer to an award that is not accepted, or is given back.
 
-use super::{Delegation, Effect, Label, TaskOwnership, WorkLimits};
-use crate::{
-    ids::AgentId,
-    message::{AwardDecline, BUSY, Payload},
-    task::TaskState,
-};
+use super::{AgentId, Doing, Effect, Label, Payload, TaskOwnership, TaskState, WorkLimits};
+use crate::message::{AwardDecline, BUSY};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -25,7 +21,7 @@ impl AwardRefusal {
     }
 }
 
-impl Delegation {
+impl Doing {
     /// `me` declines the award, with a reason.
     pub fn declining(me: AgentId, ownership: TaskOwnership, why: String) -> Self {
         let declines = Some(AwardRefusal::of(why));
@@ -41,27 +37,27 @@ impl Delegation {
 
     pub(super) fn decline(&mut self, refusal: AwardRefusal) -> Vec<Effect> {
         let AwardRefusal { reason: why, free_in_ms } = refusal;
-        let task_id = self.ownership.spec.task_id.clone();
-        let decline = self.ownership.requester.clone().map(|requester| {
+        let task_id = self.task.ownership.spec.task_id.clone();
+        let decline = self.task.ownership.requester.clone().map(|requester| {
             let epoch = requester.epoch.unwrap_or_default();
             let (reason, extra) = (why.clone(), Default::default());
-            let usage = Some(*self.ownership.usage());
+            let usage = Some(*self.task.ownership.usage());
             let decline = AwardDecline { task_id, epoch, reason, free_in_ms, usage, extra };
             Effect::Send(requester.reply(Label::Decline, Payload::AwardDecline(decline)))
         });
-        self.ownership.requester = None;
-        self.ownership.announces = false;
-        let ended = self.ownership.finish(TaskState::Rejected, Some(why), BTreeMap::new());
+        self.task.ownership.requester = None;
+        self.task.ownership.announces = false;
+        let ended = self.task.ownership.finish(TaskState::Rejected, Some(why), BTreeMap::new());
         decline.into_iter().chain(ended).collect()
     }
 
     /// Declines an award that was accepted, so that its manager awards the task to another agent. Says what was used.
     pub(super) fn hand_back(&mut self, why: &str) -> Vec<Effect> {
-        if !self.ownership.is_awarded() {
+        if !self.task.ownership.is_awarded() {
             return Vec::new();
         }
         let mut effects = self.stop(why);
-        effects.extend(self.settle_usage());
+        effects.extend(self.task.settle_usage());
         effects.extend(self.decline(AwardRefusal::of(why.to_owned())));
         effects
     }

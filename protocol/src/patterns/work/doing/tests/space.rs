@@ -139,16 +139,16 @@ fn only_the_hosts_own_turn_in_its_session_names_the_session() {
         let mut doer = doer(None);
         let message = MessageId::parse("m-1").unwrap();
         let agent = AgentId::parse(requester).unwrap();
-        doer.ownership.requester = Some(Requester { agent, conversation: None, message, epoch: None });
-        doer.ownership.spec.parent = Some(TaskId::parse("s-1").unwrap());
-        doer.ownership.spec.input = Some(input);
+        doer.task.ownership.requester = Some(Requester { agent, conversation: None, message, epoch: None });
+        doer.task.ownership.spec.parent = Some(TaskId::parse("s-1").unwrap());
+        doer.task.ownership.spec.input = Some(input);
         doer.on(&event(0, EventKind::Started));
         let effects = doer.on(&event(1, progress(vec![post(EntryKind::Proposal, "one")])));
         let [request] = asked(&effects)[..] else { panic!("{effects:?}") };
         let SpaceAction::Post { entry } = &request.action else { panic!("{request:?}") };
         entry.session.as_ref().map(ToString::to_string)
     };
-    let me = doer(None).me.to_string();
+    let me = doer(None).task.me.to_string();
     let seat = serde_json::json!({ "seat": { "session": "s-1" } });
     assert_eq!(session_of(&me, seat.clone()).as_deref(), Some("s-1"));
     assert_eq!(session_of("another-01", seat), None, "anybody can name a session");
@@ -159,8 +159,8 @@ fn only_the_hosts_own_turn_in_its_session_names_the_session() {
 fn a_task_of_a_named_space_is_remembered_when_it_has_ended() {
     let remembered = |space: Option<&str>, input: serde_json::Value, end: TurnEnd| {
         let mut doer = doer(None);
-        doer.ownership.spec.space = space.map(|space| crate::ids::SpaceId::parse(space).unwrap());
-        doer.ownership.spec.input = Some(input);
+        doer.task.ownership.spec.space = space.map(|space| crate::ids::SpaceId::parse(space).unwrap());
+        doer.task.ownership.spec.input = Some(input);
         doer.on(&event(0, EventKind::Started));
         let effects = doer.on(&event(1, thought(1, vec![], end)));
         assert_eq!(finishes(&effects).len(), 1);
@@ -186,35 +186,10 @@ fn a_task_of_a_named_space_is_remembered_when_it_has_ended() {
 }
 
 #[test]
-fn a_session_decides_what_its_host_has_proposed_only_if_a_person_has_sent_it_and_approved_at_a_gate() {
-    let curated = |is_approved: bool, requester: Option<&str>| {
-        let mut host = doer(None);
-        let agent = |id| AgentId::parse(id).unwrap();
-        host.ownership.requester = requester.map(|id| Requester {
-            agent: agent(id),
-            conversation: None,
-            message: MessageId::parse("m-1").unwrap(),
-            epoch: None,
-        });
-        host.session = Some(serde_json::from_value(json!({ "isApproved": is_approved })).unwrap());
-        let curation = host.curate(TaskState::Completed);
-        let actions = asked(curation.as_slice()).into_iter().map(|request| request.action.clone());
-        assert_eq!(host.curate(TaskState::Failed), None);
-        actions.collect::<Vec<_>>()
-    };
-    let whole = SpaceAction::Curate { task: TaskId::parse("t-1").unwrap(), session: true };
-    assert_eq!(curated(true, None), [whole]);
-    assert_eq!(curated(false, None), [], "it has no gate, or the autopilot has confirmed it");
-    let me = doer(None).me.to_string();
-    assert_eq!(curated(true, Some(&me)), [], "a brain has had its agent host it");
-    assert_eq!(curated(true, Some("another-01")), [], "it is part of another task");
-}
-
-#[test]
 fn a_sealed_seat_remembers_for_itself_without_areas_that_briefs_of_others_name() {
     let is_posted = |sealed: bool, area: &[&str]| {
         let mut doer = doer(None);
-        doer.ownership.spec.input = Some(json!({ "seat": { "session": "s-1", "sealed": sealed } }));
+        doer.task.ownership.spec.input = Some(json!({ "seat": { "session": "s-1", "sealed": sealed } }));
         doer.on(&event(0, EventKind::Started));
         let expertise = area.iter().map(|area| ((*area).to_owned(), 1)).collect();
         let draft = EntryDraft {
@@ -237,7 +212,7 @@ fn a_sealed_seat_remembers_for_itself_without_areas_that_briefs_of_others_name()
 fn a_seat_searches_for_what_its_stage_lets_it_know() {
     let kinds = |seat: serde_json::Value| {
         let mut doer = doer(None);
-        doer.ownership.spec.input = Some(json!({ "seat": seat }));
+        doer.task.ownership.spec.input = Some(json!({ "seat": seat }));
         doer.on(&event(0, EventKind::Started));
         let effects = doer.on(&event(1, thought(1, vec![find()], TurnEnd::Waiting)));
         let [request] = asked(&effects)[..] else { panic!("{effects:?}") };

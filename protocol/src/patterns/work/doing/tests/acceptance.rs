@@ -19,7 +19,7 @@ fn artifact(text: &str) -> Progress {
 }
 
 /// A doer whose first result is checked, and the effects of that.
-fn checked(doer: Delegation) -> (Delegation, Vec<Effect>) {
+fn checked(doer: Doing) -> (Doing, Vec<Effect>) {
     let mut doer = doer.with_acceptance(terms());
     doer.on(&event(0, EventKind::Started));
     let effects = doer.on(&event(1, thought(1, vec![artifact("fn f() {}")], done("built"))));

@@ -7,12 +7,11 @@ fn tokens(tokens: u64) -> Budget {
     Budget { tokens: Some(tokens), cost: None }
 }
 
-fn started(given: Budget, bounds: Budget) -> Delegation {
+fn started(given: Budget, bounds: Budget) -> Doing {
     let bounds = TaskBounds { turns: None, tokens: bounds.tokens, cost: bounds.cost };
     let limits = WorkLimits { bounds, ..WorkLimits::default() };
     let spec = TaskSpec { budget: given, ..spec() };
-    let mut doer =
-        Delegation::new(id("builder"), TaskOwnership::new(spec, Some(requester(None))), None, limits);
+    let mut doer = Doing::new(id("builder"), TaskOwnership::new(spec, Some(requester(None))), None, limits);
     doer.on(&event(1, EventKind::Started));
     doer
 }
@@ -102,7 +101,7 @@ fn children_get_what_is_named_or_an_equal_share_and_the_rest_is_released() {
     assert_eq!(sent.iter().map(|child| child.2).collect::<Vec<_>>(), [tokens(300), tokens(200), tokens(200)]);
     assert_eq!(reserved(&effects), Some(tokens(700)));
     let stored = serde_json::to_string(&parent).unwrap();
-    let mut parent: Delegation = serde_json::from_str(&stored).unwrap();
+    let mut parent: Doing = serde_json::from_str(&stored).unwrap();
     let effects = parent.on(&event(4, responds(sent[0].0, &sent[0].1, 50)));
     assert_eq!(
         reserved(&effects),
@@ -128,7 +127,7 @@ fn a_request_that_is_sent_again_while_it_is_open_is_not_reserved_twice() {
     let sent: Vec<_> = children(&effects).iter().map(|child| child.2).collect();
     assert_eq!(sent, [tokens(200)]);
     assert_eq!(reserved(&effects), Some(tokens(800)));
-    assert_eq!(parent.pending.reserved(), tokens(800));
+    assert_eq!(parent.task.pending.reserved(), tokens(800));
 }
 
 #[test]
@@ -221,7 +220,7 @@ fn the_use_of_an_unmetered_brain_is_unknown_or_all_that_it_was_given() {
         let limits = WorkLimits { is_unmetered: true, ..WorkLimits::default() };
         let spec = TaskSpec { budget: given, ..spec() };
         let mut doer =
-            Delegation::new(id("builder"), TaskOwnership::new(spec, Some(requester(None))), None, limits);
+            Doing::new(id("builder"), TaskOwnership::new(spec, Some(requester(None))), None, limits);
         doer.on(&event(1, EventKind::Started));
         let usage = response_usage(&doer.on(&event(2, thought(1, Vec::new(), done("done")))));
         assert_eq!((usage.unknown, usage.unreported_tokens), (unknown, unreported));
@@ -309,7 +308,7 @@ proptest! {
             let reserved: u64 = open.iter().map(|child| child.2).sum();
             if finishes(&effects).is_empty() {
                 prop_assert_eq!(parent.view().turn.used.tokens(), truly_used);
-                prop_assert_eq!(parent.pending.reserved().tokens.unwrap_or_default(), reserved);
+                prop_assert_eq!(parent.task.pending.reserved().tokens.unwrap_or_default(), reserved);
             } else {
                 let usage = response_usage(&effects).tokens();
                 prop_assert_eq!(usage, truly_used + reserved);
@@ -376,7 +375,7 @@ fn a_request_that_is_sent_at_once_gets_half_of_what_is_free() {
 fn work_that_is_handed_back_says_what_was_used_and_is_kept_if_its_manager_leaves_too() {
     let ownership =
         TaskOwnership::new(TaskSpec { budget: tokens(1_000), ..spec() }, Some(requester(Some(7))));
-    let mut doer = Delegation::new(id("builder"), ownership, None, WorkLimits::default());
+    let mut doer = Doing::new(id("builder"), ownership, None, WorkLimits::default());
     doer.on(&event(1, EventKind::Started));
     doer.on(&event(2, progress(1, used(100))));
     doer.on(&event(3, progress(1, wants("a", tokens(400), false))));

@@ -1,6 +1,6 @@
 //! The end of awarded work: its manager has the result, or has given the task to another agent.
 
-use super::{Delegation, Effect, Event, Label};
+use super::{Doing, Effect, Event, Label};
 use crate::{
     patterns::{EventKind, Outcome},
     problem::Reason,
@@ -18,14 +18,14 @@ pub(super) struct UnconfirmedOutcome {
     pub(super) responses: u32,
 }
 
-impl Delegation {
+impl Doing {
     /// The manager has fenced a report: the award has lapsed.
     pub(super) fn superseded(&mut self, why: &str) -> Vec<Effect> {
         let mut effects = self.stop(why);
-        self.ownership.requester = None;
-        self.ownership.announces = false;
+        self.task.ownership.requester = None;
+        self.task.ownership.announces = false;
         let why = format!("superseded: {why}");
-        effects.extend(self.ownership.finish(TaskState::Canceled, Some(why), BTreeMap::new()));
+        effects.extend(self.task.ownership.finish(TaskState::Canceled, Some(why), BTreeMap::new()));
         effects
     }
 
@@ -44,7 +44,7 @@ impl Delegation {
                 *responses = responses.saturating_sub(1);
             }
             EventKind::Delivered { label: Label::Chunks, .. } => {
-                effects = self.ownership.chunks_settled(true);
+                effects = self.task.ownership.chunks_settled(true);
             }
             EventKind::Undelivered { label, reason, message, .. }
                 if label.is_report() && *reason == Reason::Fenced.code() =>
@@ -53,11 +53,11 @@ impl Delegation {
                 is_over = true;
             }
             EventKind::Undelivered { label: Label::Chunks, .. } => {
-                effects = self.ownership.chunks_settled(false);
+                effects = self.task.ownership.chunks_settled(false);
                 *responses += u32::from(!effects.is_empty());
             }
             EventKind::Undelivered { label: Label::Response, reason, message, .. } => {
-                effects = self.ownership.response_undelivered(reason, message);
+                effects = self.task.ownership.response_undelivered(reason, message);
                 is_over = true;
             }
             EventKind::Cancelled { reason, .. } => {
@@ -65,14 +65,14 @@ impl Delegation {
                 is_over = true;
             }
             EventKind::MessageReceived { by, envelope, .. } => {
-                if let Some(reason) = self.cancel_reason(by, &envelope.payload) {
+                if let Some(reason) = self.task.cancel_reason(by, &envelope.payload) {
                     canceled(outcome, reason);
                     is_over = true;
                 }
             }
             _ => {}
         }
-        match is_over || *responses == 0 && !self.ownership.has_reports_in_flight() {
+        match is_over || *responses == 0 && !self.task.ownership.has_reports_in_flight() {
             true => effects.push(Effect::Finish(unconfirmed.outcome)),
             false => self.unconfirmed = Some(unconfirmed),
         }

@@ -1,7 +1,7 @@
 //! A turn that goes on later. Meanwhile the task takes no place; a timer that survives a restart begins the turn again, with the
 //! same checkpoints.
 
-use super::{Delegation, Effect, Event, Timer};
+use super::{Doing, Effect, Event, Timer, WorkKind};
 use crate::{
     message::TaskUpdate,
     patterns::{TimerAt, turn::pause_length},
@@ -13,6 +13,9 @@ use std::time::Duration;
 
 /// The longest that a task without a deadline may pause in all.
 const MAX_PAUSES: Duration = Duration::from_secs(24 * 3_600);
+
+/// The longest that an answer to a peer may pause in all.
+const MAX_PAUSES_OF_ANSWER: Duration = Duration::from_secs(120);
 
 /// The pauses of a task.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -41,21 +44,24 @@ impl Pauses {
     }
 }
 
-impl Delegation {
+impl Doing {
     /// The turn begins again after a pause. What it has noted for its end is not sent: it asks again.
     pub(super) fn pause(&mut self, after_ms: u64, reason: &str, event: &Event) -> Vec<Effect> {
         let after = pause_length(after_ms);
         self.pauses.total = self.pauses.total.saturating_add(after);
-        if self.ownership.spec.deadline.is_none() && self.pauses.total > MAX_PAUSES {
+        if self.kind == WorkKind::Answer && self.pauses.total > MAX_PAUSES_OF_ANSWER {
+            return self.fail(reason.to_owned());
+        }
+        if self.task.ownership.spec.deadline.is_none() && self.pauses.total > MAX_PAUSES {
             let hours = MAX_PAUSES.as_secs() / 3_600;
             return self.fail(format!("a task without a deadline may pause for {hours} h in all: {reason}"));
         }
         self.pauses.reason = Some(reason.to_owned());
         let until = event.wall.plus(after);
-        if self.ownership.spec.deadline.is_some_and(|deadline| deadline <= until) {
-            return self.show_pause(format!("{} pauses until its deadline: {reason}", self.me));
+        if self.task.ownership.spec.deadline.is_some_and(|deadline| deadline <= until) {
+            return self.show_pause(format!("{} pauses until its deadline: {reason}", self.task.me));
         }
-        let mut effects = self.show_pause(format!("{} pauses until {until}: {reason}", self.me));
+        let mut effects = self.show_pause(format!("{} pauses until {until}: {reason}", self.task.me));
         effects.push(Effect::SetTimer { timer: Timer::Resume, when: TimerAt::Wall(until) });
         effects
     }
@@ -65,7 +71,7 @@ impl Delegation {
         if self.pauses.reason.take().is_none() {
             return Vec::new();
         }
-        let mut effects = self.show_pause(format!("{} goes on after a pause", self.me));
+        let mut effects = self.show_pause(format!("{} goes on after a pause", self.task.me));
         effects.extend(self.record_answers());
         let input = self.log.resume_turn();
         effects.push(self.run_turn(input));
@@ -73,19 +79,16 @@ impl Delegation {
     }
 
     fn show_pause(&mut self, message: String) -> Vec<Effect> {
-        self.ownership.show_status(Status { is_pause: true, ..Status::new(TaskState::Working, message) })
+        self.task.ownership.show_status(Status { is_pause: true, ..Status::new(TaskState::Working, message) })
     }
 
     /// Shows the pause of an agent that works for this task, and its end, while the task only waits.
     pub(super) fn show_pause_of_doer(&mut self, by: &Principal, update: &TaskUpdate) -> Vec<Effect> {
-        let only_waits = self.session.is_none()
-            && !self.is_thinking
-            && !self.pauses.is_paused()
-            && !self.pending.waits_for_person();
+        let only_waits = !self.is_working() && !self.task.pending.waits_for_person();
         let status = update.status.as_ref().filter(|status| status.is_pause && only_waits);
         match status {
-            Some(status) if self.pending.request_of(by, &update.task_id).is_some() => {
-                self.ownership.show_status(status.clone())
+            Some(status) if self.task.pending.request_of(by, &update.task_id).is_some() => {
+                self.task.ownership.show_status(status.clone())
             }
             Some(_) | None => Vec::new(),
         }

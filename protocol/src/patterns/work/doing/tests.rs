@@ -9,12 +9,13 @@ use crate::{
     envelope::Envelope,
     ids::{Address, Capability, MessageId, TaskId},
     message::{self, Epoch},
-    patterns::turn_log::TurnRecord,
-    patterns::{ChunkRange, OutgoingMessage, Update, ownership::Requester},
+    patterns::{AnyPattern, ChunkRange, OutgoingMessage, ownership::Requester},
+    patterns::{turn, turn_log::TurnRecord, work::MAX_REQUESTS},
     principal::Principal,
-    question::{Answer, Question},
+    question::{Answer, Question, QuestionKind},
     task::{Status, TaskSpec},
     time::{NodeTime, WallTime},
+    usage::TaskBounds,
 };
 use proptest::prelude::*;
 use serde_json::Map;
@@ -63,9 +64,9 @@ fn requester(epoch: Option<Epoch>) -> Requester {
     Requester { agent: id("manager"), conversation: None, message: MessageId::parse("m-1").unwrap(), epoch }
 }
 
-fn doer(epoch: Option<Epoch>) -> Delegation {
+fn doer(epoch: Option<Epoch>) -> Doing {
     let lease = epoch.map(|_| Duration::from_secs(30));
-    Delegation::new(
+    Doing::new(
         id("builder"),
         TaskOwnership::new(spec(), Some(requester(epoch))),
         lease,
@@ -424,7 +425,7 @@ fn awarded_work_ends_when_its_manager_has_the_result() {
 }
 
 /// Awarded work with one artifact that has ended; its response and its report are on the way.
-fn doer_with_report_on_the_way() -> Delegation {
+fn doer_with_report_on_the_way() -> Doing {
     let mut doer = doer(Some(7));
     doer.on(&event(1, EventKind::Started));
     let artifact = Artifact::text("a", "text/plain", "x");
@@ -691,29 +692,31 @@ fn only_the_requester_answers_a_question_and_only_by_a_task_answer() {
     assert_eq!(answers(&effects)[0].text, "the blue one");
 }
 
-fn own(auction: Auction) -> Delegation {
+fn own(auction: Auction) -> Doing {
     let spec = TaskSpec { capability: Some(Capability::parse("implement-api").unwrap()), ..spec() };
     let ownership = TaskOwnership::new(spec, Some(requester(None)));
-    Delegation::new(id("builder"), ownership, None, WorkLimits::default()).with_auction(auction)
+    Doing::new(id("builder"), ownership, None, WorkLimits::default()).with_auction(auction)
 }
 
 #[test]
 fn work_whose_brain_crashes_is_offered_to_others_and_theirs_is_the_result() {
-    let mut doer = own(Auction { rounds: 7, ..Auction::default() });
-    doer.on(&event(1, EventKind::Started));
-    let effects = doer.on(&event(2, EventKind::TurnFailed { turn: 1, reason: "exit status 1".into() }));
+    let mut work = AnyPattern::from(own(Auction { rounds: 7, ..Auction::default() }));
+    work.on(&event(1, EventKind::Started));
+    let effects = work.on(&event(2, EventKind::TurnFailed { turn: 1, reason: "exit status 1".into() }));
     assert!(finishes(&effects).is_empty(), "{effects:?}");
+    let is_hand_on = |effect: &Effect| matches!(effect, Effect::HandOn(_));
+    assert_eq!(effects.iter().filter(|effect| is_hand_on(effect)).count(), 1);
     let label = |effect: &Effect| {
         if let Effect::FindPeers { label, .. } = effect { Some(*label) } else { None }
     };
     let search = effects.iter().find_map(label);
-    assert_eq!(doer.view().work, None, "its place is free");
+    assert_eq!((work.name(), work.view().work), ("contract-net", None), "its place is free");
     let found = EventKind::PeersFound { label: search.unwrap(), candidates: Vec::new(), nearest: None };
-    let mut alone = doer.clone();
+    let mut alone = work.clone();
     assert_eq!(finishes(&alone.on(&event(3, found))), [TaskState::Failed]);
     let cancel = EventKind::Cancelled { by: Principal::local_user(), reason: "enough".into() };
-    assert_eq!(finishes(&doer.on(&event(3, cancel))), [TaskState::Canceled]);
-    assert!(doer.view().award.is_some());
+    assert_eq!(finishes(&work.on(&event(3, cancel))), [TaskState::Canceled]);
+    assert!(work.view().award.is_some());
 }
 
 #[test]
@@ -760,7 +763,7 @@ fn what_waits_takes_no_place_and_a_question_is_a_persons() {
 #[test]
 fn an_award_without_a_place_is_declined_as_busy() {
     let ownership = TaskOwnership::new(spec(), Some(requester(Some(7))));
-    let mut busy = Delegation::busy(id("builder"), ownership, Duration::from_millis(800));
+    let mut busy = Doing::busy(id("builder"), ownership, Duration::from_millis(800));
     let effects = busy.on(&event(1, EventKind::Started));
     let Payload::AwardDecline(decline) = &sent_messages(&effects)[0].payload else { panic!("{effects:?}") };
     assert_eq!((decline.reason.as_str(), decline.free_in_ms), ("busy", Some(800)));

@@ -10,15 +10,15 @@ use crate::{
 
 const HOUR_MS: u64 = 3_600_000;
 
-fn started(spec: TaskSpec, bounds: TaskBounds) -> Delegation {
+fn started(spec: TaskSpec, bounds: TaskBounds) -> Doing {
     let work_limits = WorkLimits { bounds, ..WorkLimits::default() };
     let ownership = TaskOwnership::new(spec, Some(requester(None)));
-    let mut doer = Delegation::new(id("builder"), ownership, None, work_limits);
+    let mut doer = Doing::new(id("builder"), ownership, None, work_limits);
     doer.on(&event(1, EventKind::Started));
     doer
 }
 
-fn doer_of(spec: TaskSpec) -> Delegation {
+fn doer_of(spec: TaskSpec) -> Doing {
     started(spec, TaskBounds::default())
 }
 
