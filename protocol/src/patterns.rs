@@ -44,10 +44,7 @@ use crate::{
     question::Answer,
     time::{NodeTime, WallTime},
 };
-use serde::{
-    Deserialize, Serialize,
-    de::{DeserializeOwned, Error as _},
-};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use space_request::SpaceAnswer;
 use speech::Directive;
@@ -316,16 +313,19 @@ impl AnyPattern {
     /// The version of the rules a state was computed by; recorded with every state.
     pub const RULES: u32 = 11;
 
-    /// The oldest version whose states [`Self::read`] takes.
-    pub const OLDEST_RULES: u32 = 10;
+    /// Whether it can [`Self::read`] a state that rules of this version have computed: these, or the last ones.
+    pub fn reads(rules: u32) -> bool {
+        (Self::RULES - 1..=Self::RULES).contains(&rules)
+    }
 
-    /// The state that rules of this version have recorded; fails if they are older than [`Self::OLDEST_RULES`].
-    pub fn read(rules: u32, state: Value) -> Result<Self, serde_json::Error> {
-        match rules {
-            Self::RULES => serde_json::from_value(state),
-            Self::OLDEST_RULES => serde_json::from_value(v10::state(state)?),
-            other => Err(serde_json::Error::custom(format!("a state of rules {other}"))),
-        }
+    /// The state of a pattern that `rules` have recorded as `state`. Fails if it is damaged or of rules that are not read.
+    pub fn read(rules: u32, state: Value) -> Result<Self, String> {
+        let state = match rules {
+            Self::RULES => Ok(state),
+            10 => v10::state(state),
+            _ => return Err(format!("it is of rules {rules}, this version has {}", Self::RULES)),
+        };
+        state.and_then(serde_json::from_value).map_err(|error| error.to_string())
     }
 
     /// Its name, for people and traces.

@@ -136,11 +136,7 @@ mod tests {
             ),
             ("a session", of(Session), Fate::Host),
             ("… while it is full", full(Session), Fate::Host),
-            (
-                "… behind others",
-                RequestFacts { others_wait: true, ..of(Session) },
-                Fate::Host,
-            ),
+            ("… behind others", RequestFacts { others_wait: true, ..of(Session) }, Fate::Host),
             ("the work of a host", own(HostWork), Fate::HostWork),
             ("… while it is full", RequestFacts { is_self: true, ..full(HostWork) }, Fate::HostWork),
         ];

@@ -335,9 +335,7 @@ impl Agent {
                     self.config.work_limits.help,
                 )
             }
-            None => {
-                HelpRequest::answering(self.me.clone(), request, requester, self.config.work_limits)
-            }
+            None => HelpRequest::answering(self.me.clone(), request, requester, self.config.work_limits),
         };
         self.open(Opening { message, pattern: pattern.into(), task: None, older: None, reply }, cx)
     }

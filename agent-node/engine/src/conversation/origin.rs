@@ -1,5 +1,6 @@
 //! The origin of a conversation, recorded in its journal's first step. The exporter builds the spans from it.
 
+use crate::records::{ReplayStart, of_these_rules};
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, Capability, ConversationId, MessageId, TaskId, ThreadId},
@@ -8,8 +9,7 @@ use protocol::{
     principal::Principal,
     trace::{SpanName, TraceContext},
 };
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
 /// What opened a conversation, and its trace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,9 +18,9 @@ pub struct Origin {
     /// The trace context. Its span is the parent of the first span here, or the first span itself if the trace begins here.
     pub trace: TraceContext,
     pub pattern: String,
-    /// The pattern's state before its first event; a replay starts from it. `None` in a record of other rules.
+    /// The pattern's state before its first event; a replay starts from it.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "of_these_rules")]
-    pub initial: Option<Box<AnyPattern>>,
+    pub initial: Option<Box<ReplayStart>>,
     /// The message that opened it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<OpeningMessage>,
@@ -59,11 +59,6 @@ pub struct OpeningSignal {
     pub by: Option<Principal>,
 }
 
-/// The state, unless other rules have recorded it.
-fn of_these_rules<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<AnyPattern>>, D::Error> {
-    Ok(serde_json::from_value(Value::deserialize(from)?).ok())
-}
-
 impl OpeningMessage {
     /// The attributes of `envelope`, sent by `by`.
     pub fn of(envelope: &Envelope, by: &Principal) -> Self {
@@ -89,7 +84,7 @@ impl Origin {
         Self {
             trace: join(first),
             pattern: pattern.name().to_owned(),
-            initial: Some(Box::new(pattern.clone())),
+            initial: Some(ReplayStart::of(pattern)),
             message,
             signal: None,
             task: None,
