@@ -34,7 +34,7 @@ use protocol::{
     },
     principal::Principal,
     problem::{Problem, Reason},
-    task::TaskSpec,
+    task::{TaskSpec, TaskTerms},
     trace::{TraceContext, trace_begun_by},
 };
 use std::time::Duration;
@@ -91,7 +91,7 @@ impl Agent {
         reply: ReplyTo,
         cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
-        let asked = digest_of_request(&request);
+        let asked = digest_of_request(&request)?;
         let task_id = match request.task_id.clone() {
             Some(id) => id,
             None => TaskId::parse(&format!("task-{}", cx.world.uuid())).map_err(internal)?,
@@ -132,7 +132,7 @@ impl Agent {
             false if is_host_work => AcceptanceTerms::default(),
             false => self.acceptance(capability.as_ref(), request.accept.map(|demand| *demand)),
         };
-        let root = root(&message.by, request.on_behalf_of);
+        let (root, root_proof) = root(&message, request.on_behalf_of, request.root_proof);
         let mut path = self.path_to_here(&message.envelope, &message.by);
         // Its own requests to itself stay here: the path of an auction would not show them.
         let may_auction = does_it_itself && !is_self && !is_session && !is_addressed;
@@ -152,20 +152,17 @@ impl Agent {
         }
         let spec = TaskSpec {
             task_id,
-            description: request.description,
-            capability: capability.or_else(|| managed.clone()),
-            input: request.input,
+            terms: TaskTerms { capability: capability.or_else(|| managed.clone()), ..request.terms },
             artifacts: self.resolve_artifacts(
                 request.inline_artifacts,
                 &request.artifacts,
                 (&message.by, message.proof),
                 cx,
             )?,
-            deadline: request.deadline,
-            accepted_modes: request.accepted_modes,
             path,
             parent: request.parent_task_id.filter(|_| message.by.agent().is_some()),
             root: root.clone(),
+            root_proof,
             budget: if faults::is_planted(PlantedFault::LostBudget) {
                 Budget::default()
             } else {

@@ -34,6 +34,7 @@ use super::{
 };
 use crate::{
     a2a::message::Message,
+    answer::SeatEnd,
     artifact::{Artifact, ArtifactChunk},
     budget::Budget,
     ids::{AgentId, Digest, QuestionId},
@@ -41,10 +42,9 @@ use crate::{
     principal::Principal,
     problem::Reason,
     question::{Answer, QuestionKind},
-    seat_end::SeatEnd,
     signal::{ON_BEHALF_OF, PARENT_TASK, SignalType},
     task::{Status, TaskState},
-    usage::{RemainingBudget, TaskBounds},
+    usage::TaskBounds,
 };
 use acceptance::OwnResult;
 use award_answer::AwardRefusal;
@@ -55,7 +55,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use space::PostedEntries;
 use std::{collections::BTreeMap, time::Duration};
-use turn::{Progress, Prompt, RequestResult, TurnEnd, TurnSubject};
+use turn::{Delegate, Help, Progress, Prompt, RequestResult, TurnEnd, TurnSubject};
 
 /// The most turns one task may take, unless its agent says otherwise; a task with more fails.
 pub const MAX_TURNS: u32 = 64;
@@ -210,15 +210,7 @@ impl Delegation {
     fn run_turn(&mut self, input: TurnInput) -> Effect {
         self.is_thinking = true;
         let spec = &self.ownership.spec;
-        let about = TurnSubject::Task {
-            task_id: spec.task_id.clone(),
-            description: spec.description.clone(),
-            capability: spec.capability.clone(),
-            input: spec.input.clone(),
-            artifacts: spec.artifacts.clone(),
-            deadline: spec.deadline,
-            accepted_modes: spec.accepted_modes.clone(),
-        };
+        let about = TurnSubject::Task(spec.for_brain());
         let first = spec.contact.as_ref().filter(|_| self.turn == 1);
         let messages = first.map(|contact| contact.message.clone()).into_iter().collect();
         let (epoch, history) = (self.ownership.epoch(), spec.history.clone());
@@ -260,8 +252,8 @@ impl Delegation {
                     effects.extend(self.fail(format!("question {}: {why}", question.id)));
                 }
                 Progress::Post { entry } => effects.extend(self.post(*entry)),
-                ask @ (Progress::Help { .. }
-                | Progress::Delegate { .. }
+                ask @ (Progress::Help(Help { .. })
+                | Progress::Delegate(Delegate { .. })
                 | Progress::Question(_)
                 | Progress::Find { .. }) => match (self.pending.check_id(&ask, self.turn), ask.waits()) {
                     (Err(why), _) => effects.extend(self.fail(why)),
@@ -327,7 +319,7 @@ impl Delegation {
             me: &self.me,
             turn: self.turn,
             limits: &self.work_limits,
-            bounds: Budget::of(&self.bounds()),
+            bounds: Budget::from(&self.bounds()),
             event,
         };
         let mut effects = self.pending.send_at_once(ask, sender);
@@ -383,7 +375,7 @@ impl Delegation {
                     me: &self.me,
                     turn: self.turn,
                     limits: &self.work_limits,
-                    bounds: Budget::of(&self.bounds()),
+                    bounds: Budget::from(&self.bounds()),
                     event,
                 };
                 let mut asks = self.pending.send(sender);
@@ -684,7 +676,7 @@ impl Delegation {
     fn turn_progress(&self) -> RecordedTurnProgress<'_> {
         let (used, produced) = (*self.ownership.usage(), self.ownership.produced());
         let bounds = TaskBounds { turns: Some(self.max_turns()), ..self.bounds() };
-        let remaining = RemainingBudget::of(&bounds, self.turn, &used, self.pending.reserved());
+        let remaining = bounds.remaining(self.turn, &used, self.pending.reserved());
         let checkpoints = if self.checks.runs_turn() { Default::default() } else { self.log.checkpoints() };
         RecordedTurnProgress { produced, artifacts: &[], checkpoints, used, remaining }
     }

@@ -6,7 +6,7 @@ use super::{
     RecordedTurnProgress, Timer, TimerAt, View,
     delegation::WorkLimits,
     ownership::{Requester, is_recipient_there},
-    turn::{Progress, Prompt, TurnEnd, TurnSubject, pause_length},
+    turn::{PeerQuestion, Progress, Prompt, TurnEnd, TurnSubject, pause_length},
     turn_log::TurnLog,
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     ids::{Address, AgentId, Capability},
     message::{self, HelpResponse, MessageKind, Payload},
     task::{Status, TaskState},
-    usage::{BudgetVerdict, ModelUsage, RemainingBudget, TaskBounds, Usage},
+    usage::{BudgetVerdict, ModelUsage, TaskBounds, Usage},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
@@ -123,11 +123,11 @@ impl HelpRequest {
     fn start(&mut self, event: &Event) -> Vec<Effect> {
         match &self.side {
             HelpSide::Responder => {
-                let about = TurnSubject::Help {
+                let about = TurnSubject::Help(PeerQuestion {
                     question: self.request.question.clone(),
                     capability: self.request.capability.clone(),
                     artifacts: self.request.inline_artifacts.clone(),
-                };
+                });
                 let (turn, prompt, deadline) = (1, Box::new(Prompt::new(1, about)), None);
                 vec![Effect::RunTurn { turn, prompt, deadline, input: Default::default() }]
             }
@@ -383,7 +383,7 @@ impl Pattern for HelpRequest {
             artifacts: &self.produced,
             checkpoints: self.log.checkpoints(),
             used: self.usage,
-            remaining: RemainingBudget::of(&bounds, 1, &self.usage, Budget::default()),
+            remaining: bounds.remaining(1, &self.usage, Budget::default()),
         };
         View { turn, ..View::default() }
     }

@@ -11,12 +11,11 @@ use super::{
     turn::{TurnEnd, TurnSubject},
 };
 use crate::{
-    budget::Budget,
     ids::{AgentId, Digest, TaskId},
     message::{MessageKind, Payload},
     principal::Principal,
     signal::{PARENT_TASK, Signal, SignalRecord, SignalType},
-    task::TaskSpec,
+    task::{TaskSpec, TaskTerms},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -41,23 +40,11 @@ pub struct Reaction {
 impl Reaction {
     /// `me` reacts to `signal`, on behalf of the principal that it comes from.
     pub fn new(me: AgentId, signal: SignalRecord, work_limits: WorkLimits) -> Self {
-        let spec = TaskSpec {
-            task_id: name(&signal.signal),
-            description: format!("react to {}", signal.signal.kind),
-            capability: signal.signal.capability.clone(),
-            input: None,
-            artifacts: Vec::new(),
-            deadline: None,
-            accepted_modes: Vec::new(),
-            path: Vec::new(),
-            parent: None,
-            root: signal.signal.acts_for().unwrap_or_else(|| Principal::Agent(me.clone())),
-            budget: Budget::default(),
-            contact: None,
-            space: None,
-            history: Vec::new(),
-            exclude: Vec::new(),
-        };
+        let capability = signal.signal.capability.clone();
+        let description = format!("react to {}", signal.signal.kind);
+        let root = signal.signal.acts_for().unwrap_or_else(|| Principal::Agent(me.clone()));
+        let terms = TaskTerms { capability, ..TaskTerms::new(description) };
+        let spec = TaskSpec::new(name(&signal.signal), terms, root);
         let mut ownership = TaskOwnership::new(spec, None);
         ownership.announces = false;
         let work = Delegation::new(me.clone(), ownership, None, work_limits);

@@ -11,13 +11,10 @@ use futures_util::future::join_all;
 use protocol::{
     a2a::card::AgentSkill,
     artifact::Artifact,
-    patterns::{
-        session::team::{
-            self, AdvertisedSkill, RECORD, TeamPlan, TeamTerms, chosen,
-            record::DelegationRecord,
-            report::{ItemOrder, artifact},
-        },
-        turn::TurnSubject,
+    patterns::session::team::{
+        self, AdvertisedSkill, RECORD, TeamPlan, TeamTerms, chosen,
+        record::DelegationRecord,
+        report::{ItemOrder, artifact},
     },
     words::counted,
 };
@@ -42,10 +39,7 @@ pub(super) async fn plan(
     terms: &TeamTerms,
     report: &TurnHandle,
 ) -> (Vec<Artifact>, String) {
-    let text = match &request.prompt.about {
-        TurnSubject::Task { description, .. } => description.as_str(),
-        TurnSubject::Help { .. } | TurnSubject::Signal(_) | TurnSubject::Check { .. } => "",
-    };
+    let text = request.prompt.about.task().map_or("", |task| &task.description);
     let mut record = DelegationRecord {
         input: text.to_owned(),
         normalized_input: text.split_whitespace().collect::<Vec<_>>().join(" "),

@@ -14,7 +14,7 @@ use crate::{
             host_work::{HOST_WORK, HostWork, WORK},
         },
         speech::{Directive, DirectiveOutcome},
-        turn::Progress,
+        turn::{Delegate, Progress},
     },
     principal::Principal,
     question::{Answer, AskedBy},
@@ -249,8 +249,16 @@ impl Delegation {
             }
         };
         let (input, budget) = (Some(input), Budget::default());
-        let ask =
-            Progress::Delegate { id, to, capability, description, input, artifacts, budget, wait: true };
+        let ask = Progress::Delegate(Delegate {
+            id,
+            to,
+            capability,
+            description,
+            input,
+            artifacts,
+            budget,
+            wait: true,
+        });
         let sender = RequestSender {
             ownership: &self.ownership,
             me: &self.me,

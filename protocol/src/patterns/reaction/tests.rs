@@ -2,7 +2,11 @@ use super::*;
 use crate::{
     artifact::Artifact,
     ids::{Address, Capability},
-    patterns::{RequestKey, Timer, turn::Progress, turn_log::TurnRecord},
+    patterns::{
+        RequestKey, Timer,
+        turn::{Help, Progress},
+        turn_log::TurnRecord,
+    },
     question::Question,
     signal::SignalType,
     task::TaskState,
@@ -57,18 +61,18 @@ fn seen() -> Progress {
 }
 
 fn question() -> Progress {
-    Progress::Question(Question::text("q", "which?"))
+    Progress::Question(Question::new("q", "which?"))
 }
 
 fn help() -> Progress {
-    Progress::Help {
+    Progress::Help(Help {
         id: "h".into(),
         to: Address::Capability(Capability::parse("code-review").unwrap()),
         question: "is it good?".into(),
         artifacts: Vec::new(),
         budget: Default::default(),
         wait: true,
-    }
+    })
 }
 
 fn ended(effects: &[Effect]) -> Option<TaskState> {

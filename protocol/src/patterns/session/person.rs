@@ -10,12 +10,12 @@ use super::{
     side,
 };
 use crate::{
+    answer::SeatEnd,
     artifact::Artifact,
     bid::Eta,
     ids::AgentId,
     patterns::turn::{RequestResult, TurnEnd},
-    question::{Answer, AskedBy, OnTimeout, Question},
-    seat_end::SeatEnd,
+    question::{AskedBy, Decision, OnTimeout, Question},
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
@@ -141,7 +141,7 @@ impl PersonTurn {
         Question {
             expires_at: Some(self.until),
             on_timeout: Some(OnTimeout::Continue),
-            ..Question::text("turn", text)
+            ..Question::new("turn", text)
         }
     }
 
@@ -161,7 +161,9 @@ impl PersonTurn {
             seat: SeatEnd { passed, ..SeatEnd::default() },
         };
         match () {
-            () if text.is_empty() || is_alone(PASS) || !answer.ok && is_alone(Answer::DENIED) => passes(),
+            () if text.is_empty() || is_alone(PASS) || !answer.ok && is_alone(Decision::Deny.word()) => {
+                passes()
+            }
             () if is_alone(DONE) => says(PASSES, false),
             () if first.trim().eq_ignore_ascii_case(DONE) && !rest.trim().is_empty() => {
                 says(rest.trim(), false)
