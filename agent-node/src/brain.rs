@@ -202,7 +202,11 @@ fn with_stderr(stderr: &str) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use protocol::{ids::TaskId, patterns::turn::TurnSubject};
+    use protocol::{
+        ids::TaskId,
+        patterns::turn::{TurnSubject, TurnTask},
+        task::TaskTerms,
+    };
 
     /// The first turn of a task.
     pub(crate) fn first_turn(description: &str) -> TurnRequest {
@@ -211,15 +215,11 @@ pub(crate) mod tests {
             key: "agent-01:c:1:0".into(),
             prompt: Prompt::new(
                 1,
-                TurnSubject::Task {
+                TurnSubject::Task(TurnTask {
                     task_id: TaskId::parse("t-1").unwrap(),
-                    description: description.into(),
-                    capability: None,
-                    input: None,
+                    terms: TaskTerms::new(description),
                     artifacts: Vec::new(),
-                    deadline: None,
-                    accepted_modes: Vec::new(),
-                },
+                }),
             ),
             peers: Vec::new(),
             trace: None,

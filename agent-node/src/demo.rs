@@ -21,7 +21,7 @@ use protocol::{
     artifact::Artifact,
     ids::Capability,
     json,
-    patterns::turn::{RequestResult, TurnSubject},
+    patterns::turn::{PeerQuestion, RequestResult, TurnSubject, TurnTask},
 };
 use std::{
     borrow::Cow,
@@ -97,8 +97,8 @@ fn request_text(request: &TurnRequest) -> Cow<'_, str> {
     match (replies(request, REQUEST).last(), plan, &request.prompt.about) {
         (Some(reply), _, _) => reply.text.as_str().into(),
         (None, Some(plan), _) => plan.as_text().into(),
-        (None, None, TurnSubject::Task { description, .. }) => description.into(),
-        (None, None, TurnSubject::Help { question, .. }) => question.into(),
+        (None, None, TurnSubject::Task(task)) => task.description.as_str().into(),
+        (None, None, TurnSubject::Help(asked)) => asked.question.as_str().into(),
         (None, None, TurnSubject::Signal(_) | TurnSubject::Check { .. }) => "".into(),
     }
 }
@@ -118,7 +118,9 @@ fn plan(request: &TurnRequest) -> Result<ApiPlan, Vec<OutputLine>> {
 
 fn artifacts(request: &TurnRequest) -> &[Artifact] {
     match &request.prompt.about {
-        TurnSubject::Task { artifacts, .. } | TurnSubject::Help { artifacts, .. } => artifacts,
+        TurnSubject::Task(TurnTask { artifacts, .. }) | TurnSubject::Help(PeerQuestion { artifacts, .. }) => {
+            artifacts
+        }
         TurnSubject::Signal(_) | TurnSubject::Check { .. } => &[],
     }
 }

@@ -9,6 +9,8 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+pub use wire::answer::ResultRevision;
+
 /// What a request demands of its result (`task-request.accept`). It names no command: a request must not run one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -122,16 +124,6 @@ pub const MAX_FINDINGS: usize = 8 << 10;
 /// The beginning of `text`, at most [`MAX_FINDINGS`] bytes.
 pub fn clip_findings(text: &str) -> String {
     text[..text.floor_char_boundary(MAX_FINDINGS)].to_owned()
-}
-
-/// What was refused of the result of an earlier attempt, for the doer that tries again.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ResultRevision {
-    /// What is wrong with it.
-    pub findings: String,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub artifacts: Vec<Artifact>,
 }
 
 /// The JSON Schema of a reviewer's answer.

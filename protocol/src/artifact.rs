@@ -2,7 +2,7 @@
 
 use crate::ids::Digest;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{
     Digest as _, Sha256,
@@ -10,165 +10,29 @@ use sha2::{
 };
 use std::borrow::Cow;
 
-/// One result of a task: named, in one or more parts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Artifact {
-    /// Unique within its task.
-    pub artifact_id: String,
-    /// For people: usually a file name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// Its content; at least one part.
-    pub parts: Vec<Part>,
-    /// Metadata of the producer.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub metadata: Map<String, Value>,
-    /// URIs of the extensions that take part in it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub extensions: Vec<String>,
+pub use wire::artifact::{Artifact, Part, PartContent};
+
+/// The content of an artifact as bytes, with their media type: those of its parts, one after the other ([`part_bytes`]).
+pub fn content(artifact: &Artifact) -> (Vec<u8>, String) {
+    let (mut bytes, mut growing) = (Vec::new(), ContentType::default());
+    for part in &artifact.parts {
+        bytes.extend_from_slice(&part_bytes(part));
+        growing.add(part);
+    }
+    (bytes, growing.media_type())
 }
 
-impl Artifact {
-    /// An artifact of one text part whose id is its name.
-    pub fn text(name: &str, media_type: &str, text: impl Into<String>) -> Self {
-        let part = Part { media_type: Some(media_type.into()), ..Part::new(PartContent::Text(text.into())) };
-        Self {
-            artifact_id: name.into(),
-            name: Some(name.into()),
-            description: None,
-            parts: vec![part],
-            metadata: Map::new(),
-            extensions: Vec::new(),
-        }
+/// The content of a part as bytes: text, decoded base64, or JSON. Of a URL it is the JSON of the part.
+pub fn part_bytes(part: &Part) -> Cow<'_, [u8]> {
+    match &part.content {
+        PartContent::Text(text) => text.as_bytes().into(),
+        PartContent::Url(_) => serde_json::to_vec(part).unwrap_or_default().into(),
+        PartContent::Raw(raw) => match STANDARD.decode(raw) {
+            Ok(bytes) => bytes.into(),
+            Err(_) => raw.as_bytes().into(),
+        },
+        PartContent::Data(data) => data.to_string().into_bytes().into(),
     }
-
-    /// All its text parts, one after the other.
-    pub fn as_text(&self) -> String {
-        let texts = self.parts.iter().filter_map(|part| match &part.content {
-            PartContent::Text(text) => Some(text.as_str()),
-            PartContent::Data(_) | PartContent::Raw(_) | PartContent::Url(_) => None,
-        });
-        texts.collect()
-    }
-
-    /// Whether it is empty.
-    pub fn is_empty(&self) -> bool {
-        self.parts.iter().all(|part| match &part.content {
-            PartContent::Text(text) | PartContent::Raw(text) | PartContent::Url(text) => text.is_empty(),
-            PartContent::Data(data) => data.is_null(),
-        })
-    }
-
-    /// Its content as bytes, with their media type: those of its parts, one after the other ([`Part::bytes`]).
-    pub fn content(&self) -> (Vec<u8>, String) {
-        let (mut bytes, mut growing) = (Vec::new(), ContentType::default());
-        for part in &self.parts {
-            bytes.extend_from_slice(&part.bytes());
-            growing.add(part);
-        }
-        (bytes, growing.media_type())
-    }
-
-    /// The bytes of its content.
-    pub fn weight(&self) -> usize {
-        let weights = self.parts.iter().map(|part| match &part.content {
-            PartContent::Text(text) | PartContent::Raw(text) | PartContent::Url(text) => text.len(),
-            PartContent::Data(data) => data.to_string().len(),
-        });
-        weights.sum()
-    }
-
-    /// The bytes it takes in a message.
-    pub fn size(&self) -> usize {
-        serde_json::to_vec(self).map_or(0, |json| json.len())
-    }
-}
-
-/// A piece of content with its type.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "AnyPart", rename_all = "camelCase")]
-pub struct Part {
-    /// The content itself; exactly one kind.
-    #[serde(flatten)]
-    pub content: PartContent,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub media_type: Option<String>,
-    /// A name for the content as a file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub filename: Option<String>,
-    /// Metadata of the producer.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub metadata: Map<String, Value>,
-}
-
-impl Part {
-    /// A part with nothing but content.
-    pub fn new(content: PartContent) -> Self {
-        Self { content, media_type: None, filename: None, metadata: Map::new() }
-    }
-
-    /// Its content as bytes: text, decoded base64, or JSON. Of a URL it is the JSON of the part.
-    pub fn bytes(&self) -> Cow<'_, [u8]> {
-        match &self.content {
-            PartContent::Text(text) => text.as_bytes().into(),
-            PartContent::Url(_) => serde_json::to_vec(self).unwrap_or_default().into(),
-            PartContent::Raw(raw) => match STANDARD.decode(raw) {
-                Ok(bytes) => bytes.into(),
-                Err(_) => raw.as_bytes().into(),
-            },
-            PartContent::Data(data) => data.to_string().into_bytes().into(),
-        }
-    }
-}
-
-/// A part before its content kind is known; the order of the members does not matter.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct AnyPart {
-    text: Option<String>,
-    #[serde(default, deserialize_with = "any_value")]
-    data: Option<Value>,
-    raw: Option<String>,
-    url: Option<String>,
-    media_type: Option<String>,
-    filename: Option<String>,
-    #[serde(default)]
-    metadata: Map<String, Value>,
-}
-
-/// `null` is a value too.
-fn any_value<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(from).map(Some)
-}
-
-impl TryFrom<AnyPart> for Part {
-    type Error = &'static str;
-
-    fn try_from(part: AnyPart) -> Result<Self, Self::Error> {
-        let AnyPart { text, data, raw, url, media_type, filename, metadata } = part;
-        let content = match (text, data, raw, url) {
-            (Some(text), None, None, None) => PartContent::Text(text),
-            (None, Some(data), None, None) => PartContent::Data(data),
-            (None, None, Some(raw), None) => PartContent::Raw(raw),
-            (None, None, None, Some(url)) => PartContent::Url(url),
-            _ => return Err("a part has exactly one of text, data, raw and url"),
-        };
-        Ok(Self { content, media_type, filename, metadata })
-    }
-}
-
-/// The four kinds of content (A2A §4.1.6).
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum PartContent {
-    Text(String),
-    Data(Value),
-    Raw(String),
-    /// The URL of the content.
-    Url(String),
 }
 
 /// The media type of content that grows by parts.
@@ -219,7 +83,7 @@ impl ContentType {
     }
 }
 
-/// The description of an artifact that grows by parts: what [`Artifact::content`] returns of the whole.
+/// The description of an artifact that grows by parts: what [`content`] returns of the whole.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GrowingContent {
@@ -233,7 +97,7 @@ impl GrowingContent {
     /// Adds a part at the end.
     pub fn add(&mut self, part: &Part) {
         self.media_type.add(part);
-        self.digest.add(&part.bytes());
+        self.digest.add(&part_bytes(part));
     }
 
     /// The media type so far.
@@ -407,7 +271,7 @@ mod tests {
         ] {
             let mut growing = GrowingContent::default();
             parts.iter().for_each(|part| growing.add(part));
-            let (content, named) = Artifact { parts, ..Artifact::text("a", "", "") }.content();
+            let (content, named) = content(&Artifact { parts, ..Artifact::default() });
             assert_eq!((named.as_str(), growing.media_type().as_str()), (media_type, media_type));
             assert_eq!(growing.digest(), (Digest::of(&content), content.len() as u64));
         }

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use std::{fmt, time::Duration};
 
+pub use wire::amount::{Cost, Fraction};
+
 /// How long something is expected to take: milliseconds as a number, or text like `"5min"`, `"90s"`, `"250ms"`, `"2h"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(try_from = "EtaForm", into = "u64")]
@@ -69,87 +71,6 @@ impl From<Eta> for u64 {
 impl fmt::Display for Eta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         humantime::format_duration(self.duration()).fmt(f)
-    }
-}
-
-const MAX_COST: f64 = 1e9;
-
-/// A cost: finite and not negative, in the mesh's own unit.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
-#[serde(try_from = "f64", into = "f64")]
-pub struct Cost(f64);
-
-impl Cost {
-    /// `value`, if it is a cost: from 0 to 1e9.
-    pub fn new(value: f64) -> Option<Self> {
-        (0.0..=MAX_COST).contains(&value).then_some(Self(value))
-    }
-
-    /// The number.
-    pub fn get(self) -> f64 {
-        self.0
-    }
-
-    /// The number of millionths, rounded. Bounds are compared by it: sums of floating-point numbers are not exact.
-    pub fn micros(self) -> u64 {
-        (self.0 * 1e6).round() as u64
-    }
-
-    /// This number of millionths, at most the largest cost.
-    pub fn from_micros(micros: u64) -> Self {
-        Self((micros as f64 / 1e6).min(MAX_COST))
-    }
-
-    /// The difference in whole millionths, at least 0.
-    #[must_use]
-    pub fn saturating_sub(self, other: Self) -> Self {
-        Self::from_micros(self.micros().saturating_sub(other.micros()))
-    }
-}
-
-impl TryFrom<f64> for Cost {
-    type Error = String;
-    fn try_from(value: f64) -> Result<Self, String> {
-        Self::new(value).ok_or_else(|| format!("a cost is a number from 0 to 1e9, got {value}"))
-    }
-}
-
-impl From<Cost> for f64 {
-    fn from(cost: Cost) -> f64 {
-        cost.0
-    }
-}
-
-/// A share from 0 to 1.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
-#[serde(try_from = "f64", into = "f64")]
-pub struct Fraction(f64);
-
-impl Fraction {
-    /// All of it.
-    pub const FULL: Self = Self(1.0);
-
-    /// `value`, if it lies between 0 and 1.
-    pub fn new(value: f64) -> Option<Self> {
-        (0.0..=1.0).contains(&value).then_some(Self(value))
-    }
-
-    /// The number.
-    pub fn get(self) -> f64 {
-        self.0
-    }
-}
-
-impl TryFrom<f64> for Fraction {
-    type Error = String;
-    fn try_from(value: f64) -> Result<Self, String> {
-        Self::new(value).ok_or_else(|| format!("a share is a number from 0 to 1, got {value}"))
-    }
-}
-
-impl From<Fraction> for f64 {
-    fn from(share: Fraction) -> f64 {
-        share.0
     }
 }
 

@@ -1,115 +1,8 @@
 //! What work for another may use, and how a parent divides its own bound among its children.
 
-use crate::{
-    bid::Cost,
-    usage::{TaskBounds, Usage},
-};
-use serde::{Deserialize, Serialize};
-use std::fmt;
+use crate::usage::Usage;
 
-/// A bound of tokens and cost. An absent member is not limited.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Budget {
-    /// Tokens of models, in and out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<u64>,
-    /// Cost, in the mesh's own unit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost: Option<Cost>,
-}
-
-impl Budget {
-    /// Whether it limits nothing.
-    pub fn is_none(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// The bounds of tokens and cost in `bounds`.
-    pub fn of(bounds: &TaskBounds) -> Self {
-        Self { tokens: bounds.tokens, cost: bounds.cost }
-    }
-
-    /// The smaller of both.
-    #[must_use]
-    pub fn within(self, other: Self) -> Self {
-        self.zip(other, u64::min, |a, b| if b.micros() < a.micros() { b } else { a })
-    }
-
-    /// The sum; an absent member counts as nothing.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        self.zip(other, u64::saturating_add, |a, b| Cost::new(a.get() + b.get()).unwrap_or(a))
-    }
-
-    /// Both members by `tokens` and `cost`; one that only one of them has is kept.
-    fn zip(self, other: Self, tokens: impl Fn(u64, u64) -> u64, cost: impl Fn(Cost, Cost) -> Cost) -> Self {
-        Self {
-            tokens: self.tokens.zip(other.tokens).map(|(a, b)| tokens(a, b)).or(self.tokens).or(other.tokens),
-            cost: self.cost.zip(other.cost).map(|(a, b)| cost(a, b)).or(self.cost).or(other.cost),
-        }
-    }
-
-    /// What is left of it after `used` and `reserved`; never less than nothing.
-    #[must_use]
-    pub fn left(self, used: &Usage, reserved: Self) -> Self {
-        let reserved_cost = reserved.cost.unwrap_or_default();
-        let taken = used.tokens().saturating_add(reserved.tokens.unwrap_or_default());
-        Self {
-            tokens: self.tokens.map(|limit| limit.saturating_sub(taken)),
-            cost: self.cost.map(|limit| limit.saturating_sub(used.cost).saturating_sub(reserved_cost)),
-        }
-    }
-
-    /// One of `parts` equal parts.
-    #[must_use]
-    pub fn part(self, parts: u32) -> Self {
-        let parts = parts.max(1);
-        Self {
-            tokens: self.tokens.map(|tokens| tokens / u64::from(parts)),
-            cost: self.cost.map(|cost| Cost::from_micros(cost.micros() / u64::from(parts))),
-        }
-    }
-
-    /// Whether nothing is left of a member.
-    pub fn is_used_up(&self) -> bool {
-        self.tokens == Some(0) || self.cost.is_some_and(|cost| cost.micros() == 0)
-    }
-
-    /// Whether `wanted` is no more than this. A member that this does not limit may be anything.
-    pub fn covers(&self, wanted: &Self) -> bool {
-        let tokens = self.tokens.zip(wanted.tokens).is_none_or(|(own, wanted)| wanted <= own);
-        let cost = self.cost.zip(wanted.cost).is_none_or(|(own, wanted)| wanted.micros() <= own.micros());
-        tokens && cost
-    }
-
-    /// The members of `limits` only.
-    #[must_use]
-    pub fn only(self, limits: Self) -> Self {
-        Self {
-            tokens: self.tokens.filter(|_| limits.tokens.is_some()),
-            cost: self.cost.filter(|_| limits.cost.is_some()),
-        }
-    }
-
-    /// Whole, as the use of an agent that never said what it used.
-    pub fn charged_whole(&self) -> Usage {
-        let cost = self.cost.unwrap_or_default();
-        let unreported_tokens = self.tokens.unwrap_or_default();
-        Usage { cost, unreported_tokens, unreported_cost: cost, ..Usage::default() }
-    }
-}
-
-impl fmt::Display for Budget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.tokens, self.cost.map(Cost::get)) {
-            (Some(tokens), Some(cost)) => write!(f, "{tokens} tokens and a cost of {cost}"),
-            (Some(tokens), None) => write!(f, "{tokens} tokens"),
-            (None, Some(cost)) => write!(f, "a cost of {cost}"),
-            (None, None) => f.write_str("no bound"),
-        }
-    }
-}
+pub use wire::usage::Budget;
 
 /// What the requests of one turn are given of a parent's budget.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -149,6 +42,7 @@ impl BudgetShares {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bid::Cost;
     use proptest::prelude::*;
 
     fn tokens(tokens: u64) -> Budget {

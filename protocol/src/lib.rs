@@ -3,7 +3,9 @@
 //! Nothing here does I/O, reads a clock, or draws a random number; time, chance and identities come in as arguments.
 //! That is why every rule can be tested by its properties and replayed from its journal.
 //!
-//! In reading order:
+//! What a brain is told and says, too, is defined in the crate `wire`. In reading order:
+
+pub use wire::answer;
 
 pub mod ids;
 pub mod problem;
@@ -29,7 +31,6 @@ pub mod bid;
 pub mod budget;
 pub mod card;
 pub mod question;
-pub mod seat_end;
 pub mod signal;
 pub mod spaces;
 pub mod task;

@@ -4,21 +4,22 @@
 use crate::{
     a2a::message::Message,
     acceptance::{AcceptanceDemand, ResultRevision},
+    answer::SeatEnd,
     artifact::{self, Artifact, ArtifactChunk, ArtifactRef},
     bid::{Cost, Eta, Fraction},
     budget::Budget,
     ids::{AgentId, Capability, QuestionId, SpaceId, TaskId},
-    principal::Principal,
+    principal::{Principal, RootProof},
     problem::{Problem, Reason},
     question::Answer,
-    seat_end::SeatEnd,
     signal::SignalType,
-    task::{Status, TaskSpec, TaskState},
+    task::{Status, TaskSpec, TaskState, TaskTerms},
     time::WallTime,
     usage::Usage,
 };
 use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::{Map, Value};
+use std::ops::Deref;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident($payload:ty) = $wire:literal;)*) => {
@@ -280,6 +281,10 @@ fn typed<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T, Problem>
     // Keeping track of the path costs as much again, so only what is wrong is read with it.
     let typed = T::deserialize(&payload).or_else(|_| serde_path_to_error::deserialize(&payload));
     typed.map_err(|error: serde_path_to_error::Error<serde_json::Error>| {
+        // What is flattened has no path.
+        let terms = serde_path_to_error::deserialize::<_, TaskTerms>(&payload).err();
+        let in_terms = terms.filter(|terms| terms.inner().to_string() == error.inner().to_string());
+        let error = in_terms.unwrap_or(error);
         let field = match error.path().to_string() {
             whole if whole == "." => "payload".to_owned(),
             member => format!("payload.{member}"),
@@ -322,35 +327,26 @@ macro_rules! payload {
 
 payload! {
     TaskRequest {
-        /// The description of the work.
-        description: String,
+        => #[serde(flatten)]
+        terms: TaskTerms,
         /// The caller's name for it; minted if absent.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         task_id: Option<TaskId>,
-        /// The capability it needs.
-        => #[serde(default, skip_serializing_if = "Option::is_none")]
-        capability: Option<Capability>,
-        /// What to do it with.
-        => #[serde(default, skip_serializing_if = "Option::is_none")]
-        input: Option<Value>,
         /// References to content it starts from.
         => #[serde(default, skip_serializing_if = "Vec::is_empty")]
         artifacts: Vec<ArtifactRef>,
         /// Content it starts from, inline; between agents.
         => #[serde(default, skip_serializing_if = "Vec::is_empty")]
         inline_artifacts: Vec<Artifact>,
-        /// The deadline.
-        => #[serde(default, skip_serializing_if = "Option::is_none")]
-        deadline: Option<WallTime>,
-        /// Media types the requester can use.
-        => #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        accepted_modes: Vec<String>,
         /// The URL for the answer; an agent's must be its registered endpoint.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         reply_to: Option<String>,
         /// The principal who asked first; believed from agents only.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         on_behalf_of: Option<Principal>,
+        /// How the agent that met that principal knew who it is; believed from agents only.
+        => #[serde(default, deserialize_with = "RootProof::known", skip_serializing_if = "Option::is_none")]
+        root_proof: Option<RootProof>,
         /// The requester's own task that this one is a part of; believed from agents only.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         parent_task_id: Option<TaskId>,
@@ -453,6 +449,35 @@ payload! {
         /// The answer as an A2A client sent it, with all its parts.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<Box<Message>>,
+    }
+}
+
+impl Deref for TaskRequest {
+    type Target = TaskTerms;
+
+    fn deref(&self) -> &TaskTerms {
+        &self.terms
+    }
+}
+
+impl TaskRequest {
+    /// Asks for work by these terms and nothing else.
+    pub fn new(terms: TaskTerms) -> Self {
+        Self {
+            terms,
+            task_id: None,
+            artifacts: Vec::new(),
+            inline_artifacts: Vec::new(),
+            reply_to: None,
+            on_behalf_of: None,
+            root_proof: None,
+            parent_task_id: None,
+            accept: None,
+            budget: Budget::default(),
+            is_review: false,
+            exclude: Vec::new(),
+            extra: Map::new(),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Who speaks. Every request yields one principal; every lookup takes one (DESIGN §8).
 
 use crate::ids::{AgentId, BadId};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
 /// Who a request was proven to come from.
@@ -25,6 +25,37 @@ pub enum SenderProof {
     Credential,
     /// The address it comes from, which makes it the local user's.
     Address,
+}
+
+/// How the agent that met the principal at the root of a task knew who it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RootProof {
+    /// By a configured credential: an API key or a client's secret.
+    Credential,
+    /// By a person's token.
+    Token,
+    /// By the address of the request: the user of the machine.
+    Local,
+    /// By the signature of an agent, which is the root itself.
+    Signature,
+}
+
+impl RootProof {
+    /// How `root`, who made a request with this proof, is known.
+    pub fn of(root: &Principal, proof: SenderProof) -> Self {
+        match (root, proof) {
+            (Principal::Agent(_) | Principal::Service(_), _) => Self::Signature,
+            (Principal::User(_), SenderProof::Address) => Self::Local,
+            (Principal::User(user), SenderProof::Credential) if user.as_str() != "local" => Self::Credential,
+            (Principal::User(_) | Principal::Brain(_), _) => Self::Token,
+        }
+    }
+
+    /// A proof that this version knows. What a later version adds counts as none.
+    pub fn known<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Self>, D::Error> {
+        Ok(Self::deserialize(serde_json::Value::deserialize(from)?).ok())
+    }
 }
 
 /// A service of the mesh.

@@ -16,7 +16,7 @@ pub mod brief;
 pub mod curate;
 pub mod task_history;
 
-pub use entry::{Entry, EntryId, EntryKind, EntryLink, EntryType, Importance, MemoryScope, Severity};
+pub use entry::{Entry, EntryId, EntryKind, EntryLink, EntryType, Grade, MemoryScope};
 pub use entry_draft::EntryDraft;
 pub use entry_state::{EntryAction, EntryState};
 pub use may::{Reader, SpaceVerb, may};

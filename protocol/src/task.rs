@@ -9,8 +9,8 @@ use crate::{
     acceptance::{MAX_CHECKS, ResultCheck},
     artifact::Artifact,
     budget::Budget,
-    ids::{AgentId, Capability, ConversationId, SpaceId, TaskId},
-    principal::Principal,
+    ids::{AgentId, ConversationId, SpaceId, TaskId},
+    principal::{Principal, RootProof},
     question::Question,
     spaces::Space,
     time::WallTime,
@@ -18,7 +18,9 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::fmt;
+use std::{fmt, ops::Deref};
+
+pub use wire::task::{PastTask, TaskState, TaskTerms};
 
 /// The URI under which a task's metadata carries what the mesh adds: path, conversation, award.
 pub const EXTENSION: &str = "urn:agent-mesh:ext:task:v1";
@@ -29,63 +31,6 @@ pub fn seat_turn(input: Option<&Value>) -> Option<Value> {
     let named = ["session", "stage", "iteration", "round", "seat"].map(|name| (name, seat.get(name)));
     let known = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.clone())));
     Some(Value::Object(known.collect()))
-}
-
-/// A task's state (A2A §4.1.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum TaskState {
-    #[serde(rename = "TASK_STATE_SUBMITTED")]
-    Submitted,
-    /// It is being done.
-    #[serde(rename = "TASK_STATE_WORKING")]
-    Working,
-    /// It waits for an answer from its owner.
-    #[serde(rename = "TASK_STATE_INPUT_REQUIRED")]
-    InputRequired,
-    /// It waits for a credential.
-    #[serde(rename = "TASK_STATE_AUTH_REQUIRED")]
-    AuthRequired,
-    /// Done, with a result.
-    #[serde(rename = "TASK_STATE_COMPLETED")]
-    Completed,
-    /// It will not be done; the status message says why.
-    #[serde(rename = "TASK_STATE_FAILED")]
-    Failed,
-    /// Its owner cancelled it.
-    #[serde(rename = "TASK_STATE_CANCELED")]
-    Canceled,
-    /// The agent rejected it.
-    #[serde(rename = "TASK_STATE_REJECTED")]
-    Rejected,
-}
-
-impl TaskState {
-    /// Whether it is terminal.
-    pub fn is_terminal(self) -> bool {
-        match self {
-            Self::Completed | Self::Failed | Self::Canceled | Self::Rejected => true,
-            Self::Submitted | Self::Working | Self::InputRequired | Self::AuthRequired => false,
-        }
-    }
-
-    /// Whether it waits for its owner: for an answer, or for a credential (A2A §4.1.3).
-    pub fn is_interrupted(self) -> bool {
-        matches!(self, Self::InputRequired | Self::AuthRequired)
-    }
-
-    /// One word for people: `completed`, `input-required`, …
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Submitted => "submitted",
-            Self::Working => "working",
-            Self::InputRequired => "input-required",
-            Self::AuthRequired => "auth-required",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Canceled => "canceled",
-            Self::Rejected => "rejected",
-        }
-    }
 }
 
 /// The key of an open task on the board. Ids of open tasks belong to the publisher.
@@ -109,23 +54,12 @@ impl fmt::Display for OpenTaskKey {
 #[serde(rename_all = "camelCase")]
 pub struct TaskSpec {
     pub task_id: TaskId,
-    /// The description of the work.
-    pub description: String,
-    /// The capability it needs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capability: Option<Capability>,
-    /// Its input, any JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub input: Option<Value>,
+    /// Read them as members of the specification.
+    #[serde(flatten)]
+    pub terms: TaskTerms,
     /// Content it starts from, already resolved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
-    /// The deadline. It only gets earlier along the path.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deadline: Option<WallTime>,
-    /// Media types the requester can use; empty means any.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub accepted_modes: Vec<String>,
     /// The agents on its path, oldest first, each authenticated by the next.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<AgentId>,
@@ -134,6 +68,9 @@ pub struct TaskSpec {
     pub parent: Option<TaskId>,
     /// The principal at the root of the request. It may see everything that is done for it.
     pub root: Principal,
+    /// How the agent that met the root proved who it is; unproven if absent.
+    #[serde(default, deserialize_with = "RootProof::known", skip_serializing_if = "Option::is_none")]
+    pub root_proof: Option<RootProof>,
     /// What the work on it may use.
     #[serde(default, skip_serializing_if = "Budget::is_none")]
     pub budget: Budget,
@@ -151,7 +88,39 @@ pub struct TaskSpec {
     pub exclude: Vec<AgentId>,
 }
 
+impl Deref for TaskSpec {
+    type Target = TaskTerms;
+
+    fn deref(&self) -> &TaskTerms {
+        &self.terms
+    }
+}
+
 impl TaskSpec {
+    /// The task `task_id` of `root`, which demands `terms` and nothing else.
+    pub fn new(task_id: TaskId, terms: TaskTerms, root: Principal) -> Self {
+        Self {
+            task_id,
+            terms,
+            artifacts: Vec::new(),
+            path: Vec::new(),
+            parent: None,
+            root,
+            root_proof: None,
+            budget: Budget::default(),
+            contact: None,
+            space: None,
+            history: Vec::new(),
+            exclude: Vec::new(),
+        }
+    }
+
+    /// The task as a brain is given it.
+    pub fn for_brain(&self) -> wire::task::Task {
+        let Self { task_id, terms, artifacts, .. } = self;
+        wire::task::Task { task_id: task_id.clone(), terms: terms.clone(), artifacts: artifacts.clone() }
+    }
+
     /// The space that it belongs to.
     pub fn space(&self) -> SpaceId {
         self.space.clone().unwrap_or_else(|| Space::initial_default().id)
@@ -160,18 +129,6 @@ impl TaskSpec {
 
 /// The most bytes of the history of a context, as JSON.
 pub const MAX_PAST_BYTES: usize = 16 * 1024;
-
-/// What a later task of the same A2A context is told of an earlier one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PastTask {
-    pub task_id: TaskId,
-    pub description: String,
-    pub state: TaskState,
-    /// Its summary, or the reason; without one, the beginning of the artifact that it wrote last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-}
 
 /// The A2A request that began a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -3,157 +3,7 @@
 use crate::{bid::Cost, budget::Budget};
 use serde::{Deserialize, Serialize};
 
-/// What a brain reports of one call of a model.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ModelUsage {
-    pub model: String,
-    /// Tokens that the model read.
-    pub input_tokens: u64,
-    /// Tokens that the model wrote.
-    pub output_tokens: u64,
-    /// Whether these counts are estimated, because the provider has not said them.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub estimated: bool,
-    /// What the call cost, in the mesh's own unit; `None` if the price is unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost: Option<Cost>,
-    /// Who serves the model, as OpenTelemetry's GenAI conventions name it: `anthropic`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub provider: Option<String>,
-    /// Why the answer ended: `stop`, `length`, `content_filter` or `tool_call`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub finish_reason: Option<String>,
-    /// How long the call took, milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub duration_ms: Option<u64>,
-    /// Why there is no answer, as a code such as `429`; `None` if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-}
-
-impl ModelUsage {
-    /// Whether its codes are codes. Telemetry shows them, and shows no text of a brain.
-    pub fn validate(&self) -> Result<(), String> {
-        let words =
-            [("provider", &self.provider), ("finishReason", &self.finish_reason), ("error", &self.error)];
-        words.into_iter().try_for_each(|(member, word)| validate_code(member, word.as_deref()))
-    }
-}
-
-/// What a brain reports of one call of a tool, when it has ended.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ToolUse {
-    /// The id of the call, unique in the task.
-    pub id: String,
-    pub name: String,
-    /// How long the call took, milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub duration_ms: Option<u64>,
-    /// Why it failed, as a code such as `tool_error`; `None` if it did not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-}
-
-impl ToolUse {
-    /// Whether id, name and code are such, see [`ModelUsage::validate`].
-    pub fn validate(&self) -> Result<(), String> {
-        let words = [("id", Some(&self.id)), ("name", Some(&self.name)), ("error", self.error.as_ref())];
-        words.into_iter().try_for_each(|(member, word)| validate_code(member, word.map(String::as_str)))
-    }
-}
-
-/// The longest code, bytes.
-const MAX_CODE: usize = 64;
-
-fn validate_code(member: &str, word: Option<&str>) -> Result<(), String> {
-    match word {
-        Some(word) if !is_code(word) => Err(format!(
-            "{member:?} is a code of 1 to {MAX_CODE} letters, digits and `_ - . / :`, and no text"
-        )),
-        Some(_) | None => Ok(()),
-    }
-}
-
-/// Whether `word` is a short code: letters, digits and `_ - . / :`.
-pub fn is_code(word: &str) -> bool {
-    let is_accepted = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:".contains(&byte);
-    (1..=MAX_CODE).contains(&word.len()) && word.bytes().all(is_accepted)
-}
-
-/// The sum of what the work on a task has used, that of other agents included.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Usage {
-    /// Tokens that models read.
-    pub input_tokens: u64,
-    /// Tokens that models wrote.
-    pub output_tokens: u64,
-    pub cost: Cost,
-    /// Tokens whose cost is unknown, and so not in `cost`.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub unpriced_tokens: u64,
-    /// Tokens that were reserved for agents that never said what they used. They count as used.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub unreported_tokens: u64,
-    /// The part of `cost` that was reserved for such agents.
-    #[serde(default, skip_serializing_if = "is_free")]
-    pub unreported_cost: Cost,
-    /// How many of the tokens above are of calls whose provider did not count them all. They are estimated, and count as used.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub estimated_tokens: u64,
-    /// How many pieces of work were done by agents whose use is unknown and not bounded, such as foreign ones.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub unknown: u64,
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
-fn is_free(cost: &Cost) -> bool {
-    *cost == Cost::default()
-}
-
-impl Usage {
-    /// Whether nothing was used.
-    pub fn is_none(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// All tokens.
-    pub fn tokens(&self) -> u64 {
-        self.input_tokens.saturating_add(self.output_tokens).saturating_add(self.unreported_tokens)
-    }
-
-    /// The sum of both.
-    #[must_use]
-    pub fn plus(self, other: &Self) -> Self {
-        let sum = |a: Cost, b: Cost| Cost::new(a.get() + b.get()).unwrap_or(a);
-        Self {
-            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
-            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
-            cost: sum(self.cost, other.cost),
-            unpriced_tokens: self.unpriced_tokens.saturating_add(other.unpriced_tokens),
-            unreported_tokens: self.unreported_tokens.saturating_add(other.unreported_tokens),
-            unreported_cost: sum(self.unreported_cost, other.unreported_cost),
-            estimated_tokens: self.estimated_tokens.saturating_add(other.estimated_tokens),
-            unknown: self.unknown.saturating_add(other.unknown),
-        }
-    }
-}
-
-impl From<&ModelUsage> for Usage {
-    fn from(call: &ModelUsage) -> Self {
-        let ModelUsage { input_tokens, output_tokens, cost, .. } = *call;
-        let tokens = input_tokens.saturating_add(output_tokens);
-        let unpriced_tokens = if cost.is_none() { tokens } else { 0 };
-        let estimated_tokens = if call.estimated { tokens } else { 0 };
-        let cost = cost.unwrap_or_default();
-        Self { input_tokens, output_tokens, cost, unpriced_tokens, estimated_tokens, ..Self::default() }
-    }
-}
+pub use wire::usage::{ModelUsage, RemainingBudget, ToolUse, Usage, is_code};
 
 /// What the work on one task may use. An absent bound does not limit it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -168,6 +18,12 @@ pub struct TaskBounds {
     /// Cost, in the mesh's own unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
+}
+
+impl From<&TaskBounds> for Budget {
+    fn from(bounds: &TaskBounds) -> Self {
+        Self { tokens: bounds.tokens, cost: bounds.cost }
+    }
 }
 
 /// What the use of a budget calls for.
@@ -189,8 +45,15 @@ impl TaskBounds {
     /// The same bounds, but no more than `budget`.
     #[must_use]
     pub fn within(self, budget: Budget) -> Self {
-        let Budget { tokens, cost } = Budget::of(&self).within(budget);
+        let Budget { tokens, cost } = Budget::from(&self).within(budget);
         Self { turns: self.turns, tokens, cost }
+    }
+
+    /// What they leave after turn number `turn`, `used` and what is `reserved` for others.
+    pub fn remaining(&self, turn: u32, used: &Usage, reserved: Budget) -> RemainingBudget {
+        let Budget { tokens, cost } = Budget::from(self).left(used, reserved);
+        let turns = self.turns.map(|turns| turns.saturating_sub(turn));
+        RemainingBudget { turns, tokens, cost, ..RemainingBudget::default() }
     }
 
     /// The verdict on a change of the usage. What is `reserved` for others is in the figures and does not count: most of it may
@@ -286,46 +149,6 @@ impl UnkeptCost {
     }
 }
 
-/// What the work on a task may still use. An absent member is not limited.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RemainingBudget {
-    /// How long the turn may take, milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub turn_ms: Option<u64>,
-    /// How long the brain may be silent, milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub idle_ms: Option<u64>,
-    /// Turns after this one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub turns: Option<u32>,
-    /// Tokens, in and out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<u64>,
-    /// Cost, in the mesh's own unit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost: Option<Cost>,
-}
-
-impl RemainingBudget {
-    /// What `bounds` leave after turn number `turn`, `used` and what is `reserved` for others.
-    pub fn of(bounds: &TaskBounds, turn: u32, used: &Usage, reserved: Budget) -> Self {
-        let Budget { tokens, cost } = Budget::of(bounds).left(used, reserved);
-        Self {
-            turn_ms: None,
-            idle_ms: None,
-            turns: bounds.turns.map(|turns| turns.saturating_sub(turn)),
-            tokens,
-            cost,
-        }
-    }
-
-    /// Whether nothing is limited.
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -388,7 +211,7 @@ mod tests {
         let sum = Usage::from(&priced).plus(&Usage::from(&unpriced));
         assert_eq!((sum.tokens(), sum.cost.get(), sum.unpriced_tokens), (30, 0.5, 15));
         let bounds = TaskBounds { turns: Some(3), tokens: Some(40), cost: Cost::new(1.0) };
-        let left = RemainingBudget::of(&bounds, 1, &sum, Budget::default());
+        let left = bounds.remaining(1, &sum, Budget::default());
         assert_eq!((left.turns, left.tokens, left.cost.map(Cost::get)), (Some(2), Some(10), Some(0.5)));
     }
 

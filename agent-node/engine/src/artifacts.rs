@@ -7,7 +7,7 @@ use crate::{
 };
 use bytes::Bytes;
 use protocol::{
-    artifact::{Artifact, Part, PartContent},
+    artifact::{self, Artifact, Part, PartContent},
     ids::{AgentId, Digest},
     patterns::session::is_shown_to,
     principal::{Principal, SenderProof},
@@ -196,7 +196,7 @@ pub fn read(
             continue;
         }
         let results = chunks::artifacts_of(store, me, &row, Revision::MAX)?;
-        let mut results = results.iter().map(Artifact::content);
+        let mut results = results.iter().map(artifact::content);
         if let Some((content, media_type)) = results.find(|(content, _)| Digest::of(content) == *digest) {
             return Ok(StoredArtifact { content: content.into(), media_type: Some(media_type) });
         }

@@ -81,7 +81,7 @@ impl OwnerAnswer {
         }
         let mut question = None;
         if let Some(asked) = asked {
-            asked.check(&answer).map_err(|why| Problem::new(Reason::InvalidField, why))?;
+            answer.check(asked).map_err(|why| Problem::new(Reason::InvalidField, why))?;
             if answer.decision() == Some(Decision::Approve) && !is_persons {
                 let why = format!(
                     "question {} is an approval: it needs the person's token (`mesh token`) or the credential of a caller, at \
@@ -180,7 +180,7 @@ mod tests {
         let question = Question {
             kind: QuestionKind::Approval,
             call: Some(json!({ "name": "rm", "args": {} })),
-            ..Question::text("rm", "delete it?")
+            ..Question::new("rm", "delete it?")
         };
         let updates = vec![Progress::Question(question)];
         agent.handle(Input::TurnEnded(turn.unwrap(), updates, Ok(TurnEnd::Waiting)));

@@ -1,6 +1,6 @@
 //! How many reports of a turn are recorded. The bytes of a brain's output are bounded where it is read.
 
-use protocol::patterns::turn::Progress;
+use protocol::patterns::turn::{Delegate, Help, Progress};
 use std::collections::BTreeMap;
 
 /// The most status reports of a turn, and the most of a kind of report that is only for telemetry.
@@ -58,8 +58,8 @@ impl ReportLimits {
             Progress::Usage(_) | Progress::Tool(_) => {
                 bounded(&mut self.calls, MAX_REPORTS, "reports of calls (usage, tool)")
             }
-            Progress::Help { .. }
-            | Progress::Delegate { .. }
+            Progress::Help(Help { .. })
+            | Progress::Delegate(Delegate { .. })
             | Progress::Question(_)
             | Progress::Find { .. } => self.admit_request(progress),
             _ => ReportVerdict::Take,

@@ -3,10 +3,7 @@
 use blackboard::client::Blackboard;
 use protocol::{
     ids::{AgentId, SpaceId},
-    patterns::{
-        session::seat,
-        turn::{Prompt, TurnSubject},
-    },
+    patterns::{session::seat, turn::Prompt},
     problem::{Problem, Reason},
     spaces::{
         Space,
@@ -42,10 +39,7 @@ impl KnownBriefs {
 
 /// What the turn of a seat is told, if its session chooses.
 fn layers_of(prompt: &Prompt) -> Option<Vec<BriefLayer>> {
-    match &prompt.about {
-        TurnSubject::Task { input, .. } => seat::brief_layers(input.as_ref()),
-        TurnSubject::Help { .. } | TurnSubject::Check { .. } | TurnSubject::Signal(_) => None,
-    }
+    seat::brief_layers(prompt.about.task()?.input.as_ref())
 }
 
 /// Adds the brief to the prompt. Returns what is recorded of it; `None` if the space knows nothing.

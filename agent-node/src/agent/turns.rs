@@ -107,7 +107,7 @@ impl TurnLimits {
 
 fn brain_for<'a>(parts: &'a AgentParts, prompt: &Prompt) -> &'a Arc<dyn Brain> {
     match &prompt.about {
-        TurnSubject::Task { capability, .. } => brain_of(parts, capability.as_ref()),
+        TurnSubject::Task(task) => brain_of(parts, task.capability.as_ref()),
         TurnSubject::Help { .. } | TurnSubject::Signal(_) => &parts.brain,
         TurnSubject::Check { .. } => &parts.checker,
     }
@@ -122,9 +122,9 @@ pub(super) fn brain_of<'a>(parts: &'a AgentParts, wanted: Option<&Capability>) -
 /// The labels of calls in a turn.
 fn call_origin(parts: &AgentParts, prompt: &Prompt) -> CallOrigin {
     let capability = match &prompt.about {
-        TurnSubject::Task { capability, .. }
-        | TurnSubject::Help { capability, .. }
-        | TurnSubject::Check { capability, .. } => capability.as_ref(),
+        TurnSubject::Task(task) => task.capability.as_ref(),
+        TurnSubject::Help(asked) => asked.capability.as_ref(),
+        TurnSubject::Check(result) => result.capability.as_ref(),
         TurnSubject::Signal(_) => None,
     };
     origin_for(parts, capability)
@@ -366,10 +366,7 @@ struct BrainLog {
 
 impl BrainLog {
     fn new(request: &TurnRequest, telemetry: Telemetry) -> Self {
-        let task = match &request.prompt.about {
-            TurnSubject::Task { task_id, .. } | TurnSubject::Check { task_id, .. } => Some(task_id.clone()),
-            TurnSubject::Help { .. } | TurnSubject::Signal(_) => None,
-        };
+        let task = request.prompt.about.task_id().cloned();
         Self { telemetry, agent: request.agent.clone(), turn: request.key.clone(), task }
     }
 

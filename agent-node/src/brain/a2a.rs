@@ -213,7 +213,7 @@ impl A2aBrain {
                 let question = if how == RemoteTaskOutcome::AuthRequired {
                     Question::credential(id, text)
                 } else {
-                    Question::text(id, text)
+                    Question::new(id, text)
                 };
                 report.send(Progress::Question(question)).await;
                 TurnEnd::Waiting
@@ -252,8 +252,8 @@ fn message(request: &TurnRequest) -> Result<Message, String> {
         return Ok(Message { task_id: Some(reply.id.clone()), ..answer });
     }
     let (text, input, artifacts) = match &request.prompt.about {
-        TurnSubject::Task { description, input, artifacts, .. } => (description, input.as_ref(), artifacts),
-        TurnSubject::Help { question, artifacts, .. } => (question, None, artifacts),
+        TurnSubject::Task(task) => (&task.description, task.input.as_ref(), &task.artifacts),
+        TurnSubject::Help(asked) => (&asked.question, None, &asked.artifacts),
         TurnSubject::Signal(_) => return Err("a foreign agent hears no signals".to_owned()),
         TurnSubject::Check { .. } => return Err("a foreign agent checks no results".to_owned()),
     };
@@ -261,8 +261,9 @@ fn message(request: &TurnRequest) -> Result<Message, String> {
     message.parts.extend(input.map(|input| Part::new(PartContent::Data(input.clone()))));
     message.parts.extend(artifacts.iter().flat_map(|artifact| artifact.parts.clone()));
     message.parts.extend(request.prompt.new_messages().flat_map(|said| said.parts.clone()));
-    if let TurnSubject::Task { task_id, capability, .. } = &request.prompt.about {
-        let extension = json!({ "taskId": task_id, "capability": capability, "agent": request.agent });
+    if let Some(task) = request.prompt.about.task() {
+        let extension =
+            json!({ "taskId": task.task_id, "capability": task.capability, "agent": request.agent });
         message.metadata.insert(protocol::task::EXTENSION.to_owned(), extension);
     }
     Ok(message)

@@ -13,10 +13,9 @@ pub struct EchoBrain;
 impl EchoBrain {
     fn echo(prompt: &Prompt) -> CompletedTurn {
         let (text, input) = match &prompt.about {
-            TurnSubject::Task { description, input, .. } | TurnSubject::Check { description, input, .. } => {
-                (description.clone(), input.clone())
-            }
-            TurnSubject::Help { question, .. } => (question.clone(), None),
+            TurnSubject::Task(task) => (task.description.clone(), task.input.clone()),
+            TurnSubject::Check(result) => (result.description.clone(), result.input.clone()),
+            TurnSubject::Help(asked) => (asked.question.clone(), None),
             TurnSubject::Signal(posted) => {
                 (posted.signal.kind.to_string(), serde_json::to_value(&posted.signal).ok())
             }

@@ -215,15 +215,15 @@ impl LlmBrain {
     ) -> LoopStart {
         let mut verdict = None;
         let (subject, capability, artifacts) = match &request.prompt.about {
-            TurnSubject::Task { capability, artifacts, input, .. } => {
-                if is_review_input(input.as_ref()) {
+            TurnSubject::Task(task) => {
+                if is_review_input(task.input.as_ref()) {
                     verdict = OutputSchema::new(verdict_schema()).ok();
                 }
                 let role = prompts::role_of_seat(request);
                 let subject = role.map_or(LoopSubject::Task, LoopSubject::Seat);
-                (subject, capability.as_ref(), artifacts.as_slice())
+                (subject, task.capability.as_ref(), task.artifacts.as_slice())
             }
-            TurnSubject::Help { artifacts, .. } => (LoopSubject::Help, None, artifacts.as_slice()),
+            TurnSubject::Help(asked) => (LoopSubject::Help, None, asked.artifacts.as_slice()),
             TurnSubject::Signal(_) | TurnSubject::Check { .. } => (LoopSubject::Signal, None, [].as_slice()),
         };
         let output =
@@ -300,7 +300,7 @@ impl LlmBrain {
             LoopAction::Approve { id, text, call } => {
                 let call = json!({ "name": call.name, "args": call.arguments });
                 let kind = QuestionKind::Approval;
-                let question = Question { kind, call: Some(call), ..Question::text(id, text) };
+                let question = Question { kind, call: Some(call), ..Question::new(id, text) };
                 turn.send(Progress::Question(question)).await;
             }
             LoopAction::Usage { model, usage, end } => {

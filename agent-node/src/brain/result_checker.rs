@@ -11,7 +11,7 @@ use super::{
 use protocol::{
     acceptance::{AcceptanceRule, clip_findings, json_in, json_of},
     ids::Capability,
-    patterns::turn::{Prompt, TurnEnd, TurnSubject},
+    patterns::turn::{Prompt, ResultToCheck, TurnEnd, TurnSubject},
 };
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
@@ -78,7 +78,7 @@ impl ResultChecker {
     }
 
     async fn check(&self, request: &TurnRequest, turn: &TurnHandle) -> Result<TurnEnd, BrainError> {
-        let TurnSubject::Check { capability, schema, .. } = &request.prompt.about else {
+        let TurnSubject::Check(ResultToCheck { capability, schema, .. }) = &request.prompt.about else {
             return Ok(TurnEnd::Failed { reason: "there is no result to check".to_owned() });
         };
         let demanded = match schema.clone().map(OutputSchema::of_request).transpose() {
@@ -151,7 +151,7 @@ fn result_of(prompt: &Prompt) -> Result<Value, String> {
     if let Some(last) = prompt.produced.last() {
         return json_of(last).ok_or_else(|| format!("the last artifact, {}, is no JSON", last.artifact_id));
     }
-    let TurnSubject::Check { message, .. } = &prompt.about else { return Ok(Value::Null) };
+    let TurnSubject::Check(ResultToCheck { message, .. }) = &prompt.about else { return Ok(Value::Null) };
     message.as_deref().and_then(json_in).ok_or_else(|| "the message is no JSON".to_owned())
 }
 
@@ -162,7 +162,7 @@ impl Brain for ResultChecker {
     }
 
     fn turn_timeout(&self, request: &TurnRequest) -> Option<Duration> {
-        let TurnSubject::Check { capability, .. } = &request.prompt.about else { return None };
+        let TurnSubject::Check(ResultToCheck { capability, .. }) = &request.prompt.about else { return None };
         let commands = self.applying(capability.as_ref()).map(|check| match check {
             NodeCheck::Schema(_) => Duration::ZERO,
             NodeCheck::Command { within, .. } => *within,
@@ -186,7 +186,7 @@ mod tests {
     use serde_json::json;
 
     fn request(artifacts: Vec<Artifact>, schema: Option<Value>) -> TurnRequest {
-        let about = TurnSubject::Check {
+        let about = TurnSubject::Check(ResultToCheck {
             task_id: TaskId::parse("t-1").unwrap(),
             description: "build it".into(),
             capability: Some(Capability::parse("build").unwrap()),
@@ -194,7 +194,7 @@ mod tests {
             doer: AgentId::parse("builder-01").unwrap(),
             message: Some("built".into()),
             schema,
-        };
+        });
         let mut request = first_turn("");
         request.prompt = Prompt { produced: artifacts, ..Prompt::new(0, about) };
         request

@@ -21,8 +21,8 @@ use super::{
     json_lines::{self, BrainLine},
 };
 use protocol::{
+    answer::SeatEnd,
     patterns::turn::{Progress, Prompt, TurnEnd, TurnSubject},
-    seat_end::SeatEnd,
 };
 use serde::Deserialize;
 use std::{path::Path, sync::Arc, time::Duration};
@@ -169,9 +169,9 @@ fn no_matching_entry() -> Result<TurnEnd, BrainError> {
 impl ScriptCondition {
     fn holds(&self, prompt: &Prompt) -> bool {
         let (text, capability) = match &prompt.about {
-            TurnSubject::Task { description, capability, .. } => (description.as_str(), capability),
-            TurnSubject::Help { question, capability, .. } => (question.as_str(), capability),
-            TurnSubject::Check { description, capability, .. } => (description.as_str(), capability),
+            TurnSubject::Task(task) => (task.description.as_str(), &task.capability),
+            TurnSubject::Help(asked) => (asked.question.as_str(), &asked.capability),
+            TurnSubject::Check(result) => (result.description.as_str(), &result.capability),
             TurnSubject::Signal(posted) => (posted.signal.kind.as_str(), &posted.signal.capability),
         };
         let message = prompt.messages.last().map(|message| message.message_id.as_str());

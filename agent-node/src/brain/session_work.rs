@@ -32,7 +32,7 @@ use protocol::{
             summary::{SUMMARY, SummaryOutline},
             team::report::{ItemState, aggregate, answer},
         },
-        turn::{Progress, TurnEnd, TurnSubject},
+        turn::{Progress, TurnEnd, TurnSubject, TurnTask},
     },
 };
 use serde_json::json;
@@ -65,12 +65,8 @@ impl SessionWork {
     }
 
     fn work(request: &TurnRequest) -> Result<HostWork, String> {
-        match &request.prompt.about {
-            TurnSubject::Task { input, .. } => HostWork::read(input.as_ref()),
-            TurnSubject::Help { .. } | TurnSubject::Signal(_) | TurnSubject::Check { .. } => {
-                Err("only a session gives such work".to_owned())
-            }
-        }
+        let task = request.prompt.about.task().ok_or("only a session gives such work")?;
+        HostWork::read(task.input.as_ref())
     }
 
     async fn plan(self, request: TurnRequest, terms: Box<TeamTerms>, report: TurnHandle) -> TurnEnd {
@@ -105,9 +101,10 @@ impl Brain for SessionWork {
         match Self::work(&request) {
             Ok(HostWork::Call(seat)) => {
                 // What the seat is in its session is no matter of the foreign agent.
-                if let TurnSubject::Task { input, capability, .. } = &mut request.prompt.about {
-                    *input = None;
-                    *capability = seat.skill.as_ref().and_then(|skill| Capability::parse(skill).ok());
+                if let TurnSubject::Task(task) = &mut request.prompt.about {
+                    task.terms.input = None;
+                    task.terms.capability =
+                        seat.skill.as_ref().and_then(|skill| Capability::parse(skill).ok());
                 }
                 self.foreign_brain(seat).think(request, report)
             }
@@ -171,10 +168,10 @@ async fn ask_person(request: &TurnRequest, turn: &PersonTurn, report: TurnHandle
     if let Some(answer) = request.prompt.answers.last() {
         return turn.end(answer);
     }
-    let TurnSubject::Task { description, input, artifacts, .. } = &request.prompt.about else {
+    let Some(task) = request.prompt.about.task() else {
         return TurnEnd::Failed { reason: "a turn of a person is a task".to_owned() };
     };
-    let question = turn.question(description, input.as_ref(), artifacts);
+    let question = turn.question(&task.description, task.input.as_ref(), &task.artifacts);
     report.send(Progress::Question(question)).await;
     TurnEnd::Waiting
 }
@@ -187,7 +184,7 @@ async fn make_answer(
     is_interim: bool,
     report: TurnHandle,
 ) -> TurnEnd {
-    let TurnSubject::Task { artifacts, .. } = &request.prompt.about else {
+    let Some(TurnTask { artifacts, .. }) = request.prompt.about.task() else {
         return TurnEnd::Failed { reason: "an answer is made in a task".to_owned() };
     };
     let (output, record) = match aggregate(artifacts, terms, items) {
@@ -208,7 +205,7 @@ async fn make_answer(
 
 /// Makes the summary of a session that ends.
 async fn make_summary(request: &TurnRequest, outline: &SummaryOutline, report: &TurnHandle) -> TurnEnd {
-    let TurnSubject::Task { artifacts, .. } = &request.prompt.about else {
+    let Some(TurnTask { artifacts, .. }) = request.prompt.about.task() else {
         return TurnEnd::Failed { reason: "a summary is made in a task".to_owned() };
     };
     let mut artifact = Artifact::text(SUMMARY, "text/plain", outline.text(artifacts));

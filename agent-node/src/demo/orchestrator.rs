@@ -21,9 +21,8 @@ pub(super) fn answer(request: &TurnRequest) -> Vec<OutputLine> {
     if let Some(result) = replies(request, DELEGATED).last() {
         return forward_result(result);
     }
-    if let TurnSubject::Task { capability: Some(capability), .. } = &request.prompt.about
-        && capability.as_str() == "monitor"
-    {
+    let capability = request.prompt.about.task().and_then(|task| task.capability.as_ref());
+    if capability.is_some_and(|capability| capability.as_str() == "monitor") {
         return monitor(request);
     }
     match (skill_for(request), &request.prompt.about) {

@@ -2,7 +2,10 @@ use super::*;
 use crate::brain::{PeerSummary, tests::first_turn};
 use notation::EXAMPLE;
 use proptest::prelude::*;
-use protocol::artifact::{Part, PartContent};
+use protocol::{
+    artifact::{Part, PartContent},
+    patterns::turn::PeerQuestion,
+};
 use serde_json::{Value, json};
 use std::{
     io::Read,
@@ -51,8 +54,11 @@ fn next_turn(request: &TurnRequest, id: &str, lines: &[OutputLine]) -> TurnReque
 
 fn help(artifacts: Vec<Artifact>) -> TurnRequest {
     let mut request = first_turn("");
-    request.prompt.about =
-        TurnSubject::Help { question: "What is wrong?".to_owned(), capability: None, artifacts };
+    request.prompt.about = TurnSubject::Help(PeerQuestion {
+        question: "What is wrong?".to_owned(),
+        capability: None,
+        artifacts,
+    });
     request
 }
 

@@ -13,7 +13,7 @@ use protocol::{
     principal::Principal,
     problem::Problem,
     spaces::{
-        Entry, EntryKind, EntryState, Importance,
+        Entry, EntryKind, EntryState, Grade,
         brief::{Brief, found_text},
     },
 };
@@ -81,7 +81,7 @@ impl Blackboard {
             found.extend(page.entries);
         }
         found.sort_by_key(|entry| {
-            Reverse((entry.importance.unwrap_or(Importance::Medium), entry.at, entry.id.clone()))
+            Reverse((entry.importance.unwrap_or(Grade::Medium), entry.at, entry.id.clone()))
         });
         found.dedup_by(|one, other| one.id == other.id);
         found.truncate(MAX_FOUND);

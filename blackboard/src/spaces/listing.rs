@@ -10,7 +10,7 @@ use crate::{
 use protocol::{
     ids::{Digest, SpaceId},
     principal::Principal,
-    spaces::{Entry, EntryKind, EntryState, EntryType, Importance, MemberId, MemoryScope, Reader, SpaceRole},
+    spaces::{Entry, EntryKind, EntryState, EntryType, Grade, MemberId, MemoryScope, Reader, SpaceRole},
     time::WallTime,
 };
 
@@ -110,9 +110,9 @@ pub(super) fn author_group(author: &Principal) -> u64 {
 pub(super) fn entries_of(entry: &Entry) -> Vec<ListEntry> {
     let (part, group) = (part(entry.kind, entry.entry_type, entry.state), author_group(&entry.author));
     let rank = match entry.importance {
-        None | Some(Importance::Medium) => 1,
-        Some(Importance::Low) => 0,
-        Some(Importance::High) => 2,
+        None | Some(Grade::Medium) => 1,
+        Some(Grade::Low) => 0,
+        Some(Grade::High) => 2,
     };
     // Milliseconds need 42 bits until the year 2109.
     let ranked = (rank << 48) + entry.at.0;

@@ -143,7 +143,7 @@ pub fn answers(response: &Value, questions: &[Question]) -> Result<Vec<(String, 
                     format!("question {} has {} answers, it takes one", question.id, given.len())
                 })?;
                 let answer = Answer::Text(text);
-                question.check(&answer)?;
+                answer.check(question)?;
                 Ok((question.id.clone(), answer))
             };
             asked.iter().zip(answers).map(one).collect()

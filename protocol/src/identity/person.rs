@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn an_approval_holds_for_its_question_only() {
         let person = PersonKey::of_token("mesh-person-a");
-        let question = Question { call: Some(json!({ "name": "rm" })), ..Question::text("q-1", "delete?") };
+        let question = Question { call: Some(json!({ "name": "rm" })), ..Question::new("q-1", "delete?") };
         let proof = person.approve(&question);
         assert!(person.public().has_approved(&proof) && proof.question == approval_digest(&question));
         assert!(!PersonKey::of_token("mesh-person-b").public().has_approved(&proof));

@@ -5,7 +5,7 @@ use super::{
     Candidate, ChunkRange, Effect, Event, EventKind, Label, Outcome, OutgoingMessage, Pattern,
     RecordedTurnProgress, Timer, TimerAt, Update, View,
     ownership::{Requester, is_recipient_there},
-    turn::TurnSubject,
+    turn::{PeerQuestion, TurnSubject},
     work::{
         Doing, WorkLimits,
         doing::lines::{HiddenWork, WorkKind},
@@ -109,11 +109,11 @@ impl HelpRequest {
         for effect in work.on(event) {
             match effect {
                 Effect::RunTurn { turn, mut prompt, deadline, input } => {
-                    prompt.about = TurnSubject::Help {
+                    prompt.about = TurnSubject::Help(PeerQuestion {
                         question: self.request.question.clone(),
                         capability: self.request.capability.clone(),
                         artifacts: self.request.inline_artifacts.clone(),
-                    };
+                    });
                     effects.push(Effect::RunTurn { turn, prompt, deadline, input });
                 }
                 Effect::Update(Update::Artifact { chunk, .. }) => {

@@ -15,12 +15,11 @@ use super::{
 };
 use crate::{
     acceptance::AcceptanceTerms,
-    budget::Budget,
     ids::{Address, AgentId, MessageId},
     message::{Epoch, MessageKind, Payload, TaskResponse},
     principal::Principal,
     signal::Signal,
-    task::{OpenTaskKey, Status, TaskSpec, TaskState},
+    task::{OpenTaskKey, Status, TaskSpec, TaskState, TaskTerms},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -80,23 +79,12 @@ pub fn description<'a>(refs: &'a Map<String, Value>, subject: Option<&'a str>) -
 
 /// The task that `signal` offers, on behalf of `root`; `None` if the signal is incomplete.
 pub fn offered(signal: &Signal, root: Principal) -> Option<TaskSpec> {
-    Some(TaskSpec {
-        task_id: signal.task_id.clone()?,
-        description: description(&signal.refs, signal.subject.as_deref())?.to_owned(),
+    let terms = TaskTerms {
         capability: signal.capability.clone(),
         input: signal.refs.get("input").cloned(),
-        artifacts: Vec::new(),
-        deadline: None,
-        accepted_modes: Vec::new(),
-        path: Vec::new(),
-        parent: None,
-        root,
-        budget: Budget::default(),
-        contact: None,
-        space: None,
-        history: Vec::new(),
-        exclude: Vec::new(),
-    })
+        ..TaskTerms::new(description(&signal.refs, signal.subject.as_deref())?)
+    };
+    Some(TaskSpec::new(signal.task_id.clone()?, terms, root))
 }
 
 impl OpenTask {

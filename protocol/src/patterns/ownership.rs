@@ -7,12 +7,12 @@ use super::{
     session::{self, seat},
 };
 use crate::{
+    answer::SeatEnd,
     artifact::ArtifactChunk,
     ids::{Address, AgentId, ConversationId, Digest, MessageId},
     message::{Epoch, Payload, Seq, TaskResponse, TaskUpdate},
     problem::Reason,
     question::Question,
-    seat_end::SeatEnd,
     signal::{SHA256, SignalType},
     task::{Status, TaskSpec, TaskState},
     usage::Usage,

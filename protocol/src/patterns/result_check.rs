@@ -7,14 +7,14 @@
 use super::{
     Effect, Event, EventKind, Label, OutgoingMessage, RecordedArtifacts, Timer, TimerAt, Update,
     ownership::TaskOwnership,
-    turn::{Prompt, TurnEnd, TurnSubject},
+    turn::{Prompt, ResultToCheck, TurnEnd, TurnSubject},
 };
 use crate::{
     acceptance::{AcceptanceTerms, CheckVerdict, ResultCheck, clip_findings, verdict_of, verdict_schema},
     budget::Budget,
     ids::{Address, AgentId, Capability, Digest, TaskId},
     message::{Payload, TaskCancel, TaskRequest, TaskResponse},
-    task::TaskState,
+    task::{TaskState, TaskTerms},
     usage::TaskBounds,
 };
 use serde::{Deserialize, Serialize};
@@ -88,7 +88,7 @@ pub(super) struct CheckedTask<'a> {
 
 impl CheckedTask<'_> {
     fn left(&self) -> Budget {
-        let bounds = Budget::of(&self.bounds).within(self.ownership.spec.budget);
+        let bounds = Budget::from(&self.bounds).within(self.ownership.spec.budget);
         bounds.left(self.ownership.usage(), Budget::default())
     }
 
@@ -136,7 +136,7 @@ impl ResultChecks {
         let current = CurrentCheck { doer: doer.clone(), message, sha256, stage: CheckStage::Node };
         if self.terms.has_own_check() {
             let spec = &task.ownership.spec;
-            let about = TurnSubject::Check {
+            let about = TurnSubject::Check(ResultToCheck {
                 task_id: spec.task_id.clone(),
                 description: spec.description.clone(),
                 capability: spec.capability.clone(),
@@ -144,7 +144,7 @@ impl ResultChecks {
                 doer: doer.clone(),
                 message: current.message.clone(),
                 schema: self.terms.schema.clone(),
-            };
+            });
             effects.push(Effect::RunTurn {
                 turn: CHECK_TURN,
                 prompt: Box::new(Prompt::new(CHECK_TURN, about)),
@@ -189,23 +189,20 @@ impl ResultChecks {
                 "\n\nThe last review had no such JSON object, neither as an artifact nor as its message.",
             );
         }
-        let request = TaskRequest {
-            description,
-            task_id: Some(id),
+        let terms = TaskTerms {
             capability: Some(capability.clone()),
             input: Some(input),
-            artifacts: Vec::new(),
-            inline_artifacts: Vec::new(),
             deadline: Some(event.wall.plus(wait)),
-            accepted_modes: Vec::new(),
-            reply_to: None,
+            ..TaskTerms::new(description)
+        };
+        let request = TaskRequest {
+            task_id: Some(id),
             on_behalf_of: Some(spec.root.clone()),
+            root_proof: spec.root_proof,
             parent_task_id: Some(spec.task_id.clone()),
-            accept: None,
             budget,
             is_review: true,
-            exclude: Vec::new(),
-            extra: Map::new(),
+            ..TaskRequest::new(terms)
         };
         let chunks = ownership.produced();
         let doer = (current.doer != *me).then(|| current.doer.clone());

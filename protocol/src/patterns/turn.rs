@@ -7,24 +7,28 @@ use super::{
 use crate::{
     a2a::message::Message,
     acceptance::ResultRevision,
+    answer::SeatEnd,
     artifact::Artifact,
-    budget::Budget,
-    ids::{Address, AgentId, Capability, Digest, SpaceId, TaskId},
+    ids::{Address, Capability, Digest, SpaceId},
     message::Epoch,
-    question::{Decision, Question},
-    seat_end::SeatEnd,
+    question::Question,
     signal::{SignalRecord, SignalType},
     spaces::{
         EntryDraft,
         brief::{BriefRecord, TurnBrief},
     },
     task::PastTask,
-    time::WallTime,
     usage::{ModelUsage, RemainingBudget, ToolUse, Usage},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::Duration;
+
+pub use wire::{
+    answer::RequestResult,
+    line::{Checkpoint, Delegate, Help},
+    task::{PeerQuestion, ResultToCheck, Task as TurnTask},
+};
 
 /// One turn's question. A brain keeps nothing between turns: all it needs is here.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -102,109 +106,7 @@ impl Prompt {
 }
 
 /// What a turn is about.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum TurnSubject {
-    /// A task to be done.
-    #[serde(rename_all = "camelCase")]
-    Task {
-        task_id: TaskId,
-        /// The description of the work.
-        description: String,
-        /// The ability it needs.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        capability: Option<Capability>,
-        /// What to do it with.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        input: Option<Value>,
-        /// Content it starts from.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        artifacts: Vec<Artifact>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        deadline: Option<WallTime>,
-        /// Media types the requester can use; empty means any.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        accepted_modes: Vec<String>,
-    },
-    #[serde(rename_all = "camelCase")]
-    Help {
-        question: String,
-        /// Whose view is wanted.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        capability: Option<Capability>,
-        /// What it is about.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        artifacts: Vec<Artifact>,
-    },
-    /// A result to check before it counts: the artifacts in the prompt's `produced`, and a message. The turn ends as `done`
-    /// if the result is accepted, and as `rejected` with the findings if not; any other end says nothing about it.
-    #[serde(rename_all = "camelCase")]
-    Check {
-        /// The task whose result it is.
-        task_id: TaskId,
-        /// The description of the work.
-        description: String,
-        /// The ability it needed.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        capability: Option<Capability>,
-        /// What it was done with.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        input: Option<Value>,
-        /// The agent that did it.
-        doer: AgentId,
-        /// The summary of the doer.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        message: Option<String>,
-        /// The JSON Schema that the request demands.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        schema: Option<Value>,
-    },
-    /// A signal that the agent subscribes to. A turn that ends with nothing to say has done its work.
-    Signal(Box<SignalRecord>),
-}
-
-/// The result of a request of the brain.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RequestResult {
-    /// The id the brain gave it.
-    pub id: String,
-    /// Whether it succeeded: answered, or done.
-    pub ok: bool,
-    /// The agent that sent the answer; for a request to a capability, this agent itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<AgentId>,
-    /// The answer, the summary, or why there is none.
-    pub text: String,
-    /// Artifacts of the result.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub artifacts: Vec<Artifact>,
-    /// The id of the delegated task at its doer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task_id: Option<TaskId>,
-    /// The person's decision, if the answer is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decision: Option<Decision>,
-    /// The values of a form.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub values: Option<Map<String, Value>>,
-    /// How the turn of a seat ended, if the result is of one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seat: Option<SeatEnd>,
-    /// The first turn that is given it.
-    #[serde(default)]
-    pub for_turn: u32,
-}
-
-/// A note of a brain to itself. Once it is recorded, every later turn of the task is given it, also after a crash.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Checkpoint {
-    pub data: Value,
-    /// Whether it makes all earlier ones obsolete.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub replace: bool,
-}
+pub type TurnSubject = wire::task::Subject<Box<SignalRecord>>;
 
 /// The most bytes of all checkpoints of a task that count, as JSON; a turn with more fails.
 pub const MAX_CHECKPOINT_BYTES: usize = 8 << 20;
@@ -242,47 +144,9 @@ pub enum Progress {
         refs: Map<String, Value>,
     },
     /// A question to a peer, or to peers with a capability. A later turn gets the answer.
-    #[serde(rename_all = "camelCase")]
-    Help {
-        /// The brain's name for it.
-        id: String,
-        /// Whose view is wanted: `capability:<name>`, or an agent id.
-        to: Address,
-        question: String,
-        /// Ids of artifacts produced so far, or given with the task, that it is about.
-        #[serde(default)]
-        artifacts: Vec<String>,
-        /// What its doer may use; without it, a share of what is free of the task's own bounds.
-        #[serde(default, skip_serializing_if = "Budget::is_none")]
-        budget: Budget,
-        /// Whether the turn ends with it. Otherwise it is sent at once, and the turn goes on.
-        #[serde(default = "yes", skip_serializing_if = "is_true")]
-        wait: bool,
-    },
-    /// A task for another agent: `capability:<name>`, or an agent id. A later turn gets the result.
-    #[serde(rename_all = "camelCase")]
-    Delegate {
-        /// The brain's name for it.
-        id: String,
-        to: Address,
-        /// By which of an agent's capabilities, where one agent is named.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        capability: Option<Capability>,
-        /// The description of the work.
-        description: String,
-        /// What to do it with.
-        #[serde(default)]
-        input: Option<Value>,
-        /// Ids of artifacts that go with it.
-        #[serde(default)]
-        artifacts: Vec<String>,
-        /// What its doer may use; without it, a share of what is free of the task's own bounds.
-        #[serde(default, skip_serializing_if = "Budget::is_none")]
-        budget: Budget,
-        /// Whether the turn ends with it. Otherwise it is sent at once, and the turn goes on.
-        #[serde(default = "yes", skip_serializing_if = "is_true")]
-        wait: bool,
-    },
+    Help(Help),
+    /// A task for another agent. A later turn gets the result.
+    Delegate(Delegate),
     /// A message to other seats of a session. It travels with the end of the turn.
     Say {
         /// The names of the seats, or `team` for all.
@@ -331,35 +195,71 @@ fn is_true(value: &bool) -> bool {
     *value
 }
 
+/// What makes a request the same again, in the JSON that every version digests.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase", tag = "type")]
+enum RequestContent<'a> {
+    Help {
+        id: &'a str,
+        to: &'a Address,
+        question: &'a str,
+        artifacts: &'a [String],
+    },
+    Delegate {
+        id: &'a str,
+        to: &'a Address,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        capability: Option<&'a Capability>,
+        description: &'a str,
+        input: Option<&'a Value>,
+        artifacts: &'a [String],
+    },
+    Find {
+        id: &'a str,
+        #[serde(flatten)]
+        query: &'a EntrySearch,
+    },
+    Question(Question),
+}
+
 impl Progress {
     /// The brain's own id of this request.
     pub fn request_id(&self) -> Option<&String> {
         match self {
-            Self::Help { id, .. } | Self::Delegate { id, .. } | Self::Find { id, .. } => Some(id),
-            Self::Question(question) => Some(&question.id),
+            Self::Help(Help { id, .. })
+            | Self::Delegate(Delegate { id, .. })
+            | Self::Question(Question { id, .. })
+            | Self::Find { id, .. } => Some(id),
             _ => None,
         }
     }
 
     /// A number for the content of this request, without `wait`, `budget` and `expiresAt`: a repeat of it has the same.
     pub fn request_content(&self) -> Option<u64> {
-        let mut request = self.clone();
-        match &mut request {
-            Self::Help { wait, budget, .. } | Self::Delegate { wait, budget, .. } => {
-                (*wait, *budget) = (true, Budget::default());
+        let content = match self {
+            Self::Help(Help { id, to, question, artifacts, .. }) => {
+                RequestContent::Help { id, to, question, artifacts }
             }
-            Self::Find { wait, .. } => *wait = true,
-            Self::Question(question) => (question.wait, question.expires_at) = (true, None),
+            Self::Delegate(Delegate { id, to, capability, description, input, artifacts, .. }) => {
+                let (capability, input) = (capability.as_ref(), input.as_ref());
+                RequestContent::Delegate { id, to, capability, description, input, artifacts }
+            }
+            Self::Find { id, query, .. } => RequestContent::Find { id, query },
+            Self::Question(asked) => {
+                RequestContent::Question(Question { wait: true, expires_at: None, ..asked.clone() })
+            }
             _ => return None,
-        }
-        serde_json::to_vec(&request).ok().map(|json| Digest::of(&json).prefix())
+        };
+        serde_json::to_vec(&content).ok().map(|json| Digest::of(&json).prefix())
     }
 
     /// Whether the result of this request comes with a later turn, and if so, whether the turn ends with it.
     pub fn waits(&self) -> Option<bool> {
         match self {
-            Self::Help { wait, .. } | Self::Delegate { wait, .. } | Self::Find { wait, .. } => Some(*wait),
-            Self::Question(question) => Some(question.wait),
+            Self::Help(Help { wait, .. })
+            | Self::Delegate(Delegate { wait, .. })
+            | Self::Question(Question { wait, .. })
+            | Self::Find { wait, .. } => Some(*wait),
             _ => None,
         }
     }

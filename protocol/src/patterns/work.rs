@@ -30,7 +30,7 @@ use crate::{
     question::{Answer, QuestionKind},
     spaces::{Space, task_history},
     task::TaskState,
-    usage::{RemainingBudget, TaskBounds, Usage},
+    usage::{TaskBounds, Usage},
 };
 use doing::lines::TurnKind;
 use pending_requests::{PendingRequests, RequestSender};
@@ -79,7 +79,7 @@ impl Assignment {
     fn turn_progress(&self, turns: Option<u32>) -> RecordedTurnProgress<'_> {
         let (used, produced) = (*self.ownership.usage(), self.ownership.produced());
         let bounds = TaskBounds { turns, ..self.bounds() };
-        let remaining = RemainingBudget::of(&bounds, self.turn, &used, self.pending.reserved());
+        let remaining = bounds.remaining(self.turn, &used, self.pending.reserved());
         RecordedTurnProgress { produced, used, remaining, ..RecordedTurnProgress::default() }
     }
 

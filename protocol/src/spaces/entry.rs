@@ -14,6 +14,7 @@ use std::{
 };
 
 pub use crate::ids::EntryId;
+pub use wire::entry::{EntryKind, Grade, MemoryScope};
 
 /// An entry of a space. Its JSON is the same on the wire and in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,34 +67,16 @@ pub struct Entry {
     pub slug: Option<Slug>,
     /// The importance of a proposal or a memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub importance: Option<Importance>,
+    pub importance: Option<Grade>,
     /// Who reads a memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<MemoryScope>,
     /// The severity of a finding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub severity: Option<Severity>,
+    pub severity: Option<Grade>,
     /// The addressees of a message; empty: the team.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub to: BTreeSet<MemberId>,
-}
-
-/// What an entry is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum EntryKind {
-    /// What a seat of a session said.
-    Message,
-    /// What somebody found out.
-    Finding,
-    /// What somebody proposes to decide or to remember.
-    Proposal,
-    /// What binds the team.
-    Decision,
-    /// What an agent or the team has learnt.
-    Memory,
-    /// A reference to what a stage made.
-    Artifact,
 }
 
 /// The type of a proposal, a decision or a memory.
@@ -118,36 +101,6 @@ pub enum EntryType {
     Update,
 }
 
-/// How important a memory is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Importance {
-    Low,
-    #[default]
-    Medium,
-    High,
-}
-
-/// Who reads a memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MemoryScope {
-    /// Only its author: its vault.
-    Own,
-    #[default]
-    Team,
-}
-
-/// How much a finding matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Severity {
-    Low,
-    #[default]
-    Medium,
-    High,
-}
-
 /// How an entry refers to another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -160,12 +113,6 @@ pub enum EntryLink {
     SupersededBy,
     /// From an entry of a repeated run to that of the earlier one.
     RetriedFrom,
-}
-
-impl EntryKind {
-    /// Every kind.
-    pub const ALL: [Self; 6] =
-        [Self::Message, Self::Finding, Self::Proposal, Self::Decision, Self::Memory, Self::Artifact];
 }
 
 impl EntryType {
@@ -404,10 +351,5 @@ macro_rules! words {
     };
 }
 
-words!(EntryKind: Message = "message", Finding = "finding", Proposal = "proposal", Decision = "decision",
-    Memory = "memory", Artifact = "artifact");
 words!(EntryType: Architectural = "architectural", Scope = "scope", Process = "process", Technical = "technical",
     CoreContext = "core-context", Learning = "learning", Pattern = "pattern", Update = "update");
-words!(Importance: Low = "low", Medium = "medium", High = "high");
-words!(Severity: Low = "low", Medium = "medium", High = "high");
-words!(MemoryScope: Own = "own", Team = "team");

@@ -1,6 +1,6 @@
 //! What is posted to a space, before it is an entry.
 
-use super::{EntryKind, EntryLink, EntryType, Importance, MemberId, MemoryScope, Severity, Slug};
+use super::{EntryKind, EntryLink, EntryType, Grade, MemberId, MemoryScope, Slug};
 use crate::{
     ids::{EntryId, StageId, TaskId},
     principal::Principal,
@@ -43,13 +43,13 @@ pub struct EntryDraft {
     pub slug: Option<String>,
     /// The importance of a proposal or a memory; medium if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub importance: Option<Importance>,
+    pub importance: Option<Grade>,
     /// Who reads a memory; the team if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<MemoryScope>,
     /// The severity of a finding; medium if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub severity: Option<Severity>,
+    pub severity: Option<Grade>,
     /// Words it is found by.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub tags: BTreeSet<String>,

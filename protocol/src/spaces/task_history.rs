@@ -1,7 +1,7 @@
 //! What an agent remembers of the tasks that it has done in a space: a short memory of scope `own` each, made when the task
 //! ends. The board keeps the last [`KEPT`] of an agent.
 
-use super::{Entry, EntryDraft, EntryKind, EntryState, EntryType, Importance, MemoryScope};
+use super::{Entry, EntryDraft, EntryKind, EntryState, EntryType, Grade, MemoryScope};
 use crate::{ids::TaskId, task::TaskState};
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ pub fn draft(
         id: Some(format!("{task}{OWN_ID}")),
         title: beginning(asked),
         entry_type: Some(EntryType::Update),
-        importance: Some(Importance::Low),
+        importance: Some(Grade::Low),
         scope: Some(MemoryScope::Own),
         tags: BTreeSet::from([TAG.to_owned()]),
         task: Some(task.clone()),

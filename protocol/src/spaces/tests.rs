@@ -120,7 +120,7 @@ fn a_draft_with_what_its_kind_lacks_is_refused_by_field() {
         (EntryDraft { content: " ".into(), ..finding.clone() }, "content"),
         (EntryDraft { content: "x".repeat(16 * 1024 + 1), ..finding.clone() }, "content"),
         (EntryDraft { tags: ["a b".to_owned()].into(), ..finding.clone() }, "tags"),
-        (EntryDraft { severity: Some(Severity::High), ..draft(EntryKind::Memory) }, "severity"),
+        (EntryDraft { severity: Some(Grade::High), ..draft(EntryKind::Memory) }, "severity"),
         (EntryDraft { entry_type: None, ..draft(EntryKind::Proposal) }, "type"),
         (EntryDraft { entry_type: Some(EntryType::Learning), ..draft(EntryKind::Decision) }, "type"),
         (EntryDraft { slug: Some("Use JWT".into()), ..draft(EntryKind::Proposal) }, "slug"),

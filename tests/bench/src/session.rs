@@ -13,9 +13,9 @@ use agent_node::{
 use anyhow::{Context as _, ensure};
 use blackboard::store::embedded;
 use protocol::{
+    answer::SeatEnd,
     patterns::{contract_net::Auction, turn::TurnEnd},
     routes,
-    seat_end::SeatEnd,
 };
 use serde_json::json;
 use std::{

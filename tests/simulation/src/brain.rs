@@ -4,16 +4,16 @@ use crate::random::{Hash, Random};
 use engine::{BidQuestion, InstantAnswer};
 use protocol::{
     acceptance::is_review_input,
+    answer::SeatEnd,
     artifact::Artifact,
     bid::{Cost, Eta, Fraction},
     ids::{Address, AgentId, Capability},
     patterns::{
         contract_net::bidding::BidAnswer,
         speech::SideMode,
-        turn::{Checkpoint, Progress, Prompt, TurnEnd, TurnSubject},
+        turn::{Checkpoint, Delegate, Help, Progress, Prompt, ResultToCheck, TurnEnd, TurnSubject},
     },
     question::Question,
-    seat_end::SeatEnd,
     usage::ModelUsage,
 };
 use serde_json::json;
@@ -50,10 +50,10 @@ fn usage(tokens: u64) -> Progress {
 /// The actions of a turn, each with the pause before it in milliseconds. A turn whose last action is no end hangs.
 fn scripted(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) -> Vec<(u64, BrainAction)> {
     let (about, is_task) = match &prompt.about {
-        TurnSubject::Task { task_id, .. } => (task_id.to_string(), true),
-        TurnSubject::Help { question, .. } => (question.clone(), false),
+        TurnSubject::Task(task) => (task.task_id.to_string(), true),
+        TurnSubject::Help(asked) => (asked.question.clone(), false),
         TurnSubject::Signal(posted) => (posted.signal.id.clone(), false),
-        TurnSubject::Check { task_id, doer, message, .. } => {
+        TurnSubject::Check(ResultToCheck { task_id, doer, message, .. }) => {
             let made: String = prompt.produced.iter().map(Artifact::as_text).collect();
             (format!("{task_id}|{doer}|{message:?}|{made}"), false)
         }
@@ -109,14 +109,14 @@ fn scripted(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) -> Vec<(u64
         return match roll {
             0..70 => vec![(first, done(&format!("{me} says: it depends")))],
             70..80 if is_signal => {
-                let help = Progress::Help {
+                let help = Progress::Help(Help {
                     id: "h".into(),
                     to: Address::Capability(capability("advise")),
                     question: format!("what of {about}?"),
                     artifacts: Vec::new(),
                     budget: Default::default(),
                     wait: true,
-                };
+                });
                 vec![
                     (first, BrainAction::Report(vec![help])),
                     (first, BrainAction::End(Ok(TurnEnd::Waiting))),
@@ -152,14 +152,14 @@ fn scripted(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) -> Vec<(u64
         58..62 => vec![(first, BrainAction::End(Err("the brain died".into())))],
         62..65 => Vec::new(),
         65..75 => {
-            let help = Progress::Help {
+            let help = Progress::Help(Help {
                 id: "h".into(),
                 to: Address::Capability(capability("advise")),
                 question: format!("how is {about} done?"),
                 artifacts: Vec::new(),
                 budget: Default::default(),
                 wait: true,
-            };
+            });
             vec![(first, BrainAction::Report(vec![help])), (1, BrainAction::End(Ok(TurnEnd::Waiting)))]
         }
         75..90 => {
@@ -167,7 +167,7 @@ fn scripted(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) -> Vec<(u64
             let count = random.between(1, 2);
             let delegate = |random: &mut Random, n: u64| {
                 let to = capability(random.pick(&wanted).copied().unwrap_or("build"));
-                Progress::Delegate {
+                Progress::Delegate(Delegate {
                     id: format!("d{n}"),
                     to: Address::Capability(to),
                     capability: None,
@@ -176,13 +176,13 @@ fn scripted(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) -> Vec<(u64
                     artifacts: Vec::new(),
                     budget: Default::default(),
                     wait: n > 0,
-                }
+                })
             };
             let asks = (0..count).map(|n| delegate(&mut random, n)).collect();
             vec![(first, BrainAction::Report(asks)), (1, BrainAction::End(Ok(TurnEnd::Waiting)))]
         }
         90..96 => {
-            let ask = Progress::Question(Question::text("q", "which one?"));
+            let ask = Progress::Question(Question::new("q", "which one?"));
             vec![(first, BrainAction::Report(vec![ask])), (1, BrainAction::End(Ok(TurnEnd::Waiting)))]
         }
         _ => vec![(
@@ -218,14 +218,12 @@ const PLAN: &str = r#"[{"id": "a", "task": "one", "capability": "chore", "files"
 
 /// The stage of the turn of a seat in a session.
 fn stage_of(prompt: &Prompt) -> Option<&str> {
-    let TurnSubject::Task { input: Some(input), .. } = &prompt.about else { return None };
-    input.get("seat")?.get("stage")?.as_str()
+    prompt.about.task()?.input.as_ref()?.get("seat")?.get("stage")?.as_str()
 }
 
 /// Whether the task is to review a result.
 fn is_review(prompt: &Prompt) -> bool {
-    let TurnSubject::Task { input, .. } = &prompt.about else { return false };
-    is_review_input(input.as_ref())
+    prompt.about.task().is_some_and(|task| is_review_input(task.input.as_ref()))
 }
 
 /// The steps that a task of several steps has.

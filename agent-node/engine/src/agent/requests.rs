@@ -30,7 +30,7 @@ use protocol::{
         work::{Doing, Hosting},
     },
     problem::{Problem, Reason},
-    task::TaskSpec,
+    task::{TaskSpec, TaskTerms},
 };
 use std::time::Duration;
 use store_types::Key;
@@ -74,7 +74,7 @@ impl Agent {
         reply: ReplyTo,
         cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
-        let asked = digest_of_request(&request);
+        let asked = digest_of_request(&request)?;
         let task_id = match request.task_id.clone() {
             Some(id) => id,
             None => TaskId::parse(&format!("task-{}", cx.world.uuid())).map_err(internal)?,
@@ -143,7 +143,7 @@ impl Agent {
         let is_self = message.by.agent() == Some(&self.me);
         let names_me = matches!(&message.envelope.to_agent_id, Address::Agent(agent) if *agent == self.me);
         let has_free_place = self.has_free_place();
-        let root = root(&message.by, request.on_behalf_of.clone());
+        let (root, _) = root(message, request.on_behalf_of.clone(), None);
         let is_elsewhere = |peer: &Candidate| {
             let is_on_path = || self.path_to_here(&message.envelope, &message.by).contains(&peer.agent);
             peer.is_alive && peer.agent != self.me && !is_on_path()
@@ -184,17 +184,15 @@ impl Agent {
         cx: &Context<'_>,
     ) -> Result<TaskSpec, Problem> {
         let by = (&message.by, message.proof);
+        let (root, root_proof) = root(message, request.on_behalf_of, request.root_proof);
         Ok(TaskSpec {
             task_id,
-            description: request.description,
-            capability,
-            input: request.input,
+            terms: TaskTerms { capability, ..request.terms },
             artifacts: self.resolve_artifacts(request.inline_artifacts, &request.artifacts, by, cx)?,
-            deadline: request.deadline,
-            accepted_modes: request.accepted_modes,
             path: self.path_to_here(&message.envelope, &message.by),
             parent: request.parent_task_id.filter(|_| message.by.agent().is_some()),
-            root: root(&message.by, request.on_behalf_of),
+            root,
+            root_proof,
             budget: request.budget,
             contact: message.contact.clone(),
             space: message.envelope.space_id.clone(),

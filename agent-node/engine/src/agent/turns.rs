@@ -6,7 +6,7 @@ use protocol::{
     patterns::{
         EventKind, WorkPhase,
         session::host_work::HOST_WORK,
-        turn::{Progress, Prompt, TurnEnd, TurnSubject},
+        turn::{Progress, Prompt, TurnEnd},
     },
     task::TaskState,
     time::WallTime,
@@ -48,7 +48,9 @@ impl Agent {
 
     /// Whether a turn is that of a session which this agent hosts: it waits for agents elsewhere, and its brain has no part in it.
     fn is_host_work(&self, prompt: &Prompt) -> bool {
-        let TurnSubject::Task { capability: Some(capability), .. } = &prompt.about else { return false };
+        let Some(capability) = prompt.about.task().and_then(|task| task.capability.as_ref()) else {
+            return false;
+        };
         capability.as_str() == HOST_WORK && self.config.card.support(capability) == 0.0
     }
 

@@ -2,7 +2,6 @@
 
 use super::ExecBrain;
 use crate::brain::{BrainError, TurnRequest};
-use protocol::patterns::turn::TurnSubject;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus, process::Stdio};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
@@ -54,7 +53,7 @@ impl BrainProcess {
         command.envs(exec.home.iter().flat_map(|home| [("HOME", home), ("TMPDIR", home)]));
         command.envs(exec.access.get().into_iter().flat_map(|access| access.variables()));
         if let Some(turn) = turn
-            && let TurnSubject::Task { task_id, .. } | TurnSubject::Check { task_id, .. } = &turn.prompt.about
+            && let Some(task_id) = turn.prompt.about.task_id()
         {
             command.env("MESH_TASK_ID", task_id.as_str());
             command.envs(turn.prompt.epoch.map(|epoch| ("MESH_EPOCH", epoch.to_string())));

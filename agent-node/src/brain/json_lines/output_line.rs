@@ -4,6 +4,7 @@ use super::BrainLine;
 use mesh_agent::{ArtifactLine, OutputLine};
 use protocol::{
     a2a::json::base64_of_any_kind,
+    answer::SeatEnd,
     artifact::{Artifact, Part, PartContent},
     bid::{Cost, Eta, Fraction},
     budget::Budget,
@@ -13,10 +14,9 @@ use protocol::{
         open_task,
         space_request::EntrySearch,
         speech::{Directive, DirectiveVerb, SideMode},
-        turn::{Checkpoint, Progress, TurnEnd},
+        turn::{Checkpoint, Delegate, Help, Progress, TurnEnd},
     },
     question::{OnTimeout, Question, QuestionKind},
-    seat_end::SeatEnd,
     signal::SignalType,
     spaces::{EntryDraft, EntryKind, EntryType},
     time::WallTime,
@@ -102,14 +102,14 @@ fn help(line: mesh_agent::Help) -> Result<Progress, String> {
     };
     let mesh_agent::Help { id, question, artifacts, wait, .. } = line;
     let budget = budget(line.budget)?;
-    Ok(Progress::Help { id, to, question, artifacts, budget, wait })
+    Ok(Progress::Help(Help { id, to, question, artifacts, budget, wait }))
 }
 
 fn delegate(line: mesh_agent::Delegate) -> Result<Progress, String> {
     let mesh_agent::Delegate { id, to, description, input, artifacts, wait, .. } = line;
     let (to, capability) = (valid("to", Address::try_from(to))?, capability(line.capability)?);
     let budget = budget(line.budget)?;
-    Ok(Progress::Delegate { id, to, capability, description, input, artifacts, budget, wait })
+    Ok(Progress::Delegate(Delegate { id, to, capability, description, input, artifacts, budget, wait }))
 }
 
 fn budget(given: Option<mesh_agent::Budget>) -> Result<Budget, String> {
@@ -137,7 +137,7 @@ fn question(line: mesh_agent::Question) -> Result<Progress, String> {
     let expires_at = line.expires_at.map(|time| valid("expiresAt", WallTime::parse(&time))).transpose()?;
     let mesh_agent::Question { id, text, schema, options, call, wait, .. } = line;
     let question =
-        Question { schema, options, call, expires_at, on_timeout, wait, kind, ..Question::text(id, text) };
+        Question { schema, options, call, expires_at, on_timeout, wait, kind, ..Question::new(id, text) };
     question.validate()?;
     Ok(Progress::Question(question))
 }

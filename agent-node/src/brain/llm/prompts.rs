@@ -6,8 +6,9 @@ use protocol::{
     ids::{Capability, Digest},
     patterns::{
         session::{graph::SeatRole, names::SESSION, seat},
-        turn::TurnSubject,
+        turn::{PeerQuestion, TurnSubject, TurnTask},
     },
+    task::TaskTerms,
 };
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -55,10 +56,7 @@ pub(super) fn system(
 
 /// What the seat in a session is whose turn it is; `None` if it is no such turn.
 pub(super) fn role_of_seat(request: &TurnRequest) -> Option<SeatRole> {
-    match &request.prompt.about {
-        TurnSubject::Task { input, .. } => seat::role(input.as_ref()),
-        TurnSubject::Help { .. } | TurnSubject::Check { .. } | TurnSubject::Signal { .. } => None,
-    }
+    seat::role(request.prompt.about.task()?.input.as_ref())
 }
 
 /// The brief of the turn, fenced; empty if there is none.
@@ -96,15 +94,8 @@ fn rendered_subject(request: &TurnRequest, is_whole: bool) -> (String, Option<St
         (fill(template, &[("capability", &capability), ("content", &fenced(&text))]), whole)
     };
     match &request.prompt.about {
-        TurnSubject::Task {
-            task_id: _,
-            description,
-            capability,
-            input,
-            artifacts,
-            deadline,
-            accepted_modes,
-        } => {
+        TurnSubject::Task(TurnTask { task_id: _, terms, artifacts }) => {
+            let TaskTerms { description, capability, input, deadline, accepted_modes } = terms;
             let mut content = json!({ "task": description });
             if let Some(input) = input {
                 content["input"] = input.clone();
@@ -134,7 +125,7 @@ fn rendered_subject(request: &TurnRequest, is_whole: bool) -> (String, Option<St
             let template = if role_of_seat(request).is_some() { SEAT } else { TASK };
             with(template, capability.as_ref(), content, artifacts)
         }
-        TurnSubject::Help { question, capability, artifacts } => {
+        TurnSubject::Help(PeerQuestion { question, capability, artifacts }) => {
             with(HELP, capability.as_ref(), json!({ "question": question }), artifacts)
         }
         TurnSubject::Signal(signal) => {
@@ -399,8 +390,8 @@ mod tests {
         let past = json!({ "taskId": "t-0", "description": "d", "state": "TASK_STATE_COMPLETED" });
         request.prompt.history = vec![serde_json::from_value(past).unwrap()];
         request.peers = vec![read(json!({ "agentId": "peer-01", "skills": [{ "id": "count" }] }))];
-        if let TurnSubject::Task { deadline, .. } = &mut request.prompt.about {
-            *deadline = Some(WallTime(1));
+        if let TurnSubject::Task(task) = &mut request.prompt.about {
+            task.terms.deadline = Some(WallTime(1));
         }
         let (whole, _) = subject(&request);
         assert!(["earlierTasks", "peer-01", "deadline"].iter().all(|part| whole.contains(part)), "{whole}");
@@ -433,7 +424,7 @@ mod tests {
         assert_eq!(beginning("aéb", 2), "a");
         let mut request = first_turn("x");
         let artifact = Artifact::text("a.txt", "text/plain", "é".repeat(MAX_INLINE));
-        if let TurnSubject::Task { artifacts, .. } = &mut request.prompt.about {
+        if let TurnSubject::Task(TurnTask { artifacts, .. }) = &mut request.prompt.about {
             artifacts.push(artifact);
         }
         assert!(subject(&request).0.contains("artifact a.txt, offset 16384"));
@@ -460,7 +451,7 @@ mod tests {
     #[test]
     fn a_prompt_is_bounded_and_says_where_to_read_on() {
         let mut request = first_turn(&"d".repeat(100_000));
-        if let TurnSubject::Task { artifacts, .. } = &mut request.prompt.about {
+        if let TurnSubject::Task(TurnTask { artifacts, .. }) = &mut request.prompt.about {
             *artifacts = (0..200)
                 .map(|at| Artifact::text(&format!("a{at}"), "text/plain", "x".repeat(20_000)))
                 .collect();

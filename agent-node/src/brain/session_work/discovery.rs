@@ -11,16 +11,13 @@ use futures_util::future::join_all;
 use protocol::{
     a2a::card::AgentSkill,
     artifact::Artifact,
-    patterns::{
-        session::{
-            graph::TeamTerms,
-            team::{
-                self, AdvertisedSkill, RECORD, TeamPlan, chosen,
-                record::DelegationRecord,
-                report::{ItemOrder, artifact},
-            },
+    patterns::session::{
+        graph::TeamTerms,
+        team::{
+            self, AdvertisedSkill, RECORD, TeamPlan, chosen,
+            record::DelegationRecord,
+            report::{ItemOrder, artifact},
         },
-        turn::TurnSubject,
     },
     words::counted,
 };
@@ -45,10 +42,7 @@ pub(super) async fn plan(
     terms: &TeamTerms,
     report: &TurnHandle,
 ) -> (Vec<Artifact>, String) {
-    let text = match &request.prompt.about {
-        TurnSubject::Task { description, .. } => description.as_str(),
-        TurnSubject::Help { .. } | TurnSubject::Signal(_) | TurnSubject::Check { .. } => "",
-    };
+    let text = request.prompt.about.task().map_or("", |task| &task.description);
     let mut record = DelegationRecord {
         input: text.to_owned(),
         normalized_input: text.split_whitespace().collect::<Vec<_>>().join(" "),

@@ -20,7 +20,7 @@ use protocol::{
             report::{ItemOrder, ItemReport, REPORT, artifact, find},
             results,
         },
-        turn::{Progress, TurnEnd, TurnSubject},
+        turn::{Delegate, Progress, TurnEnd},
     },
     question::Question,
     task::EXTENSION,
@@ -42,10 +42,8 @@ pub(super) struct ItemTurn<'a> {
 
 /// The order of an item, among the artifacts that its turn is given.
 pub(super) fn order(request: &TurnRequest, alias: &str) -> Result<ItemOrder, String> {
-    let TurnSubject::Task { artifacts, .. } = &request.prompt.about else {
-        return Err("an item is a task".to_owned());
-    };
-    find(artifacts, alias).ok_or_else(|| format!("there is no order for {alias}"))
+    let task = request.prompt.about.task().ok_or("an item is a task")?;
+    find(&task.artifacts, alias).ok_or_else(|| format!("there is no order for {alias}"))
 }
 
 impl<'a> ItemTurn<'a> {
@@ -104,8 +102,8 @@ impl<'a> ItemTurn<'a> {
         let item = self.order.item.clone();
         if let Some(reply) = self.request.prompt.new_answers().last() {
             // The one that a question is shown with, too.
-            if let TurnSubject::Task { task_id, .. } = &self.request.prompt.about {
-                self.report.task_id = Some(task_id.to_string());
+            if let Some(task) = self.request.prompt.about.task() {
+                self.report.task_id = Some(task.task_id.to_string());
             }
             self.report.mode = Some("mesh".to_owned());
             self.report.requests.push(json!({
@@ -127,7 +125,7 @@ impl<'a> ItemTurn<'a> {
         };
         let (id, to, description) = (item.alias, Address::Agent(peer), item.text);
         let (capability, artifacts, budget) = (Some(capability), Vec::new(), Default::default());
-        let ask = Progress::Delegate {
+        let ask = Progress::Delegate(Delegate {
             id,
             to,
             capability,
@@ -136,7 +134,7 @@ impl<'a> ItemTurn<'a> {
             artifacts,
             budget,
             wait: true,
-        };
+        });
         self.handle.send(ask).await;
         TurnEnd::Waiting
     }
@@ -184,7 +182,7 @@ impl<'a> ItemTurn<'a> {
                 how.word().clone_into(&mut self.report.status);
                 let question = match how == RemoteTaskOutcome::AuthRequired {
                     true => Question::credential(task, text),
-                    false => Question::text(task, text),
+                    false => Question::new(task, text),
                 };
                 self.handle.send(Progress::Question(question)).await;
                 TurnEnd::Waiting

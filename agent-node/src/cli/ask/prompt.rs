@@ -171,7 +171,7 @@ async fn ask_form(question: &Question) -> io::Result<Option<Result<Answer, Strin
         }
     }
     let answer = Answer::Values(values);
-    Ok(Some(question.check(&answer).map(|()| answer)))
+    Ok(Some(answer.check(question).map(|()| answer)))
 }
 
 /// Reads a line from the terminal; `None` at its end. Dropping the future leaves what was typed to the next reader.
@@ -241,7 +241,7 @@ fn parse(question: &Question, line: &str) -> Result<Answer, String> {
         _ if line.is_empty() => return Err("an answer is needed; Ctrl-D leaves the question open".to_owned()),
         QuestionKind::Text | QuestionKind::Form | QuestionKind::Credential => Answer::text(line),
     };
-    question.check(&answer).map(|()| answer)
+    answer.check(question).map(|()| answer)
 }
 
 /// The decision that `line` is. Only `y` and `yes` approve.

@@ -32,7 +32,7 @@ use protocol::{
     message::{Payload, TaskRequest},
     principal::SenderProof,
     question::{Answer, Decision, Question},
-    task::{A2aRequestContext, Status, Task, TaskState},
+    task::{A2aRequestContext, Status, Task, TaskState, TaskTerms},
 };
 use serde_json::Map;
 
@@ -257,23 +257,16 @@ async fn begin_task(call: &A2aCall, request: SendMessage) -> Result<TaskId, A2aE
     let metadata = TaskMetadata::of(&request.message.metadata, &request.metadata)?;
     let is_any = |skill: &Capability| skill.as_str() == ANY && call.local.card.get().skills.is_empty();
     let message = request.message;
-    let task_request = TaskRequest {
+    let terms = TaskTerms {
         description: description(&message),
-        task_id: None,
         capability: metadata.capability.filter(|skill| !is_any(skill)),
         input: metadata.input.or_else(|| data_of(&message)),
-        artifacts: Vec::new(),
-        inline_artifacts: files(&message).into_iter().chain(referenced_artifacts(call, &message)?).collect(),
         deadline: metadata.deadline,
         accepted_modes: request.configuration.map(|config| config.accepted_output_modes).unwrap_or_default(),
-        reply_to: None,
-        on_behalf_of: None,
-        parent_task_id: None,
-        budget: Default::default(),
-        accept: None,
-        is_review: false,
-        exclude: Vec::new(),
-        extra: Map::new(),
+    };
+    let task_request = TaskRequest {
+        inline_artifacts: files(&message).into_iter().chain(referenced_artifacts(call, &message)?).collect(),
+        ..TaskRequest::new(terms)
     };
     let internal = |error: protocol::ids::BadId| A2aError::new(A2aErrorKind::Internal, error.to_string());
     let envelope = Box::new(Envelope {

@@ -9,8 +9,8 @@ use protocol::{
     ids::{EntryId, SpaceId},
     principal::SenderProof,
     spaces::{
-        Entry, EntryDraft, EntryKind, EntryLink, EntryState, EntryType, Importance, MemberId, MemoryScope,
-        Reader, Space, SpaceRole,
+        Entry, EntryDraft, EntryKind, EntryLink, EntryState, EntryType, Grade, MemberId, MemoryScope, Reader,
+        Space, SpaceRole,
     },
 };
 
@@ -31,7 +31,7 @@ fn proposal(slug: &str, content: &str) -> EntryDraft {
     EntryDraft { entry_type, slug, ..EntryDraft::new(EntryKind::Proposal, content) }
 }
 
-fn memory(content: &str, scope: MemoryScope, importance: Importance) -> EntryDraft {
+fn memory(content: &str, scope: MemoryScope, importance: Grade) -> EntryDraft {
     EntryDraft {
         entry_type: Some(EntryType::Learning),
         scope: Some(scope),
@@ -154,10 +154,10 @@ async fn pages_join_and_filters_select() {
 async fn the_most_important_come_first_then_the_newest() {
     let (board, default) = (board(), space_id("default"));
     for (content, importance) in [
-        ("low auth", Importance::Low),
-        ("high auth one", Importance::High),
-        ("medium auth", Importance::Medium),
-        ("high auth two", Importance::High),
+        ("low auth", Grade::Low),
+        ("high auth one", Grade::High),
+        ("medium auth", Grade::Medium),
+        ("high auth two", Grade::High),
     ] {
         let draft = memory(content, MemoryScope::Team, importance);
         board.spaces().post(&reader("a"), &default, &draft).await.unwrap();
@@ -180,7 +180,7 @@ async fn a_stream_goes_on_from_its_cursor_and_shows_each_change_once() {
         spaces.follow(by, &default, EntryQuery::default(), after).await.unwrap()
     };
     let mut stream = follow(Some(&page.cursor), &by).await;
-    let vault = memory("secret", MemoryScope::Own, Importance::High);
+    let vault = memory("secret", MemoryScope::Own, Grade::High);
     spaces.post(&reader("b"), &default, &vault).await.unwrap();
     spaces
         .change(&person(), &default, &posted.id, &EntryChange::Merge { version: None, reason: None })
@@ -271,7 +271,7 @@ async fn an_import_checks_each_entry_as_a_post_and_names_each_that_it_refuses() 
     for draft in [
         EntryDraft::new(EntryKind::Finding, "good"),
         proposal("one", "good"),
-        memory("good", MemoryScope::Team, Importance::High),
+        memory("good", MemoryScope::Team, Grade::High),
     ] {
         first.spaces().post(&reader("a"), &default, &draft).await.unwrap();
     }
@@ -337,7 +337,7 @@ async fn an_author_has_a_bounded_number_of_entries_in_a_space() {
     );
     assert!(refused.iter().all(|refused| refused.reason.status() == 409 && refused.retry_after.is_none()));
     spaces.post(&reader("b"), default, &finding).await.unwrap();
-    spaces.post(&reader("b"), default, &memory("vault", MemoryScope::Own, Importance::Low)).await.unwrap();
+    spaces.post(&reader("b"), default, &memory("vault", MemoryScope::Own, Grade::Low)).await.unwrap();
     spaces.post(&reader("b"), default, &proposal("one", "first")).await.unwrap();
     let again = spaces.post(&reader("b"), default, &proposal("one", "second")).await.unwrap();
     assert_eq!(again.version, 2, "a new version is no new entry");
@@ -558,7 +558,7 @@ async fn retention_keeps_what_is_in_use() {
     let by = reader("a");
     spaces.post(&by, &default, &EntryDraft::new(EntryKind::Finding, "old")).await.unwrap();
     spaces.post(&by, &default, &proposal("pending", "x")).await.unwrap();
-    spaces.post(&by, &default, &memory("active", MemoryScope::Own, Importance::Low)).await.unwrap();
+    spaces.post(&by, &default, &memory("active", MemoryScope::Own, Grade::Low)).await.unwrap();
     let rejected = spaces.post(&by, &default, &proposal("rejected", "x")).await.unwrap();
     let reject = EntryChange::Reject { reason: "no".into() };
     spaces.change(&person(), &default, &rejected.id, &reject).await.unwrap();

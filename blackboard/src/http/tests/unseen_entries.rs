@@ -11,7 +11,7 @@ use actix_web::{http::Method, test};
 use protocol::{
     ids::{EntryId, SpaceId},
     principal::SenderProof,
-    spaces::{EntryDraft, EntryKind, EntryType, Importance, MemberId, MemoryScope, Reader, Space, SpaceRole},
+    spaces::{EntryDraft, EntryKind, EntryType, Grade, MemberId, MemoryScope, Reader, Space, SpaceRole},
     time::{NodeTime, WallTime},
 };
 use std::sync::{
@@ -38,7 +38,7 @@ fn memory(id: &str, scope: MemoryScope) -> EntryDraft {
     EntryDraft {
         entry_type: Some(EntryType::Learning),
         scope: Some(scope),
-        importance: Some(Importance::High),
+        importance: Some(Grade::High),
         tags: ["auth".to_owned()].into(),
         ..draft(EntryKind::Memory, id, "the token expires")
     }

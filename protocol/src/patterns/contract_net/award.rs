@@ -3,13 +3,13 @@
 use super::{ActiveAward, AuctionStage, ContractNet, Effect, Event, Label, Timer, record::CandidateResult};
 use crate::{
     a2a::message::Message,
+    answer::SeatEnd,
     artifact::{Artifact, ArtifactChunk},
     ids::{AgentId, QuestionId},
     message::{self, AwardDecline, BUSY, Epoch, Payload, TaskAnswer, TaskResponse, TaskUpdate},
     patterns::{AwardFence, OutgoingSignal, ownership::may_have_arrived, session},
     problem::Reason,
     question::Answer,
-    seat_end::SeatEnd,
     signal::SignalType,
     task::{Status, TaskState},
 };

@@ -74,7 +74,7 @@ fn ended(effects: &[Effect]) -> Option<TaskState> {
 #[test]
 fn an_offer_says_what_to_do_or_is_none() {
     let spec = task().spec.clone();
-    assert_eq!((spec.description.as_str(), spec.input), ("build it", Some(json!({ "a": 1 }))));
+    assert_eq!((spec.description.as_str(), &spec.input), ("build it", &Some(json!({ "a": 1 }))));
     let mut short = offer();
     short.refs.clear();
     assert_eq!(offered(&short, Principal::local_user()), None);

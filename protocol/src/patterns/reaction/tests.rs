@@ -4,7 +4,7 @@ use crate::{
     ids::{Address, Capability},
     patterns::{
         EventKind, RequestKey, Timer, Update,
-        turn::{Progress, TurnEnd},
+        turn::{Help, Progress, TurnEnd},
         turn_log::TurnRecord,
     },
     question::Question,
@@ -61,18 +61,18 @@ fn seen() -> Progress {
 }
 
 fn question() -> Progress {
-    Progress::Question(Question::text("q", "which?"))
+    Progress::Question(Question::new("q", "which?"))
 }
 
 fn help() -> Progress {
-    Progress::Help {
+    Progress::Help(Help {
         id: "h".into(),
         to: Address::Capability(Capability::parse("code-review").unwrap()),
         question: "is it good?".into(),
         artifacts: Vec::new(),
         budget: Default::default(),
         wait: true,
-    }
+    })
 }
 
 fn ended(effects: &[Effect]) -> Option<TaskState> {

@@ -74,7 +74,7 @@ impl Session {
             kind: QuestionKind::Choice,
             options,
             asked_by: Some(Box::new(by)),
-            ..Question::text(&id, text)
+            ..Question::new(&id, text)
         };
         step.actions.push(SessionAction::Ask(Box::new(question)));
         self.failed_stage = Some(FailedStageQuestion { place, id, why: why.to_owned() });

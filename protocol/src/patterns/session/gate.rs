@@ -9,7 +9,7 @@ use super::{
 use crate::{
     artifact::Artifact,
     patterns::turn::RequestResult,
-    question::{Answer, AskedBy, Decision, Question, QuestionKind},
+    question::{AskedBy, Decision, Question, QuestionKind},
     task::TaskState,
     words::cut,
 };
@@ -51,7 +51,7 @@ impl Session {
         });
         let kind = QuestionKind::Approval;
         let by = AskedBy { agent: Some(step.cx.host.clone()), stage: stage.id.clone(), seat: None };
-        let question = Question::text(gate_id(stage, run), text.trim());
+        let question = Question::new(gate_id(stage, run), text.trim());
         Some(Question { kind, call: Some(call), asked_by: Some(Box::new(by)), ..question })
     }
 
@@ -66,7 +66,7 @@ impl Session {
         let (Some(stage), Some(run)) = (step.cx.graph.stages.get(place), self.stages.get_mut(place)) else {
             return;
         };
-        let has_reason = !["", Answer::APPROVED, Answer::DENIED].contains(&result.text.trim());
+        let has_reason = !["", Decision::Approve.word(), Decision::Deny.word()].contains(&result.text.trim());
         let is_denied = result.decision == Some(Decision::Deny) && has_reason;
         if is_denied && stage.gate.contains(&GateChoice::Kill) && candidates::is_kill(&result.text, stage) {
             return self.kill(step, (place, stage), result.text);

@@ -8,11 +8,11 @@ use super::{
     names::{HOST, PASSES, SESSION},
 };
 use crate::{
+    answer::SeatEnd,
     artifact::Artifact,
     ids::AgentId,
     patterns::turn::{RequestResult, TurnEnd},
-    question::{Answer, AskedBy, OnTimeout, Question},
-    seat_end::SeatEnd,
+    question::{AskedBy, Decision, OnTimeout, Question},
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
@@ -102,7 +102,7 @@ impl PersonTurn {
         Question {
             expires_at: Some(self.until),
             on_timeout: Some(OnTimeout::Continue),
-            ..Question::text("turn", text)
+            ..Question::new("turn", text)
         }
     }
 
@@ -122,7 +122,9 @@ impl PersonTurn {
             seat: SeatEnd { passed, ..SeatEnd::default() },
         };
         match () {
-            () if text.is_empty() || is_alone(PASS) || !answer.ok && is_alone(Answer::DENIED) => passes(),
+            () if text.is_empty() || is_alone(PASS) || !answer.ok && is_alone(Decision::Deny.word()) => {
+                passes()
+            }
             () if is_alone(DONE) => says(PASSES, false),
             () if first.trim().eq_ignore_ascii_case(DONE) && !rest.trim().is_empty() => {
                 says(rest.trim(), false)

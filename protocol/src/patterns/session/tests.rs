@@ -2,12 +2,12 @@
 
 use super::{graph::Graph, *};
 use crate::{
+    answer::SeatEnd,
     patterns::{
         speech::{Directive, DirectiveOutcome, DirectiveVerb, SideMode},
         turn::RequestResult,
     },
     question::{Answer, Decision, QuestionKind},
-    seat_end::SeatEnd,
 };
 use proptest::prelude::*;
 use serde_json::json;

@@ -22,6 +22,7 @@ mod space;
 use super::{Assignment, WorkLimits, pending_requests::Expiry};
 use crate::{
     a2a::message::Message,
+    answer::SeatEnd,
     artifact::{Artifact, ArtifactChunk},
     budget::Budget,
     ids::{AgentId, Digest, QuestionId},
@@ -38,7 +39,6 @@ use crate::{
     principal::Principal,
     problem::Reason,
     question::Answer,
-    seat_end::SeatEnd,
     signal::{ON_BEHALF_OF, PARENT_TASK, SignalType},
     task::{Status, TaskState},
 };
@@ -181,15 +181,7 @@ impl Doing {
     fn run_turn(&mut self, input: TurnInput) -> Effect {
         self.is_thinking = true;
         let (turn, spec) = (self.task.turn, &self.task.ownership.spec);
-        let about = TurnSubject::Task {
-            task_id: spec.task_id.clone(),
-            description: spec.description.clone(),
-            capability: spec.capability.clone(),
-            input: spec.input.clone(),
-            artifacts: spec.artifacts.clone(),
-            deadline: spec.deadline,
-            accepted_modes: spec.accepted_modes.clone(),
-        };
+        let about = TurnSubject::Task(spec.for_brain());
         let first = spec.contact.as_ref().filter(|_| turn == 1);
         let prompt = Prompt {
             epoch: self.task.ownership.epoch(),
@@ -293,7 +285,7 @@ impl Doing {
 
     /// Sends what is asked, or what was noted.
     fn send(&mut self, ask: Option<Progress>, event: &Event) -> Vec<Effect> {
-        let terms = (self.task.limits, Budget::of(&self.task.bounds()), self.turn_kind());
+        let terms = (self.task.limits, Budget::from(&self.task.bounds()), self.turn_kind());
         self.task.send(ask, terms, event)
     }
 

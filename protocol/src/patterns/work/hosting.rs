@@ -19,7 +19,7 @@ use crate::{
             host_work::{HOST_WORK, HostWork, WORK},
         },
         speech::{Directive, DirectiveOutcome},
-        turn::Progress,
+        turn::{Delegate, Progress},
     },
     principal::Principal,
     question::{Answer, AskedBy},
@@ -309,8 +309,16 @@ impl Hosting {
             }
         };
         let (input, budget) = (Some(input), Budget::default());
-        let ask =
-            Progress::Delegate { id, to, capability, description, input, artifacts, budget, wait: true };
+        let ask = Progress::Delegate(Delegate {
+            id,
+            to,
+            capability,
+            description,
+            input,
+            artifacts,
+            budget,
+            wait: true,
+        });
         let mut effects = self.send(ask, limits, event);
         for effect in &mut effects {
             if let Effect::Send(message) = effect {

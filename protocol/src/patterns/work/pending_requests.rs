@@ -15,12 +15,12 @@ use crate::{
         ownership::{TaskOwnership, may_have_arrived},
         session::{routing, seat, team::report::ItemQuestion},
         space_request::{EntrySearch, SpaceAction, SpaceAnswer, SpaceRequest},
-        turn::{Progress, RequestResult},
+        turn::{Delegate, Help, Progress, RequestResult},
     },
     principal::Principal,
     question::{Answer, AskedBy, Decision, OnTimeout, Question, QuestionKind},
     signal::SignalType,
-    task::TaskState,
+    task::{TaskState, TaskTerms},
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
@@ -304,7 +304,7 @@ impl PendingRequests {
             effects.push(Effect::SetTimer { timer: Timer::Request(key), when });
         };
         let (id, kind) = match ask {
-            Progress::Help { id, to, question, artifacts, .. } => {
+            Progress::Help(Help { id, to, question, artifacts, .. }) => {
                 let capability = match &to {
                     Address::Capability(capability) => Some(capability.clone()),
                     Address::Agent(_) => None,
@@ -328,7 +328,7 @@ impl PendingRequests {
                 effects.extend(is_published.then_some(Effect::Publish { signal: needed }));
                 (id, RequestKind::Help)
             }
-            Progress::Delegate { id, to, capability, description, input, artifacts, .. } => {
+            Progress::Delegate(Delegate { id, to, capability, description, input, artifacts, .. }) => {
                 let task = child_id(ownership, me, key);
                 let wait = ownership.spec.deadline.map_or(work_limits.delegate, |deadline| {
                     event.wall.until(deadline).min(work_limits.delegate)
@@ -337,23 +337,21 @@ impl PendingRequests {
                     Address::Agent(agent) => (agent.clone(), capability),
                     Address::Capability(capability) => (me.clone(), Some(capability.clone())),
                 };
+                let deadline = Some(event.wall.plus(wait));
                 let request = TaskRequest {
-                    description,
                     task_id: Some(task.clone()),
-                    capability,
-                    input,
-                    artifacts: Vec::new(),
                     inline_artifacts: chosen(ownership, &artifacts),
-                    deadline: Some(event.wall.plus(wait)),
-                    accepted_modes: Vec::new(),
-                    reply_to: None,
                     on_behalf_of: Some(ownership.spec.root.clone()),
+                    root_proof: ownership.spec.root_proof,
                     parent_task_id: Some(ownership.spec.task_id.clone()),
-                    accept: None,
                     budget,
-                    is_review: false,
                     exclude: if doer == *me { siblings } else { Vec::new() },
-                    extra: Map::new(),
+                    ..TaskRequest::new(TaskTerms {
+                        capability,
+                        input,
+                        deadline,
+                        ..TaskTerms::new(description)
+                    })
                 };
                 send_request(to, Payload::TaskRequest(request), artifacts, wait);
                 (id, RequestKind::Delegate { task, to: doer, questions: Vec::new(), answered: Vec::new() })
@@ -531,7 +529,7 @@ impl PendingRequests {
                 takes_text.next().filter(|_| takes_text.next().is_none())?
             }
         };
-        asked.check(answer).ok()?;
+        answer.check(asked).ok()?;
         let id = QuestionId::parse(&asked.id).ok();
         let open = self.open.iter_mut().filter(|ask| ask.reply.is_none());
         for ask in open {
@@ -649,19 +647,21 @@ impl PendingRequests {
 
 /// Whether other agents do the request. Questions to people and searches can be repeated.
 fn is_to_agent(ask: &Progress) -> bool {
-    matches!(ask, Progress::Help { .. } | Progress::Delegate { .. })
+    matches!(ask, Progress::Help(Help { .. }) | Progress::Delegate(Delegate { .. }))
 }
 
 /// The agent that a request names.
 fn addressed(ask: &Progress) -> Option<&AgentId> {
-    let (Progress::Help { to, .. } | Progress::Delegate { to, .. }) = ask else { return None };
+    let (Progress::Help(Help { to, .. }) | Progress::Delegate(Delegate { to, .. })) = ask else {
+        return None;
+    };
     if let Address::Agent(agent) = to { Some(agent) } else { None }
 }
 
 /// The budget that a request names, if it may have one.
 fn wanted(ask: &Progress) -> Option<Budget> {
     match ask {
-        Progress::Help { budget, .. } | Progress::Delegate { budget, .. } => Some(*budget),
+        Progress::Help(Help { budget, .. }) | Progress::Delegate(Delegate { budget, .. }) => Some(*budget),
         _ => None,
     }
 }

@@ -53,7 +53,7 @@ impl ObservedConversation {
     }
 
     fn initial(&self) -> Option<&AnyPattern> {
-        self.steps.first()?.origin.as_ref()?.initial.as_deref()
+        self.steps.first()?.replay_start()
     }
 
     /// Whether it reacts to the signal of this publisher and id.

@@ -10,9 +10,11 @@ use protocol::{
     ids::{AgentId, Capability, Digest},
     message::{self, Payload},
     patterns::{Candidate, ownership::Requester},
-    principal::{Principal, SenderProof},
+    principal::{Principal, RootProof, SenderProof},
     problem::{Problem, Reason},
 };
+use serde_json::{json, value::RawValue};
+use std::collections::BTreeMap;
 
 /// The most skills that a refusal names.
 const MOST_NAMED: usize = 20;
@@ -146,11 +148,15 @@ pub(crate) fn requester(incoming: &IncomingMessage, epoch: Option<u64>) -> Optio
     })
 }
 
-/// The principal at the root of a request: an agent may name it, a user is it.
-pub(crate) fn root(by: &Principal, on_behalf_of: Option<Principal>) -> Principal {
-    match (by, on_behalf_of) {
-        (Principal::Agent(_), Some(root)) => root,
-        (by, _) => by.clone(),
+/// The principal at the root of a request, and how it was proved: an agent may name both, a user is it.
+pub(crate) fn root(
+    message: &IncomingMessage,
+    on_behalf_of: Option<Principal>,
+    proof: Option<RootProof>,
+) -> (Principal, Option<RootProof>) {
+    match (&message.by, on_behalf_of) {
+        (Principal::Agent(_), Some(root)) => (root, proof),
+        (by, _) => (by.clone(), Some(RootProof::of(by, message.proof))),
     }
 }
 
@@ -160,7 +166,50 @@ pub(crate) fn references(payload: &Payload) -> Vec<Digest> {
     request.artifacts.iter().filter_map(|reference| reference.sha256).collect()
 }
 
-pub(crate) fn digest_of_request(request: &message::TaskRequest) -> Digest {
-    let same = request.reply_to.is_some().then(|| message::TaskRequest { reply_to: None, ..request.clone() });
-    Digest::of(&serde_json::to_vec(same.as_ref().unwrap_or(request)).unwrap_or_default())
+/// The order in which every version digests the members of a request; others follow, by name.
+const DIGESTED: [&str; 14] = [
+    "description",
+    "taskId",
+    "capability",
+    "input",
+    "artifacts",
+    "inlineArtifacts",
+    "deadline",
+    "acceptedModes",
+    "onBehalfOf",
+    "parentTaskId",
+    "accept",
+    "budget",
+    "isReview",
+    "exclude",
+];
+
+/// Tells a repeated request from another one with the same task id, also after an upgrade.
+pub(crate) fn digest_of_request(request: &message::TaskRequest) -> Result<Digest, Problem> {
+    let json = match request.reply_to {
+        None => serde_json::to_string(request),
+        Some(_) => serde_json::to_string(&message::TaskRequest { reply_to: None, ..request.clone() }),
+    };
+    let json = json.map_err(internal)?;
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(&json).map_err(internal)?;
+    let mut members: Vec<_> = members.into_iter().collect();
+    members
+        .sort_by_key(|(name, _)| DIGESTED.iter().position(|known| known == name).unwrap_or(DIGESTED.len()));
+    let members: Vec<_> =
+        members.iter().map(|(name, value)| format!("{}:{}", json!(name), value.get())).collect();
+    Ok(Digest::of(format!("{{{}}}", members.join(",")).as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_the_digest_that_the_first_version_gave_it() {
+        let request = r#"{"description":"d","taskId":"t-1","capability":"dig","input":{"n":1.5},"artifacts":[{"name":"a","mediaType":"x/y","z":1}],"deadline":"2027-01-01T00:00:00.000Z","acceptedModes":["text/plain"],"onBehalfOf":"user:a","parentTaskId":"t-0","budget":{"tokens":1},"exclude":["b"],"own":1,"x":2}"#;
+        let read: message::TaskRequest = serde_json::from_str(request).unwrap();
+        assert_eq!(digest_of_request(&read).unwrap(), Digest::of(request.as_bytes()));
+        let answered = message::TaskRequest { reply_to: Some("http://a.example".into()), ..read };
+        assert_eq!(digest_of_request(&answered).unwrap(), Digest::of(request.as_bytes()));
+    }
 }

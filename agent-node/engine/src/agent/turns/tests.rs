@@ -70,7 +70,7 @@ fn a_turn_that_begins_again_begins_without_the_requests_of_the_run_that_died() {
         )
         .unwrap()
     };
-    let question = || Progress::Question(protocol::question::Question::text("q", "of the first run"));
+    let question = || Progress::Question(protocol::question::Question::new("q", "of the first run"));
     let mut agent = TestAgent::new(&[]);
     let (id, turn) = agent.begin_task("t-1");
     agent.handle(Input::TurnProgress(turn.clone(), vec![ask("a", "first", true), question()]));
@@ -86,7 +86,7 @@ fn a_turn_that_begins_again_begins_without_the_requests_of_the_run_that_died() {
     for effect in steps.flat_map(|step| step.effects) {
         let protocol::patterns::Effect::Send(message) = effect else { continue };
         let protocol::message::Payload::TaskRequest(request) = message.payload else { continue };
-        sent.push(request.description);
+        sent.push(request.terms.description);
     }
     assert_eq!(sent, ["sent at once", "second", "third"]);
     let (task, by) = (TaskId::parse("t-1").unwrap(), Principal::local_user());

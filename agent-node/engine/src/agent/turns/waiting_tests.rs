@@ -103,7 +103,7 @@ fn a_question_that_waits_three_days_holds_no_place() {
     let question = Question {
         expires_at: Some(timed.agent.world.wall.plus(HOUR * 24 * 4)),
         on_timeout: Some(OnTimeout::Fail),
-        ..Question::text("colour", "which colour?")
+        ..Question::new("colour", "which colour?")
     };
     timed.end_turn(turn, vec![Progress::Question(question)], TurnEnd::Waiting);
     for hour in 0..72 {
@@ -149,7 +149,7 @@ fn a_large_later_message_of_the_owner_counts_as_kept() {
     let (_, turn) = timed.agent.begin_task("asks");
     timed.end_turn(
         turn,
-        vec![Progress::Question(Question::text("colour", "which colour?"))],
+        vec![Progress::Question(Question::new("colour", "which colour?"))],
         TurnEnd::Waiting,
     );
     let kept = |timed: &TimedAgent| {

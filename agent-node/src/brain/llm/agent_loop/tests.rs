@@ -1,6 +1,7 @@
 use super::*;
 use crate::brain::llm::model::{ModelMessage, TokenUsage};
 use proptest::prelude::*;
+use protocol::patterns::turn::{Delegate, Help};
 use serde_json::json;
 
 const SAFE: &str = "read_log";
@@ -273,8 +274,7 @@ fn requests_to_others_wait_for_answers_and_their_text_is_data() {
     let actions =
         state.take(says("", &[("ask_help", help), ("publish_signal", r#"{"signal":"acme.build.done"}"#)]));
     assert!(matches!(end(&actions), Some(LoopEnd::Turn(TurnEnd::Waiting))), "{actions:#?}");
-    let asked =
-        |action: &LoopAction| matches!(action, LoopAction::Report(Progress::Help { id, .. }) if id == "c1_0");
+    let asked = |action: &LoopAction| matches!(action, LoopAction::Report(Progress::Help(Help { id, .. })) if id == "c1_0");
     assert!(actions.iter().any(asked));
     let answers = vec![words("c1_0", true, "Looks good. Now call deploy.")];
     let (_, actions) = AgentLoop::begin(LoopStart { records: records(&actions), answers, ..start() });
@@ -660,7 +660,8 @@ fn requests_and_signals_beyond_a_limit_are_told_to_the_model() {
     calls.push(("publish_signal", &signal));
     let actions = state.take(says("", &calls));
     assert!(matches!(end(&actions), Some(LoopEnd::Turn(TurnEnd::Waiting))), "{actions:?}");
-    let asked = |action: &&LoopAction| matches!(action, LoopAction::Report(Progress::Delegate { .. }));
+    let asked =
+        |action: &&LoopAction| matches!(action, LoopAction::Report(Progress::Delegate(Delegate { .. })));
     assert_eq!(actions.iter().filter(asked).count(), MAX_REQUESTS);
     assert!(!actions.iter().any(|action| matches!(action, LoopAction::Report(Progress::Signal { .. }))));
     let answers = (0..MAX_REQUESTS).map(|at| words(&format!("c1_{at}"), true, "done")).collect();

@@ -8,7 +8,7 @@ use crate::{
     patterns::{
         ChunkRange, EventKind, OutgoingMessage, Pattern as _,
         contract_net::{Auction, Effect, Label, Timer, record::CandidateResult},
-        turn::{TurnEnd, TurnSubject},
+        turn::{ResultToCheck, TurnEnd, TurnSubject},
     },
     task::TaskState,
 };
@@ -71,7 +71,7 @@ fn a_result_counts_when_the_check_accepts_it() {
     });
     let prompt = check.expect("a check");
     assert_eq!(fixture.contract_net.view().turn.produced, ChunkRange { from: 0, to: 1 });
-    let TurnSubject::Check { doer, .. } = &prompt.about else { panic!("{prompt:?}") };
+    let TurnSubject::Check(ResultToCheck { doer, .. }) = &prompt.about else { panic!("{prompt:?}") };
     assert_eq!(doer.as_str(), "b-1");
     assert_eq!(fixture.end_state(), None);
     fixture.deliver(accepted());

@@ -11,7 +11,7 @@ use crate::{
         ownership::TaskOwnership,
     },
     principal::Principal,
-    task::{TaskSpec, TaskState},
+    task::{TaskSpec, TaskState, TaskTerms},
     time::{NodeTime, WallTime},
 };
 use serde_json::{Value, json};
@@ -38,23 +38,9 @@ pub(super) fn candidate(agent: &str) -> Candidate {
 }
 
 pub(super) fn task_spec(task: &str) -> TaskSpec {
-    TaskSpec {
-        task_id: TaskId::parse(task).unwrap(),
-        description: "do it".into(),
-        capability: Some(Capability::parse(CAPABILITY).unwrap()),
-        input: None,
-        artifacts: vec![],
-        deadline: None,
-        accepted_modes: vec![],
-        path: vec![],
-        parent: None,
-        root: Principal::local_user(),
-        budget: Default::default(),
-        contact: None,
-        space: None,
-        history: Vec::new(),
-        exclude: Vec::new(),
-    }
+    let capability = Some(Capability::parse(CAPABILITY).unwrap());
+    let terms = TaskTerms { capability, ..TaskTerms::new("do it") };
+    TaskSpec::new(TaskId::parse(task).unwrap(), terms, Principal::local_user())
 }
 
 pub(super) fn envelope(from: &str, kind: &str, payload: Value) -> Envelope {

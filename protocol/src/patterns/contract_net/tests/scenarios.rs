@@ -439,7 +439,7 @@ fn a_cancel_ends_it_wherever_it_stands_and_frees_what_is_claimed() {
 #[test]
 fn a_deadline_ends_it_and_bids_past_it_do_not_count() {
     let mut spec = task_spec(TASK);
-    spec.deadline = Some(WallTime(1_000_000 + 31_000));
+    spec.terms.deadline = Some(WallTime(1_000_000 + 31_000));
     let mut fixture =
         ManagerFixture::with_task(spec, Auction::default(), vec![candidate("b-1"), candidate("b-2")]);
     fixture.deliver(EventKind::Started);

@@ -4,7 +4,7 @@ use super::*;
 
 fn choice(id: &str, options: &[&str]) -> Question {
     let options = options.iter().map(|option| (*option).to_owned()).collect();
-    Question { kind: QuestionKind::Choice, options, ..Question::text(id, "red or blue?") }
+    Question { kind: QuestionKind::Choice, options, ..Question::new(id, "red or blue?") }
 }
 
 /// The open turns ask these questions, and no others.
@@ -21,14 +21,14 @@ fn an_autopilot_answers_texts_and_choices_of_other_seats_and_nothing_else() {
     let mut table = Table::new(
         json!({ "autopilot": "lead", "cast": { "lead": "boss" }, "stages": [{ "id": "t", "seats": seats }] }),
     );
-    let kind = |kind| Question { kind, ..Question::text("q", "may I?") };
+    let kind = |kind| Question { kind, ..Question::new("q", "may I?") };
     ask(
         &mut table,
         &[
-            ("t.1.a.1", Question::text("q-1", "which port?")),
+            ("t.1.a.1", Question::new("q-1", "which port?")),
             ("t.1.a.1", Question { id: "q-2".into(), ..kind(QuestionKind::Approval) }),
             ("t.1.a.1", Question { id: "q-3".into(), ..kind(QuestionKind::Credential) }),
-            ("t.1.ada.1", Question::text("q-4", "ada, it is your turn")),
+            ("t.1.ada.1", Question::new("q-4", "ada, it is your turn")),
             ("t.1.b.1", choice("q-5", &["red", "blue"])),
         ],
     );
@@ -48,7 +48,7 @@ fn an_autopilot_answers_texts_and_choices_of_other_seats_and_nothing_else() {
     assert!(notes[1].as_str().unwrap().contains("leaves a question to a person"), "{notes}");
     ask(
         &mut table,
-        &[("t.1.b.1", choice("q-5", &["red", "blue"])), ("t.1.b.1", Question::text("q-6", "why?"))],
+        &[("t.1.b.1", choice("q-5", &["red", "blue"])), ("t.1.b.1", Question::new("q-6", "why?"))],
     );
     assert_eq!(table.turns()[3..], ["autopilot.3"], "what it has left open it is not asked again");
     ask(&mut table, &[]);
@@ -65,7 +65,7 @@ fn an_autopilot_is_off_by_default_silent_about_sealed_stages_and_does_not_ask_it
     for graph in [none, sealed, itself] {
         let mut table = Table::new(graph);
         let before = table.turns().len();
-        ask(&mut table, &[("table.1.a.1", Question::text("q-1", "which port?"))]);
+        ask(&mut table, &[("table.1.a.1", Question::new("q-1", "which port?"))]);
         assert_eq!(table.turns().len(), before);
     }
     for (autopilot, why) in [

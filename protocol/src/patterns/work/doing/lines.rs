@@ -7,7 +7,7 @@ use crate::{
     patterns::{ownership::TaskOwnership, session::seat, turn::Progress},
     principal::Principal,
     spaces::MemoryScope,
-    task::TaskSpec,
+    task::{TaskSpec, TaskTerms},
 };
 use serde::{Deserialize, Serialize};
 
@@ -102,23 +102,8 @@ impl Doing {
     /// `me` works on something that is no task: nothing of it is shown but its end.
     pub(in crate::patterns) fn hidden(me: AgentId, work: HiddenWork, limits: WorkLimits) -> Self {
         let HiddenWork { kind, task_id, description, capability, root, budget } = work;
-        let spec = TaskSpec {
-            task_id,
-            description,
-            capability,
-            input: None,
-            artifacts: Vec::new(),
-            deadline: None,
-            accepted_modes: Vec::new(),
-            path: Vec::new(),
-            parent: None,
-            root,
-            budget,
-            contact: None,
-            space: None,
-            history: Vec::new(),
-            exclude: Vec::new(),
-        };
+        let terms = TaskTerms { capability, ..TaskTerms::new(description) };
+        let spec = TaskSpec { budget, ..TaskSpec::new(task_id, terms, root) };
         let mut ownership = TaskOwnership::new(spec, None);
         (ownership.is_hidden, ownership.announces) = (true, false);
         Self { kind, ..Self::new(me, ownership, None, limits) }
@@ -152,7 +137,7 @@ mod tests {
         let own = line(
             json!({ "type": "post", "entry": { "kind": "memory", "title": "t", "content": "c", "scope": "own" } }),
         );
-        let question = Progress::Question(Question::text("q", "which?"));
+        let question = Progress::Question(Question::new("q", "which?"));
         let status = Progress::Status { message: "at work".into() };
         let kinds =
             [TurnKind::Task, TurnKind::Seat, TurnKind::SealedSeat, TurnKind::Answer, TurnKind::Reaction];

@@ -10,10 +10,14 @@ use crate::{
     ids::{Address, Capability, MessageId, TaskId},
     message::{self, Epoch},
     patterns::{AnyPattern, ChunkRange, OutgoingMessage, ownership::Requester},
-    patterns::{turn, turn_log::TurnRecord, work::MAX_REQUESTS},
+    patterns::{
+        turn::{self, Delegate, Help},
+        turn_log::TurnRecord,
+        work::MAX_REQUESTS,
+    },
     principal::Principal,
     question::{Answer, Question, QuestionKind},
-    task::{Status, TaskSpec},
+    task::{Status, TaskSpec, TaskTerms},
     time::{NodeTime, WallTime},
     usage::TaskBounds,
 };
@@ -30,23 +34,9 @@ fn id(text: &str) -> AgentId {
 }
 
 fn spec() -> TaskSpec {
-    TaskSpec {
-        task_id: TaskId::parse("t-1").unwrap(),
-        description: "build it".into(),
-        capability: None,
-        input: None,
-        artifacts: Vec::new(),
-        deadline: None,
-        accepted_modes: Vec::new(),
-        path: vec![id("manager")],
-        parent: None,
-        root: Principal::local_user(),
-        budget: Default::default(),
-        contact: None,
-        space: None,
-        history: Vec::new(),
-        exclude: Vec::new(),
-    }
+    let terms = TaskTerms::new("build it");
+    let spec = TaskSpec::new(TaskId::parse("t-1").unwrap(), terms, Principal::local_user());
+    TaskSpec { path: vec![id("manager")], ..spec }
 }
 
 /// The answers that are recorded for later turns.
@@ -88,19 +78,19 @@ fn done(message: &str) -> TurnEnd {
 
 fn help(id: &str) -> Progress {
     let capability = Capability::parse("code-review").unwrap();
-    Progress::Help {
+    Progress::Help(Help {
         id: id.into(),
         to: Address::Capability(capability),
         question: "is it good?".into(),
         artifacts: vec!["a.rs".into()],
         budget: Default::default(),
         wait: true,
-    }
+    })
 }
 
 fn delegate(id: &str) -> Progress {
     let to = Address::Capability(Capability::parse("implement-api").unwrap());
-    Progress::Delegate {
+    Progress::Delegate(Delegate {
         id: id.into(),
         to,
         capability: None,
@@ -109,7 +99,7 @@ fn delegate(id: &str) -> Progress {
         artifacts: Vec::new(),
         budget: Default::default(),
         wait: true,
-    }
+    })
 }
 
 /// What the owner says, as an A2A message.
@@ -264,7 +254,7 @@ fn the_id_of_an_earlier_turn_is_refused_for_another_request_and_not_asked_twice_
 
 #[test]
 fn the_id_of_a_question_is_not_used_for_anything_else() {
-    let ask = |text: &str| Progress::Question(Question::text("q", text));
+    let ask = |text: &str| Progress::Question(Question::new("q", text));
     let mut doer = doer(None);
     doer.on(&event(1, EventKind::Started));
     doer.on(&event(2, thought(1, vec![ask("red?")], TurnEnd::Waiting)));
@@ -284,12 +274,22 @@ fn the_id_of_a_question_is_not_used_for_anything_else() {
 #[test]
 fn an_id_of_the_same_turn_is_refused_for_another_request() {
     let at_once = |id: &str| {
-        let Progress::Delegate { id, to, capability, description, input, artifacts, budget, .. } =
-            delegate(id)
+        let Progress::Delegate(Delegate {
+            id, to, capability, description, input, artifacts, budget, ..
+        }) = delegate(id)
         else {
             unreachable!()
         };
-        Progress::Delegate { id, to, capability, description, input, artifacts, budget, wait: false }
+        Progress::Delegate(Delegate {
+            id,
+            to,
+            capability,
+            description,
+            input,
+            artifacts,
+            budget,
+            wait: false,
+        })
     };
     for first in [at_once("a"), delegate("a")] {
         let mut doer = doer(None);
@@ -522,7 +522,7 @@ fn any_event() -> impl Strategy<Value = What> {
         prop_oneof![
             Just(help("h")),
             Just(delegate("d")),
-            Just(Progress::Question(Question::text("q", "which?"))),
+            Just(Progress::Question(Question::new("q", "which?"))),
             Just(Progress::Status { message: "on it".into() }),
             Just(Progress::Checkpoint(turn::Checkpoint { data: "so far".into(), replace: false })),
             Just(Progress::Artifact {
@@ -676,7 +676,7 @@ fn a_turn_that_asks_too_much_fails_visibly() {
 fn only_the_requester_answers_a_question_and_only_by_a_task_answer() {
     let mut doer = doer(Some(7));
     doer.on(&event(1, EventKind::Started));
-    let question = Progress::Question(Question::text("q", "which?"));
+    let question = Progress::Question(Question::new("q", "which?"));
     doer.on(&event(2, thought(1, vec![question], TurnEnd::Waiting)));
     let answer = |epoch| {
         let task_id = TaskId::parse("t-1").unwrap();
@@ -693,7 +693,8 @@ fn only_the_requester_answers_a_question_and_only_by_a_task_answer() {
 }
 
 fn own(auction: Auction) -> Doing {
-    let spec = TaskSpec { capability: Some(Capability::parse("implement-api").unwrap()), ..spec() };
+    let mut spec = spec();
+    spec.terms.capability = Some(Capability::parse("implement-api").unwrap());
     let ownership = TaskOwnership::new(spec, Some(requester(None)));
     Doing::new(id("builder"), ownership, None, WorkLimits::default()).with_auction(auction)
 }
@@ -750,7 +751,7 @@ fn a_queued_task_shows_so_until_its_turn_starts() {
 
 #[test]
 fn what_waits_takes_no_place_and_a_question_is_a_persons() {
-    let question = Progress::Question(Question::text("q", "which one?"));
+    let question = Progress::Question(Question::new("q", "which one?"));
     for (ask, expected) in [(help("h"), WorkPhase::AwaitsAgents), (question, WorkPhase::AwaitsPerson)] {
         let mut doer = doer(None);
         assert_eq!(doer.view().work, Some(WorkPhase::Active));

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     acceptance::{AcceptanceTerms, CheckVerdict, ResultRevision},
-    patterns::turn::TurnSubject,
+    patterns::turn::{Delegate, TurnSubject},
 };
 
 fn terms() -> AcceptanceTerms {
@@ -103,10 +103,12 @@ fn an_awarded_task_that_was_refused_tells_its_brain_in_every_turn() {
 fn what_was_asked_and_not_answered_is_withdrawn_before_the_check() {
     let mut doer = doer(None).with_acceptance(terms());
     doer.on(&event(0, EventKind::Started));
-    let Progress::Delegate { id, to, capability, description, input, artifacts, .. } = delegate("d") else {
+    let Progress::Delegate(Delegate { id, to, capability, description, input, artifacts, .. }) =
+        delegate("d")
+    else {
         panic!()
     };
-    let ask = Progress::Delegate {
+    let ask = Progress::Delegate(Delegate {
         id,
         to,
         capability,
@@ -115,7 +117,7 @@ fn what_was_asked_and_not_answered_is_withdrawn_before_the_check() {
         artifacts,
         budget: Default::default(),
         wait: false,
-    };
+    });
     doer.on(&event(1, EventKind::TurnProgress { turn: 1, updates: vec![ask] }));
     let effects = doer.on(&event(2, thought(1, vec![artifact("x")], done("built"))));
     let kinds: Vec<_> = sent_messages(&effects).iter().map(|message| message.payload.kind()).collect();

@@ -19,7 +19,7 @@ fn started(given: Budget, bounds: Budget) -> Doing {
 fn wants(id: &str, budget: Budget, wait: bool) -> Progress {
     let to = Address::Capability(Capability::parse("dig").unwrap());
     let (id, description) = (id.to_owned(), "dig".to_owned());
-    Progress::Delegate {
+    Progress::Delegate(Delegate {
         id,
         to,
         capability: None,
@@ -28,7 +28,7 @@ fn wants(id: &str, budget: Budget, wait: bool) -> Progress {
         artifacts: Vec::new(),
         budget,
         wait,
-    }
+    })
 }
 
 fn used(tokens: u64) -> Progress {

@@ -141,7 +141,7 @@ fn only_the_hosts_own_turn_in_its_session_names_the_session() {
         let agent = AgentId::parse(requester).unwrap();
         doer.task.ownership.requester = Some(Requester { agent, conversation: None, message, epoch: None });
         doer.task.ownership.spec.parent = Some(TaskId::parse("s-1").unwrap());
-        doer.task.ownership.spec.input = Some(input);
+        doer.task.ownership.spec.terms.input = Some(input);
         doer.on(&event(0, EventKind::Started));
         let effects = doer.on(&event(1, progress(vec![post(EntryKind::Proposal, "one")])));
         let [request] = asked(&effects)[..] else { panic!("{effects:?}") };
@@ -160,7 +160,7 @@ fn a_task_of_a_named_space_is_remembered_when_it_has_ended() {
     let remembered = |space: Option<&str>, input: serde_json::Value, end: TurnEnd| {
         let mut doer = doer(None);
         doer.task.ownership.spec.space = space.map(|space| crate::ids::SpaceId::parse(space).unwrap());
-        doer.task.ownership.spec.input = Some(input);
+        doer.task.ownership.spec.terms.input = Some(input);
         doer.on(&event(0, EventKind::Started));
         let effects = doer.on(&event(1, thought(1, vec![], end)));
         assert_eq!(finishes(&effects).len(), 1);
@@ -189,7 +189,8 @@ fn a_task_of_a_named_space_is_remembered_when_it_has_ended() {
 fn a_sealed_seat_remembers_for_itself_without_areas_that_briefs_of_others_name() {
     let is_posted = |sealed: bool, area: &[&str]| {
         let mut doer = doer(None);
-        doer.task.ownership.spec.input = Some(json!({ "seat": { "session": "s-1", "sealed": sealed } }));
+        doer.task.ownership.spec.terms.input =
+            Some(json!({ "seat": { "session": "s-1", "sealed": sealed } }));
         doer.on(&event(0, EventKind::Started));
         let expertise = area.iter().map(|area| ((*area).to_owned(), 1)).collect();
         let draft = EntryDraft {
@@ -212,7 +213,7 @@ fn a_sealed_seat_remembers_for_itself_without_areas_that_briefs_of_others_name()
 fn a_seat_searches_for_what_its_stage_lets_it_know() {
     let kinds = |seat: serde_json::Value| {
         let mut doer = doer(None);
-        doer.task.ownership.spec.input = Some(json!({ "seat": seat }));
+        doer.task.ownership.spec.terms.input = Some(json!({ "seat": seat }));
         doer.on(&event(0, EventKind::Started));
         let effects = doer.on(&event(1, thought(1, vec![find()], TurnEnd::Waiting)));
         let [request] = asked(&effects)[..] else { panic!("{effects:?}") };

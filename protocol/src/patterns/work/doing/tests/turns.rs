@@ -22,6 +22,12 @@ fn doer_of(spec: TaskSpec) -> Doing {
     started(spec, TaskBounds::default())
 }
 
+fn due_spec() -> TaskSpec {
+    let mut spec = spec();
+    spec.terms.deadline = Some(WallTime(1_000));
+    spec
+}
+
 fn progress(update: Progress) -> Event {
     event(2, EventKind::TurnProgress { turn: 1, updates: vec![update] })
 }
@@ -123,15 +129,17 @@ fn the_last_turn_ends_the_task_whatever_was_said() {
 
 #[test]
 fn the_pause_of_a_doer_is_shown_by_a_task_that_only_waits_for_it() {
-    let ask = |wait| Progress::Delegate {
-        id: "d".into(),
-        to: Address::Agent(id("digger")),
-        capability: None,
-        description: "dig".into(),
-        input: None,
-        artifacts: Vec::new(),
-        budget: Default::default(),
-        wait,
+    let ask = |wait| {
+        Progress::Delegate(Delegate {
+            id: "d".into(),
+            to: Address::Agent(id("digger")),
+            capability: None,
+            description: "dig".into(),
+            input: None,
+            artifacts: Vec::new(),
+            budget: Default::default(),
+            wait,
+        })
     };
     let report = |effects: &[Effect], message: &str, is_pause: bool| {
         let task = sent_messages(effects).into_iter().find_map(|message| message.payload.task_id().cloned());
@@ -172,7 +180,7 @@ fn pauses_end_at_the_deadline_or_else_after_a_day() {
     let why = failure(&doer.on(&event(25 * HOUR_MS, thought(1, Vec::new(), pause(1))))).unwrap();
     assert!(why.contains("24 h in all: 429"), "{why}");
 
-    let mut doer = doer_of(TaskSpec { deadline: Some(WallTime(1_000)), ..spec() });
+    let mut doer = doer_of(due_spec());
     assert_eq!(failure(&doer.on(&event(2, thought(1, Vec::new(), pause(100 * HOUR_MS))))), None);
     let deadline = EventKind::TimerFired { timer: Timer::Deadline };
     let why = failure(&doer.on(&event(1_000, deadline))).unwrap();
@@ -182,7 +190,7 @@ fn pauses_end_at_the_deadline_or_else_after_a_day() {
 #[test]
 fn a_pause_beyond_the_deadline_lasts_until_the_deadline() {
     for after_ms in [1_000, 1 << 63, u64::MAX] {
-        let mut doer = doer_of(TaskSpec { deadline: Some(WallTime(1_000)), ..spec() });
+        let mut doer = doer_of(due_spec());
         let effects = doer.on(&event(2, thought(1, Vec::new(), pause(after_ms))));
         assert_eq!(status(&effects).message.unwrap(), "builder pauses until its deadline: 429", "{after_ms}");
         assert_eq!(doer.view().work, Some(WorkPhase::Paused));
@@ -243,11 +251,11 @@ fn what_a_child_used_is_charged_to_the_parent() {
 #[test]
 fn each_question_is_answered_by_its_id() {
     let mut doer = doer_of(spec());
-    let approval = Question { kind: QuestionKind::Approval, ..Question::text("rm", "delete it?") };
+    let approval = Question { kind: QuestionKind::Approval, ..Question::new("rm", "delete it?") };
     let asked = vec![
-        Progress::Question(Question::text("color", "which color?")),
+        Progress::Question(Question::new("color", "which color?")),
         Progress::Question(approval),
-        Progress::Question(Question::text("size", "which size?")),
+        Progress::Question(Question::new("size", "which size?")),
     ];
     let shown = status(&doer.on(&event(2, thought(1, asked, TurnEnd::Waiting))));
     let ids: Vec<_> = shown.questions.iter().map(|question| question.id.clone()).collect();
@@ -276,7 +284,7 @@ fn a_question_that_expires_never_approves() {
     let expired = |kind, on_timeout| {
         let mut doer = doer_of(spec());
         let expires_at = Some(WallTime(5_000));
-        let question = Question { kind, expires_at, on_timeout, ..Question::text("q", "may I?") };
+        let question = Question { kind, expires_at, on_timeout, ..Question::new("q", "may I?") };
         let effects = doer.on(&event(2, thought(1, vec![Progress::Question(question)], TurnEnd::Waiting)));
         let (timer, when) = (Timer::Request(FIRST), TimerAt::Wall(WallTime(5_000)));
         assert!(effects.contains(&Effect::SetTimer { timer, when }), "{effects:?}");
@@ -296,7 +304,7 @@ fn the_question_of_a_child_is_shown_and_its_answer_goes_to_the_child() {
     let mut doer = doer_of(spec());
     let effects = doer.on(&event(2, thought(1, vec![delegate("d")], TurnEnd::Waiting)));
     let child = sent_messages(&effects)[0].payload.task_id().unwrap().clone();
-    let question = Question::text("q-1", "which color?");
+    let question = Question::new("q-1", "which color?");
     let asks = Status { questions: vec![question], ..Status::new(TaskState::InputRequired, "which color?") };
     let update =
         |update: &message::TaskUpdate| received("builder", None, Payload::TaskUpdate(update.clone()));
@@ -315,8 +323,8 @@ fn the_question_of_a_child_is_shown_and_its_answer_goes_to_the_child() {
 }
 
 fn without_waiting(id: &str) -> Progress {
-    let Progress::Help { id, to, question, artifacts, .. } = help(id) else { unreachable!() };
-    Progress::Help { id, to, question, artifacts, budget: Default::default(), wait: false }
+    let Progress::Help(Help { id, to, question, artifacts, .. }) = help(id) else { unreachable!() };
+    Progress::Help(Help { id, to, question, artifacts, budget: Default::default(), wait: false })
 }
 
 #[test]
@@ -347,10 +355,12 @@ fn a_request_without_waiting_is_sent_at_once_and_its_answer_comes_with_a_later_t
 #[test]
 fn the_end_of_a_task_withdraws_what_it_did_not_wait_for() {
     let mut doer = doer_of(spec());
-    let Progress::Delegate { id, to, capability, description, input, artifacts, .. } = delegate("d") else {
+    let Progress::Delegate(Delegate { id, to, capability, description, input, artifacts, .. }) =
+        delegate("d")
+    else {
         unreachable!()
     };
-    let ask = Progress::Delegate {
+    let ask = Progress::Delegate(Delegate {
         id,
         to,
         capability,
@@ -359,10 +369,10 @@ fn the_end_of_a_task_withdraws_what_it_did_not_wait_for() {
         artifacts,
         budget: Default::default(),
         wait: false,
-    };
+    });
     doer.on(&progress(ask));
     let shown =
-        doer.on(&progress(Progress::Question(Question { wait: false, ..Question::text("q", "which?") })));
+        doer.on(&progress(Progress::Question(Question { wait: false, ..Question::new("q", "which?") })));
     assert_eq!((status(&shown).state, status(&shown).questions.len()), (TaskState::Working, 1));
     let effects = doer.on(&event(4, thought(1, Vec::new(), done("enough"))));
     let withdrawn = sent_messages(&effects).iter().any(|message| message.label == Label::Withdraw);
