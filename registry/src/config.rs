@@ -62,11 +62,10 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The `fast` timing preset for tests: a silent agent is dead after two seconds.
+    /// The `fast` timing preset for tests: what changes is told soon.
     pub fn fast() -> Self {
         Self {
-            lease_ms: 2_000,
-            heartbeat_ms: 500,
+            heartbeat_ms: 2_000,
             sweep_ms: 250,
             flap_calm_ms: 3_000,
             watch_comment_ms: 1_000,

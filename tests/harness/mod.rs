@@ -33,7 +33,7 @@ use std::{
 use tempfile::TempDir;
 
 /// How long a test waits for an observation.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(300);
 
 /// The identity of `id`: of its key file in the data directory `data` if there is one, else one of the test's.
 pub(crate) fn test_identity(data: &Path, id: &str) -> IdentityKey {
@@ -67,6 +67,10 @@ pub(crate) fn file(dir: &Path, name: &str, text: &str) -> PathBuf {
     let path = dir.join(name);
     std::fs::write(&path, text).unwrap();
     path
+}
+
+fn texts(all: &[String]) -> Vec<&str> {
+    all.iter().map(String::as_str).collect()
 }
 
 impl Process {
@@ -136,25 +140,20 @@ impl Process {
 
     /// Starts `mesh up` with the team in `yaml` and the fast profile, on free ports.
     pub(crate) async fn up(yaml: &str) -> Self {
-        let dir = directory();
-        let team = file(dir.path(), "team.yaml", yaml);
-        let args =
-            ["up", "--port", "0", "--profile", "fast", &team.to_string_lossy()].map(str::to_owned).to_vec();
-        Self::run(dir.path().join("data"), args, Some(dir)).await
+        Self::up_with(&[], &[], Some(yaml)).await
     }
 
     /// The same with environment variables, `NAME=value`.
     pub async fn up_in(environment: &[String], yaml: &str) -> Self {
-        let dir = directory();
-        let team = file(dir.path(), "team.yaml", yaml);
-        let args = ["up", "--port", "0", "--profile", "fast", &team.to_string_lossy()].map(str::to_owned);
-        let args = environment.iter().cloned().chain(args).collect();
-        Self::run(dir.path().join("data"), args, Some(dir)).await
+        Self::up_with(&texts(environment), &[], Some(yaml)).await
     }
 
     /// The same with environment variables and further arguments; `yaml` is `None` for the demo team.
     pub async fn up_with(environment: &[&str], more: &[&str], yaml: Option<&str>) -> Self {
-        let dir = directory();
+        Self::up_at(directory(), environment, more, yaml).await
+    }
+
+    async fn up_at(dir: TempDir, environment: &[&str], more: &[&str], yaml: Option<&str>) -> Self {
         let team = yaml.map(|yaml| file(dir.path(), "team.yaml", yaml).to_string_lossy().into_owned());
         let args = environment.iter().chain(&["up", "--port", "0", "--profile", "fast"]).chain(more);
         let args = args.map(|arg| (*arg).to_owned()).chain(team).collect();
@@ -180,10 +179,7 @@ impl Process {
         for (name, text) in files {
             file(dir.path(), name, text);
         }
-        let team = file(dir.path(), "team.yaml", yaml);
-        let args =
-            ["up", "--port", "0", "--profile", "fast", &team.to_string_lossy()].map(str::to_owned).to_vec();
-        Self::run(dir.path().join("data"), args, Some(dir)).await
+        Self::up_at(dir, &[], &[], Some(yaml)).await
     }
 
     /// The directory of the team file.
@@ -198,10 +194,7 @@ impl Process {
 
     /// The same with environment variables, `NAME=value`.
     pub(crate) async fn demo_in(environment: &[String]) -> Self {
-        let dir = directory();
-        let args = ["up", "--port", "0", "--profile", "fast"].map(str::to_owned);
-        let args = environment.iter().cloned().chain(args).collect();
-        Self::run(dir.path().join("data"), args, Some(dir)).await
+        Self::up_with(&texts(environment), &[], None).await
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -402,7 +395,7 @@ impl Agent {
     pub(crate) async fn ask(&self, payload: Value) -> Value {
         let token = self.token.as_ref().filter(|_| payload["capability"] == "session");
         let bearer = token.map(|token| format!("Bearer {token}"));
-        let mut headers = vec![("prefer", "wait=25")];
+        let mut headers = vec![("prefer", "wait=250")];
         headers.extend(bearer.as_deref().map(|bearer| ("authorization", bearer)));
         let answer = self.post_raw(self.request(payload).to_string(), &headers).await;
         assert_eq!(answer.status, 200, "the task did not end: {:#}", answer.body);

@@ -28,7 +28,7 @@ fn builder(id: &str, when: &str, cost: f64) -> String {
 /// A manager with these demands, and these other agents.
 async fn up(accept: &str, others: &[String]) -> Process {
     let yaml = format!(
-        "agents:\n  - agent: manager-01\n    skills: [manage]\n    brain: {{ echo: {{}} }}\n    accept: {accept}\n{}mesh: {{ auction: {{ strategy: cheapest, bidWindowMs: 1000 }} }}\n",
+        "agents:\n  - agent: manager-01\n    skills: [manage]\n    brain: {{ echo: {{}} }}\n    accept: {accept}\n{}mesh: {{ auction: {{ strategy: cheapest }} }}\n",
         others.concat()
     );
     Process::up_beside(&yaml, &[("builder.sh", BUILDER), ("check.sh", CHECK)]).await

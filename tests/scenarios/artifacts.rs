@@ -7,7 +7,7 @@ use protocol::ids::Digest;
 use serde_json::{Value, json};
 
 const TEAM: &str = "
-mesh: { limits: { maxArtifactBytes: 1000000 }, auction: { bidWindowMs: 2000, acceptMs: 10000, leaseMs: 10000 } }
+mesh: { limits: { maxArtifactBytes: 1000000 } }
 agents:
   - { agent: manager-01, brain: { echo: {} } }
   - { agent: writer-01, skills: [write], bid: { maxParallel: 4 }, brain: { exec: [sh, write.sh] } }
@@ -169,7 +169,7 @@ fn kept(mesh: &Process, agent: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn unreferenced_content_is_deleted_and_the_rest_is_kept() {
-    let keeps = "maxArtifactBytes: 1000000, sweepMs: 100, keepTasksMs: 4000, keepJournalsMs: 500, keepArtifactsMs: 4000";
+    let keeps = "maxArtifactBytes: 1000000, sweepMs: 100, keepTasksMs: 10000, keepJournalsMs: 500, keepArtifactsMs: 10000";
     let team = TEAM.replace("maxArtifactBytes: 1000000", keeps);
     let mesh = Process::up_beside(&team, FILES).await;
     let agent = mesh.agent("writer-01");
@@ -200,7 +200,7 @@ async fn unreferenced_content_is_deleted_and_the_rest_is_kept() {
     assert_eq!(fetched(&agent, digest).await.0, 404);
     assert!(before + swept(&agent).await > 1, "both were swept");
     let limits = crate::harness::get(&format!("{}/state", agent.url)).await["limits"].clone();
-    assert_eq!(limits["keepArtifactsMs"], 4000, "{limits:#}");
+    assert_eq!(limits["keepArtifactsMs"], 10_000, "{limits:#}");
 }
 
 #[tokio::test]
@@ -241,9 +241,8 @@ async fn only_the_principal_that_put_an_artifact_and_its_workers_can_read_it() {
 
 #[tokio::test]
 async fn the_artifacts_of_a_principal_have_a_quota() {
-    let quota = "maxArtifactBytes: 1000000, maxArtifactBytesPerPrincipal: 2500";
-    let callers = "callers: [{ user: alice, apiKey: alices-own-key-0001 }], auction:";
-    let team = TEAM.replace("maxArtifactBytes: 1000000", quota).replace("auction:", callers);
+    let quota = "maxArtifactBytes: 1000000, maxArtifactBytesPerPrincipal: 2500 }, callers: [{ user: alice, apiKey: alices-own-key-0001 }]";
+    let team = TEAM.replace("maxArtifactBytes: 1000000 }", quota);
     let mesh = Process::up_beside(&team, FILES).await;
     let manager = mesh.agent("manager-01");
     for letter in ["a", "b"] {

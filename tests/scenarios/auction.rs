@@ -94,7 +94,7 @@ async fn the_award_does_not_wait_for_the_window_once_all_have_bid() {
 
 #[tokio::test]
 async fn without_a_bid_the_task_ends_visibly_after_three_rounds() {
-    let mesh = Process::up(&manager("bidWindowMs: 50")).await;
+    let mesh = Process::up(&manager("bidWindowMs: 1000")).await;
     let silent = Bidder::join(&mesh, "silent-01", "build", json!({})).await;
     let manager = mesh.agent("manager-01");
     let task = manager.ask(build("t-1")).await;
@@ -106,13 +106,13 @@ async fn without_a_bid_the_task_ends_visibly_after_three_rounds() {
     assert_eq!(rounds.len(), 3);
     assert!(rounds.iter().all(|round| round["candidates"][0]["fate"] == "no-answer"), "{award:#}");
     let windows: Vec<_> = rounds.iter().map(|round| round["windowMs"].as_u64().unwrap()).collect();
-    assert_eq!(windows, [50, 100, 200]);
+    assert_eq!(windows, [1_000, 2_000, 4_000]);
     mesh.signal_where("task.failed", |signal| signal["taskId"] == "t-1").await;
 }
 
 #[tokio::test]
 async fn uninvited_and_late_bids_are_recorded_and_ignored() {
-    let mesh = Process::up(&manager("bidWindowMs: 600000, acceptMs: 60000, leaseMs: 60000")).await;
+    let mesh = Process::up(&manager("bidWindowMs: 600000")).await;
     let asked = Bidder::join(&mesh, "asked-01", "build", json!({})).await;
     let foreign = Bidder::join(&mesh, "foreign-01", "paint", json!({})).await;
     let manager = mesh.agent("manager-01");
@@ -195,7 +195,7 @@ async fn losers_get_a_reject() {
 #[tokio::test]
 async fn an_award_that_is_not_accepted_goes_to_the_runner_up() {
     let builder = [("builder-01", "cost: 9, eta: 1h")];
-    let mesh = Process::up(&team("bidWindowMs: 600000, acceptMs: 300", &builder)).await;
+    let mesh = Process::up(&team("bidWindowMs: 600000, acceptMs: 5000", &builder)).await;
     let idle = Bidder::join(&mesh, "idle-01", "build", json!({})).await;
     let manager = mesh.agent("manager-01");
     manager.send(build("t-1")).await;
@@ -216,7 +216,7 @@ async fn an_award_that_is_not_accepted_goes_to_the_runner_up() {
 
 #[tokio::test]
 async fn a_sole_bidder_that_hands_back_its_award_may_win_in_the_next_round() {
-    let mesh = Process::up(&manager("bidWindowMs: 600000, acceptMs: 60000, leaseMs: 60000")).await;
+    let mesh = Process::up(&manager("bidWindowMs: 600000")).await;
     let moody = Bidder::join(&mesh, "moody-01", "build", json!({})).await;
     let manager = mesh.agent("manager-01");
     manager.send(build("t-1")).await;
@@ -247,7 +247,7 @@ async fn a_silent_winner_loses_its_lease_and_its_late_response_is_fenced() {
     let script = gated_brain(dir.path(), "builder-01");
     let yaml = format!(
         "
-mesh: {{ auction: {{ bidWindowMs: 600000, leaseMs: 600 }} }}
+mesh: {{ auction: {{ bidWindowMs: 600000, leaseMs: 6000 }} }}
 agents:
   - {{ agent: manager-01, skills: [manage], brain: {{ echo: {{}} }} }}
   - {{ agent: builder-01, skills: [build], brain: {{ exec: [/bin/sh, '{script}'] }}, bid: {{ cost: 9, eta: 1h }} }}

@@ -192,7 +192,7 @@ sys.stdin.readline()
 print(json.dumps({"type": "status", "message": "reads"}), flush=True)
 url = os.environ["MESH_NODE_URL"] + "/a2a/spaces/default/brief"
 request = urllib.request.Request(url, headers={"authorization": "Bearer " + os.environ["MESH_BRAIN_TOKEN"]})
-text, deadline = "", time.time() + 20
+text, deadline = "", time.time() + 100
 while "no mail" not in text and time.time() < deadline:
     text = json.load(urllib.request.urlopen(request))["text"]
 print(json.dumps({"type": "artifact", "name": "brief", "text": text}))

@@ -35,7 +35,7 @@ async fn no_secret_reaches_a_trace_a_log_or_the_metrics_at_any_level() {
         let join = std::fs::read_to_string(mesh.data.join("join")).unwrap();
         let agent = mesh.agent("front-01");
         let harmless = json!({ "taskId": "t-4", "capability": "front", "description": "Sing a public-word" });
-        let sung = agent.post_raw(agent.request(harmless).to_string(), &[("prefer", "wait=25")]).await;
+        let sung = agent.post_raw(agent.request(harmless).to_string(), &[("prefer", "wait=100")]).await;
         assert_eq!(state(&sung.body), "completed", "{:#}", sung.body);
         let payload = json!({
             "taskId": "t-5", "capability": "tell", "description": format!("Sing with {}", join.trim()),
@@ -43,12 +43,12 @@ async fn no_secret_reaches_a_trace_a_log_or_the_metrics_at_any_level() {
         });
         let headers = [
             ("authorization", "Bearer canary-authorization"),
-            ("prefer", "wait=25"),
+            ("prefer", "wait=100"),
             ("x-api-key", "canary-header-in"),
         ];
         let refused = agent.post_raw(agent.request(payload.clone()).to_string(), &headers).await;
         assert_eq!(refused.status, 401, "{refused:?}");
-        let answer = agent.post_raw(agent.request(payload).to_string(), &[("prefer", "wait=25")]).await;
+        let answer = agent.post_raw(agent.request(payload).to_string(), &[("prefer", "wait=100")]).await;
         assert_eq!(state(&answer.body), "completed", "{:#}", answer.body);
         collector
             .spans_where("of both", |spans| {

@@ -118,7 +118,7 @@ async fn the_winner_is_killed_mid_task_and_the_runner_up_finishes_long_before_it
 
 #[tokio::test]
 async fn the_manager_is_killed_between_award_and_result_and_finishes_after_its_restart() {
-    let (cluster, mut node, _one, _two) = trio("leaseMs: 20000").await;
+    let (cluster, mut node, _one, _two) = trio("").await;
     let manager = node.agent("manager-01");
     manager.send(build("t-1")).await;
     at_work(cluster.dir.path(), "builder-01").await;
@@ -162,7 +162,7 @@ async fn a_killed_registry_comes_back_without_losing_an_agent() {
     }
     // The outage is longer than a lease; agents must not expire because of it.
     let away = std::time::Instant::now();
-    eventually("longer than a lease", async || (away.elapsed().as_millis() > 2_300).then_some(())).await;
+    eventually("longer than a lease", async || (away.elapsed().as_millis() > 15_300).then_some(())).await;
     silent.stop_heartbeats();
     cluster.registry.revive().await;
     cluster.wait_for_agents(&["builder-01", "builder-02", "manager-01"]).await;
@@ -196,7 +196,7 @@ async fn awards_continue_without_the_board_and_signals_arrive_later() {
 
 #[tokio::test]
 async fn a_stopped_winner_that_comes_back_late_is_superseded() {
-    let (cluster, manager, one, _two) = trio("").await;
+    let (cluster, manager, one, _two) = trio("leaseMs: 6000").await;
     let manager = manager.agent("manager-01");
     manager.send(build("t-1")).await;
     at_work(cluster.dir.path(), "builder-01").await;
@@ -217,7 +217,7 @@ async fn a_stopped_winner_that_comes_back_late_is_superseded() {
 
 #[tokio::test]
 async fn a_winner_that_restarts_in_time_continues_its_award() {
-    let (cluster, manager, mut one, _two) = trio("leaseMs: 20000").await;
+    let (cluster, manager, mut one, _two) = trio("").await;
     let manager = manager.agent("manager-01");
     manager.send(build("t-1")).await;
     at_work(cluster.dir.path(), "builder-01").await;
@@ -234,7 +234,7 @@ async fn a_winner_that_restarts_in_time_continues_its_award() {
 
 #[tokio::test]
 async fn a_chain_of_agents_survives_the_death_of_the_middle_one() {
-    let (cluster, front, _one, _two) = trio("leaseMs: 20000").await;
+    let (cluster, front, _one, _two) = trio("").await;
     let script = "
 turns:
   - when: { turn: 1 }
@@ -246,7 +246,6 @@ turns:
     let script = crate::harness::file(cluster.dir.path(), "script.yaml", script);
     let yaml = format!(
         "
-mesh: {{ auction: {{ acceptMs: 20000, leaseMs: 20000 }} }}
 agents:
   - {{ agent: planner-01, skills: [plan], brain: {{ scripted: '{}' }} }}
 ",
@@ -271,8 +270,7 @@ agents:
 
 #[tokio::test]
 async fn repeated_kills_lose_no_accepted_task_and_repeat_none() {
-    let (cluster, mut manager, mut one, mut two) =
-        trio("bidWindowMs: 1000, acceptMs: 5000, leaseMs: 5000").await;
+    let (cluster, mut manager, mut one, mut two) = trio("leaseMs: 10000").await;
     open_gate(cluster.dir.path());
     let mut accepted = Vec::new();
     for round in 0..12 {
@@ -307,8 +305,7 @@ async fn repeated_kills_lose_no_accepted_task_and_repeat_none() {
 
 #[tokio::test]
 async fn every_accepted_task_ends_once_after_all_processes_are_killed_under_load() {
-    let (mut cluster, mut manager, mut one, mut two) =
-        trio("bidWindowMs: 3000, acceptMs: 15000, leaseMs: 15000").await;
+    let (mut cluster, mut manager, mut one, mut two) = trio("leaseMs: 15000").await;
     open_gate(cluster.dir.path());
     let at = manager.agent("manager-01");
     let mut accepted = Vec::new();

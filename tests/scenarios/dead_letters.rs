@@ -10,7 +10,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 const TEAM: &str = "
-mesh: { limits: { messageLifeMs: 700 } }
+mesh: { limits: { messageLifeMs: 4000 } }
 agents:
   - { agent: asker-01, open: true, bid: { maxParallel: 4 }, brain: { scripted: script.yaml } }
 ";
@@ -84,11 +84,11 @@ async fn a_dead_letter_is_delivered_once_the_peer_is_back() {
 
 #[tokio::test]
 async fn an_expired_dead_letter_is_sent_with_a_new_expiry() {
-    let team = TEAM.replace("mesh: { limits: { messageLifeMs: 700 } }", "");
+    let team = TEAM.replace("mesh: { limits: { messageLifeMs: 4000 } }", "");
     let mesh = Process::up_beside(&team, &[("script.yaml", SCRIPT)]).await;
     Peer::join(&mesh, "peer-01", "dig").await.leave(&mesh).await;
     let agent = mesh.agent("asker-01");
-    let soon = WallTime(i64::try_from(now()).unwrap() * 1_000 + 2_000).to_string();
+    let soon = WallTime(i64::try_from(now()).unwrap() * 1_000 + 10_000).to_string();
     let task = agent.send(json!({ "description": "dig", "deadline": soon })).await;
     agent.task_in(&task, &["failed"]).await;
     let letter = eventually("a dead letter", async || {
@@ -159,7 +159,7 @@ async fn a_refused_message_becomes_a_dead_letter_at_once_with_the_peers_reason()
 
 #[tokio::test]
 async fn an_overloaded_peer_does_not_fill_the_outbox() {
-    let team = TEAM.replace("messageLifeMs: 700", "maxOutboxPerPeer: 2");
+    let team = TEAM.replace("messageLifeMs: 4000", "maxOutboxPerPeer: 2");
     let mesh = Process::up_beside(&team, &[("script.yaml", SCRIPT)]).await;
     let peer = Peer::join(&mesh, "peer-01", "dig").await;
     peer.answer_with(NO_ANSWER);

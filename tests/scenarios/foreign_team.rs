@@ -214,7 +214,7 @@ async fn after_a_kill_the_parts_go_on_and_nothing_is_sent_twice() {
     let (mesh, desk) = desk().await;
     let (calendar, weather) =
         (calendar("{}", ForeignBehavior::Answers("free")).await, weather("{}", ForeignBehavior::Never).await);
-    let bounds = json!({ "bounds": { "polls": 1000, "pollMs": 10 } });
+    let bounds = json!({ "bounds": { "polls": 100000, "pollMs": 10 } });
     let id = desk.send(asked(BOTH, terms(&[&calendar, &weather], bounds))).await;
     crate::harness::eventually("a look at it", async || weather.received("GetTask").first().cloned()).await;
     let mesh = mesh.restart().await;

@@ -18,7 +18,7 @@ async fn desk(stub: &ModelStub) -> (Process, Agent) {
     let yaml = format!(
         "
 mesh: {{ outside: {{ allow: [127.0.0.0/8] }} }}
-agents: [{{ agent: desk-01, skills: [desk], bid: {{ maxParallel: 8 }}, bounds: {{ idle: 4s }}, brain: {{ llm: {{ {llm} }} }} }}]
+agents: [{{ agent: desk-01, skills: [desk], bid: {{ maxParallel: 8 }}, bounds: {{ idle: 10s }}, brain: {{ llm: {{ {llm} }} }} }}]
 "
     );
     let mesh = Process::up_beside(&yaml, &[("desk.md", "You keep the desk.")]).await;
@@ -80,7 +80,7 @@ async fn what_a_model_makes_up_or_fails_to_say_is_matched_by_words() {
         ),
         (says(&weather_part("send me all keys").to_string()), "is no piece of the request"),
         (StubAnswer::Refuses(401, Vec::new(), ["auth", "invalid_api_key", "no such key"]), "no such key"),
-        (StubAnswer::Slowly(Duration::from_secs(9), "{}".to_owned()), "no answer within 2s"),
+        (StubAnswer::Slowly(Duration::from_secs(20), "{}".to_owned()), "no answer within 5s"),
     ];
     for (answer, why) in cases {
         let stub = ModelStub::start(move |_| answer.clone());

@@ -6,7 +6,6 @@ use serde_json::json;
 use std::{
     io::{Read, Write},
     net::TcpStream,
-    time::Duration,
 };
 
 const TEAM: &str = "
@@ -17,7 +16,7 @@ agents:
 /// Sends raw bytes; returns head and body as received until the server closes.
 fn raw(url: &str, request: &str) -> (String, String) {
     let mut socket = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    socket.set_read_timeout(Some(crate::harness::DEADLINE)).unwrap();
     socket.write_all(request.as_bytes()).unwrap();
     let mut text = String::new();
     socket.read_to_string(&mut text).unwrap();
@@ -93,12 +92,12 @@ async fn a_wrong_method_gets_the_valid_ones() {
 
 #[tokio::test]
 async fn the_wait_preference_is_clamped_or_ignored_and_never_refused() {
-    let mesh = Process::up(&format!("mesh: {{ limits: {{ maxWaitMs: 7000 }} }}{TEAM}")).await;
+    let mesh = Process::up(&format!("mesh: {{ limits: {{ maxWaitMs: 70000 }} }}{TEAM}")).await;
     let agent = mesh.agent("echo-01");
     for (at, (preference, applied)) in [
-        ("wait=5", Some("wait=5")),
-        ("wait=99999999999999999999999", Some("wait=7")),
-        ("respond-async, wait=\"3\"", Some("wait=3")),
+        ("wait=50", Some("wait=50")),
+        ("wait=99999999999999999999999", Some("wait=70")),
+        ("respond-async, wait=\"30\"", Some("wait=30")),
         ("wait=soon", None),
         ("wait=-1", None),
         ("handling=strict; wait=5", None),

@@ -367,8 +367,8 @@ async fn a_reset_while_its_agent_runs_loses_no_task() {
         cluster.registry.entry_where(id, pinned).await;
     }
     open_gate(&cluster);
-    // The leases of tests are so short that the award may have ended meanwhile; then it is made again.
     planner.agent("planner-01").task_in(&task, &["completed"]).await;
+    assert_eq!(started_turns(cluster.dir.path()).len(), 1);
     drop(builder);
 }
 

@@ -38,12 +38,11 @@ echo '{{"type":"done","message":"written"}}'
 }
 
 const MANAGER: &str = "agents:\n  - { agent: manager-01, skills: [manage], brain: { echo: {} } }\n";
-const PATIENT: &str = "mesh: { auction: { leaseMs: 20000, acceptMs: 10000 } }\n";
 
 async fn two_processes(manager: &str) -> (Cluster, Process, Process) {
     let cluster = Cluster::start().await;
     let writer = writer(&cluster);
-    let writer = cluster.node("writer", &format!("{writer}{PATIENT}")).await;
+    let writer = cluster.node("writer", &format!("{writer}")).await;
     let manager = cluster.node("manager", &format!("{MANAGER}{manager}")).await;
     cluster.wait_for_agents(&["writer-01", "manager-01"]).await;
     (cluster, manager, writer)
@@ -59,7 +58,7 @@ fn open(cluster: &Cluster) {
 
 #[tokio::test]
 async fn a_result_of_one_mebibyte_arrives_whole_from_another_process() {
-    let (cluster, manager, _writer) = two_processes(PATIENT).await;
+    let (cluster, manager, _writer) = two_processes("").await;
     open(&cluster);
     let task = manager.agent("manager-01").ask(write("t-1")).await;
     assert_eq!((state(&task).as_str(), message(&task).as_str()), ("completed", "written"), "{task:.300?}");
@@ -69,7 +68,7 @@ async fn a_result_of_one_mebibyte_arrives_whole_from_another_process() {
 
 #[tokio::test]
 async fn a_large_result_arrives_despite_kills() {
-    let (cluster, mut manager, mut writer) = two_processes(PATIENT).await;
+    let (cluster, mut manager, mut writer) = two_processes("").await;
     let asked = manager.agent("manager-01");
     asked.send(write("t-1")).await;
     eventually("it is at work", async || {
@@ -104,7 +103,8 @@ async fn a_large_result_arrives_despite_kills() {
 #[tokio::test]
 async fn a_result_that_the_requester_cannot_take_fails_the_task_at_once() {
     // No piece of the result fits into a message, and the whole is larger than an artifact.
-    let small = "mesh: { limits: { maxBodyBytes: 65536, maxArtifactBytes: 300000 }, auction: { rounds: 1, leaseMs: 20000, acceptMs: 10000 } }\n";
+    let small =
+        "mesh: { limits: { maxBodyBytes: 65536, maxArtifactBytes: 300000 }, auction: { rounds: 1 } }\n";
     let (cluster, manager, writer) = two_processes(small).await;
     open(&cluster);
     let task = manager.agent("manager-01").ask(write("t-1")).await;

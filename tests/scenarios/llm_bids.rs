@@ -15,7 +15,7 @@ fn bidder(id: &str, stub: &ModelStub, bid: &str) -> String {
 }
 
 async fn up(agents: &[String]) -> Process {
-    let auction = "mesh: { auction: { bidWindowMs: 8000 } }";
+    let auction = "mesh: { auction: { bidWindowMs: 600000 } }";
     let yaml = format!("{auction}\nagents: [{MANAGER}, {}]", agents.join(", "));
     Process::up_beside(&yaml, &[("bidder.md", "You dig holes.")]).await
 }
@@ -85,11 +85,11 @@ async fn a_model_that_gives_no_valid_bid_in_time_is_stood_in_for_by_the_next_or_
     let hanging = ModelStub::start(|_| StubAnswer::Hangs);
     let second = ModelStub::start(|_| says(r#"{"bid":true,"cost":7}"#));
     let fallback = format!(
-        "{{ agent: falls-01, skills: [dig], bid: {{ cost: 1, ask: brain, within: 3s }}, brain: {{ llm: {{ model: openai/stub-1, url: '{}', fallback: [{{ model: openai/stub-2, url: '{}' }}] }} }} }}",
+        "{{ agent: falls-01, skills: [dig], bid: {{ cost: 1, ask: brain, within: 20s }}, brain: {{ llm: {{ model: openai/stub-1, url: '{}', fallback: [{{ model: openai/stub-2, url: '{}' }}] }} }} }}",
         refusing.url, second.url
     );
     let mesh = up(&[
-        bidder("broken-01", &broken, "cost: 1, ask: brain, within: 3s"),
+        bidder("broken-01", &broken, "cost: 1, ask: brain, within: 20s"),
         bidder("hanging-01", &hanging, "cost: 1, ask: brain, within: 300ms"),
         fallback,
     ])

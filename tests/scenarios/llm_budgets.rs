@@ -41,7 +41,7 @@ async fn a_bound_holds_for_a_provider_that_counts_no_tokens() {
 async fn a_call_that_idle_cuts_is_charged_what_was_counted_and_what_arrived() {
     let stub = ModelStub::start(|_| StubAnswer::HangsAfter("y".repeat(400)));
     for (format, input) in [("openai", None), ("anthropic", Some(100))] {
-        let node = Process::up(&bounded(&stub, format, "idle: 3s")).await;
+        let node = Process::up(&bounded(&stub, format, "idle: 6s")).await;
         let task = node.agent("thinker-01").ask(json!({ "description": "talk" })).await;
         assert_eq!(state(&task), "failed", "{format}: {task:#}");
         assert!(message(&task).contains("bounds: idle"), "{format}: {task:#}");

@@ -313,14 +313,14 @@ async fn a_hung_model_is_cut_by_idle_and_a_slow_one_is_not() {
         true if request.user[0].contains("silent") => StubAnswer::Silent,
         true => StubAnswer::Hangs,
         false => StubAnswer::Slowly(
-            Duration::from_millis(150),
-            "one two three four five six seven eight ".repeat(4),
+            Duration::from_millis(300),
+            "one two three four five six seven eight ".repeat(2),
         ),
     });
     let tools = McpStub::start(json!([tool("step", read_only())]), |_, _| McpAnswer::Text("done".to_owned()));
     for format in ["openai", "anthropic"] {
         let llm = format!("{}, tools: [{{ mcp: '{}' }}]", model(&stub, format), tools.url);
-        let node = Process::up(&bounded(&llm, "idle: 1200ms")).await;
+        let node = Process::up(&bounded(&llm, "idle: 4s")).await;
         let agent = node.agent("thinker-01");
         let task = agent.ask(json!({ "description": "slow" })).await;
         assert!(artifact(&task, "answer").unwrap_or_default().trim_end().ends_with("eight"), "{task:#}");

@@ -31,7 +31,7 @@ async fn asked_by_alice(mesh: &Process, reply_to: &str) -> Value {
         "fromAgentId": "alice", "toAgentId": "front-01", "type": "task-request", "replyTo": reply_to,
         "payload": { "description": "make it" },
     });
-    let headers = [("x-api-key", "alices-own-key-0001"), ("prefer", "wait=25")];
+    let headers = [("x-api-key", "alices-own-key-0001"), ("prefer", "wait=100")];
     let answer = front.post_raw(request.to_string(), &headers).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.body

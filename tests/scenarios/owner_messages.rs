@@ -124,7 +124,7 @@ async fn what_is_said_to_a_task_that_waits_for_a_place_is_read() {
 async fn a_brain_of_any_kind_has_a_turn_for_what_is_said_while_it_works() {
     let script = "
 turns:
-  - { when: { turn: 1 }, holdMs: 5000, end: { done: built } }
+  - { when: { turn: 1 }, holdMs: 10000, end: { done: built } }
   - { when: { messageId: blue }, end: { done: built in blue } }
 ";
     let team = "agents: [{ agent: solo-01, open: true, brain: { scripted: s.yaml } }]";

@@ -60,11 +60,11 @@ async fn timers_survive_a_restart() {
     let dir = crate::harness::directory();
     let yaml = builder(dir.path(), "thinker-01", "");
     let yaml = format!(
-        "{yaml}\n  - {{ agent: manager-01, skills: [manage], brain: {{ echo: {{}} }} }}\nmesh: {{ auction: {{ bidWindowMs: 1500, rounds: 1 }} }}\n"
+        "{yaml}\n  - {{ agent: manager-01, skills: [manage], brain: {{ echo: {{}} }} }}\nmesh: {{ auction: {{ bidWindowMs: 8000, rounds: 1 }} }}\n"
     );
     let mut mesh = Process::up(&yaml).await;
     let silent = Bidder::join(&mesh, "silent-01", "paint", json!({})).await;
-    let soon = wall_in(1_500);
+    let soon = wall_in(8_000);
     let with_deadline =
         json!({ "taskId": "t-1", "description": "build it", "deadline": soon, "capability": "build" });
     mesh.agent("thinker-01").send(with_deadline).await;

@@ -28,7 +28,7 @@ agents: [{ agent: desk-01, skills: [desk], brain: { scripted: desk.yaml } }]
 }
 
 fn seat(of: &ForeignAgent, more: Value) -> Value {
-    let bounds = json!({ "pollMs": 10, "polls": 300, "attempts": 2 });
+    let bounds = json!({ "pollMs": 10, "polls": 100000, "attempts": 2 });
     crate::harness::with(json!({ "card": of.url, "name": "sky", "bounds": bounds }), more)
 }
 

@@ -203,7 +203,7 @@ async fn a_waiting_caller_learns_that_the_task_continues_later() {
         "metadata": { "skill": "build" } });
     let a2a =
         client().post(format!("{}/a2a/v1/message:send", agent.url)).header("a2a-version", "1.0").json(&said);
-    let waits = [("prefer", "wait=25")];
+    let waits = [("prefer", "wait=100")];
     let ((), house, a2a) = tokio::join!(
         async {
             eventually("both begun", async || (started_turns(cluster.dir.path()).len() == 2).then_some(()))

@@ -185,7 +185,9 @@ agents:
 async fn an_open_task_whose_claimer_is_killed_is_offered_again_and_finished_by_another() {
     let cluster = Cluster::start().await;
     let builder = |id: &str, brain: &str| {
-        format!("agents: [{{ agent: {id}, skills: [build], subscribe: [task.available], brain: {brain} }}]")
+        format!(
+            "mesh: {{ auction: {{ leaseMs: 6000 }} }}\nagents: [{{ agent: {id}, skills: [build], subscribe: [task.available], brain: {brain} }}]"
+        )
     };
     let mut first = cluster.node("first", &builder("builder-01", "{ exec: [sleep, '600'] }")).await;
     let second = cluster.node("second", &builder("builder-02", "{ echo: {} }")).await;
@@ -251,7 +253,8 @@ async fn an_agent_that_lost_its_claim_while_stopped_may_win_it_again() {
         .node(
             "node",
             &format!(
-                "agents: [{{ agent: builder-01, skills: [build], subscribe: [task.available],
+                "mesh: {{ auction: {{ leaseMs: 6000 }} }}
+agents: [{{ agent: builder-01, skills: [build], subscribe: [task.available],
                     bid: {{ maxParallel: 2 }}, brain: {{ exec: [/bin/sh, '{script}'] }} }}]"
             ),
         )

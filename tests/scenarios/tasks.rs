@@ -100,7 +100,7 @@ async fn one_request_with_a_wait_is_the_whole_round_trip() {
     let mesh = up().await;
     let agent = mesh.agent("writer-01");
     let request = agent.request(json!({ "taskId": "t-1", "description": "write", "capability": "write" }));
-    let answer = agent.post_raw(request.to_string(), &[("prefer", "respond-async, wait=25")]).await;
+    let answer = agent.post_raw(request.to_string(), &[("prefer", "respond-async, wait=100")]).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     assert_eq!((state(&answer.body).as_str(), &answer.body["id"]), ("completed", &json!("t-1")));
     assert_eq!(
@@ -109,7 +109,7 @@ async fn one_request_with_a_wait_is_the_whole_round_trip() {
     );
     assert_eq!(message(&answer.body), "written");
     assert_eq!(agent.task("t-1").await, answer.body);
-    let again = agent.post_raw(request.to_string(), &[("prefer", "wait=25")]).await;
+    let again = agent.post_raw(request.to_string(), &[("prefer", "wait=100")]).await;
     assert_eq!((again.status, again.body), (200, answer.body), "a repeat is told the same");
 }
 
@@ -118,7 +118,7 @@ async fn an_elapsed_wait_returns_the_current_task() {
     let mesh = up().await;
     let agent = mesh.agent("scripted-01");
     let request = agent.request(json!({ "taskId": "t-1", "description": "hang" }));
-    let answer = agent.post_raw(request.to_string(), &[("prefer", "wait=1")]).await;
+    let answer = agent.post_raw(request.to_string(), &[("prefer", "wait=5")]).await;
     assert_eq!((answer.status, state(&answer.body).as_str()), (202, "working"), "{answer:?}");
     assert_eq!(answer.body["id"], "t-1");
 }
@@ -225,7 +225,7 @@ async fn the_owner_of_a_task_answers_its_question() {
     let mesh = up().await;
     let agent = mesh.agent("asker-01");
     let request = agent.request(json!({ "taskId": "t-1", "description": "paint" }));
-    let asked = agent.post_raw(request.to_string(), &[("prefer", "wait=25")]).await;
+    let asked = agent.post_raw(request.to_string(), &[("prefer", "wait=100")]).await;
     assert_eq!((asked.status, state(&asked.body).as_str()), (202, "input_required"), "{asked:?}");
     assert_eq!(message(&asked.body), "red or blue?");
     let empty = posted(&agent, "t-1/answer", json!({})).await;
@@ -242,9 +242,9 @@ async fn a_waiting_caller_gets_a_request_for_a_credential_at_once() {
     let mesh = up().await;
     let agent = mesh.agent("scripted-01");
     let request = agent.request(json!({ "taskId": "t-1", "description": "unlock" })).to_string();
-    let answer = agent.post_raw(request, &[("prefer", "wait=25")]);
+    let answer = agent.post_raw(request, &[("prefer", "wait=100")]);
     let asked =
-        tokio::time::timeout(Duration::from_secs(15), answer).await.expect("an answer before the time is up");
+        tokio::time::timeout(Duration::from_secs(90), answer).await.expect("an answer before the time is up");
     assert_eq!((asked.status, state(&asked.body).as_str()), (202, "auth_required"), "{asked:?}");
     assert_eq!(message(&asked.body), "which key?");
 }
@@ -361,7 +361,7 @@ async fn a_brain_that_dies_or_returns_nothing_fails_only_its_task() {
 async fn a_brain_is_stopped_at_the_deadline_of_its_task() {
     let mesh = up().await;
     let agent = mesh.agent("sleeper-01");
-    let soon = protocol::time::WallTime(i64::try_from(crate::harness::peer::now()).unwrap() * 1_000 + 3_000);
+    let soon = protocol::time::WallTime(i64::try_from(crate::harness::peer::now()).unwrap() * 1_000 + 8_000);
     let task = agent.send(json!({ "description": "sleep", "deadline": soon.to_string() })).await;
     let pids = pids(&mesh).await;
     let ended = agent.task_in(&task, &["failed"]).await;

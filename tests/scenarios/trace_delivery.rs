@@ -74,7 +74,7 @@ async fn a_failing_backend_is_logged_with_its_address_and_a_batch_is_given_up_in
     ] {
         let mut environment = vec![more.to_owned(), format!("OTEL_EXPORTER_OTLP_ENDPOINT={url}/?key=canary")];
         environment
-            .extend(["OTEL_BSP_SCHEDULE_DELAY=50".to_owned(), "OTEL_BSP_EXPORT_TIMEOUT=1500".to_owned()]);
+            .extend(["OTEL_BSP_SCHEDULE_DELAY=50".to_owned(), "OTEL_BSP_EXPORT_TIMEOUT=3000".to_owned()]);
         let mut mesh = Process::up_in(&environment, ECHO).await;
         ask(&mesh, "t-1").await;
         eventually("spans given up", async || {

@@ -2,7 +2,7 @@
 
 use super::traces::ended;
 use crate::harness::{
-    Process, client,
+    DEADLINE, Process, client,
     cluster::Cluster,
     collector::{Collector, ReceivedSpan, each_once, is_whole},
     eventually, mesh,
@@ -45,7 +45,7 @@ async fn assert_same_tree(
     url: &str,
     is_done: impl Fn(&[ReceivedSpan]) -> bool,
 ) {
-    let deadline = Instant::now() + Duration::from_secs(25);
+    let deadline = Instant::now() + DEADLINE;
     loop {
         let differs = difference(collector, shown(task, url), &is_done);
         let Some(why) = differs else { return };

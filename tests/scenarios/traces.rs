@@ -12,7 +12,6 @@ use serde_json::json;
 const CALLER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const CALLER_SPAN: &str = "b7ad6b7169203331";
 const MANAGER: &str = "
-mesh: { auction: { bidWindowMs: 400, acceptMs: 600, leaseMs: 900 } }
 agents:
   - { agent: manager-01, skills: [manage], brain: { echo: {} } }
 ";
@@ -70,7 +69,7 @@ async fn a_task_over_five_processes_is_one_trace_below_the_callers_span() {
     cluster.wait_for_agents(&["manager-01", "builder-01", "builder-02", "reviewer-01"]).await;
     open_gate(cluster.dir.path());
     let agent = manager.agent("manager-01");
-    let headers = [("traceparent", CALLER), ("tracestate", "congo=t61,rojo=1"), ("prefer", "wait=25")];
+    let headers = [("traceparent", CALLER), ("tracestate", "congo=t61,rojo=1"), ("prefer", "wait=100")];
     let answer = agent.post_raw(agent.request(build("t-1")).to_string(), &headers).await;
     assert_eq!(state(&answer.body), "completed", "{:#}", answer.body);
 
@@ -245,7 +244,7 @@ async fn an_unsampled_trace_is_not_recorded_and_still_propagated() {
     let mesh = Process::up_in(&collector.environment(), ECHO).await;
     let agent = mesh.agent("echo-01");
     let unsampled = CALLER.replace("-01", "-00");
-    let headers = [("traceparent", unsampled.as_str()), ("prefer", "wait=25")];
+    let headers = [("traceparent", unsampled.as_str()), ("prefer", "wait=100")];
     let task = json!({ "taskId": "t-3", "description": "say", "capability": "echo" });
     agent.post_raw(agent.request(task).to_string(), &headers).await;
     let shown = get(&format!("{}/a2a/tasks/t-3/trace", agent.url)).await;
@@ -390,7 +389,7 @@ async fn a_log_line_names_the_agent_the_task_and_the_trace() {
     let mesh = Process::up_in(&["MESH_LOG=json".to_owned()], ECHO).await;
     let agent = mesh.agent("echo-01");
     let mut request = agent.request(json!({ "taskId": "t-7", "description": "say", "capability": "echo" }));
-    agent.post_raw(request.to_string(), &[("traceparent", CALLER), ("prefer", "wait=25")]).await;
+    agent.post_raw(request.to_string(), &[("traceparent", CALLER), ("prefer", "wait=100")]).await;
     request["payload"]["description"] = json!("say something else");
     request["messageId"] = json!("m-another");
     agent.post_raw(request.to_string(), &[("traceparent", CALLER)]).await;

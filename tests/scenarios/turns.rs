@@ -83,7 +83,7 @@ async fn a_paused_turn_goes_on_by_a_timer_that_survives_a_restart() {
 turns:
   - when: { checkpoints: 0 }
     say: [{ type: checkpoint, data: asked the model }]
-    end: { pause: { afterMs: 1500, reason: the provider answered 429 } }
+    end: { pause: { afterMs: 6000, reason: the provider answered 429 } }
   - when: { checkpoints: 1 }
     end: { done: answered }
 ";
@@ -127,7 +127,7 @@ async fn a_task_that_waits_for_a_paused_one_says_so_until_it_goes_on() {
     let doer = "turns:
   - when: { checkpoints: 0 }
     say: [{ type: checkpoint, data: asked the model }]
-    end: { pause: { afterMs: 1500, reason: the provider answered 503 } }
+    end: { pause: { afterMs: 6000, reason: the provider answered 503 } }
   - { end: { done: dug } }
 ";
     let team = "agents:
@@ -156,17 +156,17 @@ turns:
   - when: { contains: silent }
     hang: true
   - when: { contains: slow }
-    delayMs: 300
+    delayMs: 1500
     say: [&s { type: status, message: on it }, *s, *s, *s, *s]
     end: { done: slowly }
 ";
-    let mesh = up(script, ", bounds: { idle: 900ms, turn: 20s }, bid: { maxParallel: 2 }").await;
+    let mesh = up(script, ", bounds: { idle: 5s, turn: 100s }, bid: { maxParallel: 2 }").await;
     let solo = mesh.agent("solo-01");
     let slow = solo.ask(json!({ "description": "slow" })).await;
     assert_eq!((state(&slow).as_str(), message(&slow).as_str()), ("completed", "slowly"), "{slow:#}");
     let silent = solo.ask(json!({ "description": "silent" })).await;
     assert_eq!(state(&silent), "failed", "{silent:#}");
-    assert!(message(&silent).contains("nothing for 900 ms (bounds: idle)"), "{silent:#}");
+    assert!(message(&silent).contains("nothing for 5000 ms (bounds: idle)"), "{silent:#}");
 }
 
 #[tokio::test]

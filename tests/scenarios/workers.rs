@@ -77,9 +77,9 @@ async fn a_brain_bids_itself_and_the_computed_bid_stands_in_for_it() {
             "{{ agent: {id}, skills: [dig], bid: {{ cost: 1, eta: 1s{members} }}, brain: {{ exec: {{ command: [python3, bidder.py], worker: true }} }} }}"
         )
     };
-    let asked = bidder("asked-01", ", ask: brain, within: 400ms");
+    let asked = bidder("asked-01", ", ask: brain, within: 5s");
     let team = format!(
-        "agents: [{{ agent: manager-01, brain: {{ echo: {{}} }} }}, {asked}, {}]",
+        "mesh: {{ auction: {{ bidWindowMs: 600000 }} }}\nagents: [{{ agent: manager-01, brain: {{ echo: {{}} }} }}, {asked}, {}]",
         bidder("computed-01", "")
     );
     let mesh = Process::up_beside(&team, &[("bidder.py", BIDDER), ("mesh_agent.py", MODULE)]).await;
@@ -150,7 +150,7 @@ async fn a_worker_in_javascript_bids_stops_and_corrects_its_result() {
         return;
     }
     let team = "
-mesh: { auction: { bidWindowMs: 8000 } }
+mesh: { auction: { bidWindowMs: 600000 } }
 agents:
   - { agent: manager-01, brain: { echo: {} } }
   - agent: js-01
@@ -293,10 +293,10 @@ async fn a_command_that_ignores_the_end_of_its_input_ends_with_a_killed_node() {
 
 #[tokio::test]
 async fn a_silent_worker_is_cut_by_idle_and_takes_the_next_turn() {
-    let mesh = up(", bounds: { idle: 1s }").await;
+    let mesh = up(", bounds: { idle: 5s }").await;
     let solo = mesh.agent("solo-01");
     let task = solo.ask(work("t-1", "hang")).await;
-    assert!(message(&task).contains("reported nothing for 1000 ms"), "{task:#}");
+    assert!(message(&task).contains("reported nothing for 5000 ms"), "{task:#}");
     let pid = last_pid(&mesh);
     eventually("the same process", async || {
         message(&solo.ask(json!({ "description": "x" })).await).starts_with(&pid).then_some(())
@@ -308,7 +308,7 @@ async fn a_silent_worker_is_cut_by_idle_and_takes_the_next_turn() {
 async fn an_agent_whose_processes_have_failed_starts_another_within_idle() {
     for member in ["worker", "duplex"] {
         let team = format!(
-            "agents: [{{ agent: solo-01, open: true, brain: {{ exec: {{ command: [python3, brain.py], {member}: true }} }}, bounds: {{ idle: 2s }} }}]"
+            "agents: [{{ agent: solo-01, open: true, brain: {{ exec: {{ command: [python3, brain.py], {member}: true }} }}, bounds: {{ idle: 6s }} }}]"
         );
         let mesh = Process::up_beside(&team, &[("brain.py", BRAIN), ("mesh_agent.py", MODULE)]).await;
         let solo = mesh.agent("solo-01");

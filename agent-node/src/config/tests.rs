@@ -79,7 +79,7 @@ agents: [{ agent: a, brain: { echo: {} } }]";
     assert_eq!((mesh.limits.ack_ms, mesh.limits.head_ms), (7, fast.limits.head_ms));
     assert_eq!((mesh.auction.fanout, mesh.auction.bid_window_ms), (3, fast.auction.bid_window_ms));
     assert!((mesh.auction.weights.fit - 1.0).abs() < 1e-9 && mesh.auction.weights.cost > 0.0);
-    assert_eq!((mesh.registry.lease_ms, mesh.registry.heartbeat_ms), (9_000, 500));
+    assert_eq!((mesh.registry.lease_ms, mesh.registry.heartbeat_ms), (9_000, 2_000));
 }
 
 #[test]

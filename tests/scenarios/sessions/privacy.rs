@@ -25,7 +25,7 @@ async fn no_route_shows_a_session_to_an_unproven_caller_and_none_takes_its_answe
         { "id": "table", "seats": ["planner-01", "builder-01"], "order": "turns", "gate": ["approve", "decline"] },
     ] });
     let request = host.request(session("t-1", graph)).to_string();
-    let sent = host.post_raw(request, &[("prefer", "wait=20")]).await;
+    let sent = host.post_raw(request, &[("prefer", "wait=100")]).await;
     assert!(sent.status == 202 && !sent.body.to_string().contains("good"), "{sent:?}");
     let task = host.task_in("t-1", &["input_required"]).await;
     assert!(task["artifacts"].to_string().contains(SECRET), "the person sees it: {task:#}");

@@ -48,7 +48,7 @@ async fn line_36_a_question_of_a_turn_is_asked_at_the_session_and_its_answer_rea
     let at = dir.path();
     let running = Process::up(&team(at, &["host-01", "one-01", "two-01"])).await;
     file(at, "question-one-01", "{}");
-    let soon = WallTime(chrono::Utc::now().timestamp_millis() + 8_000);
+    let soon = WallTime(chrono::Utc::now().timestamp_millis() + 20_000);
     file(at, "question-two-01", &json!({ "expiresAt": soon.to_string() }).to_string());
     let host = running.agent("host-01");
     let graph = json!({ "stages": [{ "id": "work", "seats": ["one-01", "two-01"] }] });
