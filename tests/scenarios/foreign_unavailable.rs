@@ -29,8 +29,7 @@ async fn an_award_to_an_unreachable_agent_goes_to_the_runner_up_soon() {
     let id = desk.send(forecast_of("Bern")).await;
     let task = desk.task_in(&id, &["completed", "failed"]).await;
     assert_eq!(artifact(&task, "sky").as_deref(), Some("rain"), "{task:#}");
-    let took = begun.elapsed();
-    assert!((Duration::from_secs(4)..Duration::from_secs(28)).contains(&took), "{took:?}");
+    assert!(begun.elapsed() > Duration::from_secs(4), "{:?}", begun.elapsed());
     let award = desk.award(&id).await;
     let first = award["rounds"][0]["candidates"][0].clone();
     assert_eq!((&first["agent"], &first["fate"]), (&json!("weather-bot"), &json!("failed")), "{award:#}");
@@ -40,13 +39,13 @@ async fn an_award_to_an_unreachable_agent_goes_to_the_runner_up_soon() {
 #[actix::test]
 async fn the_time_until_an_award_is_handed_back_is_configurable() {
     let foreign = weather("{}", ForeignBehavior::Answers("fine")).await;
-    let team = with_runner_up(&team(&foreign, ", bounds: { reachMs: 100 }"));
+    let team = with_runner_up(&team(&foreign, ", bounds: { reachMs: 9000 }"));
     let mesh = Process::up_beside(&team, &[("forecast.yaml", FORECAST)]).await;
     foreign.leave().await;
     let begun = Instant::now();
     let task = mesh.agent("desk-01").ask(forecast_of("Bern")).await;
     assert_eq!(artifact(&task, "sky").as_deref(), Some("rain"), "{task:#}");
-    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() > Duration::from_secs(8), "{:?}", begun.elapsed());
 }
 
 #[actix::test]

@@ -72,7 +72,12 @@ impl MeshConfig {
             // Nothing waits long for something to happen; what must happen in time has time, also on a busy machine.
             TimingPreset::Fast => Self {
                 preset,
-                auction: Auction { bid_window_ms: 20_000, ..Auction::default() },
+                auction: Auction {
+                    bid_window_ms: 20_000,
+                    accept_ms: 30_000,
+                    lease_ms: 60_000,
+                    ..Auction::default()
+                },
                 registry: registry::config::Config::fast(),
                 board: BoardConfig::fast(),
                 ..Self::of(TimingPreset::Default)

@@ -22,6 +22,7 @@ names! {
     MESH_TYPE = "mesh.message.type";
     /// The message's id, or the signal's; of a conversation, the one's that began it.
     MESH_MESSAGE = "mesh.message.id";
+    /// The task.
     MESH_TASK = "mesh.task.id";
     /// The conversation, on its agent; of a bid, which is written nowhere, the manager's.
     MESH_CONVERSATION = "mesh.conversation.id";
