@@ -180,7 +180,7 @@ mod tests {
         let signal: message::Broadcast = serde_json::from_value(json!({ "signal": "x.y" })).unwrap();
         let state = ConversationState {
             rules: AnyPattern::RULES,
-            pattern: Broadcast::new(signal, &Principal::local_user()).into(),
+            pattern: AnyPattern::from(Broadcast::new(signal, &Principal::local_user())),
             open: Default::default(),
             labels: Default::default(),
             task: None,
