@@ -20,11 +20,10 @@ pub mod scripted;
 pub mod session_work;
 
 use protocol::{
-    card::Skill,
+    card::{Card, Skill},
     ids::{AgentId, ConversationId},
     patterns::turn::{Progress, Prompt, TurnEnd},
     trace::TraceContext,
-    usage::TaskBounds,
 };
 use serde::{Deserialize, Serialize};
 use std::{future::Future, pin::Pin, time::Duration};
@@ -64,11 +63,6 @@ pub trait Brain: Send + Sync {
         None
     }
 
-    /// How long it has to answer a call for proposals; `None` means that it is not asked, and bids are computed.
-    fn bid_timeout(&self) -> Option<Duration> {
-        None
-    }
-
     /// Answers a call for proposals. Its reports may be `usage` and `log`. The caller drops the future when the time is over.
     fn bid(&self, _request: BidRequest, _turn: TurnHandle) -> BidFuture {
         Box::pin(std::future::ready(Err(BrainError::WrongEnd(
@@ -91,24 +85,6 @@ pub trait Brain: Send + Sync {
 
     /// The kind of brain: `exec`, `scripted`, …
     fn name(&self) -> &'static str;
-}
-
-/// How long a brain may think, and what its work on a task may use.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct AgentBounds {
-    /// How long it may report nothing.
-    pub idle: Duration,
-    /// How long a turn may take.
-    pub turn: Duration,
-    /// What the work on one task may use.
-    pub task: TaskBounds,
-}
-
-impl Default for AgentBounds {
-    fn default() -> Self {
-        let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
-        Self { idle: minutes(2), turn: minutes(20), task: TaskBounds::default() }
-    }
 }
 
 /// The input of a turn. On the wire it is one JSON object with the members of the prompt at the top level.
@@ -143,6 +119,16 @@ pub struct PeerSummary {
     pub description: String,
     #[serde(default)]
     pub skills: Vec<Skill>,
+}
+
+impl From<&Card> for PeerSummary {
+    fn from(card: &Card) -> Self {
+        Self {
+            agent_id: card.agent_id.clone(),
+            description: card.description.clone(),
+            skills: card.skills.clone(),
+        }
+    }
 }
 
 /// Why a turn failed without an end. A brain that reports failure returns [`TurnEnd::Failed`] instead.

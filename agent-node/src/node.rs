@@ -57,10 +57,13 @@ use blackboard::{
     store::{SharedStore, owned_store::OwnedStore},
 };
 use card_retry::CardRetry;
+use engine::EngineConfig;
 use key_rotation::CardSigner;
 use protocol::{
     a2a::agent_policy::CallerSchemes,
+    card::Card,
     ids::AgentId,
+    patterns::delegation::WorkLimits,
     principal::{MeshService, Principal},
     problem::{Problem, Reason},
     signal::Signal,
@@ -231,12 +234,12 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     let mut registrations = Vec::new();
     for spec in &setup.agents {
         let address = agents.get(&spec.id).context("every agent has a listener")?;
-        let card = SharedCell::new(setup::card(spec, setup.advertise.endpoint(*address), &setup.limits));
-        let me = SharedCell::new(PeerSummary {
-            agent_id: spec.id.clone(),
-            description: spec.description.clone(),
-            skills: spec.skills.clone(),
+        let endpoint = setup.advertise.endpoint(*address);
+        let card = SharedCell::new(Card {
+            waits_for: spec.pending_card.as_ref().map(|pending| pending.why.clone()),
+            ..spec.settings.card(spec.id.clone(), endpoint, setup.limits.clone())
         });
+        let me = SharedCell::new(PeerSummary::from(card.get().as_ref()));
         let status = Arc::new(AgentStatus::default());
         let key = keys.own_signing_key(spec.id.as_str()).context("every agent has a key")?;
         let store = owned(spec.id.as_str());
@@ -250,10 +253,20 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         };
         let wire = transports.wire.clone();
         let parts = AgentParts {
-            card: card.get(),
+            config: EngineConfig {
+                card: card.get(),
+                settings: Arc::new(spec.settings.clone()),
+                limits: limits.clone(),
+                auction: setup.auction.clone(),
+                work_limits: WorkLimits {
+                    bounds: spec.settings.bounds.task(),
+                    is_unmetered: spec.brain.is_unmetered(),
+                    ..setup.work_limits
+                },
+                acceptance: spec.acceptance.rules().into(),
+            },
             brain: spec.brain.clone(),
             checker: Arc::new(spec.acceptance.checker.clone()),
-            acceptance: spec.acceptance.rules().into(),
             session_work: Arc::new(SessionWork::new(
                 outside.clone(),
                 setup.keyring.clone(),
@@ -265,13 +278,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
             store: store.clone(),
             clock,
             transports,
-            limits: limits.clone(),
-            bounds: spec.bounds,
-            subscribe: spec.subscribe.clone(),
-            auction: setup.auction.clone(),
-            work_limits: setup.work_limits,
             telemetry: setup.telemetry.clone(),
-            is_direct: spec.a2a.direct,
             status: status.clone(),
             fatal: Arc::new(exit_on_store_failure),
         };
@@ -289,7 +296,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         let interface = grpc.as_ref().map(|(_, address)| grpc_port::interface(&setup, *address, &spec.id));
         let facade = SharedCell::new(AgentFacade::new(
             &card.get(),
-            spec.a2a.clone(),
+            spec.settings.a2a.clone(),
             schemes,
             interface.clone(),
             &key,

@@ -216,7 +216,7 @@ impl Handler<UpdateCard> for AgentActor {
     type Result = ();
 
     fn handle(&mut self, UpdateCard(card): UpdateCard, ctx: &mut Context<Self>) {
-        self.parts.card = card.clone();
+        self.parts.config.card = card.clone();
         self.feed(Input::CardChanged(card), ctx);
     }
 }

@@ -31,7 +31,9 @@ pub(super) enum TurnLine {
     /// A line of this turn.
     Own(BrainLine),
     /// A line that names another turn. It is dropped.
-    OfAnother { key: String },
+    OfAnother {
+        key: String,
+    },
 }
 
 /// The deepest nesting of a line. Messages to peers contain a line's values at a greater depth.

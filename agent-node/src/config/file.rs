@@ -4,13 +4,12 @@ use super::{
     forms::{self, YamlForms},
     text::YamlText,
 };
-use crate::brain::AgentBounds;
+use engine::settings::AgentSettings;
 use protocol::{
     a2a::interaction::InteractionMode,
     card::Skill,
     ids::{AgentId, Capability},
     patterns::contract_net::Strategy,
-    usage::TaskBounds,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{
@@ -24,7 +23,7 @@ use serde_json::{Value, json};
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 /// A team.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(
     dead_code,
@@ -39,9 +38,22 @@ pub(super) struct TeamFile {
 }
 
 /// One agent.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[expect(
+    dead_code,
+    reason = "its parts are read one by one: serde loses the keys of faults in what it flattens"
+)]
 pub(super) struct AgentFile {
+    #[serde(flatten)]
+    members: AgentMembers,
+    #[serde(flatten)]
+    settings: AgentSettings,
+}
+
+/// What the loader checks or converts of an agent's file; the rest is [`AgentSettings`].
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct AgentMembers {
     /// Its id in the mesh.
     #[schemars(with = "String", regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"))]
     pub(super) agent: AgentId,
@@ -58,20 +70,8 @@ pub(super) struct AgentFile {
     pub(super) env: BTreeMap<String, YamlText>,
     /// Where an `exec` brain runs, and the tool servers of an `llm` brain, relative to this file; if absent beside this file, and with `user` in its own directory.
     pub(super) cwd: Option<String>,
-    /// What its bids are made of.
-    #[serde(default)]
-    pub(super) bid: BidFile,
-    /// How long its brain may think, and what its work on one task may use.
-    #[serde(default)]
-    pub(super) bounds: AgentBoundsFile,
     /// What it demands of results before they count: of its own, and of those that it awarded to others.
     pub(super) accept: Option<super::accept::AcceptFile>,
-    /// Signal types it reacts to, each exact or ending in `*`.
-    #[serde(default)]
-    pub(super) subscribe: Vec<String>,
-    /// Whether it takes requests that name no capability.
-    #[serde(default)]
-    pub(super) open: bool,
     /// What it offers to A2A clients.
     #[serde(default)]
     pub(super) a2a: super::a2a::A2aPolicyFile,
@@ -330,75 +330,6 @@ impl From<SkillFile> for Skill {
             }) => Self { id, name, description, tags, examples, output_modes },
         }
     }
-}
-
-/// Who answers calls for proposals.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum BidderFile {
-    /// The brain.
-    Brain,
-}
-
-/// What an agent's bids are made of.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct BidFile {
-    /// What a task costs, in the mesh's own unit.
-    #[schemars(with = "Option<f64>", range(min = 0))]
-    pub(super) cost: Option<protocol::bid::Cost>,
-    /// How long a task takes: milliseconds, or text like `2m`.
-    #[schemars(with = "Option<EtaForms>")]
-    pub(super) eta: Option<protocol::bid::Eta>,
-    /// Tasks at once.
-    #[schemars(range(min = 1))]
-    pub(super) max_parallel: Option<u32>,
-    /// Who answers calls for proposals; bids are computed if absent.
-    pub(super) ask: Option<BidderFile>,
-    /// How long the brain has for an answer: milliseconds, or text like `2s`; 2 s if absent. The computed bid is made if it has none.
-    #[schemars(with = "Option<EtaForms>")]
-    pub(super) within: Option<protocol::bid::Eta>,
-}
-
-/// How long an agent's brain may think, and what its work on one task may use.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct AgentBoundsFile {
-    /// How long it may report nothing: milliseconds, or text like `2m`.
-    #[schemars(with = "Option<EtaForms>")]
-    pub(super) idle: Option<protocol::bid::Eta>,
-    /// How long a turn may take: milliseconds, or text like `20m`.
-    #[schemars(with = "Option<EtaForms>")]
-    pub(super) turn: Option<protocol::bid::Eta>,
-    /// Turns of one task.
-    #[schemars(range(min = 1))]
-    pub(super) turns: Option<u32>,
-    /// Tokens of models, in and out: a number, or text like `200k`.
-    #[schemars(with = "Option<EtaForms>")]
-    pub(super) tokens: Option<super::tokens::TokenCount>,
-    /// Cost, in the mesh's own unit.
-    #[schemars(with = "Option<f64>", range(min = 0))]
-    pub(super) cost: Option<protocol::bid::Cost>,
-}
-
-impl From<&AgentBoundsFile> for AgentBounds {
-    fn from(file: &AgentBoundsFile) -> Self {
-        let defaults = Self::default();
-        let AgentBoundsFile { idle, turn, turns, tokens, cost } = file;
-        Self {
-            idle: idle.map_or(defaults.idle, protocol::bid::Eta::duration),
-            turn: turn.map_or(defaults.turn, protocol::bid::Eta::duration),
-            task: TaskBounds { turns: *turns, tokens: tokens.map(|tokens| tokens.0), cost: *cost },
-        }
-    }
-}
-
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "only its schema is used")]
-pub(super) enum EtaForms {
-    Millis(u64),
-    Text(String),
 }
 
 /// The terms of the mesh.

@@ -138,7 +138,7 @@ struct ToolServerFile {
     #[serde(default)]
     idempotent: bool,
     /// How long a call may take: milliseconds, or text like `30s`; 100 s if absent.
-    #[schemars(with = "Option<super::file::EtaForms>")]
+    #[schemars(with = "Option<engine::settings::EtaForms>")]
     timeout: Option<Eta>,
     /// Headers of every request to a URL, such as `Authorization`; best with `${VARIABLE}`.
     #[serde(default)]

@@ -2,15 +2,14 @@
 
 use super::{advertise::AdvertiseConfig, card_retry, services::ServiceLocation, signing_keys};
 use crate::{
-    brain::{AgentBounds, Brain, exec::access::BrainAccessCell, result_checker::AgentAcceptance},
+    brain::{Brain, exec::access::BrainAccessCell, result_checker::AgentAcceptance},
     http::edge::{Caller, IssuedTokens},
     outbox::outbound_client::OutboundClient,
     telemetry::Telemetry,
 };
 use blackboard::{board::BoardConfig, store::SharedStore};
+use engine::settings::AgentSettings;
 use protocol::{
-    a2a::agent_policy::AgentPolicy,
-    card::{BidTerms, Card, Skill},
     ids::AgentId,
     limits::Limits,
     patterns::{contract_net::Auction, work::WorkLimits},
@@ -23,22 +22,10 @@ use std::{net::IpAddr, sync::Arc};
 #[derive(Clone)]
 pub struct AgentSpec {
     pub id: AgentId,
-    /// One sentence about it.
-    pub description: String,
-    pub skills: Vec<Skill>,
-    /// Whether it takes requests that name no capability.
-    pub open: bool,
-    /// What it offers to A2A clients.
-    pub a2a: AgentPolicy,
-    /// The terms of its bids.
-    pub terms: BidTerms,
-    /// Types of signals it reacts to, each exact or ending in `*`.
-    pub subscribe: Vec<String>,
+    pub settings: AgentSettings,
     pub brain: Arc<dyn Brain>,
     /// What it demands of results before they count.
     pub acceptance: AgentAcceptance,
-    /// How long the brain may think, and what a task may use.
-    pub bounds: AgentBounds,
     /// Its port, if it has one of its own.
     pub port: Option<u16>,
     /// Its brain's access to the mesh, which the node sets when it listens.
@@ -93,20 +80,4 @@ pub struct NodeSetup {
     pub tokens: IssuedTokens,
     /// The gRPC port, if its agents take A2A over gRPC; 0 takes any free port.
     pub grpc: Option<u16>,
-}
-
-/// The card with which the agent of `spec` registers.
-pub(super) fn card(spec: &AgentSpec, endpoint: String, limits: &Limits) -> Card {
-    Card {
-        agent_id: spec.id.clone(),
-        description: spec.description.clone(),
-        endpoint,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        skills: spec.skills.clone(),
-        open: spec.open,
-        subscribe: spec.subscribe.clone(),
-        terms: spec.terms.clone(),
-        limits: limits.clone(),
-        waits_for: spec.pending_card.as_ref().map(|pending| pending.why.clone()),
-    }
 }
