@@ -1,7 +1,7 @@
 //! The types of the YAML. Their doc comments are the descriptions in the published JSON Schema.
 
 use super::{
-    forms::{self, YamlForms},
+    forms::{MapOrText, ShortForm},
     text::YamlText,
 };
 use engine::settings::AgentSettings;
@@ -12,15 +12,9 @@ use protocol::{
     patterns::contract_net::Strategy,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{
-    Deserialize, Deserializer, Serialize,
-    de::{
-        DeserializeSeed, Error, IntoDeserializer as _, MapAccess, Unexpected, Visitor,
-        value::MapAccessDeserializer,
-    },
-};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::{borrow::Cow, collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// A team.
 #[derive(JsonSchema)]
@@ -62,9 +56,10 @@ pub(super) struct AgentMembers {
     pub(super) description: YamlText,
     /// What it can do.
     #[serde(default)]
-    pub(super) skills: Vec<SkillFile>,
+    pub(super) skills: Vec<MapOrText<SkillFile>>,
     /// Who thinks.
-    pub(super) brain: AgentBrainFile,
+    #[schemars(with = "AgentBrainFile")]
+    pub(super) brain: BrainFile,
     /// The environment of an `exec` brain, and of the tool servers of an `llm` brain. They inherit nothing but PATH and LANG, and their HOME and TMPDIR are a directory of their own.
     #[serde(default)]
     pub(super) env: BTreeMap<String, YamlText>,
@@ -80,15 +75,8 @@ pub(super) struct AgentMembers {
     pub(super) port: Option<u16>,
 }
 
-/// Who thinks for an agent, and the user of the operating system under which a command runs.
-#[derive(Debug)]
-pub(super) struct AgentBrainFile {
-    pub(super) kind: BrainFile,
-    pub(super) user: Option<YamlText>,
-}
-
-/// The member beside the kind of a brain.
-const USER: &str = "user";
+/// The schema of a brain: of a command it has the member `user`, too.
+pub(super) struct AgentBrainFile;
 
 impl JsonSchema for AgentBrainFile {
     fn inline_schema() -> bool {
@@ -103,66 +91,12 @@ impl JsonSchema for AgentBrainFile {
         let mut schema = BrainFile::json_schema(generator);
         let kinds = schema.get_mut("oneOf").and_then(Value::as_array_mut).into_iter().flatten();
         for kind in kinds.filter(|kind| kind["properties"]["exec"].is_object()) {
-            kind["properties"][USER] = json!({
+            kind["properties"]["user"] = json!({
                 "type": "string",
                 "description": "The user of the operating system under which an `exec` brain runs, by name or as UID:GID; the node must run as root. The node's own if absent or empty.",
             });
         }
         schema
-    }
-}
-
-impl<'de> Deserialize<'de> for AgentBrainFile {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(BrainVisitor)
-    }
-}
-
-struct BrainVisitor;
-
-impl<'de> Visitor<'de> for BrainVisitor {
-    type Value = AgentBrainFile;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("map with a single key")
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<AgentBrainFile, E> {
-        let kind = BrainFile::deserialize(text.into_deserializer())?;
-        Ok(AgentBrainFile { kind, user: None })
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<AgentBrainFile, A::Error> {
-        let mut kinds = WithoutUser { members, user: None };
-        let kind = BrainFile::deserialize(MapAccessDeserializer::new(&mut kinds))?;
-        if kinds.next_key::<String>()?.is_some() {
-            return Err(A::Error::invalid_type(Unexpected::Map, &self));
-        }
-        Ok(AgentBrainFile { kind, user: kinds.user })
-    }
-}
-
-/// The members of a brain without `user`.
-struct WithoutUser<A> {
-    members: A,
-    user: Option<YamlText>,
-}
-
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for WithoutUser<A> {
-    type Error = A::Error;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
-        while let Some(key) = self.members.next_key::<String>()? {
-            if key != USER {
-                return seed.deserialize(key.into_deserializer()).map(Some);
-            }
-            self.user = Some(self.members.next_value()?);
-        }
-        Ok(None)
-    }
-
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
-        self.members.next_value_seed(seed)
     }
 }
 
@@ -231,22 +165,13 @@ impl From<ModeFile> for InteractionMode {
 #[serde(deny_unknown_fields)]
 pub(super) struct EchoFile {}
 
-/// Something an agent can do: a capability by name, or with more to say about it.
-#[derive(Debug, JsonSchema)]
-#[serde(untagged)]
-pub(super) enum SkillFile {
-    /// The capability.
-    Name(#[schemars(with = "String")] Capability),
-    /// The capability and what there is to say.
-    Full(SkillMembers),
-}
-
+/// Something an agent can do.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct SkillMembers {
+pub(super) struct SkillFile {
     /// The capability.
     #[schemars(with = "String", regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"))]
-    id: Capability,
+    pub(super) id: Capability,
     /// What people call it; its id if not given.
     #[serde(default)]
     name: String,
@@ -256,7 +181,7 @@ pub(super) struct SkillMembers {
     /// Further capabilities it counts as.
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
-    tags: Vec<Capability>,
+    pub(super) tags: Vec<Capability>,
     /// Things that can be asked of it.
     #[serde(default)]
     examples: Vec<String>,
@@ -266,69 +191,17 @@ pub(super) struct SkillMembers {
     /// The JSON Schema of its results: of the last artifact, or of the message if there is none. They are checked before they count, and an `llm` brain is told of it; any result if absent.
     #[serde(default)]
     #[schemars(with = "Option<serde_json::Map<String, Value>>")]
-    output_schema: Option<Value>,
+    pub(super) output_schema: Option<Value>,
 }
 
-impl SkillFile {
-    /// Further capabilities it counts as.
-    pub(super) fn tags(&self) -> &[Capability] {
-        match self {
-            Self::Name(_) => &[],
-            Self::Full(members) => &members.tags,
-        }
-    }
-
-    /// The JSON Schema of its results.
-    pub(super) fn output_schema(&self) -> Option<&Value> {
-        match self {
-            Self::Name(_) => None,
-            Self::Full(members) => members.output_schema.as_ref(),
-        }
-    }
-
-    pub(super) fn id(&self) -> &Capability {
-        match self {
-            Self::Name(id) | Self::Full(SkillMembers { id, .. }) => id,
-        }
-    }
-}
-
-impl<'de> YamlForms<'de> for SkillFile {
-    const EXPECTED: &'static str = "a map";
-
-    fn of_text<E: Error>(text: &str) -> Result<Self, E> {
-        Capability::parse(text).map(Self::Name).map_err(E::custom)
-    }
-
-    fn of_map<A: MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
-        SkillMembers::deserialize(MapAccessDeserializer::new(map)).map(Self::Full)
-    }
-}
-
-impl<'de> Deserialize<'de> for SkillFile {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        forms::deserialize(deserializer)
-    }
+impl ShortForm for SkillFile {
+    const KEY: &'static str = "id";
 }
 
 impl From<SkillFile> for Skill {
-    fn from(skill: SkillFile) -> Self {
-        match skill {
-            SkillFile::Name(id) => {
-                let (name, description) = (String::new(), String::new());
-                let (tags, examples, output_modes) = (Vec::new(), Vec::new(), Vec::new());
-                Self { id, name, description, tags, examples, output_modes }
-            }
-            SkillFile::Full(SkillMembers {
-                id,
-                name,
-                description,
-                tags,
-                examples,
-                output_modes,
-                output_schema: _,
-            }) => Self { id, name, description, tags, examples, output_modes },
-        }
+    fn from(file: SkillFile) -> Self {
+        let SkillFile { id, name, description, tags, examples, output_modes, .. } = file;
+        Self { id, name, description, tags, examples, output_modes }
     }
 }
 

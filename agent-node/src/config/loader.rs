@@ -5,6 +5,7 @@ use super::{
     command_check::{self, shown},
     exec::ExecSettings,
     file::{AgentFile, AgentMembers, BrainFile, MeshFile, TeamFile},
+    forms::MapOrText,
     llm::{LlmSurroundings, ProviderKeys},
     schema,
     text::YamlText,
@@ -190,9 +191,16 @@ impl TeamLoader {
     }
 
     fn add_agent(&mut self, location: &SourceLocation<'_>) {
-        let members = location.read::<AgentMembers>();
-        let read = members.and_then(|agent| Ok((agent, location.read::<AgentSettings>()?)));
-        let (agent, settings) = match read {
+        let read = || {
+            // It is beside the kind of the brain, of which serde takes one key.
+            let mut node = location.node.clone();
+            let user = node.get_mut("brain").and_then(|brain| brain.remove("user"));
+            let agent = SourceLocation { node: &node, path: location.path.clone(), ..*location }.read()?;
+            let user = user.map(|user| serde_json::from_value(user.to_json())).transpose();
+            let user = user.map_err(|error| location.fault("brain.user", error.to_string()))?;
+            Ok((agent, user.map(|YamlText(user)| user).filter(|user| !user.is_empty()), location.read()?))
+        };
+        let (agent, user, settings): (AgentMembers, Option<String>, AgentSettings) = match read() {
             Ok(read) => read,
             Err(fault) => return self.faults.push(fault),
         };
@@ -222,10 +230,10 @@ impl TeamLoader {
         for (key, _) in positive.into_iter().filter(|(_, is_zero)| *is_zero) {
             self.faults.push(location.fault(key, "must be at least 1"));
         }
-        for (at, skill) in agent.skills.iter().enumerate() {
-            if agent.skills[..at].iter().any(|other| other.id() == skill.id()) {
+        for (at, MapOrText(skill)) in agent.skills.iter().enumerate() {
+            if agent.skills[..at].iter().any(|MapOrText(other)| other.id == skill.id) {
                 let key = format!("skills[{at}]");
-                self.faults.push(location.fault(&key, format!("{} is there twice", skill.id())));
+                self.faults.push(location.fault(&key, format!("{} is there twice", skill.id)));
             }
         }
         for (at, pattern) in settings.subscribe.iter().enumerate() {
@@ -237,7 +245,7 @@ impl TeamLoader {
                 self.faults.push(location.fault(&format!("subscribe[{at}]"), what));
             }
         }
-        let may_bid = matches!(agent.brain.kind, BrainFile::Exec(_) | BrainFile::Http(_) | BrainFile::Llm(_));
+        let may_bid = matches!(agent.brain, BrainFile::Exec(_) | BrainFile::Http(_) | BrainFile::Llm(_));
         if settings.bid.ask.is_some() && !may_bid {
             let what = "is for an exec, http or llm brain; the bids of this one are always computed";
             self.faults.push(location.fault("bid.ask", what));
@@ -245,7 +253,7 @@ impl TeamLoader {
         if settings.bid.within.is_some() && settings.bid.ask.is_none() {
             self.faults.push(location.fault("bid.within", "is for `ask: brain`; computed bids take no time"));
         }
-        let (brain, accept) = match (brain(location, &agent, self.keys), accept(location, &agent)) {
+        let (brain, accept) = match (brain(location, &agent, user, self.keys), accept(location, &agent)) {
             (Ok(brain), Ok(accept)) => (brain, accept),
             (brain, accept) => return self.faults.extend([brain.err(), accept.err()].into_iter().flatten()),
         };
@@ -272,7 +280,7 @@ impl TeamLoader {
             id: agent.agent,
             settings: AgentSettings {
                 description: agent.description.0,
-                skills: agent.skills.into_iter().map(Into::into).collect(),
+                skills: agent.skills.into_iter().map(|MapOrText(skill)| skill.into()).collect(),
                 a2a: agent.a2a.into(),
                 ..settings
             },
@@ -317,14 +325,14 @@ fn outputs(
     agent: &AgentMembers,
 ) -> Result<BTreeMap<Capability, OutputSchema>, ConfigFault> {
     let mut outputs = BTreeMap::new();
-    for (at, skill) in agent.skills.iter().enumerate() {
-        let Some(schema) = skill.output_schema() else { continue };
+    for (at, MapOrText(skill)) in agent.skills.iter().enumerate() {
+        let Some(schema) = &skill.output_schema else { continue };
         let schema = OutputSchema::new(schema.clone())
             .map_err(|what| location.fault(&format!("skills[{at}].outputSchema"), what))?;
-        for tag in skill.tags() {
+        for tag in &skill.tags {
             outputs.entry(tag.clone()).or_insert_with(|| schema.clone());
         }
-        outputs.insert(skill.id().clone(), schema);
+        outputs.insert(skill.id.clone(), schema);
     }
     Ok(outputs)
 }
@@ -350,6 +358,7 @@ fn accept(location: &SourceLocation<'_>, agent: &AgentMembers) -> Result<AcceptC
 fn brain(
     location: &SourceLocation<'_>,
     agent: &AgentMembers,
+    user: Option<String>,
     keys: ProviderKeys,
 ) -> Result<BrainConfig, ConfigFault> {
     let within = |path: &str| location.base.map_or_else(|| path.into(), |base| base.join(path));
@@ -364,11 +373,10 @@ fn brain(
         None => Ok(location.base.map(Path::to_owned)),
     };
     let dir = directory("cwd", agent.cwd.as_deref())?;
-    let user = agent.brain.user.as_ref().map(|user| user.0.clone()).filter(|user| !user.is_empty());
-    if user.is_some() && !matches!(agent.brain.kind, BrainFile::Exec(_)) {
+    if user.is_some() && !matches!(agent.brain, BrainFile::Exec(_)) {
         return Err(location.fault("brain.user", "is for an exec brain; this one runs no command"));
     }
-    match &agent.brain.kind {
+    match &agent.brain {
         BrainFile::Echo(_) => Ok(BrainConfig::Echo),
         BrainFile::Llm(llm) => {
             let outputs = outputs(location, agent)?;

@@ -44,7 +44,7 @@ pub(super) fn find(node: &YamlNode, schema: &Value, path: &str, found: &mut Vec<
                 }
             }
         }
-        YamlValue::Null | YamlValue::Bool(_) | YamlValue::Number(_) | YamlValue::Text(_) => {}
+        _ => {}
     }
 }
 

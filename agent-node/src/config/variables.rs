@@ -29,7 +29,7 @@ pub(super) fn substitute(
         YamlValue::Map(members) => {
             members.iter_mut().for_each(|(_, _, value)| substitute(value, lookup, missing))
         }
-        YamlValue::Null | YamlValue::Bool(_) | YamlValue::Number(_) | YamlValue::Text(_) => {}
+        _ => {}
     }
 }
 

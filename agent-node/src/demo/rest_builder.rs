@@ -93,7 +93,7 @@ fn report(reply: &RequestResult) -> Option<ReviewReport> {
         reply.artifacts.iter().find(|artifact| name(artifact) == "review.json").filter(|_| reply.ok)?;
     report.parts.iter().find_map(|part| match &part.content {
         PartContent::Data(data) => serde_json::from_value(data.clone()).ok(),
-        PartContent::Text(_) | PartContent::Raw(_) | PartContent::Url(_) => None,
+        _ => None,
     })
 }
 
