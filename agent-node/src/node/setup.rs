@@ -3,19 +3,14 @@
 use super::{advertise::AdvertiseConfig, card_retry, services::ServiceLocation, signing_keys};
 use crate::{
     brain::{Brain, exec::access::BrainAccessCell, result_checker::AgentAcceptance},
-    http::edge::{Caller, IssuedTokens},
+    config::MeshConfig,
+    http::edge::IssuedTokens,
     outbox::outbound_client::OutboundClient,
     telemetry::Telemetry,
 };
-use blackboard::{board::BoardConfig, store::SharedStore};
+use blackboard::store::SharedStore;
 use engine::settings::AgentSettings;
-use protocol::{
-    ids::AgentId,
-    limits::Limits,
-    patterns::{contract_net::Auction, work::WorkLimits},
-    signature::Secret,
-};
-use registry::config::Config as RegistryConfig;
+use protocol::{ids::AgentId, signature::Secret};
 use std::{net::IpAddr, sync::Arc};
 
 /// One agent to run.
@@ -52,15 +47,7 @@ pub struct NodeSetup {
     pub space_store: Option<SharedStore>,
     /// The join secret, which signs messages between agents.
     pub secret: Secret,
-    /// Limits of every agent.
-    pub limits: Limits,
-    pub auction: Auction,
-    /// How long delegated work and answers are awaited, and what a task may use.
-    pub work_limits: WorkLimits,
-    /// The registry's timing and limits.
-    pub registry_config: RegistryConfig,
-    /// The board's timing and limits.
-    pub board_config: BoardConfig,
+    pub mesh: MeshConfig,
     /// The client for calls that leave the mesh.
     pub outside: OutboundClient,
     /// Keys with which agents sign their cards.
@@ -69,15 +56,8 @@ pub struct NodeSetup {
     pub gauge: Option<blackboard::store::embedded::StoreGauge>,
     /// Webhooks that foreign agents call.
     pub hooks: crate::outbox::a2a::callbacks::CallbackRegistry,
-    /// Credentials for foreign agents.
-    pub keyring: crate::outbox::a2a::credentials::Keyring,
     /// Traces, metrics and logs.
     pub telemetry: Telemetry,
-    pub callers: Vec<Caller>,
-    /// Agents of other processes whose word for a person's approval counts.
-    pub approvers: Vec<protocol::ids::AgentId>,
     /// The tokens that the process accepts: its brains', and the person's once it is known.
     pub tokens: IssuedTokens,
-    /// The gRPC port, if its agents take A2A over gRPC; 0 takes any free port.
-    pub grpc: Option<u16>,
 }

@@ -6,19 +6,15 @@ mod storage_full;
 mod supervision;
 
 use super::*;
-use crate::brain::{Brain, echo::EchoBrain};
+use crate::{
+    brain::{Brain, echo::EchoBrain},
+    config::MeshConfig,
+};
 use blackboard::store::{
     Batch, Error, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, Store, StoreFuture, StoreWatch,
 };
 use engine::settings::{AgentSettings, BidSettings};
-use protocol::{
-    card::Skill,
-    ids::Capability,
-    limits::Limits,
-    patterns::{contract_net::Auction, work::WorkLimits},
-    signature::Secret,
-};
-use registry::config::Config as RegistryConfig;
+use protocol::{card::Skill, ids::Capability, limits::Limits, signature::Secret};
 use serde_json::{Value, json};
 
 /// The keys of all nodes of these tests: an agent keeps its key when its node starts again.
@@ -64,20 +60,12 @@ fn setup(agents: Vec<AgentSpec>) -> NodeSetup {
         store: blackboard::store::memory::new(),
         space_store: None,
         secret: Secret::new(&[7; 32]).unwrap(),
-        limits: Limits::default(),
-        auction: Auction::default(),
-        work_limits: WorkLimits::default(),
-        registry_config: RegistryConfig::default(),
-        board_config: BoardConfig::default(),
+        mesh: MeshConfig::default(),
         outside: crate::outbox::outbound_client::OutboundClient::new(Default::default(), Default::default())
             .unwrap(),
         keys: signing_keys::SigningKeys(Some(KEYS.path().to_owned())),
         hooks: Default::default(),
-        keyring: Default::default(),
         telemetry: Default::default(),
-        grpc: None,
-        callers: Vec::new(),
-        approvers: Vec::new(),
         tokens: Default::default(),
         gauge: None,
     }

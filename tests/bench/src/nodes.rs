@@ -3,22 +3,13 @@
 use crate::child::{ChildAddress, report, wait_for_parent};
 use agent_node::{
     brain::{Brain, TurnFuture, TurnHandle, TurnRequest},
+    config::MeshConfig,
     node::{self, AgentSpec, NodeSetup, ServiceLocation},
 };
 use anyhow::Context as _;
-use blackboard::{
-    board::BoardConfig,
-    store::{SharedStore, embedded, memory},
-};
+use blackboard::store::{SharedStore, embedded, memory};
 use engine::settings::{AgentBounds, AgentSettings, BidSettings};
-use protocol::{
-    bid::Eta,
-    ids::AgentId,
-    limits::Limits,
-    patterns::{contract_net::Auction, work::WorkLimits},
-    signature::Secret,
-};
-use registry::config::Config as RegistryConfig;
+use protocol::{bid::Eta, ids::AgentId, limits::Limits, patterns::contract_net::Auction, signature::Secret};
 use serde::{Deserialize, Serialize};
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -79,22 +70,14 @@ pub(crate) fn setup(
         store,
         space_store: None,
         secret: Secret::new(&SECRET)?,
-        limits,
-        auction,
-        work_limits: WorkLimits::default(),
-        registry_config: RegistryConfig::default(),
-        board_config: BoardConfig::default(),
+        mesh: MeshConfig { limits, auction, ..MeshConfig::default() },
         outside: agent_node::outbox::outbound_client::OutboundClient::new(
             Default::default(),
             Default::default(),
         )?,
         keys: Default::default(),
         hooks: Default::default(),
-        keyring: Default::default(),
         telemetry: Default::default(),
-        grpc: None,
-        callers: Vec::new(),
-        approvers: Vec::new(),
         tokens: Default::default(),
         gauge: None,
     })
