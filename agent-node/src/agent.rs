@@ -313,7 +313,6 @@ impl AgentActor {
         (ReplyTo(self.last_reply), answer)
     }
 
-    /// Refuses all open requests.
     fn refuse_all(&mut self, why: &str) {
         for reply in std::mem::take(&mut self.replies).into_values() {
             drop(reply.send(Err(Problem::new(Reason::StoreUnavailable, why))));

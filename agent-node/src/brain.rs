@@ -47,7 +47,6 @@ pub type TurnFuture = Pin<Box<dyn Future<Output = Result<TurnEnd, BrainError>> +
 /// - After a crash the same [`TurnRequest::key`] is sent again, with all checkpoints whose [`TurnHandle::checkpoint`] has
 ///   returned. A brain with effects outside the mesh detects a repeat by it.
 pub trait Brain: Send + Sync {
-    /// Runs one turn.
     fn think(&self, request: TurnRequest, turn: TurnHandle) -> TurnFuture;
 
     /// The same turn, if its progress and end follow from the prompt alone: without I/O, without a pause, and the same
@@ -91,7 +90,6 @@ pub trait Brain: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnRequest {
-    /// The agent of the brain.
     pub agent: AgentId,
     /// The effect key of the turn; the same after a crash.
     pub key: String,
@@ -172,7 +170,6 @@ pub enum BrainError {
     },
 }
 
-/// Sends the reports of a completed turn and returns its end.
 async fn report_all(completed: CompletedTurn, turn: TurnHandle) -> Result<TurnEnd, BrainError> {
     let (updates, end) = completed;
     for update in updates {

@@ -63,7 +63,7 @@ use protocol::{
     a2a::agent_policy::CallerSchemes,
     card::Card,
     ids::AgentId,
-    patterns::delegation::WorkLimits,
+    patterns::work::WorkLimits,
     principal::{MeshService, Principal},
     problem::{Problem, Reason},
     signal::Signal,
@@ -86,7 +86,6 @@ use std::{
 pub struct RunningNode {
     /// The address of the registry and the board, if they run here.
     pub services: Option<SocketAddr>,
-    /// The address of each agent.
     pub agents: BTreeMap<AgentId, SocketAddr>,
     /// The address of the gRPC listener, if there is one.
     pub grpc: Option<SocketAddr>,

@@ -140,10 +140,9 @@ impl AgentBounds {
     }
 }
 
-/// A number, or text with a unit, in a JSON Schema.
+/// The JSON Schema of a value that is a number, or a text with a unit.
 #[derive(JsonSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "only its schema is used")]
 pub enum EtaForms {
     Millis(u64),
     Text(String),

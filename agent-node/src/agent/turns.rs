@@ -46,12 +46,10 @@ const PANICKED: &str = "the brain panicked";
 /// The longest line of a brain in the node's log, bytes.
 const MAX_LOGGED: usize = 4_096;
 
-/// A turn that runs.
 pub(super) struct SpawnedTurn {
     running: JoinHandle<()>,
     /// Told how many more of its checkpoints are durable.
     recorded: mpsc::UnboundedSender<usize>,
-    /// The task that it is about.
     task: Option<TaskId>,
     call: CallUnderWay,
     origin: CallOrigin,
@@ -90,7 +88,6 @@ impl TurnLimits {
         self.deadline.map_or(self.turn, |deadline| deadline.min(self.turn))
     }
 
-    /// Why the turn took too long.
     fn too_long(&self) -> String {
         let (whole, turn) = (self.whole(), self.turn);
         let why =
@@ -120,7 +117,6 @@ pub(super) fn brain_of<'a>(parts: &'a AgentParts, wanted: Option<&Capability>) -
     if wanted.is_none_or(is_own) { &parts.brain } else { &parts.session_work }
 }
 
-/// The labels of calls in a turn.
 fn call_origin(parts: &AgentParts, prompt: &Prompt) -> CallOrigin {
     let capability = match &prompt.about {
         TurnSubject::Task { capability, .. }

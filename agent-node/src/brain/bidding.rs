@@ -17,7 +17,6 @@ pub type BidFuture = Pin<Box<dyn Future<Output = Result<BidAnswer, BrainError>> 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BidRequest {
-    /// The agent of the brain.
     pub agent: AgentId,
     /// Names this question. No turn has the same.
     pub key: String,
@@ -45,7 +44,6 @@ pub struct ComputedBid {
 /// How an answer of a brain ends.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BrainEnd {
-    /// The end of a turn.
     Turn(TurnEnd),
     /// The answer to a call for proposals.
     Bid(BidAnswer),

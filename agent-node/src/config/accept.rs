@@ -97,7 +97,6 @@ struct AcceptDemand {
 }
 
 impl AcceptConfig {
-    /// Whether it runs commands.
     pub(crate) fn has_commands(&self) -> bool {
         self.demands.iter().any(|demand| demand.command.is_some())
     }

@@ -10,7 +10,6 @@ use serde_json::json;
 
 /// Replaces the URL of a model that is not asked.
 const NO_URL: &str = "http://127.0.0.1:9";
-/// What its answers are.
 const MEDIA_TYPE: &str = "text/markdown";
 
 /// The demo team with models.

@@ -15,23 +15,19 @@ pub(super) trait YamlForms<'de>: Sized {
     /// What else is expected, in serde's words.
     const EXPECTED: &'static str;
 
-    /// The form that is a text.
     fn of_text<E: Error>(text: &str) -> Result<Self, E> {
         Err(E::invalid_type(Unexpected::Str(text), &Self::EXPECTED))
     }
 
-    /// The form that is a list.
     fn of_list<A: SeqAccess<'de>>(_list: A) -> Result<Self, A::Error> {
         Err(A::Error::invalid_type(Unexpected::Seq, &Self::EXPECTED))
     }
 
-    /// The form that is a map.
     fn of_map<A: MapAccess<'de>>(_map: A) -> Result<Self, A::Error> {
         Err(A::Error::invalid_type(Unexpected::Map, &Self::EXPECTED))
     }
 }
 
-/// Deserializes the form that the value has.
 pub(super) fn deserialize<'de, T: YamlForms<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -62,7 +58,6 @@ impl<'de, T: YamlForms<'de>> Visitor<'de> for FormVisitor<T> {
 
 /// A map of settings of which a text is the short form: the map with one key.
 pub(super) trait ShortForm {
-    /// The key that the text is for.
     const KEY: &'static str;
 }
 

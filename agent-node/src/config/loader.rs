@@ -75,17 +75,14 @@ impl TeamLoader {
         self.faults.push(fault);
     }
 
-    /// An empty loader with the timing preset `preset`.
     pub(super) fn with_preset(preset: TimingPreset) -> Self {
         Self { preset, ..Self::default() }
     }
 
-    /// The same with or without the keys of providers.
     pub(super) fn with_keys(self, keys: ProviderKeys) -> Self {
         Self { keys, ..self }
     }
 
-    /// Reads the text of one file.
     pub(super) fn add(
         &mut self,
         file: &str,
@@ -290,7 +287,6 @@ impl TeamLoader {
         });
     }
 
-    /// The team, or all faults.
     pub(super) fn team(mut self) -> Result<Team, ConfigErrors> {
         let mesh = self.mesh.unwrap_or_else(|| MeshConfig::of(self.preset));
         self.faults.extend(self.called.into_iter().filter_map(|(fault, url)| {
@@ -337,7 +333,6 @@ fn outputs(
     Ok(outputs)
 }
 
-/// What the agent demands of results.
 fn accept(location: &SourceLocation<'_>, agent: &AgentMembers) -> Result<AcceptConfig, ConfigFault> {
     let dir = match &agent.cwd {
         Some(cwd) => Some(location.base.map_or_else(|| cwd.into(), |base| base.join(cwd))),

@@ -4,7 +4,6 @@ use super::yaml::{YamlNode, YamlValue};
 use protocol::words;
 use serde_json::{Map, Value};
 
-/// An unknown key and the suggestion.
 pub(super) struct UnknownKey {
     pub(super) line: u64,
     pub(super) key: String,
@@ -48,7 +47,6 @@ pub(super) fn find(node: &YamlNode, schema: &Value, path: &str, found: &mut Vec<
     }
 }
 
-/// The schema and all its alternatives.
 fn shapes(schema: &Value) -> Vec<&Value> {
     let mut all = vec![schema];
     for choice in ["anyOf", "oneOf", "allOf"] {

@@ -2,7 +2,6 @@
 
 use super::yaml::{YamlNode, YamlValue};
 
-/// An environment variable of this process.
 pub(super) fn from_process(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }

@@ -5,7 +5,6 @@ use serde_json::{Number, Value, json};
 use serde_saphyr::Spanned;
 use std::fmt;
 
-/// A value and its line.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct YamlNode {
     pub(super) line: u64,
@@ -49,7 +48,6 @@ fn reword(what: &str) -> String {
 }
 
 impl YamlNode {
-    /// The value as JSON.
     pub(super) fn to_json(&self) -> Value {
         match &self.value {
             YamlValue::Null => Value::Null,
@@ -63,13 +61,11 @@ impl YamlNode {
         }
     }
 
-    /// The value of `key`, if this is a map that has it.
     pub(super) fn get(&self, key: &str) -> Option<&Self> {
         let YamlValue::Map(members) = &self.value else { return None };
         members.iter().find(|(name, _, _)| name == key).map(|(_, _, value)| value)
     }
 
-    /// The same, to be changed.
     pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
         let YamlValue::Map(members) = &mut self.value else { return None };
         members.iter_mut().find(|(name, _, _)| name == key).map(|(_, _, value)| value)

@@ -82,7 +82,6 @@ fn result(request: &TurnRequest, plan: &ApiPlan, reply: &RequestResult) -> Vec<O
     lines
 }
 
-/// Whether the builder can fix the finding.
 fn is_fixed(finding: &Finding) -> bool {
     finding.file == MAIN
         && ["missing-docs", "unchecked-field", "missing-tests"].contains(&finding.rule.as_str())

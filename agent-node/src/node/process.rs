@@ -50,7 +50,6 @@ use tracing::Level;
 /// The configuration of a process.
 #[derive(Debug, Clone)]
 pub struct ProcessConfig {
-    /// The address to listen on.
     pub listen: IpAddr,
     /// Under which names others reach it.
     pub advertise: AdvertiseConfig,
@@ -77,7 +76,6 @@ pub struct ProcessConfig {
     pub capture: CaptureLevel,
     /// What becomes of the calls of models.
     pub cassette: CassetteMode,
-    /// The registry, if the process uses one.
     pub registry: Option<ServiceLocation>,
     pub board: ServiceLocation,
 }
@@ -279,7 +277,6 @@ fn lossy(text: std::ffi::OsString) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// The specifications of the agents.
 async fn agent_specs(
     config: &ProcessConfig,
     capture: &Capture,

@@ -31,7 +31,6 @@ pub struct AgentSpec {
 
 /// The parts and settings of a process.
 pub struct NodeSetup {
-    /// The address to listen on.
     pub listen: IpAddr,
     /// Under which names others reach it.
     pub advertise: AdvertiseConfig,

@@ -20,7 +20,6 @@ pub(super) struct ReviewFixes {
     pub(super) tests: bool,
 }
 
-/// `src/main.rs`.
 pub(super) fn main_rs(plan: &ApiPlan, fixes: ReviewFixes) -> String {
     let resources = &plan.resources;
     let mut fields = resources.iter().flat_map(|resource| &resource.fields);
