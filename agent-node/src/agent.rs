@@ -21,7 +21,7 @@ pub use messages::{
 };
 
 use crate::{
-    brain::{AgentBounds, Brain},
+    brain::Brain,
     clock::NodeClock,
     outbox::{Transports, a2a::remote_task_store},
     telemetry::{Telemetry, cursor::SpanCursor},
@@ -30,11 +30,7 @@ use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
 use blackboard::store::{Error, SharedStore};
 use engine::{Ack, Agent, AttemptId, EngineConfig, Input, Output, ReplyTo, TimerId, TurnKey, records::keys};
 use protocol::{
-    acceptance::AcceptanceRule,
-    card::Card,
     ids::{AgentId, ConversationId},
-    limits::Limits,
-    patterns::{contract_net::Auction, work::WorkLimits},
     problem::{Problem, Reason},
 };
 use std::{
@@ -52,32 +48,18 @@ use world::NodeWorld;
 /// Everything that an agent's actor needs.
 #[derive(Clone)]
 pub struct AgentParts {
-    pub card: Arc<Card>,
+    pub config: EngineConfig,
     pub brain: Arc<dyn Brain>,
     /// Does the work of the sessions that it hosts.
     pub session_work: Arc<dyn Brain>,
     /// Checks results before they count.
     pub checker: Arc<dyn Brain>,
-    /// What it demands of results before they count.
-    pub acceptance: Arc<[AcceptanceRule]>,
     /// Its store, bound to its own prefix.
     pub store: SharedStore,
     pub clock: NodeClock,
     /// The clients that it sends through.
     pub transports: Transports,
-    /// Sizes, numbers and timeouts.
-    pub limits: Arc<Limits>,
-    /// How long its brain may think, and what a task may use.
-    pub bounds: AgentBounds,
-    /// The types of signals that it subscribes to, each exact or ending in `*`.
-    pub subscribe: Vec<String>,
-    /// How it awards work.
-    pub auction: Auction,
-    /// How long it waits for delegated work and answers.
-    pub work_limits: WorkLimits,
     pub telemetry: Telemetry,
-    /// Whether its brain may answer with a message instead of a task.
-    pub is_direct: bool,
     /// The status that other threads read.
     pub status: Arc<AgentStatus>,
     /// Ends the process after a failure of the store. A restart recovers the durable state.
@@ -124,7 +106,7 @@ impl AgentActor {
     /// An agent that has not started.
     pub fn new(parts: AgentParts) -> Self {
         Self {
-            me: parts.card.agent_id.clone(),
+            me: parts.config.card.agent_id.clone(),
             parts,
             agent: None,
             life: 0,
@@ -145,20 +127,7 @@ impl AgentActor {
 
     /// Starts a life from the store.
     fn recover(&mut self, ctx: &mut Context<Self>) {
-        let config = EngineConfig {
-            card: self.parts.card.clone(),
-            limits: self.parts.limits.clone(),
-            subscribe: self.parts.subscribe.clone(),
-            auction: self.parts.auction.clone(),
-            work_limits: WorkLimits {
-                bounds: self.parts.bounds.task,
-                is_unmetered: self.parts.brain.is_unmetered(),
-                ..self.parts.work_limits
-            },
-            is_direct: self.parts.is_direct,
-            acceptance: self.parts.acceptance.clone(),
-            asks_for_bids: self.parts.brain.bid_timeout(),
-        };
+        let config = self.parts.config.clone();
         self.is_drained = false;
         let mut world = NodeWorld(&self.parts);
         let store = self.parts.store.as_ref();
@@ -344,7 +313,6 @@ impl AgentActor {
         (ReplyTo(self.last_reply), answer)
     }
 
-    /// Refuses all open requests.
     fn refuse_all(&mut self, why: &str) {
         for reply in std::mem::take(&mut self.replies).into_values() {
             drop(reply.send(Err(Problem::new(Reason::StoreUnavailable, why))));

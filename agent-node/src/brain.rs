@@ -20,11 +20,10 @@ pub mod scripted;
 pub mod session_work;
 
 use protocol::{
-    card::Skill,
+    card::{Card, Skill},
     ids::{AgentId, ConversationId},
     patterns::turn::{Progress, Prompt, TurnEnd},
     trace::TraceContext,
-    usage::TaskBounds,
 };
 use serde::{Deserialize, Serialize};
 use std::{future::Future, pin::Pin, time::Duration};
@@ -48,7 +47,6 @@ pub type TurnFuture = Pin<Box<dyn Future<Output = Result<TurnEnd, BrainError>> +
 /// - After a crash the same [`TurnRequest::key`] is sent again, with all checkpoints whose [`TurnHandle::checkpoint`] has
 ///   returned. A brain with effects outside the mesh detects a repeat by it.
 pub trait Brain: Send + Sync {
-    /// Runs one turn.
     fn think(&self, request: TurnRequest, turn: TurnHandle) -> TurnFuture;
 
     /// The same turn, if its progress and end follow from the prompt alone: without I/O, without a pause, and the same
@@ -61,11 +59,6 @@ pub trait Brain: Send + Sync {
     /// The longest that the turn of `request` may take, if this brain sets it; it may be silent as long. `None` means the agent's
     /// bounds. A task's earlier deadline takes precedence.
     fn turn_timeout(&self, _request: &TurnRequest) -> Option<Duration> {
-        None
-    }
-
-    /// How long it has to answer a call for proposals; `None` means that it is not asked, and bids are computed.
-    fn bid_timeout(&self) -> Option<Duration> {
         None
     }
 
@@ -93,29 +86,10 @@ pub trait Brain: Send + Sync {
     fn name(&self) -> &'static str;
 }
 
-/// How long a brain may think, and what its work on a task may use.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct AgentBounds {
-    /// How long it may report nothing.
-    pub idle: Duration,
-    /// How long a turn may take.
-    pub turn: Duration,
-    /// What the work on one task may use.
-    pub task: TaskBounds,
-}
-
-impl Default for AgentBounds {
-    fn default() -> Self {
-        let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
-        Self { idle: minutes(2), turn: minutes(20), task: TaskBounds::default() }
-    }
-}
-
 /// The input of a turn. On the wire it is one JSON object with the members of the prompt at the top level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnRequest {
-    /// The agent of the brain.
     pub agent: AgentId,
     /// The effect key of the turn; the same after a crash.
     pub key: String,
@@ -143,6 +117,16 @@ pub struct PeerSummary {
     pub description: String,
     #[serde(default)]
     pub skills: Vec<Skill>,
+}
+
+impl From<&Card> for PeerSummary {
+    fn from(card: &Card) -> Self {
+        Self {
+            agent_id: card.agent_id.clone(),
+            description: card.description.clone(),
+            skills: card.skills.clone(),
+        }
+    }
 }
 
 /// Why a turn failed without an end. A brain that reports failure returns [`TurnEnd::Failed`] instead.
@@ -186,7 +170,6 @@ pub enum BrainError {
     },
 }
 
-/// Sends the reports of a completed turn and returns its end.
 async fn report_all(completed: CompletedTurn, turn: TurnHandle) -> Result<TurnEnd, BrainError> {
     let (updates, end) = completed;
     for update in updates {

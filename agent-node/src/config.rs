@@ -19,7 +19,6 @@ mod mesh;
 mod schema;
 mod space;
 mod text;
-mod tokens;
 mod type_names;
 mod unknown_keys;
 mod variables;
@@ -34,7 +33,7 @@ pub use mesh::{MeshConfig, TimingPreset};
 pub use schema::schema;
 
 use crate::brain::{
-    AgentBounds, Brain, BrainError,
+    Brain, BrainError,
     a2a::A2aBrainConfig,
     echo::EchoBrain,
     exec::{BrainRights, ExecBrain, ExecMode},
@@ -46,17 +45,12 @@ use crate::{
     telemetry::capture::{of_command, of_variable},
     text_file,
 };
-use protocol::{
-    a2a::agent_policy::AgentPolicy,
-    card::{BidTerms, Card, Skill},
-    ids::AgentId,
-    limits::Limits,
-};
+use engine::settings::AgentSettings;
+use protocol::ids::AgentId;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 /// The keys that a session's file has and no agent's.
@@ -74,24 +68,10 @@ pub struct Team {
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentDefinition {
     pub id: AgentId,
-    /// How long its brain may think, and what its work on one task may use.
-    pub bounds: AgentBounds,
-    /// One sentence for people.
-    pub description: String,
-    pub skills: Vec<Skill>,
+    pub settings: AgentSettings,
     pub brain: BrainConfig,
     /// What it demands of results before they count.
     pub accept: AcceptConfig,
-    /// The terms of its bids.
-    pub terms: BidTerms,
-    /// How long its brain has to answer a call for proposals; `None` means that bids are computed.
-    pub asks_for_bids: Option<Duration>,
-    /// Signal types it reacts to, each exact or ending in `*`.
-    pub subscribe: Vec<String>,
-    /// Whether it takes requests that name no capability.
-    pub open: bool,
-    /// What it offers to A2A clients.
-    pub a2a: AgentPolicy,
     /// Its port; `None` takes the next free one.
     pub port: Option<u16>,
 }
@@ -177,24 +157,6 @@ impl Team {
         let mut loader = loader::TeamLoader::with_preset(preset);
         loader.add("the demo team", crate::demo::TEAM, None, &variables::from_process);
         loader.team()
-    }
-}
-
-impl AgentDefinition {
-    /// The card with which it registers.
-    pub fn card(&self, endpoint: &str, version: &str, limits: &Limits) -> Card {
-        Card {
-            agent_id: self.id.clone(),
-            description: self.description.clone(),
-            endpoint: endpoint.to_owned(),
-            version: version.to_owned(),
-            skills: self.skills.clone(),
-            open: self.open,
-            subscribe: self.subscribe.clone(),
-            terms: self.terms.clone(),
-            limits: limits.clone(),
-            waits_for: None,
-        }
     }
 }
 

@@ -57,10 +57,13 @@ use blackboard::{
     store::{SharedStore, owned_store::OwnedStore},
 };
 use card_retry::CardRetry;
+use engine::EngineConfig;
 use key_rotation::CardSigner;
 use protocol::{
     a2a::agent_policy::CallerSchemes,
+    card::Card,
     ids::AgentId,
+    patterns::work::WorkLimits,
     principal::{MeshService, Principal},
     problem::{Problem, Reason},
     signal::Signal,
@@ -83,7 +86,6 @@ use std::{
 pub struct RunningNode {
     /// The address of the registry and the board, if they run here.
     pub services: Option<SocketAddr>,
-    /// The address of each agent.
     pub agents: BTreeMap<AgentId, SocketAddr>,
     /// The address of the gRPC listener, if there is one.
     pub grpc: Option<SocketAddr>,
@@ -118,7 +120,7 @@ const FIRST_SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Starts everything. Returns once it listens and every local agent is registered, or after [`FIRST_SNAPSHOT_TIMEOUT`].
 pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
-    let limits = Arc::new(setup.limits.clone());
+    let limits = Arc::new(setup.mesh.limits.clone());
     let keys = own_keys(&setup)?;
     let has_services =
         setup.registry == Some(ServiceLocation::Local) || setup.board == ServiceLocation::Local;
@@ -149,13 +151,13 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     let board_here = match setup.board {
         ServiceLocation::Local => {
             let config = BoardConfig {
-                max_signal_bytes: setup.limits.max_signal_bytes,
-                keep_ms: setup.limits.keep_signals_ms,
-                keep_bytes: setup.limits.keep_signal_bytes,
-                keep_entries_ms: setup.limits.keep_entries_ms,
-                keep_entry_changes_ms: setup.limits.keep_entry_changes_ms,
-                max_entries_per_author: setup.limits.max_entries_per_author,
-                ..setup.board_config.clone()
+                max_signal_bytes: setup.mesh.limits.max_signal_bytes,
+                keep_ms: setup.mesh.limits.keep_signals_ms,
+                keep_bytes: setup.mesh.limits.keep_signal_bytes,
+                keep_entries_ms: setup.mesh.limits.keep_entries_ms,
+                keep_entry_changes_ms: setup.mesh.limits.keep_entry_changes_ms,
+                max_entries_per_author: setup.mesh.limits.max_entries_per_author,
+                ..setup.mesh.board.clone()
             };
             let signals = owned("board");
             let spaces = setup
@@ -188,7 +190,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
                 BoardPublisher(board_for(&registry_id), Principal::of_signer(registry_id.clone()));
             let clocks =
                 Clocks { node: Arc::new(move || clock.node()), wall: Arc::new(move || clock.wall()) };
-            let (config, store) = (setup.registry_config.clone(), owned("registry"));
+            let (config, store) = (setup.mesh.registry.clone(), owned("registry"));
             let started = SupervisedRegistry::start(config, store, Arc::new(publisher), clocks, keys.clone());
             Some(started.map_err(cannot_start("registry"))?)
         }
@@ -224,19 +226,19 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     let outside = &setup.outside;
     let peers = Arc::new(Peers::default());
     let locals = Arc::new(LocalAgents::default());
-    let callers = Callers::new(&setup.callers);
+    let callers = Callers::new(&setup.mesh.callers);
     let schemes = CallerSchemes { needed: !setup.listen.is_loopback(), ..callers.schemes() };
     let mut arbiters = ArbiterPool::for_agents(setup.agents.len());
     let mut local = BTreeMap::new();
     let mut registrations = Vec::new();
     for spec in &setup.agents {
         let address = agents.get(&spec.id).context("every agent has a listener")?;
-        let card = SharedCell::new(setup::card(spec, setup.advertise.endpoint(*address), &setup.limits));
-        let me = SharedCell::new(PeerSummary {
-            agent_id: spec.id.clone(),
-            description: spec.description.clone(),
-            skills: spec.skills.clone(),
+        let endpoint = setup.advertise.endpoint(*address);
+        let card = SharedCell::new(Card {
+            waits_for: spec.pending_card.as_ref().map(|pending| pending.why.clone()),
+            ..spec.settings.card(spec.id.clone(), endpoint, setup.mesh.limits.clone())
         });
+        let me = SharedCell::new(PeerSummary::from(card.get().as_ref()));
         let status = Arc::new(AgentStatus::default());
         let key = keys.own_signing_key(spec.id.as_str()).context("every agent has a key")?;
         let store = owned(spec.id.as_str());
@@ -250,13 +252,23 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         };
         let wire = transports.wire.clone();
         let parts = AgentParts {
-            card: card.get(),
+            config: EngineConfig {
+                card: card.get(),
+                settings: Arc::new(spec.settings.clone()),
+                limits: limits.clone(),
+                auction: setup.mesh.auction.clone(),
+                work_limits: WorkLimits {
+                    bounds: spec.settings.bounds.task(),
+                    is_unmetered: spec.brain.is_unmetered(),
+                    ..WorkLimits::default()
+                },
+                acceptance: spec.acceptance.rules().into(),
+            },
             brain: spec.brain.clone(),
             checker: Arc::new(spec.acceptance.checker.clone()),
-            acceptance: spec.acceptance.rules().into(),
             session_work: Arc::new(SessionWork::new(
                 outside.clone(),
-                setup.keyring.clone(),
+                setup.mesh.keyring.clone(),
                 setup.hooks.clone(),
                 RemoteTaskStore::of_host(spec.id.clone(), store.clone()),
                 me.clone(),
@@ -265,13 +277,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
             store: store.clone(),
             clock,
             transports,
-            limits: limits.clone(),
-            bounds: spec.bounds,
-            subscribe: spec.subscribe.clone(),
-            auction: setup.auction.clone(),
-            work_limits: setup.work_limits,
             telemetry: setup.telemetry.clone(),
-            is_direct: spec.a2a.direct,
             status: status.clone(),
             fatal: Arc::new(exit_on_store_failure),
         };
@@ -289,7 +295,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         let interface = grpc.as_ref().map(|(_, address)| grpc_port::interface(&setup, *address, &spec.id));
         let facade = SharedCell::new(AgentFacade::new(
             &card.get(),
-            spec.a2a.clone(),
+            spec.settings.a2a.clone(),
             schemes,
             interface.clone(),
             &key,
@@ -325,13 +331,13 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     if let Some(first) = setup.agents.first()
         && let Some(registry) = registry_for(&first.id)
     {
-        let grace_period = setup.registry_config.grace_period();
+        let grace_period = setup.mesh.registry.grace_period();
         directory_sync::spawn(registry, peers.clone(), (keys.clone(), keys_wake), grace_period);
         let registries = local.keys().filter_map(|id| Some((id.clone(), registry_for(id)?))).collect();
         unreachable_reports::spawn(
             registries,
             &peers,
-            Duration::from_millis(setup.registry_config.heartbeat_ms),
+            Duration::from_millis(setup.mesh.registry.heartbeat_ms),
         );
         let ids: Vec<_> = agents.keys().cloned().collect();
         peers.wait_for_agents(&ids, FIRST_SNAPSHOT_TIMEOUT).await;
@@ -351,7 +357,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         hosts,
         telemetry,
         shutdown: shutdown::RESPONSE_TIMEOUT,
-        ..HttpServerConfig::new(setup.limits.clone(), auth)
+        ..HttpServerConfig::new(setup.mesh.limits.clone(), auth)
     };
     let (streams, drain) = (server_config.streams.clone(), server_config.drain.clone());
     let edge = Edge::new(server_config);
@@ -376,7 +382,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         artifact_quota: Default::default(),
         streams,
         tokens: setup.tokens.clone(),
-        approvers: setup.approvers.clone(),
+        approvers: setup.mesh.approvers.clone(),
         keys: keys.clone(),
         key_files: setup.keys.clone(),
         rotation: Default::default(),
@@ -399,7 +405,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
             store: setup.gauge.clone(),
         },
         hooks: setup.hooks.clone(),
-        mcp: McpEndpoint::new(&setup.limits).map_err(|problem| anyhow::anyhow!(problem.message))?,
+        mcp: McpEndpoint::new(&setup.mesh.limits).map_err(|problem| anyhow::anyhow!(problem.message))?,
     };
     let has_agents = !node.agents.is_empty();
     let data = web::Data::new(node);

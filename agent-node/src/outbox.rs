@@ -14,7 +14,6 @@ use std::{sync::Arc, time::Duration};
 /// The clients that an agent sends through.
 #[derive(Clone)]
 pub struct Transports {
-    /// Agents on this node.
     pub locals: Arc<LocalAgents>,
     /// Agents on other nodes.
     pub peers: Arc<Peers>,

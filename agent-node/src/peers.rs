@@ -32,7 +32,6 @@ pub struct Peer {
 /// An agent could not reach a peer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnreachableReport {
-    /// The agent that reports it.
     pub reporter: AgentId,
     /// The peer that could not be reached.
     pub peer: AgentId,

@@ -149,7 +149,6 @@ pub fn session(store: &dyn Store, me: &AgentId, row: &TaskRow) -> Result<Option<
 pub struct TaskEvent<D = StreamResponse> {
     pub id: follower::TaskEventCursor,
     pub data: D,
-    /// Whether it is the last one.
     pub is_last: bool,
 }
 

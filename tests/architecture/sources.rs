@@ -42,7 +42,7 @@ pub(crate) fn files(folder: &str) -> Vec<SourceFile> {
         for entry in std::fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_stem().unwrap().to_str().unwrap();
-            let is_for_tests = name == "tests" || name.ends_with("_tests") || name == "template";
+            let is_for_tests = name == "tests" || name.ends_with("_tests");
             if path.is_dir() && !is_for_tests {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") && !is_for_tests {

@@ -36,6 +36,7 @@ use crate::{
     peers::Peers,
     records::EffectKey,
     retention::{RetentionContext, state::Retention},
+    settings::AgentSettings,
     step_schedule::StepSchedule,
     subscription::{BoardSubscription, SubscriptionContext},
     timer_purpose::TimerPurpose,
@@ -64,19 +65,15 @@ use store_types::Snapshot;
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
     pub card: Arc<Card>,
+    /// What its file says.
+    pub settings: Arc<AgentSettings>,
     pub limits: Arc<Limits>,
-    /// Types of signals it reacts to, each exact or ending in `*`.
-    pub subscribe: Vec<String>,
     /// How it awards work to bidders.
     pub auction: Auction,
     /// How long it waits for the results of its requests.
     pub work_limits: WorkLimits,
-    /// Whether its brain may answer a request with a message instead of a task.
-    pub is_direct: bool,
     /// What it demands of results before they count.
     pub acceptance: Arc<[AcceptanceRule]>,
-    /// How long its brain has to answer a call for proposals; `None` means that bids are computed.
-    pub asks_for_bids: Option<Duration>,
 }
 
 /// One agent. It holds open conversations in memory; ended ones are only in its store.
@@ -116,11 +113,13 @@ impl std::fmt::Debug for Agent {
 impl Agent {
     fn new(config: EngineConfig) -> Self {
         let limit = usize::try_from(config.card.terms.max_parallel.max(1)).unwrap_or(1);
-        let terms =
-            TurnTerms { is_direct: config.is_direct, max_signal_bytes: config.limits.max_signal_bytes };
+        let terms = TurnTerms {
+            is_direct: config.settings.a2a.direct,
+            max_signal_bytes: config.limits.max_signal_bytes,
+        };
         Self {
             me: config.card.agent_id.clone(),
-            subscription: BoardSubscription::new(&config.subscribe),
+            subscription: BoardSubscription::new(&config.settings.subscribe),
             config,
             admission: Admission::default(),
             conversations: Conversations::default(),
@@ -254,7 +253,7 @@ impl Agent {
     /// The bids, and what they depend on.
     fn bidding(&mut self, cx: &Context<'_>) -> (&mut Bids, Bidder<'_>) {
         let (taken, free_in) = (self.taken_places(), self.place_free_in(cx));
-        let (card, asks_for_bids) = (&*self.config.card, self.config.asks_for_bids);
+        let (card, asks_for_bids) = (&*self.config.card, self.config.settings.bid.brain_timeout());
         let bidder = Bidder { me: &self.me, card, taken, free_in, asks_for_bids, counts: &mut self.counts };
         (&mut self.bids, bidder)
     }

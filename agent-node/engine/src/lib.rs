@@ -52,6 +52,7 @@ pub mod content;
 pub mod object_change;
 pub mod records;
 pub mod replay;
+pub mod settings;
 pub mod states;
 pub mod tasks;
 

@@ -6,6 +6,7 @@ use crate::{
     agent::{Agent, EngineConfig},
     content,
     records::{Step, keys},
+    settings::AgentSettings,
 };
 use protocol::{
     ids::{AgentId, Capability, ConversationId, Digest, TaskId},
@@ -126,14 +127,18 @@ pub(crate) fn config(limits: Limits) -> EngineConfig {
     let card = json!({ "agentId": "a", "endpoint": "http://a", "skills": [] });
     EngineConfig {
         card: Arc::new(serde_json::from_value(card).unwrap()),
+        settings: Default::default(),
         limits: Arc::new(limits),
-        subscribe: Vec::new(),
         auction: Default::default(),
         work_limits: Default::default(),
-        is_direct: false,
         acceptance: Default::default(),
-        asks_for_bids: None,
     }
+}
+
+/// The settings of an agent that follows signals.
+pub(crate) fn subscribing(subscribe: &[&str]) -> Arc<AgentSettings> {
+    let subscribe = subscribe.iter().map(|kind| (*kind).to_owned()).collect();
+    Arc::new(AgentSettings { subscribe, ..AgentSettings::default() })
 }
 
 /// An agent that takes every task, with the outputs that the test has not yet handled.
@@ -152,7 +157,7 @@ impl TestAgent {
         let card = json!({ "agentId": "a", "endpoint": "http://a", "skills": [], "open": true });
         let config = EngineConfig {
             card: Arc::new(serde_json::from_value(card).unwrap()),
-            subscribe: subscribe.iter().map(|kind| (*kind).to_owned()).collect(),
+            settings: subscribing(subscribe),
             ..config(Limits::default())
         };
         let (store, mut world) = (MemoryState::default(), EmptyWorld::default());

@@ -43,7 +43,6 @@ impl AgentStatus {
         self.parked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Copies the status of the engine.
     pub(super) fn update(&self, agent: &Agent) {
         self.running.store(agent.running(), Ordering::Relaxed);
         self.unfinished.store(agent.unfinished(), Ordering::Relaxed);

@@ -27,7 +27,6 @@ use std::time::Duration;
 /// The most bytes of several messages in one request.
 const MAX_SHARED_BYTES: usize = 64 * 1024;
 
-/// Makes one attempt.
 pub(super) async fn run(me: AgentId, transports: Transports, attempt: Attempt) -> AttemptResult {
     let by = Principal::Agent(me.clone());
     let result = match attempt {

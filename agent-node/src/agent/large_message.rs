@@ -9,7 +9,6 @@ use protocol::{
 
 /// A serialised message. It depends on the message only, so that a repeat after a crash has the same bytes.
 pub(super) struct LargeMessage {
-    /// The body of the request.
     pub(super) body: Bytes,
     /// The payload, if the recipient must have it before.
     pub(super) payload: Option<Bytes>,

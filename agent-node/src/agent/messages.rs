@@ -23,7 +23,6 @@ use tokio::sync::oneshot;
 #[rtype(result = "Result<Ack, Problem>")]
 pub struct CancelTaskRequest {
     pub task: TaskId,
-    /// The sender of the request.
     pub by: Principal,
     pub reason: String,
 }
@@ -33,7 +32,6 @@ pub struct CancelTaskRequest {
 #[rtype(result = "Result<Ack, Problem>")]
 pub struct DirectSessionRequest {
     pub task: TaskId,
-    /// The sender of the request.
     pub by: Principal,
     pub directive: Box<Directive>,
 }
@@ -48,7 +46,6 @@ pub struct GetReadableLayers;
 #[rtype(result = "Result<Ack, Problem>")]
 pub struct AnswerTaskRequest {
     pub task: TaskId,
-    /// The sender of the answer.
     pub by: Principal,
     /// The question; if absent, the only open one that takes a text.
     pub question: Option<QuestionId>,
@@ -105,9 +102,7 @@ pub struct GetAgentSnapshot;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ActorSnapshot {
-    /// The kind of its brain.
     pub brain: &'static str,
-    /// The snapshot of its engine.
     #[serde(flatten)]
     pub agent: AgentSnapshot,
 }
@@ -216,7 +211,7 @@ impl Handler<UpdateCard> for AgentActor {
     type Result = ();
 
     fn handle(&mut self, UpdateCard(card): UpdateCard, ctx: &mut Context<Self>) {
-        self.parts.card = card.clone();
+        self.parts.config.card = card.clone();
         self.feed(Input::CardChanged(card), ctx);
     }
 }

@@ -11,7 +11,6 @@ const MAX_LOGGED_LINES: u32 = 1_000;
 /// How many status reports in a row are recorded at once; of more, the last counts.
 const MAX_STATUSES_AT_ONCE: usize = 16;
 
-/// Counts the reports of one turn.
 #[derive(Debug, Default)]
 pub(super) struct ReportLimits {
     statuses: u32,
@@ -22,7 +21,6 @@ pub(super) struct ReportLimits {
     requests: BTreeMap<String, u64>,
 }
 
-/// What becomes of a report.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReportVerdict {
     Take,

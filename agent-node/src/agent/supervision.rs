@@ -93,7 +93,7 @@ impl AgentActor {
         let signal = self.agent.take().and_then(|agent| agent.signal_in_hand()).map(RepeatedInput::Signal);
         self.life += 1;
         if let Some(input) = self.supervision.in_hand.take().or(signal) {
-            self.supervision.count_panic(input, self.parts.limits.message_life());
+            self.supervision.count_panic(input, self.parts.config.limits.message_life());
         }
         self.timers.drain().for_each(|(_, timer)| timer.abort());
         self.attempts.drain().for_each(|(_, attempt)| attempt.abort());

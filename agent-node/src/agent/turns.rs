@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     brain::{
-        Brain, CallUnderWay, PeerSummary, TurnHandle, TurnReport, TurnRequest,
+        Brain, CallUnderWay, TurnHandle, TurnReport, TurnRequest,
         agent_access::AgentAccess,
         bidding::{BidRequest, ComputedBid},
     },
@@ -46,12 +46,10 @@ const PANICKED: &str = "the brain panicked";
 /// The longest line of a brain in the node's log, bytes.
 const MAX_LOGGED: usize = 4_096;
 
-/// A turn that runs.
 pub(super) struct SpawnedTurn {
     running: JoinHandle<()>,
     /// Told how many more of its checkpoints are durable.
     recorded: mpsc::UnboundedSender<usize>,
-    /// The task that it is about.
     task: Option<TaskId>,
     call: CallUnderWay,
     origin: CallOrigin,
@@ -90,7 +88,6 @@ impl TurnLimits {
         self.deadline.map_or(self.turn, |deadline| deadline.min(self.turn))
     }
 
-    /// Why the turn took too long.
     fn too_long(&self) -> String {
         let (whole, turn) = (self.whole(), self.turn);
         let why =
@@ -115,11 +112,11 @@ fn brain_for<'a>(parts: &'a AgentParts, prompt: &Prompt) -> &'a Arc<dyn Brain> {
 
 /// The agent's own brain; another one for the work of a session's host, unless the agent has that skill itself.
 pub(super) fn brain_of<'a>(parts: &'a AgentParts, wanted: Option<&Capability>) -> &'a Arc<dyn Brain> {
-    let is_own = |wanted: &Capability| wanted.as_str() != HOST_WORK || parts.card.support(wanted) > 0.0;
+    let is_own =
+        |wanted: &Capability| wanted.as_str() != HOST_WORK || parts.config.card.support(wanted) > 0.0;
     if wanted.is_none_or(is_own) { &parts.brain } else { &parts.session_work }
 }
 
-/// The labels of calls in a turn.
 fn call_origin(parts: &AgentParts, prompt: &Prompt) -> CallOrigin {
     let capability = match &prompt.about {
         TurnSubject::Task(task) => task.capability.as_ref(),
@@ -133,11 +130,11 @@ fn call_origin(parts: &AgentParts, prompt: &Prompt) -> CallOrigin {
 /// The labels of calls for the sake of this capability.
 fn origin_for(parts: &AgentParts, capability: Option<&Capability>) -> CallOrigin {
     let capability = match capability {
-        Some(own) if parts.card.support(own) > 0.0 => own.to_string(),
+        Some(own) if parts.config.card.support(own) > 0.0 => own.to_string(),
         Some(_) => "other".to_owned(),
         None => String::new(),
     };
-    CallOrigin { agent: parts.card.agent_id.to_string(), capability }
+    CallOrigin { agent: parts.config.card.agent_id.to_string(), capability }
 }
 
 /// The answer of a brain that needs no time, see [`Brain::answer_at_once`].
@@ -217,18 +214,16 @@ impl AgentActor {
             index: key.effect.1,
         };
         let others = self.parts.transports.peers.present();
-        let peers = others.into_iter().filter(|(peer, _)| *peer != self.me).map(|(agent_id, card)| {
-            PeerSummary { agent_id, description: card.description.clone(), skills: card.skills.clone() }
-        });
+        let peers = others.iter().filter(|(peer, _)| **peer != self.me).map(|(_, card)| card.as_ref().into());
         let brain = brain_for(&self.parts, &prompt).clone();
         let peers = peers.collect();
         let (agent, effect) = (self.me.clone(), effect_id.to_string());
         let mut request = TurnRequest { agent, key: effect, prompt, peers, trace, has_runner_up };
-        let bounds = self.parts.bounds;
+        let bounds = &self.parts.config.settings.bounds;
         let own = brain.turn_timeout(&request);
         let limits = TurnLimits {
-            turn: own.unwrap_or(bounds.turn),
-            idle: own.unwrap_or(bounds.idle),
+            turn: own.unwrap_or(bounds.turn()),
+            idle: own.unwrap_or(bounds.idle()),
             deadline: deadline.map(|deadline| self.parts.clock.wall().until(deadline)),
         };
         request.prompt.remaining.turn_ms = u64::try_from(limits.whole().as_millis()).ok();
@@ -241,8 +236,8 @@ impl AgentActor {
             board: self.parts.transports.board.clone(),
             store: self.parts.store.clone(),
             clock: self.parts.clock,
-            keep: Duration::from_millis(self.parts.limits.keep_artifacts_ms),
-            max_signal_bytes: self.parts.limits.max_signal_bytes,
+            keep: Duration::from_millis(self.parts.config.limits.keep_artifacts_ms),
+            max_signal_bytes: self.parts.config.limits.max_signal_bytes,
         };
         let turn = key.clone();
         let (recorded, mut is_recorded) = mpsc::unbounded_channel::<usize>();

@@ -10,7 +10,6 @@ use protocol::{
 };
 use std::collections::BTreeSet;
 
-/// The world of a node.
 pub(super) struct NodeWorld<'a>(pub(super) &'a AgentParts);
 
 impl World for NodeWorld<'_> {

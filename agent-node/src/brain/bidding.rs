@@ -1,20 +1,14 @@
-//! Bids by brains: what a brain is asked, what it answers, and the wrapper of a brain that is asked.
+//! Bids by brains: what a brain is asked, and what it answers.
 
-use super::{
-    Brain, BrainError, CompletedTurn, TurnFuture, TurnHandle, TurnRequest,
-    matching::{MatchFuture, MatchQuestion},
-};
+use super::BrainError;
 use protocol::{
     bid::{Cost, Eta, Fraction},
-    ids::{AgentId, ConversationId},
+    ids::AgentId,
     message::Cfp,
-    patterns::{
-        contract_net::bidding::BidAnswer,
-        turn::{Prompt, TurnEnd},
-    },
+    patterns::{contract_net::bidding::BidAnswer, turn::TurnEnd},
 };
 use serde::Serialize;
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{future::Future, pin::Pin};
 
 /// An answer to a call for proposals in progress.
 pub type BidFuture = Pin<Box<dyn Future<Output = Result<BidAnswer, BrainError>> + Send>>;
@@ -23,7 +17,6 @@ pub type BidFuture = Pin<Box<dyn Future<Output = Result<BidAnswer, BrainError>> 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BidRequest {
-    /// The agent of the brain.
     pub agent: AgentId,
     /// Names this question. No turn has the same.
     pub key: String,
@@ -51,7 +44,6 @@ pub struct ComputedBid {
 /// How an answer of a brain ends.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BrainEnd {
-    /// The end of a turn.
     Turn(TurnEnd),
     /// The answer to a call for proposals.
     Bid(BidAnswer),
@@ -73,50 +65,5 @@ impl BrainEnd {
             Self::Turn(TurnEnd::Rejected { reason }) => Ok(BidAnswer::NoBid { reason }),
             Self::Turn(_) => Err(BrainError::WrongEnd("a call for proposals with the end of a turn")),
         }
-    }
-}
-
-/// A brain that is asked for bids.
-pub struct BiddingBrain {
-    pub brain: Arc<dyn Brain>,
-    /// How long it has for an answer.
-    pub within: Duration,
-}
-
-impl Brain for BiddingBrain {
-    fn think(&self, request: TurnRequest, turn: TurnHandle) -> TurnFuture {
-        self.brain.think(request, turn)
-    }
-
-    fn answer_at_once(&self, prompt: &Prompt) -> Option<CompletedTurn> {
-        self.brain.answer_at_once(prompt)
-    }
-
-    fn match_parts(&self, question: MatchQuestion, turn: TurnHandle) -> Option<MatchFuture> {
-        self.brain.match_parts(question, turn)
-    }
-
-    fn is_unmetered(&self) -> bool {
-        self.brain.is_unmetered()
-    }
-
-    fn turn_timeout(&self, request: &TurnRequest) -> Option<Duration> {
-        self.brain.turn_timeout(request)
-    }
-
-    fn release(&self, conversation: &ConversationId) {
-        self.brain.release(conversation);
-    }
-
-    fn bid_timeout(&self) -> Option<Duration> {
-        Some(self.within)
-    }
-
-    fn bid(&self, request: BidRequest, turn: TurnHandle) -> BidFuture {
-        self.brain.bid(request, turn)
-    }
-
-    fn name(&self) -> &'static str {
-        self.brain.name()
     }
 }

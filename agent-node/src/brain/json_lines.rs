@@ -19,7 +19,6 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, PartialEq)]
 pub enum BrainLine {
     Progress(Progress),
-    /// The end of the turn.
     End(TurnEnd),
     /// The answer to a call for proposals.
     Bid(BidAnswer),
@@ -28,10 +27,11 @@ pub enum BrainLine {
 /// A line as the turn that runs sees it.
 #[derive(Debug, PartialEq)]
 pub(super) enum TurnLine {
-    /// A line of this turn.
     Own(BrainLine),
     /// A line that names another turn. It is dropped.
-    OfAnother { key: String },
+    OfAnother {
+        key: String,
+    },
 }
 
 /// The deepest nesting of a line. Messages to peers contain a line's values at a greater depth.
@@ -71,7 +71,6 @@ pub fn parse(line: &[u8]) -> Result<BrainLine, String> {
     from_value(json_of(line)?)
 }
 
-/// Parses a line of the output of the turn `turn`.
 pub(super) fn parse_in_turn(line: &[u8], turn: &str) -> Result<TurnLine, String> {
     let mut value = json_of(line)?;
     match value.as_object_mut().and_then(|members| members.remove("key")) {

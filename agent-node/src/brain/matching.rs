@@ -9,7 +9,6 @@ use std::{future::Future, pin::Pin, time::Duration};
 /// What a brain is asked. It answers with pieces of the request and skills among these.
 #[derive(Debug, Clone)]
 pub struct MatchQuestion {
-    /// The agent of the brain.
     pub agent: AgentId,
     pub request: String,
     pub skills: Vec<AdvertisedSkill>,
@@ -20,7 +19,6 @@ pub struct MatchQuestion {
 /// What a brain has chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MatchAnswer {
-    /// The model that has.
     pub model: String,
     pub parts: Vec<ChosenPart>,
 }

@@ -11,7 +11,6 @@ pub struct ServerLog {
 }
 
 impl ServerLog {
-    /// Writes a line of `server`.
     pub(super) fn write(&self, server: &str, line: &str) {
         let (agent, said) = (self.agent.as_str(), self.capture.label(line));
         tracing::info!(target: "brain", agent, server, said, "a tool server writes to its standard error");

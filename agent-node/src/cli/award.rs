@@ -187,7 +187,6 @@ fn fate_cell(fate: CandidateResult) -> Cell {
     output::cell(&wire_word(&fate), colour)
 }
 
-/// The wire name of an enum value.
 fn wire_word(member: &impl Serialize) -> String {
     serde_json::to_value(member).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }

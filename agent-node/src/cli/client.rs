@@ -38,14 +38,12 @@ pub(super) struct MeshClient {
     pub(super) url: String,
 }
 
-/// One event of a stream.
 pub(super) struct StreamEvent {
     /// The event id from which a broken stream resumes.
     pub(super) id: String,
     pub(super) data: Value,
 }
 
-/// The events of a stream.
 pub(super) type ClientEventStream = Pin<Box<dyn Stream<Item = Result<StreamEvent, CliError>>>>;
 
 #[derive(Deserialize)]
@@ -115,7 +113,6 @@ impl MeshClient {
         readiness.map_err(|problem| CliError::of(&problem, base))
     }
 
-    /// The live agents, within `timeout`.
     pub(super) async fn agents_within(&self, timeout: Duration) -> Result<Vec<AgentEntry>, CliError> {
         let url = format!("{}{}", self.url, routes::AGENTS);
         let call = self.authorized(ClientRequest::get(&url, RECIPIENT).within(timeout), &self.url).await;
@@ -137,7 +134,6 @@ impl MeshClient {
         self.wire.json(call).await.map_err(|problem| CliError::of(&problem, base))
     }
 
-    /// Stores a text.
     pub(super) async fn upload(&self, base: &str, path: &str, text: String) -> Result<Value, CliError> {
         let url = format!("{base}{path}");
         let call = ClientRequest::new(Method::PUT, &url, RECIPIENT).content("text/plain", Bytes::from(text));
@@ -178,7 +174,6 @@ impl MeshClient {
         Ok(agents)
     }
 
-    /// The live agents, of `capability` if given.
     pub(super) async fn agents(&self, capability: Option<&str>) -> Result<Vec<AgentEntry>, CliError> {
         let mut path = routes::AGENTS.to_owned();
         if let Some(name) = capability {
@@ -208,7 +203,6 @@ impl MeshClient {
         Ok(self.url.clone())
     }
 
-    /// The card of the registered agent `name`.
     pub(super) async fn card_of(&self, name: &str) -> Result<Arc<Card>, CliError> {
         let agents = self.agents(None).await?;
         let found = agents.iter().find(|entry| entry.card.agent_id.as_str() == name);
@@ -219,7 +213,6 @@ impl MeshClient {
         })
     }
 
-    /// The card of the agent that listens at `at`.
     pub(super) async fn card_at(&self, at: &str) -> Result<Card, CliError> {
         self.get(at, routes::CARD).await.map_err(|failure| match failure.reason {
             Some(Reason::RouteNotFound) => {

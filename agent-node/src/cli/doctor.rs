@@ -223,7 +223,6 @@ fn clock(name: &str, skew: Duration) -> DoctorFinding {
     }
 }
 
-/// The key and the endpoint of an agent.
 async fn agent(client: &MeshClient, entry: &AgentEntry) -> Vec<DoctorFinding> {
     let (id, endpoint) = (entry.id(), entry.card.endpoint.as_str());
     let mut findings = Vec::new();

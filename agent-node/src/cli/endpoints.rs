@@ -36,7 +36,6 @@ pub(super) struct AgentEndpoint {
 }
 
 impl AtArgs {
-    /// The base URL of `--at`.
     pub(super) fn base(&self) -> Option<String> {
         self.at.clone()
     }
@@ -53,7 +52,6 @@ impl AtArgs {
         at + &token.map(|file| format!(" --token {}", shell_quoted(&file))).unwrap_or_default()
     }
 
-    /// The agents to query.
     pub(super) async fn endpoints(&self, client: &MeshClient) -> Result<Vec<AgentEndpoint>, CliError> {
         if let Some(at) = self.base() {
             let agent = client.card_at(&at).await?.agent_id;
@@ -116,12 +114,10 @@ pub(super) async fn get_all<'a>(
 }
 
 impl AgentEndpoint {
-    /// An agent at the address of `--at`.
     pub(super) fn given(agent: AgentId, endpoint: String) -> Self {
         Self { agent, endpoint, is_given: true }
     }
 
-    /// An agent at its registered address.
     pub(super) fn registered(card: &Card) -> Self {
         Self { agent: card.agent_id.clone(), endpoint: card.endpoint.clone(), is_given: false }
     }

@@ -54,7 +54,6 @@ struct AgentTemplate {
     readme: &'static str,
     /// Further files: name and content.
     files: &'static [(&'static str, &'static str)],
-    /// The file of the brain.
     brain: &'static str,
     /// The command that builds it, in its directory; empty if there is nothing to build.
     build: &'static str,
@@ -165,7 +164,6 @@ impl BrainKindArgs {
 }
 
 impl AgentTemplate {
-    /// The files of an agent with this id: names and contents.
     fn files(&self, id: &str) -> Vec<(String, String)> {
         let filled = |text: &str| {
             text.replace("{{test}}", self.test).replace("{{brain}}", self.brain).replace("{{name}}", id)

@@ -3,7 +3,6 @@
 use super::exit::{CliError, Exit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Listens to SIGINT and SIGTERM.
 pub(super) struct InterruptSignals(Signal, Signal);
 
 impl InterruptSignals {

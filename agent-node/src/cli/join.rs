@@ -20,11 +20,11 @@ use crate::{
 };
 use blackboard::http_client::redact_url;
 use clap::Args;
+use engine::settings::{AgentSettings, BidSettings};
 use protocol::{
     a2a::remote_task::RemoteTaskLimits,
     address_policy::{AddressPolicy, AllowedTarget},
     bid::{Cost, Eta},
-    card::BidTerms,
     ids::AgentId,
 };
 use std::{path::Path, process::ExitCode};
@@ -123,13 +123,16 @@ fn team(
         credentials.0.insert(scheme.to_owned(), SecretString::new(secret));
     }
     let cost = Cost::new(join.cost).ok_or_else(|| fault(format!("--cost: {} is no cost", join.cost)))?;
+    let bid = BidSettings {
+        cost: Some(cost),
+        eta: Some(join.eta),
+        max_parallel: Some(join.max_parallel.max(1)),
+        ..BidSettings::default()
+    };
     let bounds = RemoteTaskLimits::default();
     let agent = AgentDefinition {
-        bounds: Default::default(),
-        asks_for_bids: None,
         id,
-        description,
-        skills: Vec::new(),
+        settings: AgentSettings { description, bid, ..AgentSettings::default() },
         brain: BrainConfig::Foreign(A2aBrainConfig {
             card: join.card.clone(),
             mode: None,
@@ -137,10 +140,6 @@ fn team(
             bounds,
         }),
         accept: Default::default(),
-        terms: BidTerms { cost, eta: join.eta, max_parallel: join.max_parallel.max(1) },
-        subscribe: Vec::new(),
-        open: false,
-        a2a: Default::default(),
         port: None,
     };
     let mesh = MeshConfig { outside: AddressPolicy { allow: join.allow.clone() }, ..MeshConfig::of(preset) };

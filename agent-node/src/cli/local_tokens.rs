@@ -34,7 +34,6 @@ pub(super) enum PersonTokens {
     },
 }
 
-/// A token and its key.
 pub(super) struct PersonToken {
     pub(super) text: String,
     pub(super) key: Arc<PersonKey>,

@@ -7,7 +7,6 @@ use protocol::task::TaskState;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 
-/// Ends a colour.
 const RESET: &str = "\x1b[0m";
 /// The sequences that this module and its tables write.
 const SEQUENCES: [&str; 12] = [
@@ -28,7 +27,6 @@ const SEQUENCES: [&str; 12] = [
 /// The narrowest terminal to which tables are fitted, in columns.
 const MIN_FIT_WIDTH: u16 = 40;
 
-/// A colour, for a terminal.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Colour {
     Red = 31,
@@ -63,7 +61,6 @@ pub(super) fn cell(text: &str, colour: Colour) -> Cell {
     if has_colours() { Cell::new(escaped(text)).fg(colour) } else { Cell::new(text) }
 }
 
-/// The colour of a task's state.
 pub(super) fn colour_of(state: TaskState) -> Colour {
     match state {
         TaskState::Completed => Colour::Green,

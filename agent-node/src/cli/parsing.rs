@@ -17,7 +17,6 @@ use std::{error::Error as _, ffi::OsString, process::ExitCode};
 /// Starts of clap's closing lines, which are left out.
 const CLOSING_LINES: [&str; 2] = ["Usage:", "For more information"];
 
-/// Parses the arguments of this process.
 pub(super) fn parse<C: CommandFactory + FromArgMatches>() -> Result<C, ExitCode> {
     parse_from(std::env::args_os().collect())
 }

@@ -107,7 +107,6 @@ pub(super) async fn say(common: &CommonArgs, args: SayArgs) -> Result<(), CliErr
     answer(common, &to, &task, &args.at)
 }
 
-/// Tells what became of a text.
 fn answer(common: &CommonArgs, to: &AgentId, task: &Value, at: &AtArgs) -> Result<(), CliError> {
     let id = task["id"].as_str().unwrap_or_default();
     let (state, message) = super::watch::status_of(&task["status"]);

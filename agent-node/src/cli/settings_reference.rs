@@ -106,7 +106,6 @@ pub(super) const COMPOSE: [(&str, &str, &str); 12] = [
     ("LANGFUSE_AUTH", "", "with `compose.langfuse.yaml`: `public:secret` key, base64"),
 ];
 
-/// The reference as Markdown.
 pub(super) fn text() -> String {
     let command = Cli::command();
     let mut text = String::from(

@@ -206,7 +206,6 @@ fn member(text: &str) -> Result<(String, String), String> {
     pair.ok_or_else(|| format!("{text:?} is no member and role; one like planner-01=curator is wanted"))
 }
 
-/// What a slug names.
 #[derive(Debug, Clone, Copy)]
 enum Slugged {
     /// The proposal; a pending one if there is one.
@@ -219,7 +218,6 @@ enum Slugged {
 struct SpaceClient {
     client: MeshClient,
     board: String,
-    /// The path of the space.
     path: String,
 }
 
@@ -269,7 +267,6 @@ fn reason(reason: Option<String>) -> Map<String, Value> {
 }
 
 impl SpaceClient {
-    /// Turns to the space `named`.
     fn choose(&mut self, named: &SpaceId) {
         self.path = format!("{}/{named}", routes::SPACES);
     }

@@ -292,7 +292,6 @@ async fn list(
     output::line(&output::table(&["task", "state", "agent", "doer", "changed", "description"], rows))
 }
 
-/// Whether the task is a session.
 fn is_session(task: &Value) -> bool {
     task["metadata"][EXTENSION]["capability"] == CAPABILITY
 }
@@ -361,7 +360,6 @@ fn show(task: &Value) -> Result<(), CliError> {
     artifacts::print(&artifacts)
 }
 
-/// What the work on a task has used.
 fn usage_line(usage: &Usage) -> String {
     let mut line =
         format!("{} + {} tokens, cost {}", usage.input_tokens, usage.output_tokens, usage.cost.get());
@@ -399,12 +397,10 @@ fn exported(task: &Value) -> Vec<Artifact> {
     artifacts
 }
 
-/// What was said in a session.
 fn transcript(task: &Value) -> impl Iterator<Item = String> {
     task["artifacts"].as_array().into_iter().flatten().filter_map(session_lines::speech)
 }
 
-/// Prints what was said in a session.
 fn show_session(task: &Value) -> Result<(), CliError> {
     output::line("")?;
     transcript(task).try_for_each(|speech| output::line(&speech))

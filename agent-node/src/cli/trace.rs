@@ -136,7 +136,6 @@ fn text_of(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// A span with its indentation.
 struct TraceLine<'a> {
     prefix: String,
     span: &'a Span,

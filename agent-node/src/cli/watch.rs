@@ -22,7 +22,6 @@ use tokio::time::Instant;
 const MAX_BROKEN: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
-/// The settings with which a task is followed.
 pub(super) struct TaskWatch {
     pub(super) until: Option<Instant>,
     /// Whether events are printed to standard output as JSON lines.

@@ -50,7 +50,7 @@ pub(super) struct DemandFile {
     #[schemars(length(min = 1))]
     exec: Option<Vec<YamlText>>,
     /// How long the command may take: milliseconds, or text like `10m`; 10 minutes if absent.
-    #[schemars(with = "Option<super::file::EtaForms>")]
+    #[schemars(with = "Option<engine::settings::EtaForms>")]
     within: Option<Eta>,
     /// The capability of the agent that reviews it, found by contract net.
     #[schemars(with = "Option<String>")]
@@ -97,7 +97,6 @@ struct AcceptDemand {
 }
 
 impl AcceptConfig {
-    /// Whether it runs commands.
     pub(crate) fn has_commands(&self) -> bool {
         self.demands.iter().any(|demand| demand.command.is_some())
     }

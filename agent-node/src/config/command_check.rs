@@ -26,7 +26,6 @@ pub(super) fn check(command: &[String], dir: Option<&Path>, search: Option<&str>
     }
 }
 
-/// Says why `path` is no file.
 pub(super) fn no_file(path: &Path) -> String {
     match path.metadata() {
         Ok(found) if found.is_dir() => format!("{} is a directory, and must be a file", shown(path)),

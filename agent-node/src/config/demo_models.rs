@@ -5,11 +5,11 @@ use crate::{
     brain::llm::{LlmConfig, cassette::CassetteMode},
     demo::models::{INCLUDED, TOKENS, WRITTEN_ANSWERS, instructions, model_of_environment},
 };
+use engine::settings::TokenCount;
 use serde_json::json;
 
 /// Replaces the URL of a model that is not asked.
 const NO_URL: &str = "http://127.0.0.1:9";
-/// What its answers are.
 const MEDIA_TYPE: &str = "text/markdown";
 
 /// The demo team with models.
@@ -56,12 +56,13 @@ impl DemoOfModels {
 fn use_model(team: &mut Team, llm: &LlmConfig) {
     for agent in &mut team.agents {
         let BrainConfig::Exec { command, .. } = &agent.brain else { continue };
+        let settings = &mut agent.settings;
         let instructions = command.last().and_then(|brain| instructions(brain)).unwrap_or_default();
-        let (description, instructions) = (agent.description.clone(), instructions.to_owned());
+        let (description, instructions) = (settings.description.clone(), instructions.to_owned());
         agent.brain = BrainConfig::Llm(Box::new(LlmConfig { description, instructions, ..llm.clone() }));
-        agent.bounds.task.tokens = Some(TOKENS);
-        agent.subscribe.clear();
-        agent.skills.iter_mut().for_each(|skill| skill.output_modes = vec![MEDIA_TYPE.to_owned()]);
+        settings.bounds.tokens = Some(TokenCount(TOKENS));
+        settings.subscribe.clear();
+        settings.skills.iter_mut().for_each(|skill| skill.output_modes = vec![MEDIA_TYPE.to_owned()]);
     }
 }
 

@@ -5,14 +5,12 @@ use crate::text_file;
 use serde_json::Value;
 use std::path::Path;
 
-/// The one document of a file.
 pub(crate) struct Document {
     file: String,
     node: yaml::YamlNode,
 }
 
 impl Document {
-    /// Reads the document of a file.
     pub(crate) fn read(path: &Path) -> Result<Self, ConfigFault> {
         let file = path.display().to_string();
         let text = text_file::read(path).map_err(|error| ConfigFault::of_file(path, error.to_string()))?;
@@ -31,7 +29,6 @@ impl Document {
         }
     }
 
-    /// Its value.
     pub(crate) fn value(&self) -> Value {
         self.node.to_json()
     }

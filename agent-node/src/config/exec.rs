@@ -73,7 +73,6 @@ pub(super) struct ExecSettings {
     /// With its key in the file.
     pub(super) user: Option<(&'static str, String)>,
     pub(super) mode: ExecMode,
-    /// The key of the command.
     pub(super) command_key: &'static str,
 }
 

@@ -10,7 +10,6 @@ pub struct ConfigFault {
     pub line: Option<u64>,
     /// The key as a path (`agents[0].bid.cost`); empty for the whole document.
     pub key: String,
-    /// The fault and its remedy.
     pub what: String,
 }
 

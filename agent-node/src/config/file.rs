@@ -1,30 +1,23 @@
 //! The types of the YAML. Their doc comments are the descriptions in the published JSON Schema.
 
 use super::{
-    forms::{self, YamlForms},
+    forms::{MapOrText, ShortForm},
     text::YamlText,
 };
-use crate::brain::AgentBounds;
+use engine::settings::AgentSettings;
 use protocol::{
     a2a::interaction::InteractionMode,
     card::Skill,
     ids::{AgentId, Capability},
     patterns::contract_net::Strategy,
-    usage::TaskBounds,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{
-    Deserialize, Deserializer, Serialize,
-    de::{
-        DeserializeSeed, Error, IntoDeserializer as _, MapAccess, Unexpected, Visitor,
-        value::MapAccessDeserializer,
-    },
-};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::{borrow::Cow, collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// A team.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(
     dead_code,
@@ -39,9 +32,22 @@ pub(super) struct TeamFile {
 }
 
 /// One agent.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[expect(
+    dead_code,
+    reason = "its parts are read one by one: serde loses the keys of faults in what it flattens"
+)]
 pub(super) struct AgentFile {
+    #[serde(flatten)]
+    members: AgentMembers,
+    #[serde(flatten)]
+    settings: AgentSettings,
+}
+
+/// What the loader checks or converts of an agent's file; the rest is [`AgentSettings`].
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct AgentMembers {
     /// Its id in the mesh.
     #[schemars(with = "String", regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"))]
     pub(super) agent: AgentId,
@@ -50,28 +56,17 @@ pub(super) struct AgentFile {
     pub(super) description: YamlText,
     /// What it can do.
     #[serde(default)]
-    pub(super) skills: Vec<SkillFile>,
+    pub(super) skills: Vec<MapOrText<SkillFile>>,
     /// Who thinks.
-    pub(super) brain: AgentBrainFile,
+    #[schemars(with = "AgentBrainFile")]
+    pub(super) brain: BrainFile,
     /// The environment of an `exec` brain, and of the tool servers of an `llm` brain. They inherit nothing but PATH and LANG, and their HOME and TMPDIR are a directory of their own.
     #[serde(default)]
     pub(super) env: BTreeMap<String, YamlText>,
     /// Where an `exec` brain runs, and the tool servers of an `llm` brain, relative to this file; if absent beside this file, and with `user` in its own directory.
     pub(super) cwd: Option<String>,
-    /// What its bids are made of.
-    #[serde(default)]
-    pub(super) bid: BidFile,
-    /// How long its brain may think, and what its work on one task may use.
-    #[serde(default)]
-    pub(super) bounds: AgentBoundsFile,
     /// What it demands of results before they count: of its own, and of those that it awarded to others.
     pub(super) accept: Option<super::accept::AcceptFile>,
-    /// Signal types it reacts to, each exact or ending in `*`.
-    #[serde(default)]
-    pub(super) subscribe: Vec<String>,
-    /// Whether it takes requests that name no capability.
-    #[serde(default)]
-    pub(super) open: bool,
     /// What it offers to A2A clients.
     #[serde(default)]
     pub(super) a2a: super::a2a::A2aPolicyFile,
@@ -80,15 +75,8 @@ pub(super) struct AgentFile {
     pub(super) port: Option<u16>,
 }
 
-/// Who thinks for an agent, and the user of the operating system under which a command runs.
-#[derive(Debug)]
-pub(super) struct AgentBrainFile {
-    pub(super) kind: BrainFile,
-    pub(super) user: Option<YamlText>,
-}
-
-/// The member beside the kind of a brain.
-const USER: &str = "user";
+/// The schema of a brain: of a command it has the member `user`, too.
+pub(super) struct AgentBrainFile;
 
 impl JsonSchema for AgentBrainFile {
     fn inline_schema() -> bool {
@@ -103,66 +91,12 @@ impl JsonSchema for AgentBrainFile {
         let mut schema = BrainFile::json_schema(generator);
         let kinds = schema.get_mut("oneOf").and_then(Value::as_array_mut).into_iter().flatten();
         for kind in kinds.filter(|kind| kind["properties"]["exec"].is_object()) {
-            kind["properties"][USER] = json!({
+            kind["properties"]["user"] = json!({
                 "type": "string",
                 "description": "The user of the operating system under which an `exec` brain runs, by name or as UID:GID; the node must run as root. The node's own if absent or empty.",
             });
         }
         schema
-    }
-}
-
-impl<'de> Deserialize<'de> for AgentBrainFile {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(BrainVisitor)
-    }
-}
-
-struct BrainVisitor;
-
-impl<'de> Visitor<'de> for BrainVisitor {
-    type Value = AgentBrainFile;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("map with a single key")
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<AgentBrainFile, E> {
-        let kind = BrainFile::deserialize(text.into_deserializer())?;
-        Ok(AgentBrainFile { kind, user: None })
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<AgentBrainFile, A::Error> {
-        let mut kinds = WithoutUser { members, user: None };
-        let kind = BrainFile::deserialize(MapAccessDeserializer::new(&mut kinds))?;
-        if kinds.next_key::<String>()?.is_some() {
-            return Err(A::Error::invalid_type(Unexpected::Map, &self));
-        }
-        Ok(AgentBrainFile { kind, user: kinds.user })
-    }
-}
-
-/// The members of a brain without `user`.
-struct WithoutUser<A> {
-    members: A,
-    user: Option<YamlText>,
-}
-
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for WithoutUser<A> {
-    type Error = A::Error;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
-        while let Some(key) = self.members.next_key::<String>()? {
-            if key != USER {
-                return seed.deserialize(key.into_deserializer()).map(Some);
-            }
-            self.user = Some(self.members.next_value()?);
-        }
-        Ok(None)
-    }
-
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
-        self.members.next_value_seed(seed)
     }
 }
 
@@ -231,22 +165,13 @@ impl From<ModeFile> for InteractionMode {
 #[serde(deny_unknown_fields)]
 pub(super) struct EchoFile {}
 
-/// Something an agent can do: a capability by name, or with more to say about it.
-#[derive(Debug, JsonSchema)]
-#[serde(untagged)]
-pub(super) enum SkillFile {
-    /// The capability.
-    Name(#[schemars(with = "String")] Capability),
-    /// The capability and what there is to say.
-    Full(SkillMembers),
-}
-
+/// Something an agent can do.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct SkillMembers {
+pub(super) struct SkillFile {
     /// The capability.
     #[schemars(with = "String", regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"))]
-    id: Capability,
+    pub(super) id: Capability,
     /// What people call it; its id if not given.
     #[serde(default)]
     name: String,
@@ -256,7 +181,7 @@ pub(super) struct SkillMembers {
     /// Further capabilities it counts as.
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
-    tags: Vec<Capability>,
+    pub(super) tags: Vec<Capability>,
     /// Things that can be asked of it.
     #[serde(default)]
     examples: Vec<String>,
@@ -266,139 +191,18 @@ pub(super) struct SkillMembers {
     /// The JSON Schema of its results: of the last artifact, or of the message if there is none. They are checked before they count, and an `llm` brain is told of it; any result if absent.
     #[serde(default)]
     #[schemars(with = "Option<serde_json::Map<String, Value>>")]
-    output_schema: Option<Value>,
+    pub(super) output_schema: Option<Value>,
 }
 
-impl SkillFile {
-    /// Further capabilities it counts as.
-    pub(super) fn tags(&self) -> &[Capability] {
-        match self {
-            Self::Name(_) => &[],
-            Self::Full(members) => &members.tags,
-        }
-    }
-
-    /// The JSON Schema of its results.
-    pub(super) fn output_schema(&self) -> Option<&Value> {
-        match self {
-            Self::Name(_) => None,
-            Self::Full(members) => members.output_schema.as_ref(),
-        }
-    }
-
-    pub(super) fn id(&self) -> &Capability {
-        match self {
-            Self::Name(id) | Self::Full(SkillMembers { id, .. }) => id,
-        }
-    }
-}
-
-impl<'de> YamlForms<'de> for SkillFile {
-    const EXPECTED: &'static str = "a map";
-
-    fn of_text<E: Error>(text: &str) -> Result<Self, E> {
-        Capability::parse(text).map(Self::Name).map_err(E::custom)
-    }
-
-    fn of_map<A: MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
-        SkillMembers::deserialize(MapAccessDeserializer::new(map)).map(Self::Full)
-    }
-}
-
-impl<'de> Deserialize<'de> for SkillFile {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        forms::deserialize(deserializer)
-    }
+impl ShortForm for SkillFile {
+    const KEY: &'static str = "id";
 }
 
 impl From<SkillFile> for Skill {
-    fn from(skill: SkillFile) -> Self {
-        match skill {
-            SkillFile::Name(id) => {
-                let (name, description) = (String::new(), String::new());
-                let (tags, examples, output_modes) = (Vec::new(), Vec::new(), Vec::new());
-                Self { id, name, description, tags, examples, output_modes }
-            }
-            SkillFile::Full(SkillMembers {
-                id,
-                name,
-                description,
-                tags,
-                examples,
-                output_modes,
-                output_schema: _,
-            }) => Self { id, name, description, tags, examples, output_modes },
-        }
+    fn from(file: SkillFile) -> Self {
+        let SkillFile { id, name, description, tags, examples, output_modes, .. } = file;
+        Self { id, name, description, tags, examples, output_modes }
     }
-}
-
-/// Who answers calls for proposals.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum BidderFile {
-    /// The brain.
-    Brain,
-}
-
-/// What an agent's bids are made of.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct BidFile {
-    /// What a task costs, in the mesh's own unit.
-    #[schemars(with = "Option<f64>", range(min = 0))]
-    pub(super) cost: Option<protocol::bid::Cost>,
-    /// How long a task takes: milliseconds, or text like `2m`.
-    #[schemars(with = "Option<EtaForms>")]
-    pub(super) eta: Option<protocol::bid::Eta>,
-    /// Tasks at once.
-    #[schemars(range(min = 1))]
-    pub(super) max_parallel: Option<u32>,
-    /// Who answers calls for proposals; bids are computed if absent.
-    pub(super) ask: Option<BidderFile>,
-    /// How long the brain has for an answer: milliseconds, or text like `2s`; 2 s if absent. The computed bid is made if it has none.
-    #[schemars(with = "Option<EtaForms>")]
-    pub(super) within: Option<protocol::bid::Eta>,
-}
-
-/// How long an agent's brain may think, and what its work on one task may use.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct AgentBoundsFile {
-    /// How long it may report nothing: milliseconds, or text like `2m`.
-    #[schemars(with = "Option<EtaForms>")]
-    pub(super) idle: Option<protocol::bid::Eta>,
-    /// How long a turn may take: milliseconds, or text like `20m`.
-    #[schemars(with = "Option<EtaForms>")]
-    pub(super) turn: Option<protocol::bid::Eta>,
-    /// Turns of one task.
-    #[schemars(range(min = 1))]
-    pub(super) turns: Option<u32>,
-    /// Tokens of models, in and out: a number, or text like `200k`.
-    #[schemars(with = "Option<EtaForms>")]
-    pub(super) tokens: Option<super::tokens::TokenCount>,
-    /// Cost, in the mesh's own unit.
-    #[schemars(with = "Option<f64>", range(min = 0))]
-    pub(super) cost: Option<protocol::bid::Cost>,
-}
-
-impl From<&AgentBoundsFile> for AgentBounds {
-    fn from(file: &AgentBoundsFile) -> Self {
-        let defaults = Self::default();
-        let AgentBoundsFile { idle, turn, turns, tokens, cost } = file;
-        Self {
-            idle: idle.map_or(defaults.idle, protocol::bid::Eta::duration),
-            turn: turn.map_or(defaults.turn, protocol::bid::Eta::duration),
-            task: TaskBounds { turns: *turns, tokens: tokens.map(|tokens| tokens.0), cost: *cost },
-        }
-    }
-}
-
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "only its schema is used")]
-pub(super) enum EtaForms {
-    Millis(u64),
-    Text(String),
 }
 
 /// The terms of the mesh.

@@ -2,7 +2,7 @@
 
 use super::{
     command_check,
-    forms::{self, YamlForms},
+    forms::{self, MapOrText, ShortForm, YamlForms},
     text::YamlText,
     variables,
     yaml::{YamlNode, YamlValue},
@@ -23,10 +23,7 @@ use protocol::{bid::Eta, ids::Capability};
 use schemars::JsonSchema;
 use serde::{
     Deserialize, Deserializer,
-    de::{
-        Error, MapAccess, SeqAccess,
-        value::{MapAccessDeserializer, SeqAccessDeserializer},
-    },
+    de::{Error, SeqAccess, value::SeqAccessDeserializer},
 };
 use std::{
     collections::BTreeMap,
@@ -56,7 +53,7 @@ pub(super) struct LlmFile {
     tools: Vec<ToolServerFile>,
     /// Models that are asked, in this order, while those before give no answer.
     #[serde(default)]
-    fallback: Vec<FallbackFile>,
+    fallback: Vec<MapOrText<ModelFile>>,
     /// The most answers of models in a task; 50 if absent.
     #[schemars(range(min = 1))]
     rounds: Option<u32>,
@@ -77,19 +74,10 @@ pub(super) struct TokenPriceFile {
     output: protocol::bid::Cost,
 }
 
-/// A further model: its name, or with more to say about it.
-#[derive(Debug, JsonSchema)]
-#[schemars(untagged)]
-enum FallbackFile {
-    /// The model.
-    Name(String),
-    /// The model and what there is to say.
-    Full(FallbackMembers),
-}
-
+/// A further model.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct FallbackMembers {
+struct ModelFile {
     /// The model.
     model: String,
     /// The base URL of its provider; the provider's own if absent or empty.
@@ -103,22 +91,8 @@ struct FallbackMembers {
     price: Option<TokenPriceFile>,
 }
 
-impl<'de> YamlForms<'de> for FallbackFile {
-    const EXPECTED: &'static str = "a map";
-
-    fn of_text<E: Error>(text: &str) -> Result<Self, E> {
-        Ok(Self::Name(text.to_owned()))
-    }
-
-    fn of_map<A: MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
-        FallbackMembers::deserialize(MapAccessDeserializer::new(map)).map(Self::Full)
-    }
-}
-
-impl<'de> Deserialize<'de> for FallbackFile {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        forms::deserialize(deserializer)
-    }
+impl ShortForm for ModelFile {
+    const KEY: &'static str = "model";
 }
 
 /// An MCP server.
@@ -138,7 +112,7 @@ struct ToolServerFile {
     #[serde(default)]
     idempotent: bool,
     /// How long a call may take: milliseconds, or text like `30s`; 100 s if absent.
-    #[schemars(with = "Option<super::file::EtaForms>")]
+    #[schemars(with = "Option<engine::settings::EtaForms>")]
     timeout: Option<Eta>,
     /// Headers of every request to a URL, such as `Authorization`; best with `${VARIABLE}`.
     #[serde(default)]
@@ -188,9 +162,9 @@ impl ProviderKeys {
     pub(super) fn prepare(self, agent: &mut YamlNode) {
         let llm = agent.get_mut("brain").and_then(|brain| brain.get_mut("llm"));
         if let (Self::Unused, Some(llm)) = (self, llm) {
-            llm.remove("key");
+            drop(llm.remove("key"));
             if let Some(YamlValue::List(fallback)) = llm.get_mut("fallback").map(|node| &mut node.value) {
-                fallback.iter_mut().for_each(|model| model.remove("key"));
+                fallback.iter_mut().for_each(|model| drop(model.remove("key")));
             }
         }
     }
@@ -217,28 +191,16 @@ const CONTEXT: usize = 200_000;
 impl LlmFile {
     /// The brain. A fault has the key below `brain.llm` and what is wrong.
     pub(super) fn config(&self, agent: LlmSurroundings<'_>) -> Result<LlmConfig, (String, String)> {
-        let first = FallbackMembers {
+        let first = ModelFile {
             model: self.model.clone(),
             url: self.url.as_ref().map(YamlText::copy),
             key: self.key.as_ref().map(YamlText::copy),
             max_tokens: self.max_tokens,
             price: self.price,
         };
-        let keys = agent.keys;
-        let mut models = vec![first.config("", None, keys)?];
-        for (at, fallback) in self.fallback.iter().enumerate() {
-            let prefix = format!("fallback[{at}].");
-            let config = match fallback {
-                FallbackFile::Full(members) => members.config(&prefix, models.first(), keys),
-                FallbackFile::Name(model) => {
-                    let (url, key, max_tokens, price) = (None, None, None, None);
-                    FallbackMembers { model: model.clone(), url, key, max_tokens, price }.config(
-                        &prefix,
-                        models.first(),
-                        keys,
-                    )
-                }
-            };
+        let mut models = vec![first.config("", None, agent.keys)?];
+        for (at, MapOrText(fallback)) in self.fallback.iter().enumerate() {
+            let config = fallback.config(&format!("fallback[{at}]."), models.first(), agent.keys);
             models.push(config?);
         }
         let instructions = match &self.instructions {
@@ -270,7 +232,7 @@ impl LlmFile {
     }
 }
 
-impl FallbackMembers {
+impl ModelFile {
     /// The model; one of the same provider has the key of `first`.
     fn config(
         &self,

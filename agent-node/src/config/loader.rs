@@ -4,7 +4,8 @@ use super::{
     AcceptConfig, AgentDefinition, BrainConfig, ConfigErrors, ConfigFault, MeshConfig, Team, TimingPreset,
     command_check::{self, shown},
     exec::ExecSettings,
-    file::{AgentFile, BrainFile, MeshFile, TeamFile},
+    file::{AgentFile, AgentMembers, BrainFile, MeshFile, TeamFile},
+    forms::MapOrText,
     llm::{LlmSurroundings, ProviderKeys},
     schema,
     text::YamlText,
@@ -19,12 +20,10 @@ use crate::{
     },
 };
 use blackboard::http_client::has_credentials;
-use protocol::{bid::Eta, card::BidTerms, ids::Capability, signal::SIGNAL_TYPES, signal::SignalType};
+use engine::settings::AgentSettings;
+use protocol::{bid::Eta, ids::Capability, signal::SIGNAL_TYPES, signal::SignalType};
 use serde::de::DeserializeOwned;
-use std::{collections::BTreeMap, path::Path, time::Duration};
-
-/// How long a brain has for a bid.
-const BID_TIME: Duration = Duration::from_secs(2);
+use std::{collections::BTreeMap, path::Path};
 
 /// The agents, settings and faults read so far.
 #[derive(Default)]
@@ -76,17 +75,14 @@ impl TeamLoader {
         self.faults.push(fault);
     }
 
-    /// An empty loader with the timing preset `preset`.
     pub(super) fn with_preset(preset: TimingPreset) -> Self {
         Self { preset, ..Self::default() }
     }
 
-    /// The same with or without the keys of providers.
     pub(super) fn with_keys(self, keys: ProviderKeys) -> Self {
         Self { keys, ..self }
     }
 
-    /// Reads the text of one file.
     pub(super) fn add(
         &mut self,
         file: &str,
@@ -192,8 +188,17 @@ impl TeamLoader {
     }
 
     fn add_agent(&mut self, location: &SourceLocation<'_>) {
-        let agent = match location.read::<AgentFile>() {
-            Ok(agent) => agent,
+        let read = || {
+            // It is beside the kind of the brain, of which serde takes one key.
+            let mut node = location.node.clone();
+            let user = node.get_mut("brain").and_then(|brain| brain.remove("user"));
+            let agent = SourceLocation { node: &node, path: location.path.clone(), ..*location }.read()?;
+            let user = user.map(|user| serde_json::from_value(user.to_json())).transpose();
+            let user = user.map_err(|error| location.fault("brain.user", error.to_string()))?;
+            Ok((agent, user.map(|YamlText(user)| user).filter(|user| !user.is_empty()), location.read()?))
+        };
+        let (agent, user, settings): (AgentMembers, Option<String>, AgentSettings) = match read() {
+            Ok(read) => read,
             Err(fault) => return self.faults.push(fault),
         };
         let before = self.faults.len();
@@ -213,22 +218,22 @@ impl TeamLoader {
         let is_zero = |eta: Option<Eta>| eta.is_some_and(|eta| eta.duration().is_zero());
         let positive = [
             ("port", agent.port == Some(0)),
-            ("bid.maxParallel", agent.bid.max_parallel == Some(0)),
-            ("bid.within", is_zero(agent.bid.within)),
-            ("bounds.turns", agent.bounds.turns == Some(0)),
-            ("bounds.idle", is_zero(agent.bounds.idle)),
-            ("bounds.turn", is_zero(agent.bounds.turn)),
+            ("bid.maxParallel", settings.bid.max_parallel == Some(0)),
+            ("bid.within", is_zero(settings.bid.within)),
+            ("bounds.turns", settings.bounds.turns == Some(0)),
+            ("bounds.idle", is_zero(settings.bounds.idle)),
+            ("bounds.turn", is_zero(settings.bounds.turn)),
         ];
         for (key, _) in positive.into_iter().filter(|(_, is_zero)| *is_zero) {
             self.faults.push(location.fault(key, "must be at least 1"));
         }
-        for (at, skill) in agent.skills.iter().enumerate() {
-            if agent.skills[..at].iter().any(|other| other.id() == skill.id()) {
+        for (at, MapOrText(skill)) in agent.skills.iter().enumerate() {
+            if agent.skills[..at].iter().any(|MapOrText(other)| other.id == skill.id) {
                 let key = format!("skills[{at}]");
-                self.faults.push(location.fault(&key, format!("{} is there twice", skill.id())));
+                self.faults.push(location.fault(&key, format!("{} is there twice", skill.id)));
             }
         }
-        for (at, pattern) in agent.subscribe.iter().enumerate() {
+        for (at, pattern) in settings.subscribe.iter().enumerate() {
             if !is_pattern(pattern) {
                 let what = format!(
                     "{pattern:?} fits no signal type; there are {}, and types of your own such as my.own",
@@ -237,18 +242,24 @@ impl TeamLoader {
                 self.faults.push(location.fault(&format!("subscribe[{at}]"), what));
             }
         }
-        let may_bid = matches!(agent.brain.kind, BrainFile::Exec(_) | BrainFile::Http(_) | BrainFile::Llm(_));
-        if agent.bid.ask.is_some() && !may_bid {
+        let may_bid = matches!(agent.brain, BrainFile::Exec(_) | BrainFile::Http(_) | BrainFile::Llm(_));
+        if settings.bid.ask.is_some() && !may_bid {
             let what = "is for an exec, http or llm brain; the bids of this one are always computed";
             self.faults.push(location.fault("bid.ask", what));
         }
-        if agent.bid.within.is_some() && agent.bid.ask.is_none() {
+        if settings.bid.within.is_some() && settings.bid.ask.is_none() {
             self.faults.push(location.fault("bid.within", "is for `ask: brain`; computed bids take no time"));
         }
-        let (brain, accept) = match (brain(location, &agent, self.keys), accept(location, &agent)) {
+        let (brain, accept) = match (brain(location, &agent, user, self.keys), accept(location, &agent)) {
             (Ok(brain), Ok(accept)) => (brain, accept),
             (brain, accept) => return self.faults.extend([brain.err(), accept.err()].into_iter().flatten()),
         };
+        if let (BrainConfig::Llm(llm), Some(_)) = (&brain, settings.bounds.cost)
+            && let Some(model) = llm.models.iter().find(|model| model.price.is_none())
+        {
+            let what = format!("needs the `price` of every model; {} has none", model.model);
+            self.faults.push(location.fault("bounds.cost", what));
+        }
         for (key, _) in agent.a2a.published().filter(|(_, url)| has_credentials(url)) {
             let what = "must not carry a name or a password: whoever reads the card sees it";
             self.faults.push(location.fault(key, what));
@@ -256,36 +267,26 @@ impl TeamLoader {
         let called = match &brain {
             BrainConfig::Http(service) => Some(("brain.http.url", &service.url)),
             BrainConfig::Foreign(foreign) => Some(("brain.a2a.card", &foreign.card)),
-            BrainConfig::Exec { .. } | BrainConfig::Scripted(_) | BrainConfig::Llm(_) | BrainConfig::Echo => {
-                None
-            }
+            _ => None,
         };
         self.called.extend(called.map(|(key, url)| (location.fault(key, ""), url.clone())));
         if self.faults.len() > before {
             return;
         }
-        let defaults = BidTerms::default();
         self.agents.push(AgentDefinition {
             id: agent.agent,
-            bounds: (&agent.bounds).into(),
-            description: agent.description.0,
-            skills: agent.skills.into_iter().map(Into::into).collect(),
+            settings: AgentSettings {
+                description: agent.description.0,
+                skills: agent.skills.into_iter().map(|MapOrText(skill)| skill.into()).collect(),
+                a2a: agent.a2a.into(),
+                ..settings
+            },
             brain,
             accept,
-            terms: BidTerms {
-                cost: agent.bid.cost.unwrap_or(defaults.cost),
-                eta: agent.bid.eta.unwrap_or(defaults.eta),
-                max_parallel: agent.bid.max_parallel.unwrap_or(defaults.max_parallel),
-            },
-            asks_for_bids: agent.bid.ask.map(|_| agent.bid.within.map_or(BID_TIME, Eta::duration)),
-            subscribe: agent.subscribe,
-            open: agent.open,
-            a2a: agent.a2a.into(),
             port: agent.port,
         });
     }
 
-    /// The team, or all faults.
     pub(super) fn team(mut self) -> Result<Team, ConfigErrors> {
         let mesh = self.mesh.unwrap_or_else(|| MeshConfig::of(self.preset));
         self.faults.extend(self.called.into_iter().filter_map(|(fault, url)| {
@@ -317,23 +318,22 @@ fn is_pattern(pattern: &str) -> bool {
 /// skill's.
 fn outputs(
     location: &SourceLocation<'_>,
-    agent: &AgentFile,
+    agent: &AgentMembers,
 ) -> Result<BTreeMap<Capability, OutputSchema>, ConfigFault> {
     let mut outputs = BTreeMap::new();
-    for (at, skill) in agent.skills.iter().enumerate() {
-        let Some(schema) = skill.output_schema() else { continue };
+    for (at, MapOrText(skill)) in agent.skills.iter().enumerate() {
+        let Some(schema) = &skill.output_schema else { continue };
         let schema = OutputSchema::new(schema.clone())
             .map_err(|what| location.fault(&format!("skills[{at}].outputSchema"), what))?;
-        for tag in skill.tags() {
+        for tag in &skill.tags {
             outputs.entry(tag.clone()).or_insert_with(|| schema.clone());
         }
-        outputs.insert(skill.id().clone(), schema);
+        outputs.insert(skill.id.clone(), schema);
     }
     Ok(outputs)
 }
 
-/// What the agent demands of results.
-fn accept(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<AcceptConfig, ConfigFault> {
+fn accept(location: &SourceLocation<'_>, agent: &AgentMembers) -> Result<AcceptConfig, ConfigFault> {
     let dir = match &agent.cwd {
         Some(cwd) => Some(location.base.map_or_else(|| cwd.into(), |base| base.join(cwd))),
         None => location.base.map(Path::to_owned),
@@ -352,7 +352,8 @@ fn accept(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<AcceptConf
 
 fn brain(
     location: &SourceLocation<'_>,
-    agent: &AgentFile,
+    agent: &AgentMembers,
+    user: Option<String>,
     keys: ProviderKeys,
 ) -> Result<BrainConfig, ConfigFault> {
     let within = |path: &str| location.base.map_or_else(|| path.into(), |base| base.join(path));
@@ -367,25 +368,18 @@ fn brain(
         None => Ok(location.base.map(Path::to_owned)),
     };
     let dir = directory("cwd", agent.cwd.as_deref())?;
-    let user = agent.brain.user.as_ref().map(|user| user.0.clone()).filter(|user| !user.is_empty());
-    if user.is_some() && !matches!(agent.brain.kind, BrainFile::Exec(_)) {
+    if user.is_some() && !matches!(agent.brain, BrainFile::Exec(_)) {
         return Err(location.fault("brain.user", "is for an exec brain; this one runs no command"));
     }
-    match &agent.brain.kind {
+    match &agent.brain {
         BrainFile::Echo(_) => Ok(BrainConfig::Echo),
         BrainFile::Llm(llm) => {
             let outputs = outputs(location, agent)?;
             let env = agent.env.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();
             let description = &agent.description.0;
-            let bounds = &agent.bounds;
             let agent = LlmSurroundings { description, env, dir, base: location.base, outputs, keys };
             let config = llm.config(agent);
             let config = config.map_err(|(key, what)| location.fault(&format!("brain.llm.{key}"), what))?;
-            let unpriced = config.models.iter().find(|model| model.price.is_none());
-            if let (Some(_), Some(model)) = (&bounds.cost, unpriced) {
-                let what = format!("needs the `price` of every model; {} has none", model.model);
-                return Err(location.fault("bounds.cost", what));
-            }
             Ok(BrainConfig::Llm(Box::new(config)))
         }
         BrainFile::A2a(foreign) => {
@@ -421,11 +415,7 @@ fn brain(
             script.brain(&Default::default(), None).map_err(|error| {
                 let what = match &error {
                     BrainError::NotStarted { what, .. } => what.clone(),
-                    BrainError::Died { .. }
-                    | BrainError::InvalidLine { .. }
-                    | BrainError::WrongEnd(_)
-                    | BrainError::NoBid(_)
-                    | BrainError::NoResult { .. } => error.to_string(),
+                    _ => error.to_string(),
                 };
                 location.fault("brain.scripted", what)
             })?;

@@ -1,6 +1,6 @@
 //! `deploy/config/mesh.yaml` lists every key of a team file with its default and a description.
 
-use super::{MeshConfig, Team, TimingPreset, schema};
+use super::{AgentDefinition, MeshConfig, Team, TimingPreset, schema};
 use serde_json::Value;
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -51,9 +51,9 @@ fn the_reference_holds_the_defaults() {
     assert_eq!(team.mesh, MeshConfig::default(), "a default has changed: say so in deploy/config/mesh.yaml");
     let agent = Team::parse("alone", "agent: a\nbrain: { echo: {} }\n", None).unwrap().agents.remove(0);
     let echo = team.agents.iter().find(|agent| agent.id.as_str() == "echo-01").unwrap();
-    assert_eq!((&echo.terms, echo.open), (&agent.terms, agent.open));
-    let bid = &team.agents[0].terms;
-    assert_eq!((bid, team.agents[0].open), (&agent.terms, agent.open), "{text}");
+    let facts = |agent: &AgentDefinition| (agent.settings.bid.terms(), agent.settings.open);
+    assert_eq!(facts(echo), facts(&agent));
+    assert_eq!(facts(&team.agents[0]), facts(&agent), "{text}");
 }
 
 #[test]

@@ -19,15 +19,16 @@ port: ${MESH_NO_SUCH_VARIABLE:-8004}
 ";
     let team = Team::parse("builder.yaml", text, None).unwrap();
     let [agent] = team.agents.as_slice() else { panic!("one agent") };
-    assert_eq!((agent.id.as_str(), agent.skills.len(), agent.port), ("builder-01", 2, Some(8004)));
-    assert_eq!((agent.terms.cost.get(), agent.terms.eta.0, agent.terms.max_parallel), (0.02, 120_000, 2));
+    assert_eq!((agent.id.as_str(), agent.settings.skills.len(), agent.port), ("builder-01", 2, Some(8004)));
+    let terms = agent.settings.bid.terms();
+    assert_eq!((terms.cost.get(), terms.eta.0, terms.max_parallel), (0.02, 120_000, 2));
     let BrainConfig::Exec { command, env, .. } = &agent.brain else { panic!("exec") };
     assert_eq!(command, &["cat", "-n", "5"]);
     assert_eq!(
         env.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>(),
         ["DEBUG=true", "NAME=x", "PORT=8080"]
     );
-    let card = agent.card("http://127.0.0.1:8004", "1", &Limits::default());
+    let card = agent.settings.card(agent.id.clone(), "http://127.0.0.1:8004".to_owned(), Default::default());
     assert!(card.open && card.endpoint.ends_with("8004") && card.skills[1].id.as_str() == "review");
 }
 
@@ -232,7 +233,7 @@ fn every_limit_and_setting_can_be_set() {
     let mut all = [
         (
             properties(&schema::of::<file::LimitsFile>()),
-            keys(serde_json::to_value(Limits::default()).unwrap()),
+            keys(serde_json::to_value(protocol::limits::Limits::default()).unwrap()),
         ),
         (
             properties(&schema::of::<file::AuctionFile>()),

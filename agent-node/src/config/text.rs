@@ -19,12 +19,10 @@ enum TextForms {
 }
 
 impl YamlText {
-    /// The text.
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The same text again.
     pub(super) fn copy(&self) -> Self {
         Self(self.0.clone())
     }

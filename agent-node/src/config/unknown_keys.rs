@@ -4,7 +4,6 @@ use super::yaml::{YamlNode, YamlValue};
 use protocol::words;
 use serde_json::{Map, Value};
 
-/// An unknown key and the suggestion.
 pub(super) struct UnknownKey {
     pub(super) line: u64,
     pub(super) key: String,
@@ -44,11 +43,10 @@ pub(super) fn find(node: &YamlNode, schema: &Value, path: &str, found: &mut Vec<
                 }
             }
         }
-        YamlValue::Null | YamlValue::Bool(_) | YamlValue::Number(_) | YamlValue::Text(_) => {}
+        _ => {}
     }
 }
 
-/// The schema and all its alternatives.
 fn shapes(schema: &Value) -> Vec<&Value> {
     let mut all = vec![schema];
     for choice in ["anyOf", "oneOf", "allOf"] {

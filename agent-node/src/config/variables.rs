@@ -2,7 +2,6 @@
 
 use super::yaml::{YamlNode, YamlValue};
 
-/// An environment variable of this process.
 pub(super) fn from_process(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
@@ -29,7 +28,7 @@ pub(super) fn substitute(
         YamlValue::Map(members) => {
             members.iter_mut().for_each(|(_, _, value)| substitute(value, lookup, missing))
         }
-        YamlValue::Null | YamlValue::Bool(_) | YamlValue::Number(_) | YamlValue::Text(_) => {}
+        _ => {}
     }
 }
 

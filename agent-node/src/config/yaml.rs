@@ -5,7 +5,6 @@ use serde_json::{Number, Value, json};
 use serde_saphyr::Spanned;
 use std::fmt;
 
-/// A value and its line.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct YamlNode {
     pub(super) line: u64,
@@ -49,7 +48,6 @@ fn reword(what: &str) -> String {
 }
 
 impl YamlNode {
-    /// The value as JSON.
     pub(super) fn to_json(&self) -> Value {
         match &self.value {
             YamlValue::Null => Value::Null,
@@ -63,39 +61,21 @@ impl YamlNode {
         }
     }
 
-    /// The value of `key`, if this is a map that has it.
     pub(super) fn get(&self, key: &str) -> Option<&Self> {
-        match &self.value {
-            YamlValue::Map(members) => {
-                members.iter().find(|(name, _, _)| name == key).map(|(_, _, value)| value)
-            }
-            YamlValue::Null
-            | YamlValue::Bool(_)
-            | YamlValue::Number(_)
-            | YamlValue::Text(_)
-            | YamlValue::List(_) => None,
-        }
+        let YamlValue::Map(members) = &self.value else { return None };
+        members.iter().find(|(name, _, _)| name == key).map(|(_, _, value)| value)
     }
 
-    /// The same, to be changed.
     pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
-        match &mut self.value {
-            YamlValue::Map(members) => {
-                members.iter_mut().find(|(name, _, _)| name == key).map(|(_, _, value)| value)
-            }
-            YamlValue::Null
-            | YamlValue::Bool(_)
-            | YamlValue::Number(_)
-            | YamlValue::Text(_)
-            | YamlValue::List(_) => None,
-        }
+        let YamlValue::Map(members) = &mut self.value else { return None };
+        members.iter_mut().find(|(name, _, _)| name == key).map(|(_, _, value)| value)
     }
 
-    /// Takes `key` out, if this is a map that has it.
-    pub(super) fn remove(&mut self, key: &str) {
-        if let YamlValue::Map(members) = &mut self.value {
-            members.retain(|(name, _, _)| name != key);
-        }
+    /// Takes the value of `key` out, if this is a map that has it.
+    pub(super) fn remove(&mut self, key: &str) -> Option<Self> {
+        let YamlValue::Map(members) = &mut self.value else { return None };
+        let at = members.iter().position(|(name, _, _)| name == key)?;
+        Some(members.remove(at).2)
     }
 
     /// The line of the value at `key`, such as `agents[0].bid`, or of its nearest existing ancestor, if it is known.
@@ -115,7 +95,7 @@ impl YamlNode {
                 YamlValue::List(items) => {
                     step.parse::<usize>().ok().and_then(|at| items.get(at)).map(|item| (item.line, item))
                 }
-                YamlValue::Null | YamlValue::Bool(_) | YamlValue::Number(_) | YamlValue::Text(_) => None,
+                _ => None,
             };
             let Some((at, value)) = next else { break };
             (node, line) = (value, at);

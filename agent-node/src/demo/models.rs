@@ -22,7 +22,6 @@ const MODELS: [(&str, &str); 3] = [
     ("GEMINI_API_KEY", "gemini/gemini-2.5-flash"),
 ];
 
-/// The most tokens of a task.
 pub(crate) const TOKENS: u64 = 200_000;
 
 /// The model of the first provider whose key is set.

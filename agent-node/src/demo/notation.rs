@@ -76,7 +76,6 @@ fn types() -> String {
     format!("{names}; text if there is none")
 }
 
-/// The plan that `text` describes.
 pub(super) fn read(text: &str) -> Result<ApiPlan, NotationError> {
     let (title, rest) = text.split_once(':').ok_or(NotationError::NothingNamed)?;
     let rest = rest.trim_end().trim_end_matches('.').to_owned();

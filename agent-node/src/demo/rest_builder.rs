@@ -82,7 +82,6 @@ fn result(request: &TurnRequest, plan: &ApiPlan, reply: &RequestResult) -> Vec<O
     lines
 }
 
-/// Whether the builder can fix the finding.
 fn is_fixed(finding: &Finding) -> bool {
     finding.file == MAIN
         && ["missing-docs", "unchecked-field", "missing-tests"].contains(&finding.rule.as_str())
@@ -93,7 +92,7 @@ fn report(reply: &RequestResult) -> Option<ReviewReport> {
         reply.artifacts.iter().find(|artifact| name(artifact) == "review.json").filter(|_| reply.ok)?;
     report.parts.iter().find_map(|part| match &part.content {
         PartContent::Data(data) => serde_json::from_value(data.clone()).ok(),
-        PartContent::Text(_) | PartContent::Raw(_) | PartContent::Url(_) => None,
+        _ => None,
     })
 }
 

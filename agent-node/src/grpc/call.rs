@@ -68,7 +68,6 @@ fn is_draining() -> A2aError {
     Problem::new(Reason::Draining, "this node is leaving; ask again later, or elsewhere").into()
 }
 
-/// Answers one call.
 pub(super) async fn answer(
     context: CallContext,
     from: IpAddr,
@@ -147,7 +146,6 @@ async fn admit(
     })
 }
 
-/// Performs one admitted call.
 struct Performer {
     context: CallContext,
     operation: A2aOperation,

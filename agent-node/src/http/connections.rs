@@ -85,7 +85,6 @@ pub struct ConnectionCounts {
     #[serde(flatten)]
     pub limits: ConnectionLimits,
     pub open: usize,
-    /// Those without a credential.
     pub without_credential: usize,
     /// New connections that were closed at once, since the start.
     pub refused: u64,
@@ -93,7 +92,6 @@ pub struct ConnectionCounts {
     pub closed_idle: u64,
 }
 
-/// One open connection.
 pub(crate) struct Connection {
     id: u64,
     requests: AtomicUsize,
@@ -278,7 +276,6 @@ fn overloaded(message: &str, limit: usize) -> Problem {
 }
 
 impl ConnectionGuard {
-    /// The connection.
     pub(crate) fn connection(&self) -> &Arc<Connection> {
         &self.connection
     }

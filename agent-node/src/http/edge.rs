@@ -245,7 +245,6 @@ impl EdgeState {
         }
     }
 
-    /// The memory for the bodies of `holder`.
     fn budget(&self, holder: &BudgetHolder) -> &Arc<body::BodyBudget> {
         match holder {
             BudgetHolder::Address(_) => &self.unproven,
@@ -264,7 +263,6 @@ impl EdgeState {
 }
 
 impl<S> WorkerEdge<S> {
-    /// Counts `answer` if it is a refusal.
     fn count_refusal<B>(&self, answer: &Result<ServiceResponse<B>, Error>) {
         let error = match answer {
             Ok(answer) => answer.response().error(),

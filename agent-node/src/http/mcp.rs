@@ -37,16 +37,13 @@ use std::{future::ready, net::SocketAddr, sync::Arc, time::Duration};
 /// How long a session without any message lives. A person may take that long for an answer.
 const SESSION_IDLE: Duration = Duration::from_secs(3_600);
 
-/// The most sessions of one caller.
 const MAX_SESSIONS: usize = 64;
 
 /// How much deeper than a request of the mesh a message of MCP may nest: around the arguments of a tool.
 const ENVELOPE_DEPTH: usize = 8;
 
-/// The header that names a session.
 const SESSION_ID: &str = "mcp-session-id";
 
-/// The headers of a response that are passed on.
 const RESPONSE_HEADERS: [&str; 5] = ["content-type", SESSION_ID, "cache-control", "allow", "retry-after"];
 
 /// Who began a session, and whether it was proven to be a person's.

@@ -50,20 +50,17 @@ use std::{
 pub struct HostedAgent {
     pub id: AgentId,
     pub actor: Addr<AgentActor>,
-    /// Its store, for reading.
     pub store: SharedStore,
     /// An HTTP client that signs as this agent.
     pub wire: HttpClient,
     pub card: SharedCell<Card>,
     /// Its status, readable without a message to the actor.
     pub status: Arc<AgentStatus>,
-    /// The key that signs its A2A cards.
     pub key: SharedCell<SigningKey>,
     /// Seals the webhooks in its store.
     pub seal: Seal,
     /// The registry, if the process uses one.
     pub registry: Option<Registry>,
-    /// The board, for this agent.
     pub board: Blackboard,
     /// Its A2A policy and cards.
     pub facade: SharedCell<AgentFacade>,
@@ -98,7 +95,6 @@ pub struct NodeState {
     pub by_port: BTreeMap<u16, AgentId>,
     /// The agents of other nodes.
     pub peers: Arc<Peers>,
-    /// The agents of this process.
     pub locals: Arc<LocalAgents>,
     /// Its metrics and traces.
     pub telemetry: Telemetry,
@@ -110,13 +106,10 @@ pub struct NodeState {
     pub artifact_quota: ArtifactQuota,
     /// The open streams of each principal.
     pub streams: StreamLimit,
-    /// The tokens that it accepts.
     pub tokens: IssuedTokens,
     /// Agents of other processes whose word for a person's approval counts.
     pub approvers: Vec<AgentId>,
-    /// The keys that it knows.
     pub keys: KeyRing,
-    /// The files of its own keys.
     pub key_files: SigningKeys,
     /// Held while one of its keys is replaced.
     pub rotation: tokio::sync::Mutex<()>,
@@ -133,7 +126,6 @@ pub struct NodeState {
     /// The OpenAPI document of its routes.
     pub openapi: OnceLock<Value>,
     pub clock: NodeClock,
-    /// The checks of `/readyz`.
     pub checks: ReadinessChecks,
     /// Whether it has been ready since its start.
     pub was_ready: AtomicBool,

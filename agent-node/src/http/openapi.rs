@@ -13,7 +13,6 @@ use protocol::{
 };
 use serde_json::{Map, Value, json};
 
-/// Returns the document.
 pub(super) async fn get(node: web::Data<NodeState>) -> HttpResponse {
     HttpResponse::Ok().json(node.openapi.get())
 }
@@ -61,7 +60,6 @@ pub fn document(routes: &[RegisteredRoute]) -> Value {
     })
 }
 
-/// The operation object of a description.
 fn operation(description: Description) -> Value {
     let mut responses = Map::new();
     for (status, content) in description.answers {

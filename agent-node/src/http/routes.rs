@@ -110,7 +110,6 @@ pub fn process(config: &mut web::ServiceConfig) {
         .service(resource(routes::STATE, [(Method::GET, web::to(health::state))]));
 }
 
-/// Parses an id of a path.
 fn id<T: std::str::FromStr<Err = protocol::ids::BadId>>(text: &str) -> Result<T, Problem> {
     text.parse().map_err(|error: protocol::ids::BadId| Problem::new(Reason::InvalidField, error.to_string()))
 }

@@ -74,7 +74,6 @@ pub(super) struct StatusEvent {
     pub(super) message: Option<String>,
 }
 
-/// The status events of a task.
 pub(super) type StatusEvents = Pin<Box<dyn Stream<Item = Result<StatusEvent, Problem>> + Send>>;
 
 impl MeshApi {
@@ -210,7 +209,6 @@ impl MeshApi {
         Ok(self.get::<AgentList>(&base, &format!("{}{query}", routes::AGENTS)).await?.agents)
     }
 
-    /// The base URL of the board.
     pub(super) async fn board(&self) -> Result<String, Problem> {
         match self.service(|addresses| addresses.board.clone()).await {
             Err(problem) if problem.reason == Reason::RouteNotFound => {
@@ -325,12 +323,10 @@ impl MeshApi {
         best.ok_or_else(|| failure.unwrap_or_else(not_found))
     }
 
-    /// The task at one agent.
     pub(super) async fn task_at(&self, endpoint: &str, task: &str) -> Result<A2aTask, Problem> {
         read_task(self.get(endpoint, &format!("{}/{}", routes::TASKS, encoded(task))).await?)
     }
 
-    /// Sends a message that begins a task.
     pub(super) async fn send(&self, endpoint: &str, message: &Value) -> Result<Value, Problem> {
         let url = format!("{endpoint}{}", routes::MESSAGES);
         let call = ClientRequest::post(&url, RECIPIENT, Bytes::from(message.to_string()));

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 /// The most characters of a call in the message of an approval.
 const MAX_CALL: usize = 4_000;
 
-/// What a person did with an elicitation.
 #[derive(Debug, PartialEq)]
 pub(super) enum ElicitationOutcome {
     /// They answered or declined: the body of `POST /a2a/tasks/{id}/answer`.

@@ -37,7 +37,6 @@ pub struct MeshServer {
 
 /// The most calls of tools at a time.
 const MAX_CALLS: usize = 512;
-/// The most of one caller.
 const MAX_CALLS_OF_CALLER: usize = 128;
 
 impl MeshServer {
@@ -71,7 +70,6 @@ fn caller(context: &RequestContext<RoleServer>) -> Option<&BudgetHolder> {
     context.extensions.get::<http::request::Parts>()?.extensions.get::<BudgetHolder>()
 }
 
-/// A problem as an error of the protocol.
 fn error_of(problem: &Problem) -> ErrorData {
     let message = format!("{} ({})", problem.message, problem.reason.code());
     match problem.reason.status() {

@@ -10,13 +10,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The most bytes of one artifact in a result.
 pub(super) const MAX_ARTIFACT_BYTES: usize = 16 * 1024;
 
 /// The most bytes of all artifacts in a result.
 const MAX_TOTAL_BYTES: usize = 48 * 1024;
 
-/// The most artifacts in a result.
 const MAX_ARTIFACTS: usize = 64;
 
 /// The most bytes of a status message in a result.
@@ -103,7 +101,6 @@ impl From<&Question> for QuestionOutput {
     }
 }
 
-/// The open questions of a task.
 pub(super) fn open_questions(task: &A2aTask) -> Vec<Question> {
     let listed = task.metadata.get(EXTENSION).and_then(|ours| ours.get("questions"));
     listed.and_then(|listed| serde_json::from_value(listed.clone()).ok()).unwrap_or_default()

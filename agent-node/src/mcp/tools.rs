@@ -26,7 +26,6 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::sync::{Arc, LazyLock};
 
-/// One call of a tool.
 pub(super) struct McpToolCall<'a> {
     pub(super) api: &'a MeshApi,
     pub(super) context: &'a RequestContext<RoleServer>,
@@ -38,7 +37,6 @@ pub(super) struct McpToolCall<'a> {
     pub(super) progress: f64,
 }
 
-/// What a tool returns.
 pub(super) enum ToolOutcome {
     /// A JSON object that fits the tool's output schema.
     Data(Value),
@@ -50,7 +48,6 @@ pub(super) enum ToolOutcome {
 }
 
 impl ToolOutcome {
-    /// Data, as JSON.
     fn data(value: &impl Serialize) -> Result<Self, Problem> {
         let invalid = |error: serde_json::Error| {
             Problem::new(Reason::Internal, format!("a result can't be written: {error}"))
@@ -59,7 +56,6 @@ impl ToolOutcome {
     }
 }
 
-/// The result of a tool for the client.
 pub(super) fn response(outcome: Result<ToolOutcome, Problem>) -> CallToolResponse {
     match outcome {
         Ok(ToolOutcome::Data(value)) => CallToolResult::structured(value).into(),
@@ -93,7 +89,6 @@ enum ToolEffect {
     Ends,
 }
 
-/// All tools.
 pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
     use ToolEffect::{Adds, Ends, Reads};
     vec![
@@ -218,7 +213,6 @@ pub(super) async fn perform(
     })
 }
 
-/// Cancels a task; returns it.
 pub(super) async fn cancel_task(api: &MeshApi, task: &str) -> Result<A2aTask, Problem> {
     tasks::cancel_task(api, task, None).await
 }
@@ -235,7 +229,6 @@ fn parse<T: DeserializeOwned>(arguments: Value) -> Result<T, Problem> {
     })
 }
 
-/// The refusal of an argument.
 fn invalid(message: impl Into<String>) -> Problem {
     Problem::new(Reason::InvalidField, message)
 }

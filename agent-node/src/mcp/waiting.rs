@@ -35,7 +35,6 @@ pub(super) enum ElicitationSupport {
 }
 
 impl ElicitationSupport {
-    /// What the client of a call supports.
     pub(super) fn of(call: &McpToolCall<'_>) -> Self {
         let declared = call.context.client_capabilities().and_then(|capabilities| capabilities.elicitation);
         // A client that names neither mode supports forms.
@@ -176,7 +175,6 @@ async fn settle(
     }
 }
 
-/// The path at which a question of a task is answered.
 pub(super) fn answer_path(task: &str) -> String {
     format!("{}/{}/answer", routes::TASKS, encoded(task))
 }

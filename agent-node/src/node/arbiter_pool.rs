@@ -28,7 +28,6 @@ impl ArbiterPool {
         }
     }
 
-    /// Starts an agent on the next thread.
     pub(super) fn start(&mut self, parts: AgentParts) -> Addr<AgentActor> {
         let next = self.started % (self.others.len() + 1);
         self.started += 1;

@@ -9,30 +9,19 @@ use crate::{
     outbox::random_fraction,
     shared_cell::SharedCell,
 };
+use engine::settings::AgentSettings;
 use protocol::{
-    a2a::{
-        agent_policy::{AgentPolicy, CallerSchemes},
-        card::AgentInterface,
-    },
-    card::{Card, Skill},
+    a2a::{agent_policy::CallerSchemes, card::AgentInterface},
+    card::Card,
 };
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
-/// The parts of a foreign agent's card that an agent takes over.
-pub struct CardDetails {
-    /// One sentence about it.
-    pub description: String,
-    pub skills: Vec<Skill>,
-    /// What it offers to A2A clients.
-    pub a2a: AgentPolicy,
-}
-
-/// Tries once to read the card; the error says why it failed.
+/// Tries once to read the card, and returns the settings with what it says; the error says why it failed.
 pub type CardFetcher =
-    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<CardDetails, String>> + Send>> + Send + Sync>;
+    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<AgentSettings, String>> + Send>> + Send + Sync>;
 
 /// A card that could not be read yet.
 #[derive(Clone)]
@@ -60,7 +49,7 @@ impl CardRetry {
             while self.agent.actor.connected() {
                 tokio::time::sleep(pause(failures, random_fraction())).await;
                 match (pending.fetch)().await {
-                    Ok(details) => return self.apply(details).await,
+                    Ok(settings) => return self.apply(settings).await,
                     Err(why) => {
                         tracing::debug!(agent = %self.agent.id, why, "the card is still unavailable");
                         self.set_reason(why);
@@ -83,14 +72,13 @@ impl CardRetry {
         self.agent.status.set_waits_for(Some(why));
     }
 
-    async fn apply(self, details: CardDetails) {
-        let CardDetails { description, skills, a2a } = details;
-        let id = self.agent.id.clone();
-        self.me.put(PeerSummary { agent_id: id, description: description.clone(), skills: skills.clone() });
-        let card = Card { description, skills, waits_for: None, ..self.agent.card.get().as_ref().clone() };
+    async fn apply(self, settings: AgentSettings) {
+        let Card { agent_id, endpoint, limits, .. } = self.agent.card.get().as_ref().clone();
+        let card = settings.card(agent_id, endpoint, limits);
+        self.me.put(PeerSummary::from(&card));
         let card = Arc::new(card);
         let key = self.agent.key.get();
-        self.agent.facade.put(AgentFacade::new(&card, a2a, self.schemes, self.interface, &key));
+        self.agent.facade.put(AgentFacade::new(&card, settings.a2a, self.schemes, self.interface, &key));
         if let Err(error) = self.agent.actor.send(UpdateCard(card.clone())).await {
             tracing::warn!(agent = %self.agent.id, %error, "the card could not be passed to the agent");
             return;

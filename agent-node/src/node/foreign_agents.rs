@@ -19,9 +19,9 @@ use blackboard::{
     http_client::redact_url,
     store::{SharedStore, owned_store::OwnedStore},
 };
-use protocol::{
-    a2a::{card_validation::ValidatedCard, interaction::InteractionMode},
-    card::Skill,
+use engine::settings::AgentSettings;
+use protocol::a2a::{
+    agent_policy::AgentPolicy, card_validation::ValidatedCard, interaction::InteractionMode,
 };
 use std::{path::PathBuf, sync::Arc};
 
@@ -52,10 +52,8 @@ enum CardFetchError {
 /// The foreign agent's part of an agent's specification.
 pub(super) struct ForeignAgentSpec {
     pub(super) brain: Arc<A2aBrain>,
-    pub(super) description: String,
-    pub(super) skills: Vec<Skill>,
-    /// Its input and output media types, if its card was read.
-    pub(super) modes: Option<(Vec<String>, Vec<String>)>,
+    /// The file's, with what the card says in place of what the file leaves open.
+    pub(super) settings: AgentSettings,
     /// Why the card is missing, if it is and the file names no skills.
     pub(super) missing_card: Option<String>,
 }
@@ -76,14 +74,14 @@ impl ForeignAgents {
         let hooks = Some(self.hooks.clone());
         let brain = A2aBrain::new(config.clone(), self.outside.clone(), Some(notes), hooks);
         let brain = Arc::new(brain.with_keyring(self.keyring.clone()));
-        let (skills, description) = (agent.skills.clone(), agent.description.clone());
         match self.fetch_or_cached(agent, config).await {
             Ok(card) => self.describe(agent, config, brain, card).await.map_err(anyhow::Error::msg),
             Err(CardFetchError::Unusable(why)) => Err(anyhow::anyhow!(why)),
             Err(CardFetchError::Unavailable(why)) => {
                 tracing::warn!(agent = %agent.id, why, "starts without its card");
-                let missing_card = skills.is_empty().then_some(why);
-                Ok(ForeignAgentSpec { brain, description, skills, modes: None, missing_card })
+                let settings = agent.settings.clone();
+                let missing_card = settings.skills.is_empty().then_some(why);
+                Ok(ForeignAgentSpec { brain, settings, missing_card })
             }
         }
     }
@@ -110,19 +108,25 @@ impl ForeignAgents {
     ) -> Result<ForeignAgentSpec, String> {
         // Webhooks count as available: the node does not listen yet.
         InteractionMode::choose(config.mode, &validated.card.capabilities, true)?;
-        let (mut skills, mut description) = (agent.skills.clone(), agent.description.clone());
-        if skills.is_empty() {
-            skills = skills_from_card(&validated);
+        let mut settings = agent.settings.clone();
+        if settings.skills.is_empty() {
+            settings.skills = skills_from_card(&validated);
         }
-        if skills.is_empty() {
+        if settings.skills.is_empty() {
             return Err("none of its skills has a name that can be a capability".to_owned());
         }
-        if description.is_empty() {
-            description = truncate(&validated.card.description);
+        if settings.description.is_empty() {
+            settings.description = truncate(&validated.card.description);
         }
-        let modes = Some((validated.all_input_modes(), validated.all_output_modes()));
+        let defaults = AgentPolicy::default();
+        if settings.a2a.input_modes == defaults.input_modes {
+            settings.a2a.input_modes = validated.all_input_modes();
+        }
+        if settings.a2a.output_modes == defaults.output_modes {
+            settings.a2a.output_modes = validated.all_output_modes();
+        }
         brain.cache_card(validated, freshness).await?;
-        Ok(ForeignAgentSpec { brain, description, skills, modes, missing_card: None })
+        Ok(ForeignAgentSpec { brain, settings, missing_card: None })
     }
 
     fn cache_file(&self, agent: &AgentDefinition) -> Option<PathBuf> {

@@ -14,7 +14,7 @@ pub(super) use crate::grpc::GrpcServer;
 
 /// Binds the gRPC port of `setup`; `None` if there is none or the node has no agents.
 pub(super) fn listen(setup: &NodeSetup) -> anyhow::Result<Option<(TcpListener, SocketAddr)>> {
-    let Some(port) = setup.grpc.filter(|_| !setup.agents.is_empty()) else { return Ok(None) };
+    let Some(port) = setup.mesh.grpc_port.filter(|_| !setup.agents.is_empty()) else { return Ok(None) };
     super::listen(setup.listen, port).map(Some)
 }
 

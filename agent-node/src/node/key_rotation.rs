@@ -21,7 +21,6 @@ use protocol::{
 };
 use std::sync::Arc;
 
-/// Signs an agent's A2A cards.
 pub(super) struct CardSigner {
     pub(super) key: SharedCell<SigningKey>,
     pub(super) facade: SharedCell<AgentFacade>,

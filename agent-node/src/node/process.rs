@@ -1,21 +1,14 @@
 //! Runs a process of the mesh as the command line and the files configure it, until it is stopped.
 
 use super::{
-    AgentSpec, NodeSetup, RunningNode, ServiceLocation,
-    advertise::AdvertiseConfig,
-    card_retry::{CardDetails, PendingCard},
-    data_dir, exit_on_store_failure,
-    foreign_agents::ForeignAgents,
-    replica,
-    services::StartError,
-    shutdown::SHUTDOWN_MARGIN,
-    start,
+    AgentSpec, NodeSetup, RunningNode, ServiceLocation, advertise::AdvertiseConfig, card_retry::PendingCard,
+    data_dir, exit_on_store_failure, foreign_agents::ForeignAgents, replica, services::StartError,
+    shutdown::SHUTDOWN_MARGIN, start,
 };
 use crate::{
     brain::{
         Brain,
         a2a::{A2aBrain, A2aBrainConfig},
-        bidding::BiddingBrain,
         exec::{BrainRights, access::BrainAccessCell, os_user::OsUser, private_dir},
         http::HttpBrain,
         llm::cassette::{Cassette, CassetteMode},
@@ -40,7 +33,8 @@ use blackboard::store::{
     embedded::{self, OpenError, StoreGauge},
     memory,
 };
-use protocol::{a2a::agent_policy::AgentPolicy, identity::PersonKey, ids::AgentId, signature::Secret};
+use engine::settings::AgentSettings;
+use protocol::{identity::PersonKey, ids::AgentId, signature::Secret};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use serde_json::json;
 use std::{
@@ -56,7 +50,6 @@ use tracing::Level;
 /// The configuration of a process.
 #[derive(Debug, Clone)]
 pub struct ProcessConfig {
-    /// The address to listen on.
     pub listen: IpAddr,
     /// Under which names others reach it.
     pub advertise: AdvertiseConfig,
@@ -83,7 +76,6 @@ pub struct ProcessConfig {
     pub capture: CaptureLevel,
     /// What becomes of the calls of models.
     pub cassette: CassetteMode,
-    /// The registry, if the process uses one.
     pub registry: Option<ServiceLocation>,
     pub board: ServiceLocation,
 }
@@ -211,20 +203,12 @@ async fn open(
         store,
         space_store,
         secret,
-        limits: mesh.limits,
-        auction: mesh.auction,
-        work_limits: Default::default(),
-        registry_config: mesh.registry,
-        board_config: mesh.board,
         outside,
         keys: super::signing_keys::SigningKeys(keys),
         hooks,
-        keyring: mesh.keyring,
         telemetry,
-        callers: mesh.callers,
-        approvers: mesh.approvers,
         tokens,
-        grpc: mesh.grpc_port,
+        mesh,
         gauge,
     })
     .await
@@ -293,7 +277,6 @@ fn lossy(text: std::ffi::OsString) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// The specifications of the agents.
 async fn agent_specs(
     config: &ProcessConfig,
     capture: &Capture,
@@ -314,47 +297,32 @@ async fn agent_specs(
     let mut agents = Vec::new();
     for agent in &config.team.agents {
         let what = || format!("the brain of {}", agent.id);
-        let (mut a2a, mut pending_card) = (agent.a2a.clone(), None);
+        let (mut settings, mut pending_card) = (agent.settings.clone(), None);
         let access = BrainAccessCell::default();
-        let (brain, description, skills): (Arc<dyn Brain>, _, _) = match &agent.brain {
+        let brain: Arc<dyn Brain> = match &agent.brain {
             BrainConfig::Foreign(config) => {
                 let foreign = foreign_agents.set_up(agent, config).await.with_context(what)?;
-                a2a = with_modes(a2a, foreign.modes);
+                settings = foreign.settings;
                 pending_card = foreign
                     .missing_card
                     .map(|why| retry_card(why, &foreign_agents, agent, config, foreign.brain.clone()));
-                (Arc::new(foreign.brain), foreign.description, foreign.skills)
+                Arc::new(foreign.brain)
             }
             BrainConfig::Http(service) => {
                 outside.check_resolved(&service.url).await.with_context(what)?;
-                let brain = Arc::new(HttpBrain::new(service.clone(), outside.clone(), access.clone()));
-                (Arc::new(brain), agent.description.clone(), agent.skills.clone())
+                Arc::new(Arc::new(HttpBrain::new(service.clone(), outside.clone(), access.clone())))
             }
-            own @ (BrainConfig::Exec { .. }
-            | BrainConfig::Scripted(_)
-            | BrainConfig::Echo
-            | BrainConfig::Llm(_)) => {
+            own => {
                 let rights = match own {
                     BrainConfig::Exec { .. } | BrainConfig::Llm(_) => {
                         let log = ServerLog { agent: agent.id.to_string(), capture: capture.clone() };
-                        BrainRights {
-                            access: access.clone(),
-                            log,
-                            ..brain_rights(own, &agent.id, &config.data)?
-                        }
+                        let access = access.clone();
+                        BrainRights { access, log, ..brain_rights(own, &agent.id, &config.data)? }
                     }
                     _ => BrainRights::default(),
                 };
-                (
-                    own.brain(&rights, cassette).with_context(what)?,
-                    agent.description.clone(),
-                    agent.skills.clone(),
-                )
+                own.brain(&rights, cassette).with_context(what)?
             }
-        };
-        let brain = match agent.asks_for_bids {
-            Some(within) => Arc::new(BiddingBrain { brain, within }),
-            None => brain,
         };
         let rights = match agent.accept.has_commands() {
             true => {
@@ -365,13 +333,7 @@ async fn agent_specs(
         agents.push(AgentSpec {
             id: agent.id.clone(),
             acceptance: agent.accept.acceptance(&rights),
-            bounds: agent.bounds,
-            description,
-            skills,
-            open: agent.open,
-            a2a,
-            terms: agent.terms.clone(),
-            subscribe: agent.subscribe.clone(),
+            settings,
             brain,
             port: agent.port,
             pending_card,
@@ -393,20 +355,6 @@ fn brain_rights(config: &BrainConfig, agent: &AgentId, data: &Path) -> Result<Br
     Ok(BrainRights { home: Some(home), user, ..BrainRights::default() })
 }
 
-/// Replaces default media types by those of the card.
-fn with_modes(mut a2a: AgentPolicy, modes: Option<(Vec<String>, Vec<String>)>) -> AgentPolicy {
-    let defaults = AgentPolicy::default();
-    if let Some((input, output)) = modes {
-        if a2a.input_modes == defaults.input_modes {
-            a2a.input_modes = input;
-        }
-        if a2a.output_modes == defaults.output_modes {
-            a2a.output_modes = output;
-        }
-    }
-    a2a
-}
-
 /// The retry of a card that could not be read.
 fn retry_card(
     why: String,
@@ -419,12 +367,8 @@ fn retry_card(
     let fetch = move || {
         let (foreign_agents, agent, config) = (foreign_agents.clone(), agent.clone(), config.clone());
         let brain = brain.clone();
-        let details = async move {
-            let foreign = foreign_agents.retry(&agent, &config, brain).await?;
-            let a2a = with_modes(agent.a2a.clone(), foreign.modes);
-            Ok(CardDetails { description: foreign.description, skills: foreign.skills, a2a })
-        };
-        Box::pin(details) as Pin<Box<dyn Future<Output = Result<CardDetails, String>> + Send>>
+        let settings = async move { Ok(foreign_agents.retry(&agent, &config, brain).await?.settings) };
+        Box::pin(settings) as Pin<Box<dyn Future<Output = Result<AgentSettings, String>> + Send>>
     };
     PendingCard { why, fetch: Arc::new(fetch) }
 }

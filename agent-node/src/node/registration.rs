@@ -22,7 +22,6 @@ use tokio::sync::Notify;
 /// How often a start replaces a key that the registry refuses.
 const MAX_REPLACEMENTS: u32 = 3;
 
-/// The keys of the process, and their files.
 #[derive(Clone)]
 pub(super) struct OwnKeys {
     pub(super) keys: KeyRing,
@@ -151,7 +150,6 @@ impl RegistrationTask {
 pub(super) struct WakeSignal(Arc<Notify>);
 
 impl WakeSignal {
-    /// Triggers it.
     pub(super) fn send(&self) {
         self.0.notify_one();
     }

@@ -11,7 +11,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The most replicas of one agent.
 const MAX_REPLICAS: usize = 1_000;
 /// How long a lock may outlive its process: a forked child holds it until it calls exec.
 const LOCK_LINGER: Duration = Duration::from_millis(300);

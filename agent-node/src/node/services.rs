@@ -29,7 +29,6 @@ pub enum StartError {
         file.display()
     )]
     JoinSecretRequired {
-        /// The address to listen on.
         listen: IpAddr,
         /// The expected file of the secret.
         file: PathBuf,

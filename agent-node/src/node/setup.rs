@@ -2,43 +2,25 @@
 
 use super::{advertise::AdvertiseConfig, card_retry, services::ServiceLocation, signing_keys};
 use crate::{
-    brain::{AgentBounds, Brain, exec::access::BrainAccessCell, result_checker::AgentAcceptance},
-    http::edge::{Caller, IssuedTokens},
+    brain::{Brain, exec::access::BrainAccessCell, result_checker::AgentAcceptance},
+    config::MeshConfig,
+    http::edge::IssuedTokens,
     outbox::outbound_client::OutboundClient,
     telemetry::Telemetry,
 };
-use blackboard::{board::BoardConfig, store::SharedStore};
-use protocol::{
-    a2a::agent_policy::AgentPolicy,
-    card::{BidTerms, Card, Skill},
-    ids::AgentId,
-    limits::Limits,
-    patterns::{contract_net::Auction, work::WorkLimits},
-    signature::Secret,
-};
-use registry::config::Config as RegistryConfig;
+use blackboard::store::SharedStore;
+use engine::settings::AgentSettings;
+use protocol::{ids::AgentId, signature::Secret};
 use std::{net::IpAddr, sync::Arc};
 
 /// One agent to run.
 #[derive(Clone)]
 pub struct AgentSpec {
     pub id: AgentId,
-    /// One sentence about it.
-    pub description: String,
-    pub skills: Vec<Skill>,
-    /// Whether it takes requests that name no capability.
-    pub open: bool,
-    /// What it offers to A2A clients.
-    pub a2a: AgentPolicy,
-    /// The terms of its bids.
-    pub terms: BidTerms,
-    /// Types of signals it reacts to, each exact or ending in `*`.
-    pub subscribe: Vec<String>,
+    pub settings: AgentSettings,
     pub brain: Arc<dyn Brain>,
     /// What it demands of results before they count.
     pub acceptance: AgentAcceptance,
-    /// How long the brain may think, and what a task may use.
-    pub bounds: AgentBounds,
     /// Its port, if it has one of its own.
     pub port: Option<u16>,
     /// Its brain's access to the mesh, which the node sets when it listens.
@@ -49,7 +31,6 @@ pub struct AgentSpec {
 
 /// The parts and settings of a process.
 pub struct NodeSetup {
-    /// The address to listen on.
     pub listen: IpAddr,
     /// Under which names others reach it.
     pub advertise: AdvertiseConfig,
@@ -65,15 +46,7 @@ pub struct NodeSetup {
     pub space_store: Option<SharedStore>,
     /// The join secret, which signs messages between agents.
     pub secret: Secret,
-    /// Limits of every agent.
-    pub limits: Limits,
-    pub auction: Auction,
-    /// How long delegated work and answers are awaited, and what a task may use.
-    pub work_limits: WorkLimits,
-    /// The registry's timing and limits.
-    pub registry_config: RegistryConfig,
-    /// The board's timing and limits.
-    pub board_config: BoardConfig,
+    pub mesh: MeshConfig,
     /// The client for calls that leave the mesh.
     pub outside: OutboundClient,
     /// Keys with which agents sign their cards.
@@ -82,31 +55,8 @@ pub struct NodeSetup {
     pub gauge: Option<blackboard::store::embedded::StoreGauge>,
     /// Webhooks that foreign agents call.
     pub hooks: crate::outbox::a2a::callbacks::CallbackRegistry,
-    /// Credentials for foreign agents.
-    pub keyring: crate::outbox::a2a::credentials::Keyring,
     /// Traces, metrics and logs.
     pub telemetry: Telemetry,
-    pub callers: Vec<Caller>,
-    /// Agents of other processes whose word for a person's approval counts.
-    pub approvers: Vec<protocol::ids::AgentId>,
     /// The tokens that the process accepts: its brains', and the person's once it is known.
     pub tokens: IssuedTokens,
-    /// The gRPC port, if its agents take A2A over gRPC; 0 takes any free port.
-    pub grpc: Option<u16>,
-}
-
-/// The card with which the agent of `spec` registers.
-pub(super) fn card(spec: &AgentSpec, endpoint: String, limits: &Limits) -> Card {
-    Card {
-        agent_id: spec.id.clone(),
-        description: spec.description.clone(),
-        endpoint,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        skills: spec.skills.clone(),
-        open: spec.open,
-        subscribe: spec.subscribe.clone(),
-        terms: spec.terms.clone(),
-        limits: limits.clone(),
-        waits_for: spec.pending_card.as_ref().map(|pending| pending.why.clone()),
-    }
 }

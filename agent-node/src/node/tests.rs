@@ -6,18 +6,15 @@ mod storage_full;
 mod supervision;
 
 use super::*;
-use crate::brain::{Brain, echo::EchoBrain};
+use crate::{
+    brain::{Brain, echo::EchoBrain},
+    config::MeshConfig,
+};
 use blackboard::store::{
     Batch, Error, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, Store, StoreFuture, StoreWatch,
 };
-use protocol::{
-    card::{BidTerms, Skill},
-    ids::Capability,
-    limits::Limits,
-    patterns::{contract_net::Auction, work::WorkLimits},
-    signature::Secret,
-};
-use registry::config::Config as RegistryConfig;
+use engine::settings::{AgentSettings, BidSettings};
+use protocol::{card::Skill, ids::Capability, limits::Limits, signature::Secret};
 use serde_json::{Value, json};
 
 /// The keys of all nodes of these tests: an agent keeps its key when its node starts again.
@@ -27,26 +24,25 @@ static KEYS: std::sync::LazyLock<tempfile::TempDir> =
 fn agent_spec(id: &str, skill: &str, cost: f64, eta: u64) -> AgentSpec {
     AgentSpec {
         id: AgentId::parse(id).unwrap(),
-        description: String::new(),
-        skills: vec![Skill {
-            id: Capability::parse(skill).unwrap(),
-            name: String::new(),
-            description: String::new(),
-            examples: Vec::new(),
-            tags: Vec::new(),
-            output_modes: Vec::new(),
-        }],
-        open: false,
-        a2a: Default::default(),
-        terms: BidTerms {
-            cost: protocol::bid::Cost::new(cost).unwrap(),
-            eta: protocol::bid::Eta(eta),
-            max_parallel: 4,
+        settings: AgentSettings {
+            skills: vec![Skill {
+                id: Capability::parse(skill).unwrap(),
+                name: String::new(),
+                description: String::new(),
+                examples: Vec::new(),
+                tags: Vec::new(),
+                output_modes: Vec::new(),
+            }],
+            bid: BidSettings {
+                cost: protocol::bid::Cost::new(cost),
+                eta: Some(protocol::bid::Eta(eta)),
+                max_parallel: Some(4),
+                ..BidSettings::default()
+            },
+            ..AgentSettings::default()
         },
-        subscribe: Vec::new(),
         brain: Arc::new(EchoBrain),
         acceptance: Default::default(),
-        bounds: Default::default(),
         port: None,
         pending_card: None,
         access: Default::default(),
@@ -64,20 +60,12 @@ fn setup(agents: Vec<AgentSpec>) -> NodeSetup {
         store: blackboard::store::memory::new(),
         space_store: None,
         secret: Secret::new(&[7; 32]).unwrap(),
-        limits: Limits::default(),
-        auction: Auction::default(),
-        work_limits: WorkLimits::default(),
-        registry_config: RegistryConfig::default(),
-        board_config: BoardConfig::default(),
+        mesh: MeshConfig::default(),
         outside: crate::outbox::outbound_client::OutboundClient::new(Default::default(), Default::default())
             .unwrap(),
         keys: signing_keys::SigningKeys(Some(KEYS.path().to_owned())),
         hooks: Default::default(),
-        keyring: Default::default(),
         telemetry: Default::default(),
-        grpc: None,
-        callers: Vec::new(),
-        approvers: Vec::new(),
         tokens: Default::default(),
         gauge: None,
     }
@@ -91,14 +79,11 @@ async fn manager(secret: Secret, running: &RunningNode) -> HttpClient {
     let signer = Signer { keys: keys.clone(), me: me.clone() };
     let wire = HttpClient::new(Some(signer), HttpClientLimits::default()).unwrap();
     let registry = Registry::remote(&format!("http://{}", running.services.unwrap()), wire.clone());
-    let card = protocol::card::Card {
-        agent_id: me,
-        ..setup::card(
-            &agent_spec("manager-01", "manage", 0.0, 1),
-            "http://127.0.0.1:1".to_owned(),
-            &Limits::default(),
-        )
-    };
+    let card = agent_spec("manager-01", "manage", 0.0, 1).settings.card(
+        me,
+        "http://127.0.0.1:1".to_owned(),
+        Limits::default(),
+    );
     let grant = registry.register(Arc::new(card), "1".to_owned()).await.unwrap();
     keys.learn(&grant.certificate.unwrap()).unwrap();
     wire
@@ -174,9 +159,9 @@ async fn a_new_award_and_the_end_of_the_older_one_are_one_commit() {
             store.commit(lane, batch)
         },
     );
-    let busy = AgentSpec { brain: Arc::new(NeverEnds), ..agent_spec("builder-01", "build", 0.0, 1_000) };
-    let terms = BidTerms { max_parallel: 1, ..busy.terms.clone() };
-    let setup = NodeSetup { store, ..setup(vec![AgentSpec { terms, ..busy }]) };
+    let mut busy = AgentSpec { brain: Arc::new(NeverEnds), ..agent_spec("builder-01", "build", 0.0, 1_000) };
+    busy.settings.bid.max_parallel = Some(1);
+    let setup = NodeSetup { store, ..setup(vec![busy]) };
     let secret = setup.secret.clone();
     let running = start(setup).await.unwrap();
     let url = format!("http://{}/a2a/messages", running.agents[&AgentId::parse("builder-01").unwrap()]);
@@ -242,9 +227,9 @@ async fn an_award_that_names_two_tasks_is_refused_with_the_member_named() {
 
 #[actix::test]
 async fn concurrent_awards_do_not_exceed_max_parallel() {
-    let busy = AgentSpec { brain: Arc::new(NeverEnds), ..agent_spec("builder-01", "build", 0.0, 1_000) };
-    let terms = BidTerms { max_parallel: 1, ..busy.terms.clone() };
-    let running = start(setup(vec![AgentSpec { terms, ..busy }])).await.unwrap();
+    let mut busy = AgentSpec { brain: Arc::new(NeverEnds), ..agent_spec("builder-01", "build", 0.0, 1_000) };
+    busy.settings.bid.max_parallel = Some(1);
+    let running = start(setup(vec![busy])).await.unwrap();
     let award = |task: &str| award_of(task, task);
     let actor = running.actors[0].clone();
     // Both are in the mailbox before either is recorded.

@@ -75,7 +75,7 @@ impl CallError {
             Self::Refused(error) => {
                 matches!(error.kind, A2aErrorKind::Unavailable | A2aErrorKind::RateLimited)
             }
-            Self::Forbidden(_) | Self::Unauthenticated(_) | Self::TooLarge(_) | Self::Malformed(_) => false,
+            _ => false,
         }
     }
 

@@ -99,12 +99,10 @@ pub struct OutboundRequest {
 }
 
 impl OutboundRequest {
-    /// Its own timeout, if it has one.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         self.timeout
     }
 
-    /// The same request to another URL.
     #[must_use]
     pub(crate) fn with_url(self, url: String) -> Self {
         Self { url, ..self }
@@ -213,7 +211,6 @@ impl OutboundClient {
         }
     }
 
-    /// Its limits.
     pub(crate) fn limits(&self) -> OutboundLimits {
         self.limits
     }

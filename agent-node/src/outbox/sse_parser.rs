@@ -32,12 +32,10 @@ impl SseParser {
         }
     }
 
-    /// Adds received bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The data of the next complete event.
     pub(crate) fn next_event(&mut self) -> Result<Option<Vec<u8>>, SseEventTooLong> {
         while let Some(line) = self.line() {
             if line.is_empty() {

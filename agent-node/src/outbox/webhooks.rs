@@ -47,7 +47,6 @@ pub struct Webhook {
     /// What its client asked for; task and id are set.
     pub config: PushConfig,
     pub task: TaskId,
-    /// Whose task it is.
     pub owner: Principal,
     /// The last event that it was sent.
     #[serde(alias = "told")]
@@ -254,7 +253,6 @@ impl Handler<Remove> for Pusher {
     }
 }
 
-/// The sending of events to one webhook.
 struct Pushing {
     me: AgentId,
     store: SharedStore,

@@ -14,7 +14,6 @@ use protocol::{
 };
 use serde::Serialize;
 
-/// The most characters of a text.
 const MAX_TEXT: usize = 200;
 
 /// One thing that was done, and when.
@@ -25,7 +24,6 @@ pub struct Activity {
     what: ActivityKind,
 }
 
-/// What was done.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 enum ActivityKind {
@@ -46,7 +44,6 @@ enum ActivityKind {
         #[serde(skip_serializing_if = "String::is_empty")]
         text: String,
     },
-    /// A tool was called.
     Tool(ToolUse),
 }
 
@@ -58,7 +55,6 @@ pub fn is_shown(task: &Task, by: &Principal) -> bool {
     matches!(by, Principal::User(_)) && is_requester && !is_hidden
 }
 
-/// What an event tells.
 pub(super) fn of_event(event: &Event) -> Vec<Activity> {
     let at = |what| Activity { timestamp: event.wall, what };
     match &event.what {
@@ -88,7 +84,6 @@ pub(super) fn of_event(event: &Event) -> Vec<Activity> {
     }
 }
 
-/// What an effect at `timestamp` does.
 pub(super) fn of_effect(effect: &Effect, timestamp: WallTime) -> Option<Activity> {
     let Effect::Send(message) = effect else { return None };
     let WorkNotice { task, end: None, text } = message.payload.work_notice()? else { return None };

@@ -8,7 +8,6 @@ use protocol::{a2a::event::StreamResponse, ids::AgentId, task::Task};
 
 const PAGE: usize = 64;
 
-/// Reads the events of a step.
 type ReadStep<D> = fn(&dyn Store, &AgentId, &Task, &Record) -> Result<Vec<TaskEvent<D>>, Error>;
 
 /// A position in the events of a task: the revision of a step in the journal, and the index of an event in that step.

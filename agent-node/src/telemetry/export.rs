@@ -64,7 +64,6 @@ enum ExportCommand {
     Flush(oneshot::Sender<()>),
 }
 
-/// The queue to a backend.
 pub(super) struct Exporter {
     sender: mpsc::UnboundedSender<ExportCommand>,
     shared: Arc<ExporterState>,

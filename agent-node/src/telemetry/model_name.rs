@@ -7,7 +7,6 @@ const MAX_NAME: usize = 128;
 /// What is shown of a name that is no identifier.
 const OTHER: &str = "other";
 
-/// The model as its provider names it.
 pub(super) fn request_model(model: &str) -> &str {
     let name = PREFIXES.iter().find_map(|prefix| model.strip_prefix(prefix)).unwrap_or(model);
     let is_accepted = |byte: u8| byte.is_ascii_alphanumeric() || b"._:/@+-".contains(&byte);

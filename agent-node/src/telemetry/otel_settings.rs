@@ -11,11 +11,9 @@ use std::{collections::HashMap, time::Duration};
 /// The telemetry settings of the environment.
 #[derive(Debug, Clone, Default)]
 pub struct TelemetrySettings {
-    /// Which traces are recorded.
     pub sampler: TraceSampler,
     /// The backend; `None` without an endpoint.
     pub export: Option<ExportSettings>,
-    /// The queue of spans.
     pub queue: SpanQueueSettings,
     /// Settings that have no effect or are replaced.
     pub warnings: Vec<String>,
@@ -27,7 +25,6 @@ pub struct ExportSettings {
     pub url: Url,
     /// Headers of every request, such as credentials.
     pub headers: HashMap<String, String>,
-    /// The timeout of one request.
     pub timeout: Duration,
     pub attributes: HashMap<String, String>,
     pub pems: TlsFiles,
@@ -54,7 +51,6 @@ pub struct SpanQueueSettings {
     pub delay: Duration,
     /// The most spans that wait; more are dropped.
     pub capacity: usize,
-    /// The most spans of a batch.
     pub batch: usize,
     /// The time for a batch, with all repeats.
     pub timeout: Duration,
@@ -68,7 +64,6 @@ impl Default for SpanQueueSettings {
 
 /// The largest queue; a span has some KiB.
 const MAX_CAPACITY: usize = 65_536;
-/// The longest duration of a setting.
 const MAX_DURATION: Duration = Duration::from_hours(24);
 
 /// A URL for logs, without its query, which may hold credentials.

@@ -77,6 +77,6 @@ fn attribute(value: &Value, capture: &Capture, max_len: Option<usize>) -> Attrib
             None => Attribute::F64(number.as_f64().unwrap_or_default()),
         },
         Value::Array(items) => Attribute::Array(Array::String(items.iter().map(text).collect())),
-        Value::Null | Value::String(_) | Value::Object(_) => Attribute::String(text(value)),
+        _ => Attribute::String(text(value)),
     }
 }

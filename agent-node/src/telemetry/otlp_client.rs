@@ -16,7 +16,6 @@ use std::{
     time::Duration,
 };
 
-/// A client that records its results.
 #[derive(Debug)]
 pub(super) struct RecordingClient {
     pub(super) client: reqwest::Client,
@@ -25,7 +24,6 @@ pub(super) struct RecordingClient {
     pub(super) outcome: Arc<ExportResults>,
 }
 
-/// The results of requests.
 #[derive(Debug, Default)]
 pub(super) struct ExportResults {
     /// Spans that the backend rejected out of accepted batches, since the last reset.

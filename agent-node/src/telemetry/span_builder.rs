@@ -42,7 +42,6 @@ pub struct BuiltSpan {
     pub span: Span,
 }
 
-/// Builds the spans of one conversation.
 struct SpanBuilder<'a> {
     me: &'a AgentId,
     id: &'a ConversationId,
@@ -53,7 +52,6 @@ struct SpanBuilder<'a> {
     open_effects: BTreeMap<EffectKey, usize>,
     /// Indices of the spans of calls for proposals that have no answer, by bidder.
     open_cfps: BTreeMap<String, usize>,
-    /// The turns, by number.
     turns: BTreeMap<u32, call_spans::TurnCalls>,
     step: u64,
 }
@@ -124,7 +122,6 @@ impl SpanBuilder<'_> {
             .with(n::LANGFUSE_TYPE, json!("span"))
     }
 
-    /// Adds a span and returns its index.
     fn add(&mut self, span: Span, is_complete: bool) -> usize {
         let complete_in = is_complete.then_some(self.step);
         self.spans.push(BuiltSpan { complete_in, span });

@@ -12,9 +12,10 @@ use agent_node::{
 };
 use anyhow::{Context as _, ensure};
 use blackboard::store::{Filter, Key, StoreWatch};
+use engine::settings::{AgentSettings, BidSettings};
 use protocol::{
     bid::{Cost, Eta},
-    card::{BidTerms, Skill},
+    card::Skill,
     ids::Capability,
     patterns::contract_net::Auction,
     routes,
@@ -124,8 +125,10 @@ fn bidder(number: usize) -> anyhow::Result<AgentSpec> {
     };
     let seat = nodes::seat(&format!("builder-{number:04}"), Arc::new(EchoBrain))?;
     let cost = Cost::new(0.01 * (number % 7) as f64).context("a cost")?;
-    let terms = BidTerms { cost, eta: Eta(60_000), max_parallel: 4 };
-    Ok(AgentSpec { skills: vec![build], open: false, terms, ..seat })
+    let (eta, max_parallel) = (Some(Eta(60_000)), Some(4));
+    let bid = BidSettings { cost: Some(cost), eta, max_parallel, ..BidSettings::default() };
+    let settings = AgentSettings { skills: vec![build], open: false, bid, ..seat.settings };
+    Ok(AgentSpec { settings, ..seat })
 }
 
 async fn send(connection: &mut Connection, number: usize) -> anyhow::Result<()> {

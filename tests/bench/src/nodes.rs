@@ -2,29 +2,21 @@
 
 use crate::child::{ChildAddress, report, wait_for_parent};
 use agent_node::{
-    brain::{AgentBounds, Brain, TurnFuture, TurnHandle, TurnRequest},
+    brain::{Brain, TurnFuture, TurnHandle, TurnRequest},
+    config::MeshConfig,
     node::{self, AgentSpec, NodeSetup, ServiceLocation},
 };
 use anyhow::Context as _;
-use blackboard::{
-    board::BoardConfig,
-    store::{SharedStore, embedded, memory},
-};
-use protocol::{
-    card::BidTerms,
-    ids::AgentId,
-    limits::Limits,
-    patterns::{contract_net::Auction, work::WorkLimits},
-    signature::Secret,
-};
-use registry::config::Config as RegistryConfig;
+use blackboard::store::{SharedStore, embedded, memory};
+use engine::settings::{AgentBounds, AgentSettings, BidSettings};
+use protocol::{bid::Eta, ids::AgentId, limits::Limits, patterns::contract_net::Auction, signature::Secret};
 use serde::{Deserialize, Serialize};
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc, time::Duration};
 
 /// The agent that has the tasks.
 pub(crate) const HOLDER: &str = "builder-01";
 /// The bound of a turn that never ends.
-const HOUR: Duration = Duration::from_secs(3_600);
+const HOUR: Eta = Eta(3_600_000);
 
 /// The join secret of every measured process.
 pub(crate) const SECRET: [u8; 32] = [7; 32];
@@ -78,22 +70,14 @@ pub(crate) fn setup(
         store,
         space_store: None,
         secret: Secret::new(&SECRET)?,
-        limits,
-        auction,
-        work_limits: WorkLimits::default(),
-        registry_config: RegistryConfig::default(),
-        board_config: BoardConfig::default(),
+        mesh: MeshConfig { limits, auction, ..MeshConfig::default() },
         outside: agent_node::outbox::outbound_client::OutboundClient::new(
             Default::default(),
             Default::default(),
         )?,
         keys: Default::default(),
         hooks: Default::default(),
-        keyring: Default::default(),
         telemetry: Default::default(),
-        grpc: None,
-        callers: Vec::new(),
-        approvers: Vec::new(),
         tokens: Default::default(),
         gauge: None,
     })
@@ -103,15 +87,14 @@ pub(crate) fn setup(
 pub(crate) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<AgentSpec> {
     Ok(AgentSpec {
         id: AgentId::parse(id)?,
-        description: String::new(),
-        skills: Vec::new(),
-        open: true,
-        a2a: Default::default(),
-        terms: BidTerms { max_parallel: 256, ..BidTerms::default() },
-        subscribe: Vec::new(),
+        settings: AgentSettings {
+            open: true,
+            bid: BidSettings { max_parallel: Some(256), ..BidSettings::default() },
+            bounds: AgentBounds { idle: Some(HOUR), turn: Some(HOUR), ..AgentBounds::default() },
+            ..AgentSettings::default()
+        },
         brain,
         acceptance: Default::default(),
-        bounds: AgentBounds { idle: HOUR, turn: HOUR, ..AgentBounds::default() },
         port: None,
         pending_card: None,
         access: Default::default(),

@@ -1,11 +1,14 @@
 //! What a seed plans: the agents, the requests of users, and the faults with their times.
 
 use crate::{brain::capability, random::Random};
-use engine::EngineConfig;
+use engine::{
+    EngineConfig,
+    settings::{AgentSettings, BidSettings, BidSource},
+};
 use protocol::{
     acceptance::AcceptanceRule,
     bid::Eta,
-    card::{BidTerms, Card, Skill},
+    card::Skill,
     ids::AgentId,
     limits::Limits,
     patterns::{contract_net::Auction, work::WorkLimits},
@@ -272,7 +275,7 @@ pub(crate) fn demand_acceptance(agents: &mut [EngineConfig]) {
 }
 
 /// How long a brain has for a bid.
-const BID_TIME: Duration = Duration::from_millis(600);
+const BID_TIME: Eta = Eta(600);
 
 /// The agents: two managers, bidders, doers, helpers, and two subscribers of the board.
 pub(crate) fn agents(count: usize) -> Vec<EngineConfig> {
@@ -297,21 +300,25 @@ pub(crate) fn agents(count: usize) -> Vec<EngineConfig> {
             examples: Vec::new(),
             output_modes: Vec::new(),
         };
-        let card = Card {
-            agent_id: id,
-            description: String::new(),
-            endpoint: format!("http://127.0.0.1:{}", 8_000 + at),
-            version: String::new(),
+        // One bidder of four has computed bids.
+        let ask = (2..=4).contains(&at).then_some(BidSource::Brain);
+        let settings = AgentSettings {
             skills: skills.iter().map(skill).collect(),
             open: at == 0,
             subscribe: subscribe.iter().map(|kind| (*kind).to_owned()).collect(),
-            terms: BidTerms { eta: Eta(1_000), max_parallel: 2, ..BidTerms::default() },
-            limits: Limits::default(),
-            waits_for: None,
+            bid: BidSettings {
+                eta: Some(Eta(1_000)),
+                max_parallel: Some(2),
+                ask,
+                within: Some(BID_TIME),
+                ..BidSettings::default()
+            },
+            ..AgentSettings::default()
         };
+        let endpoint = format!("http://127.0.0.1:{}", 8_000 + at);
         EngineConfig {
-            subscribe: card.subscribe.clone(),
-            card: Arc::new(card),
+            card: Arc::new(settings.card(id, endpoint, Limits::default())),
+            settings: Arc::new(settings),
             limits: limits.clone(),
             auction: Auction {
                 bid_window_ms: 1_000,
@@ -325,10 +332,7 @@ pub(crate) fn agents(count: usize) -> Vec<EngineConfig> {
                 delegate: Duration::from_secs(40),
                 ..WorkLimits::default()
             },
-            is_direct: false,
             acceptance: Default::default(),
-            // One bidder of four has computed bids.
-            asks_for_bids: (2..=4).contains(&at).then_some(BID_TIME),
         }
     };
     (0..count).map(config).collect()

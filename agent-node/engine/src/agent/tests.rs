@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     Ack, Attempt, CommitId, IncomingMessage, ReplyTo, TurnKey,
     records::keys,
-    testing::{EmptyWorld, HOUR, config, me},
+    testing::{EmptyWorld, HOUR, config, me, subscribing},
 };
 use protocol::{
     artifact::Artifact,
@@ -252,7 +252,7 @@ fn engine_config(limits: Limits) -> EngineConfig {
     let mut config = config(limits);
     let card = json!({ "agentId": "a", "endpoint": "http://a", "skills": [{ "id": "build" }] });
     config.card = Arc::new(serde_json::from_value(card).unwrap());
-    config.subscribe = vec!["task.*".to_owned()];
+    config.settings = subscribing(&["task.*"]);
     config
 }
 

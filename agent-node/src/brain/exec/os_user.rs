@@ -12,7 +12,6 @@ pub struct OsUser {
     pub gid: u32,
 }
 
-/// The file of all users.
 const PASSWD: &str = "/etc/passwd";
 
 /// The capabilities that a process needs to run a brain as another user, by their numbers: to give it a directory, to end
@@ -55,7 +54,6 @@ impl OsUser {
         found.ok_or_else(|| format!("there is no user {name} in {}", passwd.display()))
     }
 
-    /// The user of this process.
     pub(super) fn own() -> (u32, u32) {
         (getuid().as_raw(), getgid().as_raw())
     }

@@ -8,7 +8,6 @@ use crate::{
     outbox::sse_parser::SseParser,
 };
 
-/// The parser of one answer.
 pub(super) enum AnswerParser {
     /// Server-sent events, a line in each.
     Events { parser: SseParser, key: String, number: u64, max_line: usize, has_ended: bool },

@@ -101,7 +101,6 @@ pub(in crate::brain) async fn prompt_text(
     Ok(PromptText { line, references })
 }
 
-/// A text that a prompt refers to.
 struct StoredText {
     media_type: String,
     content: Bytes,

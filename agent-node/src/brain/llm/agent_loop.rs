@@ -67,7 +67,6 @@ pub(super) enum LoopSubject {
     Signal,
 }
 
-/// A tool of this turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LoopTool {
     /// What the model sees of it.
@@ -75,7 +74,6 @@ pub(super) struct LoopTool {
     pub(super) kind: LoopToolKind,
 }
 
-/// Who runs a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum LoopToolKind {
     Mesh(MeshTool),
@@ -92,7 +90,6 @@ pub(super) enum LoopToolKind {
     },
 }
 
-/// What has happened.
 #[derive(Debug)]
 pub(super) enum LoopEvent {
     /// The model said something.

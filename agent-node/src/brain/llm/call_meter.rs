@@ -5,7 +5,6 @@ use super::model::{ModelDelta, ModelRequest, TokenUsage};
 /// Bytes of a token, about.
 pub(super) const TOKEN: usize = 4;
 
-/// What a call has used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct CallUsage {
     /// The tokens of the request and of the answer.

@@ -32,12 +32,10 @@ const MAX_ANSWER: usize = MAX_CHECKPOINT_BYTES / 4;
 const MAX_REFUSAL: usize = 64 << 10;
 /// How much is shown of an answer that is no stream, bytes.
 const MAX_SHOWN: usize = 300;
-/// The version of the format.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 /// The most tokens of an answer; Anthropic requires a number.
 const ANTHROPIC_MAX_TOKENS: u32 = 8_192;
 
-/// A model at a provider.
 #[derive(Debug, Clone)]
 pub(super) struct HttpModel {
     config: Arc<ModelConfig>,

@@ -46,12 +46,10 @@ pub(super) enum MeshTool {
 pub(super) enum MeshOutcome {
     /// A request to others, whose answer comes with a later turn.
     Ask(Progress),
-    /// A report, and the result.
     Report(Progress, ToolResult),
     /// Signals to read, whose page is the result.
     Read(SignalSelection),
     Result(ToolResult),
-    /// The end of the turn.
     End(TurnEnd),
 }
 
@@ -115,7 +113,6 @@ impl MeshTool {
         }
     }
 
-    /// Its name.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Delegate => "delegate",

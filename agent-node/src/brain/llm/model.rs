@@ -156,7 +156,6 @@ impl ModelDelta {
 /// A complete answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelAnswer {
-    /// All of its text.
     pub text: String,
     /// What it calls. The ids are the provider's.
     pub calls: Vec<ToolCall>,

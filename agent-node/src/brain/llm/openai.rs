@@ -9,7 +9,6 @@ use super::{
 };
 use serde_json::{Value, json};
 
-/// The body of a request.
 pub(super) fn body(model: &str, request: &ModelRequest, max_tokens: Option<(&str, u32)>) -> Value {
     let mut messages = vec![json!({ "role": "system", "content": request.system })];
     for message in &request.messages {

@@ -70,7 +70,6 @@ impl OutputSchema {
         Self::compile(schema, size, MAX_REQUEST_PATTERN)
     }
 
-    /// The schema.
     pub(super) fn schema(&self) -> &Value {
         &self.schema
     }
@@ -83,7 +82,6 @@ impl OutputSchema {
         Ok(value)
     }
 
-    /// What is wrong with a value.
     pub(crate) fn check_value(&self, value: &Value) -> Result<(), String> {
         if self.validator.is_valid(value) {
             return Ok(());

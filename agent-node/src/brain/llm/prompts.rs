@@ -159,7 +159,6 @@ pub(super) fn call_for_proposals(request: &BidRequest, has_load: bool) -> String
     fill(BID, &[("capability", &capability), ("content", &fenced(&format!("{content:#}\n")))])
 }
 
-/// A message of the user.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct UserMessage {
     pub(super) id: String,

@@ -114,7 +114,6 @@ pub(super) struct CallRecord {
     pub(super) result: Option<ToolResult>,
 }
 
-/// What came of a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ToolResult {
@@ -146,7 +145,6 @@ impl ToolResult {
 }
 
 impl Transcript {
-    /// Takes a record.
     pub(super) fn apply(&mut self, record: TranscriptRecord) {
         match record {
             TranscriptRecord::Answered { round } => {

@@ -31,7 +31,6 @@ use tokio::sync::mpsc;
 /// The most events of an item that are kept.
 const MAX_EVENTS: usize = 200;
 
-/// The turn of one item.
 pub(super) struct ItemTurn<'a> {
     work: &'a SessionWork,
     request: &'a TurnRequest,

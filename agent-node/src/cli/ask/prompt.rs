@@ -263,14 +263,12 @@ pub(in crate::cli) fn option(options: &[String], line: &str) -> String {
     named.map_or_else(|| line.to_owned(), String::clone)
 }
 
-/// A value of a form.
 struct FormField {
     name: String,
     is_required: bool,
     schema: Value,
 }
 
-/// The values that a form asks for.
 fn fields(question: &Question) -> Vec<FormField> {
     let schema = question.schema.as_ref().unwrap_or(&Value::Null);
     let required = schema["required"].as_array().cloned().unwrap_or_default();
@@ -330,7 +328,6 @@ impl FormField {
     }
 }
 
-/// A value as the person types it.
 fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

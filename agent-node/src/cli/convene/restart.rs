@@ -18,7 +18,6 @@ const MAX_SAID: usize = 64 * 1024;
 pub(super) struct RestartedSession {
     /// The graph, with the name of the session that it is from.
     pub(super) graph: Value,
-    /// What the old one was for.
     pub(super) goal: String,
     /// What was said to all, a message after the other.
     said: String,

@@ -82,7 +82,6 @@ pub(in crate::cli) fn now(session: &Value) -> String {
     stages.chain([used(session)]).collect::<Vec<_>>().join(" · ")
 }
 
-/// What was used of the budget.
 fn used(session: &Value) -> String {
     let budget = &session["budget"];
     let shares = ["turns", "tokens", "cost"].into_iter().filter(|name| budget.get(name).is_some());

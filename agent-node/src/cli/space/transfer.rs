@@ -14,7 +14,6 @@ use std::{fmt::Write as _, path::Path};
 
 /// Bytes of entries in one request; a body has at most 256 KiB.
 const BATCH_BYTES: usize = 128 * 1024;
-/// Entries in one request.
 const BATCH_ENTRIES: usize = 100;
 
 pub(super) async fn export(of: &SpaceClient, file: Option<&Path>) -> Result<(), CliError> {

@@ -15,7 +15,6 @@ struct TurnTrace<'a> {
     spans: Vec<&'a Span>,
 }
 
-/// The turns of one iteration of a stage.
 struct StageTrace<'a> {
     name: String,
     turns: Vec<TurnTrace<'a>>,
@@ -101,7 +100,6 @@ fn descendants<'a>(below: &BTreeMap<&str, Vec<&'a Span>>, root: &'a Span) -> Vec
 }
 
 impl TurnTrace<'_> {
-    /// Its round and seat.
     fn name(&self) -> String {
         let seat = self.request.text(n::MESH_SEAT).unwrap_or_default();
         format!("{} {seat}", number(self.request, n::MESH_ROUND))

@@ -15,7 +15,6 @@ pub(super) fn is_call(span: &Span) -> bool {
     matches!(span.text(n::MESH_SPAN), Some("chat" | "tool"))
 }
 
-/// The sums of calls.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct UsageSum {
@@ -34,7 +33,6 @@ pub(super) struct UsageSum {
     failed_tool_calls: u64,
 }
 
-/// The usage of an agent for a task.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct AgentUsage {
@@ -46,7 +44,6 @@ pub(super) struct AgentUsage {
 }
 
 impl UsageSum {
-    /// The sum of the calls among `spans`.
     pub(super) fn of<'a>(spans: impl IntoIterator<Item = &'a Span>) -> Self {
         let mut sum = Self::default();
         spans.into_iter().for_each(|span| sum.add(span));

@@ -1,10 +1,16 @@
-//! Renders the crate for a plan. It depends on serde only.
+//! Fills the files of `templates/demo` for a plan. In them, a line with a mark such as `%name%` stands for each of the items that
+//! the mark is of.
 
 use super::super::notation::{ApiField, ApiPlan, ApiResource, FieldType};
-use std::fmt::Write;
 
-pub(super) const CARGO: &str = include_str!("template/Cargo.toml.txt");
-pub(super) const SERVER: &str = include_str!("template/server.rs");
+macro_rules! template {
+    ($name:literal) => {
+        include_str!(concat!("../../../templates/demo/", $name, ".txt"))
+    };
+}
+
+pub(super) const CARGO: &str = template!("Cargo.toml");
+pub(super) const SERVER: &str = template!("server.rs");
 
 /// The parts that a review may ask for. A draft has none of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -14,74 +20,61 @@ pub(super) struct ReviewFixes {
     pub(super) tests: bool,
 }
 
-/// `src/main.rs`.
 pub(super) fn main_rs(plan: &ApiPlan, fixes: ReviewFixes) -> String {
     let resources = &plan.resources;
-    let mut out = format!("//! {}\n//!\n", plan.title);
-    for resource in resources {
-        let name = &resource.name;
-        let _ = writeln!(out, "//! - `/{name}`: GET, POST; `/{name}/{{id}}`: GET, PUT, DELETE. {resource}");
-    }
-    out += "\nmod server;\n\nuse serde::{Deserialize, Serialize};\n";
-    out += "use server::{Record, Request, Response, Table, error};\nuse std::sync::{Mutex, PoisonError};\n";
-    for resource in resources {
-        record(&mut out, resource, fixes);
-    }
-    if fixes.checks && fields(plan).any(|field| field.kind == FieldType::Date) {
-        out += IS_DATE;
-    }
-    let doc = if fixes.docs { "/// All records.\n" } else { "" };
-    let tables = lines(resources, |resource| {
-        format!("    {}: Table<{}>,\n", ident(&resource.name), type_name(&resource.name))
+    let mut fields = resources.iter().flat_map(|resource| &resource.fields);
+    let has_dates = fixes.checks && fields.any(|field| field.kind == FieldType::Date);
+    let date = has_dates.then(|| [block(template!("date.rs"))]);
+    let tests = resources.iter().map(|resource| [block(&test(resource, fixes.checks))]);
+    let tests = fixes.tests.then(|| [block(&repeat(template!("tests.rs"), ["%test%"], tests))]);
+    let of_resource = resources.iter().map(|resource| {
+        let (ident, name) = (ident(&resource.name), resource.name.clone());
+        let record = block(&record(resource, fixes.checks));
+        [ident, type_name(&name), name, resource.to_string(), record]
     });
-    let routes = lines(resources, |resource| {
-        format!("        {:?} => store.{}.answer(request),\n", resource.name, ident(&resource.name))
-    });
-    let _ = write!(
-        out,
-        "
-{doc}#[derive(Default)]
-struct Store {{
-{tables}}}
-
-fn answer(store: &mut Store, request: &Request) -> Response {{
-    match request.resource() {{
-{routes}        other => error(404, format!(\"there is no resource {{other:?}}\")),
-    }}
-}}
-
-fn main() -> std::io::Result<()> {{
-    let address = std::env::args().nth(1).unwrap_or_else(|| \"127.0.0.1:8080\".to_owned());
-    let store = Mutex::new(Store::default());
-    server::serve(&address, |request| {{
-        let mut store = store.lock().unwrap_or_else(PoisonError::into_inner);
-        answer(&mut store, request)
-    }})
-}}
-"
-    );
-    if fixes.tests {
-        let tests = lines(resources, |resource| test(resource, fixes.checks));
-        let _ = write!(out, "\n#[cfg(test)]\nmod tests {{\n    use super::*;\n{tests}}}\n");
-    }
-    out
+    let marks = ["%ident%", "%type%", "%name%", "%resource%", "%record%"];
+    let text = repeat(template!("main.rs"), marks, of_resource);
+    let text = repeat(&text, ["%is_date%"], date.into_iter());
+    let text = repeat(&text, ["%tests%"], tests.into_iter());
+    let is_kept = |line: &&str| fixes.docs || !line.starts_with("///");
+    let text: String = text.split_inclusive('\n').filter(is_kept).collect();
+    // Last: it is any text.
+    text.replace("%title%", &plan.title)
 }
 
-fn record(out: &mut String, resource: &ApiResource, fixes: ReviewFixes) {
-    let name = type_name(&resource.name);
-    let doc = if fixes.docs { format!("/// A record of `{}`.\n", resource.name) } else { String::new() };
-    let members =
-        lines(&resource.fields, |field| format!("    {}: {},\n", ident(&field.name), rust_type(field.kind)));
-    let checks = lines(&resource.fields, check);
-    let check = if fixes.checks && !checks.is_empty() {
-        format!("{{\n    fn check(&self) -> Result<(), String> {{\n{checks}        Ok(())\n    }}\n}}")
-    } else {
-        "{}".to_owned()
+/// The lines of `template`. One with a mark is there once for each item, with the item's text for the mark.
+fn repeat<const N: usize>(
+    template: &str,
+    marks: [&str; N],
+    items: impl Iterator<Item = [String; N]> + Clone,
+) -> String {
+    let lines = template.split_inclusive('\n').flat_map(|line| -> Vec<String> {
+        if !marks.iter().any(|mark| line.contains(mark)) {
+            return vec![line.to_owned()];
+        }
+        let filled = |texts: [String; N]| {
+            marks.iter().zip(&texts).fold(line.to_owned(), |line, (mark, text)| line.replace(mark, text))
+        };
+        items.clone().map(filled).collect()
+    });
+    lines.collect()
+}
+
+/// `text` for a line of its own.
+fn block(text: &str) -> String {
+    text.strip_suffix('\n').unwrap_or(text).to_owned()
+}
+
+fn record(resource: &ApiResource, has_checks: bool) -> String {
+    let fields = resource.fields.iter().map(|field| [ident(&field.name), rust_type(field.kind).to_owned()]);
+    let checks: String = resource.fields.iter().filter(|_| has_checks).map(check).collect();
+    let check = match checks.as_str() {
+        "" => checks,
+        _ => format!("\n    fn check(&self) -> Result<(), String> {{\n{checks}        Ok(())\n    }}\n"),
     };
-    let _ = write!(
-        out,
-        "\n{doc}#[derive(Debug, Deserialize, Serialize)]\n#[serde(deny_unknown_fields)]\nstruct {name} {{\n{members}}}\n\nimpl Record for {name} {check}\n"
-    );
+    let text = repeat(template!("record.rs"), ["%field%", "%rust%"], fields);
+    let of_record = [resource.name.clone(), type_name(&resource.name), check];
+    repeat(&text, ["%name%", "%type%", "%check%"], std::iter::once(of_record))
 }
 
 /// The code that checks a field; empty if every value of its Rust type is valid.
@@ -97,50 +90,13 @@ fn check(field: &ApiField) -> String {
     )
 }
 
-const IS_DATE: &str = r#"
-fn is_date(text: &str) -> bool {
-    let parts: Vec<u32> = text.split('-').filter_map(|part| part.parse().ok()).collect();
-    let [year, month, day] = parts[..] else { return false };
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let days = match month {
-        2 if is_leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => 0,
-    };
-    text == format!("{year:04}-{month:02}-{day:02}") && (1..=days).contains(&day)
-}
-"#;
-
 fn test(resource: &ApiResource, has_checks: bool) -> String {
     let name = &resource.name;
-    let sample = sample(resource, None);
     let refused = resource.fields.iter().find(|field| has_checks && !check(field).is_empty());
-    let refused = refused.map(|field| {
-        let invalid = self::sample(resource, Some(&field.name));
-        format!("        let invalid = r#\"{invalid}\"#;\n        assert_eq!(call(\"POST\", \"/{name}\", invalid).0, 400);\n")
-    });
-    format!(
-        "
-    #[test]
-    fn {name}_are_created_shown_and_deleted() {{
-        let mut store = Store::default();
-        let mut call = |method, path: &str, body| answer(&mut store, &Request::new(method, path, body));
-        let record = r#\"{sample}\"#;
-        let (status, created) = call(\"POST\", \"/{name}\", record);
-        assert_eq!(status, 201, \"{{created}}\");
-        let path = format!(\"/{name}/{{}}\", created[\"id\"]);
-        assert_eq!(call(\"GET\", &path, \"\"), (200, created));
-        assert_eq!(call(\"PUT\", &path, record).0, 200);
-        assert_eq!(call(\"DELETE\", &path, \"\").0, 204);
-        assert_eq!(call(\"GET\", &path, \"\").0, 404);
-{}    }}
-",
-        refused.unwrap_or_default()
-    )
+    let refused = refused.map(|field| [name.clone(), sample(resource, Some(&field.name))]);
+    let text = repeat(template!("test.rs"), ["%refusing%", "%invalid%"], refused.into_iter());
+    repeat(&text, ["%name%", "%sample%"], std::iter::once([name.clone(), sample(resource, None)]))
 }
-
 /// A sample record as JSON; the field `empty` is an empty text.
 fn sample(resource: &ApiResource, empty: Option<&str>) -> String {
     let value = |field: &ApiField| match field.kind {
@@ -176,12 +132,4 @@ fn ident(name: &str) -> String {
         false final fn for gen if impl in let loop macro match mod move mut override priv pub ref return static struct \
         trait true try type typeof unsafe unsized use virtual where while yield ";
     if KEYWORDS.contains(&format!(" {name} ")) { format!("r#{name}") } else { name.to_owned() }
-}
-
-fn fields(plan: &ApiPlan) -> impl Iterator<Item = &ApiField> {
-    plan.resources.iter().flat_map(|resource| &resource.fields)
-}
-
-fn lines<T>(of: &[T], line: impl Fn(&T) -> String) -> String {
-    of.iter().map(line).collect()
 }

@@ -37,7 +37,6 @@ pub(super) fn encode(message: &DynamicMessage) -> Vec<u8> {
     bytes
 }
 
-/// `inner` as a field of this number.
 fn write(number: u32, inner: &DynamicMessage, bytes: &mut Vec<u8>) {
     let inner = encode(inner);
     encode_key(number, WireType::LengthDelimited, bytes);

@@ -12,13 +12,11 @@ pub(super) struct PageToken {
 }
 
 impl PageToken {
-    /// The token as text.
     pub(super) fn encode(self) -> String {
         let Self { position: ListPosition { at, record }, total } = self;
         URL_SAFE_NO_PAD.encode(format!("{at}|{record}|{total}"))
     }
 
-    /// The token in a text.
     pub(super) fn parse(token: &str) -> Result<Self, InvalidField> {
         let read = || {
             let text = String::from_utf8(URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;

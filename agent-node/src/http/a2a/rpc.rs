@@ -55,7 +55,6 @@ pub(super) async fn post(
 
 const JSON: &str = "application/json";
 
-/// A response whose `member` is the JSON in `value`.
 fn response_text(id: &JsonRpcId, member: &str, value: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"{member}":{value}}}"#)
 }

@@ -36,7 +36,6 @@ use protocol::{
 };
 use serde_json::Map;
 
-/// An accepted message and its task.
 struct AcceptedMessage {
     task: TaskId,
     /// Whether the message began the task.
@@ -67,7 +66,6 @@ fn answer(call: &A2aCall, row: &TaskRow, history: Option<usize>) -> Result<SendM
     Ok(SendMessageResponse::Task(Box::new(task_operations::a2a_task(call, row, history)?)))
 }
 
-/// Sends a message and returns a stream of the task's events.
 pub(super) async fn stream(call: &A2aCall, request: SendMessage) -> Result<TaskEventStream, A2aError> {
     let history = request.configuration.as_ref().and_then(|configuration| configuration.history_length);
     let AcceptedMessage { task, is_new } = accept(call, request).await?;
@@ -236,7 +234,6 @@ fn row_state(call: &A2aCall, task: &TaskId) -> Result<TaskState, A2aError> {
     Ok(row(call, task)?.task.status.state)
 }
 
-/// Begins a task with a message.
 async fn begin_task(call: &A2aCall, request: SendMessage) -> Result<TaskId, A2aError> {
     let context = request.message.context_id.clone();
     if context.as_ref().is_some_and(|id| id.chars().count() > MAX_CONTEXT || id.chars().any(char::is_control))
@@ -410,7 +407,6 @@ fn row(call: &A2aCall, task: &TaskId) -> Result<TaskRow, A2aError> {
     found.map_err(|error| store(&error))?.ok_or_else(|| task_not_found(task.as_str()))
 }
 
-/// `row` of an ended task, with its artifacts.
 fn with_artifacts(call: &A2aCall, row: TaskRow) -> Result<TaskRow, A2aError> {
     tasks::with_artifacts(call.local.store.as_ref(), &call.local.id, row, Revision::MAX)
         .map_err(|error| store(&error))

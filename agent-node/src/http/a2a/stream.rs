@@ -18,7 +18,6 @@ use protocol::{
 use serde_json::json;
 use std::{collections::VecDeque, convert::Infallible};
 
-/// The events of one task for a client.
 pub(crate) struct TaskEventStream {
     follower: TaskFollower,
     ready: VecDeque<StreamResponse>,

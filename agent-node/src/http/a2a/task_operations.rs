@@ -56,7 +56,6 @@ pub(super) fn find(call: &A2aCall, id: &str) -> Result<(TaskRow, u64), A2aError>
     if call.may_see(&row.task) { Ok((row, head)) } else { Err(task_not_found(id)) }
 }
 
-/// Returns one task.
 pub(super) fn get(call: &A2aCall, request: &GetTask) -> Result<A2aTask, A2aError> {
     a2a_task(call, &find(call, &request.id)?.0, request.history_length)
 }

@@ -90,7 +90,6 @@ impl BodyRules {
     }
 }
 
-/// A body, read to its end.
 pub(super) struct BufferedBody {
     pub(super) bytes: Bytes,
     /// The reservation, if the body came in several chunks.

@@ -61,7 +61,6 @@ impl HolderLimit {
         Arc::new(Self { max, held: Mutex::default() })
     }
 
-    /// The limit.
     pub(crate) fn max(&self) -> usize {
         self.max
     }

@@ -33,13 +33,11 @@ pub(crate) struct CallCredentials<'a> {
     pub(crate) from: IpAddr,
 }
 
-/// A call that passed the checks.
 pub(crate) struct AdmittedCall {
     pub(crate) bytes: Bytes,
     /// The body's share of the memory budget.
     pub(crate) guard: Option<body::BodyBudgetGuard>,
     pub(crate) by: Principal,
-    /// Whose budgets it uses.
     pub(crate) holder: BudgetHolder,
     /// Its permit among the requests in flight.
     pub(crate) permit: InFlightPermit,
@@ -108,7 +106,6 @@ impl Edge {
         self.config().streams.acquire(reader)
     }
 
-    /// Counts a refusal in the metrics.
     pub(crate) fn count_refusal(&self, problem: &Problem) {
         self.0.count(problem);
     }

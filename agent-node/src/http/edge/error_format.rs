@@ -19,7 +19,6 @@ use std::{
     task::{Context, Poll},
 };
 
-/// The format of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ErrorFormat {
     Mesh,
@@ -28,7 +27,6 @@ pub(super) enum ErrorFormat {
 }
 
 impl ErrorFormat {
-    /// The format of the binding at `path`.
     pub(super) fn of(path: &str) -> Self {
         let is_at =
             |base: &str| path.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));

@@ -169,7 +169,6 @@ impl PresentedCredentials<'_> {
     }
 }
 
-/// The token in the value of `Authorization`.
 pub(crate) fn bearer_token(authorization: &str) -> Option<&str> {
     let (scheme, token) = authorization.split_once(' ')?;
     Some(token.trim()).filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
@@ -190,7 +189,6 @@ fn is_callback(request: &ServiceRequest) -> bool {
     *request.method() == Method::POST && id.is_some_and(|id| !id.contains('/'))
 }
 
-/// The sender of a request.
 pub(super) struct AuthenticatedSender {
     pub(super) principal: Principal,
     /// Whose budget the request uses. The address's if it needs no credential: at a public path, and at [`routes::JOIN`].

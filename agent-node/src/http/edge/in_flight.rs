@@ -13,7 +13,6 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// A limit of concurrent requests.
 pub(super) struct InFlightLimit {
     count: Arc<AtomicUsize>,
     max: usize,
@@ -60,7 +59,6 @@ pub fn release_permit(request: &HttpRequest) {
     drop(take_permit(request));
 }
 
-/// Takes the permit out of `request`.
 pub(crate) fn take_permit(request: &HttpRequest) -> Option<InFlightPermit> {
     request.extensions_mut().remove::<InFlightPermit>()
 }

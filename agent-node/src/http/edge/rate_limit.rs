@@ -14,7 +14,6 @@ use std::{
 /// Limit of keys with a bucket of their own; further keys share one bucket.
 const MAX_KEYS: usize = 4096;
 
-/// A rate limiter with keys `K`.
 pub(super) struct RateLimiter<K> {
     per_second: u32,
     buckets: Mutex<TokenBuckets<K>>,

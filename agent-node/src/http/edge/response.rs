@@ -133,7 +133,6 @@ pub(super) fn refuse_unread(problem: Problem, payload: Payload) -> Error {
     UnreadBodyRefusal { refusal: Refusal(problem), payload: Cell::new(Some(payload)) }.into()
 }
 
-/// The problem in `error`, if it is a refusal.
 pub(super) fn problem_of(error: &Error) -> Option<&Problem> {
     let unread = || error.as_error::<UnreadBodyRefusal>().map(|unread| &unread.refusal);
     error.as_error::<Refusal>().or_else(unread).map(|refusal| &refusal.0)

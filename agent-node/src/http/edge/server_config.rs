@@ -23,7 +23,6 @@ pub struct HttpServerConfig {
     pub telemetry: Option<Telemetry>,
     /// Number of worker threads.
     pub workers: usize,
-    /// Limits of open connections.
     pub connections: ConnectionLimits,
     /// Memory for the bodies of authenticated requests that arrive in several chunks, bytes.
     pub max_buffered_bytes: usize,

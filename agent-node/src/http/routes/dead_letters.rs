@@ -92,7 +92,6 @@ pub struct DeadLetterQuery {
     after: Option<String>,
 }
 
-/// Limit of dead letters in one list.
 const MAX_LETTERS: usize = 1_000;
 
 /// A position as text: `time-record`.

@@ -189,7 +189,6 @@ fn signed_bid(
     Ok(response.content_type("application/json").body(body))
 }
 
-/// The body of an acknowledgement.
 #[derive(Serialize)]
 struct Acknowledgement<'a> {
     accepted: bool,
@@ -265,14 +264,12 @@ async fn wait_for_task(
     }
 }
 
-/// The trace context in a request's headers.
 pub(crate) fn trace_of(request: &HttpRequest) -> Option<TraceContext> {
     let parent = request.headers().get(&headers::TRACEPARENT)?.to_str().ok();
     let states = request.headers().get_all(&headers::TRACESTATE);
     trace_from(parent, &states.filter_map(|header| header.to_str().ok()).collect::<Vec<_>>())
 }
 
-/// The trace context in these header values.
 pub(crate) fn trace_from(parent: Option<&str>, states: &[&str]) -> Option<TraceContext> {
     Some(TraceContext::parse(parent?)?.with_state(&states.join(",")))
 }

@@ -36,7 +36,6 @@ pub struct TaskListQuery {
     limit: Option<String>,
 }
 
-/// Limit of tasks in one list.
 const MAX_TASKS: usize = 1_000;
 
 /// The task at the port's agent. If that agent does not have it, or the port has no agent: at the accountable agent, the one
@@ -289,7 +288,6 @@ pub async fn cancel(
     Ok(HttpResponse::Ok().json(shown(local, row)?))
 }
 
-/// The body of an answer.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct AnswerBody {

@@ -52,7 +52,6 @@ impl TracePart {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MissingTracePart {
-    /// The agent that has it.
     pub agent: String,
     /// The span that is its parent.
     pub span_id: String,

@@ -23,7 +23,6 @@ enum RequestPart {
     Head,
     /// The body, or the data of a chunk and the line end behind it.
     Bytes(u64),
-    /// The line with the size of a chunk.
     ChunkSize,
     /// The fields behind the last chunk.
     Trailers,

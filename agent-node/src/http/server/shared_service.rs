@@ -85,7 +85,6 @@ where
     }
 }
 
-/// A listener's handle to the shared service.
 pub(super) struct SharedService<S> {
     service: Rc<S>,
     /// Keeps the service for further listeners.

@@ -6,10 +6,8 @@ use registry::entry::{AgentEntry, Presence};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The most agents in a list.
 const MAX_AGENTS: usize = 100;
 
-/// The most skills of an agent in a list.
 const MAX_SKILLS: usize = 24;
 
 #[derive(Deserialize, JsonSchema)]

@@ -11,7 +11,6 @@ use std::time::Duration;
 /// How long a tool may wait.
 const MAX_WAIT_SECONDS: u64 = 300;
 
-/// The most signals in a result.
 const MAX_SIGNALS: usize = 100;
 
 #[derive(Deserialize, JsonSchema)]

@@ -7,7 +7,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The most entries in a result.
 const MAX_ENTRIES: usize = 50;
 
 /// The most bytes of an entry's content in a list.

@@ -289,7 +289,6 @@ pub(super) async fn cancel(
     Ok(ToolOutcome::Task(Box::new(TaskOutput::of(&task))))
 }
 
-/// Cancels a task; returns it.
 pub(super) async fn cancel_task(
     api: &MeshApi,
     task: &str,

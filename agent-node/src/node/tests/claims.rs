@@ -2,6 +2,7 @@
 
 use super::*;
 use blackboard::{http_client::ClientRequest, store::Write};
+use protocol::patterns::contract_net::Auction;
 
 /// A store that writes commits of claims and never answers them, as in a crash.
 fn unanswered_claims(kept: SharedStore) -> SharedStore {
@@ -33,7 +34,8 @@ async fn a_claim_without_a_row_after_a_restart_is_given_up_and_awarded_again() {
             agent_spec("builder-01", "build", 0.0, 1_000),
             agent_spec("manager-01", "manage", 0.0, 1_000),
         ];
-        start(NodeSetup { store, auction: auction.clone(), ..setup(agents) })
+        let mesh = MeshConfig { auction: auction.clone(), ..MeshConfig::default() };
+        start(NodeSetup { store, mesh, ..setup(agents) })
     };
     let running = start_node(unanswered_claims(kept.clone())).await.unwrap();
     let url =

@@ -38,8 +38,8 @@ impl Mesh {
     }
 
     async fn start_with(panics: PlannedPanics) -> Self {
-        let builder = agent_spec("builder-01", "build", 0.0, 1_000);
-        let builder = AgentSpec { subscribe: vec!["task.available".to_owned()], ..builder };
+        let mut builder = agent_spec("builder-01", "build", 0.0, 1_000);
+        builder.settings.subscribe = vec!["task.available".to_owned()];
         let agents = vec![builder, agent_spec("planner-01", "plan", 0.0, 1_000)];
         let panics = Arc::new(panics);
         let planned = panics.clone();

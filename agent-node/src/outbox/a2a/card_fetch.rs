@@ -23,7 +23,6 @@ use serde_json::Value;
 pub const CLIENT_PROTOCOLS: ClientProtocols<'static> =
     ClientProtocols { extensions: &[protocol::task::EXTENSION], bindings: &[JSONRPC, HTTP_JSON, GRPC] };
 
-/// The timeout of a card and of a key set.
 const FETCH_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// A card that was fetched, not validated.

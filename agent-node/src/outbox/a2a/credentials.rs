@@ -93,7 +93,7 @@ impl Keyring {
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.mask(item)),
             Value::Object(members) => members.values_mut().for_each(|member| self.mask(member)),
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            _ => {}
         }
     }
 }

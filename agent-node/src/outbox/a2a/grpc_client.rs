@@ -65,7 +65,6 @@ fn operation(method: &str) -> Result<A2aOperation, CallError> {
     A2aOperation::from_name(method).ok_or_else(|| CallError::Forbidden(format!("no operation {method}")))
 }
 
-/// The result of `method` with `params`.
 pub(super) async fn call(
     client: &OutboundClient,
     request: OutboundRequest,
@@ -85,7 +84,6 @@ pub(super) async fn call(
     }
 }
 
-/// The events of `method` with `params`.
 pub(super) async fn call_streaming(
     client: &OutboundClient,
     request: OutboundRequest,

@@ -26,7 +26,6 @@ pub struct RemoteTaskStore {
     agent: AgentId,
     store: SharedStore,
     topic: &'static str,
-    /// Tasks that are being cancelled.
     cancelling: Arc<Mutex<BTreeSet<String>>>,
 }
 
@@ -146,7 +145,6 @@ impl ConversationRemoteTasks {
         }
     }
 
-    /// Deletes the records of a task that has ended.
     pub(super) async fn delete(&self, task_id: &str) {
         let rows =
             self.rows().unwrap_or_default().into_iter().filter(|(_, record)| record.task_id == task_id);
@@ -158,13 +156,11 @@ impl ConversationRemoteTasks {
         self.tasks.cancelling.lock().unwrap_or_else(PoisonError::into_inner).insert(task_id.to_owned())
     }
 
-    /// Removes the mark.
     pub(super) fn end_cancel(&self, task_id: &str) {
         self.tasks.cancelling.lock().unwrap_or_else(PoisonError::into_inner).remove(task_id);
     }
 }
 
-/// The most foreign tasks of one conversation.
 const MAX_TASKS: usize = 256;
 
 #[cfg(test)]

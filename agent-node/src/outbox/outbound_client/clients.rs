@@ -13,7 +13,6 @@ use std::{
 /// The interval of keep-alive pings, and the timeout of each.
 const PING: Duration = Duration::from_secs(15);
 
-/// The version that a client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum HttpVersion {
     Http1,

@@ -12,7 +12,6 @@ use std::{
 #[error("{0}")]
 pub(super) struct AddressRefused(pub(super) String);
 
-/// A resolver for one client.
 #[derive(Debug)]
 pub(super) struct PolicyResolver {
     policy: Arc<AddressPolicy>,

@@ -34,7 +34,6 @@ const SHOWN: &[&str] = &[
 /// Members of which only kind and size are shown: senders choose the names within them.
 const OPAQUE: &[&str] = &["constraints", "data", "input", "metadata", "refs"];
 
-/// The most items of a list that are shown.
 const MAX_ITEMS: usize = 16;
 
 /// The kinds and sizes of what is in `content`; members with other names are counted.
@@ -66,7 +65,6 @@ pub(super) fn shape(content: &Value) -> Value {
     }
 }
 
-/// Kind and size.
 fn size(content: &Value) -> String {
     match content {
         Value::String(text) => format!("[{} characters]", text.chars().count()),

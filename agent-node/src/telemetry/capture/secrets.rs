@@ -42,7 +42,6 @@ const SECRET_NAMES: &[&str] = &[
 /// Further ends for names of variables and options, where `key` is seldom anything else.
 const SECRET_VARIABLES: &[&str] = &["key", "pass", "auth", "pat"];
 
-/// Whether the value under `name` is secret.
 pub(super) fn is_secret_name(name: &str) -> bool {
     ends_with(name, SECRET_NAMES)
 }
@@ -81,7 +80,6 @@ pub fn of_query(url: &str) -> Vec<String> {
     written.chain(url.query_pairs()).flat_map(|(name, value)| of_variable(&name, &value)).collect()
 }
 
-/// Finds and masks the secrets of this process.
 #[derive(Clone, Default)]
 pub(super) struct SecretMasker(Option<AhoCorasick>);
 

@@ -17,7 +17,6 @@ use std::{
 
 /// The most models that have labels of their own; others are counted as `other`.
 const MAX_MODELS: usize = 32;
-/// The labels of the usage of tokens.
 const TOKEN_LABELS: [&str; 6] = [
     "gen_ai_operation_name",
     "gen_ai_provider_name",
@@ -26,7 +25,6 @@ const TOKEN_LABELS: [&str; 6] = [
     "agent",
     "capability",
 ];
-/// The labels of durations.
 const DURATION_LABELS: [&str; 6] = [
     "gen_ai_operation_name",
     "gen_ai_provider_name",
@@ -35,7 +33,6 @@ const DURATION_LABELS: [&str; 6] = [
     "agent",
     "capability",
 ];
-/// The labels of costs.
 const COST_LABELS: [&str; 3] = ["gen_ai_request_model", "agent", "capability"];
 /// Upper bounds of the buckets of tokens, as the conventions advise.
 const TOKENS: [f64; 14] = [

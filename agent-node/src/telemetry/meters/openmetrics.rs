@@ -91,7 +91,6 @@ metrics! {
 #[derive(Default)]
 pub struct MetricsPage(Registry);
 
-/// One value of a metric's label.
 type MetricLabel = [(&'static str, String); 1];
 
 impl MetricsPage {

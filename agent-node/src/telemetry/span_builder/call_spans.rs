@@ -17,7 +17,6 @@ use protocol::{
 };
 use serde_json::json;
 
-/// A turn and its calls so far.
 pub(super) struct TurnCalls {
     /// The id of the turn's effect.
     effect: String,
@@ -29,7 +28,6 @@ pub(super) struct TurnCalls {
 }
 
 impl SpanBuilder<'_> {
-    /// A turn begins.
     pub(super) fn begin_turn(&mut self, turn: u32, effect: &str, span: u64, at: WallTime) {
         let calls = TurnCalls { effect: effect.to_owned(), span, calls: 0, last: at };
         self.turns.insert(turn, calls);

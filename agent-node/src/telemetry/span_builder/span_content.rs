@@ -9,7 +9,6 @@ use protocol::{
 };
 use serde_json::{Value, json};
 
-/// The content of a message, if it has any.
 pub(super) fn of_message(payload: &Payload) -> Option<Value> {
     (payload.kind() != MessageKind::AwardAccept).then(|| payload.to_json())
 }

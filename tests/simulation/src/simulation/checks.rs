@@ -439,7 +439,7 @@ impl Simulation {
         let mut missed = Vec::new();
         let mut questions = self.board.all();
         questions.retain(|record| record.signal.kind == SignalType::help_needed());
-        for node in self.nodes.iter().filter(|node| !node.config.subscribe.is_empty()) {
+        for node in self.nodes.iter().filter(|node| !node.config.settings.subscribe.is_empty()) {
             let observed = self.observer.agent(&node.id);
             let Some(Cursor { revision: first, .. }) = observed.first_cursor else {
                 missed.push(format!("{} never followed the board", node.id));

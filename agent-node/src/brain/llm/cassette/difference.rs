@@ -6,7 +6,6 @@ use std::cmp::Reverse;
 
 /// The members of a request, in the order in which people look at them.
 const MEMBERS: [&str; 5] = ["model", "system", "tools", "outputSchema", "messages"];
-/// The characters of an excerpt.
 const EXCERPT: usize = 80;
 /// How many of them are before the difference.
 const BEFORE: usize = 24;

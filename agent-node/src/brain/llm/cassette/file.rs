@@ -14,7 +14,6 @@ use serde_json::{Map, Value};
 use std::{collections::BTreeMap, path::Path};
 use uuid::Uuid;
 
-/// The version of the format.
 const VERSION: u32 = 1;
 /// The largest cassette, bytes.
 const MAX_BYTES: u64 = 256 << 20;
@@ -29,7 +28,6 @@ struct CassetteHeader {
     note: Option<String>,
 }
 
-/// A call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CassetteLine {
@@ -247,7 +245,6 @@ pub(super) fn header() -> String {
     format!("{{\"cassette\":{VERSION}}}\n")
 }
 
-/// The text of a cassette.
 pub(super) fn read(path: &Path) -> Result<String, CassetteError> {
     text_file::read_up_to(path, MAX_BYTES).map_err(|error| {
         let what = format!("can't be read: {error}; `--record {}` makes one", path.display());
@@ -298,7 +295,6 @@ pub(super) fn parse(file: &str, text: &str) -> Result<(Vec<(usize, CassetteLine)
 /// the ids of delegated tasks.
 const MARKED: [(&str, usize, &str); 3] =
     [("BEGIN DATA ", 12, "BEGIN DATA"), ("END DATA ", 12, "END DATA"), ("sub-", 20, "[task]")];
-/// The characters of a UUID.
 const UUID: usize = 36;
 
 /// `text` without what differs between two runs: marks around data, UUIDs, ids of delegated tasks.

@@ -75,7 +75,6 @@ impl CassetteRecorder {
     }
 }
 
-/// A model whose calls are recorded.
 pub(super) struct RecordedModel {
     pub(super) model: Arc<dyn ModelClient>,
     pub(super) recorder: Arc<CassetteRecorder>,

@@ -7,7 +7,6 @@ use rmcp::{
     transport::{DynamicTransportError, streamable_http_client::StreamableHttpError},
 };
 
-/// A failure of a server.
 #[derive(Debug, PartialEq)]
 pub(super) struct ServerFailure {
     pub(super) message: String,

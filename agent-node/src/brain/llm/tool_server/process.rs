@@ -26,7 +26,6 @@ const MAX_LINES: u32 = 1_000;
 const LOG_WINDOW: Duration = Duration::from_secs(60);
 const LINES_LEFT_OUT: &str = "(more than 1,000 lines in a minute: the rest of this minute is left out)";
 
-/// A running server.
 #[derive(Debug)]
 pub(super) struct ServerProcess {
     _child: Child,

@@ -5,7 +5,6 @@ use protocol::artifact::{Artifact, Part, PartContent};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Map;
 
-/// The result of a call that failed at the server.
 pub(super) fn failed(message: String) -> CallOutcome {
     CallOutcome::Answered(ToolResult::error(message), Vec::new())
 }

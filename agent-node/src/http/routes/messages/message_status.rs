@@ -31,7 +31,6 @@ const PAGE: usize = 64;
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MessageStatusQuery {
-    /// The `fromAgentId` of the message.
     from_agent_id: Option<String>,
 }
 
@@ -65,7 +64,6 @@ pub async fn get(
     Err(Problem::new(Reason::MessageNotFound, format!("no message {message}{under} of yours")).into())
 }
 
-/// The recorded status, if any.
 fn recorded(
     node: &NodeState,
     request: &HttpRequest,
@@ -114,7 +112,6 @@ fn newest(local: &HostedAgent, filter: &Filter) -> Result<VecDeque<Record>, Prob
     }
 }
 
-/// The full status of one message.
 fn full_status(
     local: &HostedAgent,
     record: &Record,

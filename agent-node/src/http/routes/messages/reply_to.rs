@@ -18,7 +18,6 @@ use protocol::{
 /// The id of the webhook that `replyTo` makes.
 const WEBHOOK_ID: &str = "replyTo";
 
-/// A user's callback.
 pub(super) struct UserCallback {
     url: String,
     request: MessageId,
@@ -79,7 +78,6 @@ impl UserCallback {
     }
 }
 
-/// The endpoint at which `agent` is registered.
 fn endpoint(node: &NodeState, agent: &AgentId) -> Option<String> {
     let here = node.agents.get(agent).map(|local| local.card.get().endpoint.clone());
     here.or_else(|| match node.peers.locate(agent) {

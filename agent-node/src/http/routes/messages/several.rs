@@ -16,7 +16,6 @@ use protocol::{
     problem::{Problem, Reason},
 };
 
-/// The most messages in one request.
 const MAX_MESSAGES: usize = 64;
 
 /// Receives the messages in `body`. Fails as a whole if it is no array, or if they are not all for one agent of this node.
@@ -88,7 +87,6 @@ pub(super) async fn post(
     Ok(HttpResponse::Ok().json(answers))
 }
 
-/// The agent that all messages are for.
 fn recipient<'a>(
     node: &'a NodeState,
     messages: &[Result<IncomingMessage, Problem>],

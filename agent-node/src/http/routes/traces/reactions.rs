@@ -36,7 +36,6 @@ const MAX_SIGNALS: usize = 128;
 pub struct ReactionQuery {
     /// Ids of the spans that published the signals, separated by commas; all of the trace if absent.
     under: Option<String>,
-    /// Only reactions of this agent.
     agent: Option<AgentId>,
     depth: Option<u32>,
 }
@@ -47,7 +46,6 @@ pub(super) struct PublishedSignal<'a> {
     span: &'a Span,
 }
 
-/// The signal that `span` published, if any.
 pub(super) fn published(span: &Span) -> Option<PublishedSignal<'_>> {
     (span.text(n::MESH_SPAN) == Some("publish"))
         .then(|| Some(PublishedSignal { kind: span.text(n::MESH_TYPE)?, span }))

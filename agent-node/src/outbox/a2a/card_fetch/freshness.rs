@@ -5,7 +5,6 @@ use std::time::Duration;
 
 /// The lifetime of a response without `max-age`.
 const DEFAULT: Duration = Duration::from_secs(300);
-/// The longest lifetime.
 const MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The cache lifetime of a card, from the headers of its response.
@@ -24,7 +23,6 @@ impl Default for Freshness {
 }
 
 impl Freshness {
-    /// The freshness that the headers of a response give.
     pub(super) fn from_headers(headers: &HeaderMap) -> Self {
         let values = headers.get_all(CACHE_CONTROL).into_iter().filter_map(|value| value.to_str().ok());
         let directives: Vec<_> =

@@ -5,7 +5,7 @@ use serde::Deserialize;
 /// A number of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "TokenCountForm")]
-pub(super) struct TokenCount(pub(super) u64);
+pub struct TokenCount(pub u64);
 
 #[derive(Deserialize)]
 #[serde(untagged)]
