@@ -82,5 +82,6 @@ mod scenarios {
     mod trace_tree;
     mod traces;
     mod turns;
+    mod upgrade;
     mod workers;
 }

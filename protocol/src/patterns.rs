@@ -45,6 +45,7 @@ use crate::{
     time::{NodeTime, WallTime},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
 use space_request::SpaceAnswer;
 use speech::Directive;
 use turn::{Progress, TurnEnd};
@@ -302,7 +303,20 @@ impl PatternDescription {
 
 impl AnyPattern {
     /// The version of the rules a state was computed by; recorded with every state.
-    pub const RULES: u32 = 10;
+    pub const RULES: u32 = 11;
+
+    /// Whether it can [`Self::read`] a state that rules of this version have computed: these, or the last ones.
+    pub fn reads(rules: u32) -> bool {
+        (Self::RULES - 1..=Self::RULES).contains(&rules)
+    }
+
+    /// The state of a pattern that `rules` have recorded as `state`. Fails if it is damaged or of rules that are not read.
+    pub fn read(rules: u32, state: Value) -> Result<Self, String> {
+        match rules {
+            10 | Self::RULES => serde_json::from_value(state).map_err(|error| error.to_string()),
+            _ => Err(format!("it is of rules {rules}, this version has {}", Self::RULES)),
+        }
+    }
 
     /// Its name, for people and traces.
     pub fn name(&self) -> &'static str {

@@ -10,10 +10,7 @@ use engine::{
     records::{Step, keys},
     replay,
 };
-use protocol::{
-    ids::{AgentId, ConversationId},
-    patterns::EventKind,
-};
+use protocol::ids::{AgentId, ConversationId};
 use std::path::Path;
 
 /// The number of journals that were replayed. Fails with the first that differs from its replay. Reads a copy of the
@@ -30,8 +27,8 @@ pub fn replay_journals<'a>(data: &Path, agents: impl Iterator<Item = &'a String>
         let me = AgentId::parse(agent).map_err(|error| error.to_string())?;
         for id in conversations(store.as_ref(), &me)? {
             let steps: Vec<_> = steps(store.as_ref(), &me, &id)?;
-            // Retention trims journals from their beginning.
-            if steps.first().is_some_and(|first| first.origin.is_some()) {
+            // Retention trims journals from their beginning, and other rules may have written them.
+            if steps.iter().any(|step| step.replay_start().is_some()) {
                 replay::audit(&steps).map_err(|error| format!("the journal of {id} at {me}: {error}"))?;
                 replayed += 1;
             }
@@ -52,7 +49,6 @@ fn conversations(store: &dyn Snapshot, me: &AgentId) -> Result<Vec<ConversationI
     }
 }
 
-/// The steps up to the one, if any, by which the engine ended a conversation of other rules; no pattern ran there.
 fn steps(store: &dyn Snapshot, me: &AgentId, id: &ConversationId) -> Result<Vec<Step>, String> {
     let (filter, mut after, mut found) = (Filter::Exactly(keys::journal(me, id)), 0, Vec::new());
     loop {
@@ -60,14 +56,7 @@ fn steps(store: &dyn Snapshot, me: &AgentId, id: &ConversationId) -> Result<Vec<
         let Some(last) = page.last() else { return Ok(found) };
         after = last.revision;
         for record in &page {
-            let step: Step = content::decode(me, store, &record.value).map_err(|error| error.to_string())?;
-            let is_of_other_rules = step.events.iter().any(|event| {
-                matches!(&event.what, EventKind::Cancelled { reason, .. } if reason.starts_with("rules_changed"))
-            });
-            if is_of_other_rules {
-                return Ok(found);
-            }
-            found.push(step);
+            found.push(content::decode(me, store, &record.value).map_err(|error| error.to_string())?);
         }
     }
 }

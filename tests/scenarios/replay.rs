@@ -39,14 +39,7 @@ async fn a_journal_with_an_effect_that_no_event_caused_does_not_replay() {
     let journal = store.read(&keys::all(&me, "journal"), 0, 256).unwrap();
     let last = journal.last().unwrap();
     let step: Step = content::decode(&me, store.as_ref(), &last.value).unwrap();
-    let forged = Step {
-        step: step.step + 1,
-        events: Vec::new(),
-        closes: Vec::new(),
-        effects: step.effects,
-        origin: None,
-        state: None,
-    };
+    let forged = Step { step: step.step + 1, effects: step.effects, ..Step::default() };
     let bytes = serde_json::to_vec(&forged).unwrap();
     let batch =
         Batch { writes: vec![Write::Append(last.key.clone(), bytes.into())], expectations: Vec::new() };

@@ -14,7 +14,7 @@ use crate::{
     Ack, ReplyTo,
     chunks::ChunkLog,
     faults::{self, PlantedFault},
-    records::{EffectKey, OpenEffect, SealedReceipt, TaskRow},
+    records::{EffectKey, OpenEffect, ReplayStart, SealedReceipt, TaskRow},
     states::{RecordedState, StateRow},
 };
 use origin::Origin;
@@ -113,6 +113,8 @@ pub(crate) struct Conversation {
     stored_content: BTreeSet<Digest>,
     restarted: Vec<EffectKey>,
     recorded_task: Option<TaskRow>,
+    /// The state that it was restored to from one of other rules, until a step records it.
+    upgraded: Option<Box<ReplayStart>>,
 }
 
 impl Conversation {
@@ -147,13 +149,14 @@ impl Conversation {
             stored_content: BTreeSet::new(),
             restarted: Vec::new(),
             recorded_task: None,
+            upgraded: None,
         }
     }
 
     /// The conversation as the store holds it. `first` is the revision of its journal's first record.
     pub(crate) fn restore(
         id: ConversationId,
-        RecordedState { state, row, step, head }: RecordedState,
+        RecordedState { state, row, is_upgraded, step, head }: RecordedState,
         task: Option<TaskRow>,
         first: Revision,
     ) -> Self {
@@ -169,6 +172,7 @@ impl Conversation {
             first,
             recorded_task: task.clone(),
             state_row: Some(row),
+            upgraded: is_upgraded.then(|| ReplayStart::of(&state.pattern)),
             trace: state.trace,
             thread: state.thread,
             principal: state.principal,
@@ -201,9 +205,9 @@ impl Conversation {
         self.is_paused = false;
     }
 
-    /// Whether handled events or restarted turns wait for a commit.
+    /// Whether handled events, restarted turns or an upgraded state wait for a commit.
     pub(crate) fn has_uncommitted(&self) -> bool {
-        !self.uncommitted.is_empty() || !self.restarted.is_empty()
+        !self.uncommitted.is_empty() || !self.restarted.is_empty() || self.upgraded.is_some()
     }
 
     /// The next step performs an open turn again. `is_counted` adds an attempt, which that step records.

@@ -17,13 +17,13 @@ use protocol::{
     trace::TraceContext,
     usage::Usage,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, fmt, str::FromStr};
 use store_types::{Key, Write};
 
 /// One step in the journal: its events and effects.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
     /// From 1, without gaps.
@@ -42,17 +42,66 @@ pub struct Step {
     /// What the state differs in from its row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<ObjectChange>,
+    /// When it was decided, if it has no event that says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<NodeTime>,
+    /// The state before it, if other rules have decided the step before.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "of_these_rules")]
+    pub upgraded: Option<Box<ReplayStart>>,
 }
 
-/// The times of a step's events.
+impl Step {
+    /// The state from which a replay may start at this step.
+    pub fn replay_start(&self) -> Option<&AnyPattern> {
+        let initial = self.origin.as_ref().and_then(|origin| origin.initial.as_deref());
+        initial.or(self.upgraded.as_deref()).map(|start| &start.pattern)
+    }
+}
+
+/// A state from which a replay starts. It is read only by the rules that have written it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReplayStart {
+    rules: u32,
+    pattern: AnyPattern,
+}
+
+impl ReplayStart {
+    /// The state of `pattern`, under these rules.
+    pub fn of(pattern: &AnyPattern) -> Box<Self> {
+        Box::new(Self { rules: AnyPattern::RULES, pattern: pattern.clone() })
+    }
+}
+
+/// A recorded start of a replay; `None` if it is of other rules.
+pub(crate) fn of_these_rules<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<ReplayStart>>, D::Error> {
+    let mut recorded = Value::deserialize(from)?;
+    if recorded["rules"] != AnyPattern::RULES {
+        return Ok(None);
+    }
+    let pattern = AnyPattern::deserialize(recorded["pattern"].take()).map_err(D::Error::custom)?;
+    Ok(Some(Box::new(ReplayStart { rules: AnyPattern::RULES, pattern })))
+}
+
+/// The members of a step that every rules version has.
 #[derive(Deserialize)]
-pub(crate) struct StepTimes {
+pub(crate) struct StepOutline {
+    pub(crate) step: u64,
     pub(crate) events: Vec<EventTime>,
+    #[serde(default)]
+    at: Option<NodeTime>,
+}
+
+impl StepOutline {
+    /// When it was decided.
+    pub(crate) fn at(&self) -> Option<NodeTime> {
+        self.at.or_else(|| self.events.iter().map(|event| event.at).max())
+    }
 }
 
 /// The time of an event.
 #[derive(Deserialize)]
 pub(crate) struct EventTime {
+    pub(crate) at: NodeTime,
     pub(crate) wall: WallTime,
 }
 
@@ -67,11 +116,11 @@ pub(crate) struct StateOutline {
 /// An open conversation, as a restart loads it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ConversationState {
+pub struct ConversationState<P = AnyPattern> {
     /// The version of the rules that computed the state.
     pub rules: u32,
     /// The pattern's own state.
-    pub pattern: AnyPattern,
+    pub pattern: P,
     /// Effects without a result.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub open: BTreeMap<EffectKey, OpenEffect>,
@@ -93,6 +142,16 @@ pub struct ConversationState {
     /// Whether its pattern has ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_ended: bool,
+}
+
+impl ConversationState<Value> {
+    /// The state under these rules. Fails if it is of rules that they don't read.
+    pub(crate) fn upgraded(self) -> Result<ConversationState, String> {
+        let Self { rules, pattern, open, labels, task, trace, thread, principal, has_ended } = self;
+        let pattern = AnyPattern::read(rules, pattern)?;
+        let rules = AnyPattern::RULES;
+        Ok(ConversationState { rules, pattern, open, labels, task, trace, thread, principal, has_ended })
+    }
 }
 
 /// An effect without a result.

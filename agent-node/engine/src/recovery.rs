@@ -1,5 +1,6 @@
 //! Recovery: loads the states and performs every open effect again under its key (DESIGN §2). Old events never run
-//! through newer rules.
+//! through newer rules. A state that the last rules have computed becomes one of these rules, and the next step of its
+//! conversation records it; after a crash before that it is read again. A state of older rules ends.
 
 use crate::{
     Output, World,
@@ -10,7 +11,7 @@ use crate::{
     conversation::{Conversation, InternalEvent},
     faults::{self, PlantedFault},
     records::{
-        EffectKey, OpenEffect, StateOutline, Step, TaskRow, keys, lists,
+        EffectKey, OpenEffect, StateOutline, Step, StepOutline, TaskRow, keys, lists,
         scan::{conversation_id, every_readable},
     },
     states,
@@ -22,15 +23,8 @@ use protocol::{
     task::{Status, TaskState},
     time::NodeTime,
 };
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use store_types::{Batch, Error, Expectation, Filter, Lane, Record, Snapshot, Write};
-
-/// The members of a journal record that every rules version has.
-#[derive(Deserialize)]
-struct StepOutline {
-    step: u64,
-}
 
 /// How often a turn is started before it counts as the cause of the crashes.
 const MAX_ATTEMPTS: u32 = 5;
@@ -66,13 +60,11 @@ pub fn newest_time(store: &dyn Snapshot, me: &AgentId) -> Result<NodeTime, Error
     for id in journals {
         // An unreadable conversation is parked when the agent starts.
         let step = match store.latest(&keys::journal(me, &id)) {
-            Ok(journal) => {
-                journal.and_then(|journal| content::decode::<Step>(me, store, &journal.value).ok())
-            }
+            Ok(journal) => journal.and_then(|last| content::outline::<StepOutline>(&last.value).ok()),
             Err(Error::Corrupt { .. }) => None,
             Err(error) => return Err(error),
         };
-        let at = step.and_then(|step| step.events.iter().map(|event| event.at).max());
+        let at = step.and_then(|step| step.at());
         newest = at.unwrap_or_default().max(newest);
     }
     Ok(newest)
@@ -172,12 +164,12 @@ impl Agent {
         Ok(())
     }
 
-    /// Ends a conversation whose state was computed by another rules version: its task fails with `rules_changed`, and the
-    /// journal records it. Returns whether it did.
+    /// Ends a conversation whose state was computed by rules that these don't read: its task fails with `rules_changed`, and
+    /// the journal records it. Returns whether it did.
     fn end_if_rules_changed(&mut self, id: &ConversationId, cx: &mut Context<'_>) -> Result<bool, Error> {
         let Some(record) = cx.store.latest(&keys::state(&self.me, id))? else { return Ok(false) };
         let Ok(StateOutline { rules, task }) = content::outline(&record.value) else { return Ok(false) };
-        if rules == AnyPattern::RULES {
+        if AnyPattern::reads(rules) {
             return Ok(false);
         }
         let why =
@@ -207,11 +199,9 @@ impl Agent {
         let by = Principal::Agent(self.me.clone());
         let step = Step {
             step: step.map_or(1, |last| last.step + 1),
-            origin: None,
             events: vec![Event { at, wall, what: EventKind::Cancelled { by, reason: why } }],
-            closes: Vec::new(),
             effects: vec![Effect::Finish(Outcome::new(status))],
-            state: None,
+            ..Step::default()
         };
         let bytes = content::encode(&self.me, &step, &mut batch.writes, &mut Default::default())?;
         batch.writes.push(Write::Append(journal.clone(), bytes));
@@ -289,10 +279,11 @@ mod tests {
     use super::*;
     use crate::{
         CommitId, Input, Output,
-        testing::{EmptyWorld, config, me},
+        records::ConversationState,
+        testing::{EmptyWorld, TestAgent, config, me},
     };
     use protocol::{ids::TaskId, limits::Limits, task::TaskSpec, time::WallTime};
-    use serde_json::json;
+    use serde_json::{Value, json};
     use store_types::{Key, MemoryState};
 
     fn id() -> ConversationId {
@@ -349,6 +340,39 @@ mod tests {
         let last: Step = content::decode(&me(), &store, &last.value).unwrap();
         assert!(last.step == 8 && matches!(last.effects[0], Effect::Finish(_)));
         assert!(recover(&store).1.is_empty());
+    }
+
+    fn recorded(agent: &TestAgent, id: &ConversationId) -> ConversationState<Value> {
+        let row = agent.store.latest(&keys::state(&me(), id)).unwrap().unwrap();
+        content::decode(&me(), &agent.store, &row.value).unwrap()
+    }
+
+    #[test]
+    fn a_conversation_of_the_last_rules_goes_on_under_these() {
+        let mut agent = TestAgent::new(&[]);
+        agent.world.now = NodeTime(5_000);
+        let (id, _) = agent.begin_task("t-1");
+        let state = recorded(&agent, &id);
+        let last = ConversationState { rules: AnyPattern::RULES - 1, ..state.clone() };
+        let write = Write::Put(keys::state(&me(), &id), serde_json::to_vec(&last).unwrap().into());
+        agent.store.commit(Batch { writes: vec![write], expectations: Vec::new() }).unwrap();
+        let mut agent = agent.restarted();
+        agent.commit_all();
+        assert_eq!(recorded(&agent, &id).rules, AnyPattern::RULES);
+        let step = agent.last_step(&id);
+        assert_eq!((step.step, step.events.len(), step.replay_start().is_some()), (2, 0, true), "{step:?}");
+        assert_eq!(newest_time(&agent.store, &me()).unwrap(), NodeTime(5_000), "no clock goes back");
+        let mut agent = agent.restarted();
+        agent.commit_all();
+        assert!(agent.last_step(&id).upgraded.is_none());
+        agent.cancel("t-1");
+        agent.commit_all();
+        let (journal, store) = (keys::journal(&me(), &id), &agent.store);
+        let steps = store.read(&Filter::Exactly(journal), 0, 10).unwrap().into_iter();
+        let steps: Vec<Step> =
+            steps.map(|line| content::decode(&me(), store, &line.value).unwrap()).collect();
+        crate::replay::audit(&steps[1..]).unwrap();
+        assert!(steps.last().unwrap().effects.iter().any(|effect| matches!(effect, Effect::Finish(_))));
     }
 
     #[test]

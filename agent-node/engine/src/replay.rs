@@ -20,15 +20,15 @@ impl fmt::Display for ReplayDivergence {
 
 impl std::error::Error for ReplayDivergence {}
 
-/// Runs the initial pattern over the events of `journal`, all steps of one conversation, and returns its last state. Fails
-/// where a step is missing or where the effects differ from the recorded ones.
+/// Runs the pattern over the events of `journal`, all steps of one conversation from the first that holds a state of these
+/// rules on, and returns its last state. Fails where a step is missing or where the effects differ from the recorded ones.
 pub fn audit(journal: &[Step]) -> Result<AnyPattern, ReplayDivergence> {
-    let initial = journal.first().and_then(|first| first.origin.as_ref()?.initial.as_deref());
-    let Some(initial) = initial else {
-        let what = "the first step does not hold the pattern's initial state".to_owned();
+    let start = journal.iter().enumerate().find_map(|(at, step)| Some((at, step.replay_start()?)));
+    let Some((at, start)) = start else {
+        let what = "no step holds a state of these rules".to_owned();
         return Err(ReplayDivergence { step: journal.first().map_or(0, |first| first.step), what });
     };
-    audit_from(initial.clone(), journal)
+    audit_from(start.clone(), &journal[at..])
 }
 
 /// The same, starting from `pattern`, the state before the first step of `journal`.
@@ -76,7 +76,7 @@ mod tests {
             let event = Event { at: NodeTime(0), wall: WallTime(0), what };
             let effects = pattern.on(&event);
             let closes = if step > 1 { vec![(0, EffectKey(1, 0))] } else { Vec::new() };
-            Step { step, origin: origin.take(), events: vec![event], closes, effects, state: None }
+            Step { step, origin: origin.take(), events: vec![event], closes, effects, ..Step::default() }
         };
         (1..).zip(happened).map(step).collect()
     }

@@ -7,10 +7,15 @@
 use crate::{
     content,
     object_change::{ObjectChange, RawMembers, raw_members},
-    records::{ConversationState, Step, keys},
+    records::{ConversationState, keys},
 };
-use protocol::ids::{AgentId, ConversationId};
+use protocol::{
+    ids::{AgentId, ConversationId},
+    patterns::AnyPattern,
+};
+use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::fmt::Display;
 use store_types::{Error, Revision, Snapshot};
 
 /// Members whose change is always written to the row: they are read from it alone.
@@ -73,9 +78,19 @@ fn unwritten(error: serde_json::Error) -> Error {
 pub(crate) struct RecordedState {
     pub(crate) state: ConversationState,
     pub(crate) row: StateRow,
+    /// Whether other rules have written it.
+    pub(crate) is_upgraded: bool,
     /// The number and revision of the last step.
     pub(crate) step: u64,
     pub(crate) head: Revision,
+}
+
+/// The members of the last step that a state is read from.
+#[derive(Deserialize)]
+struct LastStep {
+    step: u64,
+    #[serde(default)]
+    state: Option<ObjectChange>,
 }
 
 /// The recorded state of a conversation; `None` if it has none.
@@ -102,14 +117,17 @@ pub(crate) fn load(
             record = again;
             continue;
         }
-        let step: Step = content::decode(me, store, &journal.value)?;
+        let step: LastStep = content::decode(me, store, &journal.value)?;
         let mut members: Map<String, Value> = content::decode(me, store, &record.value)?;
         let row = StateRow(serde_json::to_string(&members).map_err(unwritten)?);
-        let unreadable = |error| Error::Refused(format!("{key} can't be read: {error}"));
+        let unreadable = |error: &dyn Display| Error::Refused(format!("{key} can't be read: {error}"));
         if let Some(change) = step.state {
-            change.apply(&mut members).map_err(unreadable)?;
+            change.apply(&mut members).map_err(|error| unreadable(&error))?;
         }
-        let state = serde_json::from_value(Value::Object(members)).map_err(unreadable)?;
-        return Ok(Some(RecordedState { state, row, step: step.step, head: journal.revision }));
+        let state = ConversationState::<Value>::deserialize(Value::Object(members));
+        let state = state.map_err(|error| unreadable(&error))?;
+        let is_upgraded = state.rules != AnyPattern::RULES;
+        let state = state.upgraded().map_err(|error| unreadable(&error))?;
+        return Ok(Some(RecordedState { state, row, is_upgraded, step: step.step, head: journal.revision }));
     }
 }

@@ -126,13 +126,21 @@ pub(crate) struct TestAgent {
 impl TestAgent {
     /// An agent with an empty store. It subscribes to `subscribe`.
     pub(crate) fn new(subscribe: &[&str]) -> Self {
+        Self::over(MemoryState::default(), EmptyWorld::default(), subscribe)
+    }
+
+    /// The same agent after a crash.
+    pub(crate) fn restarted(self) -> Self {
+        Self::over(self.store, self.world, &[])
+    }
+
+    fn over(store: MemoryState, mut world: EmptyWorld, subscribe: &[&str]) -> Self {
         let card = json!({ "agentId": "a", "endpoint": "http://a", "skills": [], "open": true });
         let config = EngineConfig {
             card: Arc::new(serde_json::from_value(card).unwrap()),
             subscribe: subscribe.iter().map(|kind| (*kind).to_owned()).collect(),
             ..config(Limits::default())
         };
-        let (store, mut world) = (MemoryState::default(), EmptyWorld::default());
         let (agent, outputs) = Agent::recover(config, &store, &mut world).unwrap();
         Self { agent, store, world, outputs, replies: 0 }
     }

@@ -13,7 +13,8 @@ use blackboard::store::{Error, Revision};
 use engine::{
     DeliveryAttemptOutcome, Observation, content,
     origin::OpeningMessage,
-    records::{ConversationState, Step, keys},
+    records::{Step, keys},
+    states,
 };
 use protocol::{
     envelope::Envelope, ids::ConversationId, patterns::Effect, principal::Principal, time::WallTime,
@@ -108,9 +109,7 @@ impl AgentActor {
             Ok(())
         })?;
         for (id, UntracedSteps { from, ends, last: (to, revision) }) in conversations {
-            let state = store.latest(&keys::state(&self.me, &id))?;
-            let state: Option<ConversationState> =
-                state.map(|record| content::decode(&self.me, store.as_ref(), &record.value)).transpose()?;
+            let state = states::read(store.as_ref(), &self.me, &id)?;
             if state.is_none_or(|state| state.has_ended) {
                 let from = if ends { 0 } else { from };
                 self.trace_steps(id, from, to, Some(cursor.begin(revision)));

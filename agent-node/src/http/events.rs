@@ -153,7 +153,7 @@ mod tests {
     async fn step(store: &SharedStore, me: &AgentId, effects: Vec<Effect>) -> Revision {
         let event = Event { at: NodeTime(0), wall: WallTime(0), what: EventKind::Started };
         let (events, closes) = (vec![event], Vec::new());
-        let step = engine::records::Step { step: 1, origin: None, events, closes, effects, state: None };
+        let step = engine::records::Step { step: 1, events, closes, effects, ..Default::default() };
         let key = keys::journal(me, &row().task.conversation);
         let write = Write::Append(key, serde_json::to_vec(&step).unwrap().into());
         let batch = Batch { writes: vec![write], expectations: Vec::new() };

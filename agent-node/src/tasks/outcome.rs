@@ -172,7 +172,7 @@ mod tests {
     fn line(step: u64, effects: Vec<Effect>) -> Write {
         let event = Event { at: NodeTime(0), wall: WallTime(0), what: EventKind::Started };
         let (events, closes) = (vec![event], Vec::new());
-        let step = Step { step, origin: None, events, closes, effects, state: None };
+        let step = Step { step, events, closes, effects, ..Step::default() };
         Write::Append(keys::journal(&me(), &conversation()), serde_json::to_vec(&step).unwrap().into())
     }
 

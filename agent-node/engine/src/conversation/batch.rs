@@ -11,6 +11,7 @@ use bytes::Bytes;
 use protocol::{
     ids::AgentId,
     patterns::{AnyPattern, Effect},
+    time::NodeTime,
 };
 use std::collections::BTreeMap;
 use store_types::{Error, Expectation, Write};
@@ -21,7 +22,7 @@ impl Conversation {
     /// is open.
     pub(crate) fn record(
         &mut self,
-        me: &AgentId,
+        (me, at): (&AgentId, NodeTime),
         step: u64,
         effects: Vec<Effect>,
         decided: &mut DecidedStep,
@@ -60,7 +61,8 @@ impl Conversation {
             }
         } else {
             let new = StateRow::of(&self.state())?;
-            let how = self.state_row.as_ref().map_or(Ok(StateRecord::InRow), |row| row.record(&new))?;
+            let row = self.state_row.as_ref().filter(|_| self.upgraded.is_none());
+            let how = row.map_or(Ok(StateRecord::InRow), |row| row.record(&new))?;
             match how {
                 StateRecord::Unchanged => {}
                 StateRecord::InStep(changed) => change = Some(changed),
@@ -83,7 +85,9 @@ impl Conversation {
             events.push(event);
             closes.extend(effect.map(|effect| (event_index, effect)));
         }
-        let step = Step { step, origin: self.origin.take(), events, closes, effects, state: change };
+        let at = events.is_empty().then_some(at);
+        let (origin, upgraded) = (self.origin.take(), self.upgraded.take());
+        let step = Step { step, origin, events, closes, effects, state: change, at, upgraded };
         let bytes = content::encode_step(me, &step, &decided.chunks.0, writes, &mut self.stored_content)?;
         writes.push(Write::Append(journal, bytes));
         Ok(())

@@ -1,5 +1,6 @@
 //! The origin of a conversation, recorded in its journal's first step. The exporter builds the spans from it.
 
+use crate::records::{ReplayStart, of_these_rules};
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, Capability, ConversationId, MessageId, TaskId, ThreadId},
@@ -18,8 +19,8 @@ pub struct Origin {
     pub trace: TraceContext,
     pub pattern: String,
     /// The pattern's state before its first event; a replay starts from it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub initial: Option<Box<AnyPattern>>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "of_these_rules")]
+    pub initial: Option<Box<ReplayStart>>,
     /// The message that opened it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<OpeningMessage>,
@@ -83,7 +84,7 @@ impl Origin {
         Self {
             trace: join(first),
             pattern: pattern.name().to_owned(),
-            initial: Some(Box::new(pattern.clone())),
+            initial: Some(ReplayStart::of(pattern)),
             message,
             signal: None,
             task: None,

@@ -191,7 +191,7 @@ proptest! {
                 round_trips(&event)?;
                 round_trips(&effects)?;
                 let (closes, events) = (vec![(0, EffectKey(step, 0))], vec![event.clone(), event]);
-                let step = Step { step, origin: None, events, closes, effects, state: None };
+                let step = Step { step, events, closes, effects, ..Step::default() };
                 round_trips(&step)?;
             }
             round_trips(&ConversationState {

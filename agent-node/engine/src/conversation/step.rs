@@ -142,7 +142,7 @@ impl Conversation {
             self.deferred = decided.inside;
             return AdvanceResult::Deferred(decided.waiters);
         }
-        match self.seal(now.me, effects, &mut decided) {
+        match self.seal(now, effects, &mut decided) {
             Ok(()) => AdvanceResult::Commit(Box::new(decided)),
             Err(error) => self.fail(error.into(), decided),
         }
@@ -235,12 +235,17 @@ impl Conversation {
     }
 
     /// Completes the batch.
-    fn seal(&mut self, me: &AgentId, effects: Vec<Effect>, decided: &mut DecidedStep) -> Result<(), Error> {
+    fn seal(
+        &mut self,
+        now: StepContext<'_>,
+        effects: Vec<Effect>,
+        decided: &mut DecidedStep,
+    ) -> Result<(), Error> {
         for key in std::mem::take(&mut self.restarted) {
             decided.effects.extend(self.open.get(&key).map(|open| (key, open.effect.clone())));
         }
         let step = self.step + 1;
-        self.record(me, step, effects, decided)?;
+        self.record((now.me, now.at), step, effects, decided)?;
         (self.step, decided.step) = (step, step);
         self.is_committing = true;
         Ok(())

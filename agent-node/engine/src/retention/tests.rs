@@ -111,7 +111,7 @@ fn conversation(name: &str) -> ConversationId {
 fn line(name: &str, what: EventKind, hours: i64, kept: &mut BTreeSet<Digest>) -> Vec<Write> {
     let event = Event { at: NodeTime(0), wall: WallTime(hours * HOUR), what };
     let (events, closes, effects) = (vec![event], Vec::new(), Vec::new());
-    let step = Step { step: 1, origin: None, events, closes, effects, state: None };
+    let step = Step { step: 1, events, closes, effects, ..Step::default() };
     let mut writes = Vec::new();
     let bytes = large_content::encode(&me(), &step, &mut writes, kept).unwrap();
     writes.push(Write::Append(keys::journal(&me(), &conversation(name)), bytes));

@@ -40,7 +40,7 @@ fn step(step: u64, at: i64, events: Vec<(EventKind, Option<EffectKey>)>, effects
         .map(|(what, closes)| (Event { at: NodeTime(0), wall: WallTime(at), what }, closes))
         .unzip();
     let closes = closes.into_iter().enumerate().filter_map(|(at, key)| Some((at, key?))).collect();
-    Step { step, origin: None, events, closes, effects, state: None }
+    Step { step, events, closes, effects, ..Step::default() }
 }
 
 fn think(turn: u32) -> Effect {
