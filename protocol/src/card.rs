@@ -52,7 +52,7 @@ pub const MAX_MODE: usize = 128;
 
 /// One thing an agent can do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Skill {
     pub id: Capability,
     /// What people call it; empty means its id.
@@ -73,7 +73,7 @@ pub struct Skill {
 
 /// On what terms an agent works: what its bids are made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[serde(rename_all = "camelCase", default)]
 pub struct BidTerms {
     /// What a task costs.
     pub cost: Cost,

@@ -71,7 +71,6 @@ pub struct PublicIdentity {
 
 /// What one process tells another about itself, under the join secret: who it is, and the registry's certificate for that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Introduction {
     /// The keys of the one who speaks.
     pub identity: PublicIdentity,
@@ -95,7 +94,6 @@ struct IdentityKeys {
 
 /// A [`PublicIdentity`] before its signature is checked.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct UncheckedIdentity {
     id: AgentId,
     ed25519: Base64Bytes<32>,

@@ -10,7 +10,6 @@ const MAX_HISTORY: usize = 32;
 
 /// What the registry says: this id has this key. The number grows with each key of the id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct KeyCertificate {
     identity: PublicIdentity,
     number: u64,
@@ -55,7 +54,6 @@ impl KeyCertificate {
 
 /// What the owner of an old key says: this key replaces it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct KeyChange {
     to: PublicIdentity,
     signature: Base64Bytes<64>,

@@ -29,7 +29,6 @@ pub struct PersonPublicKey(Base64Bytes<32>);
 
 /// The person's statement that a question is approved. It holds for that question only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct ApprovalProof {
     /// [`approval_digest`] of the question.
     pub question: Digest,

@@ -18,7 +18,7 @@ pub use wire::entry::{EntryKind, Grade, MemoryScope};
 
 /// An entry of a space. Its JSON is the same on the wire and in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Entry {
     /// Its id, unique in its space.
     pub id: EntryId,

@@ -26,7 +26,7 @@ const MAX_OWN_ID_BYTES: usize = 96;
 
 /// What is posted to a space: the body of `POST /board/spaces/{id}/entries`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct EntryDraft {
     /// The poster's own id, for instance `TASK:ORDINAL`. The entry's id is the poster, `:` and this; a repeat keeps the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -22,7 +22,7 @@ pub const MAX_MEMBERS: usize = 1_000;
 
 /// A space. Its JSON is the same on the wire, in configuration and in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Space {
     /// Its name; set by the board from the path.
     #[serde(default = "Space::default_id")]

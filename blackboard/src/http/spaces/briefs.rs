@@ -33,7 +33,6 @@ fn agent_of(query: &str, by: &SpaceCaller) -> Result<AgentId, Problem> {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct CurateBody {
     task: TaskId,
     #[serde(default)]

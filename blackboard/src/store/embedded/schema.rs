@@ -8,8 +8,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
-/// The format of this program. Formats 1 and 2 are the first version's, whose records have other meanings; 3 has no lists.
-const FORMAT: u32 = 4;
+/// The format of this program. Formats 1 and 2 are the first version's, whose records have other meanings; 3 has no lists. Format 5
+/// is that of 4 with words, and its records are those of rules 11 and later, which a program that reads format 4 does not read.
+const FORMAT: u32 = OLDEST_FORMAT + UPGRADES.len() as u32;
+
+/// The oldest format that is upgraded.
+const OLDEST_FORMAT: u32 = 4;
+
+/// The step from each format to the next, beginning with [`OLDEST_FORMAT`]. Each is one transaction: after a crash the file has
+/// the one format or the other.
+const UPGRADES: [&str; 1] = [WORDS];
 
 /// The size of a page, bytes. A commit writes a few rows in many places, and whole pages; small ones make it write less.
 const PAGE_BYTES: u32 = 2048;
@@ -30,8 +38,8 @@ const TABLES: &str = "
     CREATE UNIQUE INDEX state_key ON state (key);
     CREATE TABLE lists (list INTEGER NOT NULL, part INTEGER NOT NULL, at INTEGER NOT NULL, id INTEGER NOT NULL, group_id INTEGER NOT NULL, PRIMARY KEY (list, part, at, id)) WITHOUT ROWID;";
 
-/// The words of the texts of state rows, for searches. A store that an earlier version made gets them when it is opened. Not FTS5:
-/// words are found as whole words and beginnings only, which an index does, in both backends alike, and SQLite is built without it.
+/// The words of the texts of state rows, for searches. Some stores of format 4 have them. Not FTS5: words are found as whole words
+/// and beginnings only, which an index does, in both backends alike, and SQLite is built without it.
 const WORDS: &str = "
     CREATE TABLE IF NOT EXISTS words (id INTEGER NOT NULL, word TEXT NOT NULL, PRIMARY KEY (id, word)) WITHOUT ROWID;
     CREATE INDEX IF NOT EXISTS words_word ON words (word, id);";
@@ -173,7 +181,7 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<StoreFile, Open
         1..=FORMAT if !tables.iter().any(|table| table == "meta") => {
             return Err(foreign("without our tables"));
         }
-        FORMAT => {}
+        OLDEST_FORMAT..=FORMAT => {}
         _ => return Err(OpenError::OtherFormat { dir: dir.to_owned(), found, known: FORMAT }),
     }
     let opened = prepare(connection, found, options).map_err(damaged)?;
@@ -226,16 +234,28 @@ fn prepare(connection: Connection, found: u32, options: &StoreOptions) -> rusqli
         connection.execute_batch("BEGIN IMMEDIATE")?;
         connection.execute_batch(TABLES)?;
         connection.execute("INSERT INTO meta (id, revision, generation) VALUES (1, 0, ?)", [generation])?;
-        connection.pragma_update(None, "user_version", FORMAT)?;
+        connection.pragma_update(None, "user_version", OLDEST_FORMAT)?;
         connection.execute_batch("COMMIT")?;
     }
-    connection.execute_batch(WORDS)?;
+    upgrade(&connection, found.max(OLDEST_FORMAT))?;
     let meta = connection
         .query_row("SELECT revision, generation FROM meta", [], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let (revision, generation) = meta.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
     let topics = topics(&connection)?;
     Ok(StoreFile { connection, revision, generation, topics })
+}
+
+/// Brings a file of format `found` to [`FORMAT`].
+fn upgrade(connection: &Connection, found: u32) -> rusqlite::Result<()> {
+    let steps = (OLDEST_FORMAT + 1..).zip(UPGRADES).filter(|(format, _)| *format > found);
+    for (format, step) in steps {
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        connection.execute_batch(step)?;
+        connection.pragma_update(None, "user_version", format)?;
+        connection.execute_batch("COMMIT")?;
+    }
+    Ok(())
 }
 
 fn topics(connection: &Connection) -> rusqlite::Result<BTreeMap<String, TopicRow>> {

@@ -97,9 +97,9 @@ fn a_store_of_a_newer_format_is_refused_with_both_formats() {
     on.pragma_update(None, "user_version", 77).unwrap();
     drop(on);
     let error = super::super::open(dir.path(), StoreOptions::default()).map(drop).unwrap_err();
-    assert!(matches!(error, OpenError::OtherFormat { found: 77, known: 4, .. }), "{error}");
+    assert!(matches!(error, OpenError::OtherFormat { found: 77, known: 5, .. }), "{error}");
     assert!(
-        error.to_string().contains("format 77") && error.to_string().contains("reads format 4"),
+        error.to_string().contains("format 77") && error.to_string().contains("reads format 5"),
         "{error}"
     );
 }
