@@ -17,7 +17,7 @@ use crate::{
     content as large_content,
     context::Context,
     faults::{self, PlantedFault},
-    records::{StepOutline, keys, lists, scan},
+    records::{StepTimes, keys, lists, scan},
     retention::{
         state::{JournalSweep, PAGE, SweepCommit, SweepStage},
         sweeper::{SweepTopic, Sweeper},
@@ -187,7 +187,7 @@ impl Agent {
         let open = self.conversations.values().map(|conversation| conversation.first());
         let oldest_open = open.filter(|first| *first > 0).min().unwrap_or(Revision::MAX);
         for record in page {
-            let step: StepOutline = large_content::outline(&record.value)?;
+            let step: StepTimes = large_content::outline(&record.value)?;
             let is_old = step.events.last().is_none_or(|event| event.wall <= until);
             let kept = limits.keep_journal_bytes.saturating_add(sweep.freed);
             let is_excess = self.retention.journal_bytes > kept;
