@@ -84,16 +84,15 @@ pub(crate) fn of_these_rules<'de, D: Deserializer<'de>>(
     Ok(Some(Box::new(ReplayStart { rules: AnyPattern::RULES, pattern })))
 }
 
-/// The members of a step that every rules version has.
+/// The times of a step.
 #[derive(Deserialize)]
-pub(crate) struct StepOutline {
-    pub(crate) step: u64,
+pub(crate) struct StepTimes {
     pub(crate) events: Vec<EventTime>,
     #[serde(default)]
     at: Option<NodeTime>,
 }
 
-impl StepOutline {
+impl StepTimes {
     /// When it was decided.
     pub(crate) fn at(&self) -> Option<NodeTime> {
         self.at.or_else(|| self.events.iter().map(|event| event.at).max())

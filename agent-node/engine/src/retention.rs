@@ -16,7 +16,7 @@ use crate::{
     content as large_content,
     context::Context,
     conversations::Conversations,
-    records::{StepOutline, keys, lists, scan},
+    records::{StepTimes, keys, lists, scan},
     retention::{
         state::{JournalSweep, PAGE, Retention, SweepCommit, SweepStage},
         sweeper::{SweepTopic, Sweeper},
@@ -215,7 +215,7 @@ impl Retention {
         let sweeper = Sweeper { store: cx.store, me: own.me, limits, wall: cx.wall() };
         let until = sweeper.until(limits.keep_journals_ms);
         for record in page {
-            let step: StepOutline = large_content::outline(&record.value)?;
+            let step: StepTimes = large_content::outline(&record.value)?;
             let is_old = step.events.last().is_none_or(|event| event.wall <= until);
             let kept = limits.keep_journal_bytes.saturating_add(sweep.freed);
             let is_excess = self.journal_bytes > kept;

@@ -11,7 +11,7 @@ use crate::{
     conversation::Conversation,
     internal_events::InternalEvent,
     records::{
-        EffectKey, OpenEffect, StateOutline, Step, StepOutline, TaskRow, keys, lists,
+        EffectKey, OpenEffect, StateOutline, Step, StepTimes, TaskRow, keys, lists,
         scan::{conversation_id, every_readable},
     },
     states,
@@ -23,8 +23,15 @@ use protocol::{
     task::{Status, TaskState},
     time::NodeTime,
 };
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use store_types::{Batch, Error, Expectation, Filter, Record, Snapshot, Write};
+
+/// The members of a journal record that every rules version has.
+#[derive(Deserialize)]
+struct StepOutline {
+    step: u64,
+}
 
 /// How often a turn is started before it counts as the cause of the crashes.
 const MAX_ATTEMPTS: u32 = 5;
@@ -60,7 +67,7 @@ pub fn newest_time(store: &dyn Snapshot, me: &AgentId) -> Result<NodeTime, Error
     for id in journals {
         // An unreadable conversation is parked when the agent starts.
         let step = match store.latest(&keys::journal(me, &id)) {
-            Ok(journal) => journal.and_then(|last| content::outline::<StepOutline>(&last.value).ok()),
+            Ok(journal) => journal.and_then(|last| content::outline::<StepTimes>(&last.value).ok()),
             Err(Error::Corrupt { .. }) => None,
             Err(error) => return Err(error),
         };
