@@ -140,7 +140,7 @@ impl AgentBounds {
     }
 }
 
-/// The JSON Schema of a value that is a number, or a text with a unit.
+/// A number, or a text with a unit.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 pub enum EtaForms {

@@ -165,7 +165,7 @@ impl From<ModeFile> for InteractionMode {
 #[serde(deny_unknown_fields)]
 pub(super) struct EchoFile {}
 
-/// Something an agent can do.
+/// Something an agent can do; the name of its capability is enough.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SkillFile {

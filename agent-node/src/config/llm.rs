@@ -74,7 +74,7 @@ pub(super) struct TokenPriceFile {
     output: protocol::bid::Cost,
 }
 
-/// A further model.
+/// A further model; its name is enough.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ModelFile {

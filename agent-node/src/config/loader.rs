@@ -61,11 +61,14 @@ impl SourceLocation<'_> {
 
     fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigFault> {
         serde_path_to_error::deserialize(self.node.to_json()).map_err(|error| {
-            let path = error.path().to_string();
-            self.fault(
-                if path == "." { "" } else { &path },
-                type_names::explain(&error.into_inner().to_string()),
-            )
+            let (path, what) = (error.path().to_string(), error.into_inner().to_string());
+            let path = match path.rsplit_once('.') {
+                _ if path == "." => "",
+                // The kind is the value then, not a key.
+                Some((above, _)) if what.contains("unit variant") => above,
+                _ => path.as_str(),
+            };
+            self.fault(path, type_names::explain(&what))
         })
     }
 }

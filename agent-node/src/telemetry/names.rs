@@ -75,6 +75,7 @@ names! {
     GEN_AI_AGENT_ID = "gen_ai.agent.id";
     /// GenAI: the same, for people.
     GEN_AI_AGENT_NAME = "gen_ai.agent.name";
+    /// GenAI: the conversation.
     GEN_AI_CONVERSATION = "gen_ai.conversation.id";
     /// GenAI: the model, as its provider names it.
     GEN_AI_MODEL = "gen_ai.request.model";
@@ -89,6 +90,7 @@ names! {
     /// GenAI: the id of the call, unique in the task.
     GEN_AI_TOOL_CALL = "gen_ai.tool.call.id";
 
+    /// Messaging: always `agent-mesh`.
     MESSAGING_SYSTEM = "messaging.system";
     /// Messaging: `send` or `process`.
     MESSAGING_OPERATION_TYPE = "messaging.operation.type";

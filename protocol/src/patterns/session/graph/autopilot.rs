@@ -14,8 +14,8 @@ pub struct Autopilot {
     /// The seat, or the name in the cast.
     seat: String,
     /// The stages whose gates it may confirm.
-    pub(in super::super) gates: Vec<String>,
-    pub(in super::super) agent: Option<AgentId>,
+    pub(crate) gates: Vec<String>,
+    pub(crate) agent: Option<AgentId>,
 }
 
 impl<'de> Deserialize<'de> for Autopilot {

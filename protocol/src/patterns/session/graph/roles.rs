@@ -52,7 +52,7 @@ pub enum SessionRouting {
 }
 
 impl SessionRouting {
-    pub(in super::super) fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::SameStage => "same-stage",
             Self::UpDown => "up-down",
@@ -68,7 +68,7 @@ impl Graph {
     }
 
     /// Whether `agent` is spoken to by every seat, and may speak to every seat.
-    pub(in super::super) fn is_up(&self, host: &AgentId, agent: &AgentId) -> bool {
+    pub(crate) fn is_up(&self, host: &AgentId, agent: &AgentId) -> bool {
         let leads = || self.cast.get(LEAD).is_some_and(|lead| lead == agent.as_str());
         agent == host || self.routing() == SessionRouting::UpDown && leads()
     }

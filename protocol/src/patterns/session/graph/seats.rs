@@ -46,7 +46,7 @@ pub enum SeatHolder {
 
 impl SeatHolder {
     /// The agent of the mesh that is named.
-    pub(in super::super) fn agent(&self) -> Option<&AgentId> {
+    pub(crate) fn agent(&self) -> Option<&AgentId> {
         match self {
             Self::Peer(Address::Agent(agent)) => Some(agent),
             _ => None,
@@ -83,7 +83,7 @@ impl<'de> Deserialize<'de> for Seat {
 
 impl Seat {
     /// A member's seat that nobody addresses alone.
-    pub(in super::super) fn unapproachable(name: String, who: SeatHolder) -> Self {
+    pub(crate) fn unapproachable(name: String, who: SeatHolder) -> Self {
         Self { name, who, task: None, approachable: false, role: SeatRole::Member, reviews: None }
     }
 
