@@ -46,7 +46,7 @@ use award_answer::AwardRefusal;
 use confirmation::UnconfirmedOutcome;
 use lines::{LineFate, WorkKind};
 use pause::Pauses;
-use result::RefusedResult;
+use result::RefusedWork;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use space::PostedEntries;
@@ -84,8 +84,8 @@ pub struct Doing {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_reported: bool,
     /// What was refused, if it is done again.
-    #[serde(default, skip_serializing_if = "RefusedResult::is_none")]
-    refused: RefusedResult,
+    #[serde(default, skip_serializing_if = "RefusedWork::is_none")]
+    refused: RefusedWork,
     /// What it has posted in its space.
     #[serde(default, skip_serializing_if = "PostedEntries::is_none")]
     posted: PostedEntries,
@@ -109,7 +109,7 @@ impl Doing {
             log: TurnLog::default(),
             pauses: Pauses::default(),
             has_reported: false,
-            refused: RefusedResult::default(),
+            refused: RefusedWork::default(),
             posted: PostedEntries::default(),
             unconfirmed: None,
         }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// What the manager or the agent's own checks have refused.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct RefusedResult {
+pub(super) struct RefusedWork {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) revision: Option<Box<ResultRevision>>,
     /// The chunks of what the agent's own checks have refused.
@@ -22,7 +22,7 @@ pub(super) struct RefusedResult {
     pub(super) chunks: ChunkRange,
 }
 
-impl RefusedResult {
+impl RefusedWork {
     pub(super) fn is_none(&self) -> bool {
         *self == Self::default()
     }
