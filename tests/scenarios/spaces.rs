@@ -111,7 +111,6 @@ async fn content_needs_a_credential_and_a_vault_its_owner() {
     assert_eq!(refusal(&refused), (403, "forbidden".to_owned()));
     for (body, named) in [
         (json!({ "kind": "note", "content": "x" }), "kind"),
-        (json!({ "kind": "finding", "content": "x", "colour": "red" }), "colour"),
         (json!({ "kind": "finding", "content": "x", "slug": "x" }), "slug"),
         (json!({ "kind": "proposal", "content": "x", "slug": "x" }), "type"),
     ] {
