@@ -42,7 +42,7 @@ const MANAGER: &str = "agents:\n  - { agent: manager-01, skills: [manage], brain
 async fn two_processes(manager: &str) -> (Cluster, Process, Process) {
     let cluster = Cluster::start().await;
     let writer = writer(&cluster);
-    let writer = cluster.node("writer", writer).await;
+    let writer = cluster.node("writer", &writer).await;
     let manager = cluster.node("manager", &format!("{MANAGER}{manager}")).await;
     cluster.wait_for_agents(&["writer-01", "manager-01"]).await;
     (cluster, manager, writer)
