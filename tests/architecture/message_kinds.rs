@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 /// The lines outside of `protocol` that name a kind of message, by file. Not to grow: a new kind of message is added in
 /// `protocol`. A line removed here is removed for good.
 const NAMED: &[(&str, usize, &str)] = &[
-    ("agent-node/engine/src/admission.rs", 2, "calls end with a drain; help may come back on its path"),
+    ("agent-node/engine/src/agent/begin.rs", 2, "what the row of a conversation keeps of the request"),
+    ("agent-node/engine/src/agent/messages.rs", 2, "calls end with a drain; help may come back on its path"),
     ("agent-node/engine/src/conversation/effects.rs", 1, "answers to these name the effect that they answer"),
     ("agent-node/engine/src/bids.rs", 2, "the answer to a call"),
-    ("agent-node/engine/src/incoming.rs", 7, "calls are answered at once; owners cancel and answer"),
-    ("agent-node/engine/src/requests.rs", 6, "a pattern is built from the message that opens it"),
-    ("agent-node/engine/src/requests/known_tasks.rs", 1, "a cancel may arrive before its award"),
-    ("agent-node/engine/src/requests/task_requests.rs", 1, "uploaded artifacts of a request are kept"),
-    ("agent-node/engine/src/steps.rs", 2, "rounds and awards are counted"),
+    ("agent-node/engine/src/agent/incoming.rs", 6, "calls are answered at once; owners cancel and answer"),
+    ("agent-node/engine/src/agent/requests.rs", 4, "a pattern is built from the message that opens it"),
+    ("agent-node/engine/src/agent/requests/known_tasks.rs", 1, "a cancel may arrive before its award"),
+    ("agent-node/engine/src/agent/requests/task_requests.rs", 1, "uploaded artifacts of a request are kept"),
+    ("agent-node/engine/src/agent/steps.rs", 2, "rounds and awards are counted"),
     ("agent-node/src/agent/attempts.rs", 1, "the answer to a call is in its response"),
     ("agent-node/src/agent/observations.rs", 1, "bids are counted"),
     ("agent-node/src/http/a2a/send.rs", 1, "builds a request from A2A"),

@@ -10,13 +10,13 @@ use protocol::{
 use std::collections::BTreeMap;
 
 #[derive(Default)]
-pub(crate) struct Peers {
+pub(crate) struct KnownPeers {
     track_records: BTreeMap<AgentId, TrackRecord>,
     /// Searches for peers that wait until the whole directory is known.
     searches: Vec<(ConversationId, EffectKey)>,
 }
 
-impl Peers {
+impl KnownPeers {
     pub(crate) fn track_records(&self) -> &BTreeMap<AgentId, TrackRecord> {
         &self.track_records
     }
