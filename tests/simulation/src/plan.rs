@@ -22,7 +22,7 @@ pub(crate) const CANCEL_AT: u64 = HEAL_AT + 30_000;
 /// Until when one question may stay unanswered: every journal record of a conversation that ended in time has expired.
 pub(crate) const LEFT_OPEN_UNTIL: u64 = HEAL_AT + 150_000;
 /// When every task has ended.
-pub(crate) const QUIET_AT: u64 = HEAL_AT + 240_000;
+pub(crate) const QUIET_AT: u64 = HEAL_AT + 340_000;
 /// The tokens that every third task of a user may use.
 pub(crate) const BUDGET: u64 = 1_000;
 /// When every record has expired: after the longest retention and two sweeps.

@@ -26,7 +26,7 @@ impl Agent {
     /// A pattern panicked, or a step can't be written: the conversation is restored and cancelled. If that fails, too, it is
     /// parked.
     pub(super) fn step_failed(&mut self, id: &ConversationId, left: StepFailed, cx: &mut Context<'_>) {
-        let StepFailed { why, waiters, receipts, cursor, mut inside, failed } = left;
+        let StepFailed { why, waiters, receipts, cursor, mut inside, failed, rest } = left;
         let (task, trace) = self.task_and_trace(id);
         tracing::error!(agent = %self.me, conversation = %id, task, trace, why, "a step failed");
         self.counts.panics += 1;
@@ -39,8 +39,9 @@ impl Agent {
         }
         let receipts: Vec<_> = receipts.into_iter().map(|key| (key, None)).collect();
         self.admission.answer_repeats(&receipts, &Err(problem.clone()), cx);
-        let is_ending = inside.iter().any(|(what, _)| matches!(what, EventKind::Cancelled { .. }));
-        inside.retain(|(what, _)| !matches!(what, EventKind::Cancelled { .. }));
+        let is_cancel = |what: &EventKind| matches!(what, EventKind::Cancelled { .. });
+        let is_ending = inside.iter().chain(&rest).any(|(what, _)| is_cancel(what));
+        inside.retain(|(what, _)| !is_cancel(what));
         if is_ending || !self.conversations.note_failure(id) {
             waiters.into_iter().for_each(|(reply, _)| cx.reply(reply, Err(problem.clone())));
             let (queue, task) = self.conversations.remove_failed(id);
@@ -50,8 +51,9 @@ impl Agent {
         let by = Principal::Agent(self.me.clone());
         let reason = format!("an internal fault ended it: {why}");
         inside.push((EventKind::Cancelled { by, reason }, None));
-        // An ended pattern ignores most results.
+        // An ended pattern ignores most results, and all that a turn says: what follows a lost piece would leave a gap.
         inside.extend(failed);
+        inside.extend(rest.into_iter().filter(|(what, _)| !is_cancel(what)));
         self.roll_back(id, &problem, waiters, inside, cx);
     }
 

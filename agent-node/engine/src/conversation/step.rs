@@ -66,10 +66,12 @@ pub(crate) struct StepFailed {
     pub receipts: Vec<Key>,
     /// The board cursor that was not written.
     pub cursor: Option<Cursor>,
-    /// Events that the agent produced itself, without the one that failed.
+    /// Events that the agent produced itself, before the one that failed.
     pub inside: Vec<(EventKind, Option<EffectKey>)>,
     /// The event that failed, if it is the short result of an effect: without it the effect stays open.
     pub failed: Option<(EventKind, Option<EffectKey>)>,
+    /// Events that the agent produced itself, after the one that failed.
+    pub rest: Vec<(EventKind, Option<EffectKey>)>,
 }
 
 /// The agent, the time and the peers' track records when a step is decided.
@@ -278,11 +280,12 @@ fn failed(why: String, decided: DecidedStep, rest: impl Iterator<Item = QueuedEv
         cursor: decided.cursor,
         inside: decided.inside,
         failed: None,
+        rest: Vec::new(),
     };
     for queued in rest {
         left.receipts.extend(queued.receipt.as_ref().map(|receipt| receipt.write.key().clone()));
         if queued.receipt.is_none() && queued.waiters.is_empty() {
-            left.inside.push((queued.what, queued.closes));
+            left.rest.push((queued.what, queued.closes));
         }
         left.waiters.extend(queued.waiters);
     }

@@ -185,6 +185,22 @@ fn a_pattern_that_panics_ends_its_task_and_the_agent_goes_on() {
 }
 
 #[test]
+fn what_a_turn_says_after_a_lost_piece_does_not_count() {
+    let mut test = TestAgent::new(&[]);
+    let (_, turn) = test.begin_task("t-1");
+    test.handle(Input::TurnProgress(turn.clone(), progress("first")));
+    // Both wait for the commit of the first, so one step takes them.
+    test.handle(Input::TurnProgress(turn.clone(), progress("second")));
+    let end = TurnEnd::Done { message: Some("built".to_owned()) };
+    test.handle(Input::TurnEnded(turn, Vec::new(), Ok(end)));
+    test.world.panic_on(|what| matches!(what, EventKind::TurnProgress { .. }), 1);
+    test.commit_all();
+    test.fire_timer(AGAIN);
+    test.commit_all();
+    assert_eq!(status(&test, "t-1").state, TaskState::Canceled);
+}
+
+#[test]
 fn a_conversation_that_panics_twice_is_parked_and_resumes_at_the_next_start() {
     let mut test = TestAgent::new(&[]);
     let (id, turn) = test.begin_task("t-1");
