@@ -75,6 +75,16 @@ impl CassetteRecorder {
     }
 }
 
+impl Drop for CassetteRecorder {
+    fn drop(&mut self) {
+        // A child that is just being started has the file open, too: closing it here would not end the lock.
+        let file = self.file.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = file.unlock() {
+            tracing::warn!(cassette = self.name, %error, "the lock of a cassette was not released");
+        }
+    }
+}
+
 pub(super) struct RecordedModel {
     pub(super) model: Arc<dyn ModelClient>,
     pub(super) recorder: Arc<CassetteRecorder>,
