@@ -61,6 +61,7 @@ fn workspace_dependencies(package_name: &str) -> BTreeSet<String> {
     let workspace = [
         "wire",
         "protocol",
+        "patterns",
         "store-types",
         "blackboard",
         "registry",
@@ -82,13 +83,22 @@ fn crates_depend_only_on_those_that_the_design_allows() {
     // Other people's programs are built with it, too.
     assert_eq!(dependencies("wire"), string_set(&["schemars", "serde", "serde_json"]));
     assert_eq!(workspace_dependencies("protocol"), string_set(&["wire"]));
+    assert_eq!(workspace_dependencies("patterns"), string_set(&["protocol", "wire"]));
     assert_eq!(workspace_dependencies("store-types"), string_set(&["protocol"]));
     assert_eq!(workspace_dependencies("blackboard"), string_set(&["protocol", "store-types"]));
     assert_eq!(workspace_dependencies("registry"), string_set(&["protocol", "blackboard"]));
-    assert_eq!(workspace_dependencies("engine"), string_set(&["protocol", "store-types"]));
+    assert_eq!(workspace_dependencies("engine"), string_set(&["patterns", "protocol", "store-types"]));
     assert_eq!(
         workspace_dependencies("agent-node"),
-        string_set(&["protocol", "blackboard", "registry", "engine", "child-process", "mesh-agent"])
+        string_set(&[
+            "patterns",
+            "protocol",
+            "blackboard",
+            "registry",
+            "engine",
+            "child-process",
+            "mesh-agent"
+        ])
     );
     assert_eq!(workspace_dependencies("child-process"), string_set(&[]));
     // A library for other people's programs: it brings little along.
@@ -113,10 +123,14 @@ fn pure_crates_use_no_runtime_no_actors_no_clock_and_no_randomness() {
         "futures-util",
         "tracing",
     ];
-    let found: Vec<_> =
-        dependencies("protocol").into_iter().filter(|name| banned.contains(&name.as_str())).collect();
-    assert!(found.is_empty(), "protocol depends on {found:?}");
-    for folder in ["protocol/src", "blackboard/store-types/src", "agent-node/engine/src"] {
+    for package in ["protocol", "patterns"] {
+        let found: Vec<_> =
+            dependencies(package).into_iter().filter(|name| banned.contains(&name.as_str())).collect();
+        assert!(found.is_empty(), "{package} depends on {found:?}");
+    }
+    for folder in
+        ["protocol/src", "protocol/patterns/src", "blackboard/store-types/src", "agent-node/engine/src"]
+    {
         assert_pure(folder);
     }
 }

@@ -19,10 +19,10 @@ pub mod result_checker;
 pub mod scripted;
 pub mod session_work;
 
+use patterns::turn::{Progress, Prompt, TurnEnd};
 use protocol::{
     card::{Card, Skill},
     ids::{AgentId, ConversationId},
-    patterns::turn::{Progress, Prompt, TurnEnd},
     trace::TraceContext,
 };
 use serde::{Deserialize, Serialize};
@@ -185,11 +185,8 @@ fn with_stderr(stderr: &str) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use protocol::{
-        ids::TaskId,
-        patterns::turn::{TurnSubject, TurnTask},
-        task::TaskTerms,
-    };
+    use patterns::turn::{TurnSubject, TurnTask};
+    use protocol::{ids::TaskId, task::TaskTerms};
 
     /// The first turn of a task.
     pub(crate) fn first_turn(description: &str) -> TurnRequest {

@@ -17,12 +17,8 @@ mod reviewer;
 use crate::brain::TurnRequest;
 use mesh_agent::{ArtifactLine, Delegate, OutputLine, Question};
 use notation::{ApiPlan, NotationError};
-use protocol::{
-    artifact::Artifact,
-    ids::Capability,
-    json,
-    patterns::turn::{PeerQuestion, RequestResult, TurnSubject, TurnTask},
-};
+use patterns::turn::{PeerQuestion, RequestResult, TurnSubject, TurnTask};
+use protocol::{artifact::Artifact, ids::Capability, json};
 use std::{
     borrow::Cow,
     io::{BufRead, Write},

@@ -59,11 +59,11 @@ use blackboard::{
 use card_retry::CardRetry;
 use engine::EngineConfig;
 use key_rotation::CardSigner;
+use patterns::work::WorkLimits;
 use protocol::{
     a2a::agent_policy::CallerSchemes,
     card::Card,
     ids::AgentId,
-    patterns::work::WorkLimits,
     principal::{MeshService, Principal},
     problem::{Problem, Reason},
     signal::Signal,

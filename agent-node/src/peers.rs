@@ -2,10 +2,10 @@
 
 use dashmap::{DashMap, DashSet};
 use engine::PeerLocation;
+use patterns::Candidate;
 use protocol::{
     card::Card,
     ids::{AgentId, Capability},
-    patterns::Candidate,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},

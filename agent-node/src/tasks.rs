@@ -14,14 +14,14 @@ use engine::{
 pub use outcome::conversation_outcome;
 
 use blackboard::store::{Error, ListedKey, Record, Revision, Store};
+use patterns::{
+    Effect, Event, EventKind, Update,
+    session::{is_shown_to, shows_confidential_to},
+};
 use protocol::{
     a2a::event::{ArtifactUpdate, StatusUpdate, StreamResponse},
     artifact::ArtifactChunk,
     ids::{AgentId, ConversationId, TaskId},
-    patterns::{
-        Effect, Event, EventKind, Update,
-        session::{is_shown_to, shows_confidential_to},
-    },
     principal::{Principal, SenderProof},
     task::Task,
     time::WallTime,
@@ -131,12 +131,12 @@ pub fn session(store: &dyn Store, me: &AgentId, row: &TaskRow) -> Result<Option<
     if let Some(session) = state.as_ref().and_then(|state| state.pattern.view().session?.shown()) {
         return Ok(Some(session));
     }
-    let wanted = protocol::patterns::session::CAPABILITY;
+    let wanted = patterns::session::CAPABILITY;
     if row.task.spec.capability.as_ref().is_none_or(|capability| capability.as_str() != wanted) {
         return Ok(None);
     }
     let artifacts = engine::chunks::artifacts_of(store, me, row, Revision::MAX)?;
-    let record = artifacts.into_iter().rfind(|made| made.artifact_id == protocol::patterns::session::RECORD);
+    let record = artifacts.into_iter().rfind(|made| made.artifact_id == patterns::session::RECORD);
     Ok(record.and_then(|record| record.parts.into_iter().next()).and_then(|part| match part.content {
         protocol::artifact::PartContent::Data(view) => Some(view),
         protocol::artifact::PartContent::Text(_)

@@ -9,10 +9,12 @@ use crate::{
 use bytes::Bytes;
 use protocol::{
     ids::{AgentId, Digest, MessageId, TaskId},
-    patterns::open_task,
     principal::{MeshService, Principal},
     problem::{Problem, Reason},
-    signal::{BOARD_ID_PREFIX, Cursor, PUBLISHER, SIGNAL_TYPES, Selector, Signal, SignalRecord, SignalType},
+    signal::{
+        BOARD_ID_PREFIX, Cursor, PUBLISHER, SIGNAL_TYPES, Selector, Signal, SignalRecord, SignalType,
+        described_task,
+    },
     task::OpenTaskKey,
     time::WallTime,
     trace::TRACEPARENT,
@@ -180,7 +182,7 @@ fn check_offer(signal: &Signal) -> Result<(), Problem> {
     }
     let (field, why) = if signal.task_id.is_none() {
         ("taskId", "an offer (task.available) names its task by an id of its publisher's")
-    } else if open_task::description(&signal.refs, signal.subject.as_deref()).is_none() {
+    } else if described_task(&signal.refs, signal.subject.as_deref()).is_none() {
         ("refs.description", "an offer (task.available) says what is to be done, here or in `subject`")
     } else {
         return Ok(());

@@ -126,6 +126,6 @@ impl Card {
 }
 
 /// Whether two lists of media types have one in common. An empty list stands for all.
-pub(crate) fn have_common(offered: &[String], accepted: &[String]) -> bool {
+pub fn have_common(offered: &[String], accepted: &[String]) -> bool {
     offered.is_empty() || accepted.is_empty() || offered.iter().any(|mode| accepted.contains(mode))
 }

@@ -37,5 +37,3 @@ pub mod task;
 pub mod usage;
 
 pub mod a2a;
-
-pub mod patterns;

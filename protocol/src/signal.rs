@@ -187,8 +187,14 @@ pub const ON_BEHALF_OF: &str = "onBehalfOf";
 /// The reference of an `agent.joined` that says how many tasks the agent does at once.
 pub const MAX_PARALLEL: &str = "maxParallel";
 
+/// What is to be done in the task that a signal with these members offers; `None` if neither says it.
+pub fn described_task<'a>(refs: &'a Map<String, Value>, subject: Option<&'a str>) -> Option<&'a str> {
+    let described = refs.get("description").and_then(Value::as_str);
+    described.or(subject).filter(|text| !text.trim().is_empty())
+}
+
 /// The digest of the content that the references of an `artifact.produced` name.
-pub(crate) fn produced(kind: &SignalType, refs: &Map<String, Value>) -> Option<Digest> {
+pub fn produced(kind: &SignalType, refs: &Map<String, Value>) -> Option<Digest> {
     let digest = refs.get(SHA256).filter(|_| *kind == SignalType::artifact_produced())?;
     Digest::parse(digest.as_str()?).ok()
 }

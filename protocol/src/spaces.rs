@@ -11,6 +11,7 @@ pub mod entry_state;
 pub mod slug;
 
 pub mod may;
+pub mod request;
 
 pub mod brief;
 pub mod curate;

@@ -133,26 +133,26 @@ fn the_machines_of_the_engine_do_not_import_each_other_in_circles() {
     assert!(found.is_empty(), "files of the engine import each other: {found:#?}");
 }
 
-/// Modules of the crate `protocol`, each with the only parts of a session that it may import.
+/// Modules of the crate `patterns`, each with the only parts of a session that it may import.
 const BELOW_SESSIONS: &[(&str, &[&str])] = &[
-    ("patterns::chunk", &[]),
-    ("patterns::effect", &[]),
-    ("patterns::speech", &[]),
-    ("patterns::turn", &[]),
-    ("patterns::turn_log", &[]),
-    ("patterns::session::names", &[]),
-    ("patterns::session::graph", &["graph", "names"]),
+    ("chunk", &[]),
+    ("effect", &[]),
+    ("speech", &[]),
+    ("turn", &[]),
+    ("turn_log", &[]),
+    ("session::names", &[]),
+    ("session::graph", &["graph", "names"]),
 ];
 
 #[test]
 fn what_a_session_is_built_on_imports_none_of_its_rules() {
-    let files = files("protocol");
+    let files = files("protocol/patterns");
     for (module, allowed) in BELOW_SESSIONS {
         let mut below = files.iter().filter(|file| file.module.join("::").starts_with(module)).peekable();
         assert!(below.peek().is_some(), "there is no {module}");
         for (file, path) in below.flat_map(|file| named_paths(file).into_iter().map(move |path| (file, path)))
         {
-            let part = path.strip_prefix(&["patterns".to_owned(), "session".to_owned()]);
+            let part = path.strip_prefix(&["session".to_owned()]);
             let is_rule =
                 part.is_some_and(|part| part.first().is_none_or(|part| !allowed.contains(&part.as_str())));
             assert!(!is_rule, "{} imports {}", file.path, path.join("::"));

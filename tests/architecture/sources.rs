@@ -9,6 +9,7 @@ pub(crate) const LIBRARY: &str = "agent-node/mesh-agent";
 /// The folders of our crates, from the root of the workspace.
 pub(crate) const CRATES: &[&str] = &[
     "protocol",
+    "protocol/patterns",
     "blackboard/store-types",
     "blackboard",
     "registry",

@@ -5,7 +5,7 @@ use crate::harness::{
     documentation::{blocks, run_commands, section},
     file, mesh, state,
 };
-use protocol::patterns::session;
+use patterns::session;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},

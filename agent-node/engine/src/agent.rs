@@ -44,16 +44,16 @@ use crate::{
     turn_end::TurnTerms,
     turns::Turns,
 };
+use patterns::{
+    EventKind, TimerAt, WorkPhase,
+    contract_net::{Auction, bidding::BidAnswer},
+    work::WorkLimits,
+};
 use protocol::{
     acceptance::AcceptanceRule,
     card::Card,
     ids::{AgentId, ConversationId},
     limits::Limits,
-    patterns::{
-        EventKind, TimerAt, WorkPhase,
-        contract_net::{Auction, bidding::BidAnswer},
-        work::WorkLimits,
-    },
     principal::Principal,
     problem::Problem,
     usage::Usage,

@@ -6,10 +6,10 @@ use crate::{
     records::{TaskRow, keys},
 };
 use bytes::Bytes;
+use patterns::session::is_shown_to;
 use protocol::{
     artifact::{self, Artifact, Part, PartContent},
     ids::{AgentId, Digest},
-    patterns::session::is_shown_to,
     principal::{Principal, SenderProof},
     problem::{Problem, Reason},
     signal,

@@ -5,10 +5,10 @@
 //! from the states of the conversations, so a restart builds them again.
 
 use crate::{context::Context, conversation::Conversation, timer_purpose::TimerPurpose, timers::Timers};
+use patterns::AuctionPhase;
 use protocol::{
     card::Card,
     ids::{Capability, ConversationId},
-    patterns::AuctionPhase,
     principal::Principal,
     time::NodeTime,
 };

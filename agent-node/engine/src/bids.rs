@@ -8,15 +8,15 @@ use crate::{
     delivery::{envelope, lanes::OutgoingEnvelope},
     records::EffectKey,
 };
+use patterns::{
+    OutgoingMessage,
+    contract_net::bidding::{self, BidAnswer},
+};
 use protocol::{
     card::Card,
     envelope::Envelope,
     ids::{Address, AgentId, ConversationId, MessageId},
     message::{Bid, Cfp, NoBid, Payload},
-    patterns::{
-        OutgoingMessage,
-        contract_net::bidding::{self, BidAnswer},
-    },
     principal::Principal,
     trace::TraceContext,
 };

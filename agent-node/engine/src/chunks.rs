@@ -9,14 +9,14 @@ use crate::{
     content,
     records::{TaskRow, keys},
 };
+use patterns::{
+    ChunkRange, RecordedTurnProgress,
+    turn::Prompt,
+    turn_log::{TurnInput, TurnRecord},
+};
 use protocol::{
     artifact::{self, Artifact, ArtifactChunk},
     ids::{AgentId, ConversationId},
-    patterns::{
-        ChunkRange, RecordedTurnProgress,
-        turn::Prompt,
-        turn_log::{TurnInput, TurnRecord},
-    },
 };
 use std::collections::BTreeMap;
 use store_types::{Error, Key, Revision, Snapshot, Write};

@@ -16,9 +16,9 @@ use crate::{
     states::{RecordedState, StateRow},
 };
 use origin::Origin;
+use patterns::{AnyPattern, Effect, Event, EventKind, Label};
 use protocol::{
     ids::{AgentId, ConversationId, Digest, EffectId, TaskId, ThreadId},
-    patterns::{AnyPattern, Effect, Event, EventKind, Label},
     principal::Principal,
     signal::Cursor,
     task::TaskState,
@@ -280,9 +280,9 @@ impl Conversation {
 mod tests {
     use super::*;
     use crate::testing::EmptyWorld;
+    use patterns::Timer;
     use protocol::{
         message::Payload,
-        patterns::Timer,
         time::{NodeTime, WallTime},
     };
     #[test]
@@ -295,7 +295,7 @@ mod tests {
             panic!("a broadcast");
         };
         let by = protocol::principal::Principal::local_user();
-        let broadcast = protocol::patterns::broadcast::Broadcast::new(message, &by);
+        let broadcast = patterns::broadcast::Broadcast::new(message, &by);
         let id = ConversationId::parse("c").unwrap();
         let mut conversation = Conversation::open(id, broadcast.into(), None, None);
         let mut next = |what, closes| {

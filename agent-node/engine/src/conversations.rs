@@ -7,9 +7,9 @@ use crate::{
     conversation::{Conversation, QueuedEvent},
     records::EffectKey,
 };
+use patterns::{EventKind, WorkPhase};
 use protocol::{
     ids::{AgentId, ConversationId, TaskId},
-    patterns::{EventKind, WorkPhase},
     principal::Principal,
     problem::{Problem, Reason},
 };

@@ -16,15 +16,13 @@ use crate::{
 };
 use backoff::pause;
 use lanes::{LaneKey, Lanes, Outgoing, OutgoingContent, OutgoingEnvelope};
+use patterns::{AnyPattern, EventKind, Label};
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, ConversationId},
-    patterns::{
-        AnyPattern, EventKind, Label,
-        space_request::{SpaceAnswer, SpaceRequest},
-    },
     problem::{Problem, Reason},
     signal::Signal,
+    spaces::request::{SpaceAnswer, SpaceRequest},
     task::OpenTaskKey,
 };
 use std::{collections::BTreeMap, time::Duration};

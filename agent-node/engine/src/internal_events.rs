@@ -1,7 +1,8 @@
 //! Events that the agent produced itself, on their way to their conversations.
 
 use crate::records::EffectKey;
-use protocol::{ids::ConversationId, patterns::EventKind};
+use patterns::EventKind;
+use protocol::ids::ConversationId;
 use std::collections::VecDeque;
 
 /// An event of a conversation that the agent produced itself, and the effect whose result it is.

@@ -1,23 +1,23 @@
 //! The inputs and outputs of an agent, and the world from which it reads time, randomness and the directory.
 
 use crate::{ClaimRequest, records::EffectKey};
+use patterns::{
+    AnyPattern, Candidate, Effect, Event, EventKind,
+    contract_net::bidding::BidAnswer,
+    speech::Directive,
+    turn::{Progress, Prompt, TurnEnd},
+};
 use protocol::{
     a2a::message::Message,
     card::Card,
     envelope::Envelope,
     ids::{AgentId, Capability, ConversationId, Digest, MessageId, QuestionId, TaskId},
     message::{Bid, Cfp, MessageKind},
-    patterns::{
-        AnyPattern, Candidate, Effect, Event, EventKind,
-        contract_net::bidding::BidAnswer,
-        space_request::{SpaceAnswer, SpaceRequest},
-        speech::Directive,
-        turn::{Progress, Prompt, TurnEnd},
-    },
     principal::{Principal, SenderProof},
     problem::{Problem, Reason},
     question::Answer,
     signal::{Cursor, Selector, Signal, SignalRecord},
+    spaces::request::{SpaceAnswer, SpaceRequest},
     task::{A2aRequestContext, OpenTaskKey, TaskState},
     time::{NodeTime, WallTime},
     trace::TraceContext,

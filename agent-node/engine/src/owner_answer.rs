@@ -5,12 +5,12 @@ use crate::{
     conversation::{Conversation, QueuedEvent},
     records::{AnsweredQuestion, TaskRow},
 };
+use patterns::EventKind;
 use protocol::{
     a2a::message::Message,
     identity::approval_digest,
     ids::{QuestionId, TaskId},
     message::TaskAnswer,
-    patterns::EventKind,
     principal::Principal,
     problem::{Problem, Reason},
     question::{Answer, Decision, Question, QuestionKind},
@@ -162,10 +162,8 @@ mod tests {
         Input, Output,
         testing::{TestAgent, me},
     };
-    use protocol::{
-        ids::{AgentId, Digest},
-        patterns::turn::{Progress, TurnEnd},
-    };
+    use patterns::turn::{Progress, TurnEnd};
+    use protocol::ids::{AgentId, Digest};
     use serde_json::json;
 
     #[test]

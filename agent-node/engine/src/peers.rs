@@ -1,10 +1,10 @@
 //! What the agent knows of its peers: their track records, and the searches that wait for the complete directory.
 
 use crate::{PeerDirectory, records::EffectKey};
+use patterns::{Candidate, contract_net::track_record::TrackRecord};
 use protocol::{
     card::Card,
     ids::{AgentId, Capability, ConversationId},
-    patterns::{Candidate, contract_net::track_record::TrackRecord},
     words,
 };
 use std::collections::BTreeMap;

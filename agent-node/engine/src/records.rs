@@ -5,11 +5,11 @@ pub mod lists;
 pub(crate) mod scan;
 
 use crate::{object_change::ObjectChange, origin::Origin};
+use patterns::{AnyPattern, ChunkRange, Effect, Event};
 use protocol::{
     budget::Budget,
     ids::{AgentId, ConversationId, Digest, MessageId, QuestionId, TaskId, ThreadId},
     limits::INLINE_CONTENT_BYTES,
-    patterns::{AnyPattern, ChunkRange, Effect, Event},
     principal::Principal,
     question::Decision,
     task::{Status, Task, TaskSpec, TaskState},
@@ -127,7 +127,7 @@ pub struct ConversationState<P = AnyPattern> {
     pub open: BTreeMap<EffectKey, OpenEffect>,
     /// The labels of messages that may be answered.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<EffectKey, protocol::patterns::Label>,
+    pub labels: BTreeMap<EffectKey, patterns::Label>,
     /// The task it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<(TaskId, Principal)>,

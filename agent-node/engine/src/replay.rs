@@ -2,7 +2,7 @@
 //! effects. Pure; used by tests, over journals of the same rules version.
 
 use crate::records::Step;
-use protocol::patterns::{AnyPattern, Effect};
+use patterns::{AnyPattern, Effect};
 use std::fmt;
 
 /// Where a journal and its replay differ.
@@ -53,10 +53,10 @@ pub fn audit_from(mut pattern: AnyPattern, journal: &[Step]) -> Result<AnyPatter
 mod tests {
     use super::*;
     use crate::{origin::Origin, records::EffectKey};
+    use patterns::{Event, EventKind, broadcast::Broadcast};
     use protocol::{
         ids::{AgentId, ConversationId},
         message::{MessageKind, Payload},
-        patterns::{Event, EventKind, broadcast::Broadcast},
         principal::Principal,
         time::{NodeTime, WallTime},
         trace::TraceContext,

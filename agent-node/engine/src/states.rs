@@ -9,10 +9,8 @@ use crate::{
     object_change::{ObjectChange, RawMembers, raw_members},
     records::{ConversationState, keys},
 };
-use protocol::{
-    ids::{AgentId, ConversationId},
-    patterns::AnyPattern,
-};
+use patterns::AnyPattern;
+use protocol::ids::{AgentId, ConversationId};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::fmt::Display;

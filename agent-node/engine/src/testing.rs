@@ -8,13 +8,13 @@ use crate::{
     records::{Step, keys},
     settings::AgentSettings,
 };
+use patterns::{
+    AnyPattern, Candidate, Effect, Event, EventKind,
+    turn::{Prompt, TurnEnd},
+};
 use protocol::{
     ids::{AgentId, Capability, ConversationId, Digest, TaskId},
     limits::Limits,
-    patterns::{
-        AnyPattern, Candidate, Effect, Event, EventKind,
-        turn::{Prompt, TurnEnd},
-    },
     principal::{Principal, SenderProof},
     problem::Problem,
     time::{NodeTime, WallTime},

@@ -1,9 +1,9 @@
 //! What the timers of an agent are for.
 
 use crate::{AttemptId, records::EffectKey};
+use patterns::{Timer, TimerAt};
 use protocol::{
     ids::{Capability, ConversationId},
-    patterns::{Timer, TimerAt},
     principal::Principal,
 };
 

@@ -1,10 +1,8 @@
 //! The timers that are set. The shell knows only their ids.
 
 use crate::{Output, TimerId, context::Context, records::EffectKey, timer_purpose::TimerPurpose};
-use protocol::{
-    ids::ConversationId,
-    patterns::{Timer, TimerAt},
-};
+use patterns::{Timer, TimerAt};
+use protocol::ids::ConversationId;
 use std::{collections::BTreeMap, time::Duration};
 
 /// The longest delay of a wall-clock timer before the wall clock is read again.

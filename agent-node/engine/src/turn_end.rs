@@ -1,6 +1,6 @@
 //! The event of a turn's end.
 
-use protocol::patterns::{
+use patterns::{
     EventKind,
     turn::{Progress, TurnEnd},
 };

@@ -8,15 +8,11 @@ use crate::{
     records::EffectKey,
     turn_end::{TurnTerms, oversized_signal},
 };
-use protocol::{
-    ids::ConversationId,
-    patterns::{
-        EventKind,
-        turn::{Progress, TurnEnd},
-    },
-    principal::Principal,
-    time::NodeTime,
+use patterns::{
+    EventKind,
+    turn::{Progress, TurnEnd},
 };
+use protocol::{ids::ConversationId, principal::Principal, time::NodeTime};
 use ready_turns::ReadyTurns;
 use std::{collections::BTreeMap, time::Duration};
 

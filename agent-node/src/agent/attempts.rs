@@ -12,10 +12,10 @@ use engine::{
     Attempt, AttemptResult, ClaimRequest, Delivery, IncomingMessage, MessageResult, PeerLocation,
     RelayedApproval,
 };
+use patterns::EventKind;
 use protocol::{
     ids::{AgentId, Digest},
     message::MessageKind,
-    patterns::EventKind,
     principal::{Principal, SenderProof},
     problem::{Problem, Reason},
     routes,

@@ -5,10 +5,10 @@ use crate::inbox::{TakeMessage, TakeMessages};
 use actix::{Context, Handler, Message, ResponseFuture};
 use engine::{Ack, AgentSnapshot, Input, ReplyTo};
 use futures_util::future::{join_all, ready};
+use patterns::speech::Directive;
 use protocol::{
     card::Card,
     ids::{AgentId, MessageId, QuestionId, TaskId},
-    patterns::speech::Directive,
     principal::Principal,
     problem::{Problem, Reason},
     question::Answer,

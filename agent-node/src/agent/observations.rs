@@ -16,9 +16,9 @@ use engine::{
     records::{Step, keys},
     states,
 };
+use patterns::Effect;
 use protocol::{
-    envelope::Envelope, ids::ConversationId, patterns::Effect, principal::Principal, time::WallTime,
-    trace::TraceContext,
+    envelope::Envelope, ids::ConversationId, principal::Principal, time::WallTime, trace::TraceContext,
 };
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! How many reports of a turn are recorded. The bytes of a brain's output are bounded where it is read.
 
-use protocol::patterns::turn::{Delegate, Help, Progress};
+use patterns::turn::{Delegate, Help, Progress};
 use std::collections::BTreeMap;
 
 /// The most status reports of a turn, and the most of a kind of report that is only for telemetry.

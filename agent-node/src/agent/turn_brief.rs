@@ -1,9 +1,9 @@
 //! The brief of a turn: what the space of the task knows for this agent.
 
 use blackboard::client::Blackboard;
+use patterns::{session::seat, turn::Prompt};
 use protocol::{
     ids::{AgentId, SpaceId},
-    patterns::{session::seat, turn::Prompt},
     problem::{Problem, Reason},
     spaces::{
         Space,

@@ -16,14 +16,14 @@ use crate::{
 use actix::{AsyncContext, Context};
 use engine::{BidQuestion, Input, InstantAnswer, TurnStart};
 use futures_util::FutureExt;
+use patterns::{
+    contract_net::bidding::BidAnswer,
+    session::host_work::HOST_WORK,
+    turn::{Progress, Prompt, TurnEnd, TurnSubject},
+};
 use protocol::{
     ids::{AgentId, Capability, EffectId, TaskId},
     message::Bid,
-    patterns::{
-        contract_net::bidding::BidAnswer,
-        session::host_work::HOST_WORK,
-        turn::{Progress, Prompt, TurnEnd, TurnSubject},
-    },
     usage::{ModelUsage, Usage},
 };
 use std::{

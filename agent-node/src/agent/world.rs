@@ -3,9 +3,9 @@
 use super::{AgentParts, turns};
 use crate::outbox::Transports;
 use engine::{InstantAnswer, PeerDirectory, PeerLocation, World};
+use patterns::{Candidate, turn::Prompt};
 use protocol::{
     ids::{AgentId, Capability},
-    patterns::{Candidate, turn::Prompt},
     time::{NodeTime, WallTime},
 };
 use std::collections::BTreeSet;

@@ -16,6 +16,7 @@ use crate::outbox::{
     outbound_client::OutboundClient,
 };
 use blackboard::http_client::redact_url;
+use patterns::turn::{Progress, TurnEnd, TurnSubject};
 use protocol::{
     a2a::{
         card_validation::ValidatedCard,
@@ -27,7 +28,6 @@ use protocol::{
     artifact::{Part, PartContent},
     card::{MAX_MODE, MAX_PER_SKILL, MAX_SKILLS, MAX_TEXT, Skill},
     ids::{Capability, ConversationId, EffectId},
-    patterns::turn::{Progress, TurnEnd, TurnSubject},
     question::Question,
 };
 use serde_json::json;

@@ -1,11 +1,11 @@
 //! Bids by brains: what a brain is asked, and what it answers.
 
 use super::BrainError;
+use patterns::{contract_net::bidding::BidAnswer, turn::TurnEnd};
 use protocol::{
     bid::{Cost, Eta, Fraction},
     ids::AgentId,
     message::Cfp,
-    patterns::{contract_net::bidding::BidAnswer, turn::TurnEnd},
 };
 use serde::Serialize;
 use std::{future::Future, pin::Pin};

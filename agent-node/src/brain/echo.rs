@@ -1,10 +1,8 @@
 //! A brain that returns its input, to try out a mesh.
 
 use super::{Brain, CompletedTurn, TurnFuture, TurnHandle, TurnRequest, report_all};
-use protocol::{
-    artifact::{Artifact, Part, PartContent},
-    patterns::turn::{Progress, Prompt, TurnEnd, TurnSubject},
-};
+use patterns::turn::{Progress, Prompt, TurnEnd, TurnSubject};
+use protocol::artifact::{Artifact, Part, PartContent};
 
 /// Returns the description or question, and the input of a task, as an artifact.
 #[derive(Debug, Clone, Copy, Default)]

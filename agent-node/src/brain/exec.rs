@@ -19,7 +19,7 @@ use super::{
 use access::{BrainAccess, BrainAccessCell};
 use command::RunningCommand;
 use os_user::OsUser;
-use protocol::patterns::turn::TurnEnd;
+use patterns::turn::TurnEnd;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 use workers::{BrainQuestion, WorkerPool};
 

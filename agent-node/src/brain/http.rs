@@ -22,9 +22,9 @@ use json_lines::{
     prompt_line::{self, PromptText},
 };
 use mesh_agent::InputLine;
+use patterns::turn::{Progress, TurnEnd};
 use protocol::{
     ids::{ConversationId, EffectId},
-    patterns::turn::{Progress, TurnEnd},
     trace::TraceContext,
 };
 use reqwest::{Method, StatusCode};

@@ -6,13 +6,11 @@ mod output_line;
 pub(super) mod prompt_line;
 
 use mesh_agent::{InputLine, OutputLine};
-use protocol::{
-    json::{MAX_DEPTH, parse as parse_json},
-    patterns::{
-        contract_net::bidding::BidAnswer,
-        turn::{Progress, TurnEnd},
-    },
+use patterns::{
+    contract_net::bidding::BidAnswer,
+    turn::{Progress, TurnEnd},
 };
+use protocol::json::{MAX_DEPTH, parse as parse_json};
 use serde_json::{Value, json};
 
 /// One line of a brain's output.

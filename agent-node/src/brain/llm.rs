@@ -42,14 +42,14 @@ use futures_util::{
 use http_model::HttpModel;
 use model::ModelClient;
 use output::OutputSchema;
+use patterns::{
+    session::seat,
+    turn::{Checkpoint, Progress, TurnEnd, TurnSubject},
+};
 use protocol::{
     acceptance::{is_review_input, verdict_schema},
     bid::Cost,
     ids::Capability,
-    patterns::{
-        session::seat,
-        turn::{Checkpoint, Progress, TurnEnd, TurnSubject},
-    },
     problem::{Problem, Reason},
     question::{Question, QuestionKind},
     usage::ModelUsage,

@@ -1,9 +1,7 @@
 //! A request and the skills that agents advertise, for a brain that can say who does which part.
 
-use protocol::{
-    ids::AgentId,
-    patterns::session::team::{AdvertisedSkill, chosen::ChosenPart},
-};
+use patterns::session::team::{AdvertisedSkill, chosen::ChosenPart};
+use protocol::ids::AgentId;
 use std::{future::Future, pin::Pin, time::Duration};
 
 /// What a brain is asked. It answers with pieces of the request and skills among these.

@@ -8,10 +8,10 @@ use super::{
     },
     llm::output::OutputSchema,
 };
+use patterns::turn::{Prompt, ResultToCheck, TurnEnd, TurnSubject};
 use protocol::{
     acceptance::{AcceptanceRule, clip_findings, json_in, json_of},
     ids::Capability,
-    patterns::turn::{Prompt, ResultToCheck, TurnEnd, TurnSubject},
 };
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};

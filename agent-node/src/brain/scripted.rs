@@ -20,10 +20,8 @@ use super::{
     Brain, BrainError, CompletedTurn, TurnFuture, TurnHandle, TurnRequest,
     json_lines::{self, BrainLine},
 };
-use protocol::{
-    answer::SeatEnd,
-    patterns::turn::{Progress, Prompt, TurnEnd, TurnSubject},
-};
+use patterns::turn::{Progress, Prompt, TurnEnd, TurnSubject};
+use protocol::answer::SeatEnd;
 use serde::Deserialize;
 use std::{path::Path, sync::Arc, time::Duration};
 

@@ -21,19 +21,19 @@ use crate::outbox::{
 };
 use crate::shared_cell::SharedCell;
 use item::ItemTurn;
+use patterns::{
+    session::{
+        graph::{ForeignSeat, TeamTerms},
+        host_work::HostWork,
+        person::PersonTurn,
+        summary::{SUMMARY, SummaryOutline},
+        team::report::{ItemState, aggregate, answer},
+    },
+    turn::{Progress, TurnEnd, TurnSubject, TurnTask},
+};
 use protocol::{
     artifact::Artifact,
     ids::{Capability, ConversationId},
-    patterns::{
-        session::{
-            graph::{ForeignSeat, TeamTerms},
-            host_work::HostWork,
-            person::PersonTurn,
-            summary::{SUMMARY, SummaryOutline},
-            team::report::{ItemState, aggregate, answer},
-        },
-        turn::{Progress, TurnEnd, TurnSubject, TurnTask},
-    },
 };
 use serde_json::json;
 use std::{sync::Arc, time::Duration};

@@ -1,9 +1,9 @@
 //! The way of a running turn to its agent: reports, and checkpoints that are acknowledged.
 
 use super::{agent_access::AgentAccess, json_lines::prompt_line::restore};
+use patterns::turn::{Checkpoint, Progress};
 use protocol::{
     ids::Digest,
-    patterns::turn::{Checkpoint, Progress},
     usage::{ModelUsage, RemainingBudget, Usage},
 };
 use std::{

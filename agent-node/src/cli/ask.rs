@@ -99,7 +99,7 @@ pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliErro
     let mut payload = json!({ "taskId": ask.task_id, "description": text });
     if let Some(members) = payload.as_object_mut() {
         if ask.plan {
-            members.insert("capability".to_owned(), json!(protocol::patterns::session::CAPABILITY));
+            members.insert("capability".to_owned(), json!(patterns::session::CAPABILITY));
         }
         members.extend(ask.capability.as_ref().map(|name| ("capability".to_owned(), json!(name))));
         members.extend(input.map(|input| ("input".to_owned(), input)));

@@ -10,9 +10,9 @@ use super::{
 };
 use clap::{Args, Subcommand};
 use comfy_table::Cell;
+use patterns::contract_net::record::{AwardRecord, BidScore, BiddingRound, CandidateRecord, CandidateResult};
 use protocol::{
     acceptance::{CheckVerdict, ResultCheck},
-    patterns::contract_net::record::{AwardRecord, BidScore, BiddingRound, CandidateRecord, CandidateResult},
     routes,
     task::EXTENSION,
 };

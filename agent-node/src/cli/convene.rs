@@ -11,10 +11,10 @@ use super::{
     watch::{TaskWatch, text_of},
 };
 use clap::Args;
+use patterns::session::{CAPABILITY, graph::Graph};
 use protocol::{
     bid::Eta,
     ids::{SpaceId, TaskId},
-    patterns::session::{CAPABILITY, graph::Graph},
     routes,
 };
 use serde_json::{Value, json};

@@ -8,10 +8,8 @@ use super::{
     output,
 };
 use clap::Args;
-use protocol::{
-    patterns::speech::{Directive, DirectiveVerb},
-    routes,
-};
+use patterns::speech::{Directive, DirectiveVerb};
+use protocol::routes;
 use serde_json::json;
 
 #[derive(Debug, Args)]

@@ -12,11 +12,11 @@ use super::{
     watch::{TaskWatch, status_of},
 };
 use clap::{Args, Subcommand};
+use patterns::session::CAPABILITY;
 use protocol::{
     acceptance::ResultCheck,
     artifact::Artifact,
     bid::Eta,
-    patterns::session::CAPABILITY,
     problem::Reason,
     question::Decision,
     routes,

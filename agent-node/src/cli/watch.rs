@@ -8,7 +8,8 @@ use super::{
 };
 use blackboard::http_client::redact_url;
 use futures_util::StreamExt;
-use protocol::{patterns::session::RECORD, routes, task::TaskState, time::WallTime};
+use patterns::session::RECORD;
+use protocol::{routes, task::TaskState, time::WallTime};
 use rustix::termios::tcgetwinsize;
 use serde_json::Value;
 use std::{

@@ -5,11 +5,11 @@ use super::{
     text::YamlText,
 };
 use engine::settings::AgentSettings;
+use patterns::contract_net::Strategy;
 use protocol::{
     a2a::interaction::InteractionMode,
     card::Skill,
     ids::{AgentId, Capability},
-    patterns::contract_net::Strategy,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};

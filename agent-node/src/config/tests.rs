@@ -237,7 +237,7 @@ fn every_limit_and_setting_can_be_set() {
         ),
         (
             properties(&schema::of::<file::AuctionFile>()),
-            keys(serde_json::to_value(protocol::patterns::contract_net::Auction::default()).unwrap()),
+            keys(serde_json::to_value(patterns::contract_net::Auction::default()).unwrap()),
         ),
     ];
     for (in_file, in_rules) in &mut all {

@@ -6,10 +6,10 @@ use super::{
 };
 use crate::brain::TurnRequest;
 use mesh_agent::OutputLine;
+use patterns::turn::TurnSubject;
 use protocol::{
     artifact::Artifact,
     ids::{AgentId, Capability},
-    patterns::turn::TurnSubject,
 };
 use std::{collections::BTreeSet, fmt::Write};
 

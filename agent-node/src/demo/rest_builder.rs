@@ -11,10 +11,8 @@ use super::{
 };
 use crate::brain::TurnRequest;
 use mesh_agent::{Help, OutputLine};
-use protocol::{
-    artifact::{Artifact, PartContent},
-    patterns::turn::RequestResult,
-};
+use patterns::turn::RequestResult;
+use protocol::artifact::{Artifact, PartContent};
 use render::ReviewFixes;
 use serde_json::json;
 use std::fmt::Write;

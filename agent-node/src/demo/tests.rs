@@ -1,11 +1,9 @@
 use super::*;
 use crate::brain::{PeerSummary, tests::first_turn};
 use notation::EXAMPLE;
+use patterns::turn::PeerQuestion;
 use proptest::prelude::*;
-use protocol::{
-    artifact::{Part, PartContent},
-    patterns::turn::PeerQuestion,
-};
+use protocol::artifact::{Part, PartContent};
 use serde_json::{Value, json};
 use std::{
     io::Read,

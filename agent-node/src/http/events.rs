@@ -132,9 +132,9 @@ fn sse_lines<D>(event: &TaskEvent<D>, data: &str) -> String {
 mod tests {
     use super::*;
     use blackboard::store::{Batch, Lane, Revision, Write, memory};
+    use patterns::{Effect, Event, EventKind, Outcome};
     use protocol::{
         ids::ConversationId,
-        patterns::{Effect, Event, EventKind, Outcome},
         principal::Principal,
         task::{Status, TaskSpec, TaskState},
         time::{NodeTime, WallTime},

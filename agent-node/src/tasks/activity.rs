@@ -1,16 +1,10 @@
 //! What happens on the way of a task: what its agent asks of other agents, how that ended, the tools that it called, and who
 //! answered its questions. Clients of A2A are not shown it.
 
+use patterns::{Effect, Event, EventKind, session, turn::Progress};
 use protocol::{
-    ids::TaskId,
-    message::WorkNotice,
-    patterns::{Effect, Event, EventKind, session, turn::Progress},
-    principal::Principal,
-    question::Answer,
-    task::Task,
-    time::WallTime,
-    usage::ToolUse,
-    words::cut,
+    ids::TaskId, message::WorkNotice, principal::Principal, question::Answer, task::Task, time::WallTime,
+    usage::ToolUse, words::cut,
 };
 use serde::Serialize;
 

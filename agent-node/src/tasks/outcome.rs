@@ -6,9 +6,9 @@ use engine::{
     chunks, content,
     records::{Receipt, Step, keys},
 };
+use patterns::{Effect, Outcome};
 use protocol::{
     ids::{AgentId, ConversationId},
-    patterns::{Effect, Outcome},
     principal::Principal,
 };
 use serde::Deserialize;
@@ -102,10 +102,10 @@ mod tests {
         Batch, Key, Lane, ListQuery, ListedKey, SharedStore, StoreFuture, StoreWatch, Write, memory,
     };
     use engine::records::ConversationState;
+    use patterns::{AnyPattern, Event, EventKind, broadcast::Broadcast};
     use protocol::{
         ids::Digest,
         message::{self, MessageKind},
-        patterns::{AnyPattern, Event, EventKind, broadcast::Broadcast},
         task::{Status, TaskState},
         time::{NodeTime, WallTime},
     };

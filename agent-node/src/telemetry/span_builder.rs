@@ -22,12 +22,13 @@ use engine::{
     origin::{OpeningMessage, Origin},
     records::{EffectKey, Step},
 };
+use patterns::{Event, EventKind};
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, ConversationId},
     message::MessageKind as Type,
-    patterns::{Event, EventKind, space_request::SpaceAnswer},
     principal::Principal,
+    spaces::request::SpaceAnswer,
     time::WallTime,
     trace::{SpanName, TraceContext},
 };
@@ -290,7 +291,7 @@ fn failure_reason(what: &EventKind) -> Option<&str> {
         EventKind::Undelivered { reason, .. } | EventKind::PublishRefused { reason, .. } => Some(reason),
         EventKind::SpaceAnswered { answer: SpaceAnswer::Refused { reason, .. }, .. } => Some(reason),
         EventKind::TurnFailed { .. } => Some("thought_failed"),
-        EventKind::TurnEnded { end: protocol::patterns::turn::TurnEnd::Failed { .. }, .. } => Some("failed"),
+        EventKind::TurnEnded { end: patterns::turn::TurnEnd::Failed { .. }, .. } => Some("failed"),
         EventKind::ClaimLost { .. } => Some("claim_lost"),
         EventKind::ClaimExpired { .. } => Some("claim_expired"),
         _ => None,

@@ -7,14 +7,12 @@ use crate::{
 };
 use protocol::{
     ids::{AgentId, SpaceId},
-    patterns::space_request::{
-        EntrySearch, MAX_FOUND, MAX_FOUND_BYTES, SpaceAction, SpaceAnswer, SpaceRequest,
-    },
     principal::Principal,
     problem::Problem,
     spaces::{
         Entry, EntryKind, EntryState, Grade,
         brief::{Brief, found_text},
+        request::{EntrySearch, MAX_FOUND, MAX_FOUND_BYTES, SpaceAction, SpaceAnswer, SpaceRequest},
     },
 };
 use serde_json::json;

@@ -7,6 +7,11 @@ use blackboard::{
     store::{Batch, Key, Lane, SharedStore, Write, embedded, memory},
 };
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use patterns::{
+    AnyPattern, Candidate, Event, EventKind,
+    contract_net::{Auction, ContractNet},
+    ownership::TaskOwnership,
+};
 use protocol::{
     a2a::card_signature::SigningKey,
     card::Card,
@@ -14,11 +19,6 @@ use protocol::{
     identity::IdentityKey,
     ids::{AgentId, Capability, Digest, MessageId},
     json,
-    patterns::{
-        AnyPattern, Candidate, Event, EventKind,
-        contract_net::{Auction, ContractNet},
-        ownership::TaskOwnership,
-    },
     principal::Principal,
     problem::{Problem, Reason},
     signature::{PresentedSignature, Secret, SignatureClaim, SignatureHeaders, SignedParts, verify_request},

@@ -15,7 +15,8 @@ use agent_node::{
     node::{self, AgentSpec},
 };
 use anyhow::{Context as _, ensure};
-use protocol::{patterns::contract_net::Auction, routes};
+use patterns::contract_net::Auction;
+use protocol::routes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::{

@@ -13,11 +13,11 @@ use agent_node::{
 use anyhow::{Context as _, ensure};
 use blackboard::store::{Filter, Key, StoreWatch};
 use engine::settings::{AgentSettings, BidSettings};
+use patterns::contract_net::Auction;
 use protocol::{
     bid::{Cost, Eta},
     card::Skill,
     ids::Capability,
-    patterns::contract_net::Auction,
     routes,
 };
 use serde::{Deserialize, Serialize};

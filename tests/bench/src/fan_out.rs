@@ -7,7 +7,8 @@ use crate::{
 };
 use agent_node::node;
 use anyhow::{Context as _, ensure};
-use protocol::{patterns::contract_net::Auction, routes};
+use patterns::contract_net::Auction;
+use protocol::routes;
 use serde_json::json;
 use std::{
     net::SocketAddr,

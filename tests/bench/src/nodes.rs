@@ -9,7 +9,8 @@ use agent_node::{
 use anyhow::Context as _;
 use blackboard::store::{SharedStore, embedded, memory};
 use engine::settings::{AgentBounds, AgentSettings, BidSettings};
-use protocol::{bid::Eta, ids::AgentId, limits::Limits, patterns::contract_net::Auction, signature::Secret};
+use patterns::contract_net::Auction;
+use protocol::{bid::Eta, ids::AgentId, limits::Limits, signature::Secret};
 use serde::{Deserialize, Serialize};
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc, time::Duration};
 

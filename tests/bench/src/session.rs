@@ -12,11 +12,8 @@ use agent_node::{
 };
 use anyhow::{Context as _, ensure};
 use blackboard::store::embedded;
-use protocol::{
-    answer::SeatEnd,
-    patterns::{contract_net::Auction, turn::TurnEnd},
-    routes,
-};
+use patterns::{contract_net::Auction, turn::TurnEnd};
+use protocol::{answer::SeatEnd, routes};
 use serde_json::json;
 use std::{
     ops::Range,

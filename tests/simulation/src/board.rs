@@ -9,9 +9,9 @@ use blackboard::{
     signals,
 };
 use engine::ClaimRequest;
+use patterns::EventKind;
 use protocol::{
     ids::{AgentId, EffectId},
-    patterns::EventKind,
     principal::Principal,
     problem::{Problem, Reason},
     signal::{BoardPosition, Selector, Signal, SignalRecord},

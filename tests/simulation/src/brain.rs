@@ -2,17 +2,17 @@
 
 use crate::random::{Hash, Random};
 use engine::{BidQuestion, InstantAnswer};
+use patterns::{
+    contract_net::bidding::BidAnswer,
+    speech::SideMode,
+    turn::{Checkpoint, Delegate, Help, Progress, Prompt, ResultToCheck, TurnEnd, TurnSubject},
+};
 use protocol::{
     acceptance::is_review_input,
     answer::SeatEnd,
     artifact::Artifact,
     bid::{Cost, Eta, Fraction},
     ids::{Address, AgentId, Capability},
-    patterns::{
-        contract_net::bidding::BidAnswer,
-        speech::SideMode,
-        turn::{Checkpoint, Delegate, Help, Progress, Prompt, ResultToCheck, TurnEnd, TurnSubject},
-    },
     question::Question,
     usage::ModelUsage,
 };

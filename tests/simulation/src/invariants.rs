@@ -11,9 +11,9 @@ use engine::{
     records::{Step, TaskRow, Tombstone},
     replay,
 };
+use patterns::{Effect, EventKind};
 use protocol::{
     ids::{AgentId, ConversationId, EffectId, MessageId, TaskId},
-    patterns::{Effect, EventKind},
     principal::Principal,
     signal::Cursor,
     task::TaskState,

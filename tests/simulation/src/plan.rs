@@ -5,14 +5,8 @@ use engine::{
     EngineConfig,
     settings::{AgentSettings, BidSettings, BidSource},
 };
-use protocol::{
-    acceptance::AcceptanceRule,
-    bid::Eta,
-    card::Skill,
-    ids::AgentId,
-    limits::Limits,
-    patterns::{contract_net::Auction, work::WorkLimits},
-};
+use patterns::{contract_net::Auction, work::WorkLimits};
+use protocol::{acceptance::AcceptanceRule, bid::Eta, card::Skill, ids::AgentId, limits::Limits};
 use std::{sync::Arc, time::Duration};
 
 /// When faults end, milliseconds.

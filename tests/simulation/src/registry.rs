@@ -1,10 +1,10 @@
 //! The simulated registry: its pure directory and its durable rows; and each agent's copy of the directory.
 
 use engine::{PeerDirectory, PeerLocation};
+use patterns::Candidate;
 use protocol::{
     card::Card,
     ids::{AgentId, Capability},
-    patterns::Candidate,
     time::NodeTime,
 };
 use registry::{

@@ -21,9 +21,9 @@ use crate::{
 use engine::{AttemptId, EngineConfig, MessageResult};
 use event::Event;
 use node::Node;
+use patterns::EventKind;
 use protocol::{
     ids::{AgentId, TaskId},
-    patterns::EventKind,
     time::WallTime,
 };
 use replies::PendingReply;

@@ -11,11 +11,11 @@ use crate::{
     problems::internal,
     records::{Receipt, TaskRow, keys, large_bytes},
 };
+use patterns::{AnyPattern, EventKind};
 use protocol::{
     envelope::Envelope,
     ids::{Capability, ConversationId, Digest, TaskId, ThreadId},
     message::Payload,
-    patterns::{AnyPattern, EventKind},
     problem::Problem,
     task::TaskSpec,
     trace::{TraceContext, trace_begun_by},

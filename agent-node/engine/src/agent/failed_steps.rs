@@ -9,9 +9,9 @@ use crate::{
     records::EffectKey,
     timer_purpose::TimerPurpose,
 };
+use patterns::{Effect, EventKind};
 use protocol::{
     ids::ConversationId,
-    patterns::{Effect, EventKind},
     principal::Principal,
     problem::{Problem, Reason},
     trace::TraceContext,

@@ -10,11 +10,11 @@ use crate::{
     problems::{internal, not_found},
     records::{Receipt, TaskRow},
 };
+use patterns::{EventKind, session::is_shown_to};
 use protocol::{
     envelope::Envelope,
     ids::{ConversationId, Digest, EffectId},
     message::{Payload, TaskCancel},
-    patterns::{EventKind, session::is_shown_to},
     principal::Principal,
     problem::{Problem, Reason},
     question::Answer,

@@ -2,10 +2,10 @@
 //! durable.
 
 use crate::{Ack, IncomingMessage, Observation, ReplyTo, agent::Agent, context::Context, records::keys};
+use patterns::AnyPattern;
 use protocol::{
     ids::Address,
     message::MessageKind,
-    patterns::AnyPattern,
     principal::Principal,
     problem::{Problem, Reason},
 };

@@ -6,13 +6,13 @@ use crate::{
     conversation::{Conversation, QueuedEvent},
     problems::internal,
 };
+use patterns::{
+    AnyPattern, EventKind,
+    open_task::{self, OpenTask},
+};
 use protocol::{
     ids::{ConversationId, MessageId, TaskId},
     message::Epoch,
-    patterns::{
-        AnyPattern, EventKind,
-        open_task::{self, OpenTask},
-    },
     principal::Principal,
     problem::Problem,
     signal::{Signal, first_offer, publisher},

@@ -8,9 +8,9 @@ use crate::{
     records::{EffectKey, OpenEffect, TaskClaim, keys},
     timer_purpose::TimerPurpose,
 };
+use patterns::{Effect, EventKind, OutgoingMessage};
 use protocol::{
     ids::{Address, AgentId, ConversationId, EffectId},
-    patterns::{Effect, EventKind, OutgoingMessage},
     problem::Problem,
     signal::Signal,
     trace::{SpanName, TRACEPARENT},

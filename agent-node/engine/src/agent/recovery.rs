@@ -16,9 +16,9 @@ use crate::{
     },
     states,
 };
+use patterns::{AnyPattern, Effect, Event, EventKind, Outcome};
 use protocol::{
     ids::{AgentId, ConversationId},
-    patterns::{AnyPattern, Effect, Event, EventKind, Outcome},
     principal::Principal,
     task::{Status, TaskState},
     time::NodeTime,

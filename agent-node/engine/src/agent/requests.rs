@@ -15,20 +15,20 @@ use crate::{
     fate::{Fate, RequestFacts, Wanted, fate},
     problems::internal,
 };
+use patterns::{
+    AnyPattern, Candidate, WorkPhase,
+    broadcast::Broadcast,
+    contract_net::ContractNet,
+    help_request::HelpRequest,
+    ownership::TaskOwnership,
+    session::{self, graph::Graph},
+    work::{Doing, Hosting},
+};
 use protocol::{
     acceptance::AcceptanceTerms,
     envelope::Envelope,
     ids::{Address, Capability, Digest, TaskId},
     message::{self, Payload},
-    patterns::{
-        AnyPattern, Candidate, WorkPhase,
-        broadcast::Broadcast,
-        contract_net::ContractNet,
-        help_request::HelpRequest,
-        ownership::TaskOwnership,
-        session::{self, graph::Graph},
-        work::{Doing, Hosting},
-    },
     problem::{Problem, Reason},
     task::{TaskSpec, TaskTerms},
 };

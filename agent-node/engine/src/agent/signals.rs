@@ -13,12 +13,12 @@ use crate::{
     problems::internal,
     records::ReactionReceipt,
 };
+use patterns::{
+    AnyPattern, EventKind,
+    reaction::{self, Reaction},
+};
 use protocol::{
     ids::{ConversationId, MessageId},
-    patterns::{
-        AnyPattern, EventKind,
-        reaction::{self, Reaction},
-    },
     problem::{Problem, Reason},
     signal::{Signal, SignalRecord, SignalType},
     trace::{TRACEPARENT, TraceContext, trace_begun_by_signal},

@@ -6,12 +6,12 @@ use crate::{
     counts::{AgentCounts, Removed},
     records::keys,
 };
+use patterns::{
+    AnyPattern,
+    session::{host_work::HOST_WORK, seat},
+};
 use protocol::{
     ids::{AgentId, ConversationId, MessageId},
-    patterns::{
-        AnyPattern,
-        session::{host_work::HOST_WORK, seat},
-    },
     principal::Principal,
     spaces::brief::BriefLayer,
 };

@@ -10,10 +10,10 @@ use crate::{
     records::EffectKey,
     timer_purpose::TimerPurpose,
 };
+use patterns::{Effect, EventKind};
 use protocol::{
     ids::ConversationId,
     message::MessageKind,
-    patterns::{Effect, EventKind},
     problem::{Problem, Reason},
     trace::TraceContext,
 };

@@ -1,9 +1,9 @@
 //! A new award of a task that runs under an older award: one commit ends the old conversation and opens the new one.
 
 use crate::{agent::Agent, conversation::QueuedEvent};
+use patterns::EventKind;
 use protocol::{
     ids::{ConversationId, TaskId},
-    patterns::EventKind,
     principal::Principal,
     problem::{Problem, Reason},
 };

@@ -15,9 +15,9 @@ use crate::{
     records::{DeadLetter, TaskRow, keys},
     tasks,
 };
+use patterns::{EventKind, redelivery::Redelivery, speech::Directive, turn::Progress};
 use protocol::{
     ids::{ConversationId, MessageId, TaskId},
-    patterns::{EventKind, redelivery::Redelivery, speech::Directive, turn::Progress},
     principal::Principal,
     problem::{Problem, Reason},
     usage::ModelUsage,

@@ -6,18 +6,15 @@ use crate::{
     records::keys,
     testing::{EmptyWorld, HOUR, config, me, subscribing},
 };
+use patterns::turn::{Progress, TurnEnd};
 use protocol::{
     artifact::Artifact,
     envelope::Envelope,
     ids::{Digest, MessageId, TaskId},
-    patterns::{
-        space_request::SpaceAnswer,
-        turn::{Progress, TurnEnd},
-    },
     principal::SenderProof,
     problem::Reason,
     signal::{Cursor, Signal, SignalType},
-    spaces::{EntryDraft, EntryId, EntryKind},
+    spaces::{EntryDraft, EntryId, EntryKind, request::SpaceAnswer},
     task::TaskState,
     time::WallTime,
 };

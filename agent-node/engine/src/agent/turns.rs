@@ -1,13 +1,13 @@
 //! Turns of the brain, and the conversations that ask for them.
 
 use crate::{TurnKey, TurnStart, agent::Agent, context::Context, records::EffectKey};
+use patterns::{
+    EventKind, WorkPhase,
+    session::host_work::HOST_WORK,
+    turn::{Progress, Prompt, TurnEnd},
+};
 use protocol::{
     ids::{ConversationId, EffectId},
-    patterns::{
-        EventKind, WorkPhase,
-        session::host_work::HOST_WORK,
-        turn::{Progress, Prompt, TurnEnd},
-    },
     task::TaskState,
     time::WallTime,
     trace::SpanName,

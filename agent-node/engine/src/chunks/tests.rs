@@ -8,6 +8,10 @@ use crate::{
     replay, tasks,
     testing::config,
 };
+use patterns::{
+    Candidate,
+    turn::{Progress, Prompt, TurnEnd},
+};
 use protocol::{
     artifact::{Part, PartContent},
     card::Card,
@@ -15,10 +19,6 @@ use protocol::{
     ids::{Capability, Digest, TaskId},
     limits::Limits,
     message::Payload,
-    patterns::{
-        Candidate,
-        turn::{Progress, Prompt, TurnEnd},
-    },
     principal::{Principal, SenderProof},
     problem::{Problem, Reason},
     task::TaskState,

@@ -8,11 +8,8 @@ use crate::{
     states::{StateRecord, StateRow},
 };
 use bytes::Bytes;
-use protocol::{
-    ids::AgentId,
-    patterns::{AnyPattern, Effect},
-    time::NodeTime,
-};
+use patterns::{AnyPattern, Effect};
+use protocol::{ids::AgentId, time::NodeTime};
 use std::collections::BTreeMap;
 use store_types::{Error, Expectation, Write};
 

@@ -8,14 +8,9 @@ use crate::{
     records::{DeadLetter, EffectKey, OpenEffect, TaskClaim, TaskRow, keys, large_bytes, lists},
 };
 use bytes::Bytes;
+use patterns::{ChunkRange, Effect, Outcome, OutgoingSignal, Update, turn_log::TurnRecord};
 use protocol::{
-    ids::AgentId,
-    message::Payload,
-    patterns::{ChunkRange, Effect, Outcome, OutgoingSignal, Update, turn_log::TurnRecord},
-    principal::Principal,
-    problem::Reason,
-    task::TaskState,
-    time::WallTime,
+    ids::AgentId, message::Payload, principal::Principal, problem::Reason, task::TaskState, time::WallTime,
 };
 use std::collections::BTreeSet;
 use store_types::{Error, Write};

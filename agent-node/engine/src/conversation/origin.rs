@@ -1,11 +1,11 @@
 //! The origin of a conversation, recorded in its journal's first step. The exporter builds the spans from it.
 
 use crate::records::{ReplayStart, of_these_rules};
+use patterns::AnyPattern;
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, Capability, ConversationId, MessageId, TaskId, ThreadId},
     message::MessageKind,
-    patterns::AnyPattern,
     principal::Principal,
     trace::{SpanName, TraceContext},
 };

@@ -5,20 +5,20 @@ use crate::{
     content,
     records::{ConversationState, EffectKey, OpenEffect, Step},
 };
+use patterns::{
+    AnyPattern, Event, EventKind, Label, RequestKey,
+    broadcast::Broadcast,
+    contract_net::{Auction, ContractNet},
+    help_request::HelpRequest,
+    ownership::{Requester, TaskOwnership},
+    redelivery::Redelivery,
+    work::{Doing, WorkLimits},
+};
 use proptest::prelude::*;
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, MessageId},
     message::{MessageKind, Payload},
-    patterns::{
-        AnyPattern, Event, EventKind, Label, RequestKey,
-        broadcast::Broadcast,
-        contract_net::{Auction, ContractNet},
-        help_request::HelpRequest,
-        ownership::{Requester, TaskOwnership},
-        redelivery::Redelivery,
-        work::{Doing, WorkLimits},
-    },
     principal::Principal,
     task::TaskSpec,
     time::{NodeTime, WallTime},

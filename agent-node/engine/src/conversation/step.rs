@@ -7,11 +7,11 @@ use crate::{
     records::{AnsweredQuestion, EffectKey, SealedReceipt, large_bytes},
     turn_end::TurnTerms,
 };
+use patterns::{
+    AnyPattern, Effect, Event, EventKind, RecordedTurnProgress, contract_net::track_record::TrackRecord,
+};
 use protocol::{
     ids::{AgentId, TaskId},
-    patterns::{
-        AnyPattern, Effect, Event, EventKind, RecordedTurnProgress, contract_net::track_record::TrackRecord,
-    },
     signal::Cursor,
     time::{NodeTime, WallTime},
 };

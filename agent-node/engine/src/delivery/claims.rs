@@ -1,6 +1,7 @@
 //! Requests about the claim of an open task on the board.
 
-use protocol::{ids::AgentId, message::Epoch, patterns::EventKind, problem::Problem, task::OpenTaskKey};
+use patterns::EventKind;
+use protocol::{ids::AgentId, message::Epoch, problem::Problem, task::OpenTaskKey};
 use std::time::Duration;
 
 /// A request about the claim of an open task. It is idempotent: a repeat after a crash finds the result of the first.

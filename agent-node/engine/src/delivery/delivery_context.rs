@@ -10,11 +10,11 @@ use crate::{
     records::EffectKey,
     timers::Timers,
 };
+use patterns::EventKind;
 use protocol::{
     card::Card,
     ids::{AgentId, ConversationId},
     limits::Limits,
-    patterns::EventKind,
     problem::{Problem, Reason},
     signal::Signal,
     time::WallTime,

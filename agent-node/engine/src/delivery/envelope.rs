@@ -5,10 +5,10 @@ use crate::{
     conversation::Conversation,
     records::{EffectKey, OpenEffect},
 };
+use patterns::{Effect, OutgoingMessage};
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, ConversationId, EffectId, ThreadId},
-    patterns::{Effect, OutgoingMessage},
     time::WallTime,
 };
 use serde_json::Map;

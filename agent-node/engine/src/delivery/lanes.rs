@@ -1,11 +1,12 @@
 //! The queue of outgoing messages, signals and claim requests, in FIFO lanes.
 
 use crate::{AttemptId, ClaimRequest, records::EffectKey};
+use patterns::Label;
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, ConversationId},
-    patterns::{Label, space_request::SpaceRequest},
     signal::Signal,
+    spaces::request::SpaceRequest,
     task::OpenTaskKey,
     trace::TraceContext,
 };

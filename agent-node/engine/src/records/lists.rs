@@ -1,9 +1,9 @@
 //! The lists that an agent's records stand in: by age, for retention; per principal, for lists of tasks.
 
 use crate::records::TaskRow;
+use patterns::session::is_confidential;
 use protocol::{
     ids::{AgentId, Digest},
-    patterns::session::is_confidential,
     principal::Principal,
     task::TaskState,
     time::WallTime,

@@ -12,11 +12,11 @@ use crate::{
     testing::{EmptyWorld, HOUR, me},
 };
 use bytes::Bytes;
+use patterns::{Event, EventKind, turn::Checkpoint, turn_log::TurnRecord};
 use proptest::prelude::*;
 use protocol::{
     ids::{ConversationId, Digest, TaskId},
     limits::Limits,
-    patterns::{Event, EventKind, turn::Checkpoint, turn_log::TurnRecord},
     principal::Principal,
     task::TaskSpec,
     time::{NodeTime, WallTime},

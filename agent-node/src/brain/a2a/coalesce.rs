@@ -2,10 +2,8 @@
 //! report. So the end of a task does not wait for many small commits.
 
 use crate::brain::TurnHandle;
-use protocol::{
-    artifact::{Artifact, Part, PartContent, merge},
-    patterns::turn::Progress,
-};
+use patterns::turn::Progress;
+use protocol::artifact::{Artifact, Part, PartContent, merge};
 use std::time::Duration;
 use tokio::{
     sync::mpsc,

@@ -12,7 +12,7 @@ use crate::brain::{
 };
 use futures_util::FutureExt as _;
 use mesh_agent::InputLine;
-use protocol::patterns::turn::{Progress, TurnEnd};
+use patterns::turn::{Progress, TurnEnd};
 use std::{collections::VecDeque, io, process::ExitStatus};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

@@ -1,6 +1,6 @@
 use super::*;
 use crate::brain::tests::{first_turn, turn};
-use protocol::patterns::turn::{Progress, TurnEnd};
+use patterns::turn::{Progress, TurnEnd};
 use std::{path::Path, time::Duration};
 
 const DONE: &str = r#"echo '{"type":"done","message":"ok"}'"#;

@@ -2,6 +2,11 @@
 
 use super::BrainLine;
 use mesh_agent::{ArtifactLine, OutputLine};
+use patterns::{
+    contract_net::bidding::BidAnswer,
+    speech::{Directive, DirectiveVerb, SideMode},
+    turn::{Checkpoint, Delegate, Help, Progress, TurnEnd},
+};
 use protocol::{
     a2a::json::base64_of_any_kind,
     answer::SeatEnd,
@@ -9,16 +14,9 @@ use protocol::{
     bid::{Cost, Eta, Fraction},
     budget::Budget,
     ids::{Address, Capability},
-    patterns::{
-        contract_net::bidding::BidAnswer,
-        open_task,
-        space_request::EntrySearch,
-        speech::{Directive, DirectiveVerb, SideMode},
-        turn::{Checkpoint, Delegate, Help, Progress, TurnEnd},
-    },
     question::{OnTimeout, Question, QuestionKind},
-    signal::SignalType,
-    spaces::{EntryDraft, EntryKind, EntryType},
+    signal::{SignalType, described_task},
+    spaces::{EntryDraft, EntryKind, EntryType, request::EntrySearch},
     time::WallTime,
     usage::{ModelUsage, ToolUse},
 };
@@ -88,7 +86,7 @@ fn signal(line: mesh_agent::SignalLine) -> Result<Progress, String> {
         return Err(format!("\"signal\": only the mesh publishes {signal}, as it happens"));
     }
     let mesh_agent::SignalLine { subject, refs, .. } = line;
-    if signal == SignalType::task_available() && open_task::description(&refs, subject.as_deref()).is_none() {
+    if signal == SignalType::task_available() && described_task(&refs, subject.as_deref()).is_none() {
         return Err("\"subject\": an offer says what is to be done, here or in refs.description".to_owned());
     }
     Ok(Progress::Signal { signal, subject, capability: capability(line.capability)?, refs })

@@ -14,16 +14,16 @@ use super::{
     text_stream::TextStream,
     transcript::{CallRecord, Round, ToolResult, Transcript, TranscriptRecord},
 };
+use patterns::{
+    session::{
+        graph::SeatRole,
+        seat::{MAX_SAY_BYTES, MAX_SAYS},
+    },
+    turn::{Progress, RequestResult, TurnEnd},
+    work::MAX_REQUESTS,
+};
 use protocol::{
     artifact::Artifact,
-    patterns::{
-        session::{
-            graph::SeatRole,
-            seat::{MAX_SAY_BYTES, MAX_SAYS},
-        },
-        turn::{Progress, RequestResult, TurnEnd},
-        work::MAX_REQUESTS,
-    },
     question::Decision,
     usage::{RemainingBudget, ToolUse, Usage},
 };

@@ -7,10 +7,8 @@ use super::{
     prompts,
 };
 use crate::brain::{BrainError, TurnHandle, bidding::BidRequest};
-use protocol::{
-    bid::{Cost, Eta, Fraction},
-    patterns::contract_net::bidding::BidAnswer,
-};
+use patterns::contract_net::bidding::BidAnswer;
+use protocol::bid::{Cost, Eta, Fraction};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;

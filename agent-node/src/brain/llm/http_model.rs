@@ -11,7 +11,8 @@ use crate::outbox::retry_after::retry_after;
 use blackboard::http_client::redact_url;
 use eventsource_stream::Eventsource;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
-use protocol::{address_policy::OUTBOUND, patterns::turn::MAX_CHECKPOINT_BYTES};
+use patterns::turn::MAX_CHECKPOINT_BYTES;
+use protocol::address_policy::OUTBOUND;
 use reqwest::{
     Client, Response,
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},

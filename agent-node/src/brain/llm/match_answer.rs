@@ -11,7 +11,8 @@ use crate::brain::{
     TurnHandle,
     matching::{MatchAnswer, MatchQuestion},
 };
-use protocol::{a2a::limits::MAX_PARTS, patterns::session::team::chosen::ChosenPart};
+use patterns::session::team::chosen::ChosenPart;
+use protocol::a2a::limits::MAX_PARTS;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

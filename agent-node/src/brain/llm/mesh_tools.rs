@@ -9,13 +9,13 @@ use super::{
 };
 use crate::brain::json_lines::{self, BrainLine};
 use blackboard::board::SignalPage;
+use patterns::{
+    session::graph::SeatRole,
+    turn::{Progress, TurnEnd},
+};
 use protocol::{
     artifact::Artifact,
     ids::Capability,
-    patterns::{
-        session::graph::SeatRole,
-        turn::{Progress, TurnEnd},
-    },
     signal::{BAD_CURSOR, Cursor, Selector},
 };
 use serde::{Deserialize, de::DeserializeOwned};

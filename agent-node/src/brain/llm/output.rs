@@ -2,10 +2,8 @@
 
 use crate::brain::schema_size::{PATTERN_SIZE, expanded, values_in};
 use jsonschema::{PatternOptions, Validator, error::ValidationErrorKind};
-use protocol::{
-    artifact::{Artifact, Part, PartContent},
-    patterns::turn::Progress,
-};
+use patterns::turn::Progress;
+use protocol::artifact::{Artifact, Part, PartContent};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 

@@ -1,13 +1,13 @@
 //! The texts that a model reads beside an agent's own instructions. They are files in `prompts/`.
 
 use crate::brain::{TurnRequest, bidding::BidRequest, matching::MatchQuestion};
+use patterns::{
+    session::{graph::SeatRole, names::SESSION, seat},
+    turn::{PeerQuestion, TurnSubject, TurnTask},
+};
 use protocol::{
     artifact::{Artifact, Part, PartContent},
     ids::{Capability, Digest},
-    patterns::{
-        session::{graph::SeatRole, names::SESSION, seat},
-        turn::{PeerQuestion, TurnSubject, TurnTask},
-    },
     task::TaskTerms,
 };
 use serde_json::{Value, json};

@@ -1,7 +1,8 @@
 //! The text of an answer as it arrives, in pieces that are worth a record each.
 
 use super::agent_loop::ANSWER;
-use protocol::{artifact::Artifact, patterns::turn::Progress};
+use patterns::turn::Progress;
+use protocol::artifact::Artifact;
 
 /// A piece is sent as soon as it has this many bytes.
 const PIECE: usize = 240;

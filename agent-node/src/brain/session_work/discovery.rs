@@ -8,19 +8,15 @@ use crate::{
 };
 use blackboard::http_client::redact_url;
 use futures_util::future::join_all;
-use protocol::{
-    a2a::card::AgentSkill,
-    artifact::Artifact,
-    patterns::session::{
-        graph::TeamTerms,
-        team::{
-            self, AdvertisedSkill, RECORD, TeamPlan, chosen,
-            record::DelegationRecord,
-            report::{ItemOrder, artifact},
-        },
+use patterns::session::{
+    graph::TeamTerms,
+    team::{
+        self, AdvertisedSkill, RECORD, TeamPlan, chosen,
+        record::DelegationRecord,
+        report::{ItemOrder, artifact},
     },
-    words::counted,
 };
+use protocol::{a2a::card::AgentSkill, artifact::Artifact, words::counted};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -5,6 +5,13 @@ use crate::{
     brain::{TurnHandle, TurnRequest},
     outbox::a2a::{RemoteAgent, card_fetch::validate_card, remote_task_runner::run},
 };
+use patterns::{
+    session::team::{
+        report::{ItemOrder, ItemReport, REPORT, artifact, find},
+        results,
+    },
+    turn::{Delegate, Progress, TurnEnd},
+};
 use protocol::{
     a2a::{
         card_validation::{ValidatedCard, fits},
@@ -15,13 +22,6 @@ use protocol::{
     },
     artifact::{Artifact, merge},
     ids::{Address, AgentId, Capability, ConversationId, EffectId},
-    patterns::{
-        session::team::{
-            report::{ItemOrder, ItemReport, REPORT, artifact, find},
-            results,
-        },
-        turn::{Delegate, Progress, TurnEnd},
-    },
     question::Question,
     task::EXTENSION,
 };

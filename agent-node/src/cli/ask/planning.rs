@@ -7,7 +7,7 @@ use super::{
     },
     AskArgs,
 };
-use protocol::patterns::session::team::OUTPUT;
+use patterns::session::team::OUTPUT;
 use serde_json::{Value, json};
 
 /// The graph of the session: the preset `foreign`, with `--input` and the cards and hosts of the command line as discovery.

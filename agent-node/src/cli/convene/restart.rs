@@ -5,10 +5,8 @@ use super::{
     session_lines::speech,
 };
 use crate::cli::client::encoded;
-use protocol::{
-    patterns::session::names::{SESSION, TEAM},
-    routes,
-};
+use patterns::session::names::{SESSION, TEAM};
+use protocol::routes;
 use serde_json::{Value, json};
 
 /// The most bytes of what was said that the new session is given; the newest are kept.

@@ -4,7 +4,8 @@ use crate::{
     config::{ConfigErrors, ConfigFault, Document, SESSION_KEYS},
     text_file,
 };
-use protocol::{ids::SpaceId, patterns::session::graph::Graph, words};
+use patterns::session::graph::Graph;
+use protocol::{ids::SpaceId, words};
 use serde_json::{Map, Value};
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! A session as a person reads it: what each seat says, and how each stage went.
 
-use protocol::patterns::session::names::{SESSION, TEAM};
+use patterns::session::names::{SESSION, TEAM};
 use serde_json::Value;
 
 fn word<'a>(value: &'a Value, name: &str) -> &'a str {

@@ -15,6 +15,7 @@ use actix_web::{
     http::header::{AsHeaderName, HeaderMap},
     web,
 };
+use patterns::session::is_confidential;
 use protocol::{
     a2a::{
         error::{A2aError, A2aErrorKind},
@@ -29,7 +30,6 @@ use protocol::{
     },
     identity::PersonKey,
     ids::{AgentId, TaskId},
-    patterns::session::is_confidential,
     principal::Principal,
     task::{EXTENSION, Task},
     trace::TraceContext,

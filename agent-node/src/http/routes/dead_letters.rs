@@ -14,9 +14,9 @@ use engine::{
     content,
     records::{DeadLetter, TaskRow, keys, lists},
 };
+use patterns::session::{CAPABILITY, is_confidential, seat};
 use protocol::{
     ids::MessageId,
-    patterns::session::{CAPABILITY, is_confidential, seat},
     principal::{Principal, SenderProof},
     problem::{Problem, Reason},
 };

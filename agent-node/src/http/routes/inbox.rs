@@ -8,8 +8,8 @@ use engine::{
     content,
     records::{TaskRow, lists::TaskFilter},
 };
+use patterns::session::is_confidential;
 use protocol::{
-    patterns::session::is_confidential,
     principal::Principal,
     problem::{Problem, Reason},
     task::TaskState,

@@ -30,11 +30,11 @@ use blackboard::{
     store::{Filter, Key, Revision},
 };
 use bytes::Bytes;
+use patterns::session::is_shown_to;
 use protocol::{
     a2a::task::A2aTask,
     envelope::Envelope,
     ids::{Address, Digest, MessageId},
-    patterns::session::is_shown_to,
     principal::{Principal, SenderProof},
     problem::{Problem, Reason},
     question::Answer,

@@ -13,14 +13,14 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::{refusal::Refusal, store::Revision};
 use engine::PeerLocation;
 use engine::records::TaskRow;
+use patterns::{
+    session::is_shown_to,
+    speech::{Directive, DirectiveOutcome, DirectiveVerb},
+};
 use protocol::{
     a2a::task::A2aTask,
     identity::ApprovalProof,
     ids::{AgentId, QuestionId, TaskId},
-    patterns::{
-        session::is_shown_to,
-        speech::{Directive, DirectiveOutcome, DirectiveVerb},
-    },
     principal::Principal,
     problem::{Problem, Reason},
     question::{Answer, Decision},

@@ -2,7 +2,7 @@
 
 use super::*;
 use blackboard::{http_client::ClientRequest, store::Write};
-use protocol::patterns::contract_net::Auction;
+use patterns::contract_net::Auction;
 
 /// A store that writes commits of claims and never answers them, as in a crash.
 fn unanswered_claims(kept: SharedStore) -> SharedStore {

@@ -5,11 +5,9 @@ use super::{
     super::model_name::{provider_name, request_model},
     openmetrics::{Metric, MetricsPage},
 };
+use patterns::turn::Progress;
 use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
-use protocol::{
-    patterns::turn::Progress,
-    usage::{ModelUsage, ToolUse, Usage},
-};
+use protocol::usage::{ModelUsage, ToolUse, Usage};
 use std::{
     collections::BTreeSet,
     sync::{Mutex, PoisonError, atomic::AtomicU64},

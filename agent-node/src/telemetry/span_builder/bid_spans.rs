@@ -11,11 +11,11 @@ use crate::telemetry::{
     span::{Span, SpanKind},
 };
 use engine::records::Step;
+use patterns::{Effect, EventKind};
 use protocol::{
     envelope::Envelope,
     ids::{Address, AgentId, ConversationId, EffectId, MessageId},
     message::Payload,
-    patterns::{Effect, EventKind},
     time::WallTime,
     trace::{SpanName, TraceContext},
 };

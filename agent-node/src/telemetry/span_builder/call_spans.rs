@@ -8,8 +8,8 @@ use super::{
     },
     SpanBuilder, set_failure,
 };
+use patterns::turn::Progress;
 use protocol::{
-    patterns::turn::Progress,
     spaces::brief::{BriefEntry, BriefRecord},
     time::WallTime,
     trace::SpanName,

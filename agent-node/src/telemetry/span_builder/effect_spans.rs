@@ -8,10 +8,10 @@ use super::{
     SpanBuilder, send_span_name, set_messaging, span_content,
 };
 use engine::records::EffectKey;
+use patterns::{Effect, Outcome, OutgoingMessage, turn::TurnSubject};
 use protocol::{
     ids::{Address, EffectId},
     message::Payload,
-    patterns::{Effect, Outcome, OutgoingMessage, turn::TurnSubject},
     task::TaskState,
     time::WallTime,
     trace::SpanName,

@@ -1,10 +1,10 @@
 //! The content of messages, turns and results for payload capture, and the attributes of a payload that are no content.
 
 use crate::telemetry::{names as n, span::Span};
+use patterns::{EventKind, Outcome, turn::TurnEnd};
 use protocol::{
     budget::Budget,
     message::{MessageKind, Payload},
-    patterns::{EventKind, Outcome, turn::TurnEnd},
     task::seat_turn,
 };
 use serde_json::{Value, json};

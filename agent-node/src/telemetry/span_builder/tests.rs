@@ -1,8 +1,8 @@
 use super::*;
 use crate::telemetry::capture::CaptureLevel;
+use patterns::{AnyPattern, Effect, Outcome, broadcast::Broadcast, turn::TurnEnd};
 use protocol::{
     ids::MessageId,
-    patterns::{AnyPattern, Effect, Outcome, broadcast::Broadcast, turn::TurnEnd},
     task::{Status, TaskState},
     time::NodeTime,
 };

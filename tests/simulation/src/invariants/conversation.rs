@@ -1,13 +1,13 @@
 //! One conversation as its journal shows it, and what must hold in the order of its steps.
 
 use engine::records::Step;
+use patterns::{
+    AnyPattern, Effect, EventKind,
+    turn::{Progress, TurnSubject},
+};
 use protocol::{
     ids::{Address, AgentId, TaskId},
     message::{BUSY, MessageKind, Payload},
-    patterns::{
-        AnyPattern, Effect, EventKind,
-        turn::{Progress, TurnSubject},
-    },
     principal::Principal,
     task::TaskState,
 };

@@ -10,13 +10,13 @@ use engine::{
     Ack, AttemptId, artifacts, chunks, content,
     records::{TaskRow, keys},
 };
+use patterns::{Effect, EventKind, Label, reaction, session::host_work::HOST_WORK};
 use protocol::{
     acceptance::{AcceptanceTerms, CheckVerdict},
     budget::Budget,
     ids::{AgentId, Digest, EffectId},
     limits::Limits,
     message::{Payload, TaskRequest},
-    patterns::{Effect, EventKind, Label, reaction, session::host_work::HOST_WORK},
     principal::{Principal, SenderProof},
     signal::{Cursor, Signal, SignalType, publisher},
     task::{OpenTaskKey, TaskState},

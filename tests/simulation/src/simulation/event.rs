@@ -6,10 +6,10 @@ use crate::{
     plan::{self, PlannedEvent},
 };
 use engine::{AttemptResult, BidQuestionId, IncomingMessage, Input, TimerId, TurnKey};
+use patterns::{EventKind, contract_net::bidding::BidAnswer};
 use protocol::{
     ids::{MessageId, TaskId},
     message::MessageKind,
-    patterns::{EventKind, contract_net::bidding::BidAnswer},
     signal::SignalRecord,
     time::NodeTime,
     usage::Usage,

@@ -10,9 +10,9 @@ use crate::{
 use engine::{
     Agent, AttemptId, EngineConfig, Input, InstantAnswer, Output, PeerDirectory, TimerId, TurnKey, World,
 };
+use patterns::{AnyPattern, Effect, turn::Prompt};
 use protocol::{
     ids::{AgentId, ConversationId, MessageId},
-    patterns::{AnyPattern, Effect, turn::Prompt},
     time::{NodeTime, WallTime},
 };
 use std::{
@@ -133,7 +133,7 @@ impl World for NodeWorld<'_> {
         brain::answer_at_once(self.seed, self.me, prompt)
     }
 
-    fn run_rule(&self, pattern: &mut AnyPattern, event: &protocol::patterns::Event) -> Vec<Effect> {
+    fn run_rule(&self, pattern: &mut AnyPattern, event: &patterns::Event) -> Vec<Effect> {
         if self.rule_panic.get().is_some_and(|is_event| is_event(&event.what)) {
             self.rule_panic.set(None);
             std::panic::panic_any(RULE_PANIC);

@@ -4,11 +4,10 @@ use super::{ACK_TIMEOUT, AttemptTry, BOARD, REGISTRY, Simulation, event::Event, 
 use crate::plan::QUIET_AT;
 use engine::{Agent, AttemptResult, ClaimRequest, Input};
 use protocol::{
-    patterns::space_request::SpaceRequest,
     principal::Principal,
     problem::{Problem, Reason},
     signal::{Cursor, Selector, Signal, SignalRecord},
-    spaces::may::space_not_found,
+    spaces::{may::space_not_found, request::SpaceRequest},
     task::OpenTaskKey,
     time::NodeTime,
 };

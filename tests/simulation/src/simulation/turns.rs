@@ -6,7 +6,7 @@ use crate::{
     invariants, plan,
 };
 use engine::{BidQuestion, Input, TurnKey, TurnStart, records::EffectKey};
-use protocol::patterns::{Effect, turn::TurnSubject};
+use patterns::{Effect, turn::TurnSubject};
 
 impl Simulation {
     /// Schedules the actions of a turn, and its timeout.

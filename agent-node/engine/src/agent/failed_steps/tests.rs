@@ -6,9 +6,9 @@ use crate::{
     tasks,
     testing::{TestAgent, me},
 };
+use patterns::turn::{Progress, TurnEnd};
 use protocol::{
     ids::{AgentId, TaskId},
-    patterns::turn::{Progress, TurnEnd},
     signal::SignalRecord,
     task::{Status, TaskState},
     time::WallTime,

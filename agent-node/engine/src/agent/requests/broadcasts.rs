@@ -10,12 +10,12 @@ use crate::{
     context::Context,
     problems::internal,
 };
+use patterns::{OutgoingSignal, broadcast::Broadcast, offer::Offer, open_task};
 use protocol::{
     ids::{ConversationId, Digest, EffectId, TaskId},
-    patterns::{OutgoingSignal, broadcast::Broadcast, offer::Offer, open_task},
     principal::Principal,
     problem::{Problem, Reason},
-    signal::SignalType,
+    signal::{SignalType, described_task},
     task::TaskSpec,
     trace::{TRACEPARENT, TraceContext},
 };
@@ -86,7 +86,7 @@ impl Agent {
             let message = format!("payload.signal: {why} {}", signal.kind);
             return Err(Problem::new(Reason::Forbidden, message).with("field", "payload.signal"));
         }
-        let described = || open_task::description(&signal.refs, signal.subject.as_deref());
+        let described = || described_task(&signal.refs, signal.subject.as_deref());
         if signal.kind == SignalType::task_available() && described().is_none() {
             let message =
                 "payload.refs.description: an offer says what is to be done, here or in payload.subject";

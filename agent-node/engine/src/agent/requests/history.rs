@@ -8,9 +8,9 @@ use crate::{
     context::Context,
     records::{TaskRow, lists::TaskFilter},
 };
+use patterns::session::{is_shown_to, shows_confidential_to};
 use protocol::{
     artifact::{self, Artifact, ArtifactChunk, PartContent},
-    patterns::session::{is_shown_to, shows_confidential_to},
     task::{MAX_PAST_BYTES, PastTask, Task},
 };
 use store_types::{Error, ListedKey, Revision};

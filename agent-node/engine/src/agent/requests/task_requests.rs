@@ -3,13 +3,13 @@
 use crate::{
     IncomingMessage, agent::Agent, artifacts, context::Context, peers::capability_like, problems::internal,
 };
+use patterns::{Candidate, ownership::Requester};
 use protocol::{
     acceptance::{AcceptanceDemand, AcceptanceTerms},
     artifact::{Artifact, ArtifactRef, Part, PartContent},
     envelope::Envelope,
     ids::{AgentId, Capability, Digest},
     message::{self, Payload},
-    patterns::{Candidate, ownership::Requester},
     principal::{Principal, RootProof, SenderProof},
     problem::{Problem, Reason},
 };

@@ -6,9 +6,9 @@ use crate::{
     testing::{TestAgent, me},
     turn_end::SIGNAL_FRAME,
 };
+use patterns::{OutgoingSignal, turn::Checkpoint};
 use protocol::{
     ids::{AgentId, Capability, TaskId},
-    patterns::{OutgoingSignal, turn::Checkpoint},
     principal::Principal,
     signal::{ON_BEHALF_OF, PARENT_TASK, SignalType},
     trace::{TRACEPARENT, TraceContext},
@@ -84,7 +84,7 @@ fn a_turn_that_begins_again_begins_without_the_requests_of_the_run_that_died() {
     let steps = journal.iter().map(|line| content::decode::<Step>(&me(), &agent.store, &line.value).unwrap());
     let mut sent = Vec::new();
     for effect in steps.flat_map(|step| step.effects) {
-        let protocol::patterns::Effect::Send(message) = effect else { continue };
+        let patterns::Effect::Send(message) = effect else { continue };
         let protocol::message::Payload::TaskRequest(request) = message.payload else { continue };
         sent.push(request.terms.description);
     }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::brain::llm::model::{ModelMessage, TokenUsage};
+use patterns::turn::{Delegate, Help};
 use proptest::prelude::*;
-use protocol::patterns::turn::{Delegate, Help};
 use serde_json::json;
 
 const SAFE: &str = "read_log";

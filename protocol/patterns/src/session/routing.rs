@@ -1,0 +1,101 @@
+//! Who may speak to whom in a session (SEEDS §1.1 and §9, line 35). A turn is told who its siblings are; its own agent refuses
+//! `help` and `delegate` to them, and keeps them out of auctions that the turn starts.
+
+use super::{
+    Session, SessionContext,
+    graph::{Seat, SeatRole, SessionRouting, Stage},
+    state::{Said, SeatRun},
+};
+use protocol::{ids::AgentId, task::TaskSpec};
+use serde::Deserialize;
+use std::collections::BTreeSet;
+
+/// The agent that has a seat, if that is known.
+fn agent_of(seat: &Seat, taken: Option<&SeatRun>) -> Option<AgentId> {
+    let filled = taken.and_then(|taken| taken.filled.clone());
+    filled.or_else(|| seat.who.agent().cloned())
+}
+
+impl Session {
+    /// Whether the seat speaks to every seat, and is spoken to by every seat.
+    fn is_seat_up(&self, cx: &SessionContext<'_>, (place, stage): (usize, &Stage), seat: usize) -> bool {
+        let taken = self.stages.get(place).and_then(|run| run.seats.get(seat));
+        stage.seats.get(seat).is_some_and(|planned| {
+            planned.role == SeatRole::Supervisor
+                || planned.person().is_some()
+                || agent_of(planned, taken).is_some_and(|agent| cx.graph.is_up(cx.host, &agent))
+        })
+    }
+
+    /// Why a message of one seat to another is not delivered.
+    pub(super) fn why_not_routed(
+        &self,
+        cx: &SessionContext<'_>,
+        (place, stage): (usize, &Stage),
+        from: usize,
+        to: usize,
+    ) -> Option<String> {
+        let routing = cx.graph.routing();
+        let is_up = |seat| self.is_seat_up(cx, (place, stage), seat);
+        let is_refused = routing == SessionRouting::UpDown && !is_up(from) && !is_up(to);
+        is_refused.then(|| {
+            format!("with routing {} a seat speaks to the host, the lead and supervisors", routing.word())
+        })
+    }
+
+    /// Whether seats of one stage that are siblings hear each other, where `seat` hears `said`.
+    pub(super) fn is_routed(
+        &self,
+        cx: &SessionContext<'_>,
+        (place, stage): (usize, &Stage),
+        seat: usize,
+        said: &Said,
+    ) -> bool {
+        let speaker = said.seat.filter(|speaker| said.stage == place && *speaker != seat);
+        let is_up = |seat| self.is_seat_up(cx, (place, stage), seat);
+        cx.graph.routing() != SessionRouting::UpDown
+            || stage.watches(seat)
+            || is_up(seat)
+            || speaker.is_none_or(|speaker| is_up(speaker) || said.to.contains(&seat))
+    }
+
+    /// The agents to which a turn of the seat gives no work and puts no question.
+    pub(super) fn siblings(
+        &self,
+        cx: &SessionContext<'_>,
+        (place, stage): (usize, &Stage),
+        seat: usize,
+    ) -> BTreeSet<AgentId> {
+        let graph = cx.graph;
+        // Those of a sealed stage ask nobody, and are not told who else there is.
+        if graph.routing() == SessionRouting::SameStage
+            || stage.sealed
+            || self.is_seat_up(cx, (place, stage), seat)
+        {
+            return BTreeSet::new();
+        }
+        let taken = |place: usize, seat: usize| self.stages.get(place).and_then(|run| run.seats.get(seat));
+        let own = stage.seats.get(seat).and_then(|planned| agent_of(planned, taken(place, seat)));
+        let all = graph.stages.iter().enumerate().flat_map(|(place, stage)| {
+            let seats = stage.seats.iter().enumerate();
+            let seats = seats.filter(|(_, planned)| {
+                planned.role != SeatRole::Supervisor || graph.routing() == SessionRouting::Mediated
+            });
+            seats.filter_map(move |(seat, planned)| agent_of(planned, taken(place, seat)))
+        });
+        all.filter(|agent| Some(agent) != own.as_ref() && !graph.is_up(cx.host, agent)).collect()
+    }
+}
+
+/// The agents to which the turn of a seat gives no work and puts no question; none if the task is no such turn.
+pub fn siblings(spec: &TaskSpec) -> Vec<AgentId> {
+    let about = spec.input.as_ref().and_then(|input| input.get("seat")?.get("siblings"));
+    about.and_then(|siblings| Vec::deserialize(siblings).ok()).unwrap_or_default()
+}
+
+/// Why a request of the turn of a seat to `to` is refused.
+pub fn why_sibling_is_refused(to: &AgentId) -> String {
+    format!(
+        "sibling_refused: {to} has another seat of the session, and its `routing` lets seats ask the host only, with up-down the lead and supervisors, too"
+    )
+}

@@ -1,0 +1,130 @@
+//! The messages that travel in the result of a turn, and what marks a task as the turn of a seat.
+
+use super::{graph::SeatRole, names::SESSION};
+use crate::speech::{Directive, SideMode};
+use protocol::{
+    artifact::Artifact,
+    spaces::{EntryKind, brief::BriefLayer},
+    task::TaskSpec,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// Why something is refused that would tell others of the work in a sealed stage.
+pub const SEALED: &str =
+    "stage_sealed: what is said in this stage is for all, and is given to them when it ends";
+
+/// The most messages of one turn.
+pub const MAX_SAYS: u32 = 8;
+
+/// The longest message, bytes.
+pub const MAX_SAY_BYTES: usize = 16 * 1024;
+
+/// Whether a task is the turn of a seat.
+pub fn is_seat_turn(spec: &TaskSpec) -> bool {
+    is_seat_input(spec.input.as_ref())
+}
+
+/// Whether the input of a task is that of the turn of a seat.
+pub fn is_seat_input(input: Option<&Value>) -> bool {
+    input.is_some_and(|input| input.get("seat").is_some_and(Value::is_object))
+}
+
+/// What the seat is whose turn has this input; `None` if it is no turn of a seat.
+pub fn role(input: Option<&Value>) -> Option<SeatRole> {
+    let seat = input.filter(|input| is_seat_input(Some(input)))?.get("seat")?;
+    let role = seat.get("as").and_then(|role| SeatRole::deserialize(role).ok());
+    Some(role.unwrap_or_default())
+}
+
+/// Whether a task is the turn of a seat in a sealed stage.
+pub fn is_sealed(spec: &TaskSpec) -> bool {
+    is_sealed_input(spec.input.as_ref())
+}
+
+fn is_sealed_input(input: Option<&Value>) -> bool {
+    let seat = input.and_then(|input| input.get("seat"));
+    seat.is_some_and(|seat| seat.get("sealed") == Some(&Value::Bool(true)))
+}
+
+/// What the turn of a seat is told of its space beside the decisions; `None` for all.
+pub fn brief_layers(input: Option<&Value>) -> Option<Vec<BriefLayer>> {
+    let layers = input?.get("seat")?.get("brief")?;
+    serde_json::from_value(layers.clone()).ok()
+}
+
+/// What a turn may read of its space beside decisions and what its agent has posted; `None` for all. In a sealed stage that is
+/// nothing.
+pub fn readable_layers(input: Option<&Value>) -> Option<Vec<BriefLayer>> {
+    if is_sealed_input(input) { Some(Vec::new()) } else { brief_layers(input) }
+}
+
+/// The kinds of the entries of others that a turn may search for; `None` for all.
+pub fn kinds_of_others(input: Option<&Value>) -> Option<BTreeSet<EntryKind>> {
+    let kinds = readable_layers(input)?.into_iter().filter_map(|layer| match layer {
+        BriefLayer::Memory => Some(EntryKind::Memory),
+        BriefLayer::Findings => Some(EntryKind::Finding),
+        BriefLayer::Decisions | BriefLayer::Roster => None,
+    });
+    Some(kinds.chain([EntryKind::Decision]).collect())
+}
+
+/// A message, as the artifact in which it travels; `None` without addressees or if it is too long.
+pub fn say(number: u32, to: &[String], text: &str, mode: SideMode) -> Option<Artifact> {
+    if to.is_empty() {
+        return None;
+    }
+    let say = match mode {
+        SideMode::Dialogue => json!({ "to": to }),
+        SideMode::Delegation => json!({ "to": to, "mode": mode }),
+    };
+    message(&format!("say.{number}"), text, json!({ "say": say }))
+}
+
+/// A directive of a supervisor, as the artifact in which it travels; `None` without a text or if that is too long.
+pub fn directive(number: u32, directive: &Directive) -> Option<Artifact> {
+    let text = directive.text.as_deref().unwrap_or_default();
+    message(&format!("directive.{number}"), text, json!({ "directive": directive }))
+}
+
+fn message(id: &str, text: &str, about: Value) -> Option<Artifact> {
+    let has_text = !text.trim().is_empty() && text.len() <= MAX_SAY_BYTES;
+    let mut artifact = Artifact::text(id, "text/plain", text);
+    artifact.metadata.insert(SESSION.to_owned(), about);
+    has_text.then_some(artifact)
+}
+
+/// Whether an artifact is a message of a turn, or a directive.
+pub fn is_message(artifact: &Artifact) -> bool {
+    let about = artifact.metadata.get(SESSION);
+    about.is_some_and(|about| about.get("say").is_some() || about.get("directive").is_some())
+}
+
+/// What a message opens, if the artifact is one.
+pub(super) fn mode(artifact: &Artifact) -> SideMode {
+    let mode = artifact.metadata.get(SESSION).and_then(|about| about.get("say")?.get("mode"));
+    mode.and_then(|mode| SideMode::deserialize(mode).ok()).unwrap_or_default()
+}
+
+/// Takes the directives out of what a turn has produced.
+pub(super) fn take_directives(produced: &mut Vec<Artifact>) -> Vec<Directive> {
+    let read = |artifact: &Artifact| {
+        let directive = artifact.metadata.get(SESSION)?.get("directive")?;
+        Directive::deserialize(directive).ok()
+    };
+    let found = produced.iter().filter_map(read).collect();
+    produced.retain(|artifact| read(artifact).is_none());
+    found
+}
+
+/// The messages to other seats among what a turn has produced, and the rest.
+pub(super) fn messages_and_results(produced: Vec<Artifact>) -> (Vec<Artifact>, Vec<Artifact>) {
+    produced.into_iter().partition(|artifact| addressees(artifact).is_some())
+}
+
+/// The addressees of a message, if the artifact is one.
+pub fn addressees(artifact: &Artifact) -> Option<Vec<String>> {
+    let to = artifact.metadata.get(SESSION)?.get("say")?.get("to")?.as_array()?;
+    Some(to.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+}

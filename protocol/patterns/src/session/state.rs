@@ -1,0 +1,254 @@
+//! The state of a session: which stage and seat is where. What was said is in the task's log; here are its numbers.
+
+use super::{
+    graph::{Graph, SeatOrder, Stage},
+    names::PERSON,
+    plan::WorkItem,
+    side::SideConversation,
+};
+use crate::ChunkRange;
+use protocol::{
+    ids::{AgentId, Digest},
+    time::WallTime,
+};
+use serde::{Deserialize, Serialize};
+
+/// Where a stage is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum StageState {
+    /// Stages before it have not ended.
+    #[default]
+    Waiting,
+    Running,
+    /// A person is asked about its result.
+    Gated,
+    /// It has ended with a label.
+    Done,
+    Failed,
+    /// A stage that it needs has failed.
+    Blocked,
+    /// Another way was taken.
+    Skipped,
+}
+
+impl StageState {
+    /// Whether it has ended.
+    pub(super) fn has_ended(self) -> bool {
+        match self {
+            Self::Done | Self::Failed | Self::Blocked | Self::Skipped => true,
+            Self::Waiting | Self::Running | Self::Gated => false,
+        }
+    }
+}
+
+/// Where a seat is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "state")]
+pub(super) enum SeatState {
+    /// It waits for its turn.
+    #[default]
+    Idle,
+    /// It has its turn.
+    Speaking {
+        /// The name of the turn.
+        turn: String,
+    },
+    /// It is done with the stage.
+    Done,
+    /// Its turns have failed.
+    Failed { why: String },
+}
+
+/// A seat of a running stage.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct SeatRun {
+    #[serde(flatten)]
+    pub(super) state: SeatState,
+    /// The agent that has taken it, if it is a capability's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) filled: Option<AgentId>,
+    /// Its turns, those that failed included.
+    pub(super) turns: u32,
+    /// Failures of its current turn.
+    pub(super) failures: u32,
+    /// Why the last of them failed; the turn that tries it again is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_failure: Option<String>,
+    /// When the doer of its turn has last reported; `None` while that does not work on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reported: Option<WallTime>,
+    /// The number of the next message that it has not seen.
+    pub(super) seen: u64,
+    /// Whether it is to have a turn outside of the order of the stage.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) due: bool,
+    /// Whether a message has reopened it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) reopened: bool,
+    /// Its messages that were not delivered, and why; its next turn is told.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) refused: Vec<String>,
+}
+
+impl SeatRun {
+    pub(super) fn is_speaking(&self) -> bool {
+        matches!(self.state, SeatState::Speaking { .. })
+    }
+}
+
+/// A part of the request that an agent was matched to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct MatchedItem {
+    pub(super) alias: String,
+    pub(super) agent: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// A stage as it runs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct StageRun {
+    pub(super) state: StageState,
+    /// How often it was begun.
+    pub(super) iteration: u32,
+    /// How often it has gone back.
+    pub(super) looped: u32,
+    pub(super) round: u32,
+    pub(super) seats: Vec<SeatRun>,
+    /// The member that had its turn last.
+    pub(super) spoke: usize,
+    /// The beginning of its words, if other turns may follow before they count.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) words: String,
+    /// The side conversation for which it pauses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) side: Option<SideConversation>,
+    /// The seat that has its turn again, because another one has worked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) again: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) opened: Option<WallTime>,
+    /// What the question at its gate shows of its last words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) shown: String,
+    /// How often candidates were dropped at its gate: each question there has a name of its own.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) kills: u32,
+    /// Since when a person is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) gated: Option<WallTime>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) label: Option<String>,
+    /// Why it ended so, or why it waits no longer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<String>,
+    /// Whether something that it was made of is missing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) partial: bool,
+    /// What its seats have contributed to the team.
+    pub(super) findings: u32,
+    /// Its end waits for running turns.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) closing: bool,
+    /// The content of the round so far, and of the one before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) this_round: Option<Digest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_round: Option<Digest>,
+    /// The last words of each seat, for the stages after it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) result: Vec<Said>,
+    /// The work that it has planned, until that becomes stages.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) plan: Vec<WorkItem>,
+    /// What it has matched.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) items: Vec<MatchedItem>,
+    /// What it is given when it is begun again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) feedback: Vec<Said>,
+}
+
+impl StageRun {
+    /// Nothing of its table is left when it has ended.
+    pub(super) fn clear_table(&mut self) {
+        self.closing = false;
+        self.words.clear();
+        self.side = None;
+        self.again = None;
+    }
+}
+
+/// Something that a seat has said: artifacts in the task's log.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Said {
+    /// Counts what was said in the session.
+    pub(super) number: u64,
+    pub(super) stage: usize,
+    /// The iteration of its stage, and the round.
+    #[serde(default)]
+    pub(super) round: (u32, u32),
+    /// The seat; a person, if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) seat: Option<usize>,
+    /// The seats that it is for; all, if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) to: Vec<usize>,
+    pub(super) artifacts: Vec<String>,
+    pub(super) chunks: ChunkRange,
+    pub(super) bytes: usize,
+    /// The beginning of the words, at whose gate candidates may be dropped.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) head: String,
+    /// Whether it is the text or result of a turn, not a message on the way.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_last_word: bool,
+    /// Who says it, if neither a seat in its turn nor a person does: the host, or a supervisor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) by: Option<String>,
+}
+
+impl Said {
+    /// The name of who has said it.
+    pub(super) fn speaker<'a>(&'a self, stage: &'a Stage) -> &'a str {
+        let seat = self.seat.and_then(|seat| stage.seats.get(seat));
+        let other = self.by.as_deref().unwrap_or(PERSON);
+        seat.map_or(other, |seat| seat.name.as_str())
+    }
+
+    /// Its place among what a turn is given. What seats say at once is in the order of their list, whoever was first: the same
+    /// work gives the same prompt.
+    pub(super) fn position(&self, graph: &Graph) -> (usize, (u32, u32), usize, u64) {
+        let is_at_once = |stage: &Stage| stage.order == SeatOrder::Parallel;
+        match graph.stages.get(self.stage).is_some_and(is_at_once) {
+            true => (self.stage, self.round, self.seat.unwrap_or(usize::MAX), self.number),
+            false => (self.stage, (0, 0), 0, self.number),
+        }
+    }
+
+    /// Whether a person has said it to seat `seat` of stage `place` while that had its turn.
+    pub(super) fn is_unseen(&self, place: usize, seat: usize, taken: &SeatRun) -> bool {
+        let is_persons = self.seat.is_none() && self.by.is_none();
+        let is_for = self.to.is_empty() || self.to.contains(&seat);
+        self.stage == place && is_persons && is_for && self.number >= taken.seen
+    }
+
+    /// Whether seat `place` of its stage may see it.
+    pub(super) fn is_for(&self, place: usize, stage: &Stage) -> bool {
+        self.to.is_empty() || self.to.contains(&place) || self.seat == Some(place) || stage.watches(place)
+    }
+}
+
+/// The chunks that hold these words, and what lies between.
+pub(super) fn chunks<'a>(given: impl IntoIterator<Item = &'a Said>) -> ChunkRange {
+    let joined = |a: ChunkRange, b: ChunkRange| ChunkRange { from: a.from.min(b.from), to: a.to.max(b.to) };
+    given.into_iter().map(|said| said.chunks).reduce(joined).unwrap_or_default()
+}

@@ -1,0 +1,115 @@
+//! What a conversation asks of a space of the board, and the answers.
+
+use super::{EntryDraft, EntryId, EntryKind};
+use crate::{
+    ids::{SpaceId, TaskId},
+    problem::Problem,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// The most entries that a search returns.
+pub const MAX_FOUND: usize = 20;
+/// The most bytes of the text of a search's result.
+pub const MAX_FOUND_BYTES: usize = 16 * 1024;
+
+/// A request to a space.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SpaceRequest {
+    pub space: SpaceId,
+    #[serde(flatten)]
+    pub action: SpaceAction,
+}
+
+/// What is asked of a space.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "action")]
+pub enum SpaceAction {
+    /// Post an entry. A repeat of its id changes nothing. → [`SpaceAnswer::Posted`]
+    Post {
+        /// The entry, with an id of the agent's own.
+        entry: Box<EntryDraft>,
+    },
+    /// Search for entries. → [`SpaceAnswer::Found`]
+    Find(EntrySearch),
+    /// Merge those of the agent's own proposals of the task that need no person. → [`SpaceAnswer::Curated`]
+    Curate {
+        task: TaskId,
+        /// Whether it was a session that the agent has hosted.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        session: bool,
+    },
+}
+
+/// Which entries are searched for. Those come first that matter most, then the newest.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EntrySearch {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<EntryKind>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// With these words in title or content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Of other authors only these kinds; all if absent. The stage of a seat says so, never a brain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_others: Option<BTreeSet<EntryKind>>,
+}
+
+/// The answer of a space.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "answer")]
+pub enum SpaceAnswer {
+    /// The entry is there.
+    Posted {
+        /// Its id; that of the earlier entry if it is a new version of one.
+        id: EntryId,
+        version: u64,
+    },
+    /// The result of a search.
+    Found {
+        /// The entries, at most [`MAX_FOUND`], as a text of at most [`MAX_FOUND_BYTES`].
+        text: String,
+        /// The number of entries in the text.
+        count: u64,
+    },
+    /// What the curator has done.
+    Curated {
+        /// The number of merged proposals.
+        merged: u64,
+        /// The number of those that wait for a person.
+        waiting: u64,
+    },
+    /// The space refused it for good.
+    Refused {
+        /// Why, as a `reasonCode`.
+        reason: String,
+        /// A message for people.
+        message: String,
+    },
+}
+
+impl SpaceRequest {
+    /// What it is: `post`, `find` or `curate`.
+    pub fn name(&self) -> &'static str {
+        match self.action {
+            SpaceAction::Post { .. } => "post",
+            SpaceAction::Find(_) => "find",
+            SpaceAction::Curate { .. } => "curate",
+        }
+    }
+
+    /// Whether it changes the space.
+    pub fn is_write(&self) -> bool {
+        !matches!(self.action, SpaceAction::Find(_))
+    }
+}
+
+impl SpaceAnswer {
+    /// The answer to a request that was refused.
+    pub fn refused(problem: &Problem) -> Self {
+        Self::Refused { reason: problem.reason.code().to_owned(), message: problem.message.clone() }
+    }
+}
