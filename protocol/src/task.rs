@@ -16,8 +16,8 @@ use crate::{
     time::WallTime,
     usage::Usage,
 };
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde_json::{Map, Value, json};
 use std::{fmt, ops::Deref};
 
 pub use wire::task::{PastTask, TaskState, TaskTerms};
@@ -147,6 +147,16 @@ pub struct A2aRequestContext {
     pub message: Message,
 }
 
+/// Reads questions. Members that only a later version knows are left out.
+fn of_any_version<'de, D: Deserializer<'de>>(questions: D) -> Result<Vec<Question>, D::Error> {
+    let questions = Vec::<Map<String, Value>>::deserialize(questions)?;
+    let known = |mut members: Map<String, Value>| {
+        members.retain(|name, _| Question::MEMBERS.contains(&name.as_str()));
+        Question::deserialize(Value::Object(members)).map_err(D::Error::custom)
+    };
+    questions.into_iter().map(known).collect()
+}
+
 /// A status: the state, and an optional message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -156,7 +166,7 @@ pub struct Status {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The questions that wait for a person.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "of_any_version", skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<Question>,
     /// Whether it tells of a pause or of its end: the tasks that wait for this one show it, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -322,5 +332,32 @@ impl Task {
             history: first.into_iter().chain(self.history.clone()).map(|said| self.signed(said)).collect(),
             metadata: [(EXTENSION.to_owned(), ours)].into_iter().collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::question::{AskedBy, OnTimeout};
+
+    #[test]
+    fn a_question_of_a_later_version_keeps_what_this_one_knows() {
+        let question = Question {
+            schema: Some(json!({})),
+            options: vec!["red".to_owned()],
+            call: Some(json!({})),
+            expires_at: Some(WallTime(1)),
+            on_timeout: Some(OnTimeout::Fail),
+            wait: false,
+            asked_by: Some(Box::new(AskedBy { agent: None, stage: "review".to_owned(), seat: None })),
+            ..Question::new("color", "Which?")
+        };
+        let mut written = json!({ "state": "input-required", "questions": [question] });
+        let names: Vec<_> = written["questions"][0].as_object().unwrap().keys().cloned().collect();
+        let mut known = Question::MEMBERS.to_vec();
+        known.sort_unstable();
+        assert_eq!(names, known);
+        written["questions"][0]["urgency"] = json!("high");
+        assert_eq!(Status::deserialize(written).unwrap().questions, [question]);
     }
 }
