@@ -83,7 +83,7 @@ fn every_a2a_value_that_is_read_is_read_back_as_the_same() {
 fn lines_of_a_brain_are_read_or_refused() {
     on_changes("brain", |line| {
         if let Ok(read) = json_lines::parse(line) {
-            let written: mesh_agent::OutputLine = serde_json::from_slice(line).expect("a line");
+            let written: wire::line::OutputLine = serde_json::from_slice(line).expect("a line");
             let again = serde_json::to_vec(&written).expect("a line");
             assert_eq!(json_lines::parse(&again), Ok(read));
         }

@@ -21,7 +21,6 @@ pub mod session_work;
 
 use patterns::turn::{Progress, Prompt, TurnEnd};
 use protocol::{
-    card::{Card, Skill},
     ids::{AgentId, ConversationId},
     trace::TraceContext,
 };
@@ -31,6 +30,7 @@ use std::{future::Future, pin::Pin, time::Duration};
 use bidding::{BidFuture, BidRequest};
 use matching::{MatchFuture, MatchQuestion};
 pub use turn_handle::{CallUnderWay, TurnHandle, TurnReport, TurnStopped};
+pub use wire::prompt::PeerSummary;
 
 /// A turn that has ended: its reports in order, and its end.
 pub type CompletedTurn = (Vec<Progress>, Result<TurnEnd, BrainError>);
@@ -105,28 +105,6 @@ pub struct TurnRequest {
     /// Whether the turn works under an award that has a runner-up.
     #[serde(skip)]
     pub has_runner_up: bool,
-}
-
-/// A peer and its skills.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PeerSummary {
-    pub agent_id: AgentId,
-    /// One sentence about it.
-    #[serde(default)]
-    pub description: String,
-    #[serde(default)]
-    pub skills: Vec<Skill>,
-}
-
-impl From<&Card> for PeerSummary {
-    fn from(card: &Card) -> Self {
-        Self {
-            agent_id: card.agent_id.clone(),
-            description: card.description.clone(),
-            skills: card.skills.clone(),
-        }
-    }
 }
 
 /// Why a turn failed without an end. A brain that reports failure returns [`TurnEnd::Failed`] instead.

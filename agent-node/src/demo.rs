@@ -15,14 +15,21 @@ mod rest_builder;
 mod reviewer;
 
 use crate::brain::TurnRequest;
-use mesh_agent::{ArtifactLine, Delegate, OutputLine, Question};
 use notation::{ApiPlan, NotationError};
 use patterns::turn::{PeerQuestion, RequestResult, TurnSubject, TurnTask};
-use protocol::{artifact::Artifact, ids::Capability, json};
+use protocol::{
+    artifact::Artifact,
+    ids::{Address, Capability},
+    json,
+};
 use std::{
     borrow::Cow,
     io::{BufRead, Write},
     process::ExitCode,
+};
+use wire::{
+    line::{ArtifactLine, Delegate, OutputLine},
+    question::Question,
 };
 
 /// The demo team, in the form of a team file.
@@ -142,12 +149,7 @@ fn status(message: impl Into<String>) -> OutputLine {
 }
 
 fn artifact(artifact: Artifact) -> OutputLine {
-    let members = serde_json::to_value(artifact).ok().and_then(|value| value.as_object().cloned());
-    OutputLine::Artifact(Box::new(ArtifactLine {
-        artifact: members,
-        last_chunk: true,
-        ..ArtifactLine::default()
-    }))
+    OutputLine::Artifact(Box::new(ArtifactLine { last_chunk: true, ..artifact.into() }))
 }
 
 fn question(request: &TurnRequest, text: String) -> OutputLine {
@@ -158,8 +160,8 @@ fn question(request: &TurnRequest, text: String) -> OutputLine {
 /// A task for an agent with `capability`, with the artifacts of this request.
 fn delegate(request: &TurnRequest, id: String, capability: Capability, description: String) -> OutputLine {
     let artifacts = artifacts(request).iter().map(|artifact| artifact.artifact_id.clone()).collect();
-    let to = format!("capability:{capability}");
-    OutputLine::Delegate(Delegate { artifacts, ..Delegate::new(id, to, description) })
+    let task = Delegate::new(id, Address::Capability(capability), description);
+    OutputLine::Delegate(Delegate { artifacts, ..task })
 }
 
 /// Returns the result of a delegated task as the result of this task.

@@ -7,15 +7,8 @@ pub use wire::amount::{Cost, Fraction};
 
 /// How long something is expected to take: milliseconds as a number, or text like `"5min"`, `"90s"`, `"250ms"`, `"2h"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(try_from = "EtaForm", into = "u64")]
+#[serde(try_from = "wire::line::Eta", into = "u64")]
 pub struct Eta(pub u64);
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum EtaForm {
-    Millis(f64),
-    Text(String),
-}
 
 /// A text or number that is no duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,15 +42,15 @@ impl Eta {
     }
 }
 
-impl TryFrom<EtaForm> for Eta {
+impl TryFrom<wire::line::Eta> for Eta {
     type Error = BadEta;
-    fn try_from(form: EtaForm) -> Result<Self, BadEta> {
+    fn try_from(form: wire::line::Eta) -> Result<Self, BadEta> {
         match form {
-            EtaForm::Millis(millis) => {
+            wire::line::Eta::Millis(millis) => {
                 let duration = Duration::try_from_secs_f64(millis / 1_000.0).ok();
                 duration.and_then(Self::from_duration).ok_or_else(|| BadEta::Number(millis.to_string()))
             }
-            EtaForm::Text(text) => Self::parse(&text),
+            wire::line::Eta::Text(text) => Self::parse(&text),
         }
     }
 }

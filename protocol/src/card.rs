@@ -8,6 +8,8 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
+pub use wire::prompt::{PeerSummary, Skill};
+
 /// An agent's card: its identity, its skills, where it listens, and on what terms it works.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -50,25 +52,14 @@ pub const MAX_PER_SKILL: usize = 64;
 /// A media type, bytes.
 pub const MAX_MODE: usize = 128;
 
-/// One thing an agent can do.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Skill {
-    pub id: Capability,
-    /// What people call it; empty means its id.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub name: String,
-    #[serde(default)]
-    pub description: String,
-    /// Further capabilities it counts as.
-    #[serde(default)]
-    pub tags: Vec<Capability>,
-    /// Things that can be asked of it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub examples: Vec<String>,
-    /// Media types it can answer in; empty means any.
-    #[serde(default)]
-    pub output_modes: Vec<String>,
+impl From<&Card> for PeerSummary {
+    fn from(card: &Card) -> Self {
+        Self {
+            agent_id: card.agent_id.clone(),
+            description: card.description.clone(),
+            skills: card.skills.clone(),
+        }
+    }
 }
 
 /// On what terms an agent works: what its bids are made of.

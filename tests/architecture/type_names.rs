@@ -1,5 +1,5 @@
-//! A type's name says what it is without its module, so it is defined once in the workspace. Programs that use the library
-//! `mesh-agent` use no other crate of ours, so its types have the names of the brain protocol.
+//! A type's name says what it is without its module, so it is defined once in the workspace. Other people's programs use
+//! the library `mesh-agent` and its crate `wire`, whose types have the names of the brain protocol.
 
 use crate::architecture::sources::{CRATES, LIBRARY, files};
 use std::collections::BTreeMap;

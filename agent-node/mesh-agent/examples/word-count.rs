@@ -1,7 +1,7 @@
 //! Counts the words of a text, and asks for the text if there is none:
 //! `brain: { exec: { command: [./word-count], worker: true } }`.
 
-use mesh_agent::{Agent, ArtifactLine, BidLine, Question, Turn, TurnResult};
+use mesh_agent::{Agent, ArtifactLine, BidLine, Cost, Question, Turn, TurnResult};
 use std::process::ExitCode;
 
 fn work(turn: &Turn) -> TurnResult {
@@ -21,8 +21,8 @@ fn main() -> ExitCode {
     let mut calls = 0;
     let agent = Agent::new(work).bid(move |call| {
         calls += 1;
-        let cost = call.computed.cost * f64::from(calls); // the more is asked for, the more it costs
-        Ok(BidLine { cost: Some(cost), ..BidLine::default() })
+        let cost = call.computed.cost.get() * f64::from(calls); // the more is asked for, the more it costs
+        Ok(BidLine { cost: Cost::new(cost), ..BidLine::default() })
     });
     agent.run()
 }

@@ -59,6 +59,11 @@ impl<E: std::error::Error> From<E> for End {
     }
 }
 
+/// The answer to a call for proposals. The error is the reason for no bid.
+pub(crate) fn bid_line(bid: Result<BidLine, String>) -> OutputLine {
+    bid.map_or_else(|reason| OutputLine::NoBid { reason }, OutputLine::Bid)
+}
+
 /// The last line of a turn.
 pub(crate) fn end_line(result: TurnResult) -> OutputLine {
     let text = |message: String| (!message.is_empty()).then_some(message);
@@ -80,7 +85,7 @@ pub(crate) fn end_line(result: TurnResult) -> OutputLine {
 /// A brain made of closures.
 ///
 /// ```no_run
-/// # use mesh_agent::{Agent, BidLine};
+/// # use mesh_agent::{Agent, BidLine, Cost};
 /// let mut turns = 0;
 /// let agent = Agent::new(move |turn| {
 ///     turns += 1;
@@ -88,7 +93,7 @@ pub(crate) fn end_line(result: TurnResult) -> OutputLine {
 /// });
 /// agent
 ///     .bid(|call| match call.cfp.description.len() {
-///         0..1_000 => Ok(BidLine { cost: Some(0.05), eta: Some("3m".into()), ..BidLine::default() }),
+///         0..1_000 => Ok(BidLine { cost: Cost::new(0.05), eta: Some("3m".into()), ..BidLine::default() }),
 ///         _ => Err("too long for me".to_owned()),
 ///     })
 ///     .run();

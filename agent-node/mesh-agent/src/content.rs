@@ -1,5 +1,6 @@
-//! Large texts that a prompt refers to, read from the node before the turn begins.
+//! Bytes as artifacts, and large texts that a prompt refers to, read from the node before the turn begins.
 
+use crate::ArtifactLine;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, env, time::Duration};
@@ -8,6 +9,11 @@ use std::{collections::BTreeSet, env, time::Duration};
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest text, bytes.
 const MAX_BYTES: u64 = 256 << 20;
+
+/// An artifact of bytes, for [`crate::Turn::artifact`].
+pub fn artifact_of_bytes(name: impl Into<String>, bytes: &[u8]) -> ArtifactLine {
+    ArtifactLine::base64(name, STANDARD.encode(bytes))
+}
 
 /// The prompt with all that it refers to. The error is why the turn fails.
 pub fn whole(prompt: Value) -> Result<Value, String> {

@@ -28,31 +28,36 @@
 //! - Standard output is for lines: print with `eprintln!`, which goes to the node's log.
 //! - [`testing::TestTurn`] runs a turn without a mesh.
 //!
-//! Modules, in reading order: `agent` (what a brain implements), `turn` (what it is given and can report), `output_line` and
-//! `input_line` (the lines, with the feature `schema` also as JSON Schemas), `content` (large texts of a prompt), `process`
-//! (standard input and output), `testing`.
+//! The lines are the types of the crate `wire`, which the node has, too; with the feature `schema` also as JSON Schemas.
+//!
+//! Modules, in reading order: `agent` (what a brain implements), `turn` (what it is given and can report), `content` (bytes and
+//! large texts), `process` (standard input and output), `testing`.
 #![warn(missing_docs)]
 
 mod agent;
 mod turn;
-
-mod input_line;
-mod output_line;
 
 mod content;
 mod process;
 pub mod testing;
 
 pub use agent::{Agent, Brain, End, TurnResult};
-pub use content::whole as with_content;
-pub use input_line::{
-    Answer, Artifact, BidCall, Brief, CallForProposals, ComputedTerms, Decision, InputLine, Part, PastTask,
-    Peer, PeerQuestion, Remaining, ResultToCheck, Revision, Skill, Subject, Task, TurnPrompt, Used,
-};
-pub use output_line::{
-    ArtifactLine, BidLine, Budget, CheckpointLine, Delegate, DirectiveLine, EntryKind, Eta, Find, Grade,
-    Help, MemoryScope, MemoryType, ModelCall, OnTimeout, OutputLine, Post, ProposalType, Propose, Question,
-    QuestionKind, Remember, Request, SayMode, SignalLine, SupervisorVerb, ToolCall,
-};
+pub use content::{artifact_of_bytes, whole as with_content};
 pub use process::run;
 pub use turn::Turn;
+pub use wire::{
+    amount::{Cost, Fraction},
+    answer::{RequestResult as Answer, ResultRevision},
+    artifact::{Artifact, Part, PartContent},
+    entry::{EntryKind, Grade, MemoryScope},
+    ids::{Address, AgentId, Capability, SpaceId, TaskId},
+    line::{
+        ArtifactLine, BidLine, Checkpoint, Delegate, DirectiveLine, Eta, Find, Help, MemoryType, OutputLine,
+        Post, ProposalType, Propose, Remember, Request, Say, SideMode, SignalLine, SupervisorVerb,
+    },
+    prompt::{BidCall, Brief, CallForProposals, ComputedBid, InputLine, PeerSummary, Skill, TurnPrompt},
+    question::{Decision, OnTimeout, Question, QuestionKind},
+    task::{PastTask, PeerQuestion, ResultToCheck, Subject, Task, TaskState, TaskTerms},
+    time::WallTime,
+    usage::{Budget, ModelUsage, RemainingBudget, ToolUse, Usage},
+};

@@ -2,7 +2,7 @@
 
 use crate::{
     Brain, End, InputLine, OutputLine,
-    agent::end_line,
+    agent::{bid_line, end_line},
     content,
     turn::{NodeLink, Turn},
 };
@@ -92,7 +92,7 @@ fn take(brain: &mut impl Brain, line: Value, link: &Arc<ProcessLink>) -> io::Res
     let line = serde_json::from_value(line).map_err(not_readable)?;
     let answered = catch_unwind(AssertUnwindSafe(|| match line {
         InputLine::Turn(prompt) => Some(end_line(brain.turn(&Turn::new(*prompt, link.clone())))),
-        InputLine::Cfp(call) => Some(OutputLine::of_bid(brain.bid(&call))),
+        InputLine::Cfp(call) => Some(bid_line(brain.bid(&call))),
         InputLine::Recorded { .. } | InputLine::Cancel { .. } => None,
     }));
     match answered {

@@ -1,8 +1,8 @@
 //! Turns without a mesh, for tests of brains.
 
 use crate::{
-    Answer, BidCall, Brain, End, OutputLine, Subject, Task, TurnPrompt,
-    agent::end_line,
+    AgentId, Answer, BidCall, Brain, End, OutputLine, Subject, Task, TaskId, TaskTerms, TurnPrompt,
+    agent::{bid_line, end_line},
     turn::{NodeLink, Turn},
 };
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,13 +30,13 @@ pub struct TestTurn {
 impl TestTurn {
     /// The first turn of a task.
     pub fn new(description: impl Into<String>) -> Self {
-        let task = Task { task_id: "t-1".into(), description: description.into(), ..Task::default() };
-        Self::about(Subject::Task(task))
+        let (task_id, terms) = (id(TaskId::parse("t-1")), TaskTerms::new(description));
+        Self::about(Subject::Task(Task { task_id, terms, artifacts: Vec::new() }))
     }
 
     /// The first turn about something else.
     pub fn about(about: Subject) -> Self {
-        Self { prompt: TurnPrompt::new("me", "k", about) }
+        Self { prompt: TurnPrompt::new(id(AgentId::parse("me")), "k", about) }
     }
 
     /// Adds the answer to a request.
@@ -62,9 +62,13 @@ impl TestTurn {
     }
 }
 
+fn id<T>(parsed: Result<T, impl std::fmt::Display>) -> T {
+    parsed.unwrap_or_else(|problem| panic!("{problem}"))
+}
+
 /// The answer of a brain to a call for proposals: `bid` or `no-bid`.
 pub fn bid(brain: &mut impl Brain, call: &BidCall) -> OutputLine {
-    OutputLine::of_bid(brain.bid(call))
+    bid_line(brain.bid(call))
 }
 
 /// Records lines. Every note is durable at once.

@@ -1,9 +1,9 @@
 //! A turn: what the brain is given, and what it can report.
 
 use crate::{
-    Answer, ArtifactLine, CheckpointLine, Delegate, DirectiveLine, End, Find, Help, ModelCall, OutputLine,
-    PeerQuestion, Post, Propose, Question, Remember, Request, SayMode, SignalLine, Subject, Task, ToolCall,
-    TurnPrompt,
+    Answer, ArtifactLine, Checkpoint, Delegate, DirectiveLine, End, Find, Help, ModelUsage, OutputLine,
+    PeerQuestion, Post, Propose, Question, Remember, Request, Say, SideMode, SignalLine, Subject, Task,
+    ToolUse, TurnPrompt,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -106,13 +106,13 @@ impl Turn {
     /// Sends a message to other seats of a session: their names, or `team` for all. It is delivered with the end of the turn.
     pub fn say<S: Into<String>>(&self, to: impl IntoIterator<Item = S>, text: impl Into<String>) {
         let to = to.into_iter().map(Into::into).collect();
-        self.emit(OutputLine::Say { to, text: text.into(), mode: SayMode::Dialogue });
+        self.emit(OutputLine::Say(Say { to, text: text.into(), mode: SideMode::Dialogue }));
     }
 
     /// Has another seat of a session work on something: its answer comes back, and the turn with it.
     pub fn hand_over(&self, to: impl Into<String>, text: impl Into<String>) {
-        let (to, mode) = (vec![to.into()], SayMode::Delegation);
-        self.emit(OutputLine::Say { to, text: text.into(), mode });
+        let (to, mode) = (vec![to.into()], SideMode::Delegation);
+        self.emit(OutputLine::Say(Say { to, text: text.into(), mode }));
     }
 
     /// Steers the session, if the seat is a supervisor's.
@@ -141,12 +141,12 @@ impl Turn {
     }
 
     /// Reports what one call of a model has used.
-    pub fn usage(&self, call: ModelCall) {
+    pub fn usage(&self, call: ModelUsage) {
         self.emit(OutputLine::Usage(call));
     }
 
     /// Reports a call of a tool that has ended, for traces and metrics.
-    pub fn tool(&self, call: ToolCall) {
+    pub fn tool(&self, call: ToolUse) {
         self.emit(OutputLine::Tool(call));
     }
 
@@ -158,15 +158,15 @@ impl Turn {
     /// Notes something for every later turn of the task, also after a crash. In a worker it returns when the note is durable.
     /// Fails if the turn is stopped meanwhile.
     pub fn checkpoint(&self, data: impl Serialize) -> Result<(), End> {
-        self.note(CheckpointLine { data: serde_json::to_value(data)?, replace: false })
+        self.note(Checkpoint { data: serde_json::to_value(data)?, replace: false })
     }
 
     /// The same; it makes all earlier notes obsolete, also those of [`Turn::once`].
     pub fn replace_checkpoints(&self, data: impl Serialize) -> Result<(), End> {
-        self.note(CheckpointLine { data: serde_json::to_value(data)?, replace: true })
+        self.note(Checkpoint { data: serde_json::to_value(data)?, replace: true })
     }
 
-    fn note(&self, note: CheckpointLine) -> Result<(), End> {
+    fn note(&self, note: Checkpoint) -> Result<(), End> {
         let own = {
             let mut notes = self.notes();
             if note.replace {

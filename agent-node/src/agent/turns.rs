@@ -162,7 +162,7 @@ pub(super) fn ask_bid(
     let request = BidRequest {
         key: format!("{agent}:bid:{}", uuid::Uuid::now_v7()),
         within_ms: u64::try_from(within.as_millis()).unwrap_or(u64::MAX),
-        computed: ComputedBid { cost, eta, capability_match, load },
+        computed: ComputedBid { cost, eta: eta.0, capability_match, load },
         agent: agent.clone(),
         cfp,
     };

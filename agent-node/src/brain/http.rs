@@ -21,7 +21,6 @@ use json_lines::{
     BrainLine, TurnLine, input_line,
     prompt_line::{self, PromptText},
 };
-use mesh_agent::InputLine;
 use patterns::turn::{Progress, TurnEnd};
 use protocol::{
     ids::{ConversationId, EffectId},
@@ -35,6 +34,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 use tokio::sync::{oneshot, watch};
+use wire::prompt::InputLine;
 
 /// The header with the token for content to which a prompt refers.
 const BRAIN_TOKEN: &str = "mesh-brain-token";

@@ -5,13 +5,13 @@ pub(super) mod line_parser;
 mod output_line;
 pub(super) mod prompt_line;
 
-use mesh_agent::{InputLine, OutputLine};
 use patterns::{
     contract_net::bidding::BidAnswer,
     turn::{Progress, TurnEnd},
 };
 use protocol::json::{MAX_DEPTH, parse as parse_json};
 use serde_json::{Value, json};
+use wire::{line::OutputLine, prompt::InputLine};
 
 /// One line of a brain's output.
 #[derive(Debug, Clone, PartialEq)]
@@ -220,7 +220,7 @@ mod tests {
             r#"{"type":"pause","afterMs":5,"reason":"429"}"#,
         ] {
             let read = parsed(line).unwrap_or_else(|error| panic!("{line}: {error}"));
-            let written: mesh_agent::OutputLine = serde_json::from_str(line).unwrap();
+            let written: OutputLine = serde_json::from_str(line).unwrap();
             assert_eq!(parsed(&serde_json::to_string(&written).unwrap()), Ok(read));
         }
     }

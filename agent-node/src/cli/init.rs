@@ -54,6 +54,8 @@ struct AgentTemplate {
     readme: &'static str,
     /// Further files: name and content.
     files: &'static [(&'static str, &'static str)],
+    /// Crates that lie beside each other.
+    library: &'static [(&'static str, &'static str)],
     brain: &'static str,
     /// The command that builds it, in its directory; empty if there is nothing to build.
     build: &'static str,
@@ -69,9 +71,13 @@ macro_rules! template {
     };
 }
 
+/// Files of the library and of the crate of its types, with their paths in the project.
 macro_rules! library {
-    ($path:literal) => {
-        include_str!(concat!("../../mesh-agent/", $path))
+    ($($path:literal),*; $($wire:literal),*) => {
+        &[
+            $((concat!("mesh-agent/", $path), include_str!(concat!("../../mesh-agent/", $path))),)*
+            $((concat!("wire/", $wire), include_str!(concat!("../../../protocol/wire/", $wire))),)*
+        ]
     };
 }
 
@@ -85,6 +91,7 @@ const PYTHON: AgentTemplate = AgentTemplate {
         ("mesh_agent.py", template!("python/mesh_agent.py")),
         ("test_brain.py", template!("python/test_brain.py")),
     ],
+    library: &[],
     brain: "brain.py",
     build: "",
     test: "python3 -m unittest",
@@ -99,6 +106,7 @@ const NODE: AgentTemplate = AgentTemplate {
         ("mesh-agent.mjs", template!("node/mesh-agent.mjs")),
         ("brain.test.mjs", template!("node/brain.test.mjs")),
     ],
+    library: &[],
     brain: "brain.mjs",
     build: "",
     test: "node --test",
@@ -114,17 +122,13 @@ const RUST: AgentTemplate = AgentTemplate {
         (".gitignore", template!("rust/gitignore.txt")),
         ("src/main.rs", template!("rust/main.rs")),
         ("src/tests.rs", template!("rust/tests.rs")),
-        ("mesh-agent/Cargo.toml", library!("Cargo.toml")),
-        ("mesh-agent/src/agent.rs", library!("src/agent.rs")),
-        ("mesh-agent/src/content.rs", library!("src/content.rs")),
-        ("mesh-agent/src/input_line.rs", library!("src/input_line.rs")),
-        ("mesh-agent/src/lib.rs", library!("src/lib.rs")),
-        ("mesh-agent/src/output_line.rs", library!("src/output_line.rs")),
-        ("mesh-agent/src/process.rs", library!("src/process.rs")),
-        ("mesh-agent/src/process/tests.rs", library!("src/process/tests.rs")),
-        ("mesh-agent/src/testing.rs", library!("src/testing.rs")),
-        ("mesh-agent/src/turn.rs", library!("src/turn.rs")),
     ],
+    library: library!(
+        "Cargo.toml", "src/agent.rs", "src/content.rs", "src/lib.rs", "src/process.rs", "src/process/tests.rs",
+        "src/testing.rs", "src/turn.rs";
+        "Cargo.toml", "src/amount.rs", "src/answer.rs", "src/artifact.rs", "src/entry.rs", "src/ids.rs", "src/lib.rs",
+        "src/line.rs", "src/prompt.rs", "src/question.rs", "src/task.rs", "src/time.rs", "src/usage.rs"
+    ),
     brain: "src/main.rs",
     build: "cargo build",
     test: "cargo test",
@@ -135,6 +139,7 @@ const SHELL: AgentTemplate = AgentTemplate {
     yaml: template!("shell/agent.yaml"),
     readme: template!("README.md"),
     files: &[("brain.sh", template!("shell/brain.sh")), ("test.sh", template!("shell/test.sh"))],
+    library: &[],
     brain: "brain.sh",
     build: "",
     test: "sh test.sh",
@@ -145,6 +150,7 @@ const LLM: AgentTemplate = AgentTemplate {
     yaml: template!("llm/agent.yaml"),
     readme: template!("llm/README.md"),
     files: &[("instructions.md", template!("llm/instructions.md"))],
+    library: &[],
     brain: "instructions.md",
     build: "",
     test: "mesh validate {{name}}.yaml",
@@ -171,7 +177,11 @@ impl AgentTemplate {
         let named =
             [(format!("{id}.yaml"), filled(self.yaml)), ("README.md".to_owned(), filled(self.readme))];
         let further = self.files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
-        named.into_iter().chain(further).collect()
+        let library = self
+            .library
+            .iter()
+            .map(|(name, text)| ((*name).to_owned(), text.replace("\"../../protocol/wire\"", "\"../wire\"")));
+        named.into_iter().chain(further).chain(library).collect()
     }
 }
 
@@ -282,18 +292,24 @@ mod tests {
 
     #[test]
     fn a_project_in_rust_has_the_whole_library() {
-        let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("mesh-agent");
-        let (mut folders, mut sources) = (vec![library.join("src")], vec![library.join("Cargo.toml")]);
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() { folders.push(path) } else { sources.push(path) }
-            }
-        }
         let written: Vec<_> = RUST.files("words").into_iter().map(|(name, _)| name).collect();
-        for source in &sources {
-            let name = Path::new("mesh-agent").join(source.strip_prefix(&library).unwrap());
-            assert!(written.iter().any(|path| Path::new(path) == name), "{} is not written", name.display());
+        for (folder, copy) in [("mesh-agent", "mesh-agent"), ("../protocol/wire", "wire")] {
+            let library = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+            let (mut folders, mut sources) = (vec![library.join("src")], vec![library.join("Cargo.toml")]);
+            while let Some(folder) = folders.pop() {
+                for entry in std::fs::read_dir(folder).unwrap() {
+                    let path = entry.unwrap().path();
+                    if path.is_dir() { folders.push(path) } else { sources.push(path) }
+                }
+            }
+            for source in &sources {
+                let name = Path::new(copy).join(source.strip_prefix(&library).unwrap());
+                assert!(
+                    written.iter().any(|path| Path::new(path) == name),
+                    "{} is not written",
+                    name.display()
+                );
+            }
         }
     }
 }

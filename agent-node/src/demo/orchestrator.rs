@@ -5,13 +5,13 @@ use super::{
     artifact, artifacts, delegate, done, forward_result, notation, question, replies, request_text, status,
 };
 use crate::brain::TurnRequest;
-use mesh_agent::OutputLine;
 use patterns::turn::TurnSubject;
 use protocol::{
     artifact::Artifact,
     ids::{AgentId, Capability},
 };
 use std::{collections::BTreeSet, fmt::Write};
+use wire::line::OutputLine;
 
 const DELEGATED: &str = "delegated";
 /// Its own skills, which it does not delegate.

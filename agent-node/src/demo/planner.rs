@@ -2,8 +2,8 @@
 
 use super::{delegate, failed, forward_result, plan, plan_artifact, replies, status};
 use crate::brain::TurnRequest;
-use mesh_agent::OutputLine;
 use protocol::ids::Capability;
+use wire::line::OutputLine;
 
 const BUILD: &str = "build";
 

@@ -10,12 +10,12 @@ use super::{
     status,
 };
 use crate::brain::TurnRequest;
-use mesh_agent::{Help, OutputLine};
 use patterns::turn::RequestResult;
 use protocol::artifact::{Artifact, PartContent};
 use render::ReviewFixes;
 use serde_json::json;
 use std::fmt::Write;
+use wire::line::{Help, OutputLine};
 
 const REVIEW: &str = "review";
 const MAIN: &str = "src/main.rs";

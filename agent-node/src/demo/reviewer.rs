@@ -2,13 +2,13 @@
 
 use super::{artifact, artifacts, done, failed, name, request_text};
 use crate::brain::TurnRequest;
-use mesh_agent::OutputLine;
 use protocol::{
     artifact::{Artifact, Part, PartContent},
     ids::AgentId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use wire::line::OutputLine;
 
 const MAX_FINDINGS: usize = 200;
 

@@ -15,7 +15,7 @@ use std::{
 fn artifacts_of(lines: &[OutputLine]) -> Vec<Artifact> {
     let artifact = |line: &OutputLine| {
         let OutputLine::Artifact(line) = line else { return None };
-        serde_json::from_value(Value::Object(line.artifact.clone()?)).ok()
+        line.artifact.clone()
     };
     lines.iter().filter_map(artifact).collect()
 }
@@ -32,7 +32,7 @@ fn end_of(lines: &[OutputLine]) -> Result<String, String> {
 /// The last line of a turn, which delegates or asks: its id, recipient and text.
 fn question_of(lines: &[OutputLine]) -> (&str, String, &str) {
     match lines.last() {
-        Some(OutputLine::Delegate(Delegate { id, to, description, .. })) => (id, to.clone(), description),
+        Some(OutputLine::Delegate(Delegate { id, to, description, .. })) => (id, to.to_string(), description),
         Some(OutputLine::Question(Question { id, text, .. })) => (id, "owner".to_owned(), text),
         other => panic!("{other:?}"),
     }

@@ -14,7 +14,7 @@ fn work(turn: &Turn) -> TurnResult {
     turn.status(format!("counting {} characters", text.chars().count()));
     let count = text.split_whitespace().count();
     let check = turn.delegate(Delegate::new("check", "capability:proofread", text))?; // to another agent
-    let proof = check.artifacts.first().map_or(check.text.clone(), |artifact| artifact.text());
+    let proof = check.artifacts.first().map_or(check.text.clone(), |artifact| artifact.as_text());
     let report = format!("# {count} words\n\n{proof}\n");
     turn.artifact(ArtifactLine::text("report.md", report).media_type("text/markdown"));
     Ok(format!("{count} words"))

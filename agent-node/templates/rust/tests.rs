@@ -16,7 +16,8 @@ fn a_text_is_delegated_for_a_check() {
         panic!("{lines:?}");
     };
     assert_eq!(message, "counting 13 characters");
-    assert_eq!((&*request.to, &*request.description), ("capability:proofread", "one two three"));
+    let (to, description) = (request.to.to_string(), request.description.as_str());
+    assert_eq!((to.as_str(), description), ("capability:proofread", "one two three"));
 }
 
 #[test]

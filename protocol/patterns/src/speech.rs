@@ -2,24 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use wire::line::SupervisorVerb;
 
-/// What a message to one seat opens.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum SideMode {
-    /// A conversation of the two, in turns.
-    #[default]
-    Dialogue,
-    /// The other seat works on it in one turn; its answer comes back to the first one, which has its turn again.
-    Delegation,
-}
-
-impl SideMode {
-    /// Whether it is a conversation.
-    pub fn is_dialogue(&self) -> bool {
-        *self == Self::Dialogue
-    }
-}
+pub use wire::line::SideMode;
 
 /// How a person, or a supervisor in its turn, steers a session that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,4 +58,14 @@ pub enum DirectiveOutcome {
     Delivered,
     /// When its stage begins.
     Queued,
+}
+
+impl From<SupervisorVerb> for DirectiveVerb {
+    fn from(verb: SupervisorVerb) -> Self {
+        match verb {
+            SupervisorVerb::Say => Self::Say,
+            SupervisorVerb::Redirect => Self::Redirect,
+            SupervisorVerb::Amend => Self::Amend,
+        }
+    }
 }

@@ -12,6 +12,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
 };
+use wire::line::{MemoryType, ProposalType};
 
 pub use crate::ids::EntryId;
 pub use wire::entry::{EntryKind, Grade, MemoryScope};
@@ -147,6 +148,31 @@ impl EntryType {
             EntryKind::Proposal => self != Self::CoreContext,
             EntryKind::Decision | EntryKind::Memory => self.merges_to() == kind,
             EntryKind::Message | EntryKind::Finding | EntryKind::Artifact => false,
+        }
+    }
+}
+
+impl From<ProposalType> for EntryType {
+    fn from(kind: ProposalType) -> Self {
+        match kind {
+            ProposalType::Architectural => Self::Architectural,
+            ProposalType::Scope => Self::Scope,
+            ProposalType::Process => Self::Process,
+            ProposalType::Technical => Self::Technical,
+            ProposalType::Learning => Self::Learning,
+            ProposalType::Pattern => Self::Pattern,
+            ProposalType::Update => Self::Update,
+        }
+    }
+}
+
+impl From<MemoryType> for EntryType {
+    fn from(kind: MemoryType) -> Self {
+        match kind {
+            MemoryType::CoreContext => Self::CoreContext,
+            MemoryType::Learning => Self::Learning,
+            MemoryType::Pattern => Self::Pattern,
+            MemoryType::Update => Self::Update,
         }
     }
 }

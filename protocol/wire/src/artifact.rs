@@ -122,6 +122,7 @@ struct AnyPart {
     text: Option<String>,
     /// Any JSON value.
     #[serde(default, deserialize_with = "given")]
+    #[cfg_attr(feature = "schema", schemars(skip_serializing_if = "Option::is_none"))]
     data: Option<Value>,
     /// Base64.
     raw: Option<String>,

@@ -2,6 +2,7 @@
 //! comments are the descriptions in the published JSON Schema.
 
 use crate::{
+    amount::{Cost, Fraction},
     artifact::{Artifact, Part, PartContent, given},
     entry::{EntryKind, Grade, MemoryScope},
     ids::{Address, Capability},
@@ -36,15 +37,7 @@ pub enum OutputLine {
     /// A task for another agent.
     Delegate(Delegate),
     /// A message to other seats of a session. It is delivered with the end of the turn.
-    Say {
-        /// The names of the seats, or `team` for all.
-        to: Vec<String>,
-        /// The message.
-        text: String,
-        /// What it opens, in a stage with `side`, if it is for one seat.
-        #[serde(default, skip_serializing_if = "SideMode::is_dialogue")]
-        mode: SideMode,
-    },
+    Say(Say),
     /// A directive of a supervisor to its session.
     Directive(DirectiveLine),
     /// A question to a person: the task's owner.
@@ -407,6 +400,23 @@ fn or_default<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(value: D
     Option::<T>::deserialize(value).map(Option::unwrap_or_default)
 }
 
+/// A message to other seats of a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Say {
+    /// The names of the seats, or ["team"] for all.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    pub to: Vec<String>,
+    /// The message.
+    pub text: String,
+    /// If it is for one seat and you `pass`: you talk alone (if not given), or it works on this and you have your turn again.
+    ///
+    /// Only in a stage with `side`.
+    #[serde(default, skip_serializing_if = "SideMode::is_dialogue")]
+    pub mode: SideMode,
+}
+
 /// What a message to one seat opens, in a stage with `side`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -431,14 +441,14 @@ impl SideMode {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DirectiveLine {
-    /// What to do.
+    /// Words for a stage or a seat, a stage to begin again, or a constraint for all stages from now on.
     pub verb: SupervisorVerb,
-    /// What is said.
+    /// What you say, and why.
     pub text: String,
-    /// The stage; without one, all that run. A `redirect` needs it.
+    /// The stage; if not given, all that run. A redirect needs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
-    /// The only seat of that stage that `say` is for.
+    /// The only seat of the stage that the words are for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seat: Option<String>,
 }
@@ -461,12 +471,14 @@ pub enum SupervisorVerb {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Post {
-    /// What was found out.
+    /// What you found out.
     pub content: String,
-    /// Its title.
+    /// A title.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub title: String,
-    /// How much it matters (`medium` if absent).
+    /// How much it matters.
+    ///
+    /// `medium` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub severity: Option<Grade>,
     /// Words it is found by, without spaces.
@@ -525,22 +537,27 @@ impl Propose {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Remember {
-    /// What is remembered.
+    /// What to remember.
     pub content: String,
-    /// What it is (`learning` if absent).
+    /// What it is; learning if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry_type: Option<MemoryType>,
-    /// Its title.
+    /// A title.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub title: String,
-    /// How important it is (`medium` if absent).
+    /// How important it is.
+    ///
+    /// `medium` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub importance: Option<Grade>,
-    /// Who reads it (the team if absent).
+    /// Who reads it: only you, or the team (if not given).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<MemoryScope>,
-    /// Areas in which this agent knows more now, and how much more. Its teammates are told the five that it knows best.
+    /// Areas in which you know more now, and how much more, such as {"rust": 1}.
+    ///
+    /// Your teammates are told the five that you know best.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(extend("additionalProperties" = { "type": "integer", "minimum": 1 })))]
     pub expertise: BTreeMap<String, u32>,
     /// Words it is found by, without spaces.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -651,15 +668,13 @@ pub struct Checkpoint {
 pub struct BidLine {
     /// The cost of the task, in the unit of the mesh.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
-    pub cost: Option<f64>,
+    pub cost: Option<Cost>,
     /// The duration of the task: milliseconds, or text like `2m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eta: Option<Eta>,
     /// How well it fits, from 0 to 1. It can lower, never raise, what the card says.
     #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
-    pub capability_match: Option<f64>,
+    pub capability_match: Option<Fraction>,
 }
 
 /// The duration of a task.

@@ -11,6 +11,7 @@ use std::fmt;
 pub struct Budget {
     /// Tokens of models, in and out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub tokens: Option<u64>,
     /// Cost, in the unit of the mesh.
     #[serde(default, skip_serializing_if = "Option::is_none")]

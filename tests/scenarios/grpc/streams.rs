@@ -1,9 +1,9 @@
 //! Streams over gRPC.
 
+use super::wire::stream_response::Payload;
 use super::*;
 use futures_util::future::join_all;
 use tonic::Streaming;
-use wire::stream_response::Payload;
 
 fn subscribe(id: &str) -> Request<wire::SubscribeToTaskRequest> {
     asked(wire::SubscribeToTaskRequest { id: id.to_owned(), ..Default::default() })

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{BidCall, BidLine, Question, TurnResult};
+use crate::{BidCall, BidLine, Cost, Question, TurnResult};
 use serde_json::{Value, json};
 use std::{
     io::{BufReader, PipeReader, PipeWriter, pipe},
@@ -75,7 +75,9 @@ fn a_worker_takes_turns_and_calls_until_its_input_ends() {
 
         fn bid(&mut self, call: &BidCall) -> Result<BidLine, String> {
             match call.cfp.description.as_str() {
-                "dig" => Ok(BidLine { cost: Some(call.computed.cost * 2.0), ..BidLine::default() }),
+                "dig" => {
+                    Ok(BidLine { cost: Cost::new(call.computed.cost.get() * 2.0), ..BidLine::default() })
+                }
                 other => Err(format!("I do not {other}")),
             }
         }

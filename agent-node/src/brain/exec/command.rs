@@ -11,7 +11,6 @@ use crate::brain::{
     json_lines::{self, BrainLine, TurnLine, input_line, line_parser::LineParser},
 };
 use futures_util::FutureExt as _;
-use mesh_agent::InputLine;
 use patterns::turn::{Progress, TurnEnd};
 use std::{collections::VecDeque, io, process::ExitStatus};
 use tokio::{
@@ -20,6 +19,7 @@ use tokio::{
     sync::oneshot,
     time::Instant,
 };
+use wire::prompt::InputLine;
 
 pub(super) struct RunningCommand {
     process: BrainProcess,

@@ -1,8 +1,8 @@
-//! Writes the lines that a node sends to a brain. `mesh-agent` defines how they are read ([`InputLine`]).
+//! Writes the lines that a node sends to a brain, which reads them as [`InputLine`]s.
 
 use crate::brain::{TurnRequest, bidding::BidRequest};
-use mesh_agent::InputLine;
 use serde::Serialize;
+use wire::prompt::InputLine;
 
 /// A prompt as it is written.
 #[derive(Serialize)]
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
     use crate::brain::bidding::ComputedBid;
     use protocol::{
-        bid::{Cost, Eta, Fraction},
+        bid::{Cost, Fraction},
         ids::AgentId,
         trace::TraceContext,
     };
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn mesh_agent_reads_every_member_of_a_prompt_and_of_a_call() {
+    fn a_brain_reads_every_member_of_a_prompt_and_of_a_call() {
         let task = json!({
             "taskId": "t-1", "description": "d", "capability": "dig", "input": { "n": 1 }, "deadline": "2027-01-01T00:00:00.000Z",
             "artifacts": [{ "artifactId": "a", "parts": [{ "text": "t" }] }], "acceptedModes": ["text/plain"],
@@ -126,7 +126,7 @@ mod tests {
         for about in [json!({ "task": task }), json!({ "help": help }), json!({ "check": check })] {
             let written = prompt(&whole_prompt(about)).unwrap();
             let InputLine::Turn(read) = serde_json::from_slice(&written).unwrap() else { panic!("no turn") };
-            assert!(read.more.is_empty(), "mesh-agent does not name {:?}", read.more);
+            assert!(read.more.is_empty(), "no field has {:?}", read.more);
             let written: serde_json::Value = serde_json::from_slice(&written).unwrap();
             assert_eq!(serde_json::to_value(InputLine::Turn(read)).unwrap(), written);
         }
@@ -141,14 +141,14 @@ mod tests {
             .unwrap(),
             computed: ComputedBid {
                 cost: Cost::new(0.5).unwrap(),
-                eta: Eta(5),
+                eta: 5,
                 capability_match: Some(Fraction::FULL),
                 load: None,
             },
         };
         let written = call(&request).unwrap();
         let InputLine::Cfp(read) = serde_json::from_slice(&written).unwrap() else { panic!("no call") };
-        assert!(read.cfp.more.is_empty(), "mesh-agent does not name {:?}", read.cfp.more);
+        assert!(read.cfp.more.is_empty(), "no field has {:?}", read.cfp.more);
         let written: serde_json::Value = serde_json::from_slice(&written).unwrap();
         assert_eq!(serde_json::to_value(InputLine::Cfp(read)).unwrap(), written);
     }

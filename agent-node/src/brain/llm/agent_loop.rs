@@ -4,7 +4,7 @@
 
 use super::{
     call_meter::{CallMeter, CallUsage, TOKEN},
-    mesh_tools::{MeshOutcome, MeshTool, SignalSelection},
+    mesh_tools::{ASK_PERSON, MeshOutcome, MeshTool, READ_ARTIFACT, READ_SIGNALS, SignalSelection},
     model::{
         ModelAnswer, ModelDelta, ModelError, ModelErrorKind, ModelMessage, ModelRequest, StopReason,
         ToolCall, ToolSpec,
@@ -76,7 +76,7 @@ pub(super) struct LoopTool {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum LoopToolKind {
-    Mesh(MeshTool),
+    Mesh,
     /// A tool server, by its position.
     Server {
         /// The position of the server in the configuration.
@@ -451,13 +451,13 @@ impl AgentLoop {
                     prompts::readable(artifact)
                 ));
             }
-            let is_from_person = call.name == MeshTool::AskPerson.name();
+            let is_from_person = call.name == ASK_PERSON;
             let text = prompts::fenced(&text);
             let result = ToolResult { text, is_error: !answer.ok, is_from_person };
             return self.finish(call, result, actions);
         }
-        let tool = MeshTool::ALL.iter().find(|tool| tool.name() == call.name);
-        let is_message = tool.is_some_and(|tool| tool.is_message());
+        let tool = MeshTool::named(&call.name);
+        let is_message = tool.is_some_and(MeshTool::is_message);
         if let Some(problem) = is_message.then(|| self.refused_message(call)).flatten() {
             return self.finish(call, ToolResult::error(problem), actions);
         }
@@ -514,8 +514,7 @@ impl AgentLoop {
         let error = result.is_error.then_some(TOOL_ERROR);
         actions.push(LoopAction::Report(self.tool_use(call, took, error)));
         // Pieces of artifacts and pages of signals are bounded already.
-        let is_bounded =
-            [MeshTool::ReadArtifact, MeshTool::ReadSignals].iter().any(|tool| tool.name() == call.name);
+        let is_bounded = [READ_ARTIFACT, READ_SIGNALS].contains(&call.name.as_str());
         if result.text.len() > MAX_RESULT && !is_bounded {
             let id = format!("{}-{}", call.name, call.id);
             let kept = prompts::beginning(&result.text, MAX_KEPT_RESULT).to_owned();

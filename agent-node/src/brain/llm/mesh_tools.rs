@@ -1,5 +1,8 @@
 //! Tools that every thinking agent has: they ask other agents, people and the board. A request to others is answered in a later
 //! turn.
+//!
+//! The arguments of a tool are a struct: its members are the schema that a model sees, and the docs are the descriptions. What
+//! the lines of the brain protocol have, too, is theirs.
 
 use super::{
     agent_loop::LoopSubject,
@@ -7,7 +10,7 @@ use super::{
     prompts::{beginning, fenced, readable},
     transcript::ToolResult,
 };
-use crate::brain::json_lines::{self, BrainLine};
+use crate::{brain::json_lines::BrainLine, json_schema};
 use blackboard::board::SignalPage;
 use patterns::{
     session::graph::SeatRole,
@@ -15,31 +18,33 @@ use patterns::{
 };
 use protocol::{
     artifact::Artifact,
-    ids::Capability,
+    budget::Budget,
+    ids::{Address, Capability},
+    question::Question,
     signal::{BAD_CURSOR, Cursor, Selector},
+    spaces::{EntryKind, Grade},
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use serde_json::{Map, Value};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
+use wire::line::{
+    Delegate, DirectiveLine, Find, Help, OutputLine, Post, ProposalType, Propose, Remember, Say, SignalLine,
+};
 
 /// What the mesh offers to a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum MeshTool {
-    Delegate,
-    AskHelp,
-    AskPerson,
-    PublishSignal,
-    ReadSignals,
-    ReadArtifact,
-    PostFinding,
-    Propose,
-    Remember,
-    Find,
-    Say,
-    Pass,
-    Finish,
-    Direct,
+pub(super) struct MeshTool {
+    /// What the model sees of it.
+    pub(super) spec: ToolSpec,
+    run: Box<RunTool>,
 }
+
+type RunTool = dyn Fn(&ToolCall, &Artifacts) -> Result<MeshOutcome, String> + Send + Sync;
+/// The texts of artifacts by id.
+type Artifacts = BTreeMap<String, String>;
 
 /// What follows from a call of a mesh tool.
 #[derive(Debug, PartialEq)]
@@ -66,330 +71,292 @@ const MAX_PIECE: usize = 16 << 10;
 /// The most signals that are read at once.
 const MAX_SIGNALS: usize = 50;
 
-#[derive(Deserialize)]
+pub(super) const ASK_PERSON: &str = "ask_person";
+pub(super) const READ_ARTIFACT: &str = "read_artifact";
+pub(super) const READ_SIGNALS: &str = "read_signals";
+const SAY: &str = "say";
+const DIRECTIVE: &str = "directive";
+
+/// All: first those of every turn, then those of a task, then those of a seat in a session, then those of a supervisor.
+pub(super) static TOOLS: LazyLock<[MeshTool; 14]> = LazyLock::new(|| {
+    [
+        tool(
+            "publish_signal",
+            "Publishes a signal to all agents. It gets no answer.",
+            |PublishSignal { signal, subject, refs }, _, _| {
+                outcome(
+                    OutputLine::Signal(SignalLine { signal, subject, capability: None, refs }),
+                    "published",
+                )
+            },
+        ),
+        tool(
+            READ_SIGNALS,
+            "Reads the signals that agents have published, oldest first: at most 50 and 16 KiB at once. The last line says how to read on.",
+            |wanted, _, _| selection(wanted).map(MeshOutcome::Read),
+        ),
+        tool(
+            READ_ARTIFACT,
+            "Reads an artifact: of the task, of an answer, or a large result of a tool.",
+            |wanted, _, artifacts| read(&wanted, artifacts).map(MeshOutcome::Result),
+        ),
+        tool(
+            "delegate",
+            "Gives a task to another agent and waits for its result. It sees only what you write here and the artifacts you name.",
+            |DelegateTask { to, description, capability, input, artifacts, budget }, id, _| {
+                let task = Delegate { capability, input, artifacts, ..Delegate::new(id, to, description) };
+                outcome(OutputLine::Delegate(task.budget(budget.unwrap_or_default())), "")
+            },
+        ),
+        tool(
+            "ask_help",
+            "Asks another agent, or agents with a capability, for their view and waits for the answer.",
+            |AskHelp { to, question, artifacts, budget }, id, _| {
+                let help = Help { artifacts, ..Help::new(id, to, question) };
+                outcome(OutputLine::Help(help.budget(budget.unwrap_or_default())), "")
+            },
+        ),
+        tool(
+            ASK_PERSON,
+            "Asks the person who gave the task and waits for the answer, which can take days. Use it only if you can't go on without it.",
+            |AskPerson { question }, id, _| outcome(OutputLine::Question(Question::new(id, question)), ""),
+        ),
+        tool(
+            "post_finding",
+            "Tells the team what you found out. Later briefs have it.",
+            |finding: Post, _, _| outcome(OutputLine::Post(finding), "posted"),
+        ),
+        tool(
+            "propose",
+            "Proposes something for the team to decide or to remember. A person merges or rejects it.",
+            |MakeProposal { entry_type, title, content, slug, importance, tags }, _, _| {
+                let proposal = Propose { slug, importance, tags, ..Propose::new(entry_type, title, content) };
+                outcome(OutputLine::Propose(proposal), "proposed; a person or a curator decides")
+            },
+        ),
+        tool(
+            "remember",
+            "Remembers something beyond this task. Later briefs have it.",
+            |memory: Remember, _, _| outcome(OutputLine::Remember(memory), "remembered"),
+        ),
+        tool(
+            "find",
+            "Searches what the team knows now, and what you remember: decisions, memories, findings, proposals. Give at least one argument.",
+            |FindEntries { kind, tag, text }, id, _| {
+                outcome(OutputLine::Find(Find { id: id.to_owned(), kind, tag, text, wait: true }), "")
+            },
+        ),
+        tool(
+            SAY,
+            "Sends a message to other seats of this stage. They get it when your turn ends.",
+            |message: Say, _, _| outcome(OutputLine::Say(message), "is sent when your turn ends"),
+        ),
+        tool(
+            "pass",
+            "Ends your turn. You have another one in the next round of this stage.",
+            |Pass { message }, _, _| outcome(OutputLine::Pass { message }, ""),
+        ),
+        tool(
+            "finish",
+            "Ends your part of this stage with a label, which decides the stage that comes next.",
+            |Finish { message, label }, _, _| outcome(OutputLine::Done { message, label }, ""),
+        ),
+        tool(DIRECTIVE, "Steers the session when your turn ends.", |directive: DirectiveLine, _, _| {
+            outcome(OutputLine::Directive(directive), "is followed when your turn ends")
+        }),
+    ]
+});
+
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ReadArguments {
+struct PublishSignal {
+    /// Its type: two to six lower-case words with dots between them, such as acme.build.started.
+    signal: String,
+    /// What it is about.
+    subject: Option<String>,
+    /// Members with references to the content.
+    #[serde(default)]
+    refs: Map<String, Value>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReadSignals {
+    /// Only signals of this type; task.* means all whose type begins with task.
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    /// Only signals about this capability.
+    capability: Option<Capability>,
+    /// Only signals behind this cursor, which the last line of an earlier result names. Without it from the oldest one on.
+    after: Option<String>,
+    /// How many at most; 20 if not given.
+    #[schemars(range(min = 1, max = MAX_SIGNALS))]
+    limit: Option<usize>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReadArtifact {
+    /// Its id.
     artifact: String,
+    /// The byte to begin at; 0 if not given.
     #[serde(default)]
     offset: usize,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct SignalArguments {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    capability: Option<String>,
-    after: Option<String>,
-    limit: Option<usize>,
+struct DelegateTask {
+    /// capability:NAME for the best agent with that capability, or an agent's id.
+    to: Address,
+    /// The whole task, in words.
+    description: String,
+    /// Which of the agent's capabilities is meant, if you name an agent.
+    capability: Option<Capability>,
+    /// JSON that goes with the task.
+    input: Option<Value>,
+    /// Ids of artifacts that go with it: of your task, or that you have produced.
+    #[serde(default)]
+    artifacts: Vec<String>,
+    /// What it may use at most of your own budget; a share of that if not given.
+    budget: Option<Budget>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AskHelp {
+    /// capability:NAME for agents with that capability, or an agent's id.
+    to: Address,
+    /// The question.
+    question: String,
+    /// Ids of artifacts that go with it: of your task, or that you have produced.
+    #[serde(default)]
+    artifacts: Vec<String>,
+    /// What it may use at most of your own budget; a share of that if not given.
+    budget: Option<Budget>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AskPerson {
+    /// The question.
+    question: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct MakeProposal {
+    /// What it becomes: a decision (the first four), or a memory of the team.
+    entry_type: ProposalType,
+    /// A title.
+    title: String,
+    /// What you propose, and why.
+    content: String,
+    /// Its name, lower-case words joined by -. The same name again is a new version.
+    slug: Option<String>,
+    /// How important it is.
+    importance: Option<Grade>,
+    /// Words it is found by, without spaces.
+    #[serde(default)]
+    tags: BTreeSet<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FindEntries {
+    /// Only entries of this kind.
+    #[schemars(extend("enum" = ["decision", "memory", "finding", "proposal", "message", "artifact"]))]
+    kind: Option<EntryKind>,
+    /// Only entries with this tag.
+    tag: Option<String>,
+    /// Only entries with these words.
+    text: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Pass {
+    /// What you say to all seats; nothing if not given.
+    message: Option<String>,
+}
+
+/// A model is told to give both; what it leaves out is no fault.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Finish {
+    /// What you say to all seats.
+    #[schemars(required)]
+    message: Option<String>,
+    /// The label; input.seat.labels has those that lead somewhere.
+    #[schemars(required)]
+    label: Option<String>,
+}
+
+/// A tool with the arguments `T`. `run` is given them, the id of the call and the artifacts.
+fn tool<T: DeserializeOwned + JsonSchema>(
+    name: &str,
+    description: &str,
+    run: impl Fn(T, &str, &Artifacts) -> Result<MeshOutcome, String> + Send + Sync + 'static,
+) -> MeshTool {
+    let (name, description) = (name.to_owned(), description.to_owned());
+    let spec = ToolSpec { name, description, schema: json_schema::of_arguments::<T>() };
+    let run = move |call: &ToolCall, artifacts: &Artifacts| {
+        let arguments = Value::Object(call.arguments.clone());
+        let arguments = serde_path_to_error::deserialize(arguments).map_err(|error| error.to_string())?;
+        run(arguments, &call.id, artifacts)
+    };
+    MeshTool { spec, run: Box::new(run) }
+}
+
+/// What follows from a line of the brain protocol. `done` is the result of a report.
+fn outcome(line: OutputLine, done: &str) -> Result<MeshOutcome, String> {
+    match BrainLine::try_from(line)? {
+        BrainLine::Progress(request) if request.waits().is_some() => Ok(MeshOutcome::Ask(request)),
+        BrainLine::Progress(report) => Ok(MeshOutcome::Report(report, ToolResult::text(done))),
+        BrainLine::End(end) => Ok(MeshOutcome::End(end)),
+        BrainLine::Bid(_) => Err("a turn makes no bid".to_owned()),
+    }
 }
 
 impl MeshTool {
-    /// All: first those of every turn, then those of a task, then those of a seat in a session, then those of a supervisor.
-    pub(super) const ALL: [Self; 14] = [
-        Self::PublishSignal,
-        Self::ReadSignals,
-        Self::ReadArtifact,
-        Self::Delegate,
-        Self::AskHelp,
-        Self::AskPerson,
-        Self::PostFinding,
-        Self::Propose,
-        Self::Remember,
-        Self::Find,
-        Self::Say,
-        Self::Pass,
-        Self::Finish,
-        Self::Direct,
-    ];
-
     /// Those of a turn. Only a turn about a task can ask others, and only that of a seat can speak to other seats.
     pub(super) fn offered(subject: LoopSubject) -> &'static [Self] {
         match subject {
-            LoopSubject::Seat(SeatRole::Supervisor) => &Self::ALL,
-            LoopSubject::Seat(SeatRole::Member | SeatRole::Observer) => &Self::ALL[..13],
-            LoopSubject::Task => &Self::ALL[..10],
-            LoopSubject::Help | LoopSubject::Signal => &Self::ALL[..3],
+            LoopSubject::Seat(SeatRole::Supervisor) => &TOOLS[..],
+            LoopSubject::Seat(SeatRole::Member | SeatRole::Observer) => &TOOLS[..13],
+            LoopSubject::Task => &TOOLS[..10],
+            LoopSubject::Help | LoopSubject::Signal => &TOOLS[..3],
         }
     }
 
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Delegate => "delegate",
-            Self::AskHelp => "ask_help",
-            Self::AskPerson => "ask_person",
-            Self::PublishSignal => "publish_signal",
-            Self::ReadSignals => "read_signals",
-            Self::ReadArtifact => "read_artifact",
-            Self::PostFinding => "post_finding",
-            Self::Propose => "propose",
-            Self::Remember => "remember",
-            Self::Find => "find",
-            Self::Say => "say",
-            Self::Pass => "pass",
-            Self::Finish => "finish",
-            Self::Direct => "directive",
-        }
-    }
-
-    /// What the model sees of it.
-    pub(super) fn spec(self) -> ToolSpec {
-        let text = |what: &str| json!({ "type": "string", "description": what });
-        let artifacts = json!({
-            "type": "array", "items": { "type": "string" },
-            "description": "Ids of artifacts that go with it: of your task, or that you have produced.",
-        });
-        let tags = json!({
-            "type": "array", "items": { "type": "string" },
-            "description": "Words it is found by, without spaces.",
-        });
-        let one_of =
-            |words: &[&str], what: &str| json!({ "type": "string", "enum": words, "description": what });
-        let budget = json!({
-            "type": "object",
-            "properties": { "tokens": { "type": "integer", "minimum": 1 }, "cost": { "type": "number", "minimum": 0 } },
-            "description": "What it may use at most of your own budget; a share of that if not given.",
-        });
-        let (description, members, required) = match self {
-            Self::Delegate => (
-                "Gives a task to another agent and waits for its result. It sees only what you write here and the artifacts you name.",
-                json!({
-                    "to": text("capability:NAME for the best agent with that capability, or an agent's id."),
-                    "description": text("The whole task, in words."),
-                    "capability": text("Which of the agent's capabilities is meant, if you name an agent."),
-                    "input": { "description": "JSON that goes with the task." },
-                    "artifacts": artifacts,
-                    "budget": budget,
-                }),
-                vec!["to", "description"],
-            ),
-            Self::AskHelp => (
-                "Asks another agent, or agents with a capability, for their view and waits for the answer.",
-                json!({
-                    "to": text("capability:NAME for agents with that capability, or an agent's id."),
-                    "question": text("The question."),
-                    "artifacts": artifacts,
-                    "budget": budget,
-                }),
-                vec!["to", "question"],
-            ),
-            Self::AskPerson => (
-                "Asks the person who gave the task and waits for the answer, which can take days. Use it only if you can't go on without it.",
-                json!({ "question": text("The question.") }),
-                vec!["question"],
-            ),
-            Self::PublishSignal => (
-                "Publishes a signal to all agents. It gets no answer.",
-                json!({
-                    "signal": text("Its type: two to six lower-case words with dots between them, such as acme.build.started."),
-                    "subject": text("What it is about."),
-                    "refs": { "type": "object", "description": "Members with references to the content." },
-                }),
-                vec!["signal"],
-            ),
-            Self::ReadSignals => (
-                "Reads the signals that agents have published, oldest first: at most 50 and 16 KiB at once. The last line says how to read on.",
-                json!({
-                    "type": text("Only signals of this type; task.* means all whose type begins with task."),
-                    "capability": text("Only signals about this capability."),
-                    "after": text("Only signals behind this cursor, which the last line of an earlier result names. Without it from the oldest one on."),
-                    "limit": { "type": "integer", "minimum": 1, "maximum": MAX_SIGNALS, "description": "How many at most; 20 if not given." },
-                }),
-                vec![],
-            ),
-            Self::PostFinding => (
-                "Tells the team what you found out. Later briefs have it.",
-                json!({
-                    "content": text("What you found out."),
-                    "title": text("A title."),
-                    "severity": one_of(&["low", "medium", "high"], "How much it matters."),
-                    "tags": tags,
-                }),
-                vec!["content"],
-            ),
-            Self::Propose => (
-                "Proposes something for the team to decide or to remember. A person merges or rejects it.",
-                json!({
-                    "entryType": one_of(
-                        &["architectural", "scope", "process", "technical", "learning", "pattern", "update"],
-                        "What it becomes: a decision (the first four), or a memory of the team.",
-                    ),
-                    "title": text("A title."),
-                    "content": text("What you propose, and why."),
-                    "slug": text("Its name, lower-case words joined by -. The same name again is a new version."),
-                    "importance": one_of(&["low", "medium", "high"], "How important it is."),
-                    "tags": tags,
-                }),
-                vec!["entryType", "title", "content"],
-            ),
-            Self::Remember => (
-                "Remembers something beyond this task. Later briefs have it.",
-                json!({
-                    "content": text("What to remember."),
-                    "title": text("A title."),
-                    "entryType": one_of(&["core-context", "learning", "pattern", "update"], "What it is; learning if not given."),
-                    "importance": one_of(&["low", "medium", "high"], "How important it is."),
-                    "scope": one_of(&["own", "team"], "Who reads it: only you, or the team (if not given)."),
-                    "expertise": {
-                        "type": "object", "additionalProperties": { "type": "integer", "minimum": 1 },
-                        "description": "Areas in which you know more now, and how much more, such as {\"rust\": 1}.",
-                    },
-                    "tags": tags,
-                }),
-                vec!["content"],
-            ),
-            Self::Find => (
-                "Searches what the team knows now, and what you remember: decisions, memories, findings, proposals. Give at least one argument.",
-                json!({
-                    "kind": one_of(&["decision", "memory", "finding", "proposal", "message", "artifact"], "Only entries of this kind."),
-                    "tag": text("Only entries with this tag."),
-                    "text": text("Only entries with these words."),
-                }),
-                vec![],
-            ),
-            Self::Say => (
-                "Sends a message to other seats of this stage. They get it when your turn ends.",
-                json!({
-                    "to": {
-                        "type": "array", "items": { "type": "string" }, "minItems": 1,
-                        "description": "The names of the seats, or [\"team\"] for all.",
-                    },
-                    "text": text("The message."),
-                    "mode": one_of(
-                        &["dialogue", "delegation"],
-                        "If it is for one seat and you `pass`: you talk alone (if not given), or it works on this and you have your turn again.",
-                    ),
-                }),
-                vec!["to", "text"],
-            ),
-            Self::Direct => (
-                "Steers the session when your turn ends.",
-                json!({
-                    "verb": one_of(
-                        &["say", "redirect", "amend"],
-                        "Words for a stage or a seat, a stage to begin again, or a constraint for all stages from now on.",
-                    ),
-                    "text": text("What you say, and why."),
-                    "stage": text("The stage; if not given, all that run. A redirect needs it."),
-                    "seat": text("The only seat of the stage that the words are for."),
-                }),
-                vec!["verb", "text"],
-            ),
-            Self::Pass => (
-                "Ends your turn. You have another one in the next round of this stage.",
-                json!({ "message": text("What you say to all seats; nothing if not given.") }),
-                vec![],
-            ),
-            Self::Finish => (
-                "Ends your part of this stage with a label, which decides the stage that comes next.",
-                json!({
-                    "message": text("What you say to all seats."),
-                    "label": text("The label; input.seat.labels has those that lead somewhere."),
-                }),
-                vec!["message", "label"],
-            ),
-            Self::ReadArtifact => (
-                "Reads an artifact: of the task, of an answer, or a large result of a tool.",
-                json!({
-                    "artifact": text("Its id."),
-                    "offset": { "type": "integer", "minimum": 0, "description": "The byte to begin at; 0 if not given." },
-                }),
-                vec!["artifact"],
-            ),
-        };
-        let schema = json!({ "type": "object", "properties": members, "required": required });
-        ToolSpec { name: self.name().to_owned(), description: description.to_owned(), schema }
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
+        TOOLS.iter().find(|tool| tool.spec.name == name)
     }
 
     /// Whether it sends something to other seats of a session.
-    pub(super) fn is_message(self) -> bool {
-        [Self::Say, Self::Direct].contains(&self)
+    pub(super) fn is_message(&self) -> bool {
+        [SAY, DIRECTIVE].contains(&self.spec.name.as_str())
     }
 
     /// What follows from `call`. A request keeps the id of the call.
-    pub(super) fn run(self, call: &ToolCall, artifacts: &BTreeMap<String, String>) -> MeshOutcome {
-        let schema = self.spec().schema;
-        if let Some(unknown) = call.arguments.keys().find(|name| schema["properties"].get(name).is_none()) {
-            return MeshOutcome::Result(ToolResult::error(format!(
-                "{} has no argument {unknown:?}",
-                self.name()
-            )));
-        }
-        let parsed = |kind: &str, renamed: &[(&str, &str)]| {
-            let mut members = call.arguments.clone();
-            for (from, to) in renamed {
-                if let Some(value) = members.remove(*from) {
-                    members.insert((*to).to_owned(), value);
-                }
-            }
-            if kind_has_id(kind) {
-                members.insert("id".to_owned(), json!(call.id));
-            }
-            members.insert("type".to_owned(), json!(kind));
-            json_lines::from_value(Value::Object(members))
-        };
-        let line = |kind: &str, renamed: &[(&str, &str)]| match parsed(kind, renamed) {
-            Ok(BrainLine::Progress(progress)) => Ok(progress),
-            Ok(BrainLine::End(_) | BrainLine::Bid(_)) => Err("is no request".to_owned()),
-            Err(problem) => Err(problem),
-        };
-        let invalid = |problem| MeshOutcome::Result(ToolResult::error(problem));
-        let ask = |progress: Result<Progress, String>| progress.map_or_else(invalid, MeshOutcome::Ask);
-        let report = |progress: Result<Progress, String>, done: &str| match progress {
-            Ok(progress) => MeshOutcome::Report(progress, ToolResult::text(done)),
-            Err(problem) => invalid(problem),
-        };
-        let end = |line: Result<BrainLine, String>| match line {
-            Ok(BrainLine::End(end)) => MeshOutcome::End(end),
-            Ok(BrainLine::Progress(_) | BrainLine::Bid(_)) => invalid("is no end".to_owned()),
-            Err(problem) => invalid(problem),
-        };
-        match self {
-            Self::Delegate => ask(line("delegate", &[])),
-            Self::AskHelp => ask(line("help", &[])),
-            Self::AskPerson => ask(line("question", &[("question", "text")])),
-            Self::PublishSignal => report(line("signal", &[]), "published"),
-            Self::ReadSignals => match arguments(call).and_then(query) {
-                Ok(query) => MeshOutcome::Read(query),
-                Err(problem) => invalid(problem),
-            },
-            Self::PostFinding => report(line("post", &[]), "posted"),
-            Self::Propose => report(line("propose", &[]), "proposed; a person or a curator decides"),
-            Self::Remember => report(line("remember", &[]), "remembered"),
-            Self::Find => ask(line("find", &[])),
-            Self::Say => report(line("say", &[]), "is sent when your turn ends"),
-            Self::Direct => report(line("directive", &[]), "is followed when your turn ends"),
-            Self::Pass => end(parsed("pass", &[])),
-            Self::Finish => end(parsed("done", &[])),
-            Self::ReadArtifact => match arguments::<ReadArguments>(call) {
-                Ok(wanted) => MeshOutcome::Result(read(&wanted, artifacts)),
-                Err(problem) => invalid(problem),
-            },
-        }
+    pub(super) fn run(&self, call: &ToolCall, artifacts: &Artifacts) -> MeshOutcome {
+        (self.run)(call, artifacts).unwrap_or_else(|problem| MeshOutcome::Result(ToolResult::error(problem)))
     }
 }
 
-/// Whether a line of this type names a request.
-fn kind_has_id(kind: &str) -> bool {
-    matches!(kind, "delegate" | "help" | "question" | "find")
-}
-
-fn arguments<T: DeserializeOwned>(call: &ToolCall) -> Result<T, String> {
-    serde_json::from_value(Value::Object(call.arguments.clone())).map_err(|error| error.to_string())
-}
-
-fn query(wanted: SignalArguments) -> Result<SignalSelection, String> {
-    let SignalArguments { kind, capability, after, limit } = wanted;
+fn selection(wanted: ReadSignals) -> Result<SignalSelection, String> {
+    let ReadSignals { kind, capability, after, limit } = wanted;
     let limit = limit.unwrap_or(20);
     if !(1..=MAX_SIGNALS).contains(&limit) {
         return Err(format!("limit: {limit} is not from 1 to {MAX_SIGNALS}"));
     }
     let after = after.map(|text| Cursor::parse(&text).ok_or_else(|| format!("after: {text:?} {BAD_CURSOR}")));
-    let capability =
-        capability.map(|name| Capability::parse(&name).map_err(|error| format!("capability: {error}")));
-    let capabilities = capability.transpose()?.into_iter().collect();
-    let selector = Selector { types: kind.into_iter().collect(), capabilities, task_id: None };
-    Ok(SignalSelection { selector, after: after.transpose()?, limit })
+    let (types, capabilities) = (kind.into_iter().collect(), capability.into_iter().collect());
+    Ok(SignalSelection {
+        selector: Selector { types, capabilities, task_id: None },
+        after: after.transpose()?,
+        limit,
+    })
 }
 
 /// A page as the model reads it: a line of JSON a signal, as many as fit, and where to read on.
@@ -414,32 +381,24 @@ pub(super) fn signals(page: SignalPage) -> ToolResult {
     })
 }
 
-fn read(wanted: &ReadArguments, artifacts: &BTreeMap<String, String>) -> ToolResult {
-    let Some(text) = artifacts.get(&wanted.artifact) else {
-        let known: Vec<_> = artifacts.keys().map(String::as_str).collect();
-        return ToolResult::error(format!(
-            "there is no artifact {:?}; there are: {}",
-            wanted.artifact,
-            known.join(", ")
-        ));
-    };
-    let Some(rest) = text.get(wanted.offset..) else {
-        return ToolResult::error(format!(
-            "offset {} is not within its {} bytes, or within a character",
-            wanted.offset,
-            text.len()
-        ));
-    };
+fn read(wanted: &ReadArtifact, artifacts: &Artifacts) -> Result<ToolResult, String> {
+    let ReadArtifact { artifact, offset } = wanted;
+    let known = || artifacts.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let text = artifacts.get(artifact);
+    let text = text.ok_or_else(|| format!("there is no artifact {artifact:?}; there are: {}", known()))?;
+    let rest = text.get(*offset..).ok_or_else(|| {
+        format!("offset {offset} is not within its {} bytes, or within a character", text.len())
+    })?;
     let piece = beginning(rest, MAX_PIECE);
     if piece.len() == rest.len() {
-        return ToolResult::text(piece);
+        return Ok(ToolResult::text(piece));
     }
-    let next = wanted.offset + piece.len();
-    ToolResult::text(format!("{piece}\n[{} bytes in all; read on at offset {next}]", text.len()))
+    let next = offset + piece.len();
+    Ok(ToolResult::text(format!("{piece}\n[{} bytes in all; read on at offset {next}]", text.len())))
 }
 
 /// The texts of artifacts by id; of several with one id, the last.
-pub(super) fn texts<'a>(artifacts: impl Iterator<Item = &'a Artifact>) -> BTreeMap<String, String> {
+pub(super) fn texts<'a>(artifacts: impl Iterator<Item = &'a Artifact>) -> Artifacts {
     artifacts.map(|artifact| (artifact.artifact_id.clone(), readable(artifact))).collect()
 }
 
@@ -447,25 +406,23 @@ pub(super) fn texts<'a>(artifacts: impl Iterator<Item = &'a Artifact>) -> BTreeM
 mod tests {
     use super::*;
     use protocol::signal::SignalRecord;
+    use serde_json::json;
 
-    fn run(tool: MeshTool, arguments: Value) -> MeshOutcome {
-        let call = ToolCall::parse("c1_0".into(), tool.name().into(), &arguments.to_string(), None);
+    fn run(tool: &str, arguments: Value) -> MeshOutcome {
+        let call = ToolCall::parse("c1_0".into(), tool.into(), &arguments.to_string(), None);
         let artifacts = BTreeMap::from([("a".to_owned(), "é".repeat(MAX_PIECE))]);
-        tool.run(&call, &artifacts)
+        MeshTool::named(tool).unwrap().run(&call, &artifacts)
     }
 
     #[test]
     fn requests_have_the_id_of_their_call() {
         for (tool, arguments) in [
-            (MeshTool::Delegate, json!({ "to": "capability:plan", "description": "d", "input": { "a": 1 } })),
-            (
-                MeshTool::AskHelp,
-                json!({ "to": "capability:review", "question": "ok?", "budget": { "tokens": 9 } }),
-            ),
-            (MeshTool::AskPerson, json!({ "question": "which?" })),
-            (MeshTool::Find, json!({ "kind": "decision", "text": "port" })),
+            ("delegate", json!({ "to": "capability:plan", "description": "d", "input": { "a": 1 } })),
+            ("ask_help", json!({ "to": "capability:review", "question": "ok?", "budget": { "tokens": 9 } })),
+            (ASK_PERSON, json!({ "question": "which?" })),
+            ("find", json!({ "kind": "decision", "text": "port" })),
         ] {
-            let MeshOutcome::Ask(progress) = run(tool, arguments) else { panic!("{}", tool.name()) };
+            let MeshOutcome::Ask(progress) = run(tool, arguments) else { panic!("{tool}") };
             assert_eq!(serde_json::to_value(progress).unwrap()["id"], "c1_0");
         }
     }
@@ -473,13 +430,9 @@ mod tests {
     #[test]
     fn what_is_posted_to_the_space_is_a_report() {
         for (tool, arguments, kind) in [
-            (MeshTool::PostFinding, json!({ "content": "c", "severity": "high" }), "finding"),
-            (
-                MeshTool::Propose,
-                json!({ "entryType": "scope", "title": "No mail", "content": "c" }),
-                "proposal",
-            ),
-            (MeshTool::Remember, json!({ "content": "c", "scope": "own" }), "memory"),
+            ("post_finding", json!({ "content": "c", "severity": "high" }), "finding"),
+            ("propose", json!({ "entryType": "scope", "title": "No mail", "content": "c" }), "proposal"),
+            ("remember", json!({ "content": "c", "scope": "own" }), "memory"),
         ] {
             match run(tool, arguments) {
                 MeshOutcome::Report(Progress::Post { entry }, result) if !result.is_error => {
@@ -498,12 +451,12 @@ mod tests {
 
     #[test]
     fn a_seat_speaks_and_ends_its_turn_with_a_message_or_a_label() {
-        let said = run(MeshTool::Say, json!({ "to": ["critic"], "text": "why?" }));
+        let said = run(SAY, json!({ "to": ["critic"], "text": "why?" }));
         assert!(matches!(said, MeshOutcome::Report(Progress::Say { .. }, result) if !result.is_error));
         for (tool, arguments, passed, label) in [
-            (MeshTool::Pass, json!({}), true, None),
-            (MeshTool::Pass, json!({ "message": "too slow" }), true, None),
-            (MeshTool::Finish, json!({ "message": "no", "label": "again" }), false, Some("again")),
+            ("pass", json!({}), true, None),
+            ("pass", json!({ "message": "too slow" }), true, None),
+            ("finish", json!({ "message": "no", "label": "again" }), false, Some("again")),
         ] {
             let MeshOutcome::End(TurnEnd::Seat { message, seat }) = run(tool, arguments.clone()) else {
                 panic!("{arguments}")
@@ -515,39 +468,35 @@ mod tests {
         let member = offered(LoopSubject::Seat(SeatRole::Member));
         assert_eq!(offered(LoopSubject::Task) + 3, member);
         assert_eq!(member + 1, offered(LoopSubject::Seat(SeatRole::Supervisor)));
-        let directed = run(MeshTool::Direct, json!({ "verb": "amend", "text": "only passkeys" }));
+        let directed = run(DIRECTIVE, json!({ "verb": "amend", "text": "only passkeys" }));
         assert!(matches!(directed, MeshOutcome::Report(Progress::Directive(_), result) if !result.is_error));
     }
 
     #[test]
     fn what_is_no_valid_request_is_refused_with_the_cause() {
         for (tool, arguments, part) in [
-            (MeshTool::Delegate, json!({ "to": "capability:", "description": "d" }), "capability must match"),
-            (MeshTool::Delegate, json!({ "to": "capability:plan" }), "missing field `description`"),
+            ("delegate", json!({ "to": "capability:", "description": "d" }), "capability must match"),
+            ("delegate", json!({ "to": "capability:plan" }), "missing field `description`"),
             (
-                MeshTool::Delegate,
+                "delegate",
                 json!({ "to": "a", "description": "d", "budget": { "cost": -1 } }),
-                "\"budget.cost\": a cost is",
+                "budget.cost: a cost is",
             ),
             (
-                MeshTool::AskHelp,
+                "ask_help",
                 json!({ "to": "a", "question": "q", "budget": { "turns": 1 } }),
                 "unknown field `turns`",
             ),
-            (MeshTool::PublishSignal, json!({ "signal": "task.complete" }), "only the mesh publishes"),
-            (MeshTool::PublishSignal, json!({ "signal": "agent.left" }), "only the registry publishes"),
-            (MeshTool::AskPerson, json!({ "question": "q", "kind": "approval" }), "no argument \"kind\""),
-            (MeshTool::ReadSignals, json!({ "limit": 51 }), "limit: 51 is not from 1 to 50"),
-            (MeshTool::ReadSignals, json!({ "after": "newest" }), "after: \"newest\" must be a revision"),
-            (MeshTool::ReadSignals, json!({ "capability": "" }), "capability: "),
-            (MeshTool::Find, json!({}), "at least one of"),
-            (
-                MeshTool::Remember,
-                json!({ "content": "c", "entryType": "scope" }),
-                "expected one of `core-context`",
-            ),
-            (MeshTool::ReadArtifact, json!({ "artifact": "b" }), "no artifact \"b\"; there are: a"),
-            (MeshTool::ReadArtifact, json!({ "artifact": "a", "offset": 1 }), "within a character"),
+            ("publish_signal", json!({ "signal": "task.complete" }), "only the mesh publishes"),
+            ("publish_signal", json!({ "signal": "agent.left" }), "only the registry publishes"),
+            (ASK_PERSON, json!({ "question": "q", "kind": "approval" }), "unknown field `kind`"),
+            (READ_SIGNALS, json!({ "limit": 51 }), "limit: 51 is not from 1 to 50"),
+            (READ_SIGNALS, json!({ "after": "newest" }), "after: \"newest\" must be a revision"),
+            (READ_SIGNALS, json!({ "capability": "" }), "capability: "),
+            ("find", json!({}), "at least one of"),
+            ("remember", json!({ "content": "c", "entryType": "scope" }), "expected one of `core-context`"),
+            (READ_ARTIFACT, json!({ "artifact": "b" }), "no artifact \"b\"; there are: a"),
+            (READ_ARTIFACT, json!({ "artifact": "a", "offset": 1 }), "within a character"),
         ] {
             match run(tool, arguments) {
                 MeshOutcome::Result(result) => {
@@ -594,9 +543,7 @@ mod tests {
         let next = Cursor { generation: None, revision: 3 };
         let empty = signals(SignalPage { signals: Vec::new(), next });
         assert_eq!(empty.text, "[No signal.]\n[Read on with after 3.]");
-        let MeshOutcome::Read(query) =
-            run(MeshTool::ReadSignals, json!({ "type": "acme.*", "after": "g1-3" }))
-        else {
+        let MeshOutcome::Read(query) = run(READ_SIGNALS, json!({ "type": "acme.*", "after": "g1-3" })) else {
             panic!("no query")
         };
         assert_eq!((query.selector.types, query.limit), (vec!["acme.*".to_owned()], 20));
@@ -608,8 +555,7 @@ mod tests {
         let mut offset = 0;
         let mut bytes = 0;
         loop {
-            let MeshOutcome::Result(piece) =
-                run(MeshTool::ReadArtifact, json!({ "artifact": "a", "offset": offset }))
+            let MeshOutcome::Result(piece) = run(READ_ARTIFACT, json!({ "artifact": "a", "offset": offset }))
             else {
                 panic!("no result")
             };

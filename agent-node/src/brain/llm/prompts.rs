@@ -148,7 +148,7 @@ pub(super) fn call_for_proposals(request: &BidRequest, has_load: bool) -> String
         "constraints": cfp.constraints,
         "computed": {
             "cost": computed.cost,
-            "etaSeconds": computed.eta.0 as f64 / 1_000.0,
+            "etaSeconds": computed.eta as f64 / 1_000.0,
             "match": computed.capability_match,
         },
     });

@@ -2,7 +2,7 @@
 
 use super::{
     agent_loop::{LoopSubject, LoopTool, LoopToolKind},
-    mesh_tools::MeshTool,
+    mesh_tools::{MeshTool, TOOLS},
     model::ToolSpec,
     tool_server::ToolServerConfig,
 };
@@ -22,11 +22,10 @@ const DIGITS: usize = 8;
 pub(super) fn tools_of(subject: LoopSubject, servers: &[(ToolServerConfig, Vec<Tool>)]) -> Vec<LoopTool> {
     let mesh = MeshTool::offered(subject)
         .iter()
-        .map(|tool| LoopTool { spec: tool.spec(), kind: LoopToolKind::Mesh(*tool) });
+        .map(|tool| LoopTool { spec: tool.spec.clone(), kind: LoopToolKind::Mesh });
     let mut tools: Vec<_> = mesh.collect();
     // Also those that this turn does not offer: a tool has one name in all turns of a task.
-    let mut count: BTreeMap<String, usize> =
-        MeshTool::ALL.iter().map(|tool| (tool.name().to_owned(), 1)).collect();
+    let mut count: BTreeMap<String, usize> = TOOLS.iter().map(|tool| (tool.spec.name.clone(), 1)).collect();
     for (_, offered) in servers {
         for name in offered.iter().map(|tool| accepted(&tool.name)).collect::<BTreeSet<_>>() {
             *count.entry(name).or_default() += 1;
@@ -41,7 +40,7 @@ pub(super) fn tools_of(subject: LoopSubject, servers: &[(ToolServerConfig, Vec<T
         })
     });
     let offered: Vec<_> = offered.collect();
-    let mut users: BTreeMap<&str, usize> = MeshTool::ALL.iter().map(|tool| (tool.name(), 1)).collect();
+    let mut users: BTreeMap<&str, usize> = TOOLS.iter().map(|tool| (tool.spec.name.as_str(), 1)).collect();
     for (name, ..) in &offered {
         *users.entry(name).or_default() += 1;
     }
@@ -126,7 +125,7 @@ mod tests {
                 LoopToolKind::Server { server, name, .. } => {
                     Some(((offered[server].0.name.clone(), name), tool.spec.name))
                 }
-                LoopToolKind::Mesh(_) => None,
+                LoopToolKind::Mesh => None,
             });
             tools.collect::<BTreeMap<_, _>>()
         };

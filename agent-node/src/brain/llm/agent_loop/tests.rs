@@ -1,5 +1,8 @@
 use super::*;
-use crate::brain::llm::model::{ModelMessage, TokenUsage};
+use crate::brain::llm::{
+    mesh_tools::TOOLS,
+    model::{ModelMessage, TokenUsage},
+};
 use patterns::turn::{Delegate, Help};
 use proptest::prelude::*;
 use serde_json::json;
@@ -16,9 +19,9 @@ fn server_tool(name: &str, is_repeatable: bool, needs_approval: bool) -> LoopToo
 }
 
 fn start() -> LoopStart {
-    let mesh = MeshTool::ALL.iter();
+    let mesh = TOOLS.iter();
     let mut tools: Vec<_> =
-        mesh.map(|tool| LoopTool { spec: tool.spec(), kind: LoopToolKind::Mesh(*tool) }).collect();
+        mesh.map(|tool| LoopTool { spec: tool.spec.clone(), kind: LoopToolKind::Mesh }).collect();
     tools.push(server_tool(SAFE, true, false));
     tools.push(server_tool(UNSAFE, false, false));
     tools.push(server_tool(APPROVED, false, true));
