@@ -132,7 +132,7 @@ async fn a_model_that_obeys_a_hostile_result_gets_no_more_rights() {
     for part in [
         "no tool delete_all",
         "only the mesh publishes task.complete",
-        "no argument \"publisher\"",
+        "unknown field `publisher`",
         "no tool approve",
     ] {
         assert!(text.contains(part), "{part}: {text}");

@@ -83,7 +83,7 @@ pub(super) static TOOLS: LazyLock<[MeshTool; 14]> = LazyLock::new(|| {
         tool(
             "publish_signal",
             "Publishes a signal to all agents. It gets no answer.",
-            |PublishSignal { signal, subject, refs }, _, _| {
+            |SignalToPublish { signal, subject, refs }, _, _| {
                 outcome(
                     OutputLine::Signal(SignalLine { signal, subject, capability: None, refs }),
                     "published",
@@ -169,7 +169,7 @@ pub(super) static TOOLS: LazyLock<[MeshTool; 14]> = LazyLock::new(|| {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct PublishSignal {
+struct SignalToPublish {
     /// Its type: two to six lower-case words with dots between them, such as acme.build.started.
     signal: String,
     /// What it is about.
@@ -181,7 +181,7 @@ struct PublishSignal {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ReadSignals {
+struct WantedSignals {
     /// Only signals of this type; task.* means all whose type begins with task.
     #[serde(rename = "type")]
     kind: Option<String>,
@@ -196,7 +196,7 @@ struct ReadSignals {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ReadArtifact {
+struct WantedPiece {
     /// Its id.
     artifact: String,
     /// The byte to begin at; 0 if not given.
@@ -344,8 +344,8 @@ impl MeshTool {
     }
 }
 
-fn selection(wanted: ReadSignals) -> Result<SignalSelection, String> {
-    let ReadSignals { kind, capability, after, limit } = wanted;
+fn selection(wanted: WantedSignals) -> Result<SignalSelection, String> {
+    let WantedSignals { kind, capability, after, limit } = wanted;
     let limit = limit.unwrap_or(20);
     if !(1..=MAX_SIGNALS).contains(&limit) {
         return Err(format!("limit: {limit} is not from 1 to {MAX_SIGNALS}"));
@@ -381,8 +381,8 @@ pub(super) fn signals(page: SignalPage) -> ToolResult {
     })
 }
 
-fn read(wanted: &ReadArtifact, artifacts: &Artifacts) -> Result<ToolResult, String> {
-    let ReadArtifact { artifact, offset } = wanted;
+fn read(wanted: &WantedPiece, artifacts: &Artifacts) -> Result<ToolResult, String> {
+    let WantedPiece { artifact, offset } = wanted;
     let known = || artifacts.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
     let text = artifacts.get(artifact);
     let text = text.ok_or_else(|| format!("there is no artifact {artifact:?}; there are: {}", known()))?;
