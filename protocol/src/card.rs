@@ -3,6 +3,7 @@
 use crate::{
     bid::{Cost, Eta},
     ids::{AgentId, Capability},
+    json::any_version::of_any_version,
     limits::Limits,
     signal::fits,
 };
@@ -36,7 +37,7 @@ pub struct Card {
     #[serde(default)]
     pub terms: BidTerms,
     /// What it takes and how much.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "of_any_version")]
     pub limits: Limits,
     /// What it waits for before it takes work, if it does: then it has no skills yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]

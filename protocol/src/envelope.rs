@@ -2,7 +2,7 @@
 
 use crate::{
     ids::{Address, AgentId, ConversationId, Digest, MessageId, SpaceId, ThreadId},
-    message::{MessageKind, Payload, PayloadContent},
+    message::{self, MessageKind, Payload, PayloadContent},
     problem::{Problem, Reason},
     time::WallTime,
 };
@@ -101,6 +101,19 @@ impl Envelope {
     /// The envelope a parsed body holds. `minted` names the message if its sender did not.
     /// The problem names the member that is wrong.
     pub fn from_json(body: Value, minted: impl FnOnce() -> MessageId) -> Result<Self, Problem> {
+        Self::read(body, minted, |_| Ok(()))
+    }
+
+    /// The same of what a person has written: bounds and demands with unknown members are refused, too.
+    pub fn from_hand_written_json(body: Value, minted: impl FnOnce() -> MessageId) -> Result<Self, Problem> {
+        Self::read(body, minted, message::check_hand_written)
+    }
+
+    fn read(
+        body: Value,
+        minted: impl FnOnce() -> MessageId,
+        check_payload: impl FnOnce(&Map<String, Value>) -> Result<(), Problem>,
+    ) -> Result<Self, Problem> {
         let Value::Object(members) = body else {
             return Err(Problem::new(Reason::InvalidField, "the body must be a JSON object"));
         };
@@ -121,6 +134,7 @@ impl Envelope {
             Some(_) => return Err(invalid("payload", "must be an object, or a string that holds one")),
             None => return Err(invalid("payload", "is required")),
         };
+        check_payload(&content)?;
         let reply_to = optional(members.reply_to, "replyTo")?;
         let reply_to = match (reply_to, content.get("replyTo")) {
             (None, Some(Value::String(url))) => Some(url.clone()),

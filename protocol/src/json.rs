@@ -1,6 +1,7 @@
 //! JSON as strangers send it: nesting and duplicate members are refused while parsing, at the first byte that shows
 //! them, so neither the stack nor memory grows with what is refused.
 
+pub mod any_version;
 pub mod number;
 
 use crate::problem::{Problem, Reason};

@@ -9,6 +9,7 @@ use crate::{
     bid::{Cost, Eta, Fraction},
     budget::Budget,
     ids::{AgentId, Capability, QuestionId, SpaceId, TaskId},
+    json::any_version::of_any_version,
     principal::{Principal, RootProof},
     problem::{Problem, Reason},
     question::Answer,
@@ -298,6 +299,21 @@ fn typed<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T, Problem>
     })
 }
 
+/// Checks the bounds and demands of a payload that a person has written: a mistyped one would not count. 400 `invalid_field` for
+/// a member of theirs that is not known.
+pub fn check_hand_written(payload: &Map<String, Value>) -> Result<(), Problem> {
+    #[derive(Deserialize)]
+    struct HandWritten {
+        #[serde(default, rename = "budget")]
+        _budget: Option<Budget>,
+        #[serde(default, rename = "accept")]
+        _accept: Option<AcceptanceDemand>,
+    }
+    let written = ["budget", "accept"].map(|name| (name.to_owned(), payload.get(name).cloned()));
+    let written = written.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    typed::<HandWritten>(written.collect()).map(drop)
+}
+
 /// The missing member, if the serde error text `said` reports one.
 fn missing(said: &str) -> Option<&str> {
     said.strip_prefix("missing field `")?.split('`').next()
@@ -351,10 +367,10 @@ payload! {
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         parent_task_id: Option<TaskId>,
         /// What its result must pass before it counts.
-        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        => #[serde(default, deserialize_with = "of_any_version", skip_serializing_if = "Option::is_none")]
         accept: Option<Box<AcceptanceDemand>>,
         /// What the work on it may use.
-        => #[serde(default, skip_serializing_if = "Budget::is_none")]
+        => #[serde(default, deserialize_with = "of_any_version", skip_serializing_if = "Budget::is_none")]
         budget: Budget,
         /// Whether it is the review of a result, which is not checked itself; believed from an agent's request to itself only.
         => #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -548,7 +564,7 @@ payload! {
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         on_behalf_of: Option<Principal>,
         /// What the answer may use.
-        => #[serde(default, skip_serializing_if = "Budget::is_none")]
+        => #[serde(default, deserialize_with = "of_any_version", skip_serializing_if = "Budget::is_none")]
         budget: Budget,
         /// Agents that are not asked; believed from an agent's request to itself only.
         => #[serde(default, skip_serializing_if = "Vec::is_empty")]

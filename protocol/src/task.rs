@@ -10,14 +10,15 @@ use crate::{
     artifact::Artifact,
     budget::Budget,
     ids::{AgentId, ConversationId, SpaceId, TaskId},
+    json::any_version::of_any_version,
     principal::{Principal, RootProof},
     question::Question,
     spaces::Space,
     time::WallTime,
     usage::Usage,
 };
-use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::{fmt, ops::Deref};
 
 pub use wire::task::{PastTask, TaskState, TaskTerms};
@@ -72,7 +73,7 @@ pub struct TaskSpec {
     #[serde(default, deserialize_with = "RootProof::known", skip_serializing_if = "Option::is_none")]
     pub root_proof: Option<RootProof>,
     /// What the work on it may use.
-    #[serde(default, skip_serializing_if = "Budget::is_none")]
+    #[serde(default, deserialize_with = "of_any_version", skip_serializing_if = "Budget::is_none")]
     pub budget: Budget,
     /// The A2A request, if an A2A client sent it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,16 +146,6 @@ pub struct A2aRequestContext {
     pub is_addressed: bool,
     /// The message of the client.
     pub message: Message,
-}
-
-/// Reads questions. Members that only a later version knows are left out.
-fn of_any_version<'de, D: Deserializer<'de>>(questions: D) -> Result<Vec<Question>, D::Error> {
-    let questions = Vec::<Map<String, Value>>::deserialize(questions)?;
-    let known = |mut members: Map<String, Value>| {
-        members.retain(|name, _| Question::MEMBERS.contains(&name.as_str()));
-        Question::deserialize(Value::Object(members)).map_err(D::Error::custom)
-    };
-    questions.into_iter().map(known).collect()
 }
 
 /// A status: the state, and an optional message.
@@ -332,32 +323,5 @@ impl Task {
             history: first.into_iter().chain(self.history.clone()).map(|said| self.signed(said)).collect(),
             metadata: [(EXTENSION.to_owned(), ours)].into_iter().collect(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::question::{AskedBy, OnTimeout};
-
-    #[test]
-    fn a_question_of_a_later_version_keeps_what_this_one_knows() {
-        let question = Question {
-            schema: Some(json!({})),
-            options: vec!["red".to_owned()],
-            call: Some(json!({})),
-            expires_at: Some(WallTime(1)),
-            on_timeout: Some(OnTimeout::Fail),
-            wait: false,
-            asked_by: Some(Box::new(AskedBy { agent: None, stage: "review".to_owned(), seat: None })),
-            ..Question::new("color", "Which?")
-        };
-        let mut written = json!({ "state": "input-required", "questions": [question] });
-        let names: Vec<_> = written["questions"][0].as_object().unwrap().keys().cloned().collect();
-        let mut known = Question::MEMBERS.to_vec();
-        known.sort_unstable();
-        assert_eq!(names, known);
-        written["questions"][0]["urgency"] = json!("high");
-        assert_eq!(Status::deserialize(written).unwrap().questions, [question]);
     }
 }

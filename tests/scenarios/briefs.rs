@@ -1,8 +1,8 @@
 //! Briefs of turns, and what brains post, find and remember (SEEDS §9, lines 41 to 43, 45, 53).
 
 use crate::harness::{
-    Agent, Answer, Process, call, client, cluster::Cluster, directory, eventually, file, mesh, message,
-    read_answer, state,
+    Agent, Answer, Process, call, client, cluster::Cluster, directory, eventually, file, mesh, read_answer,
+    state,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -368,14 +368,14 @@ async fn what_a_space_refuses_is_shown_and_the_work_goes_on() {
     });
     let sent = person(&running.data, Method::POST, &format!("{}/a2a/messages", one.url), Some(request)).await;
     assert_eq!(sent.status, 202, "{sent:?}");
-    eventually("the refusal", async || {
-        message(&one.task("t-1").await).starts_with("the space refused an entry: ").then_some(())
-    })
-    .await;
+    one.task_in("t-1", &["input_required"]).await;
     let answer = json!({ "text": "go on" });
     call(Method::POST, &format!("{}/a2a/tasks/t-1/answer", one.url), Some(&answer)).await;
     let given = given(&one.task_in("t-1", &["completed", "failed"]).await);
     assert_eq!(given["answers"], json!(["go on"]), "{given:#}");
+    let events = client().get(format!("{}/a2a/tasks/t-1/events", one.url)).send().await.unwrap();
+    let events = events.text().await.unwrap();
+    assert!(events.contains("the space refused an entry: "), "{events}");
     let token = running.data.join("token").to_string_lossy().into_owned();
     let envs = [("MESH_URL", running.url.as_str()), ("MESH_TOKEN_FILE", token.as_str())];
     let (_, trace, _) = mesh(&["trace", "t-1"], &envs);

@@ -58,7 +58,7 @@ pub(super) struct ProcessArgs {
     /// How much content traces contain: none, its shape, or all of it without this process's secrets.
     #[arg(long, value_enum, env = "MESH_CAPTURE", default_value_t)]
     capture: CaptureLevel,
-    /// The timing preset: `default`, or `fast` with short times for tests.
+    /// The timing preset: `default`, or `fast` for tests: quick heartbeats and retries, long leases.
     #[arg(long, env = "MESH_PROFILE", value_enum, default_value = "default")]
     profile: TimingPreset,
     /// How long running work may take after a stop signal; the rest is handed back, or resumes at the next start.

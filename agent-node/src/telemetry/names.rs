@@ -26,7 +26,7 @@ names! {
     MESH_TASK = "mesh.task.id";
     /// The conversation, on its agent; of a bid, which is written nowhere, the manager's.
     MESH_CONVERSATION = "mesh.conversation.id";
-    /// The coordination pattern: `delegation`, `contract-net`, `help-request` and so on.
+    /// The coordination pattern: `delegation`, `session`, `contract-net`, `help-request` and so on.
     MESH_PATTERN = "mesh.pattern";
     /// The capability that is wanted.
     MESH_SKILL = "mesh.skill";

@@ -124,11 +124,9 @@ impl HelpRequest {
             }
         }
         let Some(Outcome { status, usage, .. }) = outcome else { return effects };
-        let produced = std::mem::take(produced);
-        self.usage = usage;
         // What was made so far goes with an end that the brain itself has chosen.
-        let has_chosen = matches!(event.what, EventKind::TurnEnded { .. });
-        let artifacts = if has_chosen { produced } else { Vec::new() };
+        let artifacts = if work.has_answered() { std::mem::take(produced) } else { Vec::new() };
+        self.usage = usage;
         effects.extend(match status.state {
             TaskState::Completed => self.settle(status.message, None, artifacts),
             _ => self.settle(None, status.message, artifacts),

@@ -136,10 +136,6 @@ pub struct Question {
 }
 
 impl Question {
-    /// The names of its members on the wire.
-    pub const MEMBERS: &[&str] =
-        &["id", "kind", "text", "schema", "options", "call", "expiresAt", "onTimeout", "wait", "askedBy"];
-
     /// A question that any text answers.
     pub fn new(id: impl Into<String>, text: impl Into<String>) -> Self {
         Self {

@@ -68,7 +68,10 @@ pub async fn post(
     let depth = node.limits.max_depth + additional_depth;
     let mut json = protocol::json::parse(&body, depth)?;
     let payload = large_payload::inline(&request, &node, &mut json, &by)?;
-    let envelope = Box::new(Envelope::from_json(json, new_message_id)?);
+    let envelope = Box::new(match by.agent() {
+        Some(_) => Envelope::from_json(json, new_message_id)?,
+        None => Envelope::from_hand_written_json(json, new_message_id)?,
+    });
     accept_schema::check(&envelope)?;
     let local = match &envelope.to_agent_id {
         Address::Agent(id) => node.agent(id).map_err(|problem| problem.with("field", "toAgentId"))?,

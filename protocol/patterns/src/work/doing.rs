@@ -89,6 +89,9 @@ pub struct Doing {
     /// What it has posted in its space.
     #[serde(default, skip_serializing_if = "PostedEntries::is_none")]
     posted: PostedEntries,
+    /// Whether the brain itself has ended its answer to a peer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_answered: bool,
     /// The outcome of awarded work, until the manager has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unconfirmed: Option<Box<UnconfirmedOutcome>>,
@@ -111,6 +114,7 @@ impl Doing {
             has_reported: false,
             refused: RefusedWork::default(),
             posted: PostedEntries::default(),
+            has_answered: false,
             unconfirmed: None,
         }
     }

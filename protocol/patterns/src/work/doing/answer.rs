@@ -3,7 +3,13 @@
 use super::{Doing, Effect, Event, TaskState, TurnEnd};
 
 impl Doing {
+    /// Whether its brain itself has ended the answer; otherwise a bound, a fault or a cancel has.
+    pub(crate) fn has_answered(&self) -> bool {
+        self.has_answered
+    }
+
     pub(super) fn end_answer(&mut self, end: &TurnEnd, event: &Event) -> Vec<Effect> {
+        self.has_answered = !matches!(end, TurnEnd::Pause { .. });
         match end {
             TurnEnd::Pause { after_ms, reason } => self.pause(*after_ms, reason, event),
             TurnEnd::Done { message: Some(text) }
