@@ -48,6 +48,12 @@ impl PersonToken {
         Arc::new(Self { text, key, dir })
     }
 
+    /// Whether the mesh of its directory runs at `base`, as that says.
+    fn is_of(&self, base: &str) -> bool {
+        let described = std::fs::read_to_string(self.dir.join("run.json"));
+        described.is_ok_and(|text| text.contains(&format!("\"{base}\"")))
+    }
+
     /// The value of `Authorization` for the process at `base`.
     fn ticket(&self, base: &str) -> Option<String> {
         Some(format!("Bearer {}", self.key.ticket(&authority(base)?, wall_time())))
@@ -75,11 +81,13 @@ impl PersonTokens {
         if let Some(known) = known.get(base) {
             return known.clone();
         }
-        // Most processes are of one mesh.
+        // Most processes are of one mesh. A wrong token counts as a failed login there.
         let others =
             tokens.iter().filter(|token| known.values().flatten().all(|known| known.text != token.text));
+        let mut candidates: Vec<_> = known.values().flatten().chain(others).collect();
+        candidates.sort_by_key(|token| !token.is_of(base));
         let mut found = None;
-        for token in known.values().flatten().chain(others) {
+        for token in candidates {
             match is_accepted(wire, token, base).await {
                 Some(true) => {
                     found = Some(token.clone());

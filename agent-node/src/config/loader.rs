@@ -212,7 +212,7 @@ impl TeamLoader {
                 location.fault("agent", format!("{} is a service's name, no agent may have it", agent.agent)),
             );
         }
-        if let Some(other) = self.ids.insert(agent.agent.to_string(), position) {
+        if let Some(other) = self.ids.insert(agent.agent.as_str().to_ascii_lowercase(), position) {
             self.faults.push(location.fault("agent", format!("{} is taken, see {other}", agent.agent)));
         }
         if let Some(other) = agent.port.and_then(|port| self.ports.insert(port, agent.agent.to_string())) {

@@ -175,6 +175,10 @@ fn a_fault_names_file_line_key_and_remedy() {
             "agents:\n- {agent: a, brain: {echo: {}}}\n- {agent: a, brain: {echo: {}}}",
             &["team.yaml:3: agents[1].agent: a is taken, see team.yaml:2"],
         ),
+        (
+            "agents:\n- {agent: a, brain: {echo: {}}}\n- {agent: A, brain: {echo: {}}}",
+            &["team.yaml:3: agents[1].agent: A is taken, see team.yaml:2"],
+        ),
         ("agent: a\nagent: b", &["team.yaml:2: names agent twice"]),
         ("agent: [", &["team.yaml:", "is no YAML"]),
         ("", &["team.yaml: describes no agent"]),
