@@ -270,6 +270,18 @@ mod tests {
     }
 
     #[test]
+    fn a_bound_of_a_later_version_is_read_from_agents_and_refused_from_people() {
+        let payload = json!({ "description": "d", "budget": { "tokens": 5, "seconds": 5 } });
+        let body =
+            json!({ "fromAgentId": "a-1", "toAgentId": "b-1", "type": "task-request", "payload": payload });
+        let Payload::TaskRequest(request) = read(&body).unwrap().payload else { panic!("a task-request") };
+        assert_eq!(request.budget, crate::budget::Budget::tokens(5));
+        let minted = || MessageId::parse("minted").unwrap();
+        let refused = Envelope::from_hand_written_json(body, minted).unwrap_err();
+        assert!(refused.message.starts_with("payload.budget.seconds: unknown field"), "{}", refused.message);
+    }
+
+    #[test]
     fn every_member_is_read_and_written_where_it_stands() {
         let body = json!({
             "messageId": "m-1", "fromAgentId": "a-1", "toAgentId": "b-1", "type": "task-cancel",

@@ -80,6 +80,25 @@ async fn the_command_line_shows_the_token_to_the_mesh_that_it_is_of() {
     assert!(code == 77 && errors.contains("mesh registry"), "{code}: {errors}");
 }
 
+/// Wrong tokens are failed logins, of which a process takes ten a second.
+#[tokio::test]
+async fn the_tokens_of_many_other_meshes_do_not_hide_the_right_one() {
+    let home = crate::harness::directory();
+    for other in 0..15 {
+        let dir = home.path().join(format!(".mesh/other-{other}"));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("token"), format!("mesh-person-{other:064}")).unwrap();
+    }
+    let team = crate::harness::file(home.path(), "team.yaml", TEAM).to_string_lossy().into_owned();
+    let args = ["up", "--port", "0", "--profile", "fast", "--name", "zoo", &team];
+    let mesh_of_home = Process::at_home(home.path(), "../zoo", &args).await;
+    let home_path = home.path().to_string_lossy().into_owned();
+    for _ in 0..3 {
+        let (code, _, errors) = mesh(&["space", "ls", "--url", &mesh_of_home.url], &[("HOME", &home_path)]);
+        assert_eq!(code, 0, "{errors}");
+    }
+}
+
 #[tokio::test]
 async fn the_command_line_finds_the_token_of_the_mesh_that_it_talks_to() {
     const GATE: &str = "

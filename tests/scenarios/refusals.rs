@@ -88,6 +88,23 @@ async fn an_unknown_type_is_answered_with_the_valid_ones() {
 }
 
 #[tokio::test]
+async fn a_mistyped_bound_or_demand_of_a_person_is_refused_by_name() {
+    let mesh = Process::up(TEAM).await;
+    let agent = mesh.agent("echo-01");
+    for (member, value, named) in [
+        ("budget", json!({ "tokens": 5, "token": 5 }), "payload.budget.token"),
+        ("accept", json!({ "reviewr": "echo" }), "payload.accept.reviewr"),
+    ] {
+        let payload = with(json!({ "description": "hello", "capability": "echo" }), json!({ member: value }));
+        for payload in [payload.clone(), json!(payload.to_string())] {
+            let answer = agent.post(&with(echo(&agent), json!({ "payload": payload }))).await;
+            is(&answer, 400, "invalid_field");
+            assert!(refusal_text(&answer).contains(named), "{answer:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn no_one_can_send_as_a_registered_agent() {
     let mesh = Process::up(TEAM).await;
     let agent = mesh.agent("echo-01");

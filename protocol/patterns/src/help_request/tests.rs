@@ -308,6 +308,33 @@ fn an_answer_that_begins_again_is_given_what_it_has_produced() {
     assert_eq!(pattern.view().turn.artifacts, [artifact]);
 }
 
+/// Whether its last words come with the end of the turn or before makes no difference.
+#[test]
+fn an_answer_that_a_bound_ends_has_no_artifacts() {
+    let bounds = TaskBounds { tokens: Some(100), ..TaskBounds::default() };
+    let artifacts = |input_tokens, is_batched: bool| {
+        let limits = WorkLimits { bounds, ..WorkLimits::default() };
+        let mut pattern = AnyPattern::from(HelpRequest::answering(id("me"), request(), requester(), limits));
+        on(&mut pattern, 0, EventKind::Started);
+        let artifact = Artifact::text("a", "text/plain", "x");
+        let call = ModelUsage { input_tokens, model: "m".into(), ..Default::default() };
+        let said =
+            vec![Progress::Artifact { artifact, append: false, last_chunk: true }, Progress::Usage(call)];
+        let (early, late) = if is_batched { (Vec::new(), said) } else { (said, Vec::new()) };
+        let mut effects = on(&mut pattern, 1, EventKind::TurnProgress { turn: 1, updates: early });
+        let end = TurnEnd::Failed { reason: "no".into() };
+        effects.extend(on(&mut pattern, 2, EventKind::TurnEnded { turn: 1, updates: late, end }));
+        let response = sent(&effects).find_map(|payload| match payload {
+            Payload::HelpResponse(response) => Some(response.artifacts.len()),
+            _ => None,
+        });
+        response.unwrap()
+    };
+    for is_batched in [true, false] {
+        assert_eq!((artifacts(50, is_batched), artifacts(101, is_batched)), (1, 0), "{is_batched}");
+    }
+}
+
 #[test]
 fn an_answer_keeps_the_bounds_of_its_agent() {
     let cost = protocol::bid::Cost::new(1.0);
