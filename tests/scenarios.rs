@@ -54,6 +54,7 @@ mod scenarios {
     mod outbound_calls;
     mod own_agents;
     mod owner_messages;
+    mod peers;
     mod person_token;
     mod principals;
     mod readme;

@@ -127,6 +127,8 @@ enum ClientVerb {
     /// List the agents.
     #[command(visible_alias = "list")]
     Ls(ls::LsArgs),
+    /// Forget an agent that is not there: what is addressed to it ends. Its name stays reserved for its key.
+    Forget(ls::ForgetArgs),
     /// Show the card an agent is registered with.
     Card(ls::CardArgs),
     /// List, show, watch, cancel or answer tasks.
@@ -212,6 +214,7 @@ async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
         ClientVerb::Say(args) => say::say(common, args).await,
         ClientVerb::Steer(args) => steer::steer(common, args).await,
         ClientVerb::Ls(list) => ls::ls(common, list).await,
+        ClientVerb::Forget(args) => ls::forget(common, args).await,
         ClientVerb::Card(card) => ls::card(common, card).await,
         ClientVerb::Tasks(tasks) => tasks::tasks(common, tasks).await,
         ClientVerb::Inbox(inbox) => people::inbox(common, inbox).await,

@@ -224,6 +224,11 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     let keys_wake = key_sync::start(registry_client, &service_locator, as_registry, &keys);
 
     let outside = &setup.outside;
+    // Whoever is the local user of a mesh that only this machine reaches can call this machine without it.
+    let callbacks = match setup.listen.is_loopback() {
+        true => outside.with_loopback()?,
+        false => outside.clone(),
+    };
     let peers = Arc::new(Peers::default());
     let locals = Arc::new(LocalAgents::default());
     let callers = Callers::new(&setup.mesh.callers);
@@ -291,7 +296,8 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         }
         let registry = registry_for(&spec.id);
         let seal = setup.keys.seal(&spec.id, &key)?;
-        let pusher = Pusher::new(spec.id.clone(), store.clone(), outside.clone(), seal.clone()).start();
+        let clients = (outside.clone(), callbacks.clone());
+        let pusher = Pusher::new(spec.id.clone(), store.clone(), clients, seal.clone()).start();
         let interface = grpc.as_ref().map(|(_, address)| grpc_port::interface(&setup, *address, &spec.id));
         let facade = SharedCell::new(AgentFacade::new(
             &card.get(),
@@ -322,6 +328,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
             facade,
             pusher,
             outside,
+            callbacks: callbacks.clone(),
         };
         if let Some(pending) = spec.pending_card.clone() {
             CardRetry { agent: hosted.clone(), me, schemes, interface, wake }.spawn(pending);

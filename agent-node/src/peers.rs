@@ -6,6 +6,7 @@ use patterns::Candidate;
 use protocol::{
     card::Card,
     ids::{AgentId, Capability},
+    time::WallTime,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,6 +14,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 use tokio::sync::mpsc;
 
@@ -23,10 +25,19 @@ pub struct Peer {
     pub incarnation: u64,
     /// Whether it is alive and accepts work.
     pub is_alive: bool,
-    /// Whether it is dead or departed, or has dropped out of the registry.
-    pub has_departed: bool,
+    /// `None` while it is there.
+    pub absence: Option<Absence>,
     /// Number of running tasks, from its last heartbeat.
     pub running: u32,
+}
+
+/// How a peer is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absence {
+    /// Its lease is over, or it has drained, or the registry does not know it: it may come back.
+    Away { since: WallTime },
+    /// It has left, or has been away for longer than it may be.
+    Left,
 }
 
 /// An agent could not reach a peer.
@@ -62,7 +73,7 @@ impl Peers {
                 }
             }
         }
-        if !peer.has_departed {
+        if peer.absence.is_none() {
             for capability in capabilities(&peer.card) {
                 self.by_capability.entry(capability).or_default().insert(id.clone());
             }
@@ -70,18 +81,23 @@ impl Peers {
         self.changed.notify_waiters();
     }
 
-    /// The present peers that are not in `snapshot`.
+    /// The peers that have not left, and are not in `snapshot`.
     pub fn missing_from(&self, snapshot: &BTreeSet<AgentId>) -> BTreeSet<AgentId> {
-        let present = self.all.iter().filter(|peer| !peer.has_departed);
-        present.map(|peer| peer.key().clone()).filter(|id| !snapshot.contains(id)).collect()
+        let there = self.all.iter().filter(|peer| peer.absence != Some(Absence::Left));
+        there.map(|peer| peer.key().clone()).filter(|id| !snapshot.contains(id)).collect()
     }
 
-    /// Marks `agent` as departed until the registry reports it again.
-    pub fn mark_departed(&self, agent: &AgentId) {
+    /// Marks `agent` as absent until the registry reports it again.
+    pub fn mark_absent(&self, agent: &AgentId, absence: Absence) {
         let known = self.all.get(agent).map(|peer| peer.clone());
         if let Some(peer) = known {
-            self.update(Peer { is_alive: false, has_departed: true, running: 0, ..peer });
+            self.update(Peer { is_alive: false, absence: Some(absence), running: 0, ..peer });
         }
+    }
+
+    /// How long `agent` may be away before it counts as left.
+    pub fn may_be_away(&self, agent: &AgentId) -> Duration {
+        self.all.get(agent).map_or(Duration::ZERO, |peer| peer.card.may_be_away())
     }
 
     /// Records that a snapshot of the registry has been received.
@@ -107,7 +123,7 @@ impl Peers {
     }
 
     /// Waits until the first snapshot has been received and `agents` are present, for at most `timeout`.
-    pub async fn wait_for_agents(&self, agents: &[AgentId], timeout: std::time::Duration) {
+    pub async fn wait_for_agents(&self, agents: &[AgentId], timeout: Duration) {
         let ready = async {
             loop {
                 let changed = self.changed.notified();
@@ -134,11 +150,14 @@ impl Peers {
         }
     }
 
-    /// The address of `agent`, or that it has departed or is unknown.
+    /// The address of `agent`, or that it is absent or unknown.
     pub fn locate(&self, agent: &AgentId) -> PeerLocation {
         match self.all.get(agent) {
-            Some(peer) if peer.has_departed => PeerLocation::Departed,
-            Some(peer) => PeerLocation::At(peer.card.endpoint.clone()),
+            Some(peer) => match peer.absence {
+                None => PeerLocation::At(peer.card.endpoint.clone()),
+                Some(Absence::Away { since }) => PeerLocation::Away { since },
+                Some(Absence::Left) => PeerLocation::Left,
+            },
             None => PeerLocation::Unknown,
         }
     }
@@ -182,7 +201,7 @@ impl Peers {
 
     /// The present agents and their cards.
     pub fn present(&self) -> BTreeMap<AgentId, Arc<Card>> {
-        let present = self.all.iter().filter(|peer| !peer.has_departed);
+        let present = self.all.iter().filter(|peer| peer.absence.is_none());
         present.map(|peer| (peer.key().clone(), peer.card.clone())).collect()
     }
 }

@@ -189,6 +189,7 @@ mod tests {
             seq: 1,
             state: TaskState::Completed,
             epoch: None,
+            doer: None,
             artifacts,
             chunks: None,
             message: message.map(str::to_owned),

@@ -8,6 +8,7 @@ use crate::{
     signal::fits,
 };
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 pub use wire::prompt::{PeerSummary, Skill};
 
@@ -28,14 +29,23 @@ pub struct Card {
     /// What it can do.
     #[serde(default)]
     pub skills: Vec<Skill>,
-    /// Whether it takes requests that name no capability.
+    /// Whether it does what is addressed to it without a capability.
     #[serde(default)]
     pub open: bool,
+    /// Whether it is chosen if a person names no agent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub entrance: bool,
+    /// A word for people and prompts. It gives no rights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
     /// The types of signals that it follows on the board, each exact or with a `*` as its last token.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subscribe: Vec<String>,
     #[serde(default)]
     pub terms: BidTerms,
+    /// How long it may be away before it counts as left; 2 minutes if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comes_back_in: Option<Eta>,
     /// What it takes and how much.
     #[serde(default, deserialize_with = "of_any_version")]
     pub limits: Limits,
@@ -58,6 +68,7 @@ impl From<&Card> for PeerSummary {
         Self {
             agent_id: card.agent_id.clone(),
             description: card.description.clone(),
+            role: card.role.clone(),
             skills: card.skills.clone(),
         }
     }
@@ -91,6 +102,11 @@ impl Card {
         } else {
             0.0
         }
+    }
+
+    /// How long it may be away before it counts as left.
+    pub fn may_be_away(&self) -> Duration {
+        self.comes_back_in.unwrap_or(Eta(2 * 60_000)).duration()
     }
 
     /// Whether it follows signals of this type.

@@ -160,6 +160,15 @@ impl Payload {
         Some(WorkNotice { task: None, end: Some(end), text })
     }
 
+    /// The artifacts of a request: references, and whole ones.
+    pub fn artifacts_mut(&mut self) -> Option<(&mut Vec<ArtifactRef>, &mut Vec<Artifact>)> {
+        match self {
+            Self::TaskRequest(request) => Some((&mut request.artifacts, &mut request.inline_artifacts)),
+            Self::HelpRequest(request) => Some((&mut request.artifacts, &mut request.inline_artifacts)),
+            _ => None,
+        }
+    }
+
     /// The task it is about, if it names one.
     pub fn task_id(&self) -> Option<&TaskId> {
         match self {
@@ -372,6 +381,9 @@ payload! {
         /// What the work on it may use.
         => #[serde(default, deserialize_with = "of_any_version", skip_serializing_if = "Budget::is_none")]
         budget: Budget,
+        /// Whether the agent that it addresses may let others do it, as it may with the task of a user; between agents.
+        => #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        hand_on: bool,
         /// Whether it is the review of a result, which is not checked itself; believed from an agent's request to itself only.
         => #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_review: bool,
@@ -420,6 +432,9 @@ payload! {
         /// The award it was done under.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         epoch: Option<Epoch>,
+        /// The agent whose brain did it, if it is not the sender: the word of the sender, which is accountable.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        doer: Option<AgentId>,
         /// All results, unless `chunks` is given.
         => #[serde(default, skip_serializing_if = "Vec::is_empty")]
         artifacts: Vec<Artifact>,
@@ -490,6 +505,7 @@ impl TaskRequest {
             parent_task_id: None,
             accept: None,
             budget: Budget::default(),
+            hand_on: false,
             is_review: false,
             exclude: Vec::new(),
             extra: Map::new(),

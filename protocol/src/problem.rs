@@ -99,12 +99,16 @@ reasons! {
     SpaceChanged = "space_changed", 409;
     /// The agent id is another's.
     AgentIdTaken = "agent_id_taken", 409;
+    /// The agent is there, so it can't be forgotten.
+    AgentPresent = "agent_present", 409;
     /// Another key is pinned for that id.
     KeyMismatch = "key_mismatch", 409;
     /// The key was given up or replaced; the id needs another one.
     KeyReset = "key_reset", 409;
-    /// The agent has deregistered.
+    /// The agent has left, or has been away for longer than it may be.
     AgentDeparted = "agent_departed", 410;
+    /// The agent is not there, but may come back.
+    AgentAway = "agent_away", 503;
     /// `expiresAt` or the deadline had passed on arrival.
     Expired = "expired", 410;
     /// The cursor is below what is still kept; the floor is named.

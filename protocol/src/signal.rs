@@ -170,6 +170,9 @@ pub fn first_offer(signal: &Signal) -> &str {
 /// The reference by which an offer of a brain names the task that it was made for.
 pub const PARENT_TASK: &str = "parentTaskId";
 
+/// The reference by which a signal names the thread of its task.
+pub const THREAD: &str = "threadId";
+
 /// The principal that offered the open task that `signal` is about.
 pub fn publisher(signal: &Signal) -> Option<Principal> {
     Principal::try_from(signal.refs.get(PUBLISHER)?.as_str()?.to_owned()).ok()

@@ -184,16 +184,31 @@ impl AgentDirectory {
         if row.exit.is_some() {
             return Ok(None);
         }
-        let exit = Some(ExitRecord { presence: Presence::Departed, at: now });
+        let exit = Some(ExitRecord { presence: reason.presence(), at: now });
         let events = vec![MembershipEvent::left(row, reason)];
         let written = vec![AgentRow { exit, ..row.clone() }];
         Ok(Some(DirectoryChange { written, events, floor: self.floor, ..DirectoryChange::default() }))
+    }
+
+    /// Decides that an agent that is not there has left for good: a person says so. Its name stays reserved for its key. Refused
+    /// while it is there.
+    pub fn forget(&self, id: &AgentId) -> Result<DirectoryChange, DirectoryError> {
+        let row = self.agents.get(id).map(|agent| &agent.row);
+        let row = row.ok_or_else(|| DirectoryError::Unknown(id.clone()))?;
+        if row.exit.is_none() {
+            return Err(DirectoryError::Present(id.clone()));
+        }
+        // The next sweep deletes it. Until then those who follow the registry see that it has left.
+        let exit = Some(ExitRecord { presence: Presence::Departed, at: NodeTime(0) });
+        let written = vec![AgentRow { exit, ..row.clone() }];
+        Ok(DirectoryChange { written, floor: self.floor, ..DirectoryChange::default() })
     }
 
     /// Applies a decision and returns the ids of the changed agents. It must be the latest decision taken.
     pub fn apply(&mut self, change: DirectoryChange, now: NodeTime) -> Vec<AgentId> {
         self.record_damping(&change, now);
         self.floor = self.floor.max(change.floor);
+        self.expiry.recent.extend(std::iter::repeat_n(now, change.expired));
         for id in &change.forgotten {
             if let Some(agent) = self.agents.remove(id) {
                 self.gone_index.remove(&agent.row.card);
@@ -210,9 +225,6 @@ impl AgentDirectory {
                 Some(agent) if row.exit.is_some() => Liveness { running: 0, ..agent.liveness.clone() },
                 Some(_) | None => Liveness::new(now),
             };
-            if row.exit.as_ref().is_some_and(|exit| exit.presence == Presence::Dead) {
-                self.expiry.recent.push_back(now);
-            }
             changed.push(row.card.agent_id.clone());
             self.insert(row, liveness);
         }

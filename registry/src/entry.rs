@@ -16,7 +16,9 @@ pub enum Presence {
     Alive,
     /// Two heartbeats are missing.
     Suspect,
+    /// It is away: its lease is over, or it has drained. It may come back.
     Dead,
+    /// It has left, or has been away for longer than its card allows.
     Departed,
 }
 
@@ -64,6 +66,18 @@ impl AgentEntry {
     pub fn id(&self) -> &AgentId {
         &self.card.agent_id
     }
+}
+
+/// Whom a person asks who names nobody: an agent whose card says so, else the one with the lowest port; one that accepts work
+/// before one that does not.
+pub fn entrance(agents: &[AgentEntry]) -> Option<&AgentEntry> {
+    let port = |entry: &AgentEntry| {
+        let authority = entry.card.endpoint.split_once("://")?.1.split('/').next()?;
+        authority.rsplit_once(':')?.1.parse::<u16>().ok()
+    };
+    agents
+        .iter()
+        .min_by_key(|entry| (!entry.card.entrance, !entry.accepting, port(entry).unwrap_or(u16::MAX)))
 }
 
 /// The order of search results among agents with the same state and the same `accepting`.

@@ -12,9 +12,9 @@ mod signal_outbox;
 pub(crate) mod tests;
 
 pub use messages::{
-    AdmitKey, ChangeKey, Deregister, FindAgents, GetAgent, GetRegistryState, ListKeys, ReadKeyRecords,
-    Recertify, RecordHeartbeat, Register, RegistryState, ReportSuspicion, ResetKey, SweepLeases,
-    WatchDirectory, WatchStart,
+    AdmitKey, ChangeKey, Deregister, FindAgents, Forget, GetAgent, GetRegistryState, ListKeys,
+    ReadKeyRecords, Recertify, RecordHeartbeat, Register, RegistryState, ReportSuspicion, ResetKey,
+    SweepLeases, WatchDirectory, WatchStart,
 };
 pub use registration_service::Clocks;
 pub use rows::OWNER;
@@ -113,6 +113,11 @@ impl SupervisedRegistry {
     /// Gives up the key of `id`: the next process that registers under it pins its own.
     pub async fn reset_key(&self, id: AgentId) -> Result<(), Problem> {
         self.ask(ResetKey(id)).await?
+    }
+
+    /// Forgets an agent that is not there: it has left for good, and leaves the lists. Its name stays reserved for its key.
+    pub async fn forget(&self, id: AgentId) -> Result<(), Problem> {
+        self.ask(Forget(id)).await?
     }
 
     /// The keys of all ids.
@@ -317,6 +322,14 @@ impl Handler<ResetKey> for RegistryActor {
     fn handle(&mut self, ResetKey(id): ResetKey, _: &mut Self::Context) -> Self::Result {
         let service = self.service.clone();
         Box::pin(async move { service.reset_key(&id).await })
+    }
+}
+
+impl Handler<Forget> for RegistryActor {
+    type Result = ResponseFuture<Result<(), Problem>>;
+    fn handle(&mut self, Forget(id): Forget, _: &mut Self::Context) -> Self::Result {
+        let service = self.service.clone();
+        Box::pin(async move { service.forget(&id).await })
     }
 }
 

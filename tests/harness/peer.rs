@@ -205,8 +205,17 @@ impl Peer {
 
     /// Deregisters.
     pub async fn leave(&self, mesh: &Process) {
+        self.deregister(mesh, "").await;
+    }
+
+    /// Deregisters as one that may come back.
+    pub async fn drain(&self, mesh: &Process) {
+        self.deregister(mesh, "&reason=drained").await;
+    }
+
+    async fn deregister(&self, mesh: &Process, reason: &str) {
         self.beats.abort();
-        let target = format!("/registry/agents/{}?incarnation={}", self.id, self.incarnation);
+        let target = format!("/registry/agents/{}?incarnation={}{reason}", self.id, self.incarnation);
         let answer = self.signing.call(Method::DELETE, (&self.registry, &target), "registry", None).await;
         assert_eq!(answer.status, 204, "{answer:?}");
         self.wait_until_listed(mesh, false).await;

@@ -10,7 +10,7 @@ use std::{
 
 const TEAM: &str = "
 agents:
-  - { agent: echo-01, skills: [echo, paint], brain: { echo: {} } }
+  - { agent: echo-01, open: false, skills: [echo, paint], brain: { echo: {} } }
 ";
 
 /// Sends raw bytes; returns head and body as received until the server closes.

@@ -98,7 +98,7 @@ async fn send(
 }
 
 /// Every signed route of an agent, a board and a registry. `{id}` is the one as whom the thief acts.
-const ROUTES: [(&str, &str, &str); 36] = [
+const ROUTES: [(&str, &str, &str); 37] = [
     ("builder-01", "POST", "/a2a/messages"),
     ("builder-01", "GET", "/a2a/messages/m-1"),
     ("builder-01", "GET", "/a2a/messages/m-1/trace"),
@@ -135,6 +135,7 @@ const ROUTES: [(&str, &str, &str); 36] = [
     ("registry", "POST", "/keys/registry/rotate"),
     ("registry", "POST", "/registry/keys/{id}/change"),
     ("registry", "POST", "/registry/keys/{id}/reset"),
+    ("registry", "POST", "/registry/agents/{id}/forget"),
 ];
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::{
 
 const TEAM: &str = "
 agents:
-  - { agent: front-01, open: true, skills: [front], description: Answers, brain: { scripted: script.yaml } }
+  - { agent: front-01, entrance: true, skills: [front], description: Answers, brain: { scripted: script.yaml } }
   - { agent: echo-01, skills: [echo], brain: { echo: {} } }
 mesh:
   callers: [{ user: alice, apiKey: alices-own-key-0001 }]

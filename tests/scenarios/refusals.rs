@@ -193,8 +193,8 @@ async fn an_expired_message_is_410() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_capability_needs_an_open_agent() {
-    let mesh = Process::up(TEAM).await;
+async fn what_an_agent_delegates_needs_a_peer_that_orchestrates() {
+    let mesh = Process::up("agents: [{ agent: echo-01, open: delegate, brain: { echo: {} } }]").await;
     let agent = mesh.agent("echo-01");
     let answer = agent.post(&agent.request(json!({ "description": "anything" }))).await;
     is(&answer, 422, "capability_needed");

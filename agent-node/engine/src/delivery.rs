@@ -11,7 +11,7 @@ pub(crate) use delivery_context::DeliveryContext;
 
 use crate::{
     Attempt, AttemptId, AttemptResult, ClaimRequest, Delivery, DeliveryAttemptOutcome, MessageResult,
-    Observation, Output, PeerLocation, context::Context, peers::capability_like, records::EffectKey,
+    Observation, Output, PeerLocation, away, context::Context, peers::capability_like, records::EffectKey,
     timer_purpose::TimerPurpose,
 };
 use backoff::pause;
@@ -76,7 +76,7 @@ impl Deliveries {
         }
         let lane = (!message.best_effort).then(|| LaneKey::Peer(message.to.clone(), origin.0.clone()));
         let what = OutgoingContent::Message(Box::new(message));
-        self.0.add(Outgoing { origin, lanes: Vec::from_iter(lane), what, attempts: 0 });
+        self.0.add(Outgoing { origin, lanes: Vec::from_iter(lane), what, attempts: 0, is_told_away: false });
     }
 
     /// Queues a signal behind the earlier signals of its conversation; refused while [`MAX_SIGNALS`] wait.
@@ -95,7 +95,13 @@ impl Deliveries {
             return own.refuse_signal((conversation, effect), &signal, problem);
         }
         let (lanes, what) = (vec![lane], OutgoingContent::Signal(Box::new(signal)));
-        self.0.add(Outgoing { origin: (conversation, effect), lanes, what, attempts: 0 });
+        self.0.add(Outgoing {
+            origin: (conversation, effect),
+            lanes,
+            what,
+            attempts: 0,
+            is_told_away: false,
+        });
     }
 
     /// Queues a claim request behind the earlier claim requests of its conversation. The board announces the end of a claim,
@@ -112,7 +118,13 @@ impl Deliveries {
             lanes.push(LaneKey::Signals(conversation.clone()));
         }
         let what = OutgoingContent::Claim(task, request);
-        self.0.add(Outgoing { origin: (conversation, effect), lanes, what, attempts: 0 });
+        self.0.add(Outgoing {
+            origin: (conversation, effect),
+            lanes,
+            what,
+            attempts: 0,
+            is_told_away: false,
+        });
     }
 
     /// Queues a request behind the earlier requests of its conversation to spaces of the board, and a write behind all writes of
@@ -127,7 +139,13 @@ impl Deliveries {
         let mut lanes = vec![LaneKey::Spaces(conversation.clone())];
         lanes.extend(request.is_write().then_some(LaneKey::SpaceWrites));
         let what = OutgoingContent::Space(label, Box::new(request));
-        self.0.add(Outgoing { origin: (conversation, effect), lanes, what, attempts: 0 });
+        self.0.add(Outgoing {
+            origin: (conversation, effect),
+            lanes,
+            what,
+            attempts: 0,
+            is_told_away: false,
+        });
     }
 
     /// Drops a claim request whose effect is no longer open. The later ones of its conversation do not wait for its answer.
@@ -199,7 +217,8 @@ impl Deliveries {
         let at = directory.locate(&to);
         match at {
             PeerLocation::Here | PeerLocation::At(_) => {}
-            PeerLocation::Departed => {
+            PeerLocation::Away { since } => return Err(away(&to, since)),
+            PeerLocation::Left => {
                 return Err(Problem::new(Reason::AgentDeparted, format!("{to} has left")));
             }
             PeerLocation::Unknown => {
@@ -344,13 +363,13 @@ impl Deliveries {
     ) -> bool {
         let Some(outgoing) = self.0.get(id) else { return false };
         let is_message = matches!(outgoing.what, OutgoingContent::Message(_));
-        let is_best_effort =
-            matches!(&outgoing.what, OutgoingContent::Message(message) if message.best_effort);
         let attempts = outgoing.attempts;
-        if is_best_effort || self.is_unknown(outgoing, cx) || !may_succeed_later(problem.reason) {
+        if self.is_final(outgoing, problem.reason, cx) {
             self.finish_delivery(id, Err(problem), own, cx);
             return false;
         }
+        self.tell_away(id, problem.reason, own, cx);
+        let Some(outgoing) = self.0.get(id) else { return false };
         let mut wait = problem.retry_after.unwrap_or_default().max(pause(attempts, cx.world.random()));
         if let OutgoingContent::Message(message) = &outgoing.what {
             let (task, trace) = message.task_and_trace();
@@ -368,6 +387,31 @@ impl Deliveries {
         self.0.count_attempt(id);
         own.timers.set(wait.max(Duration::from_millis(1)), TimerPurpose::Retry(id), cx);
         true
+    }
+
+    /// Tells the conversation of a message, once, that its recipient is away.
+    fn tell_away(&mut self, id: AttemptId, reason: Reason, own: &mut DeliveryContext<'_>, cx: &Context<'_>) {
+        let Some(Outgoing { origin, what: OutgoingContent::Message(message), .. }) = self.0.get(id) else {
+            return;
+        };
+        let PeerLocation::Away { since } = cx.world.directory().locate(&message.to) else { return };
+        let (conversation, label, to) = (origin.0.clone(), message.label, message.to.clone());
+        if reason == Reason::AgentAway && self.0.tell_away(id) {
+            own.events.push(&conversation, None, EventKind::RecipientAway { label, to, since });
+        }
+    }
+
+    /// Whether there is no other attempt. Whoever asks an agent that has left is told so at once; reports, results, answers and
+    /// cancels wait for it.
+    fn is_final(&self, outgoing: &Outgoing, reason: Reason, cx: &Context<'_>) -> bool {
+        let of_message = match &outgoing.what {
+            OutgoingContent::Message(message) => {
+                let opens = AnyPattern::is_opened_by(message.envelope.kind());
+                message.best_effort || opens && reason == Reason::AgentDeparted
+            }
+            OutgoingContent::Signal(_) | OutgoingContent::Claim(..) | OutgoingContent::Space(..) => false,
+        };
+        of_message || self.is_unknown(outgoing, cx) || !may_succeed_later(reason)
     }
 
     /// Whether the recipient has been looked up often enough in the whole directory.

@@ -344,8 +344,25 @@ pub type InstantAnswer = (Vec<Progress>, Result<TurnEnd, String>);
 pub enum PeerLocation {
     Here,
     At(String),
-    Departed,
+    /// It is not there, but may come back.
+    Away {
+        since: WallTime,
+    },
+    /// It has left, or has been away for longer than it may be.
+    Left,
     Unknown,
+}
+
+impl PeerLocation {
+    /// Whether it is known and not there.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Self::Away { .. } | Self::Left)
+    }
+}
+
+/// The problem that `agent` is away since then.
+pub fn away(agent: &AgentId, since: WallTime) -> Problem {
+    Problem::new(Reason::AgentAway, format!("{agent} is away since {since}"))
 }
 
 /// The directory of peers.

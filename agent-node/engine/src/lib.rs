@@ -64,7 +64,7 @@ pub use delivery::{backoff::pause, claims::ClaimRequest};
 pub use io::{
     Ack, Attempt, AttemptId, AttemptResult, BidQuestion, BidQuestionId, CommitId, Delivery,
     DeliveryAttemptOutcome, IncomingMessage, Input, InstantAnswer, MessageResult, Observation, Output,
-    PeerDirectory, PeerLocation, RelayedApproval, ReplyTo, TimerId, TurnKey, TurnStart, World,
+    PeerDirectory, PeerLocation, RelayedApproval, ReplyTo, TimerId, TurnKey, TurnStart, World, away,
 };
 pub use panics::catch_panic;
 pub use turn_end::oversized_signal;

@@ -1,6 +1,8 @@
 //! What the file of an agent says of it and its engine needs. The doc comments of keys are their descriptions in the published JSON
 //! Schema.
 
+mod openness;
+mod signal_filter;
 mod token_count;
 
 use protocol::{
@@ -15,6 +17,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
 
+pub use openness::Openness;
+pub use signal_filter::SignalFilter;
 pub use token_count::TokenCount;
 
 /// The settings of one agent. The loader of the file fills the members that serde skips: they have several forms in it.
@@ -30,10 +34,21 @@ pub struct AgentSettings {
     pub bid: BidSettings,
     /// How long its brain may think, and what its work on one task may use.
     pub bounds: AgentBounds,
-    /// Signal types it reacts to, each exact or ending in `*`.
-    pub subscribe: Vec<String>,
-    /// Whether it takes requests that name no capability.
-    pub open: bool,
+    /// The signals it reacts to: types, each exact or ending in `*`, or what else they must be about.
+    #[serde(deserialize_with = "signal_filter::filters")]
+    #[schemars(with = "Vec<signal_filter::FilterForms>")]
+    pub subscribe: Vec<SignalFilter>,
+    /// Whether it does what is addressed to it without a capability. `false`: it refuses that, unless it has one skill only, which is
+    /// meant then. `delegate`: a peer with the capability `orchestrate` does it.
+    pub open: Openness,
+    /// Whether the command line and MCP choose it if nobody is named. Without one, the agent with the lowest port.
+    pub entrance: bool,
+    /// A word for people and prompts, such as `coordinator`. It gives no rights.
+    pub role: Option<String>,
+    /// How long it may be away before it counts as left: milliseconds, or text like `2m`, which is meant if absent. What is addressed
+    /// to it waits until then.
+    #[schemars(with = "Option<EtaForms>")]
+    pub comes_back_in: Option<Eta>,
     /// What it offers to A2A clients.
     #[serde(skip)]
     pub a2a: AgentPolicy,
@@ -48,9 +63,12 @@ impl AgentSettings {
             endpoint,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             skills: self.skills.clone(),
-            open: self.open,
-            subscribe: self.subscribe.clone(),
+            open: self.open == Openness::Open,
+            entrance: self.entrance,
+            role: self.role.clone(),
+            subscribe: self.subscribe.iter().map(|filter| filter.kind.clone()).collect(),
             terms: self.bid.terms(),
+            comes_back_in: self.comes_back_in,
             limits,
             waits_for: None,
         }

@@ -6,6 +6,7 @@ use crate::{
     context::Context,
     counts::AgentCounts,
     delivery::backoff::pause,
+    settings::SignalFilter,
     timer_purpose::TimerPurpose,
     timers::Timers,
 };
@@ -44,10 +45,10 @@ pub(crate) struct BoardSubscription {
 }
 
 impl BoardSubscription {
-    pub(crate) fn new(types: &[String]) -> Self {
-        let selector = Selector { types: types.to_vec(), ..Selector::default() };
+    pub(crate) fn new(filters: &[SignalFilter]) -> Self {
+        let types = filters.iter().map(|filter| filter.kind.clone()).collect();
         Self {
-            selector: (!types.is_empty()).then_some(selector),
+            selector: (!filters.is_empty()).then_some(Selector { types, ..Selector::default() }),
             cursor: None,
             attempts: 0,
             waiting: None,

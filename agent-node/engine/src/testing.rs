@@ -137,7 +137,7 @@ pub(crate) fn config(limits: Limits) -> EngineConfig {
 
 /// The settings of an agent that follows signals.
 pub(crate) fn subscribing(subscribe: &[&str]) -> Arc<AgentSettings> {
-    let subscribe = subscribe.iter().map(|kind| (*kind).to_owned()).collect();
+    let subscribe = subscribe.iter().map(|kind| (*kind).into()).collect();
     Arc::new(AgentSettings { subscribe, ..AgentSettings::default() })
 }
 

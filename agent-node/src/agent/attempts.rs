@@ -60,7 +60,7 @@ async fn deliver(
             }
             posted?
         }
-        PeerLocation::Departed | PeerLocation::Unknown => {
+        PeerLocation::Away { .. } | PeerLocation::Left | PeerLocation::Unknown => {
             return Err(Problem::new(Reason::AgentNotFound, format!("no agent {} is known", delivery.to)));
         }
     };

@@ -22,6 +22,7 @@ use protocol::{
     routes,
     task::{EXTENSION, TaskState},
 };
+use registry::entry::entrance;
 use serde_json::{Value, json};
 use std::{io::IsTerminal, path::PathBuf};
 use tokio::time::Instant;
@@ -37,7 +38,7 @@ pub(super) struct AskArgs {
     text: String,
     #[command(flatten)]
     at: AtArgs,
-    /// The agent's id; with neither it nor --at, an agent is chosen that takes open requests.
+    /// The agent's id; with neither it nor --at, the agent that is the entrance of the mesh, or has the lowest port.
     #[arg(long, value_name = "AGENT")]
     to: Option<String>,
     /// The ability it needs.
@@ -299,7 +300,7 @@ pub(super) fn how_to_answer(task: &Value, id: &str, at: &str) -> String {
     }
 }
 
-/// The agent to ask: the one of `--at` or the one named, or a registered agent that takes open requests.
+/// The agent to ask: the one of `--at` or the one named, or the mesh's entrance.
 pub(super) async fn recipient(
     client: &MeshClient,
     at: &AtArgs,
@@ -318,10 +319,7 @@ pub(super) async fn recipient(
         return Ok(AgentEndpoint::registered(client.card_of(name).await?.as_ref()));
     }
     let agents = client.agents(None).await?;
-    let port = |endpoint: &str| reqwest::Url::parse(endpoint).ok().and_then(|url| url.port());
-    let first =
-        agents.iter().min_by_key(|entry| (!entry.card.open, !entry.accepting, port(&entry.card.endpoint)));
-    match first {
+    match entrance(&agents) {
         Some(entry) => Ok(AgentEndpoint::registered(&entry.card)),
         None => Err(CliError::new(
             Exit::Refused,

@@ -1,13 +1,14 @@
-//! `mesh ls` and `mesh card`: registered agents.
+//! `mesh ls`, `mesh card` and `mesh forget`: registered agents.
 
 use super::{
     CommonArgs,
-    client::MeshClient,
+    client::{MeshClient, encoded},
     exit::CliError,
     output::{self, Colour},
 };
 use clap::Args;
 use comfy_table::Cell;
+use protocol::{ids::AgentId, routes};
 use registry::entry::{AgentEntry, Presence};
 use serde_json::json;
 
@@ -37,6 +38,22 @@ pub(super) async fn ls(common: &CommonArgs, args: LsArgs) -> Result<(), CliError
     output::line(&output::table(&head, agents.iter().map(row)))
 }
 
+#[derive(Debug, Args)]
+pub(super) struct ForgetArgs {
+    /// The agent's id.
+    id: AgentId,
+}
+
+pub(super) async fn forget(common: &CommonArgs, args: ForgetArgs) -> Result<(), CliError> {
+    let client = MeshClient::new(common)?;
+    let path = format!("{}/{}/forget", routes::AGENTS, encoded(args.id.as_str()));
+    let answer = client.post(&client.url, &path, &json!({})).await?;
+    match common.json {
+        true => output::json(&answer),
+        false => output::line(&format!("{} is forgotten; its name stays reserved for its key", args.id)),
+    }
+}
+
 fn row(entry: &AgentEntry) -> Vec<Cell> {
     let card = &entry.card;
     let state = match (entry.state, entry.accepting) {
@@ -44,8 +61,8 @@ fn row(entry: &AgentEntry) -> Vec<Cell> {
         (Presence::Alive, true) => output::cell("alive", Colour::Green),
         (Presence::Alive, false) => output::cell("busy", Colour::Yellow),
         (Presence::Suspect, _) => output::cell("suspect", Colour::Yellow),
-        (Presence::Dead, _) => output::cell("dead", Colour::Red),
-        (Presence::Departed, _) => output::cell("departed", Colour::Grey),
+        (Presence::Dead, _) => output::cell("away", Colour::Red),
+        (Presence::Departed, _) => output::cell("left", Colour::Grey),
     };
     let skills: Vec<_> = card.skills.iter().map(|skill| skill.id.as_str()).collect();
     vec![

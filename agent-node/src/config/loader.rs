@@ -20,7 +20,7 @@ use crate::{
     },
 };
 use blackboard::http_client::has_credentials;
-use engine::settings::AgentSettings;
+use engine::settings::{AgentSettings, SignalFilter};
 use protocol::{bid::Eta, ids::Capability, signal::SIGNAL_TYPES, signal::SignalType};
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeMap, path::Path};
@@ -236,7 +236,7 @@ impl TeamLoader {
                 self.faults.push(location.fault(&key, format!("{} is there twice", skill.id)));
             }
         }
-        for (at, pattern) in settings.subscribe.iter().enumerate() {
+        for (at, SignalFilter { kind: pattern, .. }) in settings.subscribe.iter().enumerate() {
             if !is_pattern(pattern) {
                 let what = format!(
                     "{pattern:?} fits no signal type; there are {}, and types of your own such as my.own",

@@ -125,7 +125,7 @@ fn a_fault_names_file_line_key_and_remedy() {
         ("agent: a\nbrain: {echo: {}}\nbid: {eta: soon}", &[":3: bid.eta: ", "5min", "soon"]),
         ("agent: a\nbrain: {echo: {}}\nport: 99999", &[":3: port: ", "99999", "65535"]),
         ("agent: a\nbrain: {echo: {}}\nport: 0", &[":3: port: must be at least 1"]),
-        ("agent: a\nbrain: {echo: {}}\nopen: maybe", &[":3: open: ", "maybe"]),
+        ("agent: a\nbrain: {echo: {}}\nopen: maybe", &[":3: open: expected true, false or delegate"]),
         ("agent: a\nbrain: {echo: {}}\nsubscribe: [task.done]", &[":3: subscribe[0]: \"task.done\" fits no"]),
         ("agent: a\nbrain: {echo: {}}\nskills: ['a b']", &[":3: skills[0]: a capability must match"]),
         ("agent: a\nbrain: {echo: {}}\nskills: [x, {id: x}]", &[":3: skills[1]: x is there twice"]),

@@ -68,6 +68,8 @@ pub struct HostedAgent {
     pub pusher: Addr<Pusher>,
     /// The client for webhooks, with its address policy.
     pub outside: OutboundClient,
+    /// Calls the `replyTo` of the local user.
+    pub callbacks: OutboundClient,
 }
 
 /// A check of one dependency: its name and the probe. A probe fails with the reason.
@@ -163,7 +165,8 @@ impl NodeState {
                 let message = format!("{id} is at {endpoint}, not here");
                 Problem::new(Reason::RegisteredElsewhere, message).with("endpoint", endpoint)
             }
-            PeerLocation::Departed => Problem::new(Reason::AgentDeparted, format!("{id} has left")),
+            PeerLocation::Away { since } => engine::away(id, since),
+            PeerLocation::Left => Problem::new(Reason::AgentDeparted, format!("{id} has left")),
             PeerLocation::Here | PeerLocation::Unknown => {
                 let present = self.peers.present();
                 let known = self.agents.keys().chain(present.keys()).map(AgentId::as_str);

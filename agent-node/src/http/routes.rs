@@ -82,7 +82,11 @@ pub fn registry_secrets(config: &mut web::ServiceConfig) {
     config
         .service(resource(routes::REGISTRY_TOKEN, [(Method::GET, web::to(person_token::get))]))
         .service(resource(keys, [(Method::GET, web::to(keys::pinned))]))
-        .service(resource(&format!("{keys}/{{id}}/reset"), [(Method::POST, web::to(keys::reset))]));
+        .service(resource(&format!("{keys}/{{id}}/reset"), [(Method::POST, web::to(keys::reset))]))
+        .service(resource(
+            &format!("{}/{{id}}/forget", routes::AGENTS),
+            [(Method::POST, web::to(keys::forget))],
+        ));
 }
 
 /// The routes of a board that is told the public key of the person's token, and what the registry says about keys.

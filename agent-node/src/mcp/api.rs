@@ -16,7 +16,7 @@ use protocol::{
     routes,
     task::EXTENSION,
 };
-use registry::entry::{AgentEntry, AgentList};
+use registry::entry::{AgentEntry, AgentList, entrance};
 use reqwest::Method;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -258,50 +258,35 @@ impl MeshApi {
         self.agent_endpoints().await?.into_iter().next().ok_or_else(none)
     }
 
-    /// The agents that a task for `agent`, or for anyone with `capability`, is sent to, by preference: the first that is here.
-    pub(super) async fn recipients(
+    /// Whom a task is sent to: `agent`; else at a node its own agent, and in a mesh one with the capability, or the entrance.
+    pub(super) async fn recipient(
         &self,
         agent: Option<&str>,
         capability: Option<&str>,
-    ) -> Result<Vec<Recipient>, Problem> {
-        let at = |agent: &str, endpoint: &str| Recipient {
-            agent: agent.to_owned(),
-            endpoint: endpoint.to_owned(),
+    ) -> Result<Recipient, Problem> {
+        let of = |entry: &AgentEntry| Recipient {
+            agent: entry.id().to_string(),
+            endpoint: entry.card.endpoint.clone(),
         };
-        let of = |entry: &AgentEntry| at(entry.id().as_str(), &entry.card.endpoint);
-        match (&self.reach, agent) {
-            (ApiReach::Node(_), Some(id)) => Ok(vec![at(id, &self.base)]),
-            (ApiReach::Node(_), None) => {
-                let card: Card = self.get(&self.base, routes::CARD).await?;
-                let own = at(card.agent_id.as_str(), &self.base);
-                if card.open || capability.is_some() {
-                    return Ok(vec![own]);
-                }
-                // Another agent of the process may take what names no capability.
-                let open = self.agents(None).await?.into_iter().filter(|entry| entry.card.open);
-                Ok(open.map(|entry| at(entry.id().as_str(), &self.base)).chain([own]).collect())
-            }
-            (ApiReach::Mesh, Some(id)) => {
-                let agents = self.agents(None).await?;
-                let missing = || Problem::new(Reason::AgentNotFound, format!("no agent {id} is registered"));
-                agents
-                    .iter()
-                    .find(|entry| entry.id().as_str() == id)
-                    .map(|entry| vec![of(entry)])
-                    .ok_or_else(missing)
-            }
-            (ApiReach::Mesh, None) => {
-                let agents = self.agents(None).await?;
-                let capability = capability.and_then(|name| name.parse::<Capability>().ok());
-                let is_fit = |entry: &&AgentEntry| match &capability {
-                    Some(capability) => entry.card.support(capability) > 0.0,
-                    None => entry.card.open,
-                };
-                let chosen = agents.iter().find(is_fit).or_else(|| agents.first());
-                let none = || Problem::new(Reason::AgentNotFound, "no agent is registered");
-                chosen.map(|entry| vec![of(entry)]).ok_or_else(none)
-            }
+        if let ApiReach::Node(_) = &self.reach {
+            let own = async || self.get::<Card>(&self.base, routes::CARD).await;
+            let agent = match agent {
+                Some(agent) => agent.to_owned(),
+                None => own().await?.agent_id.to_string(),
+            };
+            return Ok(Recipient { agent, endpoint: self.base.clone() });
         }
+        let agents = self.agents(None).await?;
+        if let Some(id) = agent {
+            let missing = || Problem::new(Reason::AgentNotFound, format!("no agent {id} is registered"));
+            return agents.iter().find(|entry| entry.id().as_str() == id).map(of).ok_or_else(missing);
+        }
+        let capability = capability.and_then(|name| name.parse::<Capability>().ok());
+        let can = |entry: &&AgentEntry| {
+            capability.as_ref().is_some_and(|capability| entry.card.support(capability) > 0.0)
+        };
+        let none = || Problem::new(Reason::AgentNotFound, "no agent is registered");
+        agents.iter().find(can).or_else(|| entrance(&agents)).map(of).ok_or_else(none)
     }
 
     /// The task at the accountable agent, the one with the shortest path, among those that are called.

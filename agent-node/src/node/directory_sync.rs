@@ -1,14 +1,19 @@
 //! Keeps the cache of peers in step with the registry. While the registry is unavailable, the cache stays as it is.
 
-use crate::peers::{Peer, Peers};
+use crate::{
+    clock,
+    peers::{Absence, Peer, Peers},
+};
 use blackboard::key_ring::KeyRing;
+use engine::PeerLocation;
 use protocol::{
     ids::AgentId,
     problem::{Problem, Reason},
+    time::WallTime,
 };
 use registry::{
     client::{Registry, RegistryWatch},
-    entry::{AgentEntry, RegistryEvent},
+    entry::{AgentEntry, Presence, RegistryEvent},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +23,7 @@ use std::{
 use tokio::{sync::Notify, time::Instant};
 
 /// Watches the registry until the process ends; logs once, for all agents, if it is unavailable. A peer that snapshots
-/// have not confirmed for `timeout` is marked as departed.
+/// have not confirmed for `timeout` is marked as away.
 /// The keys of the agents go to `keys`; one without a right certificate is refused and logged.
 /// `key_sync` then reads the registry's records: the registry may have a new key.
 pub(super) fn spawn(
@@ -30,7 +35,7 @@ pub(super) fn spawn(
     actix::spawn(async move {
         let mut watch = registry.watch();
         let mut is_unavailable = false;
-        let mut unconfirmed = UnconfirmedPeers { timeout, since: BTreeMap::new() };
+        let mut unconfirmed = UnconfirmedPeers { timeout, due: BTreeMap::new() };
         loop {
             match unconfirmed.next(&mut watch, &peers).await {
                 Ok(RegistryEvent::Snapshot(entries)) => {
@@ -46,12 +51,12 @@ pub(super) fn spawn(
                     }
                 }
                 Ok(RegistryEvent::Change(entry)) => {
-                    unconfirmed.since.remove(entry.id());
+                    unconfirmed.due.remove(entry.id());
                     learn(&keys, &key_sync, &entry);
                     peers.update(peer(&entry));
                 }
                 Err(problem) => {
-                    unconfirmed.since.clear();
+                    unconfirmed.due.clear();
                     if !std::mem::replace(&mut is_unavailable, true) {
                         match peers.is_synced() {
                             true => {
@@ -75,30 +80,39 @@ pub(super) fn spawn(
 }
 
 /// Known peers that the latest snapshot lacks. A registry that restarts without its data has no agents until they
-/// register again, so they stay in the cache for a while.
+/// register again, so they stay in the cache for a while; then they are away, and have left in the end.
 struct UnconfirmedPeers {
     timeout: Duration,
-    since: BTreeMap<AgentId, Instant>,
+    /// When each becomes absent, or more so.
+    due: BTreeMap<AgentId, Instant>,
 }
 
 impl UnconfirmedPeers {
     /// Records the peers that a snapshot lacks; those already recorded keep their time.
-    fn record(&mut self, peers: BTreeSet<AgentId>, now: Instant) {
-        let before = std::mem::take(&mut self.since);
-        self.since = peers.into_iter().map(|id| (id.clone(), *before.get(&id).unwrap_or(&now))).collect();
+    fn record(&mut self, missing: BTreeSet<AgentId>, now: Instant) {
+        self.due.retain(|id, _| missing.contains(id));
+        for id in missing {
+            self.due.entry(id).or_insert(now + self.timeout);
+        }
     }
 
-    /// The next event of `watch`; meanwhile marks peers as departed when their timeout ends.
+    /// The next event of `watch`; meanwhile marks peers as absent when their time is over.
     async fn next(&mut self, watch: &mut RegistryWatch, peers: &Peers) -> Result<RegistryEvent, Problem> {
-        while let Some(first) = self.since.values().min().copied() {
-            let deadline = first + self.timeout;
-            if let Ok(event) = tokio::time::timeout_at(deadline, watch.next()).await {
+        while let Some(next) = self.due.values().min().copied() {
+            if let Ok(event) = tokio::time::timeout_at(next, watch.next()).await {
                 return event;
             }
-            let departed: Vec<_> = self.since.extract_if(.., |_, since| *since <= first).collect();
-            for (agent, _) in departed {
-                tracing::info!(%agent, "marked as departed: the registry has not confirmed it");
-                peers.mark_departed(&agent);
+            let due: Vec<_> = self.due.extract_if(.., |_, at| *at <= next).collect();
+            for (agent, _) in due {
+                let absence = match peers.locate(&agent) {
+                    PeerLocation::Away { .. } => Absence::Left,
+                    _ => {
+                        self.due.insert(agent.clone(), next + peers.may_be_away(&agent));
+                        Absence::Away { since: clock::wall_time() }
+                    }
+                };
+                tracing::info!(%agent, ?absence, "the registry has not confirmed it");
+                peers.mark_absent(&agent, absence);
             }
         }
         watch.next().await
@@ -118,12 +132,21 @@ fn learn(keys: &KeyRing, key_sync: &Notify, entry: &AgentEntry) {
     }
 }
 
+/// When the registry heard of it last.
+fn seen_at(entry: &AgentEntry) -> WallTime {
+    WallTime(clock::wall_time().0.saturating_sub_unsigned(entry.last_seen_ms))
+}
+
 fn peer(entry: &AgentEntry) -> Peer {
     Peer {
         card: entry.card.clone(),
         incarnation: entry.incarnation,
-        is_alive: entry.state == registry::entry::Presence::Alive && entry.accepting,
-        has_departed: !entry.state.is_live(),
+        is_alive: entry.state == Presence::Alive && entry.accepting,
+        absence: match entry.state {
+            Presence::Alive | Presence::Suspect => None,
+            Presence::Dead => Some(Absence::Away { since: seen_at(entry) }),
+            Presence::Departed => Some(Absence::Left),
+        },
         running: entry.running,
     }
 }

@@ -17,7 +17,7 @@ use futures_util::{Stream, StreamExt};
 use mesh_endpoints::MeshEndpoints;
 use protocol::{
     a2a::limits,
-    address_policy::{AddressPolicy, OUTBOUND},
+    address_policy::{AddressPolicy, AllowedTarget, OUTBOUND},
     limits::Limits,
 };
 use reqwest::{
@@ -168,6 +168,8 @@ pub enum StreamOrResponse<S> {
     Response(OutboundResponse),
 }
 
+const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
+
 /// The client. Cheap to clone; all clones share connections.
 #[derive(Debug, Clone)]
 pub struct OutboundClient {
@@ -184,6 +186,13 @@ impl OutboundClient {
         let clients = Clients::new(policy.clone(), limits.connect);
         clients.get(HttpVersion::Http1, false, 443)?;
         Ok(Self { clients, policy, mesh: MeshEndpoints::default(), limits })
+    }
+
+    /// This client, which may also call every port of loopback addresses, but no endpoint of the mesh.
+    pub fn with_loopback(&self) -> Result<Self, Error> {
+        let mut policy = AddressPolicy::clone(&self.policy);
+        policy.allow.extend(LOOPBACK.iter().filter_map(|net| net.parse::<AllowedTarget>().ok()));
+        Ok(Self { mesh: self.mesh.clone(), ..Self::new(policy, self.limits)? })
     }
 
     /// Refuses, for this client and its clones, calls to the base URLs that `list` returns.

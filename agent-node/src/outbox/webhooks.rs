@@ -104,6 +104,7 @@ pub struct Pusher {
     me: AgentId,
     store: SharedStore,
     outside: OutboundClient,
+    callbacks: OutboundClient,
     seal: Seal,
     running: HashMap<Key, Underway>,
 }
@@ -117,9 +118,19 @@ struct Underway {
 }
 
 impl Pusher {
-    /// One that has not started.
-    pub fn new(me: AgentId, store: SharedStore, outside: OutboundClient, seal: Seal) -> Self {
-        Self { me, store, outside, seal, running: HashMap::new() }
+    /// One that has not started. `callbacks` calls the `replyTo` of the local user.
+    pub fn new(
+        me: AgentId,
+        store: SharedStore,
+        (outside, callbacks): (OutboundClient, OutboundClient),
+        seal: Seal,
+    ) -> Self {
+        Self { me, store, outside, callbacks, seal, running: HashMap::new() }
+    }
+
+    fn client_for(&self, webhook: &Webhook) -> &OutboundClient {
+        let is_callback = webhook.response.is_some() && webhook.owner == Principal::local_user();
+        if is_callback { &self.callbacks } else { &self.outside }
     }
 
     fn run(&mut self, webhook: Webhook, ctx: &mut Context<Self>) {
@@ -133,7 +144,7 @@ impl Pusher {
             is_telling: is_telling.clone(),
             me: self.me.clone(),
             store: self.store.clone(),
-            outside: self.outside.clone(),
+            outside: self.client_for(&webhook).clone(),
             seal: self.seal.clone(),
             webhook,
             key: key.clone(),
@@ -329,6 +340,7 @@ impl Pushing {
             seq: 1,
             state: row.task.status.state,
             epoch: None,
+            doer: row.task.doer,
             artifacts: row.task.artifacts,
             chunks: None,
             message: row.task.status.message,

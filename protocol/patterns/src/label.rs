@@ -1,13 +1,11 @@
 //! The names that conversations give to their messages, searches and timers.
 
-use super::v10;
 use protocol::message::Epoch;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
 /// Names a message, search or request of a conversation. The event that reports on it carries the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", remote = "Self")]
+#[serde(rename_all = "camelCase")]
 pub enum Label {
     /// The acceptance of the award.
     Accept,
@@ -54,7 +52,7 @@ impl Label {
 
 /// Names a timer of a conversation. Setting it again replaces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", remote = "Self")]
+#[serde(rename_all = "camelCase")]
 pub enum Timer {
     /// The task's deadline.
     Deadline,
@@ -104,28 +102,4 @@ pub enum SessionTimer {
     Stall(u32, u32, u32),
     /// The end of the time of a side conversation: stage and first message.
     Side(u32, u64),
-}
-
-impl Serialize for Label {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        Self::serialize(self, to)
-    }
-}
-
-impl<'de> Deserialize<'de> for Label {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Self::deserialize(v10::plain_name(Value::deserialize(from)?)).map_err(D::Error::custom)
-    }
-}
-
-impl Serialize for Timer {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        Self::serialize(self, to)
-    }
-}
-
-impl<'de> Deserialize<'de> for Timer {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Self::deserialize(v10::plain_name(Value::deserialize(from)?)).map_err(D::Error::custom)
-    }
 }

@@ -12,7 +12,6 @@ mod result_check;
 pub mod speech;
 pub mod turn;
 pub mod turn_log;
-mod v10;
 mod view;
 
 pub mod broadcast;
@@ -131,6 +130,13 @@ pub enum EventKind {
         /// The label it was sent under.
         label: Label,
         by: AgentId,
+    },
+    /// A message waits: its recipient is away.
+    RecipientAway {
+        /// The label it was sent under.
+        label: Label,
+        to: AgentId,
+        since: WallTime,
     },
     /// Delivery of a message was given up: it was refused, it expired, or no recipient was found.
     Undelivered {
@@ -310,7 +316,7 @@ impl PatternDescription {
 
 impl AnyPattern {
     /// The version of the rules a state was computed by; recorded with every state.
-    pub const RULES: u32 = 11;
+    pub const RULES: u32 = 12;
 
     /// Whether it can [`Self::read`] a state that rules of this version have computed: these, or the last ones.
     pub fn reads(rules: u32) -> bool {
@@ -319,12 +325,10 @@ impl AnyPattern {
 
     /// The state of a pattern that `rules` have recorded as `state`. Fails if it is damaged or of rules that are not read.
     pub fn read(rules: u32, state: Value) -> Result<Self, String> {
-        let state = match rules {
-            Self::RULES => Ok(state),
-            10 => v10::state(state),
-            _ => return Err(format!("it is of rules {rules}, this version has {}", Self::RULES)),
-        };
-        state.and_then(serde_json::from_value).map_err(|error| error.to_string())
+        if !Self::reads(rules) {
+            return Err(format!("it is of rules {rules}, this version has {}", Self::RULES));
+        }
+        serde_json::from_value(state).map_err(|error| error.to_string())
     }
 
     /// Its name, for people and traces.

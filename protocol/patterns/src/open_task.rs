@@ -215,6 +215,7 @@ impl OpenTask {
             seq: 1,
             state: outcome.status.state,
             epoch: Some(epoch),
+            doer: None,
             artifacts: Vec::new(),
             chunks: None,
             message: outcome.status.message.clone(),

@@ -55,6 +55,9 @@ pub struct TaskOwnership {
     /// Whether no other bidder is left: if it is handed back, a new round follows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_last: bool,
+    /// The agent whose brain did it, if it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) doer: Option<AgentId>,
     seq: Seq,
     ended: Option<TaskState>,
     produced: ProducedChunks,
@@ -90,6 +93,7 @@ impl TaskOwnership {
             announces,
             claim: None,
             is_last: false,
+            doer: None,
             seq: 0,
             ended: None,
             produced: ProducedChunks::default(),
@@ -297,6 +301,7 @@ impl TaskOwnership {
             seq: self.seq,
             state,
             epoch: requester.epoch,
+            doer: self.doer.clone(),
             artifacts: Vec::new(),
             chunks: reported,
             message,
@@ -325,6 +330,7 @@ impl TaskOwnership {
             seq: self.seq,
             state: TaskState::Failed,
             epoch: requester.epoch,
+            doer: None,
             artifacts: Vec::new(),
             chunks: None,
             message: Some(format!("the result could not be handed over: {message}")),
@@ -381,6 +387,7 @@ pub(super) fn is_recipient_there(reason: &str) -> bool {
         Reason::Expired,
         Reason::AgentNotFound,
         Reason::AgentDeparted,
+        Reason::AgentAway,
         Reason::RegisteredElsewhere,
         Reason::Overloaded,
         Reason::RecipientUnreachable,

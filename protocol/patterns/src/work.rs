@@ -35,9 +35,11 @@ use protocol::{
         task_history,
     },
     task::TaskState,
+    time::WallTime,
     usage::{TaskBounds, Usage},
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// A task that an agent has taken on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -55,12 +57,15 @@ struct Assignment {
     /// The summary of the result that is checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     summary: Option<String>,
+    /// The agents for which its requests wait, because they are away.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    away: BTreeSet<AgentId>,
 }
 
 impl Assignment {
     fn new(me: AgentId, ownership: TaskOwnership, limits: WorkLimits) -> Self {
         let (pending, checks) = (PendingRequests::default(), ResultChecks::default());
-        Self { me, ownership, limits, turn: 0, pending, checks, summary: None }
+        Self { me, ownership, limits, turn: 0, pending, checks, summary: None, away: BTreeSet::new() }
     }
 
     fn check_on(&mut self, terms: AcceptanceTerms) {
@@ -153,6 +158,26 @@ impl Assignment {
         let texts: Vec<_> = self.ownership.questions.iter().map(|question| question.shown_text()).collect();
         let message = if texts.is_empty() { "answered".to_owned() } else { texts.join("\n") };
         self.ownership.status(state, format!("{why}{message}"))
+    }
+
+    /// A request waits for an agent that is away.
+    fn waits_for(&mut self, to: &AgentId, since: WallTime) -> Vec<Effect> {
+        self.away.insert(to.clone());
+        self.show_progress(format!("waits for {to}, which is away since {since}"))
+    }
+
+    /// A request has reached an agent, or never will.
+    fn waits_no_longer_for(&mut self, to: &AgentId) -> Vec<Effect> {
+        let message = format!("{} is working on it", self.me);
+        if self.away.remove(to) { self.show_progress(message) } else { Vec::new() }
+    }
+
+    /// Shows what goes on, unless questions are shown.
+    fn show_progress(&mut self, message: String) -> Vec<Effect> {
+        match self.ownership.questions.is_empty() {
+            true => self.ownership.status(TaskState::Working, message),
+            false => Vec::new(),
+        }
     }
 
     /// The reason of the requester's cancel, if `payload` is one.

@@ -268,6 +268,7 @@ fn kind_of(reason: Reason) -> A2aErrorKind {
         | Reason::GenerationChanged
         | Reason::AgentNotFound
         | Reason::AgentDeparted
+        | Reason::AgentPresent
         | Reason::RegisteredElsewhere
         | Reason::ArtifactNotFound
         | Reason::ClaimNotFound
@@ -296,6 +297,7 @@ fn kind_of(reason: Reason) -> A2aErrorKind {
         Reason::RequestTimeout
         | Reason::Overloaded
         | Reason::RecipientUnreachable
+        | Reason::AgentAway
         | Reason::Draining
         | Reason::StoreUnavailable
         | Reason::RegistryUnavailable

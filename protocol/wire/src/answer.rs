@@ -17,9 +17,12 @@ pub struct RequestResult {
     pub id: String,
     /// Whether there is an answer.
     pub ok: bool,
-    /// The agent that gave it; of a request to a capability, this agent itself.
+    /// The agent whose brain gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<AgentId>,
+    /// The agent that is accountable for it, if it is another one: it says who did it. Of a task for a capability, this agent itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub through: Option<AgentId>,
     /// The answer, or why there is none.
     pub text: String,
     /// Its artifacts.
@@ -53,9 +56,6 @@ pub struct SeatEnd {
     /// The label of the stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// The agent that has taken the seat, if it is a capability's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub doer: Option<AgentId>,
 }
 
 /// What was refused of the result of an earlier attempt, for the doer that tries again.

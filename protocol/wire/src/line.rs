@@ -369,6 +369,9 @@ pub struct Delegate {
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Budget::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<Budget>"))]
     pub budget: Budget,
+    /// Whether the agent may let others do it, if it is full or its brain fails. Only if `to` is an agent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hand_on: bool,
     /// Whether the turn ends with it (`true` if absent). With `false` it is sent at once, and the turn goes on.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub wait: bool,
@@ -385,6 +388,7 @@ impl Delegate {
             input: None,
             artifacts: Vec::new(),
             budget: Budget::default(),
+            hand_on: false,
             wait: true,
         }
     }

@@ -155,6 +155,9 @@ pub struct PeerSummary {
     /// One sentence about it.
     #[serde(default)]
     pub description: String,
+    /// A word for what it is, such as `coordinator`. It gives no rights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
     /// Its skills.
     #[serde(default)]
     pub skills: Vec<Skill>,

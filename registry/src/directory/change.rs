@@ -50,6 +50,14 @@ pub enum Departure {
 }
 
 impl Departure {
+    /// Whether it is away or has left.
+    pub fn presence(self) -> Presence {
+        match self {
+            Self::Expired | Self::Drained | Self::Superseded => Presence::Dead,
+            Self::Deregistered => Presence::Departed,
+        }
+    }
+
     /// The `reason` in the signal.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -108,6 +116,8 @@ pub struct DirectoryChange {
     pub pinned: Vec<PinnedKey>,
     /// Agents whose rows are deleted.
     pub forgotten: Vec<AgentId>,
+    /// How many of the rows are of agents whose leases are over.
+    pub expired: usize,
     /// The highest incarnation of any forgotten row; new agents start above it.
     pub floor: u64,
     /// Events to publish, in order.
@@ -137,6 +147,9 @@ pub enum DirectoryError {
         "agent {id} is in its incarnation {current} by now; yours is superseded, stop working under this id"
     )]
     Stale { id: AgentId, current: u64 },
+    /// It is there, so it can't be forgotten.
+    #[error("agent {0} is there: stop it first")]
+    Present(AgentId),
     /// The limit of agents is reached.
     #[error("the registry holds its limit of {0} agents")]
     Full(usize),
@@ -150,6 +163,7 @@ impl From<DirectoryError> for Problem {
             DirectoryError::Stale { current, .. } => {
                 Self::new(Reason::StaleIncarnation, message).with("incarnation", current)
             }
+            DirectoryError::Present(_) => Self::new(Reason::AgentPresent, message),
             DirectoryError::Full(_) => Self::new(Reason::Overloaded, message),
         }
     }

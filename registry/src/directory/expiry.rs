@@ -49,11 +49,18 @@ impl AgentDirectory {
             .collect();
         let mut suspected = Vec::new();
         let mut due = Vec::new();
-        let mut forgotten = Vec::new();
+        let (mut forgotten, mut left) = (Vec::new(), Vec::new());
         for (id, agent) in &mut self.agents {
             let silence = now.since(agent.liveness.last_seen);
             match &agent.row.exit {
                 Some(exit) if now.since(exit.at) >= self.config.keep_departed() => forgotten.push(id.clone()),
+                Some(exit)
+                    if exit.presence == Presence::Dead
+                        && now.since(exit.at) >= agent.row.card.may_be_away() =>
+                {
+                    let exit = Some(ExitRecord { presence: Presence::Departed, at: exit.at });
+                    left.push(AgentRow { exit, ..agent.row.clone() });
+                }
                 Some(_) => {}
                 None => {
                     if silence >= self.config.suspicion_timeout() && !agent.liveness.is_suspect {
@@ -68,16 +75,20 @@ impl AgentDirectory {
         }
         let expired = self.select_expired(due, now);
         forgotten.truncate(MAX_PER_SWEEP);
+        left.truncate(MAX_PER_SWEEP);
         let mut change = DirectoryChange {
             floor: self.floor_without(&forgotten),
+            expired: expired.len(),
+            written: left,
             forgotten,
             ..DirectoryChange::default()
         };
         for id in expired {
             let Some(agent) = self.agents.get(&id) else { continue };
-            let exit = Some(ExitRecord { presence: Presence::Dead, at: now });
+            let reason = Departure::Expired;
+            let exit = Some(ExitRecord { presence: reason.presence(), at: now });
             change.written.push(AgentRow { exit, ..agent.row.clone() });
-            change.events.push(MembershipEvent::left(&agent.row, Departure::Expired));
+            change.events.push(MembershipEvent::left(&agent.row, reason));
         }
         let idle = change.written.is_empty() && change.forgotten.is_empty() && !self.has_settled(now);
         SweepOutcome { suspected, change: (!idle).then_some(change) }

@@ -24,8 +24,11 @@ pub(crate) fn card(id: &str, skills: &[&str]) -> Arc<Card> {
         version: String::new(),
         skills: skills.iter().map(skill).collect(),
         open: false,
+        entrance: false,
+        role: None,
         subscribe: Vec::new(),
         terms: BidTerms::default(),
+        comes_back_in: None,
         limits: Limits::default(),
         waits_for: None,
     })

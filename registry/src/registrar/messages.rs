@@ -79,6 +79,11 @@ pub struct ChangeKey {
 #[rtype(result = "Result<(), Problem>")]
 pub struct ResetKey(pub AgentId);
 
+/// Forgets an agent that is not there, as a person says.
+#[derive(Message)]
+#[rtype(result = "Result<(), Problem>")]
+pub struct Forget(pub AgentId);
+
 /// Certifies every key anew, after the registry's own key was replaced.
 #[derive(Message)]
 #[rtype(result = "()")]

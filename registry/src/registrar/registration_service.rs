@@ -305,6 +305,13 @@ impl RegistrationService {
         }
     }
 
+    pub(super) async fn forget(&self, id: &AgentId) -> Result<(), Problem> {
+        let guard = self.lock_changes()?.await;
+        let change = self.directory.borrow().forget(id)?;
+        tracing::info!(agent = %id, "forgotten, as a person says");
+        self.commit_change(&guard, Lane::Progress, change).await
+    }
+
     pub(super) async fn sweep(&self) -> Result<(), Problem> {
         if self.sweep_is_queued.replace(true) {
             return Ok(());

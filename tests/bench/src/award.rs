@@ -12,7 +12,7 @@ use agent_node::{
 };
 use anyhow::{Context as _, ensure};
 use blackboard::store::{Filter, Key, StoreWatch};
-use engine::settings::{AgentSettings, BidSettings};
+use engine::settings::{AgentSettings, BidSettings, Openness};
 use patterns::contract_net::Auction;
 use protocol::{
     bid::{Cost, Eta},
@@ -127,7 +127,7 @@ fn bidder(number: usize) -> anyhow::Result<AgentSpec> {
     let cost = Cost::new(0.01 * (number % 7) as f64).context("a cost")?;
     let (eta, max_parallel) = (Some(Eta(60_000)), Some(4));
     let bid = BidSettings { cost: Some(cost), eta, max_parallel, ..BidSettings::default() };
-    let settings = AgentSettings { skills: vec![build], open: false, bid, ..seat.settings };
+    let settings = AgentSettings { skills: vec![build], open: Openness::Closed, bid, ..seat.settings };
     Ok(AgentSpec { settings, ..seat })
 }
 

@@ -89,7 +89,6 @@ pub(crate) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<AgentSpec>
     Ok(AgentSpec {
         id: AgentId::parse(id)?,
         settings: AgentSettings {
-            open: true,
             bid: BidSettings { max_parallel: Some(256), ..BidSettings::default() },
             bounds: AgentBounds { idle: Some(HOUR), turn: Some(HOUR), ..AgentBounds::default() },
             ..AgentSettings::default()

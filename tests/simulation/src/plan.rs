@@ -3,7 +3,7 @@
 use crate::{brain::capability, random::Random};
 use engine::{
     EngineConfig,
-    settings::{AgentSettings, BidSettings, BidSource},
+    settings::{AgentSettings, BidSettings, BidSource, Openness},
 };
 use patterns::{contract_net::Auction, work::WorkLimits};
 use protocol::{acceptance::AcceptanceRule, bid::Eta, card::Skill, ids::AgentId, limits::Limits};
@@ -298,8 +298,8 @@ pub(crate) fn agents(count: usize) -> Vec<EngineConfig> {
         let ask = (2..=4).contains(&at).then_some(BidSource::Brain);
         let settings = AgentSettings {
             skills: skills.iter().map(skill).collect(),
-            open: at == 0,
-            subscribe: subscribe.iter().map(|kind| (*kind).to_owned()).collect(),
+            open: if at == 0 { Openness::Open } else { Openness::Closed },
+            subscribe: subscribe.iter().map(|kind| (*kind).into()).collect(),
             bid: BidSettings {
                 eta: Some(Eta(1_000)),
                 max_parallel: Some(2),

@@ -135,7 +135,7 @@ impl PeerDirectory for RegistryCache {
 
     fn locate(&self, agent: &AgentId) -> PeerLocation {
         match self.entries.get(agent) {
-            Some(entry) if entry.state == Presence::Departed => PeerLocation::Departed,
+            Some(entry) if entry.state == Presence::Departed => PeerLocation::Left,
             Some(entry) => PeerLocation::At(entry.card.endpoint.clone()),
             None => PeerLocation::Unknown,
         }

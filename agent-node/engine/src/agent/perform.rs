@@ -12,7 +12,7 @@ use patterns::{Effect, EventKind, OutgoingMessage};
 use protocol::{
     ids::{Address, AgentId, ConversationId, EffectId},
     problem::Problem,
-    signal::Signal,
+    signal::{PARENT_TASK, Signal, THREAD},
     trace::{SpanName, TRACEPARENT},
 };
 use std::time::Duration;
@@ -79,6 +79,14 @@ impl Agent {
                 let of_task = conversation.task.as_ref().map(|row| row.task.spec.root.clone());
                 let root = of_task.or_else(|| conversation.pattern.view().signal.and_then(Signal::acts_for));
                 signal.root = root.filter(|root| root.agent() != Some(&self.me));
+                let thread = conversation.thread.as_ref();
+                if let Some(row) = &conversation.task {
+                    let parent = row.task.spec.parent.as_ref().map(|parent| (PARENT_TASK, parent.as_str()));
+                    for (name, id) in parent.into_iter().chain(thread.map(|thread| (THREAD, thread.as_str())))
+                    {
+                        signal.refs.entry(name).or_insert_with(|| id.into());
+                    }
+                }
                 // Reactions continue in the same trace.
                 if let Some(trace) = &trace {
                     signal.refs.entry(TRACEPARENT).or_insert_with(|| trace.to_string().into());

@@ -14,6 +14,7 @@ use crate::{
     context::Context,
     fate::{Fate, RequestFacts, Wanted, fate},
     problems::internal,
+    settings::Openness,
 };
 use patterns::{
     AnyPattern, Candidate, WorkPhase,
@@ -87,7 +88,7 @@ impl Agent {
             return Err(Problem::new(Reason::Expired, "the deadline has passed"));
         }
         let wanted = request.capability.clone().or_else(|| addressed_capability(&message.envelope));
-        let wanted = wanted.or_else(|| self.implied_capability(&message, cx).cloned());
+        let wanted = wanted.or_else(|| self.only_skill(&message, &request));
         let facts = self.facts(&message, &request, wanted.as_ref(), cx);
         if facts.wanted == Wanted::Session {
             self.check_session(request.input.as_ref(), cx)?;
@@ -98,7 +99,8 @@ impl Agent {
             false => self.acceptance(wanted.as_ref(), request.accept.take().map(|demand| *demand)),
         };
         let capability = match (wanted, fate) {
-            (None, Fate::Auction) => Some(self.orchestrator_capability(cx)?),
+            (_, Fate::Delegate) => Some(self.orchestrator_capability(cx)?),
+            (_, Fate::Refuse) => return Err(self.needs_capability()),
             (wanted, _) => wanted,
         };
         let mut spec = self.task_spec(&message, request, (task_id, capability), cx)?;
@@ -111,22 +113,26 @@ impl Agent {
             ..spec.clone()
         };
         let ownership = TaskOwnership::new(shared, requester(&message, None));
-        let does = |ownership, is_queued| {
+        let does = |ownership| {
             Doing::new(self.me.clone(), ownership, None, self.config.work_limits)
-                .queued(is_queued)
-                .with_auction(self.config.auction.clone())
                 .with_acceptance(acceptance.clone())
         };
+        let auction = || self.config.auction.clone();
         let pattern = match fate {
             Fate::Host => {
                 Hosting::new(self.me.clone(), ownership, self.config.work_limits, acceptance).into()
             }
-            Fate::HostWork => does(ownership, false).into(),
-            Fate::Do { is_queued } => does(ownership, is_queued).into(),
+            Fate::HostWork => does(ownership).into(),
+            Fate::Do { is_queued, is_bound: true } => does(ownership).queued(is_queued).into(),
+            Fate::Do { is_queued, is_bound: false } => {
+                does(ownership).queued(is_queued).with_auction(auction()).into()
+            }
             Fate::AuctionWithOwnBid => {
                 self.auction(ownership, cx).with_own_bid().with_acceptance(acceptance).into()
             }
-            Fate::Auction => self.auction(ownership, cx).with_acceptance(acceptance).into(),
+            Fate::Auction | Fate::Delegate | Fate::Refuse => {
+                self.auction(ownership, cx).with_acceptance(acceptance).into()
+            }
         };
         let task = Some(OpenedTask { spec, asked, epoch: None });
         self.open(Opening { message, pattern, task, older: None, reply }, cx)
@@ -149,6 +155,7 @@ impl Agent {
             peer.is_alive && peer.agent != self.me && !is_on_path()
         };
         let directory = cx.world.directory();
+        let by_other = message.by.agent().is_some_and(|by| *by != self.me);
         RequestFacts {
             wanted: match wanted {
                 Some(wanted) if wanted.as_str() == session::CAPABILITY => Wanted::Session,
@@ -162,12 +169,11 @@ impl Agent {
             is_self,
             names_me,
             is_addressed: message.contact.as_ref().is_some_and(|contact| contact.is_addressed),
-            is_of_a2a_client: message.contact.is_some(),
-            is_seat_turn: names_me
-                && message.by.agent().is_some()
-                && session::seat::is_seat_input(request.input.as_ref()),
-            is_open: self.config.card.open,
-            has_orchestrator: wanted.is_none() && self.orchestrator_capability(cx).is_ok(),
+            is_bound: names_me && by_other && !request.hand_on,
+            openness: match is_seat_turn(message, request) {
+                true => Openness::Open,
+                false => self.config.settings.open,
+            },
             has_free_place,
             others_wait: wanted.is_some_and(|wanted| self.auctions.has_waiting(wanted, &root)),
             has_peer: !has_free_place
@@ -337,6 +343,11 @@ impl Agent {
         };
         self.open(Opening { message, pattern: pattern.into(), task: None, older: None, reply }, cx)
     }
+}
+
+/// Whether a session's host gives a seat its turn.
+pub(super) fn is_seat_turn(message: &IncomingMessage, request: &message::TaskRequest) -> bool {
+    message.by.agent().is_some() && session::seat::is_seat_input(request.input.as_ref())
 }
 
 /// The capability the message is addressed to, if it is not addressed to an agent.

@@ -105,7 +105,7 @@ impl Agent {
         self.begin_reaction(posted.revision, pattern, trigger, (reply, ack), cx)
     }
 
-    /// Whether to react: the signal is not this agent's own (a relayed broadcast is not), asks for a capability of this
+    /// Whether to react: the signal is what the agent wants, is not this agent's own (a relayed broadcast is not), asks for a capability of this
     /// agent, and does not follow from `max_hops` reactions.
     fn is_relevant(&self, signal: &Signal) -> bool {
         let is_relayed = signal.on_behalf_of().is_some_and(|by| by.agent() != Some(&self.me));
@@ -118,7 +118,8 @@ impl Agent {
         if is_endless {
             tracing::warn!(agent = %self.me, signal = %signal.id, "not reacted to: it follows from {max_hops} reactions");
         }
-        !is_own && is_within && !is_endless
+        let is_wanted = self.config.settings.subscribe.iter().any(|filter| filter.admits(signal));
+        is_wanted && !is_own && is_within && !is_endless
     }
 
     fn begin_reaction(

@@ -559,7 +559,7 @@ fn whoever_may_see_a_signal_about_an_artifact_may_read_it() {
     let digest = Digest::of(b"hello");
     let signal = driver.signals().remove(0);
     assert_eq!((signal.produced(), signal.from.clone()), (Some(digest), me()));
-    let expected = json!({ "artifactId": "out.txt", "sha256": digest, "mediaType": "text/plain", "bytes": 5, "owner": "a" });
+    let expected = json!({ "artifactId": "out.txt", "sha256": digest, "mediaType": "text/plain", "bytes": 5, "owner": "a", "threadId": "t-1" });
     let mut refs = signal.refs.clone();
     refs.remove("traceparent");
     assert_eq!(Value::Object(refs), expected);

@@ -65,6 +65,8 @@ pub(crate) struct Outgoing {
     pub(crate) lanes: Vec<LaneKey>,
     pub(crate) what: OutgoingContent,
     pub(crate) attempts: u32,
+    /// Whether its conversation knows that the recipient is away.
+    pub(crate) is_told_away: bool,
 }
 
 /// All queued entries.
@@ -103,6 +105,11 @@ impl Lanes {
         if let Some(outgoing) = self.all.get_mut(&id) {
             outgoing.attempts += 1;
         }
+    }
+
+    /// Notes that the conversation of an entry knows that the recipient is away; returns whether it is to be told.
+    pub(crate) fn tell_away(&mut self, id: AttemptId) -> bool {
+        self.all.get_mut(&id).is_some_and(|outgoing| !std::mem::replace(&mut outgoing.is_told_away, true))
     }
 
     /// The next entry to attempt.

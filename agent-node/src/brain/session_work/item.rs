@@ -132,6 +132,7 @@ impl<'a> ItemTurn<'a> {
             input: None,
             artifacts,
             budget,
+            hand_on: false,
             wait: true,
         });
         self.handle.send(ask).await;

@@ -208,6 +208,7 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
             .takes(object(&["to", "signature"]))
             .answers(200, &["identity", "number", "signature"]),
         ("POST", "/registry/keys/{id}/reset") => of("Gives up the key of an id, for the person's token.").answers(200, &["id"]),
+        ("POST", "/registry/agents/{id}/forget") => of("Forgets an agent that is not there, for the person's token.").answers(200, &["id"]),
         ("POST", "/keys/{id}/rotate") => of("Replaces the key of an agent or a service of this process, for the person's token.").answers(200, &["id"]),
         ("POST", "/join") => of("Tells the caller's key and returns the recipient's, under the join secret.")
             .takes(object(&["identity"]))

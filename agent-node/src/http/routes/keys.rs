@@ -54,6 +54,19 @@ pub async fn reset(
     Ok(HttpResponse::Ok().json(json!({ "id": id })))
 }
 
+/// Has the registry forget an agent that is not there.
+pub async fn forget(
+    request: HttpRequest,
+    registry: web::Data<SupervisedRegistry>,
+    by: web::ReqData<Principal>,
+    id: web::Path<String>,
+) -> Result<HttpResponse, Refusal> {
+    check_person(&request, &by)?;
+    let id: AgentId = super::id(&id)?;
+    registry.forget(id.clone()).await?;
+    Ok(HttpResponse::Ok().json(json!({ "id": id })))
+}
+
 /// Takes, for the board, what the registry says about keys. Answers how far the board has been told.
 pub async fn put_records(
     node: web::Data<NodeState>,

@@ -3,6 +3,7 @@
 mod accept_schema;
 mod large_payload;
 mod message_status;
+mod named_artifacts;
 mod reply_to;
 mod several;
 mod space;
@@ -68,7 +69,7 @@ pub async fn post(
     let depth = node.limits.max_depth + additional_depth;
     let mut json = protocol::json::parse(&body, depth)?;
     let payload = large_payload::inline(&request, &node, &mut json, &by)?;
-    let envelope = Box::new(match by.agent() {
+    let mut envelope = Box::new(match by.agent() {
         Some(_) => Envelope::from_json(json, new_message_id)?,
         None => Envelope::from_hand_written_json(json, new_message_id)?,
     });
@@ -78,6 +79,7 @@ pub async fn post(
         Address::Capability(_) => node.default_agent(&request)?,
     };
     space::check(local, &by, proof_of(&request), &envelope).await?;
+    named_artifacts::resolve(&node, local, &by, &mut envelope).await?;
     let max = node.limits.max_artifact_bytes_per_principal;
     node.artifact_quota.add_message(local.store.as_ref(), &local.id, &by, body.len(), max)?;
     let digest = request.extensions().get::<Digest>().copied().unwrap_or_else(|| Digest::of(&body));

@@ -218,7 +218,7 @@ fn mark_unreachable(node: &NodeState, session: &mut Value) {
     let stages = session["stages"].as_array_mut().into_iter().flatten();
     for seat in stages.filter_map(|stage| stage["seats"].as_array_mut()).flatten() {
         let agent = seat["agent"].as_str().or(seat["who"].as_str()).and_then(|id| AgentId::parse(id).ok());
-        let has_left = |agent: AgentId| matches!(node.peers.locate(&agent), PeerLocation::Departed);
+        let has_left = |agent: AgentId| node.peers.locate(&agent).is_absent();
         if seat["state"] == "working" && agent.is_some_and(has_left) {
             seat["reachable"] = false.into();
         }
@@ -265,7 +265,9 @@ fn award_not_here(node: &NodeState, me: &AgentId, task: &TaskId, owner: &AgentId
             let message = format!("{message}, at {endpoint} or where that is published");
             Problem::new(Reason::TaskNotFound, message).with("endpoint", endpoint)
         }
-        PeerLocation::Departed => Problem::new(Reason::TaskNotFound, format!("{message} when it is back")),
+        PeerLocation::Away { .. } | PeerLocation::Left => {
+            Problem::new(Reason::TaskNotFound, format!("{message} when it is back"))
+        }
         PeerLocation::Here | PeerLocation::Unknown => Problem::new(Reason::TaskNotFound, message),
     }
     .with("owner", owner.as_str())

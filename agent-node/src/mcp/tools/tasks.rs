@@ -197,26 +197,17 @@ async fn submit(api: &MeshApi, arguments: SendTaskArguments) -> Result<(String, 
         members.extend(task_id.map(|id| ("taskId".to_owned(), id.into())));
         members.extend((!artifacts.is_empty()).then(|| ("artifacts".to_owned(), artifacts.into())));
     }
-    let recipients = api.recipients(agent.as_deref(), capability.as_deref()).await?;
-    let mut elsewhere = None;
-    for recipient in recipients {
-        let message = json!({
-            "messageId": uuid::Uuid::now_v7(),
-            "fromAgentId": "mcp",
-            "toAgentId": recipient.agent,
-            "type": "task-request",
-            "payload": payload,
-        });
-        match api.send(&recipient.endpoint, &message).await {
-            Ok(accepted) => {
-                let task = accepted["taskId"].as_str().unwrap_or_default().to_owned();
-                return Ok((recipient.endpoint, task));
-            }
-            Err(problem) if problem.reason == Reason::RegisteredElsewhere => elsewhere = Some(problem),
-            Err(problem) => return Err(problem),
-        }
-    }
-    Err(elsewhere.unwrap_or_else(|| Problem::new(Reason::AgentNotFound, "no agent takes it")))
+    let recipient = api.recipient(agent.as_deref(), capability.as_deref()).await?;
+    let message = json!({
+        "messageId": uuid::Uuid::now_v7(),
+        "fromAgentId": "mcp",
+        "toAgentId": recipient.agent,
+        "type": "task-request",
+        "payload": payload,
+    });
+    let accepted = api.send(&recipient.endpoint, &message).await?;
+    let task = accepted["taskId"].as_str().unwrap_or_default().to_owned();
+    Ok((recipient.endpoint, task))
 }
 
 pub(super) async fn get(

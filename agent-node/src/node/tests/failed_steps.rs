@@ -101,7 +101,7 @@ async fn a_signal_whose_first_step_is_refused_is_handled_later() {
     let (store, refuses) = refusing_store(blackboard::store::memory::new());
     let brain = Arc::new(CountingBrain::default());
     let mut builder = counting_agent(&brain);
-    builder.settings.subscribe = vec!["build.failed".to_owned()];
+    builder.settings.subscribe = vec!["build.failed".into()];
     let agents = vec![builder, agent_spec("planner-01", "plan", 0.0, 1_000)];
     let running = start(NodeSetup { store, ..setup(agents) }).await.unwrap();
     let planner = format!("http://{}", running.agents[&AgentId::parse("planner-01").unwrap()]);

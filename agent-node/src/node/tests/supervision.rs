@@ -39,7 +39,7 @@ impl Mesh {
 
     async fn start_with(panics: PlannedPanics) -> Self {
         let mut builder = agent_spec("builder-01", "build", 0.0, 1_000);
-        builder.settings.subscribe = vec!["task.available".to_owned()];
+        builder.settings.subscribe = vec!["task.available".into()];
         let agents = vec![builder, agent_spec("planner-01", "plan", 0.0, 1_000)];
         let panics = Arc::new(panics);
         let planned = panics.clone();

@@ -406,13 +406,9 @@ impl ContractNet {
         };
         effects.push(Effect::ClearTimer { timer: Timer::Lease });
         effects.extend(self.take_results(&response.artifacts));
-        if let Some(seat) = response
-            .seat
-            .clone()
-            .or_else(|| session::seat::is_seat_turn(&self.ownership.spec).then(SeatEnd::default))
-        {
-            self.ownership.seat = Some(SeatEnd { doer: Some(agent.clone()), ..seat });
-        }
+        self.ownership.doer = response.doer.clone().or_else(|| Some(agent.clone()));
+        let is_seat_turn = session::seat::is_seat_turn(&self.ownership.spec);
+        self.ownership.seat = response.seat.clone().or_else(|| is_seat_turn.then(SeatEnd::default));
         effects.extend(self.ownership.add_usage(&response.usage));
         effects.extend(self.check_result(award, response.message.clone(), event));
         effects

@@ -187,7 +187,7 @@ impl Session {
             taken.failures = 0;
             taken.last_failure = None;
             if matches!(planned.who, SeatHolder::Peer(Address::Capability(_))) {
-                taken.filled = end.doer.clone().or_else(|| taken.filled.clone());
+                taken.filled = result.from.clone().or_else(|| taken.filled.clone());
             }
             let has_words = !run.closing
                 && run.round < stage.rounds

@@ -35,7 +35,6 @@ use lines::{LineFate, WorkKind};
 use pause::Pauses;
 use protocol::{
     a2a::message::Message,
-    answer::SeatEnd,
     artifact::{Artifact, ArtifactChunk},
     budget::Budget,
     ids::{AgentId, Digest, QuestionId},
@@ -339,7 +338,7 @@ impl Doing {
                 let has_content = self.task.ownership.has_content();
                 let silent = || (end.passed || has_content).then(|| names::PASSES.to_owned());
                 let message = said.or_else(silent);
-                self.task.ownership.seat = Some(SeatEnd { doer: None, ..end.clone() });
+                self.task.ownership.seat = Some(end.clone());
                 self.end_turn(&TurnEnd::Done { message }, event)
             }
             TurnEnd::Failed { reason } => self.fail(reason.clone()),
@@ -629,11 +628,16 @@ impl Doing {
             {
                 self.superseded(message)
             }
-            EventKind::Undelivered { label: Label::Request(key), reason, message, .. } => {
-                match self.task.pending.undelivered(*key, reason, message) {
-                    true => self.charge_lost_and_go_on(),
-                    false => Vec::new(),
+            EventKind::RecipientAway { label: Label::Request(_), to, since } => {
+                self.task.waits_for(to, *since)
+            }
+            EventKind::Delivered { label: Label::Request(_), by } => self.task.waits_no_longer_for(by),
+            EventKind::Undelivered { label: Label::Request(key), to, reason, message } => {
+                let mut effects = self.task.waits_no_longer_for(to);
+                if self.task.pending.undelivered(*key, reason, message) {
+                    effects.extend(self.charge_lost_and_go_on());
                 }
+                effects
             }
             EventKind::Undelivered { label: Label::Answer, to, message, .. }
                 if self.task.pending.reopen_questions(to) =>

@@ -317,6 +317,7 @@ impl Hosting {
             input,
             artifacts,
             budget,
+            hand_on: false,
             wait: true,
         });
         let mut effects = self.send(ask, limits, event);
@@ -435,11 +436,16 @@ impl Hosting {
             EventKind::MessageReceived { by, answers, envelope } => {
                 self.receive(by, *answers, &envelope.payload, event)
             }
-            EventKind::Undelivered { label: Label::Request(key), reason, message, .. } => {
-                match self.task.pending.undelivered(*key, reason, message) {
-                    true => self.charge_lost(),
-                    false => Vec::new(),
+            EventKind::RecipientAway { label: Label::Request(_), to, since } => {
+                self.task.waits_for(to, *since)
+            }
+            EventKind::Delivered { label: Label::Request(_), by } => self.task.waits_no_longer_for(by),
+            EventKind::Undelivered { label: Label::Request(key), to, reason, message } => {
+                let mut effects = self.task.waits_no_longer_for(to);
+                if self.task.pending.undelivered(*key, reason, message) {
+                    effects.extend(self.charge_lost());
                 }
+                effects
             }
             EventKind::Undelivered { label: Label::Answer, to, message, .. }
                 if self.task.pending.reopen_questions(to) =>

@@ -328,7 +328,16 @@ impl PendingRequests {
                 effects.extend(is_published.then_some(Effect::Publish { signal: needed }));
                 (id, RequestKind::Help)
             }
-            Progress::Delegate(Delegate { id, to, capability, description, input, artifacts, .. }) => {
+            Progress::Delegate(Delegate {
+                id,
+                to,
+                capability,
+                description,
+                input,
+                artifacts,
+                hand_on,
+                ..
+            }) => {
                 let task = child_id(ownership, me, key);
                 let wait = ownership.spec.deadline.map_or(work_limits.delegate, |deadline| {
                     event.wall.until(deadline).min(work_limits.delegate)
@@ -345,6 +354,7 @@ impl PendingRequests {
                     root_proof: ownership.spec.root_proof,
                     parent_task_id: Some(ownership.spec.task_id.clone()),
                     budget,
+                    hand_on,
                     exclude: if doer == *me { siblings } else { Vec::new() },
                     ..TaskRequest::new(TaskTerms {
                         capability,
@@ -415,8 +425,11 @@ impl PendingRequests {
                 // A seat that ends without a word has said nothing.
                 let word = if is_done && seat.is_some() { "" } else { response.state.word() };
                 let text = response.message.clone().unwrap_or_else(|| word.to_owned());
-                let answer = result(is_done, Some(agent), text.clone(), response.artifacts.clone());
-                (self.settle(is_it, RequestResult { seat, ..answer }), is_done, text)
+                let doer = response.doer.as_ref().filter(|doer| *doer != agent);
+                let answer =
+                    result(is_done, Some(doer.unwrap_or(agent)), text.clone(), response.artifacts.clone());
+                let through = doer.map(|_| agent.clone());
+                (self.settle(is_it, RequestResult { seat, through, ..answer }), is_done, text)
             }
             _ => return None,
         };

@@ -1,7 +1,9 @@
 //! The parts of a request: candidates, capability, path, input artifacts, requester.
 
+use super::is_seat_turn;
 use crate::{
     IncomingMessage, agent::Agent, artifacts, context::Context, peers::capability_like, problems::internal,
+    settings::Openness,
 };
 use patterns::{Candidate, ownership::Requester};
 use protocol::{
@@ -45,38 +47,35 @@ impl Agent {
         }
     }
 
-    /// The capability of an A2A request that names none: the agent's only skill, unless a peer orchestrates.
-    pub(crate) fn implied_capability(
+    /// The capability of a request that names none: the agent's only skill, unless it delegates such requests. The turn of a seat
+    /// is for the agent, not for its skill.
+    pub(crate) fn only_skill(
         &self,
         message: &IncomingMessage,
-        cx: &Context<'_>,
-    ) -> Option<&Capability> {
-        message
-            .contact
-            .as_ref()
-            .filter(|_| !self.config.card.open && self.orchestrator_capability(cx).is_err())?;
-        let [only] = self.config.card.skills.as_slice() else { return None };
-        Some(&only.id)
+        request: &message::TaskRequest,
+    ) -> Option<Capability> {
+        match self.config.card.skills.as_slice() {
+            [only] if self.config.settings.open != Openness::Delegate && !is_seat_turn(message, request) => {
+                Some(only.id.clone())
+            }
+            _ => None,
+        }
     }
 
+    /// The capability of those that take what this agent delegates.
     pub(crate) fn orchestrator_capability(&self, cx: &Context<'_>) -> Result<Capability, Problem> {
         let orchestrate = Capability::parse("orchestrate").map_err(internal)?;
         if cx.world.directory().has(&orchestrate) {
             return Ok(orchestrate);
         }
-        let mut message =
-            "payload.capability is needed: this agent takes no open requests, and no peer orchestrates"
-                .to_owned();
-        let there = cx.world.directory().skills();
-        if there.is_empty() {
-            return Err(Problem::new(Reason::CapabilityNeeded, message + "; no peer is known to have any"));
-        }
-        let named: Vec<_> = there.iter().take(MOST_NAMED).map(Capability::as_str).collect();
-        message += &format!("; there are {}", named.join(", "));
-        if there.len() > named.len() {
-            message += &format!(" and {} more", there.len() - named.len());
-        }
-        Err(Problem::new(Reason::CapabilityNeeded, message).with("skills", named.join(",")))
+        let skills = cx.world.directory().skills();
+        Err(capability_needed("no peer orchestrates; there are", skills.iter()))
+    }
+
+    /// The refusal of a request that names no capability.
+    pub(crate) fn needs_capability(&self) -> Problem {
+        let skills = self.config.card.skills.iter().map(|skill| &skill.id);
+        capability_needed(&format!("{} has the skills", self.me), skills)
     }
 
     /// What the result of a task passes before it counts, by the agent's rules and the demand of the request.
@@ -104,7 +103,7 @@ impl Agent {
         envelope.path.iter().cloned().chain(sender).collect()
     }
 
-    /// Resolves references: a digest to the uploaded artifact, a name to an artifact with the name as URL.
+    /// Resolves references: a digest to the uploaded artifact, a URL to an artifact that names it.
     pub(crate) fn resolve_artifacts(
         &self,
         inline: Vec<Artifact>,
@@ -136,6 +135,17 @@ impl Agent {
         }
         Ok(artifacts)
     }
+}
+
+/// Says that a capability must be named, and why: `there_are` some.
+fn capability_needed<'a>(there_are: &str, skills: impl Iterator<Item = &'a Capability>) -> Problem {
+    let skills: Vec<_> = skills.map(Capability::as_str).collect();
+    let named = skills.iter().take(MOST_NAMED).copied().collect::<Vec<_>>().join(", ");
+    let named = if named.is_empty() { "none".to_owned() } else { named };
+    let more = skills.len().saturating_sub(MOST_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let message = format!("payload.capability is needed: {there_are} {named}{more}");
+    Problem::new(Reason::CapabilityNeeded, message).with("skills", named.replace(", ", ","))
 }
 
 /// The agent that gets the reports of a task; `None` for a user, who polls.

@@ -54,7 +54,8 @@ impl UserCallback {
         let Some(task) = ack.task_id.clone() else {
             return ignored("only a task-request has a task-response");
         };
-        if let Err(error) = local.outside.check_resolved(&self.url).await {
+        let client = if *by == Principal::local_user() { &local.callbacks } else { &local.outside };
+        if let Err(error) = client.check_resolved(&self.url).await {
             return ignored(&error.to_string());
         }
         let known = webhooks::of_task(&local.store, &local.id, &local.seal, &task, by)?;
@@ -82,6 +83,6 @@ fn endpoint(node: &NodeState, agent: &AgentId) -> Option<String> {
     let here = node.agents.get(agent).map(|local| local.card.get().endpoint.clone());
     here.or_else(|| match node.peers.locate(agent) {
         engine::PeerLocation::At(endpoint) => Some(endpoint),
-        engine::PeerLocation::Here | engine::PeerLocation::Departed | engine::PeerLocation::Unknown => None,
+        _ => None,
     })
 }

@@ -98,6 +98,7 @@ fn delegate(id: &str) -> Progress {
         input: None,
         artifacts: Vec::new(),
         budget: Default::default(),
+        hand_on: false,
         wait: true,
     })
 }
@@ -288,6 +289,7 @@ fn an_id_of_the_same_turn_is_refused_for_another_request() {
             input,
             artifacts,
             budget,
+            hand_on: false,
             wait: false,
         })
     };
@@ -327,6 +329,7 @@ fn only_whoever_was_asked_can_answer_for_a_delegated_task() {
             seq: 1,
             state,
             epoch: None,
+            doer: None,
             artifacts,
             chunks: None,
             message: None,

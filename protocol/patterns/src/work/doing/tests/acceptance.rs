@@ -114,6 +114,7 @@ fn what_was_asked_and_not_answered_is_withdrawn_before_the_check() {
         input,
         artifacts,
         budget: Default::default(),
+        hand_on: false,
         wait: false,
     });
     doer.on(&event(1, EventKind::TurnProgress { turn: 1, updates: vec![ask] }));

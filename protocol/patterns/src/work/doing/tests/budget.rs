@@ -27,6 +27,7 @@ fn wants(id: &str, budget: Budget, wait: bool) -> Progress {
         input: None,
         artifacts: Vec::new(),
         budget,
+        hand_on: false,
         wait,
     })
 }

@@ -1,4 +1,5 @@
 use super::*;
+use protocol::answer::SeatEnd;
 use protocol::spaces::{
     EntryDraft, EntryKind, EntryType,
     request::{EntrySearch, SpaceAction, SpaceAnswer, SpaceRequest},

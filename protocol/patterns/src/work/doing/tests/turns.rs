@@ -138,6 +138,7 @@ fn the_pause_of_a_doer_is_shown_by_a_task_that_only_waits_for_it() {
             input: None,
             artifacts: Vec::new(),
             budget: Default::default(),
+            hand_on: false,
             wait,
         })
     };
@@ -368,6 +369,7 @@ fn the_end_of_a_task_withdraws_what_it_did_not_wait_for() {
         input,
         artifacts,
         budget: Default::default(),
+        hand_on: false,
         wait: false,
     });
     doer.on(&progress(ask));

@@ -1,0 +1,117 @@
+//! `payload.artifacts` of a request by name (RFC-005): a name becomes the newest artifact of that name of which the board was told
+//! and that the sender may see.
+
+use crate::{
+    artifacts::{self, StoredArtifact},
+    http::node_state::{HostedAgent, NodeState},
+};
+use blackboard::http_client::ClientRequest;
+use engine::PeerLocation;
+use protocol::{
+    artifact::{Artifact, ArtifactRef},
+    envelope::Envelope,
+    ids::{AgentId, Digest},
+    principal::{Principal, SenderProof},
+    problem::{Problem, Reason},
+    routes,
+    signal::{OWNER, Selector, Signal, SignalType, may_see},
+};
+use std::collections::BTreeMap;
+
+/// The signals of a page.
+const PAGE: usize = 1_000;
+
+/// Puts the content of named artifacts into the request. Refuses a name that nothing has, and content that can't be had now.
+pub(super) async fn resolve(
+    node: &NodeState,
+    local: &HostedAgent,
+    by: &Principal,
+    envelope: &mut Envelope,
+) -> Result<(), Problem> {
+    let Some((references, inline)) = envelope.payload.artifacts_mut() else { return Ok(()) };
+    if !references.iter().any(is_named) {
+        return Ok(());
+    }
+    let names = references.iter().filter(|reference| is_named(reference)).filter_map(|one| one.name.clone());
+    let produced = newest(local, by, names.collect()).await?;
+    let (named, kept) = std::mem::take(references).into_iter().partition(is_named);
+    *references = kept;
+    for reference in Vec::<ArtifactRef>::from(named) {
+        inline.push(content_of(node, local, reference, &produced).await?);
+    }
+    Ok(())
+}
+
+/// Whether it is neither a digest nor a URL.
+fn is_named(reference: &ArtifactRef) -> bool {
+    let is_url = |name: &String| name.contains("://");
+    reference.sha256.is_none() && reference.name.as_ref().is_some_and(|name| !is_url(name))
+}
+
+/// The newest signal about an artifact of each name.
+async fn newest(
+    local: &HostedAgent,
+    by: &Principal,
+    names: Vec<String>,
+) -> Result<BTreeMap<String, Signal>, Problem> {
+    let types = vec![SignalType::artifact_produced().as_str().to_owned()];
+    let selector = Selector { types, ..Selector::default() };
+    let (reader, mut found, mut after) = (Principal::Agent(local.id.clone()), BTreeMap::new(), None);
+    loop {
+        let page = local.board.read(&reader, &selector, after.clone(), PAGE).await?;
+        let is_last = page.signals.is_empty();
+        for signal in page.signals.into_iter().map(|record| record.signal) {
+            let name = signal.subject.clone().unwrap_or_default();
+            if names.contains(&name) && signal.produced().is_some() && may_see(by, &signal) {
+                found.insert(name, signal);
+            }
+        }
+        if is_last {
+            return Ok(found);
+        }
+        after = Some(page.next);
+    }
+}
+
+async fn content_of(
+    node: &NodeState,
+    local: &HostedAgent,
+    reference: ArtifactRef,
+    produced: &BTreeMap<String, Signal>,
+) -> Result<Artifact, Problem> {
+    let name = reference.name.unwrap_or_default();
+    let refused = |why: &str| {
+        let message = format!("payload.artifacts: {name}: {why}");
+        Problem::new(Reason::ArtifactNotFound, message).with("field", "payload.artifacts")
+    };
+    let Some((signal, digest)) = produced.get(&name).and_then(|signal| Some((signal, signal.produced()?)))
+    else {
+        return Err(refused(
+            "the board was told of no artifact of this name that you may see; a digest names one, too",
+        ));
+    };
+    let said = |name: &str| signal.refs.get(name).and_then(|value| value.as_str()).map(str::to_owned);
+    let owner = said(OWNER).and_then(|owner| AgentId::parse(&owner).ok());
+    let owner = owner.ok_or_else(|| refused("its signal names no owner"))?;
+    let stored = read(node, local, &owner, &digest).await.map_err(|problem| refused(&problem.message))?;
+    Ok(stored.into_artifact(name.clone(), reference.media_type.or_else(|| said("mediaType"))))
+}
+
+/// The content, from the agent that has it.
+async fn read(
+    node: &NodeState,
+    local: &HostedAgent,
+    owner: &AgentId,
+    digest: &Digest,
+) -> Result<StoredArtifact, Problem> {
+    if let Some(owner) = node.agents.get(owner) {
+        let by = Principal::Agent(local.id.clone());
+        return artifacts::read(owner.store.as_ref(), &owner.id, digest, &by, SenderProof::Credential);
+    }
+    let PeerLocation::At(endpoint) = node.peers.locate(owner) else {
+        return Err(Problem::new(Reason::ArtifactNotFound, format!("{owner}, which has it, is not there")));
+    };
+    let url = format!("{endpoint}{}/{digest}", routes::ARTIFACTS);
+    let content = local.wire.bytes(ClientRequest::get(&url, owner.as_str())).await?;
+    Ok(StoredArtifact { content, media_type: None })
+}
