@@ -5,7 +5,7 @@ use crate::identity::{ApprovalProof, PersonKey};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use wire::question::{AskedBy, Decision, OnTimeout, Question, QuestionKind};
+pub use wire::question::{AskedBy, Decision, OnTimeout, Question, QuestionKind, RemoteAsker};
 
 /// A person's answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -281,5 +281,5 @@ async fn a_registry_that_lost_its_data_learns_every_live_agent_again_and_no_dead
         (answer.status != 421).then_some(answer)
     })
     .await;
-    assert_eq!((gone.status, &gone.body["reasonCode"]), (410, &json!("agent_departed")), "{gone:?}");
+    assert_eq!((gone.status, &gone.body["reasonCode"]), (503, &json!("agent_away")), "{gone:?}");
 }

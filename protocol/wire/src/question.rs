@@ -133,6 +133,22 @@ pub struct Question {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(skip))]
     pub asked_by: Option<Box<AskedBy>>,
+    /// The task of a foreign agent that asks. The mesh says it, not the brain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(skip))]
+    pub remote: Option<Box<RemoteAsker>>,
+}
+
+/// The task of a foreign agent that asks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RemoteAsker {
+    /// The agent, as its card names it.
+    pub name: String,
+    /// The task's id there.
+    pub task_id: String,
+    /// How the task is followed: `sync`, `polling`, `streaming` or `webhook`.
+    pub mode: String,
 }
 
 impl Question {
@@ -149,6 +165,7 @@ impl Question {
             on_timeout: None,
             wait: true,
             asked_by: None,
+            remote: None,
         }
     }
 
@@ -179,7 +196,8 @@ impl Question {
 
     /// What is asked, and by whom if it is known.
     pub fn shown_text(&self) -> Cow<'_, str> {
-        match self.asked_by.as_ref().and_then(|by| by.speaker()) {
+        let foreign = self.remote.as_ref().map(|remote| remote.name.clone());
+        match foreign.or_else(|| self.asked_by.as_ref().and_then(|by| by.speaker())) {
             Some(speaker) => format!("{speaker} asks: {}", self.text).into(),
             None => self.text.as_str().into(),
         }

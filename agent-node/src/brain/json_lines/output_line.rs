@@ -97,6 +97,7 @@ impl TryFrom<OutputLine> for BrainLine {
             OutputLine::Delegate(task) => Progress::Delegate(task),
             OutputLine::Question(question) => {
                 only_the_mesh_says("askedBy", question.asked_by.is_some())?;
+                only_the_mesh_says("remote", question.remote.is_some())?;
                 question.validate()?;
                 Progress::Question(question)
             }

@@ -22,7 +22,7 @@ use protocol::{
     },
     artifact::{Artifact, merge},
     ids::{Address, AgentId, Capability, ConversationId, EffectId},
-    question::Question,
+    question::{Question, RemoteAsker},
     task::EXTENSION,
 };
 use serde_json::{Value, json};
@@ -148,6 +148,7 @@ impl<'a> ItemTurn<'a> {
             Ok(task) => task,
             Err((status, why)) => return self.failed(status, why),
         };
+        let mode = task.mode;
         let (sender, mut events) = mpsc::channel(64);
         let store = self.conversation().map(|conversation| self.work.store.for_conversation(&conversation));
         let callbacks = Some(self.work.callbacks.clone());
@@ -175,16 +176,23 @@ impl<'a> ItemTurn<'a> {
             tokio::join!(run(remote, self.request.key.clone(), task, store, callbacks, sender), listen);
         self.report.task_id = end.task_id.clone().or_else(|| self.report.task_id.take());
         self.report.context_id = end.context_id.or_else(|| self.report.context_id.take());
+        // What came at once needed no second look.
+        if mode == InteractionMode::Polling && self.report.polls == 0 {
+            self.report.mode = Some(InteractionMode::Sync.word().to_owned());
+        }
         let text = end.text.unwrap_or_default();
         match (end.how, end.task_id) {
             (RemoteTaskOutcome::Completed, _) => self.completed(artifacts),
             (how @ (RemoteTaskOutcome::InputRequired | RemoteTaskOutcome::AuthRequired), Some(task)) => {
                 how.word().clone_into(&mut self.report.status);
+                let name = self.order.item.agent.clone();
+                let mode = self.report.mode.clone().unwrap_or_default();
+                let remote = Some(Box::new(RemoteAsker { name, task_id: task.clone(), mode }));
                 let question = match how == RemoteTaskOutcome::AuthRequired {
                     true => Question::credential(task, text),
                     false => Question::new(task, text),
                 };
-                self.handle.send(Progress::Question(question)).await;
+                self.handle.send(Progress::Question(Question { remote, ..question })).await;
                 TurnEnd::Waiting
             }
             (RemoteTaskOutcome::Unauthenticated, _) => {

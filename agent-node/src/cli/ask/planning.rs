@@ -38,7 +38,7 @@ pub(super) fn check_complete(id: &str, task: &Value) -> Result<(), CliError> {
     Err(CliError::new(Exit::Partial, format!("task {id} is answered in part: {}", missing.join("; "))))
 }
 
-/// Prints the answer and the agents that contributed to it.
+/// Prints the answer and the agents that contributed to it, and what went wrong to standard error.
 pub(super) fn show(task: &Value, is_json: bool) -> Result<(), CliError> {
     // A canceled task may have no answer.
     let Some(answer) = output_of(task) else {
@@ -55,6 +55,9 @@ pub(super) fn show(task: &Value, is_json: bool) -> Result<(), CliError> {
         let word = |name: &str| used[name].as_str().unwrap_or("-").to_owned();
         let (name, skill, mode, status) = (word("name"), word("skill"), word("mode"), word("status"));
         output::line(&format!("  {name}: {skill}, {mode}, {status} (task {})", word("task_id")))?;
+    }
+    for error in answer["errors"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        output::note(&format!("  {error}"));
     }
     Ok(())
 }

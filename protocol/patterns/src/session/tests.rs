@@ -929,7 +929,8 @@ fn a_team_asks_who_was_matched_and_answers_whatever_they_have_done() {
     table.done("one");
     table.fails();
     assert_eq!(table.turns(), ["ask.1.task-c.1"], "a part that failed is not asked again");
-    let asks = team::report::ItemQuestion { task: "sub".into(), text: "which?".into(), auth: false };
+    let asks =
+        team::report::ItemQuestion { task: "sub".into(), mode: None, text: "which?".into(), auth: false };
     let asks = [("ask.1.task-c.1".to_owned(), asks)];
     for _ in 0..2 {
         table.run(|session, cx| session.asking(cx, &asks));

@@ -518,8 +518,10 @@ impl PendingRequests {
             RequestKind::Delegate { task, questions, .. } if ask.reply.is_none() && !questions.is_empty() => {
                 let texts: Vec<_> = questions.iter().map(|question| question.text.as_str()).collect();
                 let auth = questions.iter().any(|question| question.kind == QuestionKind::Credential);
-                let (task, text) = (task.to_string(), texts.join("\n"));
-                Some((ask.id.clone(), ItemQuestion { task, text, auth }))
+                let remote = questions.iter().find_map(|question| question.remote.clone());
+                let task = remote.as_ref().map_or_else(|| task.to_string(), |remote| remote.task_id.clone());
+                let (mode, text) = (remote.map(|remote| remote.mode), texts.join("\n"));
+                Some((ask.id.clone(), ItemQuestion { task, mode, text, auth }))
             }
             _ => None,
         };

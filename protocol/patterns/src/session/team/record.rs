@@ -40,6 +40,9 @@ pub struct DelegationRecord {
     pub aggregation_result: Option<Value>,
     pub audit_log: Vec<AuditEvent>,
     pub errors: Vec<String>,
+    /// Why items have failed, by their aliases.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub failures: BTreeMap<String, String>,
     pub final_output: Option<Value>,
 }
 
@@ -109,6 +112,7 @@ impl DelegationRecord {
         self.questions.remove(&item.alias);
         let task = self.task_ids.get(&item.alias).map(|task| format!(" task {task}")).unwrap_or_default();
         self.errors.push(format!("{} ({}){task} {status}: {why}", item.agent, item.skill));
+        self.failures.insert(item.alias.clone(), why.to_owned());
         self.about(item, "handle_task_failure", status, why.to_owned());
     }
 
@@ -174,7 +178,11 @@ impl DelegationRecord {
             let how = self.task_statuses.get(&item.alias).map(String::as_str).unwrap_or("unknown");
             match self.questions.get(&item.alias) {
                 Some(question) => lacks.push(format!("{} asks: {question}", item.agent)),
-                None => lacks.push(format!("{} for {:?} is missing: {how}", item.agent, item.text)),
+                None => {
+                    let why =
+                        self.failures.get(&item.alias).map(|why| format!(": {why}")).unwrap_or_default();
+                    lacks.push(format!("{} for {:?} is missing: {how}{why}", item.agent, item.text));
+                }
             }
         }
         lacks.extend(self.unmatched.iter().map(|part| format!("nobody does {:?}", part.text)));

@@ -86,6 +86,9 @@ pub struct ItemState {
 pub struct ItemQuestion {
     /// The task that asks.
     pub task: String,
+    /// How it is followed, if it is that of a foreign agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
     pub text: String,
     /// Whether it wants a credential.
     #[serde(default)]
@@ -170,9 +173,8 @@ impl DelegationRecord {
         match (report.status.as_str(), asks, state.and_then(|state| state.why.as_deref())) {
             (_, Some(asks), _) => {
                 self.task_ids.insert(alias.clone(), asks.task.clone());
-                if is_peer {
-                    self.interaction_modes.insert(alias.clone(), "mesh".to_owned());
-                }
+                let mode = asks.mode.clone().or_else(|| is_peer.then(|| "mesh".to_owned()));
+                self.interaction_modes.extend(mode.map(|mode| (alias.clone(), mode)));
                 let how = match asks.auth {
                     true => RemoteTaskOutcome::AuthRequired,
                     false => RemoteTaskOutcome::InputRequired,

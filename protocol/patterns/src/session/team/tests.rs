@@ -231,7 +231,7 @@ fn an_answer_is_made_of_what_each_part_has_reported() {
     let given = [plan, of(&items[0], done)];
     let state =
         |why: Option<&str>, asks| ItemState { alias: items[1].alias.clone(), why: why.map(Into::into), asks };
-    let asks = ItemQuestion { task: "sub-1".into(), text: "Which town?".into(), auth: false };
+    let asks = ItemQuestion { task: "sub-1".into(), mode: None, text: "Which town?".into(), auth: false };
     for (state, status, error) in [
         (state(Some("killed"), None), "partial", "failed: killed"),
         (state(None, Some(asks)), "input_required", ""),
