@@ -8,10 +8,13 @@ use super::{
     output,
 };
 use clap::Args;
+use mentions::{bare_name, mentions};
 use protocol::{ids::AgentId, task::EXTENSION};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+
+mod mentions;
 
 /// The context of what a person says to an agent. An agent keeps the contexts of its callers apart.
 const CONTEXT: &str = "mesh-say";
@@ -21,8 +24,9 @@ const FILE: &str = "say.json";
 
 #[derive(Debug, Args)]
 pub(super) struct SayArgs {
-    /// `@NAME` and what to say. Without a name it is said to the focus, or else to the agent that was addressed last.
-    #[arg(value_name = "@NAME|TEXT", required_unless_present = "focus")]
+    /// What to say, to the agents that it names: `@NAME` anywhere, after a space and outside code. Without a name it is said to the
+    /// focus, or else to the agent that was addressed last.
+    #[arg(value_name = "TEXT", required_unless_present = "focus")]
     text: Vec<String>,
     /// Say everything without a name to this agent from now on; without NAME to the one addressed last, again.
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
@@ -68,26 +72,75 @@ pub(super) async fn say(common: &CommonArgs, args: SayArgs) -> Result<(), CliErr
     if let Some(name) = &args.focus {
         set_focus(&client, &mut target, name, dir.as_ref()).await?;
     }
-    let Some(first) = args.text.first() else { return focus_answer(common, &target) };
-    let mention =
-        first.strip_prefix('@').map(|first| first.split_once(char::is_whitespace).unwrap_or((first, "")));
-    let (to, text) = match mention {
-        Some((name, rest)) => {
-            let words = [rest].into_iter().chain(args.text.iter().skip(1).map(String::as_str));
-            let words: Vec<_> = words.filter(|words| !words.is_empty()).collect();
-            (agent_id(name)?, words.join(" "))
-        }
-        None => {
-            let nobody =
-                "nobody was addressed yet: say @NAME TEXT, or set --focus NAME (`mesh ls` names the agents)";
-            let known = target.focus.clone().or_else(|| target.latest.clone());
-            (known.ok_or_else(|| CliError::new(Exit::Usage, nobody))?, args.text.join(" "))
-        }
+    if args.text.is_empty() {
+        return focus_answer(common, &target);
+    }
+    let said = args.text.join(" ");
+    let known = client.agents(None).await?;
+    let known: Vec<&str> = known.iter().map(|entry| entry.card.agent_id.as_str()).collect();
+    let Addressed { to, text, note } = addressed(&said, &known, &target)?;
+    for to in &to {
+        send(common, &client, &mut target, (to, &text), &args.at).await?;
+    }
+    if let Some(dir) = &dir
+        && let Err(failure) = target.write(dir)
+    {
+        // It was said; only the next text needs a name.
+        output::note(&format!("mesh: {}", failure.message));
+    }
+    note.iter().for_each(|note| output::note(note));
+    Ok(())
+}
+
+/// Whom a text is for.
+#[derive(Debug, PartialEq)]
+struct Addressed {
+    to: Vec<AgentId>,
+    text: String,
+    /// What may have been meant otherwise.
+    note: Option<String>,
+}
+
+/// Whom `said` is for, of the agents that are `known`. A mention at its beginning alone is no part of what is said.
+fn addressed(said: &str, known: &[&str], target: &SayTarget) -> Result<Addressed, CliError> {
+    let named = mentions(said);
+    let first = said.trim_start().strip_prefix('@').and_then(|_| named.first().copied());
+    // Only a name at the beginning must be one of an agent: others may be anything.
+    let to: Vec<&str> =
+        named.into_iter().filter(|name| Some(*name) == first || known.contains(name)).collect();
+    let text = match (to.as_slice(), first) {
+        ([only], Some(first)) if *only == first => said.trim_start()[1 + first.len()..].trim().to_owned(),
+        _ => said.trim().to_owned(),
     };
-    if text.trim().is_empty() {
+    if let Some(first) = to.first() {
+        if text.is_empty() {
+            return Err(CliError::new(Exit::Usage, format!("say what? `mesh say @{first} TEXT`")));
+        }
+        let to = to.iter().map(|name| agent_id(name)).collect::<Result<_, _>>()?;
+        return Ok(Addressed { to, text, note: None });
+    }
+    let nobody = "nobody was addressed yet: say @NAME TEXT, or set --focus NAME (`mesh ls` names the agents)";
+    let to = target.focus.clone().or_else(|| target.latest.clone());
+    let to = to.ok_or_else(|| CliError::new(Exit::Usage, nobody))?;
+    if text.is_empty() {
         return Err(CliError::new(Exit::Usage, format!("say what? `mesh say @{to} TEXT`")));
     }
-    let recipient = ask::recipient(&client, &args.at, Some(to.as_str())).await?;
+    let others = known.iter().copied().filter(|name| *name != to.as_str());
+    let note = bare_name(&text, others).map(|name| {
+        format!("{name} is named, but not addressed: {to} got it; `@{name}` in the text addresses {name}")
+    });
+    Ok(Addressed { to: vec![to], text, note })
+}
+
+/// Says it to one agent, and tells what became of it.
+async fn send(
+    common: &CommonArgs,
+    client: &MeshClient,
+    target: &mut SayTarget,
+    (to, text): (&AgentId, &str),
+    at: &AtArgs,
+) -> Result<(), CliError> {
+    let recipient = ask::recipient(client, at, Some(to.as_str())).await?;
     let body = json!({
         "message": {
             "messageId": uuid::Uuid::now_v7(), "role": "ROLE_USER", "parts": [{ "text": text }], "contextId": CONTEXT,
@@ -98,13 +151,7 @@ pub(super) async fn say(common: &CommonArgs, args: SayArgs) -> Result<(), CliErr
     let sent = client.post(&recipient.endpoint, "/a2a/v1/message:send?A2A-Version=1.0", &body).await;
     let task = sent.map_err(|failure| recipient.explain(failure))?["task"].take();
     target.latest = Some(to.clone());
-    if let Some(dir) = &dir
-        && let Err(failure) = target.write(dir)
-    {
-        // It was said; only the next text needs a name.
-        output::note(&format!("mesh: {}", failure.message));
-    }
-    answer(common, &to, &task, &args.at)
+    answer(common, to, &task, at)
 }
 
 fn answer(common: &CommonArgs, to: &AgentId, task: &Value, at: &AtArgs) -> Result<(), CliError> {
@@ -153,4 +200,29 @@ fn focus_answer(common: &CommonArgs, target: &SayTarget) -> Result<(), CliError>
 
 fn agent_id(name: &str) -> Result<AgentId, CliError> {
     AgentId::parse(name).map_err(|bad| CliError::new(Exit::Usage, format!("@{name}: {bad}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mention_anywhere_addresses_and_a_bare_name_is_told_of() {
+        let known = ["oracle", "scout"];
+        let target = SayTarget { focus: None, latest: AgentId::parse("scout").ok() };
+        let of = |said: &str| {
+            let Addressed { to, text, note } = addressed(said, &known, &target).unwrap();
+            (to.iter().map(ToString::to_string).collect::<Vec<_>>(), text, note)
+        };
+        let to = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert_eq!(of("@oracle check"), (to(&["oracle"]), "check".to_owned(), None));
+        let whole = "please @oracle check this";
+        assert_eq!(of(whole), (to(&["oracle"]), whole.to_owned(), None));
+        assert_eq!(of("@oracle and @scout, look").0, to(&["oracle", "scout"]));
+        assert_eq!(of("use @Override there").0, to(&["scout"]), "no agent is called so");
+        let (got, _, note) = of("oracle, check");
+        assert_eq!(got, to(&["scout"]));
+        assert!(note.unwrap().contains("`@oracle` in the text addresses oracle"));
+        assert!(addressed("@oracle", &known, &target).is_err(), "nothing is said");
+    }
 }
