@@ -35,6 +35,7 @@ mod scenarios {
     mod foreign_unavailable;
     mod grpc;
     mod health;
+    mod help;
     mod hitl;
     mod http;
     mod http_brain;

@@ -12,6 +12,7 @@ mod convene;
 mod dlq;
 mod doctor;
 mod endpoints;
+mod follow;
 mod health;
 mod init;
 mod interrupt;
@@ -37,6 +38,7 @@ mod token;
 mod trace;
 mod unknown_variables;
 mod validate;
+mod vault;
 mod watch;
 
 use crate::telemetry::{self, LogFormat};
@@ -122,6 +124,8 @@ enum ClientVerb {
     Convene(convene::ConveneArgs),
     /// Say something to one agent: a task in a conversation that it remembers.
     Say(say::SayArgs),
+    /// Follow what a team does, in one log: who found, said, asked, decided, learnt.
+    Follow(follow::FollowArgs),
     /// Steer a session while it runs.
     Steer(steer::SteerArgs),
     /// List the agents.
@@ -144,6 +148,8 @@ enum ClientVerb {
     Space(space::SpaceArgs),
     /// Show what a space knows for an agent, as its next turn is given it.
     Brief(brief::BriefArgs),
+    /// Show and mend what an agent remembers for itself.
+    Vault(vault::VaultArgs),
     /// Explain who got a task, and why.
     #[command(subcommand)]
     Award(award::AwardVerb),
@@ -212,6 +218,7 @@ async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
         ClientVerb::Ask(ask) => ask::ask(common, ask).await,
         ClientVerb::Convene(args) => convene::convene(common, args).await,
         ClientVerb::Say(args) => say::say(common, args).await,
+        ClientVerb::Follow(args) => follow::follow(common, args).await,
         ClientVerb::Steer(args) => steer::steer(common, args).await,
         ClientVerb::Ls(list) => ls::ls(common, list).await,
         ClientVerb::Forget(args) => ls::forget(common, args).await,
@@ -221,6 +228,7 @@ async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
         ClientVerb::Answer(answer) => people::answer(common, answer).await,
         ClientVerb::Board(board::BoardVerb::Tail(tail)) => board::tail(common, tail).await,
         ClientVerb::Brief(args) => brief::brief(common, args).await,
+        ClientVerb::Vault(args) => vault::vault(common, args).await,
         ClientVerb::Space(args) => space::space(common, args).await,
         ClientVerb::Award(award::AwardVerb::Explain(explain)) => award::explain(common, explain).await,
         ClientVerb::Trace(trace) => trace::trace(common, trace).await,

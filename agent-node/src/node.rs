@@ -156,6 +156,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
                 keep_bytes: setup.mesh.limits.keep_signal_bytes,
                 keep_entries_ms: setup.mesh.limits.keep_entries_ms,
                 keep_entry_changes_ms: setup.mesh.limits.keep_entry_changes_ms,
+                keep_session_entries_ms: setup.mesh.limits.keep_tasks_ms,
                 max_entries_per_author: setup.mesh.limits.max_entries_per_author,
                 ..setup.mesh.board.clone()
             };

@@ -7,9 +7,11 @@
 pub mod entry_query;
 pub mod entry_writes;
 mod listing;
+pub(crate) mod release;
 pub(crate) mod retention;
 pub(crate) mod rows;
 pub mod space_cursor;
+pub(crate) mod vault;
 
-pub use entry_query::{EntryOrder, EntryPage, EntryQuery};
+pub use entry_query::{EntryOrder, EntryPage, EntryQuery, FindingsOf};
 pub use entry_writes::{EntryChange, EntryOutcome};

@@ -387,6 +387,9 @@ payload! {
         /// Whether it is the review of a result, which is not checked itself; believed from an agent's request to itself only.
         => #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_review: bool,
+        /// The session to whose findings its own belong; believed from agents only.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<TaskId>,
         /// Agents that are not asked for a bid; believed from an agent's request to itself only.
         => #[serde(default, skip_serializing_if = "Vec::is_empty")]
         exclude: Vec<AgentId>,
@@ -507,6 +510,7 @@ impl TaskRequest {
             budget: Budget::default(),
             hand_on: false,
             is_review: false,
+            session: None,
             exclude: Vec::new(),
             extra: Map::new(),
         }
@@ -579,10 +583,16 @@ payload! {
         /// The principal who asked first; believed from agents only.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         on_behalf_of: Option<Principal>,
+        /// How the agent that met that principal knew who it is; believed from agents only.
+        => #[serde(default, deserialize_with = "RootProof::known", skip_serializing_if = "Option::is_none")]
+        root_proof: Option<RootProof>,
         /// What the answer may use.
         => #[serde(default, deserialize_with = "of_any_version", skip_serializing_if = "Budget::is_none")]
         budget: Budget,
-        /// Agents that are not asked; believed from an agent's request to itself only.
+        /// The session to whose findings its own belong; believed from agents only.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<TaskId>,
+        /// Agents that the work on the answer does not ask.
         => #[serde(default, skip_serializing_if = "Vec::is_empty")]
         exclude: Vec<AgentId>,
     }

@@ -12,10 +12,12 @@ pub mod slug;
 
 pub mod may;
 pub mod request;
+pub mod sealed;
 
 pub mod brief;
 pub mod curate;
 pub mod task_history;
+pub mod vault;
 
 pub use entry::{Entry, EntryId, EntryKind, EntryLink, EntryType, Grade, MemoryScope};
 pub use entry_draft::EntryDraft;

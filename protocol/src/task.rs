@@ -81,6 +81,9 @@ pub struct TaskSpec {
     /// The space that it belongs to; `default` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space: Option<SpaceId>,
+    /// The session to whose findings its own belong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<TaskId>,
     /// Earlier tasks of the same A2A context, the oldest first, at most [`MAX_PAST_BYTES`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<PastTask>,
@@ -111,6 +114,7 @@ impl TaskSpec {
             budget: Budget::default(),
             contact: None,
             space: None,
+            session: None,
             history: Vec::new(),
             exclude: Vec::new(),
         }

@@ -32,6 +32,7 @@ elif seat["round"] == 1:
     tell(type="pass", message="secret last words of " + agent)
 elif not turn.get("answers"):
     tell(type="help", id="h", to="a-01", question="secret question of " + agent)
+    tell(type="find", id="f", text="secret posted")
 else:
     tell(type="status", message="was told: " + turn["answers"][-1]["text"])
     while os.path.exists(os.path.join(here, "hold")):
@@ -97,6 +98,7 @@ async fn line_46_nothing_of_a_sealed_stage_can_be_read_before_it_ends() {
         for prompt in prompts(at, name) {
             let text = prompt["task"].to_string() + &prompt["brief"].to_string();
             assert_eq!(prompt["task"]["input"]["seat"]["others"], json!([]));
+            assert_eq!(prompt["peers"], json!([]), "nothing names the other seats");
             for other in names.iter().filter(|other| **other != name) {
                 assert!(
                     !text.contains(&format!("by {other}")) && !text.contains(&format!("of {other}")),
@@ -106,6 +108,9 @@ async fn line_46_nothing_of_a_sealed_stage_can_be_read_before_it_ends() {
         }
         let answers = prompts(at, name).pop().unwrap()["answers"].to_string();
         assert!(answers.contains("stage_sealed"), "{answers}");
+        let own = format!("secret posted by {name}");
+        assert!(answers.contains(&own), "it finds what it has posted: {answers}");
+        assert_eq!(answers.matches("secret posted by").count(), 1, "{answers}");
     }
     let children: Vec<String> = names
         .iter()
@@ -177,6 +182,22 @@ async fn line_46_nothing_of_a_sealed_stage_can_be_read_before_it_ends() {
         }
     }
     assert!(!given.contains("whispered"), "{given}");
+    // What was posted is released to all before the next stage begins, and belongs to the session.
+    let brief = last["brief"]["text"].as_str().unwrap();
+    for name in names {
+        assert!(brief.contains(&format!("secret posted by {name}")), "{brief}");
+    }
+    let (_, found, _) = mesh(&["space", "entries", "--kind", "finding", "--json"], &envs);
+    let found: Value = serde_json::from_str(&found).unwrap();
+    let found = found["entries"].as_array().unwrap();
+    let released: BTreeSet<&str> = found.iter().map(|entry| entry["at"].as_str().unwrap()).collect();
+    assert_eq!((found.len(), released.len()), (3, 1), "in one commit: {found:#?}");
+    assert!(found.iter().all(|entry| entry["session"] == "t-1"), "{found:#?}");
+    // A task outside of the session starts without its findings.
+    let task = json!({ "taskId": "t-2", "description": "x", "capability": "b-01" });
+    running.agent("b-01").ask(task).await;
+    let outside = prompts(at, "b-01").pop().unwrap();
+    assert!(!outside["brief"].to_string().contains("secret posted"), "{outside:#}");
 }
 
 /// What differs in every run: ids, times, ports, directories, keys, when an agent was heard of last, and revisions and cursors of signals,

@@ -131,7 +131,10 @@ pub(crate) fn check_relayed(
     if said.and_then(|said| said.decision()) != Some(Decision::Approve) {
         return Ok(());
     }
-    let open = conversation.task.as_ref().map(|row| row.task.status.questions.as_slice()).unwrap_or_default();
+    let open = match &conversation.task {
+        Some(row) => row.task.status.questions.as_slice(),
+        None => conversation.pattern.view().questions,
+    };
     let asked = answer.question_id.as_ref().and_then(|id| open.iter().find(|asked| asked.id == id.as_str()));
     let is_proven = match approval {
         None => false,

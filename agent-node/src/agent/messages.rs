@@ -12,7 +12,7 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
     question::Answer,
-    spaces::brief::BriefLayer,
+    spaces::{brief::BriefLayer, request::SessionScope},
 };
 use serde::Serialize;
 use std::sync::Arc;
@@ -36,9 +36,9 @@ pub struct DirectSessionRequest {
     pub directive: Box<Directive>,
 }
 
-/// Asks what its brain may read of a space beside decisions; `None` for all.
+/// Asks what its brain may read of a space beside decisions, `None` for all, and whose findings.
 #[derive(Debug, Message)]
-#[rtype(result = "Result<Option<Vec<BriefLayer>>, Problem>")]
+#[rtype(result = "Result<(Option<Vec<BriefLayer>>, SessionScope), Problem>")]
 pub struct GetReadableLayers;
 
 /// Answers a question of a task.
@@ -259,7 +259,7 @@ impl Handler<GetAgentSnapshot> for AgentActor {
 }
 
 impl Handler<GetReadableLayers> for AgentActor {
-    type Result = Result<Option<Vec<BriefLayer>>, Problem>;
+    type Result = Result<(Option<Vec<BriefLayer>>, SessionScope), Problem>;
 
     fn handle(&mut self, _: GetReadableLayers, _: &mut Context<Self>) -> Self::Result {
         let why = "the agent is starting again: which turns it has is not known";

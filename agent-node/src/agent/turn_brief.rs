@@ -39,7 +39,7 @@ impl KnownBriefs {
 
 /// What the turn of a seat is told, if its session chooses.
 fn layers_of(prompt: &Prompt) -> Option<Vec<BriefLayer>> {
-    seat::brief_layers(prompt.about.task()?.input.as_ref())
+    seat::turn_layers(prompt.about.task()?.input.as_ref())
 }
 
 /// Adds the brief to the prompt. Returns what is recorded of it; `None` if the space knows nothing.
@@ -51,7 +51,9 @@ pub(super) async fn add(
     prompt: &mut Prompt,
 ) -> Option<BriefRecord> {
     let space = prompt.space.clone().unwrap_or_else(|| Space::initial_default().id);
-    let answer = match tokio::time::timeout(TIMEOUT, board.brief(me, &space)).await {
+    let input = prompt.about.task().and_then(|task| task.input.as_ref());
+    let scope = seat::scope(prompt.session.clone(), input);
+    let answer = match tokio::time::timeout(TIMEOUT, board.brief(me, &space, &scope)).await {
         Ok(answer) => answer,
         Err(_) => {
             let why = format!("the board gave no brief within {} ms", TIMEOUT.as_millis());

@@ -18,7 +18,7 @@ use engine::{BidQuestion, Input, InstantAnswer, TurnStart};
 use futures_util::FutureExt;
 use patterns::{
     contract_net::bidding::BidAnswer,
-    session::host_work::HOST_WORK,
+    session::{host_work::HOST_WORK, seat},
     turn::{Progress, Prompt, TurnEnd, TurnSubject},
 };
 use protocol::{
@@ -214,7 +214,11 @@ impl AgentActor {
             index: key.effect.1,
         };
         let others = self.parts.transports.peers.present();
-        let peers = others.iter().filter(|(peer, _)| **peer != self.me).map(|(_, card)| card.as_ref().into());
+        let input = prompt.about.task().and_then(|task| task.input.as_ref());
+        // Nothing names the other seats of a sealed stage, and nobody is asked there.
+        let is_sealed = seat::is_sealed_input(input);
+        let others = others.iter().filter(|(peer, _)| **peer != self.me && !is_sealed);
+        let peers = others.map(|(_, card)| card.as_ref().into());
         let brain = brain_for(&self.parts, &prompt).clone();
         let peers = peers.collect();
         let (agent, effect) = (self.me.clone(), effect_id.to_string());

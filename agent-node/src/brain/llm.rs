@@ -220,10 +220,14 @@ impl LlmBrain {
                     verdict = OutputSchema::new(verdict_schema()).ok();
                 }
                 let role = prompts::role_of_seat(request);
-                let subject = role.map_or(LoopSubject::Task, LoopSubject::Seat);
+                let is_sealed = seat::is_sealed_input(task.input.as_ref());
+                let subject = role.map_or(LoopSubject::Task, |role| LoopSubject::Seat { role, is_sealed });
                 (subject, task.capability.as_ref(), task.artifacts.as_slice())
             }
-            TurnSubject::Help(asked) => (LoopSubject::Help, None, asked.artifacts.as_slice()),
+            TurnSubject::Help(asked) => {
+                let asks_agents = !asked.path.contains(&request.agent);
+                (LoopSubject::Help { asks_agents }, None, asked.artifacts.as_slice())
+            }
             TurnSubject::Signal(_) | TurnSubject::Check { .. } => (LoopSubject::Signal, None, [].as_slice()),
         };
         let output =
@@ -256,6 +260,7 @@ impl LlmBrain {
             tools: tools_of(subject, servers),
             output,
             answers: request.prompt.answers.clone(),
+            turn: request.prompt.turn,
             artifacts,
             sent: request.prompt.produced.iter().filter(|artifact| seat::is_message(artifact)).count(),
             records,

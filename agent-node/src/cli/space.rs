@@ -10,7 +10,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use protocol::{
     problem::Reason,
     routes,
-    spaces::{Entry, EntryKind, EntryLink, EntryState, Space, SpaceId, space::DEFAULT_SPACE},
+    spaces::{
+        Entry, EntryKind, EntryLink, EntryState, Space, SpaceId, brief::short_id, space::DEFAULT_SPACE,
+    },
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -53,6 +55,8 @@ enum SpaceCliVerb {
     Supersede(SupersedeArgs),
     /// Take a decision or a memory out of use.
     Archive(DecideArgs),
+    /// Take a finding back: briefs and searches no longer have it.
+    Withdraw(DecideArgs),
     /// Write a space and its entries to a file, one JSON object a line.
     Export(ExportArgs),
     /// Read the entries of such a file into a space.
@@ -89,6 +93,9 @@ struct EntriesArgs {
     /// Only entries with this tag.
     #[arg(long)]
     tag: Vec<String>,
+    /// Of findings only those of this session.
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
     /// Only entries with all these words; the most important first.
     #[arg(long)]
     text: Option<String>,
@@ -162,7 +169,7 @@ struct MergeArgs {
 
 #[derive(Debug, Args)]
 struct DecideArgs {
-    /// The entry's id, or the slug of its proposal.
+    /// The entry's id, the short one of a brief, or the slug of its proposal.
     id: String,
     /// Why.
     #[arg(long)]
@@ -248,6 +255,9 @@ pub(super) async fn space(common: &CommonArgs, args: SpaceArgs) -> Result<(), Cl
         }
         SpaceCliVerb::Archive(args) => {
             of.decide(common, ("archive", Slugged::Result), &args.id, reason(args.reason)).await
+        }
+        SpaceCliVerb::Withdraw(args) => {
+            of.decide(common, ("withdraw", Slugged::Result), &args.id, reason(args.reason)).await
         }
         SpaceCliVerb::Reject(args) => {
             of.decide(common, ("reject", Slugged::Proposal), &args.id, reason(Some(args.reason))).await
@@ -356,6 +366,7 @@ impl SpaceClient {
             query.extend(values.iter().map(|value| format!("{name}={}", encoded(value))));
         }
         query.extend(args.author.iter().map(|author| format!("author={}", encoded(author))));
+        query.extend(args.session.iter().map(|session| format!("session={}", encoded(session))));
         let selected = query.join("&");
         query.extend(args.text.iter().map(|text| format!("text={}", encoded(text))));
         query.push(format!("limit={}", args.limit));
@@ -443,7 +454,10 @@ impl SpaceClient {
         let mut body = Value::Object(body);
         let answer = match self.client.post(&self.board, &path(id), &body).await {
             Err(failure) if failure.reason == Some(Reason::EntryNotFound) => {
-                let found = self.with_slug(id, slugged).await?;
+                let found = match self.with_short_id(id).await? {
+                    Some(found) => Some(found),
+                    None => self.with_slug(id, slugged).await?,
+                };
                 let by = match body["by"].as_str() {
                     Some(by) => self.with_slug(by, slugged).await?,
                     None => None,
@@ -462,6 +476,14 @@ impl SpaceClient {
         let text =
             format!("{} is {}{}", field(&answer, "id"), field(&answer, "state"), became.unwrap_or_default());
         done(common, &answer, &text)
+    }
+
+    /// The id of the entry that has this short id in briefs, if there is one.
+    async fn with_short_id(&self, short: &str) -> Result<Option<String>, CliError> {
+        let page: Value = self.get(&format!("/entries?limit=100&text={}", encoded(short))).await?;
+        let entries: Vec<Entry> = parsed(page["entries"].clone())?;
+        let found = entries.into_iter().find(|entry| short_id(&entry.id) == short);
+        Ok(found.map(|entry| entry.id.to_string()))
     }
 
     /// The id of the entry that this slug names, if there is one.
@@ -524,7 +546,9 @@ fn colour_of(state: EntryState) -> Colour {
     match state {
         EntryState::Pending | EntryState::Sealed => Colour::Yellow,
         EntryState::Active | EntryState::Open | EntryState::Posted => Colour::Green,
-        EntryState::Merged | EntryState::Superseded | EntryState::Archived => Colour::Grey,
+        EntryState::Merged | EntryState::Superseded | EntryState::Archived | EntryState::Withdrawn => {
+            Colour::Grey
+        }
         EntryState::Rejected => Colour::Red,
     }
 }

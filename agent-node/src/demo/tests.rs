@@ -54,8 +54,8 @@ fn help(artifacts: Vec<Artifact>) -> TurnRequest {
     let mut request = first_turn("");
     request.prompt.about = TurnSubject::Help(PeerQuestion {
         question: "What is wrong?".to_owned(),
-        capability: None,
         artifacts,
+        ..PeerQuestion::default()
     });
     request
 }

@@ -42,6 +42,8 @@ pub struct BoardConfig {
     pub keep_entries_ms: u64,
     /// How long the changes of entries are kept for streams.
     pub keep_entry_changes_ms: u64,
+    /// How long the findings of a session are kept after its end: as long as its record.
+    pub keep_session_entries_ms: u64,
     /// Entries of one author in one space; the next post is refused with `entry_quota`. 0 is no limit.
     pub max_entries_per_author: u64,
     /// The longest interval between two removals of old signals.
@@ -75,6 +77,7 @@ impl Default for BoardConfig {
             keep_bytes: 256 << 20,
             keep_entries_ms: 365 * 24 * 3_600_000,
             keep_entry_changes_ms: 30 * 24 * 3_600_000,
+            keep_session_entries_ms: 7 * 24 * 3_600_000,
             max_entries_per_author: 20_000,
             tidy_ms: 600_000,
             heartbeat_ms: 15_000,
@@ -112,6 +115,7 @@ impl BoardConfig {
         EntryRetention {
             entries: Duration::from_millis(self.keep_entries_ms),
             changes: Duration::from_millis(self.keep_entry_changes_ms),
+            sessions: Duration::from_millis(self.keep_session_entries_ms),
         }
     }
 

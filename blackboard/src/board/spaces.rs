@@ -7,6 +7,7 @@ use crate::{
     spaces::{
         EntryChange, EntryOutcome, EntryPage, EntryQuery,
         entry_writes::{self, EntryDecision, EntryWrite, ImportDecision, permitted, permitted_entry},
+        release::decide_release,
         retention, rows,
         space_cursor::CursorKey,
     },
@@ -16,7 +17,7 @@ use protocol::{
     ids::{EntryId, SpaceId},
     principal::{Principal, SenderProof},
     problem::{Problem, Reason},
-    spaces::{Entry, EntryDraft, Reader, Space, SpaceVerb, may},
+    spaces::{Entry, EntryDraft, Reader, Space, SpaceVerb, may, request::SpaceAnswer, sealed::EntryRelease},
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -28,6 +29,7 @@ mod author_quota;
 mod briefs;
 mod curator;
 mod follow;
+mod vaults;
 use author_quota::{AuthorCounts, EntryPlace};
 pub use briefs::BriefView;
 pub use curator::CurationOutcome;
@@ -256,6 +258,31 @@ impl SpaceStore {
         self.write(reader, decide).await
     }
 
+    /// Releases what is sealed in a stage of a session that `reader` hosts, or ends the session.
+    pub async fn release(
+        &self,
+        reader: &Reader,
+        space: &SpaceId,
+        wanted: &EntryRelease,
+    ) -> Result<SpaceAnswer, Problem> {
+        self.configure().await?;
+        let _permit = self.admit()?;
+        loop {
+            let at = self.0.clock.wall();
+            let (by, space, wanted) = (reader.clone(), space.clone(), wanted.clone());
+            let decide = move |store: &dyn Store| decide_release(store, &by, &space, &wanted, at);
+            let (batch, answer) = self.read(decide).await?;
+            match self.0.store.commit(lane(reader), batch).await {
+                Ok(_) => {
+                    self.0.author_counts.clear();
+                    return Ok(answer);
+                }
+                Err(store::Error::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
     /// Writes `entries` into `space` as they are: ids, authors, times and versions. What the space has already stays. Each entry
     /// is checked as a post is; one that is refused does not keep the others.
     pub async fn import(
@@ -343,7 +370,16 @@ impl SpaceStore {
         let limit = limit.clamp(1, self.0.config.max_page);
         run_blocking(move || {
             let space = permitted(store.as_ref(), &reader, SpaceVerb::Read, &space)?;
-            query.page(store.as_ref(), &cursors, &reader, &space, limit)
+            let page = |query: &EntryQuery| query.page(store.as_ref(), &cursors, &reader, &space, limit);
+            match &query.sealed {
+                None => page(&query),
+                Some(session) => {
+                    let of = (&space, session);
+                    let entries = query.sealed_page(store.as_ref(), &reader, of, limit)?;
+                    let none = EntryQuery { author: Some(reader.principal.clone()), ..EntryQuery::default() };
+                    Ok(EntryPage { entries, next: None, cursor: page(&none)?.cursor })
+                }
+            }
         })
         .await
     }

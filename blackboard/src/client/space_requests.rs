@@ -3,7 +3,7 @@
 use super::{Blackboard, BoardBackend, spaces::reader};
 use crate::{
     board::{BriefView, CurationOutcome},
-    spaces::{EntryOrder, EntryQuery},
+    spaces::{EntryOrder, EntryQuery, FindingsOf},
 };
 use protocol::{
     ids::{AgentId, SpaceId},
@@ -12,7 +12,9 @@ use protocol::{
     spaces::{
         Entry, EntryKind, EntryState, Grade,
         brief::{Brief, found_text},
-        request::{EntrySearch, MAX_FOUND, MAX_FOUND_BYTES, SpaceAction, SpaceAnswer, SpaceRequest},
+        request::{
+            EntrySearch, MAX_FOUND, MAX_FOUND_BYTES, SessionScope, SpaceAction, SpaceAnswer, SpaceRequest,
+        },
     },
 };
 use serde_json::json;
@@ -20,11 +22,19 @@ use std::{cmp::Reverse, collections::BTreeSet};
 
 impl Blackboard {
     /// The brief of the agent `me`, as itself.
-    pub async fn brief(&self, me: &AgentId, space: &SpaceId) -> Result<Brief, Problem> {
+    pub async fn brief(&self, me: &AgentId, space: &SpaceId, scope: &SessionScope) -> Result<Brief, Problem> {
         let by = Principal::Agent(me.clone());
         let view: BriefView = match &self.0 {
-            BoardBackend::Local(board) => board.spaces().brief(&reader(&by), space, me).await?,
-            BoardBackend::Remote(remote) => remote.get_space_json(&by, space, "/brief").await?,
+            BoardBackend::Local(board) => {
+                board.spaces().brief(&reader(&by), space, me, scope.clone()).await?
+            }
+            BoardBackend::Remote(remote) => {
+                let named = [("session", &scope.session), ("sealed", &scope.sealed)];
+                let named =
+                    named.into_iter().filter_map(|(name, id)| Some(format!("{name}={}", id.as_ref()?)));
+                let path = format!("/brief?{}", named.collect::<Vec<_>>().join("&"));
+                remote.get_space_json(&by, space, &path).await?
+            }
         };
         Ok(view.brief)
     }
@@ -54,6 +64,12 @@ impl Blackboard {
                 };
                 Ok(SpaceAnswer::Curated { merged, waiting })
             }
+            SpaceAction::Release(wanted) => match &self.0 {
+                BoardBackend::Local(board) => board.spaces().release(&reader(by), space, wanted).await,
+                BoardBackend::Remote(remote) => {
+                    remote.post_space_json(by, space, "/release", crate::signals::json(wanted)?).await
+                }
+            },
         }
     }
 
@@ -66,6 +82,26 @@ impl Blackboard {
         query: &EntrySearch,
     ) -> Result<Vec<Entry>, Problem> {
         let wanted = selection(query);
+        let mut sealed = match &query.scope.sealed {
+            Some(session) => {
+                let own = EntryQuery { sealed: Some(session.clone()), ..wanted.clone() };
+                self.entries(by, space, own, MAX_FOUND).await?.entries
+            }
+            None => Vec::new(),
+        };
+        let found = self.search_open(by, space, query, wanted).await?;
+        sealed.extend(found);
+        sealed.truncate(MAX_FOUND);
+        Ok(sealed)
+    }
+
+    async fn search_open(
+        &self,
+        by: &Principal,
+        space: &SpaceId,
+        query: &EntrySearch,
+        wanted: EntryQuery,
+    ) -> Result<Vec<Entry>, Problem> {
         let Some(of_others) = &query.of_others else {
             return Ok(self.entries(by, space, wanted, MAX_FOUND).await?.entries);
         };
@@ -96,6 +132,7 @@ fn selection(query: &EntrySearch) -> EntryQuery {
         states: BTreeSet::from(states),
         tags: query.tag.iter().cloned().collect(),
         text: query.text.clone(),
+        findings: query.scope.session.clone().map_or(FindingsOf::All, FindingsOf::Session),
         order: EntryOrder::Importance,
         ..EntryQuery::default()
     }

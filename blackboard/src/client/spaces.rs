@@ -3,7 +3,7 @@
 use super::{Blackboard, BoardBackend, remote::RemoteBoard};
 use crate::{
     http_client::ClientRequest,
-    spaces::{EntryChange, EntryOutcome, EntryPage, EntryQuery},
+    spaces::{EntryChange, EntryOutcome, EntryPage, EntryQuery, FindingsOf},
 };
 use protocol::{
     ids::{EntryId, SpaceId},
@@ -83,7 +83,9 @@ impl Blackboard {
                 let path = format!("/entries/{id}/{}", change.action());
                 let body = match change {
                     EntryChange::Merge { version, reason } => json!({ "version": version, "reason": reason }),
-                    EntryChange::Archive { reason } => json!({ "reason": reason }),
+                    EntryChange::Archive { reason } | EntryChange::Withdraw { reason } => {
+                        json!({ "reason": reason })
+                    }
                     EntryChange::Reject { reason } => json!({ "reason": reason }),
                     EntryChange::Supersede { by, reason } => json!({ "by": by, "reason": reason }),
                 };
@@ -108,6 +110,10 @@ impl EntryQuery {
         pairs.extend(self.tags.iter().map(|tag| ("tag", tag.clone())));
         pairs.extend(self.author.iter().map(|author| ("author", author.to_string())));
         pairs.extend(self.text.iter().map(|text| ("text", text.clone())));
+        if let FindingsOf::Session(session) = &self.findings {
+            pairs.push(("session", session.to_string()));
+        }
+        pairs.extend(self.sealed.iter().map(|session| ("sealed", session.to_string())));
         pairs.extend(self.after.iter().map(|after| ("after", after.clone())));
         let url = reqwest::Url::parse_with_params("http://board/", pairs)
             .map_err(|error| Problem::new(Reason::Internal, error.to_string()))?;

@@ -42,10 +42,16 @@ pub(super) fn routes(cfg: &mut web::ServiceConfig) {
         .service(resource(&format!("{entry}/reject"), [(Method::POST, web::to(reject))]))
         .service(resource(&format!("{entry}/supersede"), [(Method::POST, web::to(supersede))]))
         .service(resource(&format!("{entry}/archive"), [(Method::POST, web::to(archive))]))
+        .service(resource(&format!("{entry}/withdraw"), [(Method::POST, web::to(withdraw))]))
         .service(resource(&entry, [(Method::GET, web::to(get_entry))]))
         .service(resource(&entries, [(Method::GET, web::to(get_entries)), (Method::POST, web::to(post))]))
         .service(resource(&format!("{space}/brief"), [(Method::GET, web::to(briefs::get_brief))]))
         .service(resource(&format!("{space}/curate"), [(Method::POST, web::to(briefs::curate))]))
+        .service(resource(
+            &format!("{space}/vault"),
+            [(Method::GET, web::to(briefs::get_vault)), (Method::POST, web::to(briefs::change_vault))],
+        ))
+        .service(resource(&format!("{space}/release"), [(Method::POST, web::to(briefs::release))]))
         .service(resource(&format!("{space}/import"), [(Method::POST, web::to(import))]))
         .service(resource(&space, [(Method::GET, web::to(get_space)), (Method::PUT, web::to(put_space))]));
 }
@@ -187,6 +193,11 @@ async fn supersede(board: BoardData, by: SpaceCaller, request: HttpRequest, body
 async fn archive(board: BoardData, by: SpaceCaller, request: HttpRequest, body: web::Bytes) -> BoardResult {
     let ReasonBody { reason } = change_body(&body)?;
     change(board.spaces(), &by.0, &request, EntryChange::Archive { reason }).await
+}
+
+async fn withdraw(board: BoardData, by: SpaceCaller, request: HttpRequest, body: web::Bytes) -> BoardResult {
+    let ReasonBody { reason } = change_body(&body)?;
+    change(board.spaces(), &by.0, &request, EntryChange::Withdraw { reason }).await
 }
 
 #[derive(Deserialize)]

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::store::{Key, ListOrder, ListPosition, ListQuery, ListedKey, Snapshot, words};
 use protocol::{
-    ids::SpaceId,
+    ids::{SpaceId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
     spaces::{
@@ -15,7 +15,7 @@ use protocol::{
     },
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::{cmp::Reverse, collections::BTreeSet};
 
 /// Selects entries of a space.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,9 +32,34 @@ pub struct EntryQuery {
     pub tags: BTreeSet<String>,
     /// Only entries whose title, content or tags have all these words, or words that begin so.
     pub text: Option<String>,
+    /// Of findings only these.
+    pub findings: FindingsOf,
+    /// Of sealed entries those of the reader in this session, and nothing else.
+    pub sealed: Option<TaskId>,
     pub order: EntryOrder,
     /// Only entries behind this cursor of an earlier page.
     pub after: Option<String>,
+}
+
+/// Whose findings are meant.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum FindingsOf {
+    #[default]
+    All,
+    /// Those that belong to no session.
+    NoSession,
+    Session(TaskId),
+}
+
+impl FindingsOf {
+    fn admits(&self, entry: &Entry) -> bool {
+        match self {
+            _ if entry.kind != EntryKind::Finding => true,
+            Self::All => true,
+            Self::NoSession => entry.session.is_none(),
+            Self::Session(session) => entry.session.as_ref() == Some(session),
+        }
+    }
 }
 
 /// The order of a page.
@@ -77,6 +102,37 @@ impl EntryQuery {
             && (self.types.is_empty() || entry.entry_type.is_some_and(|of| self.types.contains(&of)))
             && self.author.as_ref().is_none_or(|author| *author == entry.author)
             && (self.tags.is_empty() || self.tags.iter().any(|tag| entry.tags.contains(tag)))
+            && self.findings.admits(entry)
+    }
+
+    fn is_of_findings(&self) -> bool {
+        self.kinds.len() == 1 && self.kinds.contains(&EntryKind::Finding)
+    }
+
+    /// The own sealed entries of `reader` that are asked for, the newest first. Blocks.
+    pub(crate) fn sealed_page(
+        &self,
+        store: &(impl Snapshot + ?Sized),
+        reader: &Reader,
+        (space, session): (&Space, &TaskId),
+        limit: usize,
+    ) -> Result<Vec<Entry>, Problem> {
+        let wanted: Vec<String> = words(self.text.as_deref().unwrap_or_default()).collect();
+        let has_words = |entry: &Entry| {
+            let text: Vec<String> = words(&rows::searched_text(entry)).collect();
+            wanted.iter().all(|wanted| text.iter().any(|word| word.starts_with(wanted.as_str())))
+        };
+        let mut own: Vec<Entry> = rows::find_sealed(store, &space.id, None)?
+            .into_iter()
+            .map(|sealed| sealed.value)
+            .filter(|sealed| sealed.draft.sealed.as_ref().is_some_and(|of| of.session == *session))
+            .map(|sealed| sealed.shown(space.id.clone()))
+            .filter(|entry| MemberId::of(&entry.author) == MemberId::of(&reader.principal))
+            .filter(|entry| self.admits(entry) && has_words(entry))
+            .collect();
+        own.sort_by_key(|entry| Reverse(entry.at));
+        own.truncate(limit);
+        Ok(own)
     }
 
     fn is_by_importance(&self) -> bool {
@@ -102,6 +158,9 @@ impl EntryQuery {
                 states.filter(|state| self.states.is_empty() || self.states.contains(state)).collect();
             for entry_type in types {
                 parts.extend(states.iter().map(|state| listing::part(kind, entry_type, **state)));
+            }
+            if kind == EntryKind::Finding && self.types.is_empty() && self.findings != FindingsOf::NoSession {
+                parts.extend(states.iter().map(|state| listing::part_of_session(**state)));
             }
         }
         parts
@@ -152,9 +211,15 @@ impl EntryQuery {
             text: self.text.clone(),
             ..ListQuery::oldest(Audience::Everyone.list(&space.id, ranking))
         };
+        let lists = match &self.findings {
+            FindingsOf::Session(session) if self.is_of_findings() && ranking == Ranking::Time => {
+                vec![listing::of_session(&space.id, session)]
+            }
+            _ => audiences.iter().map(|audience| audience.list(&space.id, ranking)).collect(),
+        };
         let (mut entries, mut bytes) = (Vec::new(), 0);
         loop {
-            let listed = merged(store, &query, &audiences, space, ranking, after)?;
+            let listed = merged(store, &query, &lists, after)?;
             let is_last = listed.len() < STEP;
             for ListedKey { position, key } in listed {
                 let found = readable(store, &key)?;
@@ -223,18 +288,16 @@ fn readable(store: &(impl Snapshot + ?Sized), key: &Key) -> Result<Option<(Entry
     }
 }
 
-/// The next [`STEP`] rows of the lists of these audiences, each record once.
+/// The next [`STEP`] rows of these lists, each record once.
 fn merged(
     store: &(impl Snapshot + ?Sized),
     query: &ListQuery,
-    audiences: &[Audience],
-    space: &Space,
-    ranking: Ranking,
+    lists: &[Key],
     after: Option<ListPosition>,
 ) -> Result<Vec<ListedKey>, Problem> {
     let mut all = Vec::new();
-    for audience in audiences {
-        let query = ListQuery { list: audience.list(&space.id, ranking), after, ..query.clone() };
+    for list in lists {
+        let query = ListQuery { list: list.clone(), after, ..query.clone() };
         all.extend(store.list(&query, STEP)?);
     }
     match query.order {

@@ -1,7 +1,10 @@
 //! Decides the batches that post and change entries. A batch expects the rows that it was decided on; whoever commits it decides
 //! again after a conflict.
 
-use super::rows::{self, ExpertiseRow, SlugRow, Stored, TaskHistoryRow};
+use super::{
+    release::{SealedPost, decide_sealed},
+    rows::{self, ExpertiseRow, SlugRow, Stored, TaskHistoryRow},
+};
 use crate::{
     signals,
     store::{Batch, Expectation, Revision, Snapshot, Write},
@@ -13,12 +16,14 @@ use protocol::{
     spaces::{
         Entry, EntryAction, EntryDraft, EntryLink, EntryState, MemberId, MemoryScope, Reader, Slug, Space,
         SpaceRole, SpaceVerb,
+        brief::AgentKnowledge,
         curate::Curation,
         entry_draft::{MAX_AREAS, MAX_TITLE_BYTES},
         may,
         may::{entry_not_found, space_not_found},
         slug::{SlugHolder, SlugUse, slug_use},
         task_history::{self, KEPT},
+        vault::MAX_FILES,
     },
     time::WallTime,
 };
@@ -47,6 +52,11 @@ pub enum EntryChange {
     },
     /// Takes a decision or a memory out of use.
     Archive {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// Takes a finding back.
+    Withdraw {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
@@ -114,6 +124,7 @@ impl EntryChange {
             Self::Reject { .. } => EntryAction::Reject,
             Self::Supersede { .. } => EntryAction::Supersede,
             Self::Archive { .. } => EntryAction::Archive,
+            Self::Withdraw { .. } => EntryAction::Withdraw,
         }
     }
 
@@ -121,9 +132,10 @@ impl EntryChange {
     pub fn check(&self) -> Result<(), Problem> {
         let reason = match self {
             Self::Reject { reason } => Some(reason),
-            Self::Merge { reason, .. } | Self::Supersede { reason, .. } | Self::Archive { reason } => {
-                reason.as_ref()
-            }
+            Self::Merge { reason, .. }
+            | Self::Supersede { reason, .. }
+            | Self::Archive { reason }
+            | Self::Withdraw { reason } => reason.as_ref(),
         };
         let invalid = |message: String| Problem::new(Reason::InvalidField, message).with("field", "reason");
         match reason {
@@ -140,7 +152,7 @@ impl EntryChange {
 
 /// The writes and expectations of one commit.
 #[derive(Default)]
-struct EntryBatch(Batch);
+pub(super) struct EntryBatch(pub(super) Batch);
 
 impl EntryBatch {
     fn add_new(&mut self, entry: &Entry) -> Result<(), Problem> {
@@ -149,7 +161,7 @@ impl EntryBatch {
         Ok(())
     }
 
-    fn replace(&mut self, old: &Stored<Entry>, entry: &Entry) -> Result<(), Problem> {
+    pub(super) fn replace(&mut self, old: &Stored<Entry>, entry: &Entry) -> Result<(), Problem> {
         let key = rows::entry_key(&entry.space, &entry.id);
         self.0.expectations.push(Expectation::At(key, old.revision));
         self.0.writes.extend(rows::entry_writes(entry)?);
@@ -170,7 +182,8 @@ impl EntryBatch {
             None => Expectation::Absent(key.clone()),
             Some(old) => Expectation::At(key.clone(), old.revision),
         });
-        let mut areas = old.map(|old| old.value.areas).unwrap_or_default();
+        let mut row = old.map_or_else(|| ExpertiseRow::new(agent.clone()), |old| old.value);
+        let AgentKnowledge { areas, files } = &mut row.knowledge;
         for (area, more) in &draft.expertise {
             let known = areas.entry(area.clone()).or_default();
             *known = known.saturating_add(u64::from(*more));
@@ -180,7 +193,8 @@ impl EntryBatch {
                 format!("expertise: {agent} would have {} areas, the limit is {MAX_AREAS}", areas.len());
             return Err(Problem::new(Reason::InvalidField, message).with("field", "expertise"));
         }
-        self.0.writes.push(rows::put(key, &ExpertiseRow { agent: agent.clone(), areas })?);
+        files.extend(draft.files.iter().take(MAX_FILES.saturating_sub(files.len())).cloned());
+        self.0.writes.push(rows::put(key, &row)?);
         Ok(())
     }
 
@@ -272,6 +286,12 @@ pub(crate) fn decide_post(
     {
         return Ok(EntryDecision::Done(EntryOutcome { duplicate: true, ..EntryOutcome::of(&first) }));
     }
+    if let Some(of) = &draft.sealed
+        && let SealedPost::Decided(decision) =
+            decide_sealed(store, reader, &space, (draft, of.as_ref(), own_id.clone()), at)?
+    {
+        return Ok(decision);
+    }
     for linked in draft.links.values() {
         permitted_entry(store, reader, SpaceVerb::Read, &space, linked).map_err(|_| {
             let message = format!("links: no entry {linked} in the space {} that you may see", space.id);
@@ -307,7 +327,7 @@ pub(crate) fn decide_post(
         },
     };
     if let Principal::Agent(agent) | Principal::Brain(agent) = author
-        && !draft.expertise.is_empty()
+        && !(draft.expertise.is_empty() && draft.files.is_empty())
     {
         batch.add_expertise(store, &space.id, agent, draft)?;
     }
@@ -384,6 +404,7 @@ pub(crate) fn decide_change(
         }
         EntryChange::Reject { reason } => old.value.rejected(by, at, reason.clone())?,
         EntryChange::Archive { reason } => old.value.archived(by, at, reason.clone())?,
+        EntryChange::Withdraw { reason } => old.value.withdrawn(by, at, reason.clone())?,
         EntryChange::Supersede { by: other, reason } => {
             let other = permitted_entry(store, reader, SpaceVerb::Read, &space, other)?;
             let changed = old.value.superseded(&other.value, by, at, reason.clone())?;

@@ -8,7 +8,7 @@ use crate::{
     store::{Key, ListEntry},
 };
 use protocol::{
-    ids::{Digest, SpaceId},
+    ids::{Digest, SpaceId, TaskId},
     principal::Principal,
     spaces::{Entry, EntryKind, EntryState, EntryType, Grade, MemberId, MemoryScope, Reader, SpaceRole},
     time::WallTime,
@@ -76,6 +76,21 @@ impl Audience {
     }
 }
 
+/// The list of the findings of a session, by time.
+pub(super) fn of_session(space: &SpaceId, session: &TaskId) -> Key {
+    Key::new(&[OWNER, "session", space.as_str(), session.as_str()])
+}
+
+/// The session that an entry ends with, if it is one that does.
+pub(super) fn session_of(entry: &Entry) -> Option<&TaskId> {
+    entry.session.as_ref().filter(|_| entry.kind == EntryKind::Finding)
+}
+
+/// The part of the findings of sessions with this state.
+pub(super) fn part_of_session(state: EntryState) -> u8 {
+    6 + part(EntryKind::Finding, None, state)
+}
+
 /// The number of the part of a list with entries of this kind, type and state. It is stored: a number is never used again.
 pub(super) fn part(kind: EntryKind, entry_type: Option<EntryType>, state: EntryState) -> u8 {
     let of_type = match entry_type {
@@ -108,7 +123,12 @@ pub(super) fn author_group(author: &Principal) -> u64 {
 
 /// The list entries of `entry`.
 pub(super) fn entries_of(entry: &Entry) -> Vec<ListEntry> {
-    let (part, group) = (part(entry.kind, entry.entry_type, entry.state), author_group(&entry.author));
+    let session = session_of(entry);
+    let part = match session {
+        Some(_) => part_of_session(entry.state),
+        None => part(entry.kind, entry.entry_type, entry.state),
+    };
+    let group = author_group(&entry.author);
     let rank = match entry.importance {
         None | Some(Grade::Medium) => 1,
         Some(Grade::Low) => 0,
@@ -121,6 +141,9 @@ pub(super) fn entries_of(entry: &Entry) -> Vec<ListEntry> {
         for (ranking, at) in [(Ranking::Time, entry.at.0), (Ranking::Importance, ranked)] {
             entries.push(ListEntry { list: audience.list(&entry.space, ranking), part, at, group });
         }
+    }
+    if let Some(session) = session {
+        entries.push(ListEntry { list: of_session(&entry.space, session), part, at: entry.at.0, group });
     }
     if !entry.state.is_in_use(entry.kind) {
         entries.push(aged(AgedRow::Entry, entry.changed_at));
@@ -135,6 +158,8 @@ pub(super) enum AgedRow {
     Entry = 0,
     /// A post that made a new version of a proposal.
     Post = 1,
+    /// A session that has ended, whose findings go with it.
+    Session = 2,
 }
 
 /// The list entry by which retention finds a row.
@@ -164,6 +189,10 @@ mod tests {
                 for state in EntryState::of_kind(kind) {
                     parts.insert(part(kind, entry_type, *state));
                     all += 1;
+                    if kind == EntryKind::Finding {
+                        parts.insert(part_of_session(*state));
+                        all += 1;
+                    }
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use super::{
     listing::{self, AgedRow},
+    release::findings_of_session,
     rows,
 };
 use crate::{
@@ -20,6 +21,8 @@ pub(crate) struct EntryRetention {
     pub(crate) entries: Duration,
     /// Posts with an id of the poster's own, and changes in the log.
     pub(crate) changes: Duration,
+    /// The findings of a session, after its end.
+    pub(crate) sessions: Duration,
 }
 
 /// Removes what is older than `keep` at `now`; returns whether entries were removed. Pending proposals and what is in force are
@@ -30,7 +33,8 @@ pub(crate) async fn remove_old(
     keep: EntryRetention,
 ) -> Result<bool, Problem> {
     let before = |age: Duration| now.0.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
-    let has_removed = remove_listed(&store, AgedRow::Entry, before(keep.entries)).await?;
+    let mut has_removed = remove_listed(&store, AgedRow::Entry, before(keep.entries)).await?;
+    has_removed |= remove_listed(&store, AgedRow::Session, before(keep.sessions)).await?;
     remove_listed(&store, AgedRow::Post, before(keep.changes)).await?;
     trim_log(store, WallTime(before(keep.changes))).await?;
     Ok(has_removed)
@@ -47,8 +51,23 @@ async fn remove_listed(store: &SharedStore, row: AgedRow, until: i64) -> Result<
         };
         let from = store.clone();
         let batch = run_blocking(move || {
-            let mut batch = Batch::default();
-            for listed in from.list(&query, PAGE)? {
+            let (mut batch, mut has_more) = (Batch::default(), false);
+            let listed = from.list(&query, PAGE)?;
+            let is_last = listed.len() < PAGE;
+            for listed in listed {
+                if row == AgedRow::Session {
+                    let findings = findings_of_session(from.as_ref(), &listed.key, PAGE)?;
+                    has_more |= findings.len() == PAGE;
+                    for finding in findings {
+                        let expected = Expectation::At(finding.key.clone(), finding.revision);
+                        batch.expectations.push(expected);
+                        batch.writes.push(Write::Delete(finding.key));
+                    }
+                    // The rest goes in the next round.
+                    if has_more {
+                        break;
+                    }
+                }
                 let revision = match from.latest(&listed.key) {
                     Ok(None) => continue,
                     Ok(Some(record)) => {
@@ -65,11 +84,11 @@ async fn remove_listed(store: &SharedStore, row: AgedRow, until: i64) -> Result<
                 batch.expectations.push(Expectation::At(listed.key.clone(), revision));
                 batch.writes.push(Write::Delete(listed.key));
             }
-            Ok(batch)
+            Ok((batch, is_last && !has_more))
         })
         .await?;
-        let removed = batch.expectations.len();
-        if removed == 0 {
+        let (batch, is_last) = batch;
+        if batch.expectations.is_empty() {
             return Ok(has_removed);
         }
         match store.commit(Lane::Admission, batch).await {
@@ -77,7 +96,7 @@ async fn remove_listed(store: &SharedStore, row: AgedRow, until: i64) -> Result<
             Err(store::Error::Conflict { .. }) => {}
             Err(error) => return Err(error.into()),
         }
-        if removed < PAGE {
+        if is_last {
             return Ok(has_removed);
         }
     }

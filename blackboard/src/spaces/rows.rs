@@ -3,14 +3,18 @@
 use super::listing::{self, AgedRow};
 use crate::{
     signals::{self, OWNER},
-    store::{Filter, Key, Record, Revision, Snapshot, Write},
+    store::{Filter, Key, MAX_READ, Record, Revision, Snapshot, Write},
 };
 use bytes::Bytes;
 use protocol::{
-    ids::{AgentId, EntryId, SpaceId},
+    ids::{AgentId, EntryId, SpaceId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
-    spaces::{Entry, Slug, Space, brief::Expertise},
+    spaces::{
+        Entry, Slug, Space,
+        brief::{AgentKnowledge, short_id},
+        sealed::{SealedEntry, SealedStage},
+    },
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, VecDeque};
@@ -19,6 +23,8 @@ const SPACE: &str = "space";
 const ENTRY: &str = "entry";
 const LOG: &str = "entrylog";
 const SLUG: &str = "slug";
+const SEALED: &str = "sealed";
+const RELEASED: &str = "released";
 const POSTED: &str = "posted";
 const EXPERTISE: &str = "expertise";
 const TASKS: &str = "tasks";
@@ -36,11 +42,18 @@ struct PostedRow {
     entry: EntryId,
 }
 
-/// How much an agent knows in each area.
+/// What an agent knows beside its memories.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ExpertiseRow {
     pub(super) agent: AgentId,
-    pub(super) areas: Expertise,
+    #[serde(flatten)]
+    pub(super) knowledge: AgentKnowledge,
+}
+
+impl ExpertiseRow {
+    pub(super) fn new(agent: AgentId) -> Self {
+        Self { agent, knowledge: AgentKnowledge::default() }
+    }
 }
 
 /// The memories that an agent has of its tasks, the oldest first.
@@ -95,17 +108,49 @@ pub(super) fn tasks_key(space: &SpaceId, agent: &AgentId) -> Key {
     Key::new(&[OWNER, TASKS, space.as_str(), agent.as_str()])
 }
 
+/// A sealed entry. Those of one host and session are below one key.
+pub(super) fn sealed_key(space: &SpaceId, of: &SealedStage, id: &EntryId) -> Key {
+    let (host, session) = (of.host.as_str(), of.session.as_str());
+    Key::new(&[OWNER, SEALED, space.as_str(), host, session, id.as_str()])
+}
+
+/// What a host has released of a session.
+pub(super) fn released_key(space: &SpaceId, host: &AgentId, session: &TaskId) -> Key {
+    Key::new(&[OWNER, RELEASED, space.as_str(), host.as_str(), session.as_str()])
+}
+
+/// The sealed entries of `space`: all, or those of a host's session.
+pub(super) fn find_sealed(
+    store: &(impl Snapshot + ?Sized),
+    space: &SpaceId,
+    of: Option<(&AgentId, &TaskId)>,
+) -> Result<Vec<Stored<SealedEntry>>, Problem> {
+    let below = match of {
+        Some((host, session)) => Key::new(&[OWNER, SEALED, space.as_str(), host.as_str(), session.as_str()]),
+        None => Key::new(&[OWNER, SEALED, space.as_str()]),
+    };
+    let (filter, mut found, mut after) = (Filter::Below(below), Vec::new(), 0);
+    loop {
+        let page = store.read(&filter, after, MAX_READ)?;
+        let Some(last) = page.last() else { return Ok(found) };
+        after = last.revision;
+        for record in &page {
+            found.push(Stored { revision: record.revision, value: parse(record)? });
+        }
+    }
+}
+
 /// What the agents of `space` know best, at most `most` agents.
 pub(crate) fn find_expertise(
     store: &(impl Snapshot + ?Sized),
     space: &SpaceId,
     most: usize,
-) -> Result<BTreeMap<AgentId, Expertise>, Problem> {
+) -> Result<BTreeMap<AgentId, AgentKnowledge>, Problem> {
     let filter = Filter::Below(Key::new(&[OWNER, EXPERTISE, space.as_str()]));
     let records = store.read(&filter, 0, most)?;
     let expertise = records.iter().map(|record| {
-        let ExpertiseRow { agent, areas } = parse(record)?;
-        Ok((agent, areas))
+        let ExpertiseRow { agent, knowledge } = parse(record)?;
+        Ok((agent, knowledge))
     });
     expertise.collect()
 }
@@ -125,9 +170,10 @@ pub(crate) fn entry_writes(entry: &Entry) -> Result<[Write; 2], Problem> {
 }
 
 /// What a search finds an entry by.
-fn searched_text(entry: &Entry) -> String {
+pub(super) fn searched_text(entry: &Entry) -> String {
     let tags = entry.tags.iter().map(String::as_str);
-    let parts = [entry.title.as_str(), &entry.content].into_iter().chain(tags);
+    let short = short_id(&entry.id);
+    let parts = [entry.title.as_str(), &entry.content, &short].into_iter().chain(tags);
     parts.collect::<Vec<_>>().join(" ")
 }
 

@@ -1,22 +1,26 @@
 //! One agent asks peers with a capability for their view. It does not block, and an unanswered request expires visibly
 //! (RFC-005, pattern 2).
+//!
+//! Who answers works as on a task: it posts in the space of the asker, asks peers that are not on the path of the question, and
+//! asks the owner of the asker's work. While it waits for others, signs of life extend the time in which its answer is awaited.
 
 use super::{
     Candidate, ChunkRange, Effect, Event, EventKind, Label, Outcome, OutgoingMessage, Pattern,
     RecordedTurnProgress, Timer, TimerAt, Update, View,
+    helper_questions::HelperQuestions,
     ownership::{Requester, is_recipient_there},
     turn::{PeerQuestion, TurnSubject},
-    work::{
-        Doing, WorkLimits,
-        doing::lines::{HiddenWork, WorkKind},
-    },
+    work::{Doing, WorkLimits},
 };
 use protocol::{
-    artifact::Artifact,
-    ids::{Address, AgentId, Capability, Digest, TaskId},
-    message::{self, HelpResponse, MessageKind, Payload},
+    artifact::{Artifact, ArtifactChunk},
+    envelope::Envelope,
+    ids::{Address, AgentId, Capability, Digest, SpaceId, TaskId},
+    message::{self, HelpResponse, MessageKind, Payload, TaskUpdate},
     principal::Principal,
-    task::{Status, TaskState},
+    question::Question,
+    spaces::request::SpaceAnswer,
+    task::{Status, TaskSpec, TaskState, TaskTerms},
     usage::{TaskBounds, Usage},
 };
 use serde::{Deserialize, Serialize};
@@ -41,6 +45,15 @@ pub struct HelpRequest {
     /// What the answers have used.
     #[serde(default, skip_serializing_if = "Usage::is_none")]
     usage: Usage,
+    /// The space of the asker's work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    space: Option<SpaceId>,
+    /// The questions to a person that the requester was told of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    questions: Vec<Question>,
+    /// What the space has refused, for the requester.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    refused: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,47 +63,71 @@ enum HelpSide {
     Answering { work: Box<Doing>, produced: Vec<Artifact> },
     /// Asks peers with the capability.
     #[serde(rename_all = "camelCase")]
-    Asking { capability: Capability, window: Duration, asked: BTreeMap<AgentId, Option<HelpResponse>> },
+    Asking {
+        capability: Capability,
+        window: Duration,
+        asked: BTreeMap<AgentId, Option<HelpResponse>>,
+        /// What the peers ask a person.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        helpers: Vec<HelperQuestions>,
+    },
+}
+
+/// A question that has come, and from where.
+#[derive(Debug, Clone)]
+pub struct AskedQuestion {
+    pub request: message::HelpRequest,
+    /// The agent that asks; `None` for a user.
+    pub requester: Option<Requester>,
+    /// The agents through which the question has come, the requester included.
+    pub path: Vec<AgentId>,
+    /// The space of the work that it belongs to.
+    pub space: Option<SpaceId>,
 }
 
 impl HelpRequest {
-    fn new(me: AgentId, request: message::HelpRequest, requester: Option<Requester>, side: HelpSide) -> Self {
-        let (path, settled, has_excused_itself, usage) = (Vec::new(), false, false, Usage::default());
-        Self { me, request, path, requester, side, settled, has_excused_itself, usage }
+    fn new(me: AgentId, asked: AskedQuestion, side: HelpSide) -> Self {
+        let AskedQuestion { request, requester, path, space } = asked;
+        Self {
+            me,
+            request,
+            path,
+            requester,
+            side,
+            settled: false,
+            has_excused_itself: false,
+            usage: Usage::default(),
+            space,
+            questions: Vec::new(),
+            refused: Vec::new(),
+        }
     }
 
-    /// `me` answers the requester's question itself, within the bounds of its work. It has one turn.
-    pub fn answering(
-        me: AgentId,
-        request: message::HelpRequest,
-        requester: Option<Requester>,
-        limits: WorkLimits,
-    ) -> Self {
-        let digest = Digest::of(request.question.as_bytes()).to_string();
-        let about = HiddenWork {
-            kind: WorkKind::Answer,
-            task_id: TaskId::parse(&format!("answer-{}", &digest[..20]))
-                .unwrap_or_else(|_| unreachable!("hexadecimal digits make an id")),
-            description: String::new(),
-            capability: request.capability.clone(),
-            root: request.on_behalf_of.clone().unwrap_or_else(|| Principal::Agent(me.clone())),
+    /// `me` answers the requester's question itself, within the bounds of its work.
+    pub fn answering(me: AgentId, asked: AskedQuestion, limits: WorkLimits) -> Self {
+        let AskedQuestion { request, requester, path, space } = &asked;
+        let terms =
+            TaskTerms { capability: request.capability.clone(), ..TaskTerms::new(request.question.clone()) };
+        let root = request.on_behalf_of.clone().unwrap_or_else(|| Principal::Agent(me.clone()));
+        let spec = TaskSpec {
+            artifacts: request.inline_artifacts.clone(),
+            path: path.clone(),
+            parent: request.task_id.clone(),
+            root_proof: request.root_proof,
             budget: request.budget,
+            space: space.clone(),
+            session: request.session.clone(),
+            exclude: request.exclude.clone(),
+            ..TaskSpec::new(work_id(&request.question), terms, root)
         };
-        let work = Box::new(Doing::hidden(me.clone(), about, limits));
-        Self::new(me, request, requester, HelpSide::Answering { work, produced: Vec::new() })
+        let work = Box::new(Doing::answering(me.clone(), spec, requester.clone(), limits));
+        Self::new(me, asked, HelpSide::Answering { work, produced: Vec::new() })
     }
 
     /// `me` asks peers that have `capability`, for at most `window`, and returns their answers to the requester.
-    pub fn asking(
-        me: AgentId,
-        request: message::HelpRequest,
-        requester: Option<Requester>,
-        path: Vec<AgentId>,
-        capability: Capability,
-        window: Duration,
-    ) -> Self {
-        let side = HelpSide::Asking { capability, window, asked: BTreeMap::new() };
-        Self { path, ..Self::new(me, request, requester, side) }
+    pub fn asking(me: AgentId, asked: AskedQuestion, capability: Capability, window: Duration) -> Self {
+        let side = HelpSide::Asking { capability, window, asked: BTreeMap::new(), helpers: Vec::new() };
+        Self::new(me, asked, side)
     }
 
     fn search(&self, event: &Event) -> Vec<Effect> {
@@ -104,6 +141,13 @@ impl HelpRequest {
     /// The effects of the own brain's work on the answer.
     fn answer(&mut self, event: &Event) -> Vec<Effect> {
         let HelpSide::Answering { work, produced } = &mut self.side else { return Vec::new() };
+        if let EventKind::SpaceAnswered {
+            label: Label::Space,
+            answer: SpaceAnswer::Refused { message, .. },
+        } = &event.what
+        {
+            self.refused.push(message.clone());
+        }
         let mut effects = Vec::new();
         let mut outcome = None;
         for effect in work.on(event) {
@@ -111,7 +155,9 @@ impl HelpRequest {
                 Effect::RunTurn { turn, mut prompt, deadline, input } => {
                     prompt.about = TurnSubject::Help(PeerQuestion {
                         question: self.request.question.clone(),
+                        from: self.requester.as_ref().map(|requester| requester.agent.clone()),
                         capability: self.request.capability.clone(),
+                        path: self.path.clone(),
                         artifacts: self.request.inline_artifacts.clone(),
                     });
                     effects.push(Effect::RunTurn { turn, prompt, deadline, input });
@@ -119,7 +165,17 @@ impl HelpRequest {
                 Effect::Update(Update::Artifact { chunk, .. }) => {
                     protocol::artifact::merge(produced, chunk.artifact, chunk.append);
                 }
+                Effect::Send(message) => {
+                    let message = of_asker(message, &self.request, produced);
+                    effects.extend(reported(message, &mut self.questions).map(Effect::Send));
+                }
+                Effect::Publish { mut signal } => {
+                    signal.task_id.clone_from(&self.request.task_id);
+                    effects.push(Effect::Publish { signal });
+                }
                 Effect::Finish(end) => outcome = Some(end),
+                // Nobody sees it as a task.
+                Effect::Update(_) => {}
                 other => effects.push(other),
             }
         }
@@ -135,11 +191,11 @@ impl HelpRequest {
     }
 
     fn ask(&mut self, candidates: &[Candidate], nearest: Option<&Capability>, event: &Event) -> Vec<Effect> {
-        let HelpSide::Asking { capability, window, asked } = &mut self.side else { return Vec::new() };
+        let HelpSide::Asking { capability, window, asked, .. } = &mut self.side else { return Vec::new() };
         if !asked.is_empty() {
             return Vec::new();
         }
-        let excluded = std::mem::take(&mut self.request.exclude);
+        let excluded = &self.request.exclude;
         let fits = |peer: &&Candidate| {
             let id = &peer.agent;
             let asks =
@@ -178,6 +234,44 @@ impl HelpRequest {
         effects
     }
 
+    /// A peer reports on its work: it goes on, and may ask a person.
+    fn receive_report(&mut self, by: &Principal, envelope: &Envelope, event: &Event) -> Vec<Effect> {
+        let HelpSide::Asking { window, asked, helpers, .. } = &mut self.side else { return Vec::new() };
+        if !by.agent().is_some_and(|agent| asked.get(agent).is_some_and(Option::is_none)) {
+            return Vec::new();
+        }
+        let when = TimerAt::Node(event.at + *window);
+        let mut effects = vec![Effect::SetTimer { timer: Timer::Window, when }];
+        let said = HelperQuestions::read(by, envelope);
+        let questions = said.map(|said| {
+            helpers.retain(|helper| helper.agent != said.agent);
+            helpers.push(said);
+            helpers.iter().flat_map(|helper| helper.open.clone()).collect()
+        });
+        effects.extend(self.report(questions));
+        effects
+    }
+
+    /// Tells the requester that the work goes on, and what is asked if that has changed.
+    fn report(&mut self, questions: Option<Vec<Question>>) -> Option<Effect> {
+        let requester = self.requester.as_ref()?;
+        let mut update = TaskUpdate::new(work_id(&self.request.question), 0, None);
+        if let Some(questions) = questions {
+            update.status = Some(Status { questions, ..Status::of(TaskState::InputRequired) });
+        }
+        Some(Effect::Send(requester.reply(Label::Update, Payload::TaskUpdate(update))))
+    }
+
+    /// Passes an answer of the asker's owner on to the peer that has asked.
+    fn pass_on(&mut self, by: &Principal, answer: &message::TaskAnswer) -> Vec<Effect> {
+        let is_requester =
+            self.requester.as_ref().zip(by.agent()).is_some_and(|(asker, by)| asker.agent == *by);
+        let HelpSide::Asking { helpers, .. } = &mut self.side else { return Vec::new() };
+        let Some(question) = answer.question_id.as_ref().filter(|_| is_requester) else { return Vec::new() };
+        let passed = helpers.iter_mut().find_map(|helper| helper.answer(question, answer.clone()));
+        passed.into_iter().collect()
+    }
+
     fn receive_response(&mut self, from: &AgentId, response: HelpResponse) -> Vec<Effect> {
         let HelpSide::Asking { asked, .. } = &mut self.side else { return Vec::new() };
         match asked.get_mut(from) {
@@ -188,6 +282,15 @@ impl HelpRequest {
             Some(Some(_)) | None => return Vec::new(),
         }
         if asked.values().all(Option::is_some) { self.conclude() } else { Vec::new() }
+    }
+
+    /// A peer has not taken an answer: its questions are open again.
+    fn reopen(&mut self, peer: &AgentId) -> Vec<Effect> {
+        let HelpSide::Asking { helpers, .. } = &mut self.side else { return Vec::new() };
+        let is_open =
+            helpers.iter_mut().find(|helper| helper.agent == *peer).is_some_and(HelperQuestions::reopen);
+        let questions = helpers.iter().flat_map(|helper| helper.open.clone()).collect();
+        self.report(Some(questions).filter(|_| is_open)).filter(|_| is_open).into_iter().collect()
     }
 
     fn conclude(&mut self) -> Vec<Effect> {
@@ -240,6 +343,9 @@ impl HelpRequest {
         artifacts: Vec<Artifact>,
     ) -> Vec<Effect> {
         self.settled = true;
+        let refused = self.refused.iter().map(|why| format!("\n\n[The space refused an entry: {why}]"));
+        let refused: String = refused.collect();
+        let answer = answer.map(|answer| answer + &refused);
         let state = if answer.is_some() { TaskState::Completed } else { TaskState::Failed };
         let status = Status { message: answer.clone().or_else(|| declined.clone()), ..Status::of(state) };
         let mut effects = Vec::new();
@@ -280,14 +386,20 @@ impl HelpRequest {
 impl Pattern for HelpRequest {
     const NAME: &'static str = "help-request";
     const OPENED_BY: &'static [MessageKind] = &[MessageKind::HelpRequest];
-    const RECEIVES: &'static [MessageKind] = &[MessageKind::HelpResponse];
+    const RECEIVES: &'static [MessageKind] = &[
+        MessageKind::HelpResponse,
+        MessageKind::TaskUpdate,
+        MessageKind::TaskResponse,
+        MessageKind::TaskAnswer,
+    ];
 
     fn view(&self) -> View<'_> {
-        let HelpSide::Answering { work, produced } = &self.side else { return View::default() };
+        let view = View { space: self.space.as_ref(), questions: &self.questions, ..View::default() };
+        let HelpSide::Answering { work, produced } = &self.side else { return view };
         let produced_in_log = ChunkRange::default();
         let turn =
             RecordedTurnProgress { produced: produced_in_log, artifacts: produced, ..work.view().turn };
-        View { turn, ..View::default() }
+        View { turn, ..view }
     }
 
     fn on(&mut self, event: &Event) -> Vec<Effect> {
@@ -311,6 +423,8 @@ impl Pattern for HelpRequest {
                 (Payload::HelpResponse(response), Some(agent)) => {
                     self.receive_response(agent, response.clone())
                 }
+                (Payload::TaskUpdate(_), Some(_)) => self.receive_report(by, envelope, event),
+                (Payload::TaskAnswer(answer), Some(_)) => self.pass_on(by, answer),
                 _ => Vec::new(),
             },
             EventKind::Undelivered { label: Label::Question, to, message, .. } => {
@@ -323,10 +437,53 @@ impl Pattern for HelpRequest {
                 };
                 self.receive_response(to, declined)
             }
+            EventKind::Undelivered { label: Label::Answer, to, .. } => self.reopen(to),
             EventKind::TimerFired { timer: Timer::Window } => self.conclude(),
             EventKind::Cancelled { reason, .. } => self.settle(None, Some(reason.clone()), Vec::new()),
             _ => Vec::new(),
         }
+    }
+}
+
+/// The name of the work on an answer. No visible task has it.
+fn work_id(question: &str) -> TaskId {
+    let digest = Digest::of(question.as_bytes()).to_string();
+    TaskId::parse(&format!("answer-{}", &digest[..20]))
+        .unwrap_or_else(|_| unreachable!("hexadecimal digits make an id"))
+}
+
+/// A message of the work, as one of the asker's work: it is for the same task, and what was produced goes with it, which is in no
+/// log.
+fn of_asker(
+    mut message: OutgoingMessage,
+    request: &message::HelpRequest,
+    produced: &[Artifact],
+) -> OutgoingMessage {
+    match &mut message.payload {
+        Payload::HelpRequest(asked) => asked.task_id.clone_from(&request.task_id),
+        Payload::TaskRequest(asked) => asked.parent_task_id.clone_from(&request.task_id),
+        _ => {}
+    }
+    if let Some(recorded) = message.recorded.take() {
+        let chunks = produced.iter().cloned().map(ArtifactChunk::whole).collect();
+        message.payload.add_chunks(chunks, &recorded.only);
+    }
+    message
+}
+
+/// The message, unless it is a report that the asker has no use for: it is told of signs of life and of questions, and gets the
+/// answer at the end.
+fn reported(message: OutgoingMessage, questions: &mut Vec<Question>) -> Option<OutgoingMessage> {
+    match &message.payload {
+        Payload::TaskResponse(_) => None,
+        Payload::TaskUpdate(TaskUpdate { status: Some(status), .. }) if status.questions == *questions => {
+            None
+        }
+        Payload::TaskUpdate(TaskUpdate { status: Some(status), .. }) => {
+            questions.clone_from(&status.questions);
+            Some(message)
+        }
+        _ => Some(message),
     }
 }
 

@@ -27,6 +27,8 @@ pub enum Label {
     Review,
     /// An entry for a space of the board, or its curation.
     Space,
+    /// The release of what a sealed stage has posted.
+    Release,
     /// The search for the peers of a round.
     Search(u32),
     /// A call for proposals.

@@ -5,6 +5,7 @@
 
 pub mod chunk;
 pub mod effect;
+mod helper_questions;
 mod label;
 pub mod ownership;
 mod progress;

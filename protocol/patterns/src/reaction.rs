@@ -7,17 +7,14 @@
 use super::{
     Effect, Event, Pattern, View,
     turn::TurnSubject,
-    work::{
-        Doing, WorkLimits,
-        doing::lines::{HiddenWork, WorkKind},
-    },
+    work::{Doing, WorkLimits, doing::lines::WorkKind},
 };
 use protocol::{
-    budget::Budget,
     ids::{AgentId, Digest, TaskId},
     message::{MessageKind, Payload},
     principal::Principal,
     signal::{PARENT_TASK, Signal, SignalRecord, SignalType},
+    task::{TaskSpec, TaskTerms},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -41,15 +38,13 @@ pub struct Reaction {
 impl Reaction {
     /// `me` reacts to `signal`, on behalf of the principal that it comes from.
     pub fn new(me: AgentId, signal: SignalRecord, limits: WorkLimits) -> Self {
-        let about = HiddenWork {
-            kind: WorkKind::Reaction,
-            task_id: name(&signal.signal),
-            description: format!("react to {}", signal.signal.kind),
+        let terms = TaskTerms {
             capability: signal.signal.capability.clone(),
-            root: signal.signal.acts_for().unwrap_or_else(|| Principal::Agent(me.clone())),
-            budget: Budget::default(),
+            ..TaskTerms::new(format!("react to {}", signal.signal.kind))
         };
-        Self { signal: Box::new(signal), work: Doing::hidden(me, about, limits) }
+        let root = signal.signal.acts_for().unwrap_or_else(|| Principal::Agent(me.clone()));
+        let spec = TaskSpec::new(name(&signal.signal), terms, root);
+        Self { signal: Box::new(signal), work: Doing::hidden(me, WorkKind::Reaction, spec, limits) }
     }
 
     /// The same effect, about the signal instead of a task.

@@ -134,6 +134,11 @@ pub enum SessionAction {
         timer: SessionTimer,
         at: WallTime,
     },
+    /// Release what a sealed stage has posted, before the turns that follow.
+    Release {
+        stage: String,
+        iteration: u32,
+    },
     /// Show how far it is.
     Show(String),
     End {
@@ -144,7 +149,8 @@ pub enum SessionAction {
 }
 
 /// Who does a turn.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum TurnDoer {
     /// An agent, or whoever wins the contract net for a capability.
     Peer(Address),
@@ -153,7 +159,8 @@ pub enum TurnDoer {
 }
 
 /// The turn of a seat, as the task that it is.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct SeatTurn {
     pub id: String,
     pub to: TurnDoer,

@@ -6,7 +6,7 @@ use protocol::{
     acceptance::ResultRevision,
     answer::SeatEnd,
     artifact::Artifact,
-    ids::{Address, Capability, Digest, SpaceId},
+    ids::{Address, Capability, Digest, SpaceId, TaskId},
     message::Epoch,
     question::Question,
     signal::{SignalRecord, SignalType},
@@ -57,6 +57,9 @@ pub struct Prompt {
     /// The space of the task; `default` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space: Option<SpaceId>,
+    /// The session to whose findings its own belong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<TaskId>,
     /// What that space knows that matters to the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub brief: Option<Box<TurnBrief>>,
@@ -84,6 +87,7 @@ impl Prompt {
             history: Vec::new(),
             checkpoints: Vec::new(),
             space: None,
+            session: None,
             brief: None,
             used: Usage::default(),
             remaining: RemainingBudget::default(),

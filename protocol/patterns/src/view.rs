@@ -9,9 +9,10 @@ use super::{
 use protocol::{
     artifact::Artifact,
     envelope::Envelope,
-    ids::{AgentId, Capability, TaskId},
+    ids::{AgentId, Capability, SpaceId, TaskId},
     message::{Epoch, Payload},
     principal::Principal,
+    question::Question,
     signal::Signal,
     task::TaskSpec,
     time::NodeTime,
@@ -48,6 +49,10 @@ pub struct View<'a> {
     pub session: Option<SessionView<'a>>,
     /// What its running turn is given that changes while the turn runs.
     pub turn: RecordedTurnProgress<'a>,
+    /// The space that it belongs to, if it has no task that says so.
+    pub space: Option<&'a SpaceId>,
+    /// The open questions to a person, if it has no task that shows them.
+    pub questions: &'a [Question],
 }
 
 /// The awards of a task whose reports are refused.

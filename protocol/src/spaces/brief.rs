@@ -2,13 +2,17 @@
 //!
 //! Its layers, in this order: decisions, core context, learnings and patterns, findings, teammates. Decisions that are
 //! `architectural` or `scope` are all in it, beside the budget. Of the rest the most important and newest come first; an item that
-//! does not fit is left out, and the next one is tried.
+//! does not fit is left out, and the next one is tried. The last findings have a share of the budget that nothing else takes; in
+//! it each has a part of its own, to which it is cut.
 
 use super::{
     Entry, EntryId, EntryKind, EntryState, EntryType, MemoryScope, Reader, Space, SpaceId, SpaceVerb, may,
     task_history,
 };
-use crate::{ids::AgentId, time::WallTime};
+use crate::{
+    ids::{AgentId, Digest},
+    time::WallTime,
+};
 use serde::{Deserialize, Serialize};
 use std::{
     cmp::Reverse,
@@ -33,11 +37,13 @@ pub struct BriefBudget {
     pub findings: usize,
     /// The most tokens of memories, findings and teammates, four characters each.
     pub tokens: usize,
+    /// How many of them are kept for findings.
+    pub finding_tokens: usize,
 }
 
 impl Default for BriefBudget {
     fn default() -> Self {
-        Self { items: 20, findings: 15, tokens: 4_000 }
+        Self { items: 20, findings: 15, tokens: 4_000, finding_tokens: 1_200 }
     }
 }
 
@@ -54,8 +60,16 @@ pub enum BriefLayer {
     Roster,
 }
 
-/// How much an agent knows in each area; the more, the better.
-pub type Expertise = BTreeMap<String, u64>;
+/// What an agent knows beside its memories.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentKnowledge {
+    /// How much it knows in each area; the more, the better.
+    #[serde(default)]
+    pub areas: BTreeMap<String, u64>,
+    /// The files that it has analysed.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub files: BTreeSet<String>,
+}
 
 /// A brief.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,7 +150,7 @@ impl Brief {
         let is_wanted = |section: &&str| {
             section.starts_with(DECISIONS)
                 || has(BriefLayer::Memory)
-                    && [CORE, LEARNINGS, TASKS].iter().any(|heading| section.starts_with(heading))
+                    && [CORE, LEARNINGS, TASKS, KNOWLEDGE].iter().any(|heading| section.starts_with(heading))
                 || has(BriefLayer::Findings) && section.starts_with(FINDINGS)
                 || has(BriefLayer::Roster) && section.starts_with(TEAMMATES)
         };
@@ -178,6 +192,15 @@ impl TurnBrief {
     }
 }
 
+impl AgentKnowledge {
+    /// The `most` areas that it knows best, with their scores.
+    fn best(&self, most: usize) -> Vec<String> {
+        let mut areas: Vec<_> = self.areas.iter().filter(|(_, score)| **score > 0).collect();
+        areas.sort_by_key(|(area, score)| (Reverse(**score), *area));
+        areas.iter().take(most).map(|(area, score)| format!("{} {score}", one_line(area))).collect()
+    }
+}
+
 impl BriefRecord {
     /// The record of a turn without a brief.
     pub fn missing(space: SpaceId, why: String) -> Self {
@@ -215,13 +238,14 @@ fn layer(entry: &Entry) -> Option<Layer> {
     }
 }
 
-/// The brief of `reader` in `space`. `entries` may be in any order; those that the reader may not see, and those that are no
-/// material for a brief, change nothing. `teammates` are in the text with the areas in which they know most.
+/// The brief of `reader` in `space`. `entries` may be in any order, but findings, of which the newest come first; those that the reader may not see, and those that are no
+/// material for a brief, change nothing. `knowledge` is in the text: of the reader
+/// all its areas, of its teammates those that they know best.
 pub fn brief<'a>(
     reader: &Reader,
     space: &Space,
     entries: impl IntoIterator<Item = &'a Entry>,
-    teammates: &BTreeMap<AgentId, Expertise>,
+    knowledge: &BTreeMap<AgentId, AgentKnowledge>,
     budget: BriefBudget,
 ) -> Brief {
     let mut layers: BTreeMap<Layer, Vec<&Entry>> = BTreeMap::new();
@@ -242,19 +266,23 @@ pub fn brief<'a>(
     by_weight(&mut core);
     by_weight(&mut learnings);
     let mut findings = take(Layer::Finding);
-    findings.sort_by_key(|entry| (Reverse(entry.at), &entry.id));
+    // Of one time they come in the order of the log.
+    findings.sort_by_key(|entry| Reverse(entry.at));
     findings.truncate(budget.findings);
+    findings.reverse();
     let mut tasks = take(Layer::Task);
     tasks.sort_by_key(|entry| (Reverse(entry.at), &entry.id));
     tasks.truncate(task_history::IN_BRIEF);
 
     let mut draft = BriefDraft::new(space.id.clone(), budget);
     draft.decisions(&decisions);
+    let findings = draft.in_share(&findings);
     draft.section(CORE, &core, SectionOrder::AsGiven);
     draft.section(LEARNINGS, &learnings, SectionOrder::AsGiven);
-    draft.section(FINDINGS, &findings, SectionOrder::Reversed);
+    draft.lines(FINDINGS, findings);
     draft.section(TASKS, &tasks, SectionOrder::Reversed);
-    draft.teammates(reader, teammates);
+    draft.own_knowledge(reader, knowledge);
+    draft.teammates(reader, knowledge);
     draft.finish()
 }
 
@@ -263,6 +291,7 @@ const CORE: &str = "Core context.";
 const LEARNINGS: &str = "Learnings and patterns, the most important first.";
 const FINDINGS: &str = "The latest findings, the newest last.";
 const TASKS: &str = "Your last tasks here, the newest last.";
+const KNOWLEDGE: &str = "What you know best.";
 const TEAMMATES: &str = "Teammates, and what they know best.";
 
 enum SectionOrder {
@@ -344,28 +373,71 @@ impl BriefDraft {
             self.items -= usize::from(is_item);
             fitting.push((line, reference(entry)));
         }
-        if fitting.is_empty() {
-            return;
-        }
         if let SectionOrder::Reversed = order {
             fitting.reverse();
         }
+        self.lines(heading, fitting);
+    }
+
+    fn lines(&mut self, heading: &str, lines: Vec<(String, BriefEntry)>) {
+        if lines.is_empty() {
+            return;
+        }
         self.heading(heading);
-        for (line, entry) in fitting {
+        for (line, entry) in lines {
             self.brief.text.push_str(&line);
             self.brief.included.push(entry);
         }
     }
 
+    /// The findings, each cut to its part of their share. What short ones leave is for the longer ones, and what all leave for the
+    /// other layers.
+    fn in_share(&mut self, findings: &[&Entry]) -> Vec<(String, BriefEntry)> {
+        let mut lines: Vec<_> =
+            findings.iter().map(|entry| (line_of(entry, &entry.content), *entry)).collect();
+        let mut by_length: Vec<usize> = (0..lines.len()).collect();
+        by_length.sort_by_key(|at| lines.get(*at).map(|(line, _)| tokens(line)));
+        let mut left = self.budget.finding_tokens;
+        for (place, at) in by_length.iter().enumerate() {
+            let part = left / (by_length.len() - place);
+            if let Some((line, entry)) = lines.get_mut(*at) {
+                if tokens(line) > part {
+                    *line = cut_line_of(entry, part);
+                }
+                left = left.saturating_sub(tokens(line));
+            }
+        }
+        self.tokens = self.tokens.saturating_sub(self.budget.finding_tokens - left);
+        lines.into_iter().map(|(line, entry)| (line, reference(entry))).collect()
+    }
+
+    /// The areas of the reader, and the number of files that it has analysed.
+    fn own_knowledge(&mut self, reader: &Reader, all: &BTreeMap<AgentId, AgentKnowledge>) {
+        let own = all.iter().find(|(agent, _)| reader.principal.id() == agent.as_str());
+        let Some((_, knowledge)) = own else { return };
+        let areas = knowledge.best(usize::MAX);
+        let files = match knowledge.files.len() {
+            0 => None,
+            1 => Some("1 file analysed".to_owned()),
+            count => Some(format!("{count} files analysed")),
+        };
+        let known: Vec<String> = areas.into_iter().chain(files).collect();
+        let line = format!("- {}\n", known.join(", "));
+        if !known.is_empty()
+            && let Some(left) = self.tokens.checked_sub(tokens(&line))
+        {
+            self.tokens = left;
+            self.heading(KNOWLEDGE);
+            self.brief.text.push_str(&line);
+        }
+    }
+
     /// The teammates with expertise that fit, without the reader.
-    fn teammates(&mut self, reader: &Reader, teammates: &BTreeMap<AgentId, Expertise>) {
+    fn teammates(&mut self, reader: &Reader, teammates: &BTreeMap<AgentId, AgentKnowledge>) {
         let mut lines = String::new();
-        for (agent, expertise) in teammates {
+        for (agent, knowledge) in teammates {
             let is_reader = reader.principal.id() == agent.as_str();
-            let mut areas: Vec<_> = expertise.iter().filter(|(_, score)| **score > 0).collect();
-            areas.sort_by_key(|(area, score)| (Reverse(**score), *area));
-            let areas: Vec<_> =
-                areas.iter().take(AREAS).map(|(area, score)| format!("{} {score}", one_line(area))).collect();
+            let areas = knowledge.best(AREAS);
             if is_reader || areas.is_empty() {
                 continue;
             }
@@ -423,6 +495,37 @@ fn reference(entry: &Entry) -> BriefEntry {
     BriefEntry { id: entry.id.clone(), version: entry.version, kind: entry.kind }
 }
 
+/// The most characters of a short id, and of a title in a line that is cut.
+const SHORT_ID: usize = 12;
+const SHORT_TITLE: usize = 60;
+
+/// The name of an entry in texts: its id if that is short, or a few digits that a search finds.
+pub fn short_id(id: &EntryId) -> String {
+    let whole = id.as_str();
+    if whole.len() <= SHORT_ID {
+        whole.to_owned()
+    } else {
+        Digest::of(whole.as_bytes()).to_string()[7..15].to_owned()
+    }
+}
+
+/// The line of an entry, cut to `most` tokens if its head leaves room for less than its content.
+fn cut_line_of(entry: &Entry, most: usize) -> String {
+    let title: String = entry.title.chars().take(SHORT_TITLE).collect();
+    let entry = Entry { title, ..entry.clone() };
+    let mark = format!("… (cut; `find` {} has all)", short_id(&entry.id));
+    let mut kept = most * TOKEN_CHARS;
+    loop {
+        let content: String = entry.content.chars().take(kept).collect();
+        let line = line_of(&entry, &format!("{}{mark}", content.trim_end()));
+        let over = tokens(&line).saturating_sub(most);
+        if over == 0 || kept == 0 {
+            return line;
+        }
+        kept = kept.saturating_sub(over * TOKEN_CHARS);
+    }
+}
+
 /// What begins a line for some reader (Unicode UAX 14, classes BK, CR, LF and NL).
 const LINE_BREAKS: [char; 7] = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
 
@@ -439,7 +542,7 @@ fn line_of(entry: &Entry, content: &str) -> String {
         title if title.is_empty() => String::new(),
         title => format!(" {title}"),
     };
-    let head = format!("- [{}]{title} ({}, by {})\n", marks.join(", "), entry.id, entry.author);
+    let head = format!("- [{}]{title} ({}, by {})\n", marks.join(", "), short_id(&entry.id), entry.author);
     let content = content.replace("\r\n", "\n");
     let lines = content.trim_end().split(LINE_BREAKS).map(|line| format!("  {line}\n"));
     lines.fold(head, |text, line| text + &line)

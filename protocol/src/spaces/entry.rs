@@ -315,6 +315,11 @@ impl Entry {
         self.changed(EntryAction::Archive, by, at, reason)
     }
 
+    /// The finding, taken back.
+    pub fn withdrawn(&self, by: &Principal, at: WallTime, reason: Option<String>) -> Result<Self, Problem> {
+        self.changed(EntryAction::Withdraw, by, at, reason)
+    }
+
     /// The decision, replaced by `other`, which must be an active decision of the same space.
     pub fn superseded(
         &self,

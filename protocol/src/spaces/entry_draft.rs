@@ -1,6 +1,6 @@
 //! What is posted to a space, before it is an entry.
 
-use super::{EntryKind, EntryLink, EntryType, Grade, MemberId, MemoryScope, Slug};
+use super::{EntryKind, EntryLink, EntryType, Grade, MemberId, MemoryScope, Slug, sealed::SealedStage};
 use crate::{
     ids::{EntryId, StageId, TaskId},
     principal::Principal,
@@ -19,6 +19,8 @@ pub const MAX_TAGS: usize = 32;
 pub const MAX_TAG_BYTES: usize = 64;
 /// The most areas of expertise of an agent in a space.
 pub const MAX_AREAS: usize = 64;
+/// The most files of one memory.
+pub const MAX_POSTED_FILES: usize = 100;
 /// The most addressees of a message.
 pub const MAX_ADDRESSEES: usize = 100;
 /// The most bytes of a poster's own id for an entry.
@@ -56,6 +58,9 @@ pub struct EntryDraft {
     /// Areas in which the author of a memory knows more now, and how much more.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub expertise: BTreeMap<String, u32>,
+    /// Files that the author of a memory has analysed.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub files: BTreeSet<String>,
     /// Other entries that it refers to.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub links: BTreeMap<EntryLink, EntryId>,
@@ -71,6 +76,9 @@ pub struct EntryDraft {
     /// The addressees of a message.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub to: BTreeSet<MemberId>,
+    /// The sealed stage that it is of. An agent says so of a turn that it has there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<Box<SealedStage>>,
 }
 
 impl EntryDraft {
@@ -88,11 +96,13 @@ impl EntryDraft {
             severity: None,
             tags: BTreeSet::new(),
             expertise: BTreeMap::new(),
+            files: BTreeSet::new(),
             links: BTreeMap::new(),
             task: None,
             session: None,
             stage: None,
             to: BTreeSet::new(),
+            sealed: None,
         }
     }
 
@@ -134,6 +144,10 @@ impl EntryDraft {
             );
             return Err(invalid("expertise", why));
         }
+        if self.files.len() > MAX_POSTED_FILES || self.files.iter().any(|file| file.len() > MAX_TITLE_BYTES) {
+            let why = format!("at most {MAX_POSTED_FILES} paths of at most {MAX_TITLE_BYTES} bytes");
+            return Err(invalid("files", why));
+        }
         if self.to.len() > MAX_ADDRESSEES {
             return Err(invalid("to", format!("at most {MAX_ADDRESSEES} members")));
         }
@@ -144,8 +158,9 @@ impl EntryDraft {
     /// Refuses members that other kinds have.
     fn check_members(&self) -> Result<(), Problem> {
         use EntryKind::{Finding, Memory, Message, Proposal};
-        let kinds: [(&str, bool, &[EntryKind]); 6] = [
+        let kinds: [(&str, bool, &[EntryKind]); 7] = [
             ("expertise", !self.expertise.is_empty(), &[Memory]),
+            ("files", !self.files.is_empty(), &[Memory]),
             ("severity", self.severity.is_some(), &[Finding]),
             ("slug", self.slug.is_some(), &[Proposal]),
             ("importance", self.importance.is_some(), &[Proposal, Memory]),

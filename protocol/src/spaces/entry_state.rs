@@ -13,6 +13,8 @@ pub enum EntryState {
     Sealed,
     /// A finding that all members see.
     Open,
+    /// A finding that no longer holds.
+    Withdrawn,
     /// A proposal that waits for a decision.
     Pending,
     /// A proposal that became a decision or a memory.
@@ -41,13 +43,16 @@ pub enum EntryAction {
     Supersede,
     /// Takes a decision or a memory out of use.
     Archive,
+    /// Takes a finding back.
+    Withdraw,
 }
 
 impl EntryState {
     /// Every state, in the order of the enum.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Sealed,
         Self::Open,
+        Self::Withdrawn,
         Self::Pending,
         Self::Merged,
         Self::Rejected,
@@ -61,7 +66,7 @@ impl EntryState {
     pub fn of_kind(kind: EntryKind) -> &'static [Self] {
         match kind {
             EntryKind::Message | EntryKind::Artifact => &[Self::Posted],
-            EntryKind::Finding => &[Self::Open, Self::Sealed],
+            EntryKind::Finding => &[Self::Open, Self::Sealed, Self::Withdrawn],
             EntryKind::Proposal => &[Self::Pending, Self::Merged, Self::Rejected],
             EntryKind::Decision => &[Self::Active, Self::Superseded, Self::Archived],
             EntryKind::Memory => &[Self::Active, Self::Archived],
@@ -75,13 +80,14 @@ impl EntryState {
 
     /// Whether an entry of `kind` in this state still binds somebody or waits for a change. Retention keeps it then.
     pub fn is_in_use(self, kind: EntryKind) -> bool {
-        self == Self::Active || !self.actions(kind).is_empty()
+        self == Self::Active || self.actions(kind).iter().any(|action| *action != EntryAction::Withdraw)
     }
 
     /// What is possible with an entry of `kind` in this state.
     pub fn actions(self, kind: EntryKind) -> &'static [EntryAction] {
         match (kind, self) {
             (EntryKind::Finding, Self::Sealed) => &[EntryAction::Release],
+            (EntryKind::Finding, Self::Open) => &[EntryAction::Withdraw],
             (EntryKind::Proposal, Self::Pending) => &[EntryAction::Merge, EntryAction::Reject],
             (EntryKind::Decision, Self::Active) => &[EntryAction::Supersede, EntryAction::Archive],
             (EntryKind::Memory, Self::Active) => &[EntryAction::Archive],
@@ -106,7 +112,8 @@ impl EntryState {
 
 impl EntryAction {
     /// Every action.
-    pub const ALL: [Self; 5] = [Self::Release, Self::Merge, Self::Reject, Self::Supersede, Self::Archive];
+    pub const ALL: [Self; 6] =
+        [Self::Release, Self::Merge, Self::Reject, Self::Supersede, Self::Archive, Self::Withdraw];
 
     fn target(self) -> EntryState {
         match self {
@@ -115,6 +122,7 @@ impl EntryAction {
             Self::Reject => EntryState::Rejected,
             Self::Supersede => EntryState::Superseded,
             Self::Archive => EntryState::Archived,
+            Self::Withdraw => EntryState::Withdrawn,
         }
     }
 }
@@ -124,6 +132,7 @@ impl fmt::Display for EntryState {
         f.write_str(match self {
             Self::Sealed => "sealed",
             Self::Open => "open",
+            Self::Withdrawn => "withdrawn",
             Self::Pending => "pending",
             Self::Merged => "merged",
             Self::Rejected => "rejected",
@@ -143,6 +152,7 @@ impl fmt::Display for EntryAction {
             Self::Reject => "reject",
             Self::Supersede => "supersede",
             Self::Archive => "archive",
+            Self::Withdraw => "withdraw",
         })
     }
 }

@@ -55,6 +55,9 @@ pub fn may(reader: &Reader, verb: SpaceVerb, entry: Option<&Entry>, space: &Spac
         {
             SpaceRole::Member
         }
+        SpaceVerb::Change(EntryAction::Withdraw) if entry.is_some_and(|entry| is_author(reader, entry)) => {
+            SpaceRole::Member
+        }
         SpaceVerb::Change(_) => SpaceRole::Curator,
     };
     if verb == SpaceVerb::Import && !matches!(reader.principal, Principal::User(_)) {

@@ -1,6 +1,6 @@
 //! What a conversation asks of a space of the board, and the answers.
 
-use super::{EntryDraft, EntryId, EntryKind};
+use super::{EntryDraft, EntryId, EntryKind, sealed::EntryRelease};
 use crate::{
     ids::{SpaceId, TaskId},
     problem::Problem,
@@ -40,6 +40,8 @@ pub enum SpaceAction {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         session: bool,
     },
+    /// Release the entries of a sealed stage, or end a session that the agent hosts. → [`SpaceAnswer::Released`]
+    Release(EntryRelease),
 }
 
 /// Which entries are searched for. Those come first that matter most, then the newest.
@@ -56,6 +58,27 @@ pub struct EntrySearch {
     /// Of other authors only these kinds; all if absent. The stage of a seat says so, never a brain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_others: Option<BTreeSet<EntryKind>>,
+    /// Whose findings count, and which sealed ones.
+    #[serde(default, skip_serializing_if = "SessionScope::is_default")]
+    pub scope: SessionScope,
+}
+
+/// What a turn sees of the sessions of a space. The input of its task says so, never a brain.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionScope {
+    /// The session whose findings it sees; without one those of no session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<TaskId>,
+    /// The session of whose sealed entries it sees its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<TaskId>,
+}
+
+impl SessionScope {
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The answer of a space.
@@ -82,6 +105,13 @@ pub enum SpaceAnswer {
         /// The number of those that wait for a person.
         waiting: u64,
     },
+    /// What was sealed is an entry as any other.
+    Released {
+        count: u64,
+        /// What the space has refused, and why.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        refused: Vec<String>,
+    },
     /// The space refused it for good.
     Refused {
         /// Why, as a `reasonCode`.
@@ -92,12 +122,13 @@ pub enum SpaceAnswer {
 }
 
 impl SpaceRequest {
-    /// What it is: `post`, `find` or `curate`.
+    /// What it is: `post`, `find`, `curate` or `release`.
     pub fn name(&self) -> &'static str {
         match self.action {
             SpaceAction::Post { .. } => "post",
             SpaceAction::Find(_) => "find",
             SpaceAction::Curate { .. } => "curate",
+            SpaceAction::Release(_) => "release",
         }
     }
 

@@ -65,7 +65,7 @@ fn what_is_closed_stays_closed() {
         (EntryKind::Decision, EntryState::Superseded),
         (EntryKind::Decision, EntryState::Archived),
         (EntryKind::Memory, EntryState::Archived),
-        (EntryKind::Finding, EntryState::Open),
+        (EntryKind::Finding, EntryState::Withdrawn),
         (EntryKind::Message, EntryState::Posted),
     ] {
         assert!(state.actions(kind).is_empty(), "{kind} {state}");
@@ -182,6 +182,11 @@ fn a_vault_and_a_sealed_finding_exist_for_their_author_only() {
     assert_eq!(read(&person, &sealed), None, "the person watches");
     let archive = SpaceVerb::Change(EntryAction::Archive);
     assert_eq!(reason(may(&author, archive, Some(&vault), &space)), None, "its own memory");
+    let (withdraw, open) = (SpaceVerb::Change(EntryAction::Withdraw), EntryState::Open);
+    let finding = entry(EntryKind::Finding, &author.principal, open);
+    assert_eq!(reason(may(&author, withdraw, Some(&finding), &space)), None, "its own finding");
+    assert_eq!(reason(may(&other, withdraw, Some(&finding), &space)), Some(Reason::Forbidden));
+    assert_eq!(reason(may(&person, withdraw, Some(&finding), &space)), None, "an owner");
 }
 
 proptest! {

@@ -563,6 +563,9 @@ pub struct Remember {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(feature = "schema", schemars(extend("additionalProperties" = { "type": "integer", "minimum": 1 })))]
     pub expertise: BTreeMap<String, u32>,
+    /// Files that you have analysed, by their paths.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub files: BTreeSet<String>,
     /// Words it is found by, without spaces.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub tags: BTreeSet<String>,
@@ -578,6 +581,7 @@ impl Remember {
             importance: None,
             scope: None,
             expertise: BTreeMap::new(),
+            files: BTreeSet::new(),
             tags: BTreeSet::new(),
         }
     }

@@ -77,6 +77,9 @@ pub struct TurnPrompt {
     /// What was refused of an earlier result, if the task is done again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<ResultRevision>,
+    /// The session to whose findings its own belong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<TaskId>,
     /// What the space of the task knows, if it knows something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub brief: Option<Brief>,
@@ -117,6 +120,7 @@ impl TurnPrompt {
             used: Usage::default(),
             remaining: RemainingBudget::default(),
             revision: None,
+            session: None,
             brief: None,
             peers: Vec::new(),
             traceparent: None,

@@ -68,9 +68,15 @@ impl Deref for Task {
 pub struct PeerQuestion {
     /// What is asked.
     pub question: String,
+    /// The agent that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<AgentId>,
     /// The capability whose view is wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capability: Option<Capability>,
+    /// The agents through which it has come. Who is one of them answers it, and asks no other agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<AgentId>,
     /// The artifacts that it is about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,

@@ -35,7 +35,7 @@ pub(crate) fn measure(options: &Options, entries: usize) -> anyhow::Result<Durat
             let board = open(dir.path())?;
             let before = processor()?;
             let agent = id("reader-01")?;
-            let brief = board.spaces().brief(&reader(&agent), &space()?, &agent).await?;
+            let brief = board.spaces().brief(&reader(&agent), &space()?, &agent, Default::default()).await?;
             anyhow::ensure!(
                 brief.brief.included.len() > 20,
                 "{} entries are in the brief",

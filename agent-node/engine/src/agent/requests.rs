@@ -20,7 +20,7 @@ use patterns::{
     AnyPattern, Candidate, WorkPhase,
     broadcast::Broadcast,
     contract_net::ContractNet,
-    help_request::HelpRequest,
+    help_request::{AskedQuestion, HelpRequest},
     ownership::TaskOwnership,
     session::{self, graph::Graph},
     work::{Doing, Hosting},
@@ -202,6 +202,7 @@ impl Agent {
             budget: request.budget,
             contact: message.contact.clone(),
             space: message.envelope.space_id.clone(),
+            session: request.session.filter(|_| message.by.agent().is_some()),
             history: Vec::new(),
             exclude: if message.by.agent() == Some(&self.me) { request.exclude } else { Vec::new() },
         })
@@ -313,9 +314,11 @@ impl Agent {
             self.resolve_artifacts(inline, &request.artifacts, (&message.by, message.proof), cx)?;
         request.artifacts.clear();
         let is_self = message.by.agent() == Some(&self.me);
-        if !is_self {
-            request.exclude.clear();
+        if message.by.agent().is_none() {
+            request.session = None;
         }
+        let (root, root_proof) = root(&message, request.on_behalf_of.take(), request.root_proof);
+        (request.on_behalf_of, request.root_proof) = (Some(root), root_proof);
         let wanted = request.capability.clone().or_else(|| addressed_capability(&message.envelope));
         let others = wanted.filter(|capability| is_self || self.config.card.support(capability) == 0.0);
         // Whoever is on the path may help, but not ask others: so a question makes no loop.
@@ -326,20 +329,16 @@ impl Agent {
                 format!("{} is on the path already, and has not the capability {capability}", self.me);
             return Err(Problem::new(Reason::DelegationLoop, message));
         }
-        let requester = requester(&message, None);
+        let asked = AskedQuestion {
+            request,
+            requester: requester(&message, None),
+            path: self.path_to_here(&message.envelope, &message.by),
+            space: message.envelope.space_id.clone(),
+        };
+        let (me, limits) = (self.me.clone(), self.config.work_limits);
         let pattern = match others {
-            Some(capability) => {
-                let path = self.path_to_here(&message.envelope, &message.by);
-                HelpRequest::asking(
-                    self.me.clone(),
-                    request,
-                    requester,
-                    path,
-                    capability,
-                    self.config.work_limits.help,
-                )
-            }
-            None => HelpRequest::answering(self.me.clone(), request, requester, self.config.work_limits),
+            Some(capability) => HelpRequest::asking(me, asked, capability, limits.help),
+            None => HelpRequest::answering(me, asked, limits),
         };
         self.open(Opening { message, pattern: pattern.into(), task: None, older: None, reply }, cx)
     }

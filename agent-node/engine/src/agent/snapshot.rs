@@ -13,7 +13,8 @@ use patterns::{
 use protocol::{
     ids::{AgentId, ConversationId, MessageId},
     principal::Principal,
-    spaces::brief::BriefLayer,
+    spaces::{brief::BriefLayer, request::SessionScope},
+    task::TaskSpec,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -76,8 +77,8 @@ impl Agent {
     }
 
     /// What its brain may read of a space beside decisions while it has turns as a seat: what the strictest of them may; `None` for
-    /// all. The turns that a host does itself are none of its brain.
-    pub fn readable_layers(&self) -> Option<Vec<BriefLayer>> {
+    /// all; and the session whose findings it sees, if its turns agree. The turns that a host does itself are none of its brain.
+    pub fn readable_layers(&self) -> (Option<Vec<BriefLayer>>, SessionScope) {
         let does_turn = |conversation: &&Conversation| {
             conversation.ended.is_none() && matches!(conversation.pattern, AnyPattern::Doing(_))
         };
@@ -86,10 +87,16 @@ impl Agent {
             let is_host_work = spec.capability.as_ref().is_some_and(|wanted| wanted.as_str() == HOST_WORK);
             (!is_host_work).then_some(spec)
         });
-        specs.filter_map(|spec| seat::readable_layers(spec.input.as_ref())).reduce(|mut all, layers| {
+        let specs: Vec<_> = specs.collect();
+        let layers = specs.iter().filter_map(|spec| seat::readable_layers(spec.input.as_ref()));
+        let layers = layers.reduce(|mut all, layers| {
             all.retain(|layer| layers.contains(layer));
             all
-        })
+        });
+        let scope_of = |spec: &TaskSpec| seat::scope(seat::session_of_findings(spec), spec.input.as_ref());
+        let first = specs.first().map(|spec| scope_of(spec));
+        let scope = first.filter(|first| specs.iter().all(|spec| scope_of(spec) == *first));
+        (layers, scope.unwrap_or_default())
     }
 
     /// Whether a commit that records this message of `by` is under way. With `sent_as`, only a message whose `fromAgentId` is

@@ -9,7 +9,7 @@ use patterns::{
     AnyPattern, Event, EventKind, Label, RequestKey,
     broadcast::Broadcast,
     contract_net::{Auction, ContractNet},
-    help_request::HelpRequest,
+    help_request::{AskedQuestion, HelpRequest},
     ownership::{Requester, TaskOwnership},
     redelivery::Redelivery,
     work::{Doing, WorkLimits},
@@ -144,9 +144,9 @@ fn patterns(envelope: &Envelope) -> Vec<AnyPattern> {
     });
     let mut all: Vec<AnyPattern> = vec![Redelivery::new(envelope.clone()).into()];
     if let Payload::HelpRequest(request) = &envelope.payload {
-        all.push(
-            HelpRequest::answering(me(), request.clone(), requester.clone(), WorkLimits::default()).into(),
-        );
+        let (request, requester) = (request.clone(), requester.clone());
+        let asked = AskedQuestion { request, requester, path: Vec::new(), space: None };
+        all.push(HelpRequest::answering(me(), asked, WorkLimits::default()).into());
     }
     if let Payload::Broadcast(broadcast) = &envelope.payload {
         all.push(Broadcast::new(broadcast.clone(), &by).into());

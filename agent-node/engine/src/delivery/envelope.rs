@@ -40,7 +40,10 @@ pub(crate) fn complete(
     store: &dyn Snapshot,
 ) -> Result<Envelope, Error> {
     let mut envelope = envelope(me, &conversation.id, conversation.thread.clone(), key, message, at);
-    envelope.space_id = conversation.task.as_ref().and_then(|row| row.task.spec.space.clone());
+    envelope.space_id = match &conversation.task {
+        Some(row) => row.task.spec.space.clone(),
+        None => conversation.pattern.view().space.cloned(),
+    };
     if let Some(recorded) = &message.recorded {
         let chunks = conversation.chunk_log(me).read_all(store, recorded.chunks)?;
         envelope.payload.add_chunks(chunks, &recorded.only);

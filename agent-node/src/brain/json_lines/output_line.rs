@@ -62,17 +62,17 @@ fn propose(line: Propose) -> Result<Progress, String> {
 }
 
 fn remember(line: Remember) -> Result<Progress, String> {
-    let Remember { content, entry_type, title, importance, scope, expertise, tags } = line;
+    let Remember { content, entry_type, title, importance, scope, expertise, files, tags } = line;
     let entry_type = Some(entry_type.map_or(EntryType::Learning, EntryType::from));
     let draft = EntryDraft::new(EntryKind::Memory, content);
-    entry(EntryDraft { title, entry_type, importance, scope, expertise, tags, ..draft })
+    entry(EntryDraft { title, entry_type, importance, scope, expertise, files, tags, ..draft })
 }
 
 fn find(Find { id, kind, tag, text, wait }: Find) -> Result<Progress, String> {
     if (&kind, &tag, &text) == (&None, &None, &None) {
         return Err("at least one of \"kind\", \"tag\" and \"text\" is needed".to_owned());
     }
-    Ok(Progress::Find { id, query: EntrySearch { kind, tag, text, of_others: None }, wait })
+    Ok(Progress::Find { id, query: EntrySearch { kind, tag, text, ..EntrySearch::default() }, wait })
 }
 
 fn bid(BidLine { cost, eta, capability_match }: BidLine) -> Result<BidAnswer, String> {

@@ -4,7 +4,10 @@
 
 use super::{
     call_meter::{CallMeter, CallUsage, TOKEN},
-    mesh_tools::{ASK_PERSON, MeshOutcome, MeshTool, READ_ARTIFACT, READ_SIGNALS, SignalSelection},
+    mesh_tools::{
+        ASK_HELP, ASK_PERSON, DELEGATE, MeshOutcome, MeshTool, READ_ARTIFACT, READ_SIGNALS, SignalSelection,
+        WAIT,
+    },
     model::{
         ModelAnswer, ModelDelta, ModelError, ModelErrorKind, ModelMessage, ModelRequest, StopReason,
         ToolCall, ToolSpec,
@@ -60,9 +63,9 @@ pub(super) enum LoopSubject {
     /// A task: the answer is an artifact.
     Task,
     /// The turn of a seat in a session: the answer is what it says.
-    Seat(SeatRole),
+    Seat { role: SeatRole, is_sealed: bool },
     /// A question: the answer is the message of the end.
-    Help,
+    Help { asks_agents: bool },
     /// A signal: there need not be an answer.
     Signal,
 }
@@ -183,6 +186,8 @@ pub(super) struct LoopStart {
     pub(super) output: Option<OutputSchema>,
     /// What others have answered in this task.
     pub(super) answers: Vec<RequestResult>,
+    /// The turn that was given the newest of them.
+    pub(super) turn: u32,
     /// Texts that `read_artifact` reads, by id.
     pub(super) artifacts: BTreeMap<String, String>,
     /// The messages to other seats that the task has sent.
@@ -217,6 +222,11 @@ pub(super) struct AgentLoop {
     transcript: Transcript,
     /// Calls that run in this life.
     running: BTreeSet<String>,
+    turn: u32,
+    /// Whether an answer has come for which the last turn waited.
+    has_news: bool,
+    /// What this turn has asked without waiting.
+    asked: usize,
     /// The model that is asked, while it is, and what that uses.
     asking: Option<(usize, CallMeter)>,
     failures: Vec<ModelError>,
@@ -260,11 +270,14 @@ impl AgentLoop {
             repeatable_first: start.repeatable_first,
             tools: start.tools.into_iter().map(|tool| (tool.spec.name.clone(), tool)).collect(),
             output: start.output,
-            answers: start.answers.into_iter().map(|answer| (answer.id.clone(), answer)).collect(),
+            answers: start.answers.iter().map(|answer| (answer.id.clone(), answer.clone())).collect(),
             artifacts: start.artifacts,
             sent: start.sent,
             transcript,
             running: BTreeSet::new(),
+            turn: start.turn,
+            asked: 0,
+            has_news: start.answers.iter().any(|answer| answer.for_turn == start.turn),
             asking: None,
             failures: Vec::new(),
             stream: TextStream::default(),
@@ -286,8 +299,26 @@ impl AgentLoop {
             }
             state.record(TranscriptRecord::Noted { id, text: note }, &mut actions);
         }
+        for answer in start.answers {
+            state.note_late_answer(&answer, &mut actions);
+        }
         state.advance(&mut actions);
         (state, actions)
+    }
+
+    /// Tells the model the answer to a call that has not waited for it.
+    fn note_late_answer(&mut self, answer: &RequestResult, actions: &mut Vec<LoopAction>) {
+        let id = format!("answer-{}", answer.id);
+        let is_late = match self.transcript.calls().find(|known| known.call.id == answer.id) {
+            Some(known) => !waits(&known.call),
+            // Its call was dropped, so it has not waited.
+            None => answer.from.is_some() && answer.for_turn == self.turn,
+        };
+        if is_late && !self.transcript.notes.contains(&id) {
+            let from = answer.from.as_ref().map_or("an agent", |from| from.as_str());
+            let text = prompts::late_answer(from, &answer_text(answer), answer.ok);
+            self.record(TranscriptRecord::Noted { id, text }, actions);
+        }
     }
 
     /// Takes an event; `left` is what is left of the task's budget. Returns what to do; after [`LoopAction::End`] there is
@@ -401,7 +432,7 @@ impl AgentLoop {
                     let refused = if starts == 0 { prompts::denied } else { prompts::not_repeated };
                     Some(ToolResult::error(refused(&answer.text)).of_person())
                 }
-                None if self.subject == LoopSubject::Help => {
+                None if self.subject == LoopSubject::Signal => {
                     Some(ToolResult::error(prompts::nobody_to_ask(&text)))
                 }
                 None => {
@@ -435,25 +466,22 @@ impl AgentLoop {
         actions: &mut Vec<LoopAction>,
         asks: &mut Vec<LoopAction>,
     ) {
-        if asks.len() < MAX_REQUESTS {
+        if self.asked + asks.len() < MAX_REQUESTS {
             return asks.push(ask);
         }
         self.finish(call, ToolResult::error(prompts::too_many_requests(MAX_REQUESTS)), actions);
     }
 
     fn take_up_mesh(&mut self, call: &ToolCall, actions: &mut Vec<LoopAction>, asks: &mut Vec<LoopAction>) {
-        if let Some(answer) = self.answers.get(&call.id) {
-            let mut text = answer.text.clone();
-            for artifact in &answer.artifacts {
-                text.push_str(&format!(
-                    "\n\nArtifact {}:\n{}",
-                    artifact.artifact_id,
-                    prompts::readable(artifact)
-                ));
-            }
+        if let Some(answer) = self.answers.get(&call.id).filter(|_| waits(call)) {
             let is_from_person = call.name == ASK_PERSON;
-            let text = prompts::fenced(&text);
+            let text = prompts::fenced(&answer_text(answer));
             let result = ToolResult { text, is_error: !answer.ok, is_from_person };
+            return self.finish(call, result, actions);
+        }
+        if call.name == WAIT
+            && let Some(result) = self.wait_result()
+        {
             return self.finish(call, result, actions);
         }
         let tool = MeshTool::named(&call.name);
@@ -462,6 +490,11 @@ impl AgentLoop {
             return self.finish(call, ToolResult::error(problem), actions);
         }
         match tool.map(|tool| tool.run(call, &self.artifacts)) {
+            Some(MeshOutcome::Ask(progress)) if !waits(call) && self.asked + asks.len() < MAX_REQUESTS => {
+                self.asked += 1;
+                actions.push(LoopAction::Report(progress));
+                self.finish(call, ToolResult::text(prompts::asked_without_waiting()), actions);
+            }
             Some(MeshOutcome::Ask(progress)) => {
                 self.ask_others(call, LoopAction::Report(progress), actions, asks);
             }
@@ -482,6 +515,16 @@ impl AgentLoop {
             Some(MeshOutcome::Result(result)) => self.finish(call, result, actions),
             None => self.finish(call, ToolResult::error(prompts::unknown_tool(&call.name)), actions),
         }
+    }
+
+    /// What a model reads that waits: an answer has come, or none will; `None` if it has to wait.
+    fn wait_result(&mut self) -> Option<ToolResult> {
+        if std::mem::take(&mut self.has_news) {
+            return Some(ToolResult::text(prompts::answer_came()));
+        }
+        let has_answer = |call: &ToolCall| self.transcript.notes.contains(&format!("answer-{}", call.id));
+        let is_awaited = self.transcript.calls().any(|known| !waits(&known.call) && !has_answer(&known.call));
+        (!is_awaited).then(|| ToolResult::error(prompts::nothing_to_wait_for()))
     }
 
     /// Why a message to another seat is not sent, if it would be one too many, or too long.
@@ -772,20 +815,35 @@ impl AgentLoop {
         }
         let mut message = None;
         match (&self.output, self.subject) {
-            (Some(output), LoopSubject::Task | LoopSubject::Seat(_)) => {
+            (Some(output), LoopSubject::Task | LoopSubject::Seat { .. }) => {
                 let data = output.check(&text).unwrap_or(Value::Null);
                 actions.push(LoopAction::Report(super::output::artifact(ANSWER, data)));
             }
             (None, LoopSubject::Task) => actions.push(LoopAction::Report(self.stream.end(&text))),
-            (None, LoopSubject::Seat(_)) if text.len() > MAX_WORDS => {
+            (None, LoopSubject::Seat { .. }) if text.len() > MAX_WORDS => {
                 message = Some(format!("{}…", prompts::beginning(&text, MAX_WORDS_SHOWN)));
                 actions.push(LoopAction::Report(self.stream.end(&text)));
             }
-            (None, LoopSubject::Seat(_)) | (_, LoopSubject::Help) => message = Some(text),
+            (None, LoopSubject::Seat { .. }) | (_, LoopSubject::Help { .. }) => message = Some(text),
             (_, LoopSubject::Signal) => message = Some(text).filter(|text| !text.is_empty()),
         }
         actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Done { message })));
     }
+}
+
+/// Whether the model waits for the answer to this call.
+fn waits(call: &ToolCall) -> bool {
+    ![DELEGATE, ASK_HELP].contains(&call.name.as_str())
+        || call.arguments.get("wait") != Some(&Value::Bool(false))
+}
+
+/// What another agent or a person has answered, as text.
+fn answer_text(answer: &RequestResult) -> String {
+    let artifacts = answer
+        .artifacts
+        .iter()
+        .map(|artifact| format!("\n\nArtifact {}:\n{}", artifact.artifact_id, prompts::readable(artifact)));
+    std::iter::once(answer.text.clone()).chain(artifacts).collect()
 }
 
 #[cfg(test)]

@@ -74,14 +74,20 @@ const MAX_SIGNALS: usize = 50;
 pub(super) const ASK_PERSON: &str = "ask_person";
 pub(super) const READ_ARTIFACT: &str = "read_artifact";
 pub(super) const READ_SIGNALS: &str = "read_signals";
+pub(super) const WAIT: &str = "wait";
+const PUBLISH_SIGNAL: &str = "publish_signal";
+pub(super) const DELEGATE: &str = "delegate";
+pub(super) const ASK_HELP: &str = "ask_help";
 const SAY: &str = "say";
+const PASS: &str = "pass";
+const FINISH: &str = "finish";
 const DIRECTIVE: &str = "directive";
 
-/// All: first those of every turn, then those of a task, then those of a seat in a session, then those of a supervisor.
-pub(super) static TOOLS: LazyLock<[MeshTool; 14]> = LazyLock::new(|| {
+/// All; [`is_offered`] says which turns have them.
+pub(super) static TOOLS: LazyLock<[MeshTool; 15]> = LazyLock::new(|| {
     [
         tool(
-            "publish_signal",
+            PUBLISH_SIGNAL,
             "Publishes a signal to all agents. It gets no answer.",
             |SignalToPublish { signal, subject, refs }, _, _| {
                 outcome(
@@ -101,20 +107,26 @@ pub(super) static TOOLS: LazyLock<[MeshTool; 14]> = LazyLock::new(|| {
             |wanted, _, artifacts| read(&wanted, artifacts).map(MeshOutcome::Result),
         ),
         tool(
-            "delegate",
-            "Gives a task to another agent and waits for its result. It sees only what you write here and the artifacts you name.",
-            |DelegateTask { to, description, capability, input, artifacts, budget }, id, _| {
-                let task = Delegate { capability, input, artifacts, ..Delegate::new(id, to, description) };
+            DELEGATE,
+            "Gives a task to another agent. It sees only what you write here and the artifacts you name.",
+            |DelegateTask { to, description, capability, input, artifacts, budget, wait }, id, _| {
+                let task =
+                    Delegate { capability, input, artifacts, wait, ..Delegate::new(id, to, description) };
                 outcome(OutputLine::Delegate(task.budget(budget.unwrap_or_default())), "")
             },
         ),
         tool(
-            "ask_help",
-            "Asks another agent, or agents with a capability, for their view and waits for the answer.",
-            |AskHelp { to, question, artifacts, budget }, id, _| {
-                let help = Help { artifacts, ..Help::new(id, to, question) };
+            ASK_HELP,
+            "Asks another agent, or agents with a capability, for their view.",
+            |AskHelp { to, question, artifacts, budget, wait }, id, _| {
+                let help = Help { artifacts, wait, ..Help::new(id, to, question) };
                 outcome(OutputLine::Help(help.budget(budget.unwrap_or_default())), "")
             },
+        ),
+        tool(
+            WAIT,
+            "Waits until an agent answers that you have asked with wait: false. You have its answer then.",
+            |NoArguments {}, _, _| Ok(MeshOutcome::End(TurnEnd::Waiting)),
         ),
         tool(
             ASK_PERSON,
@@ -152,12 +164,12 @@ pub(super) static TOOLS: LazyLock<[MeshTool; 14]> = LazyLock::new(|| {
             |message: Say, _, _| outcome(OutputLine::Say(message), "is sent when your turn ends"),
         ),
         tool(
-            "pass",
+            PASS,
             "Ends your turn. You have another one in the next round of this stage.",
             |Pass { message }, _, _| outcome(OutputLine::Pass { message }, ""),
         ),
         tool(
-            "finish",
+            FINISH,
             "Ends your part of this stage with a label, which decides the stage that comes next.",
             |Finish { message, label }, _, _| outcome(OutputLine::Done { message, label }, ""),
         ),
@@ -220,6 +232,9 @@ struct DelegateTask {
     artifacts: Vec<String>,
     /// What it may use at most of your own budget; a share of that if not given.
     budget: Option<Budget>,
+    /// Whether you wait for the answer; with false you go on, and its answer comes later, if you still work then.
+    #[serde(default = "yes")]
+    wait: bool,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -234,7 +249,14 @@ struct AskHelp {
     artifacts: Vec<String>,
     /// What it may use at most of your own budget; a share of that if not given.
     budget: Option<Budget>,
+    /// Whether you wait for the answer; with false you go on, and its answer comes later, if you still work then.
+    #[serde(default = "yes")]
+    wait: bool,
 }
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NoArguments {}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -319,14 +341,9 @@ fn outcome(line: OutputLine, done: &str) -> Result<MeshOutcome, String> {
 }
 
 impl MeshTool {
-    /// Those of a turn. Only a turn about a task can ask others, and only that of a seat can speak to other seats.
-    pub(super) fn offered(subject: LoopSubject) -> &'static [Self] {
-        match subject {
-            LoopSubject::Seat(SeatRole::Supervisor) => &TOOLS[..],
-            LoopSubject::Seat(SeatRole::Member | SeatRole::Observer) => &TOOLS[..13],
-            LoopSubject::Task => &TOOLS[..10],
-            LoopSubject::Help | LoopSubject::Signal => &TOOLS[..3],
-        }
+    /// Those of a turn.
+    pub(super) fn offered(subject: LoopSubject) -> impl Iterator<Item = &'static Self> {
+        TOOLS.iter().filter(move |tool| is_offered(&tool.spec.name, subject))
     }
 
     pub(super) fn named(name: &str) -> Option<&'static Self> {
@@ -342,6 +359,26 @@ impl MeshTool {
     pub(super) fn run(&self, call: &ToolCall, artifacts: &Artifacts) -> MeshOutcome {
         (self.run)(call, artifacts).unwrap_or_else(|problem| MeshOutcome::Result(ToolResult::error(problem)))
     }
+}
+
+/// Whether a turn has this tool. One that it lacks is one whose line would be refused there.
+fn is_offered(tool: &str, subject: LoopSubject) -> bool {
+    use LoopSubject::{Help, Seat, Signal};
+    match tool {
+        SAY | PASS | FINISH => matches!(subject, Seat { .. }),
+        DIRECTIVE => matches!(subject, Seat { role: SeatRole::Supervisor, .. }),
+        // A signal has no owner.
+        ASK_PERSON => subject != Signal,
+        DELEGATE | ASK_HELP | WAIT => {
+            !matches!(subject, Seat { is_sealed: true, .. } | Help { asks_agents: false })
+        }
+        PUBLISH_SIGNAL | READ_SIGNALS => !matches!(subject, Seat { is_sealed: true, .. }),
+        _ => true,
+    }
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn selection(wanted: WantedSignals) -> Result<SignalSelection, String> {
@@ -464,10 +501,15 @@ mod tests {
             assert_eq!(message.as_deref(), arguments["message"].as_str());
             assert_eq!((seat.passed, seat.label.as_deref()), (passed, label));
         }
-        let offered = |subject| MeshTool::offered(subject).len();
-        let member = offered(LoopSubject::Seat(SeatRole::Member));
+        let offered = |subject| MeshTool::offered(subject).count();
+        let seat = |role, is_sealed| offered(LoopSubject::Seat { role, is_sealed });
+        let member = seat(SeatRole::Member, false);
         assert_eq!(offered(LoopSubject::Task) + 3, member);
-        assert_eq!(member + 1, offered(LoopSubject::Seat(SeatRole::Supervisor)));
+        assert_eq!(member + 1, seat(SeatRole::Supervisor, false));
+        assert_eq!(member - 5, seat(SeatRole::Member, true), "no signals, and nobody is asked");
+        assert_eq!(offered(LoopSubject::Help { asks_agents: true }), offered(LoopSubject::Task));
+        assert_eq!(offered(LoopSubject::Help { asks_agents: false }) + 3, offered(LoopSubject::Task));
+        assert_eq!(offered(LoopSubject::Signal) + 1, offered(LoopSubject::Task));
         let directed = run(DIRECTIVE, json!({ "verb": "amend", "text": "only passkeys" }));
         assert!(matches!(directed, MeshOutcome::Report(Progress::Directive(_), result) if !result.is_error));
     }

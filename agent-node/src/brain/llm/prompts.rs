@@ -125,8 +125,12 @@ fn rendered_subject(request: &TurnRequest, is_whole: bool) -> (String, Option<St
             let template = if role_of_seat(request).is_some() { SEAT } else { TASK };
             with(template, capability.as_ref(), content, artifacts)
         }
-        TurnSubject::Help(PeerQuestion { question, capability, artifacts }) => {
-            with(HELP, capability.as_ref(), json!({ "question": question }), artifacts)
+        TurnSubject::Help(PeerQuestion { question, from, capability, path: _, artifacts }) => {
+            let mut content = json!({ "question": question });
+            if let Some(from) = from {
+                content["from"] = json!(from);
+            }
+            with(HELP, capability.as_ref(), content, artifacts)
         }
         TurnSubject::Signal(signal) => {
             let mut content = json!(signal);
@@ -318,6 +322,24 @@ pub(super) fn nobody_to_ask(question: &str) -> String {
     note("nobody to ask", &[("question", question)])
 }
 
+pub(super) fn asked_without_waiting() -> String {
+    note("asked without waiting", &[])
+}
+
+pub(super) fn answer_came() -> String {
+    note("answer came", &[])
+}
+
+pub(super) fn nothing_to_wait_for() -> String {
+    note("nothing to wait for", &[])
+}
+
+/// What `from` has answered to a call that has not waited for it.
+pub(super) fn late_answer(from: &str, answer: &str, is_ok: bool) -> String {
+    let what = if is_ok { "answers" } else { "gives no answer to" };
+    note("late answer", &[("from", from), ("what", what), ("answer", &fenced(answer))])
+}
+
 pub(super) fn not_repeated(reason: &str) -> String {
     note("not repeated", &[("reason", reason)])
 }
@@ -410,6 +432,10 @@ mod tests {
             large_result("head", 9, "VALUE"),
             denied("VALUE"),
             nobody_to_ask("VALUE"),
+            asked_without_waiting(),
+            answer_came(),
+            nothing_to_wait_for(),
+            late_answer("VALUE", "VALUE", true),
             not_repeated("VALUE"),
             interrupted("VALUE"),
             budget("VALUE"),

@@ -20,9 +20,8 @@ const DIGITS: usize = 8;
 /// server before its own. The order of servers and tools changes no name: a call that is recorded goes to the same tool after a
 /// restart.
 pub(super) fn tools_of(subject: LoopSubject, servers: &[(ToolServerConfig, Vec<Tool>)]) -> Vec<LoopTool> {
-    let mesh = MeshTool::offered(subject)
-        .iter()
-        .map(|tool| LoopTool { spec: tool.spec.clone(), kind: LoopToolKind::Mesh });
+    let mesh =
+        MeshTool::offered(subject).map(|tool| LoopTool { spec: tool.spec.clone(), kind: LoopToolKind::Mesh });
     let mut tools: Vec<_> = mesh.collect();
     // Also those that this turn does not offer: a tool has one name in all turns of a task.
     let mut count: BTreeMap<String, usize> = TOOLS.iter().map(|tool| (tool.spec.name.clone(), 1)).collect();

@@ -183,6 +183,11 @@ impl Transcript {
         self.rounds.last()?.calls.iter().find(|call| call.call.id == id)
     }
 
+    /// All calls that are not dropped.
+    pub(super) fn calls(&self) -> impl Iterator<Item = &CallRecord> {
+        self.rounds.iter().flat_map(|round| &round.calls)
+    }
+
     /// The answers so far, dropped ones included.
     pub(super) fn answers(&self) -> u32 {
         u32::try_from(self.rounds.len()).unwrap_or(u32::MAX).saturating_add(self.dropped)

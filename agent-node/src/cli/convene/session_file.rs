@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use std::path::Path;
 
 /// The other keys of a session. One that has nothing but these is recognised by them.
-const OTHER_KEYS: [&str; 6] = ["autopilot", "budget", "cast", "discovery", "routing", "space"];
+const OTHER_KEYS: [&str; 7] = ["autopilot", "budget", "cast", "discovery", "findings", "routing", "space"];
 
 /// The keys that a file of agents has and no session's.
 const AGENT_KEYS: [&str; 3] = ["agent", "agents", "mesh"];

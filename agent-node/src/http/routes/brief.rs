@@ -25,8 +25,8 @@ pub async fn get(
     let space: SpaceId = super::id(&space)?;
     let local = node.agent(&agent)?;
     let overloaded = |error: MailboxError| Problem::new(Reason::Overloaded, error.to_string());
-    let layers = local.actor.send(GetReadableLayers).await.map_err(overloaded)??;
-    let brief = local.board.brief(&agent, &space).await?;
+    let (layers, scope) = local.actor.send(GetReadableLayers).await.map_err(overloaded)??;
+    let brief = local.board.brief(&agent, &space, &scope).await?;
     let brief = match layers {
         Some(layers) => brief.only(&layers).unwrap_or_else(|| Brief::empty(space)),
         None => brief,

@@ -21,7 +21,7 @@ pub(super) struct ListEntries {
     /// Only of these kinds: finding, proposal, decision, memory; several with commas between.
     #[serde(default)]
     kind: Option<String>,
-    /// Only in these states: open, pending, merged, rejected, active, superseded, archived.
+    /// Only in these states: open, withdrawn, pending, merged, rejected, active, superseded, archived.
     #[serde(default)]
     status: Option<String>,
     /// Only of these types, such as architectural or learning.

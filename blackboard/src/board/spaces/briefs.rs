@@ -3,7 +3,7 @@
 use super::SpaceStore;
 use crate::{
     feed::run_blocking,
-    spaces::{EntryOrder, EntryQuery, entry_writes::permitted, rows},
+    spaces::{EntryOrder, EntryQuery, FindingsOf, entry_writes::permitted, rows},
 };
 use protocol::{
     ids::{AgentId, SpaceId},
@@ -14,6 +14,7 @@ use protocol::{
         brief::{Brief, BriefBudget, MAX_OMITTED, brief},
         may,
         may::may_read_brief,
+        request::SessionScope,
         task_history,
     },
 };
@@ -40,7 +41,14 @@ pub struct BriefView {
 
 impl SpaceStore {
     /// The brief of `agent`, for itself or for a person. A person is shown it without the agent's vault.
-    pub async fn brief(&self, by: &Reader, space: &SpaceId, agent: &AgentId) -> Result<BriefView, Problem> {
+    /// `scope` says which findings are in it.
+    pub async fn brief(
+        &self,
+        by: &Reader,
+        space: &SpaceId,
+        agent: &AgentId,
+        scope: SessionScope,
+    ) -> Result<BriefView, Problem> {
         self.configure().await?;
         let cursors = self.cursor_key().await?;
         let (store, by, space, agent) = (self.0.store.clone(), by.clone(), space.clone(), agent.clone());
@@ -57,14 +65,22 @@ impl SpaceStore {
             };
             let budget = BriefBudget::default();
             let mut entries = Vec::new();
-            for (query, limit) in layers(budget).into_iter().chain([tasks(&reader.principal)]) {
+            for (query, limit) in
+                layers(budget, &scope, &reader).into_iter().chain([tasks(&reader.principal)])
+            {
                 entries.extend(read(query, limit)?);
+            }
+            // Nobody else sees what is sealed.
+            let is_of_agent = matches!(by.principal, Principal::Agent(_) | Principal::Brain(_));
+            if let Some(session) = scope.sealed.as_ref().filter(|_| is_of_agent) {
+                let (query, of) = (EntryQuery::default(), (&space, session));
+                let sealed = query.sealed_page(store.as_ref(), &reader, of, budget.findings)?;
+                entries.splice(0..0, sealed);
             }
             let is_shown = |entry: &&Entry| may(&by, SpaceVerb::Read, Some(entry), &space).is_ok();
             let shown = entries.iter().filter(is_shown);
             let teammates = rows::find_expertise(store.as_ref(), &space.id, MAX_TEAMMATES)?;
             let brief = brief(&reader, &space, shown, &teammates, budget);
-            let is_of_agent = matches!(by.principal, Principal::Agent(_) | Principal::Brain(_));
             let vault_entries = match is_of_agent {
                 true => None,
                 false => {
@@ -80,7 +96,7 @@ impl SpaceStore {
 }
 
 /// What is read for a brief: of each layer what it can hold, and what it may name as left out.
-fn layers(budget: BriefBudget) -> [(EntryQuery, usize); 4] {
+fn layers(budget: BriefBudget, scope: &SessionScope, reader: &Reader) -> [(EntryQuery, usize); 4] {
     let memories = budget.items + MAX_OMITTED;
     let decisions = EntryQuery {
         kinds: BTreeSet::from([EntryKind::Decision]),
@@ -88,7 +104,14 @@ fn layers(budget: BriefBudget) -> [(EntryQuery, usize); 4] {
         types: BTreeSet::from([EntryType::Architectural, EntryType::Scope]),
         ..EntryQuery::default()
     };
-    let findings = EntryQuery { kinds: BTreeSet::from([EntryKind::Finding]), ..EntryQuery::default() };
+    let findings = EntryQuery {
+        kinds: BTreeSet::from([EntryKind::Finding]),
+        states: BTreeSet::from([EntryState::Open, EntryState::Sealed]),
+        findings: scope.session.clone().map_or(FindingsOf::NoSession, FindingsOf::Session),
+        // A sealed seat sees its own.
+        author: scope.sealed.as_ref().map(|_| reader.principal.clone()),
+        ..EntryQuery::default()
+    };
     [
         (decisions, MAX_DECISIONS),
         (memory([EntryType::CoreContext]), memories),

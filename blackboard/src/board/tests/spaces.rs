@@ -425,7 +425,7 @@ async fn no_read_of_spaces_runs_on_a_thread_of_the_server() {
     spaces.entry(&by, &default, &posted.id).await.unwrap();
     let page = spaces.entries(&by, &default, EntryQuery::default(), 10).await.unwrap();
     spaces.import(&by, &default, to_import(&page.entries)).await.unwrap();
-    spaces.brief(&by, &default, &me).await.unwrap();
+    spaces.brief(&by, &default, &me, Default::default()).await.unwrap();
     spaces.put_space(&by, Space::new(space_id("other")), None).await.unwrap();
     spaces.space(&by, &space_id("other")).await.unwrap();
     assert_eq!(spaces.spaces(&by).await.unwrap().len(), 3);

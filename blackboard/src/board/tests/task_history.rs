@@ -40,7 +40,7 @@ async fn the_last_tasks_are_kept_each_once_and_other_memories_stay() {
     assert!(has("task 69") && has("task 20") && !has("task 19"), "{kept:#?}");
     assert!(kept.iter().any(|entry| entry.content == "of its brain"));
     let agent = AgentId::parse("a").unwrap();
-    let brief = spaces.brief(&reader, &default, &agent).await.unwrap().brief;
+    let brief = spaces.brief(&reader, &default, &agent, Default::default()).await.unwrap().brief;
     let (_, tasks) = brief.text.split_once("Your last tasks here, the newest last.\n").unwrap();
     assert_eq!(tasks.matches("completed: ok").count(), IN_BRIEF, "{tasks}");
 }

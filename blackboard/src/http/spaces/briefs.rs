@@ -6,30 +6,53 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use protocol::{
     ids::{AgentId, TaskId},
     problem::{Problem, Reason},
+    spaces::{request::SessionScope, sealed::EntryRelease, vault::VaultChange},
 };
 use serde::Deserialize;
 
-/// `GET …/brief?for=AGENT`; an agent may leave out its own name.
+/// `GET …/brief?for=AGENT`; an agent may leave out its own name. `session` and `sealed` name sessions.
 pub(super) async fn get_brief(board: BoardData, by: SpaceCaller, request: HttpRequest) -> BoardResult {
     let space = space_of(&request)?;
-    let agent = agent_of(request.query_string(), &by)?;
-    Ok(HttpResponse::Ok().json(board.spaces().brief(&by.0, &space, &agent).await?))
+    let (agent, scope) = brief_of(request.query_string(), &by)?;
+    Ok(HttpResponse::Ok().json(board.spaces().brief(&by.0, &space, &agent, scope).await?))
 }
 
-fn agent_of(query: &str, by: &SpaceCaller) -> Result<AgentId, Problem> {
-    let invalid =
-        |why: String| Problem::new(Reason::InvalidField, format!("for: {why}")).with("field", "for");
+fn brief_of(query: &str, by: &SpaceCaller) -> Result<(AgentId, SessionScope), Problem> {
+    let invalid = |field: &'static str, why: String| {
+        Problem::new(Reason::InvalidField, format!("{field}: {why}")).with("field", field)
+    };
     let pairs: Vec<(String, String)> = web::Query::from_query(query)
         .map(web::Query::into_inner)
-        .map_err(|error| invalid(error.to_string()))?;
-    match pairs.as_slice() {
-        [(name, agent)] if name == "for" => AgentId::parse(agent).map_err(|bad| invalid(bad.to_string())),
-        [] => match by.0.principal.agent() {
-            Some(agent) => Ok(agent.clone()),
-            None => Err(invalid("name the agent, for=AGENT".to_owned())),
-        },
-        _ => Err(invalid("the query names one agent and nothing else, for=AGENT".to_owned())),
+        .map_err(|error| invalid("for", error.to_string()))?;
+    let (mut agent, mut scope) = (by.0.principal.agent().cloned(), SessionScope::default());
+    for (name, value) in &pairs {
+        let session = |field| TaskId::parse(value).map(Some).map_err(|bad| invalid(field, bad.to_string()));
+        match name.as_str() {
+            "for" => {
+                agent = Some(AgentId::parse(value).map_err(|bad| invalid("for", bad.to_string()))?);
+            }
+            "session" => scope.session = session("session")?,
+            "sealed" => scope.sealed = session("sealed")?,
+            _ => {
+                let why = "the query names an agent, for=AGENT, and may name a session".to_owned();
+                return Err(invalid("for", why));
+            }
+        }
     }
+    let agent = agent.ok_or_else(|| invalid("for", "name the agent, for=AGENT".to_owned()))?;
+    Ok((agent, scope))
+}
+
+/// `POST …/release` by the agent that hosts the session.
+pub(super) async fn release(
+    board: BoardData,
+    by: SpaceCaller,
+    request: HttpRequest,
+    body: web::Bytes,
+) -> BoardResult {
+    let space = space_of(&request)?;
+    let wanted: EntryRelease = request::parse_body(&body)?;
+    Ok(HttpResponse::Ok().json(board.spaces().release(&by.0, &space, &wanted).await?))
 }
 
 #[derive(Deserialize)]
@@ -49,4 +72,36 @@ pub(super) async fn curate(
     let space = space_of(&request)?;
     let CurateBody { task, session } = request::parse_body(&body)?;
     Ok(HttpResponse::Ok().json(board.spaces().curate(&by.0, &space, &task, session).await?))
+}
+
+/// `GET …/vault?of=AGENT`, for the person.
+pub(super) async fn get_vault(board: BoardData, by: SpaceCaller, request: HttpRequest) -> BoardResult {
+    let (space, agent) = (space_of(&request)?, owner_of(request.query_string())?);
+    Ok(HttpResponse::Ok().json(board.spaces().vault(&by.0, &space, &agent).await?))
+}
+
+/// `POST …/vault?of=AGENT`: the person mends it.
+pub(super) async fn change_vault(
+    board: BoardData,
+    by: SpaceCaller,
+    request: HttpRequest,
+    body: web::Bytes,
+) -> BoardResult {
+    let (space, agent) = (space_of(&request)?, owner_of(request.query_string())?);
+    let change: VaultChange = request::parse_body(&body)?;
+    Ok(HttpResponse::Ok().json(board.spaces().change_vault(&by.0, &space, &agent, &change).await?))
+}
+
+/// The agent whose vault is meant.
+fn owner_of(query: &str) -> Result<AgentId, Problem> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Owner {
+        of: AgentId,
+    }
+    let owner = web::Query::<Owner>::from_query(query);
+    owner.map(|owner| owner.into_inner().of).map_err(|error| {
+        let why = format!("of: the query names the agent, of=AGENT ({error})");
+        Problem::new(Reason::InvalidField, why).with("field", "of")
+    })
 }

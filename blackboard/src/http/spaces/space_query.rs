@@ -2,15 +2,16 @@
 
 use crate::{
     http::request::{invalid, invalid_field},
-    spaces::{EntryOrder, EntryQuery},
+    spaces::{EntryOrder, EntryQuery, FindingsOf},
 };
 use actix_web::web;
-use protocol::{principal::Principal, problem::Problem, words};
+use protocol::{ids::TaskId, principal::Principal, problem::Problem, words};
 use serde::de::{DeserializeOwned, IntoDeserializer, value::Error as ValueError};
 use std::collections::BTreeSet;
 
 /// What a query may ask.
-const NAMES: [&str; 9] = ["kind", "status", "type", "author", "tag", "text", "order", "after", "limit"];
+const NAMES: [&str; 11] =
+    ["kind", "status", "type", "author", "tag", "text", "session", "sealed", "order", "after", "limit"];
 
 /// The query and its limit. Every name may be repeated; kinds, states, types and tags may be comma-separated lists.
 pub(super) fn parse(text: &str) -> Result<(EntryQuery, Option<usize>), Problem> {
@@ -34,6 +35,8 @@ pub(super) fn parse(text: &str) -> Result<(EntryQuery, Option<usize>), Problem> 
                     _ => return Err(invalid_field("order", "must be newest, oldest or importance")),
                 };
             }
+            "session" => query.findings = FindingsOf::Session(session("session", value)?),
+            "sealed" => query.sealed = Some(session("sealed", value)?),
             "after" => query.after = Some(value.clone()),
             "limit" => {
                 limit = Some(value.parse().map_err(|_| invalid_field("limit", "must be a whole number"))?);
@@ -56,6 +59,10 @@ fn words_of<T: DeserializeOwned + Ord>(field: &'static str, text: &str) -> Resul
             T::deserialize(word.into_deserializer()).map_err(|error: ValueError| invalid_field(field, error))
         })
         .collect()
+}
+
+fn session(field: &'static str, text: &str) -> Result<TaskId, Problem> {
+    TaskId::parse(text).map_err(|bad| invalid_field(field, bad))
 }
 
 /// An author: a principal, or an agent by its id.

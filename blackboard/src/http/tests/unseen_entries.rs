@@ -204,7 +204,7 @@ async fn answers(twin: &TwinBoard) -> Vec<(String, String)> {
         let id = EntryId::parse(id).unwrap();
         ask(Method::GET, &format!("{base}/{id}"), "").await;
         ask(Method::GET, &format!("/board/spaces/secret/entries/{id}"), "").await;
-        for action in ["merge", "archive", "reject", "supersede"] {
+        for action in ["merge", "archive", "reject", "supersede", "withdraw"] {
             let body = match action {
                 "reject" => r#"{"reason":"x"}"#,
                 "supersede" => r#"{"by":"agent:other:v:3:1"}"#,

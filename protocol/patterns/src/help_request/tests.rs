@@ -45,14 +45,25 @@ fn requester() -> Option<Requester> {
     Some(Requester { agent: id("asker"), conversation: None, message, epoch: None })
 }
 
+fn asked(request: message::HelpRequest) -> AskedQuestion {
+    AskedQuestion { request, requester: requester(), path: vec![id("asker")], space: None }
+}
+
+fn asking_about(request: message::HelpRequest) -> AnyPattern {
+    let review = Capability::parse("review").unwrap();
+    HelpRequest::asking(id("me"), asked(request), review, Duration::from_secs(10)).into()
+}
+
+fn answering_within(request: message::HelpRequest, limits: WorkLimits) -> AnyPattern {
+    HelpRequest::answering(id("me"), asked(request), limits).into()
+}
+
 fn asking() -> AnyPattern {
-    let (path, review) = (vec![id("asker")], Capability::parse("review").unwrap());
-    let window = Duration::from_secs(10);
-    HelpRequest::asking(id("me"), request(), requester(), path, review, window).into()
+    asking_about(request())
 }
 
 fn answering() -> AnyPattern {
-    HelpRequest::answering(id("me"), request(), requester(), WorkLimits::default()).into()
+    answering_within(request(), WorkLimits::default())
 }
 
 fn broadcast() -> AnyPattern {
@@ -233,10 +244,7 @@ fn sent(effects: &[Effect]) -> impl Iterator<Item = &Payload> {
 fn a_budget_is_shared_among_the_peers_that_are_asked_and_the_silent_ones_are_charged_whole() {
     use protocol::budget::Budget;
     let request = message::HelpRequest { budget: Budget { tokens: Some(100), cost: None }, ..request() };
-    let (path, review) = (vec![id("asker")], Capability::parse("review").unwrap());
-    let asking =
-        HelpRequest::asking(id("me"), request.clone(), requester(), path, review, Duration::from_secs(10));
-    let mut asking = AnyPattern::from(asking);
+    let mut asking = asking_about(request.clone());
     let event = |what| Event { at: NodeTime(1), wall: WallTime(1), what };
     asking.on(&event(EventKind::Started));
     let effects = asking.on(&event(found(&["r-1", "r-2"])));
@@ -253,8 +261,7 @@ fn a_budget_is_shared_among_the_peers_that_are_asked_and_the_silent_ones_are_cha
     let used = usage(&asking.on(&event(EventKind::TimerFired { timer: label }))).unwrap();
     assert_eq!((used.tokens(), used.unreported_tokens), (57, 50));
 
-    let mut answering =
-        AnyPattern::from(HelpRequest::answering(id("me"), request, requester(), WorkLimits::default()));
+    let mut answering = answering_within(request, WorkLimits::default());
     answering.on(&event(EventKind::Started));
     let call = protocol::usage::ModelUsage { input_tokens: 100, ..Default::default() };
     let updates = vec![Progress::Usage(call)];
@@ -267,9 +274,7 @@ fn a_budget_is_shared_among_the_peers_that_are_asked_and_the_silent_ones_are_cha
 fn a_peer_without_a_price_ends_a_question_with_a_budget_of_cost() {
     let budget = protocol::budget::Budget { tokens: None, cost: protocol::bid::Cost::new(1.0) };
     let request = message::HelpRequest { budget, ..request() };
-    let (path, review) = (vec![id("asker")], Capability::parse("review").unwrap());
-    let asking = HelpRequest::asking(id("me"), request, requester(), path, review, Duration::from_secs(10));
-    let mut asking = AnyPattern::from(asking);
+    let mut asking = asking_about(request);
     let event = |what| Event { at: NodeTime(1), wall: WallTime(1), what };
     asking.on(&event(EventKind::Started));
     asking.on(&event(found(&["r-1", "r-2"])));
@@ -314,7 +319,7 @@ fn an_answer_that_a_bound_ends_has_no_artifacts() {
     let bounds = TaskBounds { tokens: Some(100), ..TaskBounds::default() };
     let artifacts = |input_tokens, is_batched: bool| {
         let limits = WorkLimits { bounds, ..WorkLimits::default() };
-        let mut pattern = AnyPattern::from(HelpRequest::answering(id("me"), request(), requester(), limits));
+        let mut pattern = answering_within(request(), limits);
         on(&mut pattern, 0, EventKind::Started);
         let artifact = Artifact::text("a", "text/plain", "x");
         let call = ModelUsage { input_tokens, model: "m".into(), ..Default::default() };
@@ -342,8 +347,7 @@ fn an_answer_keeps_the_bounds_of_its_agent() {
     let limits = WorkLimits { bounds, ..WorkLimits::default() };
     let declined = |budget: Budget, call: ModelUsage| {
         let request = message::HelpRequest { budget, ..request() };
-        let answering = HelpRequest::answering(id("me"), request, requester(), limits);
-        let mut pattern = AnyPattern::from(answering);
+        let mut pattern = answering_within(request, limits);
         on(&mut pattern, 0, EventKind::Started);
         let updates = vec![Progress::Usage(call)];
         let effects = on(&mut pattern, 1, EventKind::TurnProgress { turn: 1, updates });
@@ -355,7 +359,7 @@ fn an_answer_keeps_the_bounds_of_its_agent() {
     let call =
         |input_tokens, cost| ModelUsage { input_tokens, cost, model: "m".into(), ..Default::default() };
     let (why, left) = declined(Budget::default(), call(40, cost.map(|_| Default::default())));
-    assert_eq!((why, left.tokens, left.turns), (None, Some(60), None));
+    assert_eq!((why, left.tokens, left.turns), (None, Some(60), Some(0)));
     let (why, _) = declined(Budget::default(), call(100, cost.map(|_| Default::default())));
     assert_eq!(why.as_deref(), Some("bounds.tokens: 100 used up: 100 used"));
     let (why, _) = declined(Budget::default(), call(1, None));
@@ -363,4 +367,103 @@ fn an_answer_keeps_the_bounds_of_its_agent() {
     let given = Budget { tokens: Some(30), cost: None };
     let (why, _) = declined(given, call(40, cost.map(|_| Default::default())));
     assert_eq!(why.as_deref(), Some("budget.tokens: 30 used up: 40 used"));
+}
+
+/// The effects of a turn of an answer that ends by waiting for what it has asked.
+fn waits(pattern: &mut AnyPattern, asks: Vec<Progress>) -> Vec<Effect> {
+    on(pattern, 1, EventKind::TurnEnded { turn: 1, updates: asks, end: TurnEnd::Waiting })
+}
+
+fn line(json: Value) -> Progress {
+    serde_json::from_value(json).unwrap()
+}
+
+#[test]
+fn who_answers_asks_peers_and_goes_on_with_what_came_back() {
+    let mut pattern = answering();
+    on(&mut pattern, 0, EventKind::Started);
+    let help = line(json!({ "type": "help", "id": "h", "to": "expert", "question": "sure?" }));
+    let effects = waits(&mut pattern, vec![help]);
+    let asked = effects.iter().find_map(|effect| match effect {
+        Effect::Send(message) if matches!(message.payload, Payload::HelpRequest(_)) => Some(message),
+        _ => None,
+    });
+    let message = asked.unwrap();
+    assert_eq!(message.path, [id("asker")], "the path of the question");
+    let lives = sent(&effects).filter(|payload| matches!(payload, Payload::TaskUpdate(_))).count();
+    assert_eq!(lives, 1, "a sign of life: {effects:?}");
+    let envelope = Box::new(envelope("expert", "help-response", json!({ "answer": "yes" })));
+    let by = Principal::Agent(id("expert"));
+    let what = EventKind::MessageReceived { by, answers: Some(message.label), envelope };
+    let effects = on(&mut pattern, 2, what);
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::RunTurn { turn: 2, .. })), "{effects:?}");
+    let end = TurnEnd::Done { message: Some("it is good".into()) };
+    let effects = on(&mut pattern, 3, EventKind::TurnEnded { turn: 2, updates: Vec::new(), end });
+    assert!(sent(&effects).any(|payload| matches!(payload, Payload::HelpResponse(answer) if answer.answer.as_deref() == Some("it is good"))));
+}
+
+#[test]
+fn who_is_on_the_path_of_a_question_asks_no_agent() {
+    let question = AskedQuestion { path: vec![id("me"), id("asker")], ..asked(request()) };
+    let mut pattern: AnyPattern = HelpRequest::answering(id("me"), question, WorkLimits::default()).into();
+    on(&mut pattern, 0, EventKind::Started);
+    let help = line(json!({ "type": "help", "id": "h", "to": "expert", "question": "sure?" }));
+    let effects = waits(&mut pattern, vec![help]);
+    assert!(!sent(&effects).any(|payload| matches!(payload, Payload::HelpRequest(_))), "{effects:?}");
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::RunTurn { turn: 2, .. })), "{effects:?}");
+}
+
+#[test]
+fn a_question_of_who_answers_reaches_the_asker_and_its_answer_comes_back() {
+    let mut pattern = answering();
+    on(&mut pattern, 0, EventKind::Started);
+    let question = line(json!({ "type": "question", "id": "q", "text": "which branch?" }));
+    let effects = waits(&mut pattern, vec![question]);
+    let questions: Vec<_> = sent(&effects)
+        .filter_map(
+            |payload| if let Payload::TaskUpdate(update) = payload { update.status.as_ref() } else { None },
+        )
+        .flat_map(|status| status.questions.clone())
+        .collect();
+    let [asked] = questions.as_slice() else { panic!("{effects:?}") };
+    assert_eq!(pattern.view().questions, questions, "an approval is checked against it");
+    let answer = json!({ "taskId": "answer-x", "questionId": asked.id, "answer": "main" });
+    let said = |from: &str| {
+        let envelope = Box::new(envelope(from, "task-answer", answer.clone()));
+        EventKind::MessageReceived { by: Principal::Agent(id(from)), answers: None, envelope }
+    };
+    assert_eq!(on(&mut pattern, 2, said("stranger")), []);
+    let effects = on(&mut pattern, 3, said("asker"));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::RunTurn { turn: 2, .. })), "{effects:?}");
+}
+
+#[test]
+fn questions_of_peers_pass_through_the_agent_that_has_asked_them() {
+    let mut pattern = asking();
+    on(&mut pattern, 0, EventKind::Started);
+    on(&mut pattern, 1, found(&["r-1", "r-2"]));
+    let status = json!({ "state": "TASK_STATE_INPUT_REQUIRED",
+        "questions": [{ "id": "q-1", "text": "which?" }] });
+    let update = json!({ "taskId": "answer-x", "seq": 1, "status": status });
+    let report = |from: &str| {
+        let mut envelope = Box::new(envelope(from, "task-update", update.clone()));
+        envelope.reply_conversation_id = protocol::ids::ConversationId::parse("c-9").ok();
+        EventKind::MessageReceived { by: Principal::Agent(id(from)), answers: None, envelope }
+    };
+    assert_eq!(on(&mut pattern, 2, report("stranger")), []);
+    let effects = on(&mut pattern, 2, report("r-1"));
+    let shown = sent(&effects).any(|payload| match payload {
+        Payload::TaskUpdate(update) => update.status.as_ref().unwrap().questions[0].id == "q-1",
+        _ => false,
+    });
+    let is_extended = |effect: &Effect| matches!(effect, Effect::SetTimer { timer: Timer::Window, .. });
+    assert!(shown && effects.iter().any(is_extended), "{effects:?}");
+    let answer = json!({ "taskId": "answer-y", "questionId": "q-1", "answer": "main" });
+    let envelope = Box::new(envelope("asker", "task-answer", answer));
+    let by = Principal::Agent(id("asker"));
+    let effects = on(&mut pattern, 3, EventKind::MessageReceived { by, answers: None, envelope });
+    let [Effect::Send(passed)] = effects.as_slice() else { panic!("{effects:?}") };
+    assert_eq!(passed.to, Address::Agent(id("r-1")));
+    assert_eq!(passed.conversation.as_ref().map(ToString::to_string).as_deref(), Some("c-9"));
+    assert!(matches!(&passed.payload, Payload::TaskAnswer(answer) if answer.task_id.as_str() == "answer-x"));
 }

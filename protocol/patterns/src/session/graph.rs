@@ -14,7 +14,7 @@ pub use autopilot::Autopilot;
 pub use faults::{GraphFault, GraphFaults};
 pub use holders::{ForeignSeat, PersonSeat};
 pub use limits::{SessionBudget, SideLimits, StageLimit};
-pub use roles::{SeatReviews, SeatRole, SessionRouting};
+pub use roles::{SeatReviews, SeatRole, SessionFindings, SessionRouting};
 pub use seats::{Seat, SeatHolder};
 pub use team_terms::{TeamTerms, WantedPart};
 
@@ -54,6 +54,8 @@ pub struct Graph {
     pub restarted_from: Option<TaskId>,
     /// Who may speak to whom; within a stage if absent.
     pub routing: Option<SessionRouting>,
+    /// Whose the findings of its seats are.
+    pub findings: SessionFindings,
     /// Who answers for the person; nobody if absent.
     pub autopilot: Option<Autopilot>,
     /// What it may use.

@@ -2,7 +2,9 @@
 
 use super::{
     SeatTurn, Session, SessionContext, TurnDoer,
-    graph::{BuiltInStage, Graph, SeatHolder, SeatOrder, SessionRouting, StageProduct},
+    graph::{
+        BuiltInStage, Graph, SeatHolder, SeatOrder, SessionFindings, SessionRouting, Stage, StageProduct,
+    },
     state::{self, Said, SeatState, StageRun},
 };
 use crate::ChunkRange;
@@ -41,10 +43,15 @@ impl Session {
         let form = stage.makes.map(StageProduct::instructions);
         let tasks = match (&planned.who, planned.task.as_deref()) {
             // It is told no more than it needs.
-            (SeatHolder::Foreign(_), Some(own)) => vec![own],
-            (SeatHolder::BuiltIn(_) | SeatHolder::Matched(_), _) => vec![cx.goal],
+            (SeatHolder::Foreign(_), Some(own)) => vec![own.to_owned()],
+            (SeatHolder::BuiltIn(_) | SeatHolder::Matched(_), _) => vec![cx.goal.to_owned()],
             (SeatHolder::Foreign(_) | SeatHolder::Peer(_) | SeatHolder::Person(_), own) => {
-                [Some(cx.goal), stage.task.as_deref(), own, form].into_iter().flatten().collect()
+                let goal = place_and_goal(cx.graph, (place, stage));
+                let problem = Some(cx.goal.to_owned());
+                [problem, goal, own.map(str::to_owned), form.map(str::to_owned)]
+                    .into_iter()
+                    .flatten()
+                    .collect()
             }
         };
         let description = tasks.join("\n\n");
@@ -69,7 +76,13 @@ impl Session {
         let before: Vec<usize> = match stage.does {
             // All that was matched and done.
             Some(BuiltInStage::Aggregate) => cx.graph.before(place).into_iter().collect(),
-            Some(BuiltInStage::Match | BuiltInStage::Dispatch) | None => cx.graph.places_before(stage),
+            Some(BuiltInStage::Match | BuiltInStage::Dispatch) => cx.graph.places_before(stage),
+            // Those that it follows directly come first: of too much the rest is left out.
+            None => {
+                let direct = cx.graph.places_before(stage);
+                let others = cx.graph.before(place).into_iter().filter(|other| !direct.contains(other));
+                direct.iter().copied().chain(others.collect::<Vec<_>>()).collect()
+            }
         };
         let so_far = self.said.iter().filter(|said| {
             stage.does == Some(BuiltInStage::Aggregate) && said.is_last_word && before.contains(&said.stage)
@@ -128,6 +141,8 @@ impl Session {
         let mut about = json!({
             "session": cx.id,
             "stage": stage.id,
+            "number": place + 1,
+            "stages": cx.graph.stages.len(),
             "iteration": run.iteration,
             "seat": planned.name,
             "round": run.round,
@@ -148,6 +163,8 @@ impl Session {
         add("leftOut", json!(left_out), !left_out.is_empty());
         add("refused", json!(taken.refused), !taken.refused.is_empty());
         add("sealed", json!(true), stage.sealed);
+        let findings = cx.graph.findings;
+        add("findings", json!(findings), findings == SessionFindings::Shared);
         add("lastFailure", json!(taken.last_failure), taken.last_failure.is_some());
         add("brief", json!(stage.brief), !stage.brief.is_empty());
         let side =
@@ -194,5 +211,17 @@ impl Session {
             kept.extend(last.iter().map(|said| said.number));
         }
         self.said.retain(|said| kept.contains(&said.number));
+    }
+}
+
+/// Which of the stages it is, and what it is for; nothing of the only stage but its goal.
+fn place_and_goal(graph: &Graph, (place, stage): (usize, &Stage)) -> Option<String> {
+    let goal = stage.task.as_deref();
+    match graph.stages.len() {
+        0 | 1 => goal.map(str::to_owned),
+        count => {
+            let named = format!("Stage {} of {count}: {}.", place + 1, stage.id);
+            Some(goal.map_or_else(|| named.clone(), |goal| format!("{named} {goal}")))
+        }
     }
 }

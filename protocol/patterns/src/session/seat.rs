@@ -4,11 +4,12 @@ use super::{graph::SeatRole, names::SESSION};
 use crate::speech::{Directive, SideMode};
 use protocol::{
     artifact::Artifact,
-    spaces::{EntryKind, brief::BriefLayer},
+    ids::{AgentId, StageId, TaskId},
+    spaces::{EntryKind, brief::BriefLayer, request::SessionScope, sealed::SealedStage},
     task::TaskSpec,
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
 /// Why something is refused that would tell others of the work in a sealed stage.
@@ -43,7 +44,8 @@ pub fn is_sealed(spec: &TaskSpec) -> bool {
     is_sealed_input(spec.input.as_ref())
 }
 
-fn is_sealed_input(input: Option<&Value>) -> bool {
+/// Whether the input of a task is that of the turn of a seat in a sealed stage.
+pub fn is_sealed_input(input: Option<&Value>) -> bool {
     let seat = input.and_then(|input| input.get("seat"));
     seat.is_some_and(|seat| seat.get("sealed") == Some(&Value::Bool(true)))
 }
@@ -58,6 +60,53 @@ pub fn brief_layers(input: Option<&Value>) -> Option<Vec<BriefLayer>> {
 /// nothing.
 pub fn readable_layers(input: Option<&Value>) -> Option<Vec<BriefLayer>> {
     if is_sealed_input(input) { Some(Vec::new()) } else { brief_layers(input) }
+}
+
+/// The layers of the brief of a turn; `None` for all. In a sealed stage nothing names other agents that work, and the findings are
+/// its own.
+pub fn turn_layers(input: Option<&Value>) -> Option<Vec<BriefLayer>> {
+    let layers = brief_layers(input);
+    match is_sealed_input(input) {
+        true => {
+            let mut layers = layers.unwrap_or_else(|| vec![BriefLayer::Memory]);
+            layers.retain(|layer| *layer != BriefLayer::Roster);
+            layers.push(BriefLayer::Findings);
+            Some(layers)
+        }
+        false => layers,
+    }
+}
+
+/// The session to whose findings those of a task belong. The turn of a seat belongs to its own, unless that shares its findings
+/// with the space.
+pub fn session_of_findings(spec: &TaskSpec) -> Option<TaskId> {
+    match seat_of(spec.input.as_ref()) {
+        Some(seat) if seat.get("findings").is_some() => None,
+        Some(seat) => TaskId::deserialize(seat.get("session")?).ok(),
+        None => spec.session.clone(),
+    }
+}
+
+/// What a turn sees of sessions: the findings of `session`, and in a sealed stage its own sealed entries.
+pub fn scope(session: Option<TaskId>, input: Option<&Value>) -> SessionScope {
+    let sealed = seat_of(input).filter(|_| is_sealed_input(input));
+    let sealed = sealed.and_then(|seat| TaskId::deserialize(seat.get("session")?).ok());
+    SessionScope { session, sealed }
+}
+
+/// The sealed stage of a turn that `host` has given, if it is one there.
+pub fn sealed_stage(spec: &TaskSpec, host: &AgentId) -> Option<SealedStage> {
+    let seat = seat_of(spec.input.as_ref()).filter(|_| is_sealed(spec))?;
+    Some(SealedStage {
+        host: host.clone(),
+        session: TaskId::deserialize(seat.get("session")?).ok()?,
+        stage: StageId::deserialize(seat.get("stage")?).ok()?,
+        iteration: seat.get("iteration").and_then(|count| u32::deserialize(count).ok()).unwrap_or_default(),
+    })
+}
+
+fn seat_of(input: Option<&Value>) -> Option<&Map<String, Value>> {
+    input?.get("seat")?.as_object()
 }
 
 /// The kinds of the entries of others that a turn may search for; `None` for all.

@@ -49,6 +49,8 @@ struct Table {
     stalls: Vec<(SessionTimer, WallTime)>,
     /// The times of side conversations that were set.
     sides: Vec<(SessionTimer, WallTime)>,
+    /// The sealed stages whose entries were released.
+    released: Vec<(String, u32)>,
 }
 
 impl Table {
@@ -75,6 +77,7 @@ impl Table {
             budget_ends: WallTime(0),
             stalls: Vec::new(),
             sides: Vec::new(),
+            released: Vec::new(),
         };
         table.run(Session::start);
         table
@@ -148,6 +151,7 @@ impl Table {
                     self.sides.push((timer, at))
                 }
                 SessionAction::Timer { .. } | SessionAction::Show(_) => {}
+                SessionAction::Release { stage, iteration } => self.released.push((stage, iteration)),
                 SessionAction::End { state, message } => self.end = Some((state, message)),
             }
         }

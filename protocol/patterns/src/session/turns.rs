@@ -554,6 +554,10 @@ impl Session {
                 SeatState::Idle | SeatState::Speaking { .. } | SeatState::Done => None,
             })
             .collect();
+        if stage.sealed {
+            let (stage, iteration) = (stage.id.clone(), run.iteration);
+            step.actions.push(SessionAction::Release { stage, iteration });
+        }
         run.clear_table();
         run.result = Self::result(&self.said, (place, stage), run.seats.len());
         run.result.sort_by_key(|said| said.position(step.cx.graph));

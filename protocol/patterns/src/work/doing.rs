@@ -37,6 +37,7 @@ use protocol::{
     a2a::message::Message,
     artifact::{Artifact, ArtifactChunk},
     budget::Budget,
+    envelope::Envelope,
     ids::{AgentId, Digest, QuestionId},
     message::{AwardAccept, MessageKind, Payload},
     principal::Principal,
@@ -53,6 +54,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// The most turns one task may take, unless its agent says otherwise; a task with more fails.
 pub const MAX_TURNS: u32 = 64;
+
+const NO_SEAT: &str = "pass, label: the task is no turn of a session";
 
 /// The doer's side of one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -192,6 +195,7 @@ impl Doing {
             history: spec.history.clone(),
             revision: self.refused.revision.clone(),
             space: spec.space.clone(),
+            session: seat::session_of_findings(spec),
             ..Prompt::new(turn, about)
         };
         let input = TurnInput { refused: self.refused.chunks, ..input };
@@ -332,7 +336,7 @@ impl Doing {
             }
             TurnEnd::Seat { message, seat: end } => {
                 if !seat::is_seat_turn(&self.task.ownership.spec) {
-                    return self.fail("pass, label: the task is no turn of a session".to_owned());
+                    return self.fail(NO_SEAT.to_owned());
                 }
                 let said = message.clone().filter(|text| !text.trim().is_empty());
                 let has_content = self.task.ownership.has_content();
@@ -346,21 +350,24 @@ impl Doing {
             TurnEnd::Message { text } if self.may_just_answer() => self.just_answer(text),
             TurnEnd::Message { text } => self.end_turn(&TurnEnd::Done { message: Some(text.clone()) }, event),
             TurnEnd::Pause { after_ms, reason } => self.pause(*after_ms, reason, event),
-            TurnEnd::Waiting if self.task.turn >= self.max_turns() => {
-                self.fail(format!("asked for more than {} turns", self.max_turns()))
-            }
-            TurnEnd::Waiting if self.task.pending.is_too_much() => self.fail(self.asked_too_much()),
             TurnEnd::Waiting => self.wait(event),
         }
     }
 
     /// The turn waits for the results of its requests.
     fn wait(&mut self, event: &Event) -> Vec<Effect> {
+        if self.task.turn >= self.max_turns() {
+            return self.fail(format!("asked for more than {} turns", self.max_turns()));
+        }
+        if self.task.pending.is_too_much() {
+            return self.fail(self.asked_too_much());
+        }
         let mut effects = self.send(None, event);
         if self.task.pending.waits_for_person() {
             effects.extend(self.show_questions(""));
         }
         if self.task.pending.is_waiting() {
+            effects.extend(self.sign_of_life());
             return effects;
         }
         effects.extend(match self.task.pending.has_results() {
@@ -368,6 +375,15 @@ impl Doing {
             false => self.fail(self.task.pending.why_nothing_is_asked()),
         });
         effects
+    }
+
+    /// Tells the requester that the work goes on. An answer does so while it waits for others: its agent's turn has bounds of its
+    /// own.
+    fn sign_of_life(&mut self) -> Vec<Effect> {
+        if self.kind == WorkKind::Answer && self.is_thinking {
+            return Vec::new();
+        }
+        self.task.ownership.sign_of_life()
     }
 
     /// Whether the owner has said something that no turn was given, and there may be another turn.
@@ -450,9 +466,13 @@ impl Doing {
     }
 
     /// The time for a request is over.
-    fn expire(&mut self, key: RequestKey) -> Vec<Effect> {
+    fn expire(&mut self, key: RequestKey, event: &Event) -> Vec<Effect> {
         match self.task.pending.expire(key) {
             Expiry::Late => Vec::new(),
+            Expiry::Extended => {
+                let when = TimerAt::Node(event.at + self.task.limits.help);
+                vec![Effect::SetTimer { timer: Timer::Request(key), when }]
+            }
             Expiry::Request => self.charge_lost_and_go_on(),
             Expiry::Question => self.after_answer(),
             Expiry::Fails(why) => self.fail(why),
@@ -474,7 +494,8 @@ impl Doing {
             return Vec::new();
         }
         let mut effects = self.stop(message.as_deref().unwrap_or("no longer needed"));
-        if self.posted.has_proposal() && state == TaskState::Completed {
+        let may_curate = self.kind != WorkKind::Answer;
+        if may_curate && self.posted.has_proposal() && state == TaskState::Completed {
             effects.push(self.task.curate(false));
         }
         effects.extend(self.task.remember(state, message.as_deref()));
@@ -523,6 +544,23 @@ impl Doing {
         }
     }
 
+    /// An agent that helps goes on with it, and may ask the owner.
+    fn receive_help_report(
+        &mut self,
+        by: &Principal,
+        key: RequestKey,
+        envelope: &Envelope,
+        event: &Event,
+    ) -> Vec<Effect> {
+        let terms = (&self.task.limits, event);
+        let (awaited, has_changed) = self.task.pending.take_help_report(by, key, envelope, terms);
+        let mut effects: Vec<_> = awaited.into_iter().collect();
+        if has_changed {
+            effects.extend(self.show_questions(""));
+        }
+        effects
+    }
+
     fn phase(&self) -> Option<WorkPhase> {
         let spec = &self.task.ownership.spec;
         let does_host_work = || {
@@ -546,8 +584,7 @@ impl Doing {
     }
 
     fn turn_progress(&self) -> RecordedTurnProgress<'_> {
-        let has_turns = self.kind != WorkKind::Answer;
-        let progress = self.task.turn_progress(has_turns.then(|| self.max_turns()));
+        let progress = self.task.turn_progress(Some(self.max_turns()));
         match self.task.checks.runs_turn() {
             true => progress,
             false => RecordedTurnProgress { checkpoints: self.log.checkpoints(), ..progress },
@@ -620,6 +657,11 @@ impl Doing {
                 self.is_thinking = false;
                 self.brain_failed(reason.clone(), event)
             }
+            EventKind::MessageReceived { by, answers: Some(Label::Request(key)), envelope }
+                if matches!(envelope.payload, Payload::TaskUpdate(_)) && self.task.pending.is_help(*key) =>
+            {
+                self.receive_help_report(by, *key, envelope, event)
+            }
             EventKind::MessageReceived { by, answers, envelope } => {
                 self.receive(by, *answers, &envelope.payload)
             }
@@ -657,14 +699,14 @@ impl Doing {
                 self.task.posted(answer, is_working)
             }
             EventKind::TimerFired { timer: Timer::Renew } => {
-                let mut effects = self.task.ownership.sign_of_life();
+                let mut effects = self.sign_of_life();
                 effects.extend(self.renew(event));
                 effects
             }
             EventKind::TimerFired { timer: Timer::Deadline } => {
                 self.fail(format!("its deadline passed{}", self.pauses.why_paused()))
             }
-            EventKind::TimerFired { timer: Timer::Request(key) } => self.expire(*key),
+            EventKind::TimerFired { timer: Timer::Request(key) } => self.expire(*key, event),
             EventKind::TimerFired { timer: Timer::Resume } => self.resume(),
             EventKind::Cancelled { reason, .. } => self.finish(TaskState::Canceled, Some(reason.clone())),
             EventKind::Draining { reason: Some(reason) } => self.hand_back(reason),

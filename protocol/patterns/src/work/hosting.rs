@@ -19,10 +19,14 @@ use protocol::{
     acceptance::AcceptanceTerms,
     artifact::{Artifact, ArtifactChunk, Part, PartContent},
     budget::Budget,
-    ids::{Address, AgentId, Capability, QuestionId},
+    ids::{Address, AgentId, Capability, QuestionId, StageId},
     message::{MessageKind, Payload, TaskUpdate},
     principal::Principal,
     question::{Answer, AskedBy},
+    spaces::{
+        request::{SpaceAction, SpaceAnswer, SpaceRequest},
+        sealed::EntryRelease,
+    },
     task::{TaskSpec, TaskState},
     time::WallTime,
 };
@@ -39,24 +43,40 @@ const LATE: Duration = Duration::from_secs(60);
 pub struct Hosting {
     task: Assignment,
     session: Session,
+    /// The releases that the board has not answered.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    releases: u32,
+    /// The turns that wait for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    held: Vec<SeatTurn>,
     /// What is to be done, with the stages and seats that the session has planned. It follows from the other members.
     #[serde(skip)]
     graph: Result<Box<Graph>, String>,
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct RecordedHosting {
     task: Assignment,
     session: Session,
+    #[serde(default)]
+    releases: u32,
+    #[serde(default)]
+    held: Vec<SeatTurn>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl From<RecordedHosting> for Hosting {
-    fn from(RecordedHosting { task, session }: RecordedHosting) -> Self {
+    fn from(RecordedHosting { task, session, releases, held }: RecordedHosting) -> Self {
         let mut graph = read_graph(&task.ownership.spec);
         if let Ok(graph) = &mut graph {
             session.complete(graph);
         }
-        Self { task, session, graph }
+        Self { task, session, releases, held, graph }
     }
 }
 
@@ -71,7 +91,8 @@ impl Hosting {
     pub fn new(me: AgentId, ownership: TaskOwnership, limits: WorkLimits, terms: AcceptanceTerms) -> Self {
         let mut task = Assignment::new(me, ownership, limits);
         task.check_on(terms);
-        Self::from(RecordedHosting { task, session: Session::default() })
+        let (session, held) = (Session::default(), Vec::new());
+        Self::from(RecordedHosting { task, session, releases: 0, held })
     }
 
     fn context<'a>(task: &'a Assignment, graph: &'a Graph, now: WallTime) -> SessionContext<'a> {
@@ -260,13 +281,20 @@ impl Hosting {
             SessionAction::Record(artifact) => {
                 self.task.ownership.produce(ArtifactChunk::whole(*artifact)).into_iter().collect()
             }
+            SessionAction::Turn(turn) if self.releases > 0 => {
+                self.held.push(*turn);
+                Vec::new()
+            }
             SessionAction::Turn(turn) => self.ask_seat(*turn, event),
             SessionAction::Ask(question) => {
                 let mut effects = self.send(Progress::Question(*question), self.task.limits, event);
                 effects.extend(self.show_questions(""));
                 effects
             }
-            SessionAction::Withdraw { turn, why } => self.task.pending.withdraw_one(&turn, &why),
+            SessionAction::Withdraw { turn, why } => {
+                self.held.retain(|held| held.id != turn);
+                self.task.pending.withdraw_one(&turn, &why)
+            }
             SessionAction::Answer { question, text } => {
                 let question = QuestionId::parse(&question).ok();
                 let passed_on = self.task.pending.answer(question.as_ref(), &Answer::Text(text), None);
@@ -277,6 +305,7 @@ impl Hosting {
             SessionAction::Timer { timer, at } => {
                 vec![Effect::SetTimer { timer: Timer::Session(timer), when: TimerAt::Wall(at) }]
             }
+            SessionAction::Release { stage, iteration } => self.release(&stage, iteration),
             SessionAction::Show(message) => {
                 self.task.ownership.questions = self.task.pending.questions();
                 match self.task.ownership.questions.is_empty() {
@@ -287,6 +316,39 @@ impl Hosting {
             SessionAction::End { state: TaskState::Completed, message } => self.check_result(message, event),
             SessionAction::End { state, message } => self.finish(state, Some(message)),
         }
+    }
+
+    /// Has the board release what a sealed stage has posted; the turns that follow wait for it, so that their briefs have it.
+    fn release(&mut self, stage: &str, iteration: u32) -> Vec<Effect> {
+        let Ok(stage) = StageId::parse(stage) else { return Vec::new() };
+        self.releases += 1;
+        let session = self.task.ownership.spec.task_id.clone();
+        vec![self.ask_release(Label::Release, EntryRelease { session, stage: Some(stage), iteration })]
+    }
+
+    fn ask_release(&self, label: Label, release: EntryRelease) -> Effect {
+        let space = self.task.ownership.spec.space();
+        let request = Box::new(SpaceRequest { space, action: SpaceAction::Release(release) });
+        Effect::AskSpace { label, request }
+    }
+
+    /// The board has released what a stage has posted, or refused to; the turns that have waited follow.
+    fn released(&mut self, answer: &SpaceAnswer, event: &Event) -> Vec<Effect> {
+        self.releases = self.releases.saturating_sub(1);
+        let is_working = self.is_working();
+        let mut effects = match answer {
+            SpaceAnswer::Released { refused, .. } if !refused.is_empty() => {
+                let why = format!("the space refused sealed entries: {}", refused.join("; "));
+                self.task.ownership.status(TaskState::Working, why)
+            }
+            other => self.task.posted(other, is_working),
+        };
+        if self.releases == 0 {
+            for turn in std::mem::take(&mut self.held) {
+                effects.extend(self.ask_seat(turn, event));
+            }
+        }
+        effects
     }
 
     /// Sends a request. The session ends when its seats have used its budget up: nothing is reserved for one.
@@ -364,7 +426,11 @@ impl Hosting {
         if self.task.ownership.has_ended() {
             return Vec::new();
         }
+        self.held.clear();
         let mut effects = self.task.stop(message.as_deref().unwrap_or("no longer needed"));
+        // Its findings end with its record.
+        let session = self.task.ownership.spec.task_id.clone();
+        effects.push(self.ask_release(Label::Space, EntryRelease { session, stage: None, iteration: 0 }));
         // What it decides for everybody needs a person who has sent the session and one who has approved at a gate: any brain can
         // have its agent host a session.
         let is_approved = self.session.is_approved() && self.task.ownership.requester.is_none();
@@ -458,13 +524,14 @@ impl Hosting {
                 let passed_on = self.task.pending.answer(question.as_ref(), answer, message.as_deref());
                 self.answered(passed_on)
             }
+            EventKind::SpaceAnswered { label: Label::Release, answer } => self.released(answer, event),
             EventKind::SpaceAnswered { label: Label::Space, answer } => {
                 let is_working = self.is_working();
                 self.task.posted(answer, is_working)
             }
             EventKind::TimerFired { timer: Timer::Deadline } => self.fail("its deadline passed".to_owned()),
             EventKind::TimerFired { timer: Timer::Request(key) } => match self.task.pending.expire(*key) {
-                Expiry::Late => Vec::new(),
+                Expiry::Late | Expiry::Extended => Vec::new(),
                 Expiry::Request => self.charge_lost(),
                 Expiry::Question => self.answered(Some(None)),
                 Expiry::Fails(why) => self.fail(why),
@@ -521,7 +588,7 @@ fn narrowed(recorded: Option<RecordedArtifacts>, chunks: ChunkRange) -> Option<R
 mod tests {
     use super::*;
     use crate::ownership::Requester;
-    use protocol::{ids::MessageId, spaces::request::SpaceAction};
+    use protocol::ids::MessageId;
 
     fn host(is_approved: bool, requester: Option<&str>) -> Hosting {
         let input = json!({ "seats": ["a"] });

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     Effect, Event, Label, OutgoingMessage, OutgoingSignal, RecordedArtifacts, RequestKey, Timer, TimerAt,
+    helper_questions::HelperQuestions,
     ownership::{TaskOwnership, may_have_arrived},
     session::{routing, seat, team::report::ItemQuestion},
     turn::{Delegate, Help, Progress, RequestResult},
@@ -14,6 +15,7 @@ use protocol::{
     a2a::message::Message,
     artifact::Artifact,
     budget::{Budget, BudgetShares},
+    envelope::Envelope,
     ids::{Address, AgentId, Digest, QuestionId, TaskId},
     message::{HelpRequest, Payload, TaskAnswer, TaskCancel, TaskRequest, TaskUpdate},
     principal::Principal,
@@ -77,6 +79,35 @@ struct PendingRequest {
     /// What its doer may use.
     #[serde(default, skip_serializing_if = "Budget::is_none")]
     budget: Budget,
+    /// What the agent that helps asks the owner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    helper: Option<HelperQuestions>,
+}
+
+impl PendingRequest {
+    fn new(
+        (id, key): (String, RequestKey),
+        kind: RequestKind,
+        content: u64,
+        waits: bool,
+        budget: Budget,
+    ) -> Self {
+        Self { id, key, kind, content, waits, reply: None, budget, helper: None }
+    }
+
+    fn is_open(&self) -> bool {
+        self.reply.is_none()
+    }
+
+    /// The open questions to the owner.
+    fn questions(&self) -> &[Question] {
+        match (&self.kind, &self.helper) {
+            (RequestKind::Question(question), _) => std::slice::from_ref(question.as_ref()),
+            (RequestKind::Delegate { questions, .. }, _) => questions,
+            (RequestKind::Help, Some(helper)) => &helper.open,
+            (RequestKind::Help, None) | (RequestKind::Find, _) => &[],
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -115,6 +146,8 @@ pub(super) struct RequestSender<'a> {
 pub(super) enum Expiry {
     /// Nothing: its result is there.
     Late,
+    /// It is awaited anew.
+    Extended,
     /// A request to another agent has failed.
     Request,
     /// A question is no longer open.
@@ -182,23 +215,13 @@ impl PendingRequests {
 
     /// The open questions of this agent and of those that work for it.
     pub(super) fn questions(&self) -> Vec<Question> {
-        let open = self.open.iter().filter(|ask| ask.reply.is_none());
-        let questions = open.flat_map(|ask| match &ask.kind {
-            RequestKind::Question(question) => std::slice::from_ref(question.as_ref()),
-            RequestKind::Delegate { questions, .. } => questions.as_slice(),
-            RequestKind::Help | RequestKind::Find => &[],
-        });
-        questions.cloned().collect()
+        let open = self.open.iter().filter(|ask| ask.is_open());
+        open.flat_map(|ask| ask.questions().iter().cloned()).collect()
     }
 
     /// Whether an open request can only go on with a person's answer: a question of this agent or of a doer.
     pub(super) fn waits_for_person(&self) -> bool {
-        let mut open = self.open.iter().filter(|ask| ask.reply.is_none());
-        open.any(|ask| match &ask.kind {
-            RequestKind::Question(_) => true,
-            RequestKind::Delegate { questions, .. } => !questions.is_empty(),
-            RequestKind::Help | RequestKind::Find => false,
-        })
+        self.open.iter().any(|ask| ask.is_open() && !ask.questions().is_empty())
     }
 
     /// The task is done: if it is done again, all ids may be used again.
@@ -270,7 +293,10 @@ impl PendingRequests {
             open.waits |= waits;
             return Vec::new();
         }
-        let siblings = routing::siblings(&ownership.spec);
+        let siblings = match sender.kind {
+            TurnKind::Answer { .. } => ownership.spec.exclude.clone(),
+            _ => routing::siblings(&ownership.spec),
+        };
         let asked = addressed(&ask).and_then(|agent| siblings.iter().find(|sibling| *sibling == agent));
         let refusal = match sender.kind.fate(&ask) {
             LineFate::Refused(why) => Some(why.to_owned()),
@@ -287,7 +313,10 @@ impl PendingRequests {
                 let id = ask.request_id().cloned().unwrap_or_default();
                 let reply = RequestResult { id: id.clone(), ..result(false, None, why, Vec::new()) };
                 let (kind, budget) = (RequestKind::Help, Budget::default());
-                self.open.push(PendingRequest { id, key, kind, content, waits, reply: Some(reply), budget });
+                self.open.push(PendingRequest {
+                    reply: Some(reply),
+                    ..PendingRequest::new((id, key), kind, content, waits, budget)
+                });
                 return effects;
             }
         };
@@ -320,7 +349,9 @@ impl PendingRequests {
                     task_id: Some(ownership.spec.task_id.clone()),
                     on_behalf_of: Some(ownership.spec.root.clone()),
                     budget,
-                    exclude: if is_published { siblings } else { Vec::new() },
+                    root_proof: ownership.spec.root_proof,
+                    session: seat::session_of_findings(&ownership.spec),
+                    exclude: siblings,
                     extra: Map::new(),
                 };
                 send_request(to, Payload::HelpRequest(request), artifacts, work_limits.help);
@@ -353,6 +384,7 @@ impl PendingRequests {
                     on_behalf_of: Some(ownership.spec.root.clone()),
                     root_proof: ownership.spec.root_proof,
                     parent_task_id: Some(ownership.spec.task_id.clone()),
+                    session: seat::session_of_findings(&ownership.spec),
                     budget,
                     hand_on,
                     exclude: if doer == *me { siblings } else { Vec::new() },
@@ -383,7 +415,9 @@ impl PendingRequests {
             }
             Progress::Find { id, query, .. } => {
                 let of_others = seat::kinds_of_others(ownership.spec.input.as_ref());
-                let action = SpaceAction::Find(EntrySearch { of_others, ..query });
+                let session = seat::session_of_findings(&ownership.spec);
+                let scope = seat::scope(session, ownership.spec.input.as_ref());
+                let action = SpaceAction::Find(EntrySearch { of_others, scope, ..query });
                 let request = Box::new(SpaceRequest { space: ownership.spec.space(), action });
                 effects.push(Effect::AskSpace { label: Label::Request(key), request });
                 let when = TimerAt::Node(event.at + work_limits.help);
@@ -392,7 +426,7 @@ impl PendingRequests {
             }
             _ => return effects,
         };
-        self.open.push(PendingRequest { id, key, kind, content, waits, reply: None, budget });
+        self.open.push(PendingRequest::new((id, key), kind, content, waits, budget));
         effects
     }
 
@@ -441,7 +475,9 @@ impl PendingRequests {
         let (ok, text) = match answer {
             SpaceAnswer::Found { text, .. } => (true, text),
             SpaceAnswer::Refused { message, .. } => (false, message),
-            SpaceAnswer::Posted { .. } | SpaceAnswer::Curated { .. } => return false,
+            SpaceAnswer::Posted { .. } | SpaceAnswer::Curated { .. } | SpaceAnswer::Released { .. } => {
+                return false;
+            }
         };
         self.settle(|ask| ask.key == key, result(ok, None, text.clone(), Vec::new()))
     }
@@ -484,11 +520,40 @@ impl PendingRequests {
         true
     }
 
+    /// Whether the request `key` is an open question to agents.
+    pub(super) fn is_help(&self, key: RequestKey) -> bool {
+        self.open.iter().any(|ask| ask.key == key && ask.is_open() && matches!(ask.kind, RequestKind::Help))
+    }
+
+    /// Takes what the agent reports that works on the help request `key`. Returns what follows: its answer is awaited anew; and
+    /// whether its questions have changed.
+    pub(super) fn take_help_report(
+        &mut self,
+        by: &Principal,
+        key: RequestKey,
+        envelope: &Envelope,
+        (limits, event): (&WorkLimits, &Event),
+    ) -> (Option<Effect>, bool) {
+        let Some(ask) = self.open.iter_mut().find(|ask| ask.key == key && ask.is_open()) else {
+            return (None, false);
+        };
+        let when = TimerAt::Node(event.at + limits.help);
+        let awaited = Effect::SetTimer { timer: Timer::Request(key), when };
+        let before = ask.questions().to_vec();
+        if let Some(said) = HelperQuestions::read(by, envelope) {
+            ask.helper = Some(said);
+        }
+        (Some(awaited), ask.questions() != before)
+    }
+
     /// The doer has not taken an answer: what it asked is open again. Returns whether there is something.
     pub(super) fn reopen_questions(&mut self, doer: &AgentId) -> bool {
         let open = self.open.iter_mut().filter(|ask| ask.reply.is_none());
         let mut any = false;
         for ask in open {
+            if let Some(helper) = ask.helper.as_mut().filter(|helper| helper.agent == *doer) {
+                any |= helper.reopen();
+            }
             if let RequestKind::Delegate { to, questions, answered, .. } = &mut ask.kind
                 && to == doer
             {
@@ -563,7 +628,16 @@ impl PendingRequests {
                         return Some(Some(Effect::Send(message)));
                     }
                 }
-                RequestKind::Question(_) | RequestKind::Help | RequestKind::Find => {}
+                RequestKind::Help => {
+                    let helper = ask.helper.as_mut().zip(id.as_ref());
+                    if let Some((helper, id)) = helper.filter(|(helper, id)| helper.asks(id)) {
+                        let task = TaskId::parse(id.as_str()).ok()?;
+                        return Some(
+                            helper.answer(id, TaskAnswer::new(task, None, Some(id), answer, message)),
+                        );
+                    }
+                }
+                RequestKind::Question(_) | RequestKind::Find => {}
             }
         }
         None
@@ -575,6 +649,10 @@ impl PendingRequests {
             return Expiry::Late;
         };
         let RequestKind::Question(question) = &ask.kind else {
+            // Its helper waits for a person, whose answer takes as long as it takes.
+            if !ask.questions().is_empty() {
+                return Expiry::Extended;
+            }
             self.give_up(key, "no answer in time");
             return Expiry::Request;
         };
@@ -624,11 +702,7 @@ impl PendingRequests {
 
     /// Whether an open request goes on without a person's answer.
     pub(super) fn works_beside_questions(&self) -> bool {
-        self.open.iter().filter(|ask| ask.reply.is_none()).any(|ask| match &ask.kind {
-            RequestKind::Delegate { questions, .. } => questions.is_empty(),
-            RequestKind::Help | RequestKind::Find => true,
-            RequestKind::Question(_) => false,
-        })
+        self.open.iter().any(|ask| ask.is_open() && ask.questions().is_empty())
     }
 
     /// Cancels one request at the agent that works on it.

@@ -127,6 +127,42 @@ fn twenty_memories_and_the_last_fifteen_findings_are_in_a_brief() {
 }
 
 #[test]
+fn findings_have_a_share_that_nothing_else_takes_in_the_order_of_the_log() {
+    let core = memory("m-1", EntryType::CoreContext, Grade::High, 9, &"m".repeat(15_800));
+    // The newest first, all of one time: as the list of a space has them.
+    let findings = (0..15).rev().map(|n| {
+        let content = if n == 7 { "long ".repeat(3_000) } else { format!("finding {n}") };
+        entry(&format!("f-{n:02}"), "b-1", EntryKind::Finding, None, 5, &content)
+    });
+    let entries: Vec<_> = std::iter::once(core).chain(findings).collect();
+    let brief = brief_of("b-2", &entries);
+    let wanted: Vec<String> = (0..15).map(|n| format!("f-{n:02}")).collect();
+    assert_eq!(ids(&brief), wanted, "all findings, and the memory gives way");
+    assert!(brief.text.contains("(cut; `find` f-07 has all)"), "{}", brief.text);
+    assert!(
+        brief.tokens > 1_100 && brief.tokens < 1_250,
+        "the long one has what the short ones leave: {}",
+        brief.tokens
+    );
+    let all_long = (0..15)
+        .rev()
+        .map(|n| entry(&format!("f-{n:02}"), "b-1", EntryKind::Finding, None, 5, &"long ".repeat(3_000)));
+    let brief = brief_of("b-2", &all_long.collect::<Vec<_>>());
+    assert_eq!(ids(&brief).len(), 15);
+    let shortest = brief.text.split("\n- ").skip(1).map(str::len).min().unwrap();
+    assert!(shortest > 300, "each has a fifteenth: {shortest}");
+}
+
+#[test]
+fn a_long_id_is_short_in_the_text() {
+    let id = "agent:b-1:task-0199aaaa:0011223344556677";
+    let brief = brief_of("b-2", &[entry(id, "b-1", EntryKind::Finding, None, 5, "x")]);
+    let short = short_id(&EntryId::parse(id).unwrap());
+    assert_eq!(short.len(), 8);
+    assert!(brief.text.contains(&format!("({short}, by agent:b-1)")) && !brief.text.contains(id));
+}
+
+#[test]
 fn decisions_are_beside_the_budget_and_have_a_limit_of_their_own() {
     let large = "d".repeat(16 * 1024);
     let entries: Vec<_> = (0..10).map(|n| decision(&format!("d-{n}"), EntryType::Scope, n, &large)).collect();
@@ -139,7 +175,10 @@ fn decisions_are_beside_the_budget_and_have_a_limit_of_their_own() {
 
 #[test]
 fn teammates_are_named_with_the_five_areas_that_they_know_best() {
-    let expertise = |areas: &[(&str, u64)]| areas.iter().map(|(area, n)| ((*area).to_owned(), *n)).collect();
+    let expertise = |areas: &[(&str, u64)]| AgentKnowledge {
+        areas: areas.iter().map(|(area, n)| ((*area).to_owned(), *n)).collect(),
+        files: BTreeSet::from(["a.rs".to_owned(), "b.rs".to_owned()]),
+    };
     let teammates = BTreeMap::from([
         (agent("b-1"), expertise(&[("a", 1), ("b", 9), ("c", 3), ("d", 3), ("e", 2), ("f", 7)])),
         (agent("b-2"), expertise(&[("own", 9)])),
@@ -147,7 +186,11 @@ fn teammates_are_named_with_the_five_areas_that_they_know_best() {
     ]);
     let space = Space::initial_default();
     let brief = brief(&reader("b-2"), &space, &[], &teammates, BriefBudget::default());
-    assert_eq!(brief.text, "Teammates, and what they know best.\n- b-1: b 9, f 7, c 3, d 3, e 2\n");
+    assert_eq!(
+        brief.text,
+        "What you know best.\n- own 9, 2 files analysed\n\n\
+         Teammates, and what they know best.\n- b-1: b 9, f 7, c 3, d 3, e 2\n"
+    );
 }
 
 #[test]

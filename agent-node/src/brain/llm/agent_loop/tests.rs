@@ -40,6 +40,7 @@ fn start() -> LoopStart {
         tools,
         output: None,
         answers: Vec::new(),
+        turn: 1,
         artifacts: BTreeMap::new(),
         sent: 0,
         records: Vec::new(),
@@ -731,7 +732,7 @@ fn no_call_of_an_answer_that_was_cut_is_made() {
 
 #[test]
 fn what_only_a_person_decides_is_refused_where_nobody_can_be_asked() {
-    let (mut state, _) = AgentLoop::begin(LoopStart { subject: LoopSubject::Help, ..start() });
+    let (mut state, _) = AgentLoop::begin(LoopStart { subject: LoopSubject::Signal, ..start() });
     let actions = state.take(says("", &[(APPROVED, "{}"), (UNSAFE, "{}")]));
     assert_eq!(calls(&actions), ["c1_1"], "the call without a decision is not made");
     let mut told = records(&actions);
@@ -756,4 +757,30 @@ fn messages_of_the_whole_task_count() {
     let actions = state.take(says("", &[call, call]));
     let sent = actions.iter().filter(|action| matches!(action, LoopAction::Report(Progress::Say { .. })));
     assert_eq!(sent.count(), 1);
+}
+
+/// A model asks, goes on, and has the answer in the turn that it ends by waiting.
+#[test]
+fn a_model_asks_without_waiting_and_reads_the_answer_later() {
+    let (mut state, mut actions) = AgentLoop::begin(start());
+    let ask = r#"{"to":"oracle","question":"why?","wait":false}"#;
+    actions.extend(state.take(says("", &[("ask_help", ask)])));
+    let is_asked =
+        |action: &LoopAction| matches!(action, LoopAction::Report(Progress::Help(help)) if !help.wait);
+    assert!(actions.iter().any(is_asked), "{actions:?}");
+    assert!(request(&actions).is_some(), "the model goes on: {actions:?}");
+    actions.extend(state.take(says("", &[("wait", "{}")])));
+    assert_eq!(end(&actions), Some(&LoopEnd::Turn(TurnEnd::Waiting)));
+    let answer = RequestResult {
+        from: protocol::ids::AgentId::parse("oracle").ok(),
+        for_turn: 2,
+        ..words("c1_0", true, "because")
+    };
+    let again = LoopStart { turn: 2, answers: vec![answer], records: records(&actions), ..start() };
+    let (mut state, actions) = AgentLoop::begin(again);
+    let (_, asked) = request(&actions).unwrap();
+    let text = format!("{asked:?}");
+    assert!(text.contains("oracle answers") && text.contains("because"), "{text}");
+    let actions = state.take(says("", &[("wait", "{}")]));
+    assert!(format!("{actions:?}").contains("is unanswered"), "nothing is open: {actions:?}");
 }

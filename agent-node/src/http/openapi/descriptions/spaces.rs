@@ -20,7 +20,25 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
             .answers(200, &["id", "members", "version"]),
         ("GET", "/{space}/brief") => of("Shows the brief of an agent; a person sees it without the agent's vault.")
             .query("for", id())
+            .query("session", id())
             .answers(200, &["space", "text", "included", "tokens"]),
+        ("GET", "/{space}/vault") => of("Shows the vault of an agent, to the person.")
+            .query("of", id())
+            .answers(200, &["agent", "space", "areas", "entries"]),
+        ("POST", "/{space}/vault") => of("Mends the vault of an agent, for the person.")
+            .query("of", id())
+            .takes(json!({ "type": "object", "required": ["change"], "properties": {
+                "change": { "enum": ["edit", "archive", "expertise", "files"] },
+                "id": id(), "content": { "type": "string" }, "reason": { "type": "string" },
+                "areas": { "type": "object", "additionalProperties": { "type": "integer", "minimum": 0 } },
+                "forget": { "type": "array", "items": { "type": "string" } },
+            } }))
+            .answers(200, &["agent", "space", "areas", "entries"]),
+        ("POST", "/{space}/release") => of("Releases what is sealed in a session that the caller hosts.")
+            .takes(json!({ "type": "object", "required": ["session"], "properties": {
+                "session": id(), "stage": id(), "iteration": { "type": "integer", "minimum": 0 },
+            } }))
+            .answers(200, &["answer", "count"]),
         ("POST", "/{space}/curate") => of("Merges the caller's proposals of a task or a session that need no person.")
             .takes(json!({ "type": "object", "required": ["task"], "properties": {
                 "task": id(), "session": { "type": "boolean" },
@@ -33,6 +51,7 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
             .answers(200, &["imported", "present", "different"]),
         ("GET", "/{space}/entries") => selection(of("Lists entries that the caller may see."))
             .query("text", json!({ "type": "string" }))
+            .query("session", id())
             .query("order", json!({ "enum": ["newest", "oldest", "importance"] }))
             .query("limit", json!({ "type": "integer", "minimum": 1 }))
             .answers(200, &["entries", "cursor"]),
@@ -55,6 +74,9 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         }
         ("POST", "/{space}/entries/{entry}/archive") => {
             of("Takes a decision or a memory out of use.").takes(reason(&[])).answers(200, &outcome)
+        }
+        ("POST", "/{space}/entries/{entry}/withdraw") => {
+            of("Takes a finding back.").takes(reason(&[])).answers(200, &outcome)
         }
         _ => return None,
     })

@@ -51,6 +51,17 @@ pub enum SessionRouting {
     Mediated,
 }
 
+/// Whose the findings of a session are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SessionFindings {
+    /// The session's: its seats see these and no others, and they end with it.
+    #[default]
+    Session,
+    /// Those of its space, as any task's.
+    Shared,
+}
+
 impl SessionRouting {
     pub(crate) fn word(self) -> &'static str {
         match self {

@@ -50,6 +50,8 @@ fn line_46_a_seat_of_a_sealed_stage_is_given_itself_and_people_and_all_is_releas
     let of = |turn: u32| ["a", "b", "c"].map(|seat| format!("divergent.1.{seat}.{turn}"));
     let all = (1..=3).flat_map(of).collect::<Vec<_>>();
     assert_eq!(table.turns(), ["convergent.1.s.1"]);
+    assert_eq!(table.released, [("divergent".to_owned(), 1)], "what was posted there, too");
+    let all: Vec<String> = std::iter::once("framing.1.f.1".to_owned()).chain(all).collect();
     assert_eq!(given(&table, 0), all, "what was said to all is released, not the last words alone");
 }
 

@@ -1,6 +1,6 @@
-//! The end of the turn that answers a peer's question. There is one turn, and it asks nobody.
+//! The end of the work that answers a peer's question.
 
-use super::{Doing, Effect, Event, TaskState, TurnEnd};
+use super::{Doing, Effect, Event, NO_SEAT, TaskState, TurnEnd};
 
 impl Doing {
     /// Whether its brain itself has ended the answer; otherwise a bound, a fault or a cancel has.
@@ -9,22 +9,19 @@ impl Doing {
     }
 
     pub(super) fn end_answer(&mut self, end: &TurnEnd, event: &Event) -> Vec<Effect> {
-        self.has_answered = !matches!(end, TurnEnd::Pause { .. });
+        self.has_answered = !matches!(end, TurnEnd::Pause { .. } | TurnEnd::Waiting);
         match end {
             TurnEnd::Pause { after_ms, reason } => self.pause(*after_ms, reason, event),
-            TurnEnd::Done { message: Some(text) }
-            | TurnEnd::Message { text }
-            | TurnEnd::Seat { message: Some(text), .. } => {
+            TurnEnd::Waiting => self.wait(event),
+            TurnEnd::Done { message: Some(text) } | TurnEnd::Message { text } => {
                 self.finish(TaskState::Completed, Some(text.clone()))
             }
             TurnEnd::Done { message: None } if !self.task.ownership.produced().is_empty() => {
                 self.finish(TaskState::Completed, Some("see the artifacts".to_owned()))
             }
-            TurnEnd::Done { message: None } | TurnEnd::Seat { message: None, .. } => {
-                self.fail("done without an answer".to_owned())
-            }
+            TurnEnd::Done { message: None } => self.fail("done without an answer".to_owned()),
+            TurnEnd::Seat { .. } => self.fail(NO_SEAT.to_owned()),
             TurnEnd::Failed { reason } | TurnEnd::Rejected { reason } => self.fail(reason.clone()),
-            TurnEnd::Waiting => self.fail("answering may not ask others".to_owned()),
         }
     }
 }

@@ -1,14 +1,12 @@
 //! What the lines of a brain do, by the kind of its turn.
 
 use super::{Doing, WorkLimits};
-use crate::{ownership::TaskOwnership, session::seat, turn::Progress};
-use protocol::{
-    budget::Budget,
-    ids::{AgentId, Capability, TaskId},
-    principal::Principal,
-    spaces::MemoryScope,
-    task::{TaskSpec, TaskTerms},
+use crate::{
+    ownership::{Requester, TaskOwnership},
+    session::seat,
+    turn::Progress,
 };
+use protocol::{ids::AgentId, task::TaskSpec};
 use serde::{Deserialize, Serialize};
 
 /// What a brain works on.
@@ -30,17 +28,6 @@ impl WorkKind {
     }
 }
 
-/// What a brain works on that is no task.
-pub(crate) struct HiddenWork {
-    pub(crate) kind: WorkKind,
-    /// No visible task has this id.
-    pub(crate) task_id: TaskId,
-    pub(crate) description: String,
-    pub(crate) capability: Option<Capability>,
-    pub(crate) root: Principal,
-    pub(crate) budget: Budget,
-}
-
 /// The kinds of turns. What a turn may do follows from its kind alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::work) enum TurnKind {
@@ -49,7 +36,13 @@ pub(in crate::work) enum TurnKind {
     Seat,
     /// The same in a sealed stage: nothing of it is shown to others.
     SealedSeat,
-    Answer,
+    /// The answer to a question.
+    Answer {
+        /// Whether it asks other agents: it is not on the path of the question.
+        asks_agents: bool,
+        /// Whether it asks a person, the owner of the work of the agent that asks.
+        asks_person: bool,
+    },
     Reaction,
 }
 
@@ -72,20 +65,25 @@ impl TurnKind {
         match (self, line) {
             (_, Progress::Tool(_) | Progress::Brief(_) | Progress::Log { .. }) => LineFate::Ignored,
             (_, Progress::Artifact { .. } | Progress::Checkpoint(_) | Progress::Usage(_)) => LineFate::Done,
-            (Self::Answer, _) => LineFate::Ignored,
             (Self::Reaction, Progress::Question(_)) => {
                 LineFate::Refused("nobody can be asked: a signal has no owner")
             }
-            (Self::SealedSeat, Progress::Signal { .. } | Progress::Post { .. }) if !is_own(line) => {
+            (Self::Answer { asks_person: false, .. }, Progress::Question(_)) => {
+                LineFate::Refused("nobody can be asked: no agent waits for this answer")
+            }
+            (Self::Answer { asks_agents: false, .. }, Progress::Help { .. } | Progress::Delegate { .. }) => {
+                LineFate::Refused(ON_PATH)
+            }
+            (Self::SealedSeat, Progress::Signal { .. }) => {
                 LineFate::NotDone(format!("nothing was published: {}", seat::SEALED))
             }
             (Self::SealedSeat, Progress::Help { .. } | Progress::Delegate { .. }) => {
                 LineFate::Refused(seat::SEALED)
             }
-            (Self::Task | Self::Reaction, Progress::Say { .. }) => {
+            (Self::Task | Self::Reaction | Self::Answer { .. }, Progress::Say { .. }) => {
                 LineFate::Fails("say: the task is no turn of a session".to_owned())
             }
-            (Self::Task | Self::Reaction, Progress::Directive(_)) => {
+            (Self::Task | Self::Reaction | Self::Answer { .. }, Progress::Directive(_)) => {
                 LineFate::Fails("directive: the task is no turn of a session".to_owned())
             }
             _ => LineFate::Done,
@@ -93,27 +91,39 @@ impl TurnKind {
     }
 }
 
-/// Whether nobody else sees the entry. Areas of expertise are in the briefs of teammates, whatever the scope is.
-fn is_own(line: &Progress) -> bool {
-    matches!(line, Progress::Post { entry } if entry.scope == Some(MemoryScope::Own) && entry.expertise.is_empty())
-}
+/// Why an agent that is on the path of a question asks nobody: a question makes no loop.
+const ON_PATH: &str =
+    "on_path: this agent is on the path of the question; it answers, and asks no other agent";
 
 impl Doing {
     /// `me` works on something that is no task: nothing of it is shown but its end.
-    pub(crate) fn hidden(me: AgentId, work: HiddenWork, limits: WorkLimits) -> Self {
-        let HiddenWork { kind, task_id, description, capability, root, budget } = work;
-        let terms = TaskTerms { capability, ..TaskTerms::new(description) };
-        let spec = TaskSpec { budget, ..TaskSpec::new(task_id, terms, root) };
+    pub(crate) fn hidden(me: AgentId, kind: WorkKind, spec: TaskSpec, limits: WorkLimits) -> Self {
         let mut ownership = TaskOwnership::new(spec, None);
         (ownership.is_hidden, ownership.announces) = (true, false);
         Self { kind, ..Self::new(me, ownership, None, limits) }
+    }
+
+    /// `me` answers a question of `requester`. What it reports is for that agent.
+    pub(crate) fn answering(
+        me: AgentId,
+        spec: TaskSpec,
+        requester: Option<Requester>,
+        limits: WorkLimits,
+    ) -> Self {
+        let mut ownership = TaskOwnership::new(spec, requester);
+        ownership.announces = false;
+        // While it waits for others, signs of life keep the agent waiting that asks.
+        Self { kind: WorkKind::Answer, ..Self::new(me, ownership, Some(limits.help), limits) }
     }
 
     /// The kind of its turns.
     pub(super) fn turn_kind(&self) -> TurnKind {
         let spec = &self.task.ownership.spec;
         match self.kind {
-            WorkKind::Answer => TurnKind::Answer,
+            WorkKind::Answer => TurnKind::Answer {
+                asks_agents: !spec.path.contains(&self.task.me),
+                asks_person: self.task.ownership.requester.is_some(),
+            },
             WorkKind::Reaction => TurnKind::Reaction,
             WorkKind::Task if seat::is_sealed(spec) => TurnKind::SealedSeat,
             WorkKind::Task if seat::is_seat_turn(spec) => TurnKind::Seat,
@@ -134,13 +144,19 @@ mod tests {
         let help = line(json!({ "type": "help", "id": "h", "to": "capability:x", "question": "?" }));
         let say = line(json!({ "type": "say", "to": ["a"], "text": "hi" }));
         let signal = line(json!({ "type": "signal", "signal": "x.y" }));
-        let own = line(
-            json!({ "type": "post", "entry": { "kind": "memory", "title": "t", "content": "c", "scope": "own" } }),
-        );
+        let post =
+            line(json!({ "type": "post", "entry": { "kind": "finding", "title": "t", "content": "c" } }));
         let question = Progress::Question(Question::new("q", "which?"));
         let status = Progress::Status { message: "at work".into() };
-        let kinds =
-            [TurnKind::Task, TurnKind::Seat, TurnKind::SealedSeat, TurnKind::Answer, TurnKind::Reaction];
+        let answer = |asks_agents, asks_person| TurnKind::Answer { asks_agents, asks_person };
+        let kinds = [
+            TurnKind::Task,
+            TurnKind::Seat,
+            TurnKind::SealedSeat,
+            answer(true, true),
+            answer(false, false),
+            TurnKind::Reaction,
+        ];
         let fates = |line: &Progress| {
             kinds.map(|kind| match kind.fate(line) {
                 LineFate::Done => "done",
@@ -150,11 +166,12 @@ mod tests {
                 LineFate::Fails(_) => "fails",
             })
         };
-        assert_eq!(fates(&status), ["done", "done", "done", "ignored", "done"]);
-        assert_eq!(fates(&help), ["done", "done", "refused", "ignored", "done"]);
-        assert_eq!(fates(&question), ["done", "done", "done", "ignored", "refused"]);
-        assert_eq!(fates(&say), ["fails", "done", "done", "ignored", "fails"]);
-        assert_eq!(fates(&signal), ["done", "done", "not done", "ignored", "done"]);
-        assert_eq!(fates(&own)[2], "done", "nobody else sees it");
+        let done = "done";
+        assert_eq!(fates(&status), [done; 6]);
+        assert_eq!(fates(&help), [done, done, "refused", done, "refused", done]);
+        assert_eq!(fates(&question), [done, done, done, done, "refused", "refused"]);
+        assert_eq!(fates(&say), ["fails", done, done, "fails", "fails", "fails"]);
+        assert_eq!(fates(&signal), [done, done, "not done", done, done, done]);
+        assert_eq!(fates(&post), [done; 6], "a sealed one is kept apart");
     }
 }

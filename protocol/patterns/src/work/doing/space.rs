@@ -1,10 +1,10 @@
 //! What a task's brain posts in the space of the task.
 
-use super::{Doing, Effect};
-use crate::session::seat::is_seat_turn;
+use super::{Doing, Effect, WorkKind};
+use crate::session::seat;
 use protocol::{
     ids::{Digest, TaskId},
-    spaces::{EntryDraft, EntryKind, request::SpaceAction},
+    spaces::{EntryDraft, EntryKind, MemoryScope, request::SpaceAction, sealed::SealedStage},
 };
 use serde::{Deserialize, Serialize};
 
@@ -39,8 +39,12 @@ impl Doing {
         }
         self.posted.has_proposal |= draft.kind == EntryKind::Proposal;
         let spec = &self.task.ownership.spec;
-        draft.task = Some(spec.task_id.clone());
-        draft.session = self.own_session();
+        draft.task = Some(self.shown_task().clone());
+        draft.session = match draft.kind {
+            EntryKind::Finding => seat::session_of_findings(spec),
+            _ => self.own_session(),
+        };
+        draft.sealed = self.sealed_stage(&draft).map(Box::new);
         let content = serde_json::to_string(&draft).unwrap_or_default();
         let seed = format!("{}|{}|{content}", spec.root, self.task.me);
         let digest = Digest::of(seed.as_bytes()).to_string();
@@ -49,10 +53,25 @@ impl Doing {
         vec![self.task.ask_space(action)]
     }
 
+    /// The task to which what it does belongs: of an answer, that of the agent that asks.
+    fn shown_task(&self) -> &TaskId {
+        let spec = &self.task.ownership.spec;
+        let of_asker = spec.parent.as_ref().filter(|_| self.kind == WorkKind::Answer);
+        of_asker.unwrap_or(&spec.task_id)
+    }
+
+    /// The sealed stage to which an entry belongs: in one all do that others could see. Areas of expertise are in the briefs of
+    /// teammates, whatever the scope is.
+    fn sealed_stage(&self, draft: &EntryDraft) -> Option<SealedStage> {
+        let host = &self.task.ownership.requester.as_ref()?.agent;
+        let is_own = draft.scope == Some(MemoryScope::Own) && draft.expertise.is_empty();
+        seat::sealed_stage(&self.task.ownership.spec, host).filter(|_| !is_own)
+    }
+
     /// The session that this agent hosts, if the task is its own turn in it. Nobody else can say so.
     fn own_session(&self) -> Option<TaskId> {
         let spec = &self.task.ownership.spec;
         let is_own = self.task.ownership.requester.as_ref().is_some_and(|by| by.agent == self.task.me);
-        spec.parent.clone().filter(|_| is_own && is_seat_turn(spec))
+        spec.parent.clone().filter(|_| is_own && seat::is_seat_turn(spec))
     }
 }

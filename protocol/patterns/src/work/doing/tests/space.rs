@@ -33,7 +33,7 @@ fn asked(effects: &[Effect]) -> Vec<&SpaceRequest> {
 fn posted_ids(effects: &[Effect]) -> Vec<String> {
     let ids = asked(effects).into_iter().filter_map(|request| match &request.action {
         SpaceAction::Post { entry } => entry.id.clone(),
-        SpaceAction::Find(_) | SpaceAction::Curate { .. } => None,
+        SpaceAction::Find(_) | SpaceAction::Curate { .. } | SpaceAction::Release(_) => None,
     });
     ids.collect()
 }
@@ -167,7 +167,7 @@ fn a_task_of_a_named_space_is_remembered_when_it_has_ended() {
         assert_eq!(finishes(&effects).len(), 1);
         let posts = asked(&effects).into_iter().filter_map(|request| match &request.action {
             SpaceAction::Post { entry } => Some((request.space.to_string(), entry.content.clone())),
-            SpaceAction::Find(_) | SpaceAction::Curate { .. } => None,
+            SpaceAction::Find(_) | SpaceAction::Curate { .. } | SpaceAction::Release(_) => None,
         });
         posts.collect::<Vec<_>>()
     };
@@ -187,27 +187,27 @@ fn a_task_of_a_named_space_is_remembered_when_it_has_ended() {
 }
 
 #[test]
-fn a_sealed_seat_remembers_for_itself_without_areas_that_briefs_of_others_name() {
-    let is_posted = |sealed: bool, area: &[&str]| {
+fn what_a_sealed_seat_posts_is_of_its_stage_and_of_its_session() {
+    let posted = |sealed: bool, kind: EntryKind, own: bool, area: &[&str]| {
         let mut doer = doer(None);
-        doer.task.ownership.spec.terms.input =
-            Some(json!({ "seat": { "session": "s-1", "sealed": sealed } }));
+        doer.task.ownership.spec.terms.input = Some(json!({ "seat": {
+            "session": "s-1", "stage": "ideas", "iteration": 2, "sealed": sealed } }));
         doer.on(&event(0, EventKind::Started));
+        let Progress::Post { entry } = post(kind, "mine") else { panic!() };
         let expertise = area.iter().map(|area| ((*area).to_owned(), 1)).collect();
-        let draft = EntryDraft {
-            entry_type: Some(EntryType::Learning),
-            scope: Some(protocol::spaces::MemoryScope::Own),
-            expertise,
-            ..EntryDraft::new(EntryKind::Memory, "mine")
-        };
+        let scope = own.then_some(protocol::spaces::MemoryScope::Own);
+        let draft = EntryDraft { scope, expertise, ..*entry };
         let effects = doer.on(&event(1, progress(vec![Progress::Post { entry: Box::new(draft) }])));
-        let is_told = effects.iter().any(|effect| format!("{effect:?}").contains("stage_sealed"));
-        assert!(is_told != (asked(&effects).len() == 1), "{effects:?}");
-        !is_told
+        let [request] = asked(&effects)[..] else { panic!("{effects:?}") };
+        let SpaceAction::Post { entry } = &request.action else { panic!("{request:?}") };
+        (entry.sealed.as_ref().map(|of| (of.host.to_string(), of.iteration)), entry.session.clone())
     };
-    assert!(is_posted(true, &[]));
-    assert!(!is_posted(true, &["the word is swordfish"]));
-    assert!(is_posted(false, &["tests"]));
+    let (stage, session) = (Some(("manager".to_owned(), 2)), TaskId::parse("s-1").ok());
+    assert_eq!(posted(true, EntryKind::Finding, false, &[]), (stage.clone(), session.clone()));
+    assert_eq!(posted(true, EntryKind::Proposal, false, &[]), (stage.clone(), None));
+    assert_eq!(posted(true, EntryKind::Memory, true, &[]), (None, None), "nobody else sees it anyway");
+    assert_eq!(posted(true, EntryKind::Memory, true, &["the word is swordfish"]), (stage, None));
+    assert_eq!(posted(false, EntryKind::Finding, false, &[]), (None, session));
 }
 
 #[test]

@@ -1,0 +1,158 @@
+//! An agent that is asked for help acts as in any turn: seed 003, "Complete Agent Interaction Cycle".
+
+use crate::harness::{Process, call, client, directory, eventually, file, message, state};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Notes its prompts. Asked for help it does what its role says; its own tasks do what their description says.
+const BRAIN: &str = r#"
+import json, os, sys
+here = os.path.dirname(os.path.abspath(__file__))
+turn = json.loads(sys.stdin.readline())
+agent, answers = turn["agent"], turn.get("answers", [])
+with open(os.path.join(here, "prompts-" + agent), "a") as prompts:
+    prompts.write(json.dumps(turn) + "\n")
+def tell(**line):
+    print(json.dumps(line), flush=True)
+asked = turn.get("help")
+if asked and agent in asked.get("path", []):
+    if not answers:
+        tell(type="help", id="loop", to="oracle-01", question="and you?")
+        tell(type="wait")
+    else:
+        tell(type="done", message="I ask nobody: " + answers[0]["text"])
+elif asked and asked["question"] == "which branch?":
+    if not answers:
+        tell(type="question", id="q", text="Which branch shall it be?")
+        tell(type="wait")
+    else:
+        tell(type="done", message="take " + answers[0]["text"])
+elif asked and asked["question"] == "psst":
+    tell(type="say", to=["team"], text="hello")
+    tell(type="done", message="said")
+elif asked and agent == "guardian-01":
+    if not answers:
+        tell(type="post", content="Added regression test for reconnect race condition", severity="medium")
+        tell(type="remember", scope="own", content="WebSocket reconnect has a 2s fixed delay", expertise={"networking": 1})
+        tell(type="propose", entryType="learning", title="Test reconnects", content="With a clock of one's own.")
+        tell(type="signal", signal="acme.test.added", subject="reconnect")
+        tell(type="find", id="f", text="race")
+        tell(type="help", id="h", to="sage-01", question="is one test enough?")
+        tell(type="wait")
+    else:
+        tell(type="done", message="Tested. " + " / ".join(answer["text"] for answer in answers))
+elif asked:
+    if not answers:
+        tell(type="help", id="back", to="guardian-01", question="what do you think?")
+        tell(type="wait")
+    else:
+        tell(type="done", message="The guardian says: " + answers[0]["text"])
+elif turn["task"]["description"] == "find bugs":
+    tell(type="post", content="Race condition in reconnect logic", severity="high")
+    tell(type="help", id="h", to="guardian-01", question="Can you write a test for the reconnect race condition?", wait=False)
+    tell(type="done", message="found one")
+elif not answers:
+    tell(type="help", id="h", to="guardian-01", question=turn["task"]["description"])
+    tell(type="wait")
+else:
+    tell(type="done", message=answers[0]["text"])
+"#;
+
+async fn team(dir: &Path) -> Process {
+    let brain = file(dir, "brain.py", BRAIN);
+    let agent = |id: &str| {
+        let brain = format!("{{ exec: [python3, '{}'] }}", brain.display());
+        format!("  - {{ agent: {id}, open: true, skills: [{id}], brain: {brain} }}\n")
+    };
+    let agents: String = ["oracle-01", "guardian-01", "sage-01"].map(agent).concat();
+    Process::up(&format!("agents:\n{agents}")).await
+}
+
+fn prompts(dir: &Path, agent: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(dir.join(format!("prompts-{agent}"))).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// The entries that the person sees, the oldest first.
+async fn entries(mesh: &Process) -> Vec<Value> {
+    let token = std::fs::read_to_string(mesh.data.join("token")).unwrap();
+    let url = format!("{}/board/spaces/default/entries?order=oldest", mesh.url);
+    let page: Value =
+        client().get(url).bearer_auth(token.trim()).send().await.unwrap().json().await.unwrap();
+    page["entries"].as_array().unwrap().clone()
+}
+
+/// The oracle posts, asks and ends; the guardian reads the board, posts, learns, proposes, signals and asks a third one. All see it.
+#[tokio::test]
+async fn who_is_asked_for_help_posts_and_learns_also_when_its_asker_has_ended() {
+    let dir = directory();
+    let running = team(dir.path()).await;
+    let task = json!({ "taskId": "t-1", "description": "find bugs" });
+    let done = running.agent("oracle-01").ask(task).await;
+    assert_eq!((state(&done), message(&done)), ("completed", "found one"), "it does not wait");
+    let all = eventually("what the guardian has posted", async || {
+        let all = entries(&running).await;
+        (all.len() >= 3).then_some(all)
+    })
+    .await;
+    let of = |kind: &str, author: &str| {
+        let found = all.iter().find(|entry| entry["kind"] == kind && entry["author"] == author);
+        found.unwrap_or_else(|| panic!("{kind} of {author}: {all:#?}"))
+    };
+    assert_eq!(of("finding", "agent:oracle-01")["severity"], "high");
+    let test = of("finding", "agent:guardian-01");
+    assert_eq!(test["content"], "Added regression test for reconnect race condition");
+    assert_eq!(test["task"], "t-1", "it belongs to the work that it helps with");
+    assert_eq!(of("proposal", "agent:guardian-01")["slug"], "test-reconnects");
+    eventually("the signal", async || {
+        let heard = running.signals("acme.test.added").await;
+        heard.iter().any(|signal| signal.to_string().contains("reconnect")).then_some(())
+    })
+    .await;
+    // It has read the board, has an answer of the third one, and ends although nobody waits.
+    let second = eventually("the guardian's second turn", async || {
+        prompts(dir.path(), "guardian-01").into_iter().find(|prompt| {
+            prompt["turn"] == 2 && prompt["help"]["question"].to_string().contains("write a test")
+        })
+    })
+    .await;
+    let first = &prompts(dir.path(), "guardian-01")[0];
+    assert!(first["brief"]["text"].as_str().unwrap().contains("Race condition"), "{first:#}");
+    assert_eq!((&first["help"]["from"], &first["help"]["path"]), (&json!("oracle-01"), &json!(["oracle-01"])));
+    let answers = second["answers"].to_string();
+    assert!(answers.contains("Race condition in reconnect logic"), "found: {answers}");
+    // The third one asks back: who is on the path answers, and asks nobody.
+    assert!(answers.contains("I ask nobody: on_path:"), "{answers}");
+    let asked = prompts(dir.path(), "sage-01");
+    assert_eq!(asked[0]["help"]["path"], json!(["oracle-01", "guardian-01"]), "{asked:#?}");
+    // Its vault is its own: only its own brief has it.
+    let again = running.agent("oracle-01").ask(json!({ "description": "and then?" })).await;
+    assert_eq!(state(&again), "completed", "{again:#}");
+    let brief = |agent: &str| prompts(dir.path(), agent).last().unwrap()["brief"]["text"].to_string();
+    assert!(brief("guardian-01").contains("2s fixed delay") && !brief("oracle-01").contains("2s fixed delay"));
+    assert!(brief("oracle-01").contains("Added regression test"), "{}", brief("oracle-01"));
+}
+
+#[tokio::test]
+async fn the_owner_of_the_asker_answers_what_its_helper_asks() {
+    let dir = directory();
+    let running = team(dir.path()).await;
+    let oracle = running.agent("oracle-01");
+    let id = oracle.send(json!({ "taskId": "t-1", "description": "which branch?" })).await;
+    let task = oracle.task_in(&id, &["input_required", "failed"]).await;
+    assert!(message(&task).contains("Which branch shall it be?"), "{task:#}");
+    let url = format!("{}/a2a/tasks/{id}/answer", oracle.url);
+    let answered = call(Method::POST, &url, Some(&json!({ "text": "main" }))).await;
+    assert!(answered.status < 300, "{answered:?}");
+    let task = oracle.task_in(&id, &["completed", "failed"]).await;
+    assert_eq!((state(&task), message(&task)), ("completed", "take main"), "{task:#}");
+}
+
+#[tokio::test]
+async fn a_line_that_is_not_for_answers_is_refused_with_the_reason() {
+    let dir = directory();
+    let running = team(dir.path()).await;
+    let task = running.agent("oracle-01").ask(json!({ "description": "psst" })).await;
+    assert_eq!(message(&task), "say: the task is no turn of a session", "{task:#}");
+}
