@@ -1,9 +1,12 @@
 //! An agent that is asked for help acts as in any turn: seed 003, "Complete Agent Interaction Cycle".
 
-use crate::harness::{Process, call, client, directory, eventually, file, message, state};
+use crate::harness::{Process, call, client, directory, eventually, file, mesh, message, state};
 use reqwest::Method;
 use serde_json::{Value, json};
-use std::path::Path;
+use std::{
+    path::Path,
+    process::{Child, Command, Stdio},
+};
 
 /// Notes its prompts. Asked for help it does what its role says; its own tasks do what their description says.
 const BRAIN: &str = r#"
@@ -78,8 +81,7 @@ fn prompts(dir: &Path, agent: &str) -> Vec<Value> {
 async fn entries(mesh: &Process) -> Vec<Value> {
     let token = std::fs::read_to_string(mesh.data.join("token")).unwrap();
     let url = format!("{}/board/spaces/default/entries?order=oldest", mesh.url);
-    let page: Value =
-        client().get(url).bearer_auth(token.trim()).send().await.unwrap().json().await.unwrap();
+    let page: Value = client().get(url).bearer_auth(token.trim()).send().await.unwrap().json().await.unwrap();
     page["entries"].as_array().unwrap().clone()
 }
 
@@ -119,7 +121,10 @@ async fn who_is_asked_for_help_posts_and_learns_also_when_its_asker_has_ended() 
     .await;
     let first = &prompts(dir.path(), "guardian-01")[0];
     assert!(first["brief"]["text"].as_str().unwrap().contains("Race condition"), "{first:#}");
-    assert_eq!((&first["help"]["from"], &first["help"]["path"]), (&json!("oracle-01"), &json!(["oracle-01"])));
+    assert_eq!(
+        (&first["help"]["from"], &first["help"]["path"]),
+        (&json!("oracle-01"), &json!(["oracle-01"]))
+    );
     let answers = second["answers"].to_string();
     assert!(answers.contains("Race condition in reconnect logic"), "found: {answers}");
     // The third one asks back: who is on the path answers, and asks nobody.
@@ -130,8 +135,103 @@ async fn who_is_asked_for_help_posts_and_learns_also_when_its_asker_has_ended() 
     let again = running.agent("oracle-01").ask(json!({ "description": "and then?" })).await;
     assert_eq!(state(&again), "completed", "{again:#}");
     let brief = |agent: &str| prompts(dir.path(), agent).last().unwrap()["brief"]["text"].to_string();
-    assert!(brief("guardian-01").contains("2s fixed delay") && !brief("oracle-01").contains("2s fixed delay"));
+    assert!(
+        brief("guardian-01").contains("2s fixed delay") && !brief("oracle-01").contains("2s fixed delay")
+    );
     assert!(brief("oracle-01").contains("Added regression test"), "{}", brief("oracle-01"));
+}
+
+/// `mesh follow --json`, which ends with the test.
+struct Follow(Child, std::path::PathBuf);
+
+impl Follow {
+    fn start(dir: &Path, args: &[&str], envs: &[(&str, &str)]) -> Self {
+        let file = dir.join(format!("log-{}", args.len()));
+        let output = std::fs::File::create(&file).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mesh"));
+        command.arg("follow").args(args).arg("--json").envs(envs.iter().copied());
+        Self(command.stdout(Stdio::from(output)).spawn().unwrap(), file)
+    }
+
+    /// What it has printed: who did what, and the text.
+    fn lines(&self) -> Vec<(String, String, String)> {
+        let text = std::fs::read_to_string(&self.1).unwrap();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let word = |line: &Value, name: &str| line[name].as_str().unwrap_or_default().to_owned();
+        lines.map(|line| (word(&line, "who"), word(&line, "what"), word(&line, "text"))).collect()
+    }
+}
+
+impl Drop for Follow {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn one_log_has_who_found_asked_and_said_and_the_person_reads_and_mends_a_vault() {
+    let dir = directory();
+    let running = team(dir.path()).await;
+    let token = running.data.join("token").to_string_lossy().into_owned();
+    let envs = [("MESH_URL", running.url.as_str()), ("MESH_TOKEN_FILE", token.as_str())];
+    let log = Follow::start(dir.path(), &[], &envs);
+    // It follows from where it begins.
+    eventually("the log has begun", async || {
+        let said = mesh(&["space", "post", "finding", "hello"], &envs);
+        assert_eq!(said.0, 0, "{said:?}");
+        log.lines().iter().any(|(_, what, text)| what == "found" && text == "hello").then_some(())
+    })
+    .await;
+    let said = mesh(&["say", "please @oracle-01 find bugs"], &envs);
+    assert!(said.1.contains("delivered to oracle-01"), "{said:?}");
+    let task = json!({ "taskId": "t-1", "description": "find bugs" });
+    running.agent("oracle-01").ask(task).await;
+    let is_in = |who: &str, what: &str, part: &str| {
+        log.lines().iter().any(|(by, did, text)| by == who && did == what && text.contains(part))
+    };
+    eventually("who found, asked and proposed", async || {
+        let all = is_in("oracle-01", "found", "Race condition")
+            && is_in("guardian-01", "found", "Added regression test")
+            && is_in("guardian-01", "proposed", "clock of one's own")
+            && is_in("oracle-01", "asked", "Can you write a test");
+        all.then_some(())
+    })
+    .await;
+    let shown = eventually("the vault", async || {
+        let (code, shown, _) = mesh(&["vault", "guardian-01"], &envs);
+        (code == 0 && shown.contains("2s fixed delay")).then_some(shown)
+    })
+    .await;
+    assert!(shown.contains("networking 1"), "{shown}");
+    let id = shown
+        .lines()
+        .find(|line| line.contains("2s fixed delay"))
+        .unwrap()
+        .split_whitespace()
+        .next()
+        .unwrap();
+    let (code, edited, errors) = mesh(&["vault", "guardian-01", "edit", id, "The delay is 3s."], &envs);
+    assert!(
+        code == 0 && edited.contains("3s.") && edited.contains("changed by user:local"),
+        "{edited}{errors}"
+    );
+    let (_, again, _) = mesh(&["vault", "guardian-01", "expertise", "networking=7"], &envs);
+    assert!(again.contains("networking 7"), "{again}");
+    let url = format!("{}/board/spaces/default/vault?of=guardian-01", running.url);
+    let refused = call(Method::GET, &url, None).await;
+    assert_eq!(refused.status, 401, "only the person with the token: {refused:?}");
+    running.agent("oracle-01").ask(json!({ "description": "and then?" })).await;
+    let brief = prompts(dir.path(), "guardian-01").last().unwrap()["brief"]["text"].to_string();
+    assert!(brief.contains("The delay is 3s.") && brief.contains("networking 7"), "{brief}");
+    // A finding that does not hold is taken back, by the short id of a brief.
+    let (_, entries, _) = mesh(&["space", "entries", "--kind", "finding", "--text", "race", "--json"], &envs);
+    let entries: Value = serde_json::from_str(&entries).unwrap();
+    let id = entries["entries"][0]["id"].as_str().unwrap().to_owned();
+    let (code, withdrawn, errors) = mesh(&["space", "withdraw", &id, "--reason", "fixed"], &envs);
+    assert!(code == 0 && withdrawn.contains("withdrawn"), "{withdrawn}{errors}");
+    let (_, brief, _) = mesh(&["brief", "sage-01", "--json"], &envs);
+    assert!(!brief.contains(&id), "{brief}");
 }
 
 #[tokio::test]

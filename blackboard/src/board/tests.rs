@@ -1,5 +1,6 @@
 mod claims;
 mod damaged_head;
+mod sealed;
 mod spaces;
 mod task_history;
 

@@ -502,10 +502,10 @@ const SHORT_TITLE: usize = 60;
 /// The name of an entry in texts: its id if that is short, or a few digits that a search finds.
 pub fn short_id(id: &EntryId) -> String {
     let whole = id.as_str();
-    if whole.len() <= SHORT_ID {
-        whole.to_owned()
-    } else {
-        Digest::of(whole.as_bytes()).to_string()[7..15].to_owned()
+    // No number begins so: a search for one does not find ids.
+    match whole.len() <= SHORT_ID {
+        true => whole.to_owned(),
+        false => format!("x{}", &Digest::of(whole.as_bytes()).to_string()[7..14]),
     }
 }
 

@@ -77,6 +77,8 @@ impl Session {
             // All that was matched and done.
             Some(BuiltInStage::Aggregate) => cx.graph.before(place).into_iter().collect(),
             Some(BuiltInStage::Match | BuiltInStage::Dispatch) => cx.graph.places_before(stage),
+            // An item of a plan is given what it depends on.
+            None if stage.plan().is_some() => cx.graph.places_before(stage),
             // Those that it follows directly come first: of too much the rest is left out.
             None => {
                 let direct = cx.graph.places_before(stage);

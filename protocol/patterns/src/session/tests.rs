@@ -746,7 +746,8 @@ fn line_32_stages_run_before_and_after_a_table_and_are_given_what_it_made() {
     assert_eq!(table.turns(), ["table.1.b.2"], "nothing comes after it before all are done");
     table.done("b's last word");
     assert_eq!(table.turns(), ["complete.1.closer.1"]);
-    assert_eq!(texts(&table), ["a's last word", "b's last word"], "a summary, not all that was said");
+    let made = ["facts", "a's last word", "b's last word"];
+    assert_eq!(texts(&table), made, "of all stages before, and a summary of each, not all that was said");
     table.done("the report");
     assert_eq!(table.ended(), (TaskState::Completed, "the report"));
 }

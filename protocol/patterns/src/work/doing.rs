@@ -367,7 +367,9 @@ impl Doing {
             effects.extend(self.show_questions(""));
         }
         if self.task.pending.is_waiting() {
-            effects.extend(self.sign_of_life());
+            if self.kind == WorkKind::Answer {
+                effects.extend(self.sign_of_life());
+            }
             return effects;
         }
         effects.extend(match self.task.pending.has_results() {

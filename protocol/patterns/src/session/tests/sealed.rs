@@ -105,7 +105,7 @@ fn line_51_a_stage_that_gathers_ends_with_its_findings_and_has_a_limit() {
     assert_eq!(table.turns(), ["divergent.1.b.2", "divergent.1.c.2"], "the rest may end its turn");
     table.done("five");
     table.done("six");
-    assert_eq!(table.open[0].artifacts.len(), 6);
+    assert_eq!(table.open[0].artifacts.len(), 7, "and the frame");
     for (more, part) in [
         (json!({ "until": { "findings": 257 } }), "at most 256 findings"),
         (json!({ "sealed": true, "order": "turns", "side": {} }), "can't address each other"),
@@ -131,7 +131,10 @@ fn line_50_stages_that_do_not_wait_for_each_other_overlap_and_the_next_one_waits
     assert_eq!(table.turns(), ["research.1.r.1"], "the next stage waits for both");
     table.done("a precedent");
     assert_eq!(table.turns(), ["convergent.1.s.1"]);
-    assert_eq!(table.open[0].artifacts, ["divergent.1.a.1", "research.1.r.1"]);
+    let made = ["framing.1.f.1", "divergent.1.a.1", "research.1.r.1"];
+    assert_eq!(table.open[0].artifacts, made, "of all stages that it follows, directly or not");
+    let task = &table.open[0].description;
+    assert!(task.contains("Stage 4 of 4: convergent."), "{task}");
 }
 
 #[test]
