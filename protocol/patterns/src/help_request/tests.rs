@@ -427,6 +427,7 @@ fn a_question_of_who_answers_reaches_the_asker_and_its_answer_comes_back() {
         .collect();
     let [asked] = questions.as_slice() else { panic!("{effects:?}") };
     assert_eq!(pattern.view().questions, questions, "an approval is checked against it");
+    assert!(asked.expires_at.is_some(), "the asker may end, and its owner with it");
     let answer = json!({ "taskId": "answer-x", "questionId": asked.id, "answer": "main" });
     let said = |from: &str| {
         let envelope = Box::new(envelope(from, "task-answer", answer.clone()));

@@ -400,9 +400,13 @@ impl PendingRequests {
             }
             Progress::Question(asked) => {
                 let id = asked.id.clone();
+                // The asker of an answer may end, and its owner with it.
+                let is_answer = matches!(sender.kind, TurnKind::Answer { .. });
+                let latest = is_answer.then(|| event.wall.plus(work_limits.delegate));
                 let question = Box::new(Question {
                     id: question_id((ownership, me), key, &id, event.wall),
                     wait: true,
+                    expires_at: asked.expires_at.or(latest),
                     ..asked
                 });
                 effects.push(Effect::AskPerson { question: question.clone() });
