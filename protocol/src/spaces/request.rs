@@ -76,6 +76,7 @@ pub struct SessionScope {
 }
 
 impl SessionScope {
+    /// Whether it is the default.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }

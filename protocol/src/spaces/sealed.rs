@@ -68,6 +68,7 @@ pub struct ReleasedStages {
 }
 
 impl ReleasedStages {
+    /// Whether the entries of this stage are released: with its own release, or at the end of the session.
     pub fn has_released(&self, of: &SealedStage) -> bool {
         self.ended_at.is_some() || self.stages.get(&of.stage).is_some_and(|last| *last >= of.iteration)
     }

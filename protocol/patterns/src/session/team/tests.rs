@@ -63,7 +63,7 @@ fn each_skill_that_shares_a_telling_word_has_the_whole_request() {
     assert_eq!(planned(SEED, &skills()), both);
     let reasons: Vec<_> = plan(SEED, &TeamTerms::default(), &skills()).items;
     let reasons: Vec<_> = reasons.iter().map(|item| item.reason.as_str()).collect();
-    assert_eq!(reasons, ["it shares afternoon, check, free", "it shares good, weather"]);
+    assert_eq!(reasons, ["it shares afternoon, check, free", "it shares good, outdoor, weather"]);
     assert_eq!(planned("WEATHER?", &skills()), both[1..]);
     for nothing in ["Buy a house", "am I on a day", "天気はどうですか"] {
         assert_eq!(planned(nothing, &skills()), [], "{nothing}");
