@@ -261,9 +261,9 @@ async fn an_agent_with_a_model_answers_peers_and_reacts_to_signals() {
     .await;
 }
 
-/// Another agent's question has no owner who could decide: the model is told, and answers without the calls.
+/// The owner of the asker decides on the calls of the agent that helps.
 #[tokio::test]
-async fn what_only_a_person_decides_is_refused_in_the_answer_to_another_agent() {
+async fn what_only_a_person_decides_is_asked_by_the_helper_of_the_owner_of_its_asker() {
     let tools = McpStub::start(
         json!([tool("deploy", json!({})), tool("send_mail", json!({}))]),
         |name, _| match name {
@@ -289,12 +289,28 @@ async fn what_only_a_person_decides_is_refused_in_the_answer_to_another_agent() 
         tools.url
     );
     let node = Process::up(&yaml).await;
-    let task = node.agent("thinker-01").ask(json!({ "description": "ask the helper" })).await;
+    let agent = node.agent("thinker-01");
+    let id = agent.send(json!({ "description": "ask the helper" })).await;
+    let asked = eventually("both questions", async || {
+        let task = agent.task(&id).await;
+        assert_ne!(state(&task), "completed", "{task:#}");
+        let questions = task["metadata"][protocol::task::EXTENSION]["questions"].as_array()?.clone();
+        (questions.len() == 2).then_some(questions)
+    })
+    .await;
+    for question in &asked {
+        let is_deploy = question["text"].as_str().unwrap().contains("May deploy be called?");
+        let decision = if is_deploy { "approve" } else { "deny" };
+        let answer = json!({ "questionId": question["id"], "decision": decision, "reason": "not twice" });
+        let url = format!("{}/a2a/tasks/{id}/answer", agent.url);
+        let answered = node.call_as_person(Method::POST, &url, Some(&answer)).await;
+        assert!(answered.status < 300, "{answered:?}");
+    }
+    let task = agent.task_in(&id, &["completed", "failed"]).await;
     let text = artifact(&task, "answer").unwrap_or_else(|| panic!("{task:#}"));
-    assert_eq!(text.matches("nobody can be asked").count(), 2, "{text}");
-    assert!(text.contains("May deploy be called?") && text.contains("send_mail was interrupted"), "{text}");
+    assert!(text.contains("deploy was called") && text.contains("not twice"), "{text}");
     let made: Vec<_> = tools.calls().into_iter().map(|(name, _)| name).collect();
-    assert_eq!(made, ["send_mail"]);
+    assert_eq!(made, ["send_mail", "deploy"]);
 }
 
 #[tokio::test]
