@@ -142,6 +142,7 @@ mod tests {
             task_id: None,
             capability: None,
             refs: Default::default(),
+            to: Vec::new(),
             at: WallTime(0),
         };
         may_publish(&by, &signal, |id| id.as_str() == "b-1").err().map(|problem| problem.reason)

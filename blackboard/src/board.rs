@@ -33,8 +33,8 @@ mod messages;
 mod publish;
 mod spaces;
 pub use spaces::{
-    BriefView, CurationOutcome, EntryEvent, EntryFollower, ImportOutcome, ImportedEntry, RefusedEntry,
-    SpaceStore,
+    BriefView, CurationOutcome, EndedRun, EntryEvent, EntryFollower, ImportOutcome, ImportedEntry,
+    RefusedEntry, SpaceStore,
 };
 
 use messages::{ClaimChange, GetBoardSnapshot, GetClaim, PublishSignals};

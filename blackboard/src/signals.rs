@@ -259,6 +259,7 @@ pub(crate) fn claim_signal(
         task_id: Some(task_id.clone()),
         capability: offer.and_then(|offer| offer.capability.clone()),
         refs,
+        to: offer.map(|offer| offer.to.clone()).unwrap_or_default(),
         at: now,
     }
 }

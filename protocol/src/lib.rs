@@ -7,6 +7,7 @@
 
 pub use wire::answer;
 
+pub mod file_name;
 pub mod ids;
 pub mod problem;
 pub mod time;

@@ -14,7 +14,7 @@ use crate::{
     problem::{Problem, Reason},
     question::Answer,
     signal::SignalType,
-    task::{Status, TaskSpec, TaskState, TaskTerms},
+    task::{RunRoot, Status, TaskSpec, TaskState, TaskTerms},
     time::WallTime,
     usage::Usage,
 };
@@ -375,6 +375,9 @@ payload! {
         /// The requester's own task that this one is a part of; believed from agents only.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         parent_task_id: Option<TaskId>,
+        /// The run that it is a part of; believed from agents only.
+        => #[serde(default, deserialize_with = "of_any_version", skip_serializing_if = "Option::is_none")]
+        run: Option<RunRoot>,
         /// What its result must pass before it counts.
         => #[serde(default, deserialize_with = "of_any_version", skip_serializing_if = "Option::is_none")]
         accept: Option<Box<AcceptanceDemand>>,
@@ -506,6 +509,7 @@ impl TaskRequest {
             on_behalf_of: None,
             root_proof: None,
             parent_task_id: None,
+            run: None,
             accept: None,
             budget: Budget::default(),
             hand_on: false,

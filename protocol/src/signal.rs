@@ -148,6 +148,9 @@ pub struct Signal {
     /// References to the content.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub refs: Map<String, Value>,
+    /// The agents that it is for; all, if empty. Others of the mesh do not see it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub to: Vec<AgentId>,
     /// When it happened, by the publisher's clock; order comes from the revision.
     pub at: WallTime,
 }
@@ -202,8 +205,16 @@ pub fn produced(kind: &SignalType, refs: &Map<String, Value>) -> Option<Digest> 
     Digest::parse(digest.as_str()?).ok()
 }
 
-/// Whether `principal` may see `signal`: whoever sees all; a user, if it is about no task or about the user's own.
+/// Whether `principal` may see `signal`: whoever sees all; a user, if it is about no task or about the user's own. An agent sees one
+/// that is for others only if it has published it.
 pub fn may_see(principal: &Principal, signal: &Signal) -> bool {
+    if let Principal::Agent(agent) | Principal::Brain(agent) = principal
+        && !signal.to.is_empty()
+        && !signal.to.contains(agent)
+        && !signal.is_caused_by(agent)
+    {
+        return false;
+    }
     let is = |other: Option<&Principal>| other == Some(principal);
     let publisher = || publisher(signal).filter(|_| signal.is_offer() || signal.is_boards_own());
     sees_all(principal)

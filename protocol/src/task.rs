@@ -67,6 +67,9 @@ pub struct TaskSpec {
     /// The requester's own task that this one is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<TaskId>,
+    /// The run that it is a part of; absent if it is the root of one.
+    #[serde(default, deserialize_with = "of_any_version", skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunRoot>,
     /// The principal at the root of the request. It may see everything that is done for it.
     pub root: Principal,
     /// How the agent that met the root proved who it is; unproven if absent.
@@ -109,6 +112,7 @@ impl TaskSpec {
             artifacts: Vec::new(),
             path: Vec::new(),
             parent: None,
+            run: None,
             root,
             root_proof: None,
             budget: Budget::default(),
@@ -130,6 +134,14 @@ impl TaskSpec {
     pub fn space(&self) -> SpaceId {
         self.space.clone().unwrap_or_else(|| Space::initial_default().id)
     }
+}
+
+/// The task at the root of a run, and the agent that answers for it. What is proposed in the run waits for its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunRoot {
+    pub task: TaskId,
+    pub agent: AgentId,
 }
 
 /// The most bytes of the history of a context, as JSON.

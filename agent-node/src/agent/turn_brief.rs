@@ -42,6 +42,11 @@ fn layers_of(prompt: &Prompt) -> Option<Vec<BriefLayer>> {
     seat::turn_layers(prompt.about.task()?.input.as_ref())
 }
 
+/// How far the session is, if the turn is one of it.
+fn so_far(prompt: &Prompt) -> Option<&str> {
+    seat::so_far(prompt.about.task()?.input.as_ref())
+}
+
 /// Adds the brief to the prompt. Returns what is recorded of it; `None` if the space knows nothing.
 pub(super) async fn add(
     board: &Blackboard,
@@ -64,7 +69,11 @@ pub(super) async fn add(
         Ok(brief) => {
             known.keep(&brief, now);
             let brief = match layers_of(prompt) {
-                Some(layers) => brief.only(&layers)?,
+                Some(layers) => brief.only(&layers).unwrap_or_else(|| Brief::empty(space.clone())),
+                None => brief,
+            };
+            let brief = match so_far(prompt) {
+                Some(so_far) => brief.with_session(so_far),
                 None => brief,
             };
             (!brief.text.is_empty()).then(|| TurnBrief::fresh(brief))?

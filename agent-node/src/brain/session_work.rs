@@ -210,6 +210,9 @@ async fn make_summary(request: &TurnRequest, outline: &SummaryOutline, report: &
     };
     let mut artifact = Artifact::text(SUMMARY, "text/plain", outline.text(artifacts));
     artifact.description = Some("How each stage has ended, and what each seat has said last".to_owned());
-    report.send(Progress::Artifact { artifact, append: false, last_chunk: true }).await;
-    TurnEnd::Done { message: None }
+    let files = outline.files(artifacts);
+    for artifact in std::iter::once(artifact).chain(files) {
+        report.send(Progress::Artifact { artifact, append: false, last_chunk: true }).await;
+    }
+    TurnEnd::Done { message: outline.message(artifacts) }
 }

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::terminal::is_misleading;
 use base64::Engine as _;
+use patterns::session::{names::SESSION, summary::MADE};
 use protocol::artifact::{Artifact, Part, PartContent};
 use serde_json::Value;
 use std::{
@@ -19,6 +20,18 @@ use std::{
 pub(super) fn of_task(task: &Value) -> Vec<Artifact> {
     let all = task["artifacts"].as_array().into_iter().flatten();
     all.filter_map(|artifact| serde_json::from_value(artifact.clone()).ok()).collect()
+}
+
+/// The files that a session has made; all artifacts if it has made none.
+pub(super) fn result_of(mut artifacts: Vec<Artifact>) -> Vec<Artifact> {
+    if artifacts.iter().any(is_made) {
+        artifacts.retain(is_made);
+    }
+    artifacts
+}
+
+fn is_made(artifact: &Artifact) -> bool {
+    artifact.metadata.get(SESSION).is_some_and(|about| about[MADE] == true)
 }
 
 /// Prints the artifacts to standard output; several ones under their names.
@@ -39,7 +52,9 @@ pub(super) fn print(artifacts: &[Artifact]) -> Result<(), CliError> {
 pub(super) fn write(artifacts: &[Artifact], dir: &Path, replace: bool) -> Result<(), CliError> {
     let mut written = BTreeSet::new();
     let mut not_written = Vec::new();
-    for artifact in artifacts {
+    // What a session has made has its own names.
+    let made = artifacts.iter().filter(|artifact| is_made(artifact));
+    for artifact in made.chain(artifacts.iter().filter(|artifact| !is_made(artifact))) {
         let name = artifact.name.as_deref().unwrap_or(&artifact.artifact_id);
         for part in &artifact.parts {
             let relative = unused(safe_path(part.filename.as_deref().unwrap_or(name)), &written);
@@ -165,6 +180,23 @@ mod tests {
         assert_eq!(unused("x/a.txt".into(), &written), PathBuf::from("x/2-a.txt"));
         assert_eq!(unused("a.txt".into(), &written), PathBuf::from("a.txt"));
     }
+    #[test]
+    fn the_result_of_a_session_is_what_it_has_made_under_its_own_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let part = Artifact {
+            name: Some("a.txt".into()),
+            ..Artifact::text("plan/x.1.a.txt", "text/plain", "draft")
+        };
+        let mut made = Artifact::text("a.txt", "text/plain", "final");
+        made.metadata.insert(SESSION.to_owned(), serde_json::json!({ MADE: true }));
+        let all = vec![part.clone(), made.clone()];
+        assert_eq!(result_of(all.clone()), [made]);
+        assert_eq!(result_of(vec![part.clone()]), [part]);
+        write(&all, dir.path(), false).unwrap();
+        assert_eq!(std::fs::read_to_string(dir.path().join("a.txt")).unwrap(), "final");
+        assert_eq!(std::fs::read_to_string(dir.path().join("1-a.txt")).unwrap(), "draft");
+    }
+
     fn files(names: &[&str]) -> Vec<Artifact> {
         names.iter().map(|name| Artifact::text(name, "text/plain", "new")).collect()
     }

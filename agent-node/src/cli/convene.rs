@@ -1,7 +1,7 @@
 //! `mesh convene`: has a team work on a goal in turns, shows what is said as it is said, and waits for the end.
 
 use super::{
-    CommonArgs,
+    CommonArgs, artifacts,
     ask::{follow, prompt, recipient, send, unfinished},
     client::{MeshClient, encoded},
     endpoints::AtArgs,
@@ -18,7 +18,7 @@ use protocol::{
     routes,
 };
 use serde_json::{Value, json};
-use std::io::IsTerminal;
+use std::{io::IsTerminal, path::PathBuf};
 use tokio::time::Instant;
 
 mod restart;
@@ -51,6 +51,12 @@ pub(super) struct ConveneArgs {
     /// Return as soon as the session is accepted, printing its id.
     #[arg(long)]
     no_wait: bool,
+    /// Write the files that were made into this directory: those of the work plan, or all artifacts if nothing was planned.
+    #[arg(long, value_name = "DIR", conflicts_with = "no_wait")]
+    out: Option<PathBuf>,
+    /// Replace files in it that are there.
+    #[arg(long, requires = "out")]
+    force: bool,
     /// Print only the last words.
     #[arg(long, short)]
     quiet: bool,
@@ -132,7 +138,10 @@ pub(super) async fn convene(common: &CommonArgs, args: ConveneArgs) -> Result<()
     if args.quiet && !common.json {
         output::line(&text_of(&done["status"]))?;
     }
-    Ok(())
+    match &args.out {
+        Some(dir) => artifacts::write(&artifacts::result_of(artifacts::of_task(&done)), dir, args.force),
+        None => Ok(()),
+    }
 }
 
 /// Refuses to start a session that would not be shown.

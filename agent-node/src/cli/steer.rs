@@ -16,15 +16,15 @@ use serde_json::json;
 pub(super) struct SteerArgs {
     /// The task of the session.
     task: String,
-    /// What to do: `say` words, `amend` the session by a constraint, `skip` a stage, `redirect` (begin a stage again), or `stop` the session.
+    /// What to do: `say` words, `amend` by a constraint, `skip` a stage, `redirect` (begin a stage again), or `stop`.
     #[arg(value_parser = verb)]
     verb: DirectiveVerb,
     /// What is said, or why.
     text: Option<String>,
-    /// The stage; `say` without one is for all that run.
+    /// The stage; `say` without one is for all that run, `amend` and `stop` for the session.
     #[arg(long)]
     stage: Option<String>,
-    /// The only seat of the stage that `say` is for.
+    /// The only seat of the stage that `say`, `amend` or `stop` is for.
     #[arg(long, requires = "stage")]
     seat: Option<String>,
     #[command(flatten)]

@@ -32,7 +32,7 @@ mod follow;
 mod vaults;
 use author_quota::{AuthorCounts, EntryPlace};
 pub use briefs::BriefView;
-pub use curator::CurationOutcome;
+pub use curator::{CurationOutcome, EndedRun};
 pub use follow::{EntryEvent, EntryFollower};
 
 /// What an import has done.

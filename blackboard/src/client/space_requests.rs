@@ -2,7 +2,7 @@
 
 use super::{Blackboard, BoardBackend, spaces::reader};
 use crate::{
-    board::{BriefView, CurationOutcome},
+    board::{BriefView, CurationOutcome, EndedRun},
     spaces::{EntryOrder, EntryQuery, FindingsOf},
 };
 use protocol::{
@@ -52,17 +52,16 @@ impl Blackboard {
                 let (text, count) = found_text(&found, MAX_FOUND_BYTES);
                 Ok(SpaceAnswer::Found { text, count })
             }
-            SpaceAction::Curate { task, session } => {
-                let CurationOutcome { merged, waiting } = match &self.0 {
-                    BoardBackend::Local(board) => {
-                        board.spaces().curate(&reader(by), space, task, *session).await?
-                    }
+            SpaceAction::Curate { task, session, declined } => {
+                let run = EndedRun { task: task.clone(), session: *session, declined: declined.clone() };
+                let CurationOutcome { merged, rejected, waiting } = match &self.0 {
+                    BoardBackend::Local(board) => board.spaces().curate(&reader(by), space, &run).await?,
                     BoardBackend::Remote(remote) => {
-                        let body = json!({ "task": task, "session": session }).to_string().into_bytes();
+                        let body = json!(run).to_string().into_bytes();
                         remote.post_space_json(by, space, "/curate", body).await?
                     }
                 };
-                Ok(SpaceAnswer::Curated { merged, waiting })
+                Ok(SpaceAnswer::Curated { merged, rejected, waiting })
             }
             SpaceAction::Release(wanted) => match &self.0 {
                 BoardBackend::Local(board) => board.spaces().release(&reader(by), space, wanted).await,

@@ -14,6 +14,7 @@ pub(crate) fn signal(id: &str, kind: &str, from: &str) -> Signal {
         task_id: TaskId::parse(id).ok().filter(|_| is_offer),
         capability: None,
         refs: Map::new(),
+        to: Vec::new(),
         at: WallTime(0),
     }
 }

@@ -418,8 +418,9 @@ pub(crate) fn decide_change(
     Ok(EntryDecision::Write(Box::new(EntryWrite { batch: batch.0, entry: changed, is_new: false })))
 }
 
-/// Decides the merge of the proposal `id` by the curator; what it makes gets `minted`. What a person decides stays as it is.
-pub(crate) fn decide_auto_merge(
+/// Decides the merge or the rejection of the proposal `id` by the curator; what a merge makes gets `minted`. What a person decides
+/// stays as it is.
+pub(crate) fn decide_curation(
     store: &(impl Snapshot + ?Sized),
     (space, id): (&SpaceId, &EntryId),
     ended: &Curation,
@@ -428,10 +429,21 @@ pub(crate) fn decide_auto_merge(
 ) -> Result<EntryDecision, Problem> {
     let space = rows::find_space(store, space)?.ok_or_else(|| space_not_found(space))?.value;
     let old = rows::find_entry(store, &space.id, id)?.ok_or_else(|| entry_not_found(id))?;
+    let curator = Principal::Service(MeshService::Board);
+    if let Some(reason) = ended.why_rejected(&old.value) {
+        let reason = reason[..reason.floor_char_boundary(MAX_TITLE_BYTES)].to_owned();
+        let rejected = old.value.rejected(&curator, at, reason)?;
+        let mut batch = EntryBatch::default();
+        batch.replace(&old, &rejected)?;
+        return Ok(EntryDecision::Write(Box::new(EntryWrite {
+            batch: batch.0,
+            entry: rejected,
+            is_new: false,
+        })));
+    }
     let Some(reason) = ended.why_merged(&space, &old.value) else {
         return Ok(EntryDecision::Done(EntryOutcome::of(&old.value)));
     };
-    let curator = Principal::Service(MeshService::Board);
     let merge = old.value.merged(minted, &curator, at, Some(reason))?;
     let mut batch = EntryBatch::default();
     batch.add_new(&merge.result)?;

@@ -1,4 +1,4 @@
-"""A builder without a model: it says what it has built, and proposes what the team should remember."""
+"""A builder without a model: it makes the files of its item, and proposes what the team should remember."""
 
 import json
 import sys
@@ -7,6 +7,8 @@ turn = json.loads(sys.stdin.readline())
 task = turn["task"]
 seat = task["input"]["seat"]
 item = seat["stage"].split("/")[1]
+named = [line for line in task["description"].splitlines() if line.startswith("Files: ")]
+files = named[0].removeprefix("Files: ").split(", ") if named else []
 
 
 def tell(**line):
@@ -14,5 +16,8 @@ def tell(**line):
 
 
 changes = [artifact["parts"][0]["text"] for artifact in task.get("artifacts", []) if artifact["artifactId"].startswith("review.")][-1:]
+said = f"{item} by {turn['agent']}" + "".join(f", changed: {text}" for text in changes)
+for file in files:
+    tell(type="artifact", name=file, filename=file, text=f"{said}\n")
 tell(type="propose", slug=f"about-{item}-{seat['iteration']}", entryType="learning", title=f"How {item} was built", content="In one file.")
-tell(type="done", message=f"{item} by {turn['agent']}" + "".join(f", changed: {text}" for text in changes))
+tell(type="done", message=said)

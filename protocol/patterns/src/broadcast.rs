@@ -23,7 +23,10 @@ impl Broadcast {
     pub fn new(message: message::Broadcast, by: &Principal) -> Self {
         let message::Broadcast { signal, subject, mut refs, task_id, capability, extra: _ } = message;
         refs.insert(ON_BEHALF_OF.into(), json!(by));
-        Self { signal: OutgoingSignal { kind: signal, subject, task_id, capability, refs }, settled: false }
+        Self {
+            signal: OutgoingSignal { kind: signal, subject, task_id, capability, refs, to: Vec::new() },
+            settled: false,
+        }
     }
 }
 

@@ -242,6 +242,9 @@ pub struct OutgoingSignal {
     /// References to the content, which the signal does not carry.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub refs: serde_json::Map<String, serde_json::Value>,
+    /// The agents that it is for; all, if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub to: Vec<AgentId>,
 }
 
 impl OutgoingSignal {
@@ -253,6 +256,7 @@ impl OutgoingSignal {
             task_id: Some(task.clone()),
             capability: None,
             refs: serde_json::Map::new(),
+            to: Vec::new(),
         }
     }
 
@@ -283,6 +287,7 @@ impl OutgoingSignal {
             task_id,
             capability: self.capability,
             refs: self.refs,
+            to: self.to,
             at,
         }
     }

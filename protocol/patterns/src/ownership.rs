@@ -14,7 +14,7 @@ use protocol::{
     problem::Reason,
     question::Question,
     signal::{SHA256, SignalType},
-    task::{Status, TaskSpec, TaskState},
+    task::{RunRoot, Status, TaskSpec, TaskState},
     usage::Usage,
 };
 use serde::{Deserialize, Serialize};
@@ -105,6 +105,12 @@ impl TaskOwnership {
             is_hidden: false,
             questions: Vec::new(),
         }
+    }
+
+    /// The run that the work for it is a part of.
+    pub(super) fn run(&self, me: &AgentId) -> RunRoot {
+        let own = || RunRoot { task: self.spec.task_id.clone(), agent: me.clone() };
+        self.spec.run.clone().unwrap_or_else(own)
     }
 
     /// What was used.

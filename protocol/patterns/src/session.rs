@@ -10,12 +10,14 @@ mod autopilot;
 mod candidates;
 mod directive;
 mod failed_stage;
+mod files;
 mod gate;
 pub mod graph;
 pub mod host_work;
 mod material;
 pub mod names;
 mod observers;
+mod outcome;
 pub mod person;
 mod plan;
 mod routes;
@@ -34,9 +36,11 @@ use super::{ChunkRange, SessionTimer};
 use crate::turn::RequestResult;
 use autopilot::AutopilotRun;
 use failed_stage::FailedStageQuestion;
+use files::FileQuestion;
 use graph::Graph;
 use host_work::HostWork;
 use names::PASSES;
+use outcome::{OutcomeSpec, OutcomeVerdict};
 use plan::PlannedStage;
 use protocol::{
     artifact::Artifact,
@@ -50,8 +54,11 @@ use protocol::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use state::{Said, SeatState, StageRun, StageState};
-use std::{collections::VecDeque, time::Duration};
+use state::{Amendment, Said, SeatState, StageRun, StageState};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 use summary::SessionEnding;
 
 /// The capability that asks any agent to host a session.
@@ -191,9 +198,9 @@ pub struct Session {
     stages: Vec<StageRun>,
     /// What was said in running stages and may be new to a seat.
     said: VecDeque<Said>,
-    /// What every turn is given from now on.
+    /// What turns are given from now on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    amendments: Vec<Said>,
+    amendments: Vec<Amendment>,
     notes: Vec<String>,
     /// What the autopilot is asked.
     #[serde(skip_serializing_if = "AutopilotRun::is_none")]
@@ -201,6 +208,12 @@ pub struct Session {
     /// The stages that plans have made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     planned: Vec<PlannedStage>,
+    /// The outcome spec, if a stage has made one with fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spec: Option<OutcomeSpec>,
+    /// What the review says of each expected outcome.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    verdicts: Vec<OutcomeVerdict>,
     /// The answer so far that is being made while items ask a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     interim: Option<String>,
@@ -215,10 +228,21 @@ pub struct Session {
     /// Whether a person has approved at a gate.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_approved: bool,
+    /// Whether a person has declined it at a gate.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_declined: bool,
     /// What is asked about a stage that has failed, and how often that was.
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_stage: Option<FailedStageQuestion>,
     failed_stages: u32,
+    /// What is asked about a file that two parts have made, and how often that was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file_question: Option<FileQuestion>,
+    #[serde(skip_serializing_if = "state::is_zero")]
+    file_questions: u32,
+    /// The stages whose files a person has chosen.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    chosen_files: BTreeMap<String, usize>,
     is_over: bool,
     /// How it ends when its summary is made.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -281,6 +305,8 @@ impl Session {
             // It has answered, or leaves it to the person.
         } else if self.take_failed_stage_answer(&mut step, &result) {
             // A person has decided.
+        } else if self.take_file_answer(&cx, &result) {
+            // A person has chosen.
         } else if let Some(stage) = self.place_of_gate(&step, &result.id) {
             self.is_approved |= result.decision == Some(Decision::Approve);
             self.take_decision(&mut step, stage, result);
@@ -299,6 +325,11 @@ impl Session {
     /// Whether a person has approved at a gate; the autopilot is none.
     pub fn is_approved(&self) -> bool {
         self.is_approved
+    }
+
+    /// Whether a person has declined it at a gate.
+    pub fn is_declined(&self) -> bool {
+        self.is_declined
     }
 
     /// Whether the last event has planned stages. Then [`Self::grown`] follows, with the graph that has them.
@@ -433,6 +464,7 @@ impl Session {
             return;
         }
         self.withdraw_failed_stage_question(step, &message);
+        self.withdraw_file_question(step, &message);
         if self.sum_up(step, state, &message) {
             return;
         }

@@ -14,7 +14,7 @@ pub struct Directive {
     /// The stage; without one, all that run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
-    /// The seat of that stage that `say` is for; without one, all.
+    /// The only seat of that stage that `say`, `amend` or `stop` is for; without one, all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seat: Option<String>,
     /// What is said, or why.
@@ -27,7 +27,7 @@ impl Directive {
     pub fn read(request: Value) -> Result<Self, String> {
         if request.get("verb").and_then(Value::as_str) == Some("pause") {
             return Err(
-                "verb: a session can't be paused; a stage with a `gate` waits for a person, `skip` ends a stage, `stop` the session"
+                "verb: a session can't be paused; a stage with a `gate` waits for a person, `skip` ends a stage, `stop` a stage or the session"
                     .to_owned(),
             );
         }
@@ -41,12 +41,13 @@ impl Directive {
 pub enum DirectiveVerb {
     /// Words for the next turns of a stage, or of a seat. A stage that has not begun keeps them for its first turns.
     Say,
-    /// A constraint for all stages, from now on.
+    /// A constraint for all stages, or for one or a seat of it, from now on.
     Amend,
     /// A stage ends with what it has, and those after it begin.
     Skip,
     /// A stage that has begun, and everything after it, begins again.
     Redirect,
+    /// The session, a stage or a seat has no further turns.
     Stop,
 }
 

@@ -60,12 +60,25 @@ struct Assignment {
     /// The agents for which its requests wait, because they are away.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     away: BTreeSet<AgentId>,
+    /// Whether work was given to other agents.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_delegated: bool,
 }
 
 impl Assignment {
     fn new(me: AgentId, ownership: TaskOwnership, limits: WorkLimits) -> Self {
         let (pending, checks) = (PendingRequests::default(), ResultChecks::default());
-        Self { me, ownership, limits, turn: 0, pending, checks, summary: None, away: BTreeSet::new() }
+        Self {
+            me,
+            ownership,
+            limits,
+            turn: 0,
+            pending,
+            checks,
+            summary: None,
+            away: BTreeSet::new(),
+            has_delegated: false,
+        }
     }
 
     fn check_on(&mut self, terms: AcceptanceTerms) {
@@ -100,10 +113,14 @@ impl Assignment {
     ) -> Vec<Effect> {
         let Self { me, ownership, turn, pending, .. } = self;
         let sender = RequestSender { ownership, me, turn: *turn, limits: &limits, bounds, kind, event };
-        match ask {
+        let effects = match ask {
             Some(ask) => pending.send_at_once(ask, sender),
             None => pending.send(sender),
-        }
+        };
+        self.has_delegated |= effects.iter().any(|effect| {
+            matches!(effect, Effect::Send(message) if matches!(message.payload, Payload::TaskRequest(_)))
+        });
+        effects
     }
 
     fn checked_task(&mut self) -> (&mut ResultChecks, CheckedTask<'_>) {
@@ -218,9 +235,12 @@ impl Assignment {
         Effect::AskSpace { label: Label::Space, request }
     }
 
-    /// The curation of what a completed task has proposed. That of a session decides for everybody.
-    fn curate(&self, session: bool) -> Effect {
-        self.ask_space(SpaceAction::Curate { task: self.ownership.spec.task_id.clone(), session })
+    /// The curation of what was proposed in the run of which the task is the root. What was proposed for another one waits for the
+    /// end of that.
+    fn curate(&self, session: bool, declined: Option<String>) -> Option<Effect> {
+        let task = self.ownership.spec.task_id.clone();
+        let is_root = self.ownership.spec.run.is_none();
+        is_root.then(|| self.ask_space(SpaceAction::Curate { task, session, declined }))
     }
 
     /// The memory of the task in the agent's vault, if it belongs to a space with a name. The turn of a seat is one if the seat is

@@ -6,8 +6,8 @@
 //! it each has a part of its own, to which it is cut.
 
 use super::{
-    Entry, EntryId, EntryKind, EntryState, EntryType, MemoryScope, Reader, Space, SpaceId, SpaceVerb, may,
-    task_history,
+    Entry, EntryId, EntryKind, EntryState, EntryType, Grade, MemoryScope, Reader, Space, SpaceId, SpaceVerb,
+    may, task_history,
 };
 use crate::{
     ids::{AgentId, Digest},
@@ -58,6 +58,8 @@ pub enum BriefLayer {
     Findings,
     /// Teammates and what they know.
     Roster,
+    /// How far the session of the turn is: what it is about, what is open, and what has been done.
+    Session,
 }
 
 /// What an agent knows beside its memories.
@@ -171,6 +173,25 @@ impl Brief {
     }
 }
 
+impl Brief {
+    /// The same with what the turn is told of its session: after what the team has learnt.
+    #[must_use]
+    pub fn with_session(mut self, session: &str) -> Self {
+        let is_later =
+            |section: &str| [FINDINGS, TASKS, TEAMMATES].iter().any(|heading| section.starts_with(heading));
+        let (mut sections, session) = (Vec::new(), format!("{SESSION}\n{}", session.trim_end()));
+        let mut added = Some(session.as_str());
+        for section in self.text.split("\n\n").map(str::trim_end).filter(|section| !section.is_empty()) {
+            sections.extend(added.take_if(|_| is_later(section)));
+            sections.push(section);
+        }
+        sections.extend(added);
+        self.text = format!("{}\n", sections.join("\n\n"));
+        self.tokens = tokens(&self.text);
+        self
+    }
+}
+
 impl TurnBrief {
     /// A brief of now.
     pub fn fresh(brief: Brief) -> Self {
@@ -233,6 +254,7 @@ fn layer(entry: &Entry) -> Option<Layer> {
             Some(Layer::Learning)
         }
         (EntryKind::Finding, EntryState::Open | EntryState::Sealed, _) => Some(Layer::Finding),
+        (EntryKind::Memory, EntryState::Active, _) if entry.is_cross_team() => Some(Layer::Learning),
         _ if task_history::is_remembered(entry) => Some(Layer::Task),
         _ => None,
     }
@@ -259,8 +281,9 @@ pub fn brief<'a>(
     let mut take = |layer| layers.remove(&layer).unwrap_or_default();
     let mut decisions = take(Layer::Decision);
     decisions.sort_by_key(|entry| (entry.at, &entry.id));
+    let weight = |entry: &Entry| if entry.is_cross_team() { Some(Grade::High) } else { entry.importance };
     let by_weight = |entries: &mut Vec<&Entry>| {
-        entries.sort_by_key(|entry| (Reverse(entry.importance), Reverse(entry.at), &entry.id));
+        entries.sort_by_key(|entry| (Reverse(weight(entry)), Reverse(entry.at), &entry.id));
     };
     let (mut core, mut learnings) = (take(Layer::CoreContext), take(Layer::Learning));
     by_weight(&mut core);
@@ -289,6 +312,7 @@ pub fn brief<'a>(
 const DECISIONS: &str = "Decisions. They bind everybody in this space and outrank all that follows.";
 const CORE: &str = "Core context.";
 const LEARNINGS: &str = "Learnings and patterns, the most important first.";
+const SESSION: &str = "The session of this turn.";
 const FINDINGS: &str = "The latest findings, the newest last.";
 const TASKS: &str = "Your last tasks here, the newest last.";
 const KNOWLEDGE: &str = "What you know best.";

@@ -5,6 +5,7 @@ use crate::{
     ids::{StageId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
+    task::RunRoot,
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,9 @@ use wire::line::{MemoryType, ProposalType};
 
 pub use crate::ids::EntryId;
 pub use wire::entry::{EntryKind, Grade, MemoryScope};
+
+/// The tag of a memory that concerns the whole team.
+pub const CROSS_TEAM: &str = "cross-team";
 
 /// An entry of a space. Its JSON is the same on the wire and in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +51,9 @@ pub struct Entry {
     /// The session it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<TaskId>,
+    /// The run that its task was a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunRoot>,
     /// The session's stage it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<StageId>,
@@ -215,6 +222,7 @@ impl Entry {
             reason: None,
             task: draft.task,
             session: draft.session,
+            run: draft.run,
             stage: draft.stage,
             tags: draft.tags,
             links: draft.links,
@@ -227,6 +235,11 @@ impl Entry {
             severity: (draft.kind == EntryKind::Finding).then(|| draft.severity.unwrap_or_default()),
             to: draft.to,
         }
+    }
+
+    /// Whether it is a memory that the briefs of all have with what is most important.
+    pub fn is_cross_team(&self) -> bool {
+        self.scope == Some(MemoryScope::Team) && self.tags.contains(CROSS_TEAM)
     }
 
     /// Refuses an entry that no posts and changes could have made.

@@ -1,10 +1,13 @@
 //! What is posted to a space, before it is an entry.
 
-use super::{EntryKind, EntryLink, EntryType, Grade, MemberId, MemoryScope, Slug, sealed::SealedStage};
+use super::{
+    EntryKind, EntryLink, EntryType, Grade, MemberId, MemoryScope, Slug, entry::CROSS_TEAM, sealed::SealedStage,
+};
 use crate::{
     ids::{EntryId, StageId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
+    task::RunRoot,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,6 +73,9 @@ pub struct EntryDraft {
     /// The session it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<TaskId>,
+    /// The run that its task is a part of: who answers for that may decide about a proposal when it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunRoot>,
     /// The session's stage it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<StageId>,
@@ -100,6 +106,7 @@ impl EntryDraft {
             links: BTreeMap::new(),
             task: None,
             session: None,
+            run: None,
             stage: None,
             to: BTreeSet::new(),
             sealed: None,
@@ -111,6 +118,12 @@ impl EntryDraft {
     pub fn check(&self) -> Result<(), Problem> {
         if self.links.keys().any(|link| *link != EntryLink::RetriedFrom) {
             return Err(invalid("links", "only retriedFrom can be posted; the board makes the others"));
+        }
+        if self.scope == Some(MemoryScope::Own) && self.tags.contains(CROSS_TEAM) {
+            return Err(invalid(
+                "tags",
+                "cross-team is for the team; a memory of scope own is read by its author alone",
+            ));
         }
         self.check_content()?;
         self.slug().map(drop)

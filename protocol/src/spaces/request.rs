@@ -33,12 +33,16 @@ pub enum SpaceAction {
     },
     /// Search for entries. → [`SpaceAnswer::Found`]
     Find(EntrySearch),
-    /// Merge those of the agent's own proposals of the task that need no person. → [`SpaceAnswer::Curated`]
+    /// Merge those of the agent's own proposals of the task, and of all made in its run, that need no person; or reject them.
+    /// → [`SpaceAnswer::Curated`]
     Curate {
         task: TaskId,
-        /// Whether it was a session that the agent has hosted.
+        /// Whether it was a session that the agent has hosted, at whose gate a person has approved.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         session: bool,
+        /// Why they are rejected, if a person has declined what the run has made.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        declined: Option<String>,
     },
     /// Release the entries of a sealed stage, or end a session that the agent hosts. → [`SpaceAnswer::Released`]
     Release(EntryRelease),
@@ -103,6 +107,9 @@ pub enum SpaceAnswer {
     Curated {
         /// The number of merged proposals.
         merged: u64,
+        /// The number of rejected ones.
+        #[serde(default)]
+        rejected: u64,
         /// The number of those that wait for a person.
         waiting: u64,
     },

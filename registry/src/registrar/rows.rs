@@ -156,6 +156,7 @@ fn signal(event: &MembershipEvent, at: WallTime) -> Result<Signal, Error> {
         task_id: None,
         capability: None,
         refs,
+        to: Vec::new(),
         at,
     })
 }

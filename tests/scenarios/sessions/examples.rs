@@ -122,8 +122,14 @@ async fn the_workshop_asks_before_it_begins_and_does_again_what_is_to_be_changed
     person(&["answer", id, "--approve"]);
     let task = lead.task_in(id, &["completed", "failed"]).await;
     assert_eq!(state(&task), "completed", "{task:#}");
-    let texts = task["artifacts"].to_string();
-    assert!(texts.contains("page by builder-02, changed: page.html is too bright"), "{texts}");
+    let result = message(&task);
+    let made =
+        "Files: api.py, guide.md, page.html\n\n1. Somebody can log in.: met, api.py, guide.md, page.html";
+    assert!(result.starts_with("All of it:\napi by builder-") && result.contains(made), "{result}");
+    let out = tempfile::tempdir().unwrap();
+    person(&["tasks", "show", id, "--out", &out.path().to_string_lossy()]);
+    let page = std::fs::read_to_string(out.path().join("page.html")).unwrap();
+    assert_eq!(page, "page by builder-02, changed: page.html is too bright\n");
     let proposals =
         person(&["space", "entries", "--space", "shop", "--kind", "proposal", "--status", "merged"]);
     assert!(proposals.contains("How api was built"), "the curator has kept what was learnt: {proposals}");

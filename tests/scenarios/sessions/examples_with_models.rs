@@ -68,8 +68,18 @@ async fn the_workshop_of_models_is_approved_at_once_or_revised_and_changed() {
     example("workshop", answers, async |mesh| {
         let done = workshop(mesh, &[("gets from the page to their account.", ""), ("Approve it.", "")]).await;
         let texts = done["artifacts"].to_string();
-        for part in ["compare_digest", "one yellow button", "Endpoint: met."] {
+        for part in
+            ["compare_digest", "one yellow button", "background: yellow", "There are no passwords.: met"]
+        {
             assert!(texts.contains(part), "{part}: {texts}");
+        }
+        let result = message(&done);
+        assert!(result.contains("one yellow button") && !result.contains("Approve it."), "{result}");
+        let made =
+            done["artifacts"].as_array().unwrap().iter().map(|made| made["artifactId"].as_str().unwrap());
+        let made: Vec<&str> = made.filter(|id| !id.contains(".1.")).collect();
+        for file in ["api.py", "guide.md", "page.html"] {
+            assert!(made.contains(&file), "files come under their own names: {made:?}");
         }
         let done = workshop(
             mesh,
@@ -77,7 +87,7 @@ async fn the_workshop_of_models_is_approved_at_once_or_revised_and_changed() {
                 ("gets from the page to their account.", "say it in French, too"),
                 ("in English or in French", ""),
                 ("Approve it.", "page.html is too bright"),
-                ("the button is white", ""),
+                ("of which the button is white", ""),
             ],
         )
         .await;

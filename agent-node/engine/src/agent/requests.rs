@@ -197,6 +197,7 @@ impl Agent {
             artifacts: self.resolve_artifacts(request.inline_artifacts, &request.artifacts, by, cx)?,
             path: self.path_to_here(&message.envelope, &message.by),
             parent: request.parent_task_id.filter(|_| message.by.agent().is_some()),
+            run: request.run.filter(|_| message.by.agent().is_some()),
             root,
             root_proof,
             budget: request.budget,

@@ -19,6 +19,7 @@ use patterns::{
 use protocol::{
     artifact::Artifact,
     budget::Budget,
+    file_name,
     ids::{Address, Capability},
     question::Question,
     signal::{BAD_CURSOR, Cursor, Selector},
@@ -32,7 +33,8 @@ use std::{
     sync::LazyLock,
 };
 use wire::line::{
-    Delegate, DirectiveLine, Find, Help, OutputLine, Post, ProposalType, Propose, Remember, Say, SignalLine,
+    ArtifactLine, Delegate, DirectiveLine, Find, Help, OutputLine, Post, ProposalType, Propose, Remember,
+    Say, SignalLine,
 };
 
 /// What the mesh offers to a model.
@@ -84,7 +86,7 @@ const FINISH: &str = "finish";
 const DIRECTIVE: &str = "directive";
 
 /// All; [`is_offered`] says which turns have them.
-pub(super) static TOOLS: LazyLock<[MeshTool; 15]> = LazyLock::new(|| {
+pub(super) static TOOLS: LazyLock<[MeshTool; 16]> = LazyLock::new(|| {
     [
         tool(
             PUBLISH_SIGNAL,
@@ -156,6 +158,21 @@ pub(super) static TOOLS: LazyLock<[MeshTool; 15]> = LazyLock::new(|| {
             "Searches what the team knows now, and what you remember: decisions, memories, findings, proposals. Give at least one argument.",
             |FindEntries { kind, tag, text }, id, _| {
                 outcome(OutputLine::Find(Find { id: id.to_owned(), kind, tag, text, wait: true }), "")
+            },
+        ),
+        tool(
+            "make_file",
+            "Hands over a file, with its whole content. The same name again replaces it.",
+            |MakeFile { name, content, media_type }, _, _| {
+                file_name::check(&name)?;
+                let bytes = content.len();
+                let made = ArtifactLine {
+                    filename: Some(name.clone()),
+                    media_type: Some(media_type.unwrap_or_else(|| "text/plain".to_owned())),
+                    last_chunk: true,
+                    ..ArtifactLine::text(name, content)
+                };
+                outcome(OutputLine::Artifact(Box::new(made)), &format!("made, {bytes} bytes"))
             },
         ),
         tool(
@@ -293,6 +310,17 @@ struct FindEntries {
     tag: Option<String>,
     /// Only entries with these words.
     text: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct MakeFile {
+    /// Its name, a relative path such as src/page.html.
+    name: String,
+    /// The whole content.
+    content: String,
+    /// Its media type; text/plain if not given.
+    media_type: Option<String>,
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    board::EndedRun,
     spaces::{EntryChange, EntryOrder, EntryQuery},
     store::{SharedStore, embedded},
 };
@@ -408,7 +409,7 @@ async fn no_read_of_spaces_runs_on_a_thread_of_the_server() {
     let me = AgentId::parse("a").unwrap();
     let mut stream = spaces.follow(&by, &default, EntryQuery::default(), None).await.unwrap();
     let posted = spaces.post(&reader("a"), &default, &proposal("one", "x")).await.unwrap();
-    spaces.curate(&reader("a"), &default, &TaskId::parse("t-1").unwrap(), false).await.unwrap();
+    spaces.curate(&reader("a"), &default, &ended_run("t-1", false)).await.unwrap();
     spaces
         .change(&by, &default, &posted.id, &EntryChange::Merge { version: None, reason: None })
         .await
@@ -446,22 +447,25 @@ async fn a_completed_session_merges_what_its_host_has_proposed_in_it_and_leaves_
     propose("host", "learnt", EntryType::Learning, Some(&session)).await;
     propose("seat", "postgres", EntryType::Architectural, Some(&session)).await;
     let brain = Reader { principal: Principal::Brain(AgentId::parse("host").unwrap()), ..reader("host") };
-    let refused = spaces.curate(&brain, &default, &session, true).await.unwrap_err();
+    let refused = spaces.curate(&brain, &default, &ended_run("s-1", true)).await.unwrap_err();
     assert_eq!(refused.reason, Reason::Forbidden, "a brain is no host");
-    let of_task = spaces.curate(&reader("host"), &default, &session, false).await.unwrap();
+    let of_task = spaces.curate(&reader("host"), &default, &ended_run("s-1", false)).await.unwrap();
     assert_eq!((of_task.merged, of_task.waiting), (0, 0), "a task is no session");
-    let of_seat =
-        spaces.curate(&reader("seat"), &default, &TaskId::parse("turn").unwrap(), true).await.unwrap();
+    let of_seat = spaces.curate(&reader("seat"), &default, &ended_run("turn", true)).await.unwrap();
     assert_eq!((of_seat.merged, of_seat.waiting), (0, 0));
-    let ended = spaces.curate(&reader("host"), &default, &session, true).await.unwrap();
+    let ended = spaces.curate(&reader("host"), &default, &ended_run("s-1", true)).await.unwrap();
     assert_eq!((ended.merged, ended.waiting), (2, 1));
     let mut decided: Vec<_> = all(&board, &person(), of_kind(EntryKind::Decision)).await;
     decided.sort_by_key(|entry| entry.content.clone());
     let contents: Vec<_> = decided.iter().map(|entry| entry.content.as_str()).collect();
     assert_eq!(contents, ["no-mail", "sqlite"]);
     assert!(decided.iter().all(|entry| entry.author == agent("host")), "{decided:?}");
-    let again = spaces.curate(&reader("host"), &default, &session, true).await.unwrap();
+    let again = spaces.curate(&reader("host"), &default, &ended_run("s-1", true)).await.unwrap();
     assert_eq!((again.merged, again.waiting), (0, 1), "a repeat finds none");
+}
+
+fn ended_run(task: &str, session: bool) -> EndedRun {
+    EndedRun { task: TaskId::parse(task).unwrap(), session, declined: None }
 }
 
 /// A store that panics when it is read on one thread, and that commits another batch before the next one.

@@ -1,14 +1,16 @@
 //! The brief of an agent, and the curation after its task.
 
 use super::{SpaceCaller, space_of};
-use crate::http::{BoardData, BoardResult, request};
+use crate::{
+    board::EndedRun,
+    http::{BoardData, BoardResult, request},
+};
 use actix_web::{HttpRequest, HttpResponse, web};
 use protocol::{
-    ids::{AgentId, TaskId},
+    ids::AgentId,
     problem::{Problem, Reason},
     spaces::{request::SessionScope, sealed::EntryRelease, vault::VaultChange},
 };
-use serde::Deserialize;
 
 /// `GET …/brief?for=AGENT`; an agent may leave out its own name. `session` and `sealed` name sessions.
 pub(super) async fn get_brief(board: BoardData, by: SpaceCaller, request: HttpRequest) -> BoardResult {
@@ -55,14 +57,7 @@ pub(super) async fn release(
     Ok(HttpResponse::Ok().json(board.spaces().release(&by.0, &space, &wanted).await?))
 }
 
-#[derive(Deserialize)]
-struct CurateBody {
-    task: TaskId,
-    #[serde(default)]
-    session: bool,
-}
-
-/// `POST …/curate` by the agent whose proposals of a task are meant.
+/// `POST …/curate` by the agent that answers for a run.
 pub(super) async fn curate(
     board: BoardData,
     by: SpaceCaller,
@@ -70,8 +65,8 @@ pub(super) async fn curate(
     body: web::Bytes,
 ) -> BoardResult {
     let space = space_of(&request)?;
-    let CurateBody { task, session } = request::parse_body(&body)?;
-    Ok(HttpResponse::Ok().json(board.spaces().curate(&by.0, &space, &task, session).await?))
+    let run: EndedRun = request::parse_body(&body)?;
+    Ok(HttpResponse::Ok().json(board.spaces().curate(&by.0, &space, &run).await?))
 }
 
 /// `GET …/vault?of=AGENT`, for the person.

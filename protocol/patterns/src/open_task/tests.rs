@@ -32,6 +32,7 @@ fn offer() -> Signal {
             ("description".to_owned(), json!("build it")),
             ("input".to_owned(), json!({ "a": 1 })),
         ]),
+        to: Vec::new(),
         at: WallTime(0),
     }
 }

@@ -27,6 +27,7 @@ fn posted() -> SignalRecord {
         task_id: Some(TaskId::parse("t-1").unwrap()),
         capability: None,
         refs: serde_json::Map::from_iter([(HOPS.to_owned(), json!(2))]),
+        to: Vec::new(),
         at: WallTime(0),
     };
     SignalRecord { revision: 7, signal }

@@ -3,10 +3,11 @@
 
 use super::{
     SeatTurn, Session, SessionAction, SessionContext, SessionStep, TurnDoer, gate,
+    material::MAX_GIVEN,
     names::{PASSES, SESSION},
-    state::StageState,
+    state::{self, Said, StageState},
 };
-use crate::{ChunkRange, turn::RequestResult};
+use crate::turn::RequestResult;
 use protocol::{
     artifact::Artifact,
     ids::Address,
@@ -120,9 +121,13 @@ impl Session {
             return;
         }
         let mut text = format!(
-            "You answer a question of {} (stage {}) for the person who gave the task. Your last words are the answer, and nothing else.\n\n{}",
-            planned.name, place.id, question.text
+            "You answer a question of {} (stage {}) for the person who gave the task. Your last words are the answer, and nothing else.\n\n",
+            planned.name, place.id
         );
+        if let Some(task) = planned.task.as_ref().or(place.task.as_ref()) {
+            text.push_str(&format!("What {} is to do:\n{task}\n\nThe question:\n", planned.name));
+        }
+        text.push_str(&question.text);
         if !question.options.is_empty() {
             text.push_str(&format!("\n\nAnswer one of: {}", question.options.join(", ")));
         }
@@ -158,20 +163,68 @@ impl Session {
         self.turns += 1;
         self.autopilot.asked += 1;
         let id = format!("{AUTOPILOT}.{}", self.autopilot.asked);
-        let seat = json!({
+        let (stage, asker) = match &about {
+            AutopilotSubject::Question { stage, seat, .. } => (*stage, Some(*seat)),
+            AutopilotSubject::Gate { stage } => (*stage, None),
+        };
+        let given = self.known_to_autopilot(&cx, stage, asker);
+        let artifacts = cx.given.iter().map(|given| given.artifact_id.clone());
+        let artifacts =
+            artifacts.chain(given.iter().flat_map(|said| said.artifacts.iter().cloned())).collect();
+        let chunks = state::chunks(given.iter().copied());
+        let mut seat = json!({
             "session": cx.id, "stage": AUTOPILOT, "iteration": 1, "seat": AUTOPILOT, "round": 1, "rounds": 1,
             "order": "parallel", "others": [], "new": [],
         });
+        if let Some(spec) = cx.graph.stages.get(stage).and_then(|stage| self.spec_for(stage)) {
+            seat["spec"] = spec;
+        }
         step.actions.push(SessionAction::Turn(Box::new(SeatTurn {
             id: id.clone(),
             to: TurnDoer::Peer(Address::Agent(agent)),
             description: format!("{}\n\n{text}", cx.goal),
             input: json!({ "seat": seat }),
-            artifacts: Vec::new(),
-            chunks: ChunkRange::default(),
+            artifacts,
+            chunks,
         })));
         self.autopilot.turns.push(AutopilotTurn { id, about });
         true
+    }
+
+    /// What it is given: the results of the stages before, as the confirmed spec and the plan; constraints; and what the seat
+    /// has said that asks, or the whole result at a gate. The newest stays if it is too much.
+    fn known_to_autopilot(&self, cx: &SessionContext<'_>, place: usize, asker: Option<usize>) -> Vec<&Said> {
+        let of_stage =
+            |before: usize| self.stages.get(before).map(|run| run.result.as_slice()).unwrap_or_default();
+        let before = cx.graph.before(place).into_iter().flat_map(of_stage);
+        let amended = self.amendments.iter().filter(|amendment| {
+            asker.map_or(amendment.place.is_none_or(|only| only == place), |seat| {
+                amendment.is_for((place, seat))
+            })
+        });
+        let run = self.stages.get(place);
+        let own = run.into_iter().flat_map(|run| run.feedback.iter().chain(&run.result));
+        let own = own.chain(self.said.iter().filter(|said| said.stage == place));
+        let own = own.filter(|said| match asker {
+            Some(seat) => {
+                said.seat == Some(seat)
+                    || said.seat.is_none() && (said.to.is_empty() || said.to.contains(&seat))
+            }
+            None => true,
+        });
+        let mut known: Vec<&Said> =
+            before.chain(amended.map(|amendment| &amendment.said)).chain(own).collect();
+        known.sort_by_key(|said| said.number);
+        known.dedup_by_key(|said| said.number);
+        let mut bytes = 0;
+        known.reverse();
+        known.retain(|said| {
+            let fits = bytes + said.bytes <= MAX_GIVEN;
+            bytes += if fits { said.bytes } else { 0 };
+            fits
+        });
+        known.sort_by_key(|said| said.position(cx.graph));
+        known
     }
 
     /// Takes the result of a turn of the autopilot. Returns false if it is of no such turn.

@@ -3,7 +3,7 @@
 
 use super::{
     Session, SessionAction, SessionStep,
-    directive::SKIPPED,
+    directive::{SKIPPED, STOPPED},
     graph::Graph,
     state::{SeatState, StageState},
 };
@@ -46,11 +46,14 @@ impl Graph {
 }
 
 impl Session {
-    /// Asks a person about the first stage of which a seat has failed; false if the session just fails, because of `why`.
+    /// Asks a person about the first stage of which a seat has failed, or that a person has stopped; false if the session just fails, because of `why`.
     pub(super) fn ask_about_failed_stage(&mut self, step: &mut SessionStep<'_>, why: &str) -> bool {
         let has_failed = |seat: &super::state::SeatRun| matches!(seat.state, SeatState::Failed { .. });
         let mut runs = self.stages.iter();
-        let failed = runs.position(|run| run.state == StageState::Failed && run.seats.iter().any(has_failed));
+        let failed = runs.position(|run| {
+            let was_stopped = run.label.as_deref() == Some(STOPPED);
+            run.state == StageState::Failed && (was_stopped || run.seats.iter().any(has_failed))
+        });
         let Some(place) = failed.filter(|_| step.cx.graph.has_people()) else { return false };
         let (Some(stage), Some(run)) = (step.cx.graph.stages.get(place), self.stages.get(place)) else {
             return false;

@@ -123,6 +123,7 @@ impl Session {
             }
             GateChoice::Decline => {
                 run.state = StageState::Failed;
+                self.is_declined = true;
                 let reason = if has_reason { format!(": {}", result.text) } else { String::new() };
                 let message = format!("declined at stage {}{reason}", stage.id);
                 for running in 0..self.stages.len() {

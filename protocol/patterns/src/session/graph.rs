@@ -202,6 +202,10 @@ fn once() -> u32 {
 pub enum StageProduct {
     /// Items of work, each of which becomes a stage of its own.
     WorkPlan,
+    /// What is to be true at the end, in fields. Later stages are given it.
+    OutcomeSpec,
+    /// Whether each expected outcome of the spec is met, and by what.
+    OutcomeReview,
 }
 
 /// How the work that a stage has planned is done.

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 const WINDOW: usize = 12;
 
 /// The most bytes of what is given to a turn. What came later goes first; what is left out is named.
-const MAX_GIVEN: usize = 128 * 1024;
+pub(super) const MAX_GIVEN: usize = 128 * 1024;
 
 impl Session {
     /// The turn `id` of a seat, for `to`.
@@ -67,7 +67,11 @@ impl Session {
         let mut visible: Vec<&Said> = visible.filter(is_open).collect();
         visible.sort_by_key(|said| said.position(cx.graph));
         let is_new = |said: &&Said| said.number >= taken.seen && said.seat != Some(seat);
-        let amended = self.amendments.iter().filter(|_| stage.does.is_none());
+        let amended = self
+            .amendments
+            .iter()
+            .filter(|amendment| stage.does.is_none() && amendment.is_for((place, seat)));
+        let amended = amended.map(|amendment| &amendment.said);
         let (amended, known): (Vec<&Said>, Vec<&Said>) = amended.partition(is_new);
         let (new, old): (Vec<&Said>, Vec<&Said>) = visible.into_iter().partition(is_new);
         let mut new: Vec<&Said> = amended.into_iter().chain(new).collect();
@@ -161,6 +165,14 @@ impl Session {
         let siblings = self.siblings(cx, (place, stage), seat);
         add("routing", json!(cx.graph.routing()), cx.graph.routing() != SessionRouting::SameStage);
         add("siblings", json!(siblings), !siblings.is_empty());
+        let spec = self.spec_for(stage);
+        add("spec", json!(spec), spec.is_some());
+        let so_far = self.so_far(cx, place);
+        add("soFar", json!(so_far), so_far.is_some() && matches!(planned.who, SeatHolder::Peer(_)));
+        let files = self.files_before(cx.graph, place);
+        add("files", json!(files), !files.is_empty() && !matches!(planned.who, SeatHolder::BuiltIn(_)));
+        let signals_to = self.signals_to(cx, (place, stage), seat);
+        add("signalsTo", json!(signals_to), !signals_to.is_empty());
         add("as", json!(planned.role), planned.role.watches());
         add("leftOut", json!(left_out), !left_out.is_empty());
         add("refused", json!(taken.refused), !taken.refused.is_empty());

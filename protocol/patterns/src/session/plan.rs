@@ -3,6 +3,7 @@
 use super::{
     Session, SessionAction, SessionStep,
     graph::{Graph, Seat, SeatHolder, Stage, StageProduct},
+    outcome::{OUTCOME_REVIEW, OUTCOME_SPEC, OutcomeSpec},
     state::{StageRun, StageState},
 };
 use crate::turn::RequestResult;
@@ -21,7 +22,7 @@ const MAX_TEXT: usize = 4 * 1024;
 const MAX_TEXTS: usize = 32 * 1024;
 
 /// How many brackets of a text are tried.
-const MAX_TRIED: usize = 256;
+pub(super) const MAX_TRIED: usize = 256;
 
 /// What the turns of a stage are told that makes a work plan.
 const WORK_PLAN: &str = include_str!("prompts/work-plan.txt");
@@ -31,6 +32,8 @@ impl StageProduct {
     pub(super) fn instructions(self) -> &'static str {
         match self {
             Self::WorkPlan => WORK_PLAN.trim_ascii(),
+            Self::OutcomeSpec => OUTCOME_SPEC.trim_ascii(),
+            Self::OutcomeReview => OUTCOME_REVIEW.trim_ascii(),
         }
     }
 }
@@ -50,6 +53,9 @@ pub(super) struct WorkItem {
     /// The files that it writes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     files: Vec<String>,
+    /// The expected outcomes that it serves, by their numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    outcomes: Vec<usize>,
 }
 
 /// An item that has become a stage.
@@ -238,11 +244,24 @@ impl WorkItem {
             id if id.is_empty() => format!("item-{}", place + 1),
             id => id,
         };
-        Ok((Self { id, task, who, after: Vec::new(), files }, list("after")))
+        let numbers = list("outcomes");
+        let numbers = numbers.iter().filter_map(Value::as_u64).map(usize::try_from);
+        let outcomes = numbers.filter_map(Result::ok).collect();
+        Ok((Self { id, task, who, after: Vec::new(), files, outcomes }, list("after")))
     }
 }
 
 impl PlannedStage {
+    /// The name of the stage.
+    pub(super) fn stage_id(&self) -> &str {
+        &self.stage
+    }
+
+    /// The files that it writes.
+    pub(super) fn files(&self) -> impl Iterator<Item = &str> {
+        self.item.files.iter().map(String::as_str)
+    }
+
     /// The stage, as the plan wants its work done.
     fn stage(&self, plan: &Stage) -> Stage {
         let WorkItem { task, who, after, .. } = &self.item;
@@ -305,19 +324,74 @@ impl Session {
         mut result: RequestResult,
     ) -> RequestResult {
         let has_passed = result.seat.as_ref().is_some_and(|end| end.passed);
-        let Some(StageProduct::WorkPlan) = stage.makes.filter(|_| result.ok && !has_passed) else {
-            return result;
+        let Some(makes) = stage.makes.filter(|_| result.ok && !has_passed) else { return result };
+        let made = match makes {
+            StageProduct::WorkPlan => self.read_plan(step, (place, stage), &result).map(|()| None),
+            StageProduct::OutcomeSpec => self.read_spec(stage, &result),
+            StageProduct::OutcomeReview => self.read_review(&result),
         };
-        match WorkPlan::read(&result.text, &result.artifacts, &step.cx.graph.cast) {
-            Ok(WorkPlan { items, notes }) => {
-                notes.into_iter().for_each(|note| self.note(format!("stage {}: {note}", stage.id)));
-                if let Some(run) = self.stages.get_mut(place) {
-                    run.plan = items;
-                }
-            }
+        match made {
+            Ok(Some(text)) => result.text = text,
+            Ok(None) => {}
             Err(why) => (result.ok, result.text) = (false, why),
         }
         result
+    }
+
+    fn read_plan(
+        &mut self,
+        step: &SessionStep<'_>,
+        (place, stage): (usize, &Stage),
+        result: &RequestResult,
+    ) -> Result<(), String> {
+        let WorkPlan { items, notes } = WorkPlan::read(&result.text, &result.artifacts, &step.cx.graph.cast)?;
+        notes.into_iter().for_each(|note| self.note(format!("stage {}: {note}", stage.id)));
+        if let Some(spec) = &self.spec {
+            let is_served = |number: &usize| {
+                items.iter().any(|item| item.outcomes.is_empty() || item.outcomes.contains(number))
+            };
+            let unserved: Vec<String> = (1..=spec.outcome.len())
+                .filter(|number| !is_served(number))
+                .map(|number| number.to_string())
+                .collect();
+            if !unserved.is_empty() {
+                self.note(format!("stage {}: no item serves outcome {}", stage.id, unserved.join(", ")));
+            }
+        }
+        if let Some(run) = self.stages.get_mut(place) {
+            run.plan = items;
+        }
+        Ok(())
+    }
+
+    /// Reads the outcome spec; returns it as people read it.
+    fn read_spec(&mut self, stage: &Stage, result: &RequestResult) -> Result<Option<String>, String> {
+        self.verdicts.clear();
+        let of_artifacts = result.artifacts.iter().map(Artifact::as_text);
+        let texts = std::iter::once(result.text.clone()).chain(of_artifacts);
+        let text = texts.into_iter().find(|text| text.contains('{')).unwrap_or_default();
+        self.spec = OutcomeSpec::read(&text)?;
+        if self.spec.is_none() {
+            self.note(format!("stage {}: its outcome spec is prose, without fields", stage.id));
+        }
+        Ok(self.spec.as_ref().map(OutcomeSpec::text))
+    }
+
+    /// Reads the verdicts of a review, if there is something to judge by; returns them as people read them.
+    fn read_review(&mut self, result: &RequestResult) -> Result<Option<String>, String> {
+        let Some(spec) = &self.spec else { return Ok(None) };
+        let (verdicts, rest) = spec.read_review(&result.text)?;
+        let text = [spec.verdicts_text(&verdicts), rest].join("\n\n");
+        self.verdicts = verdicts;
+        Ok(Some(text.trim_end().to_owned()))
+    }
+
+    /// What a turn of the stage is told of the outcome spec: all, or for planned work the part that it serves.
+    pub(super) fn spec_for(&self, stage: &Stage) -> Option<Value> {
+        let planned = self.planned.iter().find(|planned| planned.stage == stage.id);
+        let numbers = planned.map(|planned| planned.item.outcomes.as_slice()).unwrap_or_default();
+        let is_own = matches!(stage.makes, Some(StageProduct::OutcomeSpec));
+        self.spec.as_ref().filter(|_| !is_own && stage.does.is_none()).map(|spec| spec.part(numbers))
     }
 
     /// The plan of a stage that is done becomes stages.

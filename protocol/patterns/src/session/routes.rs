@@ -19,6 +19,9 @@ enum StageReadiness {
 impl Session {
     /// Begins every stage that is ready, and ends the session when none is left.
     pub(super) fn go_on(&mut self, step: &mut SessionStep<'_>) {
+        if !self.is_over && !self.has_grown {
+            self.ask_about_files(step);
+        }
         loop {
             let mut has_changed = false;
             for place in 0..self.stages.len() {
@@ -49,7 +52,7 @@ impl Session {
             return;
         }
         match self.stages.iter().all(|run| run.state.has_ended()) {
-            true if self.failed_stage.is_none() => self.end(step),
+            true if self.failed_stage.is_none() && self.file_question.is_none() => self.end(step),
             true => {}
             false => self.withdraw_failed_stage_question(step, "the session goes on"),
         }
@@ -58,6 +61,9 @@ impl Session {
     fn readiness(&self, step: &SessionStep<'_>, place: usize) -> StageReadiness {
         let graph = step.cx.graph;
         let Some(stage) = graph.stages.get(place) else { return StageReadiness::NotYet };
+        if self.waits_for_file(graph, place) {
+            return StageReadiness::NotYet;
+        }
         let before = graph
             .places_before(stage)
             .into_iter()

@@ -85,12 +85,31 @@ impl Session {
         });
         all.filter(|agent| Some(agent) != own.as_ref() && !graph.is_up(cx.host, agent)).collect()
     }
+
+    /// The agents that signals of a turn of the seat are for, which keeps them from its siblings; all, if empty.
+    pub(super) fn signals_to(
+        &self,
+        cx: &SessionContext<'_>,
+        (place, stage): (usize, &Stage),
+        seat: usize,
+    ) -> BTreeSet<AgentId> {
+        if cx.graph.routing() == SessionRouting::SameStage || self.is_seat_up(cx, (place, stage), seat) {
+            return BTreeSet::new();
+        }
+        [Some(cx.host.clone()), cx.graph.lead()].into_iter().flatten().collect()
+    }
 }
 
 /// The agents to which the turn of a seat gives no work and puts no question; none if the task is no such turn.
 pub fn siblings(spec: &TaskSpec) -> Vec<AgentId> {
     let about = spec.input.as_ref().and_then(|input| input.get("seat")?.get("siblings"));
     about.and_then(|siblings| Vec::deserialize(siblings).ok()).unwrap_or_default()
+}
+
+/// The agents that signals of the turn of a seat are for; all, if empty.
+pub fn signals_to(spec: &TaskSpec) -> Vec<AgentId> {
+    let about = spec.input.as_ref().and_then(|input| input.get("seat")?.get("signalsTo"));
+    about.and_then(|to| Vec::deserialize(to).ok()).unwrap_or_default()
 }
 
 /// Why a request of the turn of a seat to `to` is refused.

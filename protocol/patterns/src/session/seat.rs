@@ -56,6 +56,12 @@ pub fn brief_layers(input: Option<&Value>) -> Option<Vec<BriefLayer>> {
     serde_json::from_value(layers.clone()).ok()
 }
 
+/// How far the session of a turn is, if the turn is told.
+pub fn so_far(input: Option<&Value>) -> Option<&str> {
+    let is_told = brief_layers(input).is_none_or(|layers| layers.contains(&BriefLayer::Session));
+    input?.get("seat")?.get("soFar")?.as_str().filter(|_| is_told)
+}
+
 /// What a turn may read of its space beside decisions and what its agent has posted; `None` for all. In a sealed stage that is
 /// nothing.
 pub fn readable_layers(input: Option<&Value>) -> Option<Vec<BriefLayer>> {
@@ -114,7 +120,7 @@ pub fn kinds_of_others(input: Option<&Value>) -> Option<BTreeSet<EntryKind>> {
     let kinds = readable_layers(input)?.into_iter().filter_map(|layer| match layer {
         BriefLayer::Memory => Some(EntryKind::Memory),
         BriefLayer::Findings => Some(EntryKind::Finding),
-        BriefLayer::Decisions | BriefLayer::Roster => None,
+        BriefLayer::Decisions | BriefLayer::Roster | BriefLayer::Session => None,
     });
     Some(kinds.chain([EntryKind::Decision]).collect())
 }

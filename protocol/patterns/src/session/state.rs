@@ -1,6 +1,7 @@
 //! The state of a session: which stage and seat is where. What was said is in the task's log; here are its numbers.
 
 use super::{
+    files::MadeFile,
     graph::{Graph, SeatOrder, Stage},
     names::PERSON,
     plan::WorkItem,
@@ -107,7 +108,7 @@ pub(super) struct MatchedItem {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
-fn is_zero(number: &u32) -> bool {
+pub(super) fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
@@ -165,6 +166,9 @@ pub(super) struct StageRun {
     /// The last words of each seat, for the stages after it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) result: Vec<Said>,
+    /// The files that its seats have made.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) files: Vec<MadeFile>,
     /// The work that it has planned, until that becomes stages.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) plan: Vec<WorkItem>,
@@ -214,6 +218,26 @@ pub(super) struct Said {
     /// Who says it, if neither a seat in its turn nor a person does: the host, or a supervisor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) by: Option<String>,
+}
+
+/// A constraint for turns from now on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Amendment {
+    /// What is said; it may be for some seats of its stage.
+    #[serde(flatten)]
+    pub(super) said: Said,
+    /// The stage that it is for; all, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) place: Option<usize>,
+}
+
+impl Amendment {
+    /// Whether it is for a seat of a stage.
+    pub(super) fn is_for(&self, (place, seat): (usize, usize)) -> bool {
+        self.place
+            .is_none_or(|only| only == place && (self.said.to.is_empty() || self.said.to.contains(&seat)))
+    }
 }
 
 impl Said {

@@ -6,8 +6,9 @@
 
 use super::{
     SeatTurn, Session, SessionAction, SessionContext, SessionStep, TurnDoer,
-    graph::{BuiltInStage, Stage},
+    graph::{BuiltInStage, Graph, Stage},
     host_work::HostWork,
+    names::SESSION,
     state::{self, Said, StageRun, StageState},
 };
 use crate::turn::RequestResult;
@@ -29,6 +30,16 @@ const MAX_WORDS: usize = 400;
 /// The fewest characters that are left of them, however many seats there are.
 const LEAST_WORDS: usize = 40;
 
+/// The most characters of the words of a result in the last message.
+const MAX_RESULT: usize = 8_000;
+
+/// The most characters that a turn is told of how far its session is, and of one line of that.
+const MAX_SO_FAR: usize = 2_000;
+const MAX_LINE: usize = 200;
+
+/// The member of an artifact's metadata that marks a file which the session has made.
+pub const MADE: &str = "made";
+
 /// About how many bytes a summary has at most; with many seats it shows fewer of their words.
 const MAX_SUMMARY: usize = 16 * 1024;
 
@@ -41,6 +52,9 @@ const MAX_READ: (usize, usize) = (64 * 1024, 1024 * 1024);
 pub(super) struct SessionEnding {
     state: TaskState,
     message: String,
+    /// Whether the last message comes with the summary.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    tells_what_was_made: bool,
 }
 
 /// What a summary is made of, beside the artifacts of the seats.
@@ -51,6 +65,23 @@ pub struct SummaryOutline {
     end: String,
     /// Its stages, in order.
     stages: Vec<StageOutline>,
+    /// What it has made, if it does not end with its last words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    made: Option<MadeOutline>,
+}
+
+/// What a session has made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MadeOutline {
+    /// The artifacts with the words of those who have put it together.
+    words: Vec<String>,
+    /// The name of each file, and the artifact that holds it.
+    files: Vec<(String, String)>,
+    /// The files that were planned and not made.
+    missing: Vec<String>,
+    /// What the review says of each expected outcome.
+    verdicts: String,
 }
 
 /// A stage in a summary.
@@ -64,6 +95,37 @@ struct StageOutline {
 }
 
 impl SummaryOutline {
+    /// The files that were made, as artifacts under their own names.
+    pub fn files(&self, artifacts: &[Artifact]) -> Vec<Artifact> {
+        let files = self.made.iter().flat_map(|made| &made.files);
+        let files = files.filter_map(|(name, id)| {
+            let made = artifacts.iter().find(|artifact| artifact.artifact_id == *id)?;
+            let is_ours = [SUMMARY, super::RECORD].contains(&name.as_str());
+            let artifact_id = if is_ours { format!("files/{name}") } else { name.clone() };
+            let mut file = Artifact { artifact_id, name: Some(name.clone()), ..made.clone() };
+            file.metadata.insert(SESSION.to_owned(), json!({ MADE: true, "of": id }));
+            Some(file)
+        });
+        files.collect()
+    }
+
+    /// What was made, in words: the last message of the session. `None` if that ends with its last words.
+    pub fn message(&self, artifacts: &[Artifact]) -> Option<String> {
+        let made = self.made.as_ref()?;
+        let words = artifacts.iter().filter(|artifact| made.words.contains(&artifact.artifact_id));
+        let words = words.map(|artifact| words::cut(artifact.as_text().trim(), MAX_RESULT));
+        let list = |label: &str, names: Vec<&str>| {
+            (!names.is_empty()).then(|| format!("{label}: {}", names.join(", ")))
+        };
+        let files = list("Files", made.files.iter().map(|(name, _)| name.as_str()).collect());
+        let missing = list("Planned, but not made", made.missing.iter().map(String::as_str).collect());
+        let verdicts = Some(made.verdicts.clone());
+        let parts =
+            words.chain([files, missing, verdicts].into_iter().flatten()).filter(|part| !part.is_empty());
+        let text = parts.collect::<Vec<_>>().join("\n\n");
+        Some(if text.is_empty() { self.text(artifacts) } else { text })
+    }
+
     /// The summary, made of the artifacts that the outline names.
     pub fn text(&self, artifacts: &[Artifact]) -> String {
         let mut text = format!("The session {}.\n", self.end);
@@ -111,8 +173,10 @@ impl Session {
             return false;
         }
         let turn = self.summary_turn(&step.cx, state, message);
+        let tells_what_was_made =
+            matches!(&turn.to, TurnDoer::Host(HostWork::Summarize(SummaryOutline { made: Some(_), .. })));
         step.actions.push(SessionAction::Turn(Box::new(turn)));
-        self.ending = Some(SessionEnding { state, message: message.to_owned() });
+        self.ending = Some(SessionEnding { state, message: message.to_owned(), tells_what_was_made });
         true
     }
 
@@ -146,10 +210,20 @@ impl Session {
         // Planned work comes where it was done.
         stages.sort_by_key(|(opened, _)| (opened.is_none(), *opened));
         let stages = stages.into_iter().map(|(_, stage)| stage).collect();
+        let made = (state == TaskState::Completed).then(|| self.made_outline(cx.graph)).flatten();
+        if made.is_some() {
+            let result = self.result_stage(cx.graph).and_then(|place| self.stages.get(place));
+            given.extend(result.into_iter().flat_map(|run| run.result.iter().cloned()));
+            given.extend(self.files(cx.graph).into_iter().map(|(_, file)| Said {
+                artifacts: vec![file.artifact.clone()],
+                chunks: file.chunks,
+                ..Said::default()
+            }));
+        }
         let artifacts = given.iter().flat_map(|said| said.artifacts.iter().cloned()).collect();
         SeatTurn {
             id: SUMMARY.to_owned(),
-            to: TurnDoer::Host(HostWork::Summarize(SummaryOutline { end, stages })),
+            to: TurnDoer::Host(HostWork::Summarize(SummaryOutline { end, stages, made })),
             description: cx.goal.to_owned(),
             input: json!({ "seat": { "session": cx.id, "stage": SUMMARY, "round": 1, "seat": super::names::HOST } }),
             artifacts,
@@ -157,11 +231,63 @@ impl Session {
         }
     }
 
+    /// How far the session is for a stage: what it is about, what is open, and how the stages before it went. `None` for the first
+    /// stages.
+    pub(super) fn so_far(&self, cx: &SessionContext<'_>, place: usize) -> Option<String> {
+        let before = cx.graph.before(place);
+        let runs = before.iter().filter_map(|at| Some((cx.graph.stages.get(*at)?, self.stages.get(*at)?)));
+        let ended: Vec<String> =
+            runs.filter(|(_, run)| run.state.has_ended()).map(|(stage, run)| head(stage, run)).collect();
+        if ended.is_empty() {
+            return None;
+        }
+        let goal = self.spec.as_ref().map_or(cx.goal, |spec| spec.goal.as_str());
+        let open: Vec<String> =
+            self.spec.as_ref().map(|spec| spec.open_questions().to_vec()).unwrap_or_default();
+        let list = |lines: &[String]| -> String {
+            lines.iter().map(|line| format!("\n- {}", on_one_line(line, MAX_LINE))).collect()
+        };
+        let open = if open.is_empty() { String::new() } else { format!("\nOpen questions:{}", list(&open)) };
+        let text = format!("Focus: {}{open}\nSo far:{}", on_one_line(goal, MAX_LINE), list(&ended));
+        Some(words::cut(&text, MAX_SO_FAR))
+    }
+
+    /// What the session has made; `None` if it ends with its last words: it has neither planned nor judged anything.
+    fn made_outline(&self, graph: &Graph) -> Option<MadeOutline> {
+        if self.planned.is_empty() && !graph.stages.iter().any(Stage::judges) {
+            return None;
+        }
+        let result = self.result_stage(graph).and_then(|place| self.stages.get(place));
+        let words = result.into_iter().flat_map(|run| &run.result);
+        let words = words.filter_map(|said| said.artifacts.first().cloned()).collect();
+        let files = self.files(graph).into_iter().map(|(_, file)| (file.name.clone(), file.artifact.clone()));
+        let verdicts = self.spec.as_ref().map(|spec| spec.verdicts_text(&self.verdicts));
+        Some(MadeOutline {
+            words,
+            files: files.collect(),
+            missing: self.missing_files(graph),
+            verdicts: verdicts.unwrap_or_default(),
+        })
+    }
+
+    /// The place of the stage that has put the result together: the last that neither judges nor plans.
+    fn result_stage(&self, graph: &Graph) -> Option<usize> {
+        let is_result = |(stage, run): &(&Stage, &StageRun)| {
+            let makes_something = stage.makes.is_none() && stage.plan().is_none() && !stage.judges();
+            makes_something && stage.does.is_none() && run.state == StageState::Done && !run.result.is_empty()
+        };
+        let stages = graph.stages.iter().zip(&self.stages).enumerate();
+        let done = stages.filter(|(_, stage)| is_result(stage));
+        done.max_by_key(|(place, (_, run))| (run.opened, *place)).map(|(place, _)| place)
+    }
+
     /// Ends the session with its summary; false if the turn is another one.
     pub(super) fn take_summary(&mut self, step: &mut SessionStep<'_>, result: &mut RequestResult) -> bool {
-        let Some(SessionEnding { state, message }) = self.ending.take_if(|_| result.id == SUMMARY) else {
-            return false;
-        };
+        let Some(ending) = self.ending.take_if(|_| result.id == SUMMARY) else { return false };
+        let SessionEnding { state, mut message, tells_what_was_made } = ending;
+        if tells_what_was_made && result.ok {
+            message.clone_from(&result.text);
+        }
         if !result.ok {
             self.note(format!("there is no summary: {}", result.text));
         }

@@ -18,6 +18,7 @@ mod candidates;
 mod directives;
 mod failed_stages;
 mod observers;
+mod outcomes;
 mod people;
 mod plans;
 mod routing;
@@ -99,12 +100,19 @@ impl Table {
         assert!(self.end.is_none() && self.open.is_empty() && self.asked.is_empty(), "nothing else is open");
         let TurnDoer::Host(HostWork::Summarize(outline)) = turn.to else { panic!("{turn:?}") };
         let given = self.recorded.iter().filter(|said| turn.artifacts.contains(&said.artifact_id));
-        let text = outline.text(&given.cloned().collect::<Vec<_>>());
-        let artifacts = vec![Artifact::text(summary::SUMMARY, "text/plain", text)];
-        let result = RequestResult { id: turn.id, ok: true, artifacts, ..Default::default() };
+        let given: Vec<_> = given.cloned().collect();
+        let summary = outline.text(&given);
+        let text = outline.message(&given).unwrap_or_default();
+        let result = RequestResult {
+            id: turn.id,
+            ok: true,
+            text,
+            artifacts: outline.files(&given),
+            ..Default::default()
+        };
         self.run_once(|session, cx| session.turn_ended(cx, result));
         assert!(self.end.is_some(), "the session ends with its summary");
-        self.summary = self.recorded.pop().map(|made| made.as_text());
+        self.summary = Some(summary);
         self.given.pop();
     }
 

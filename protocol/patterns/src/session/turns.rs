@@ -2,6 +2,7 @@
 
 use super::{
     GRACE, INCOMPLETE, Session, SessionAction, SessionStep, SessionTimer, TOO_FEW, TurnDoer,
+    files::MadeFile,
     graph::{
         BuiltInStage, GateChoice, MAX_FINDINGS, Seat, SeatHolder, SeatOrder, SeatRole, Stage, StageNeeds,
     },
@@ -20,6 +21,7 @@ use protocol::{
     words::cut,
 };
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// The most artifacts of one turn that other seats are given.
 const MAX_SHOWN: usize = 16;
@@ -148,6 +150,9 @@ impl Session {
         };
         let end = result.seat.clone().unwrap_or_default();
         let mut result = self.read_product(step, (place, stage), result);
+        if stage.makes.is_some() && result.ok {
+            step.text.clone_from(&result.text);
+        }
         let directives = seat::take_directives(&mut result.artifacts);
         let is_aside = self.is_aside(place, seat);
         {
@@ -359,6 +364,8 @@ impl Session {
     ) {
         let number = self.next;
         self.next += 1;
+        let planned_files: BTreeSet<String> = self.planned_files().into_iter().map(str::to_owned).collect();
+        let mut files = Vec::new();
         let Some(run) = self.stages.get_mut(place) else { return };
         let names = to.iter().filter_map(|to| stage.seats.get(*to)).map(|seat| seat.name.as_str());
         let about = json!({
@@ -381,6 +388,7 @@ impl Session {
             if is_shown {
                 chunks = Some(ChunkRange { to: chunk.to, ..*chunks.get_or_insert(chunk) });
             }
+            chunk
         };
         let round = (run.iteration, run.round);
         let Some(taken) = run.seats.get(seat) else { return };
@@ -398,7 +406,13 @@ impl Session {
         }
         for mut result in results {
             result.artifact_id = format!("{name}.{}", result.artifact_id);
-            record(step, result, stage.does);
+            let file = MadeFile::of(stage, &planned_files, &result);
+            let chunks = record(step, result, stage.does);
+            files.extend(file.map(|file| MadeFile { chunks, ..file }));
+        }
+        for file in files {
+            run.files.retain(|known| known.name != file.name);
+            run.files.push(file);
         }
         let chunks = chunks.unwrap_or_default();
         if to.is_empty() && !planned.role.watches() {

@@ -50,10 +50,12 @@ impl Session {
             "stages": stages.collect::<Vec<_>>(),
             "said": said.collect::<Vec<_>>(),
             "notes": self.notes,
-            "amendments": self.amendments.iter().flat_map(|said| &said.artifacts).collect::<Vec<_>>(),
+            "amendments": self.amendments.iter().flat_map(|amendment| &amendment.said.artifacts).collect::<Vec<_>>(),
         });
         let more = [
             ("autopilot", self.autopilot_view(cx)),
+            ("spec", self.spec.as_ref().map(|spec| json!(spec))),
+            ("verdicts", (!self.verdicts.is_empty()).then(|| json!(self.verdicts))),
             ("restartedFrom", cx.graph.restarted_from.as_ref().map(|task| json!(task))),
         ];
         add(&mut view, more);

@@ -25,7 +25,7 @@ use crate::{
     TimerAt, Update, View, WorkPhase,
     contract_net::Auction,
     ownership::TaskOwnership,
-    session::{host_work::HOST_WORK, names, seat},
+    session::{host_work::HOST_WORK, names, routing, seat},
     turn::{Progress, Prompt, RequestResult, TurnEnd, TurnSubject},
     turn_log::{TurnInput, TurnLog},
 };
@@ -234,7 +234,8 @@ impl Doing {
                     // Each offer is a task of its own.
                     refs.extend(task_id.take().map(|parent| (PARENT_TASK.to_owned(), json!(parent))));
                 }
-                let signal = OutgoingSignal { kind: signal, subject, task_id, capability, refs };
+                let to = routing::signals_to(&self.task.ownership.spec);
+                let signal = OutgoingSignal { kind: signal, subject, task_id, capability, refs, to };
                 vec![Effect::Publish { signal }]
             }
             Progress::Question(question) if let Err(why) = question.validate() => {
@@ -497,8 +498,9 @@ impl Doing {
         }
         let mut effects = self.stop(message.as_deref().unwrap_or("no longer needed"));
         let may_curate = self.kind != WorkKind::Answer;
-        if may_curate && self.posted.has_proposal() && state == TaskState::Completed {
-            effects.push(self.task.curate(false));
+        let may_have_proposed = self.posted.has_proposal() || self.task.has_delegated;
+        if may_curate && may_have_proposed && state == TaskState::Completed {
+            effects.extend(self.task.curate(false, None));
         }
         effects.extend(self.task.remember(state, message.as_deref()));
         effects.extend(self.task.settle_usage());

@@ -434,8 +434,9 @@ impl Hosting {
         // What it decides for everybody needs a person who has sent the session and one who has approved at a gate: any brain can
         // have its agent host a session.
         let is_approved = self.session.is_approved() && self.task.ownership.requester.is_none();
-        if is_approved && state == TaskState::Completed {
-            effects.push(self.task.curate(true));
+        let declined = self.session.is_declined().then(|| message.clone().unwrap_or_default());
+        if state == TaskState::Completed || declined.is_some() {
+            effects.extend(self.task.curate(is_approved && declined.is_none(), declined));
         }
         effects.extend(self.task.remember(state, message.as_deref()));
         effects.extend(self.task.settle_usage());
@@ -624,6 +625,30 @@ mod tests {
         );
         assert!(!curates(true, Some("host"), TaskState::Completed), "a brain has had its agent host it");
         assert!(!curates(true, Some("another-01"), TaskState::Completed), "it is part of another task");
+    }
+
+    #[test]
+    fn a_session_at_the_root_has_what_was_proposed_in_it_merged_or_rejected() {
+        let curation = |declined: bool, run: bool, state: TaskState| {
+            let mut host = host(false, None);
+            host.session = serde_json::from_value(json!({ "isDeclined": declined })).unwrap();
+            host.task.ownership.spec.run = run.then(|| protocol::task::RunRoot {
+                task: protocol::ids::TaskId::parse("t-0").unwrap(),
+                agent: AgentId::parse("another").unwrap(),
+            });
+            host.finish(state, Some("declined at stage review".to_owned())).into_iter().find_map(|effect| {
+                let Effect::AskSpace { request, .. } = effect else { return None };
+                let SpaceAction::Curate { declined, .. } = request.action else { return None };
+                Some(declined)
+            })
+        };
+        assert_eq!(curation(false, false, TaskState::Completed), Some(None));
+        assert_eq!(
+            curation(true, false, TaskState::Failed),
+            Some(Some("declined at stage review".to_owned()))
+        );
+        assert_eq!(curation(false, false, TaskState::Failed), None, "a person decides");
+        assert_eq!(curation(true, true, TaskState::Failed), None, "it is part of another task");
     }
 
     #[test]

@@ -385,6 +385,7 @@ impl PendingRequests {
                     root_proof: ownership.spec.root_proof,
                     parent_task_id: Some(ownership.spec.task_id.clone()),
                     session: seat::session_of_findings(&ownership.spec),
+                    run: Some(ownership.run(me)),
                     budget,
                     hand_on,
                     exclude: if doer == *me { siblings } else { Vec::new() },

@@ -1,4 +1,5 @@
 use super::*;
+use crate::spaces::entry::CROSS_TEAM;
 use crate::{
     principal::{Principal, SenderProof},
     spaces::{EntryDraft, Grade, SpaceRole},
@@ -236,6 +237,35 @@ fn a_brief_can_be_cut_to_the_decisions_and_some_layers() {
     }
     assert_eq!(brief.only(&[BriefLayer::Memory, BriefLayer::Findings]).unwrap(), brief, "nothing is changed");
     assert_eq!(brief_of("b-2", &entries[1..]).only(&[BriefLayer::Decisions]), None);
+}
+
+#[test]
+fn a_memory_for_all_teams_comes_first_and_the_session_after_what_was_learnt() {
+    let tagged = |id: &str, scope| Entry {
+        tags: BTreeSet::from([CROSS_TEAM.to_owned()]),
+        scope: Some(scope),
+        ..memory(id, EntryType::Update, Grade::Low, 1, id)
+    };
+    let entries = [
+        memory("m-1", EntryType::Learning, Grade::Medium, 3, "learnt"),
+        tagged("m-2", MemoryScope::Team),
+        Entry { tags: BTreeSet::new(), ..tagged("m-3", MemoryScope::Team) },
+        entry("f-1", "b-1", EntryKind::Finding, None, 9, "found"),
+    ];
+    let brief = brief_of("b-2", &entries);
+    assert_eq!(ids(&brief), ["m-2", "m-1", "f-1"], "an update without the tag is not there");
+    let with = brief.clone().with_session("Focus: login\nSo far:\n- spec: approve");
+    let at = |text: &str| with.text.find(text).unwrap_or_else(|| panic!("{text}: {}", with.text));
+    assert!(at("learnt") < at("Focus: login") && at("- spec: approve") < at("found"), "{}", with.text);
+    assert!(with.tokens > brief.tokens);
+    assert!(brief_of("b-2", &[]).with_session("Focus: login").text.ends_with("Focus: login\n"));
+    let own = EntryDraft {
+        entry_type: Some(EntryType::Learning),
+        scope: Some(MemoryScope::Own),
+        tags: BTreeSet::from([CROSS_TEAM.to_owned()]),
+        ..EntryDraft::new(EntryKind::Memory, "mine")
+    };
+    assert!(own.check().unwrap_err().message.contains("cross-team is for the team"));
 }
 
 fn any_forgery() -> impl Strategy<Value = String> {

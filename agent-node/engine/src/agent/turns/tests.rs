@@ -196,7 +196,8 @@ fn a_signal_is_never_larger_on_the_board_than_assumed() {
             ("hops".to_owned(), json!(u32::MAX)),
         ]);
         refs.remove(ON_BEHALF_OF);
-        let signal = OutgoingSignal { kind, subject, task_id: Some(task.clone()), capability, refs };
+        let signal =
+            OutgoingSignal { kind, subject, task_id: Some(task.clone()), capability, refs, to: Vec::new() };
         let mut signal = signal.signed(id.to_string(), me.clone(), WallTime(0));
         signal.root = Some(Principal::Agent(me.clone()));
         let (assumed, sent) = (

@@ -78,9 +78,14 @@ impl Graph {
         self.routing.unwrap_or_default()
     }
 
+    /// The agent of the cast that leads, if it is spoken to by every seat.
+    pub(crate) fn lead(&self) -> Option<AgentId> {
+        let lead = self.cast.get(LEAD).filter(|_| self.routing() == SessionRouting::UpDown)?;
+        AgentId::parse(lead).ok()
+    }
+
     /// Whether `agent` is spoken to by every seat, and may speak to every seat.
     pub(crate) fn is_up(&self, host: &AgentId, agent: &AgentId) -> bool {
-        let leads = || self.cast.get(LEAD).is_some_and(|lead| lead == agent.as_str());
-        agent == host || self.routing() == SessionRouting::UpDown && leads()
+        agent == host || self.lead().as_ref() == Some(agent)
     }
 }

@@ -31,7 +31,11 @@ fn line_44_an_amendment_holds_for_all_stages_from_the_next_turn_on() {
     assert_eq!(table.view()["amendments"], json!(["amendment.1", "amendment.2"]));
     for (bad, why) in [
         (amend(" "), "amend: needs its `text`"),
-        (json!({ "verb": "amend", "stage": "three", "text": "x" }), "for the whole session"),
+        (json!({ "verb": "amend", "stage": "two", "text": "x" }), "stage two has ended"),
+        (json!({ "verb": "redirect", "stage": "three", "seat": "d" }), "are for a stage"),
+        (json!({ "verb": "skip", "stage": "three", "seat": "d" }), "are for a stage"),
+        (json!({ "verb": "stop", "seat": "d" }), "seat: needs its `stage`"),
+        (json!({ "verb": "stop", "stage": "three", "seat": "x" }), "has no seat \"x\""),
         (amend(&"x".repeat(5_000)), "the limit of an amendment"),
     ] {
         let refused = table.directs(bad).unwrap_err();
@@ -121,4 +125,80 @@ fn words_of_a_person_reach_a_turn() {
     assert_eq!(table.turns(), ["t.1.a.1", "t.1.b.1"]);
     assert_eq!(news(&table), ["be brief"]);
     assert!(!format!("{:?}", table.open[1].artifacts).contains("t.person"), "{:?}", table.open[1].artifacts);
+}
+
+#[test]
+fn stopping_a_stage_ends_that_alone_and_what_needs_it_is_blocked() {
+    let mut table = Table::new(json!({ "stages": [
+        { "id": "a", "seats": ["x"] },
+        { "id": "b", "seats": ["y"] },
+        { "id": "both", "after": ["a", "b"], "seats": ["z"] },
+        { "id": "some", "after": ["a", "b"], "needs": "settled", "seats": ["z"] },
+    ] }));
+    let stop = json!({ "verb": "stop", "stage": "a", "text": "enough" });
+    assert_eq!(table.directs(stop.clone()), Ok(DirectiveOutcome::Delivered));
+    assert_eq!(table.turns(), ["b.1.y.1"], "the other one is not touched");
+    assert!(table.directs(stop).unwrap_err().contains("stage a has ended"));
+    let view = table.view();
+    assert_eq!(
+        (&view["stages"][0]["state"], &view["stages"][0]["label"]),
+        (&json!("failed"), &json!("stopped"))
+    );
+    assert!(view["stages"][0]["reason"].as_str().unwrap().contains("stopped by a person: enough"), "{view}");
+    table.done("here");
+    assert_eq!(table.turns(), ["some.1.z.1"], "what needs some goes on, what needs all is blocked");
+    table.done("all there is");
+    assert!(table.end.is_some());
+}
+
+#[test]
+fn people_are_asked_about_a_stage_that_was_stopped() {
+    let mut table = Table::new(json!({ "stages": [
+        { "id": "a", "seats": ["x"] },
+        { "id": "b", "after": ["a"], "seats": ["y"], "gate": ["approve"] },
+    ] }));
+    table.directs(json!({ "verb": "stop", "stage": "a" })).unwrap();
+    assert_eq!(table.asked.len(), 1);
+    assert!(table.asked[0].text.contains("stage a failed: stopped by a person"), "{:?}", table.asked);
+}
+
+#[test]
+fn a_seat_that_is_stopped_has_no_further_turn_and_the_others_go_on() {
+    let mut table =
+        Table::new(json!({ "stages": [{ "id": "t", "order": "turns", "seats": ["a", "b", "c"] }] }));
+    table.passes("one");
+    let stop = |seat: &str| json!({ "verb": "stop", "stage": "t", "seat": seat });
+    assert_eq!(table.directs(stop("b")), Ok(DirectiveOutcome::Delivered));
+    assert_eq!(table.turns(), ["t.1.c.1"], "its turn is withdrawn, and the next one has it");
+    assert!(table.directs(stop("b")).unwrap_err().contains("has no turn to stop"));
+    table.passes("three");
+    assert_eq!(table.turns(), ["t.1.a.2"]);
+    table.passes("four");
+    assert_eq!(table.turns(), ["t.1.c.2"], "no turn of b");
+}
+
+#[test]
+fn an_amendment_of_a_stage_or_a_seat_is_given_to_that_alone() {
+    let mut table = Table::new(json!({ "stages": [
+        { "id": "one", "seats": ["a", "b"] },
+        { "id": "two", "after": ["one"], "seats": ["a", "b"] },
+    ] }));
+    let amend = |more: Value| {
+        let mut wanted = json!({ "verb": "amend", "text": "only passkeys", "stage": "two" });
+        wanted.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        wanted
+    };
+    assert_eq!(table.directs(amend(json!({}))), Ok(DirectiveOutcome::Queued));
+    table.directs(amend(json!({ "seat": "b" }))).unwrap();
+    table.directs(amend(json!({ "stage": "one", "seat": "b" }))).unwrap();
+    table.done("x");
+    table.done("y");
+    let given = |turn: &SeatTurn| -> Vec<String> {
+        turn.artifacts.iter().filter(|id| id.starts_with("amendment")).cloned().collect()
+    };
+    assert_eq!(table.turns(), ["two.1.a.1", "two.1.b.1"]);
+    assert_eq!(given(&table.open[0]), ["amendment.1"]);
+    assert_eq!(given(&table.open[1]), ["amendment.1", "amendment.2"]);
+    let about = &table.recorded[0].metadata[names::SESSION];
+    assert_eq!((&about["stage"], &about["to"]), (&json!("two"), &json!(["team"])));
 }

@@ -144,8 +144,8 @@ fn line_39_changes_begin_the_named_work_and_what_depends_on_it_again() {
         table.decides(Decision::Approve, None);
         assert_eq!(
             table.ended(),
-            (TaskState::Completed, "done again"),
-            "its end are the words that were approved"
+            (TaskState::Completed, "done again\n\nPlanned, but not made: src/api.rs"),
+            "its end is what was put together"
         );
         (table.given[before..].to_vec(), first)
     };

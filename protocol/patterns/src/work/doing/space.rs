@@ -45,6 +45,7 @@ impl Doing {
             _ => self.own_session(),
         };
         draft.sealed = self.sealed_stage(&draft).map(Box::new);
+        draft.run.clone_from(&spec.run);
         let content = serde_json::to_string(&draft).unwrap_or_default();
         let seed = format!("{}|{}|{content}", spec.root, self.task.me);
         let digest = Digest::of(seed.as_bytes()).to_string();

@@ -4,6 +4,7 @@ use protocol::spaces::{
     EntryDraft, EntryKind, EntryType,
     request::{EntrySearch, SpaceAction, SpaceAnswer, SpaceRequest},
 };
+use protocol::task::RunRoot;
 
 fn post(kind: EntryKind, content: &str) -> Progress {
     let entry_type = match kind {
@@ -88,6 +89,40 @@ fn a_completed_task_has_its_proposals_curated_before_it_ends() {
     assert!(ends(EntryKind::Proposal, done("ok")));
     assert!(!ends(EntryKind::Finding, done("ok")), "nothing was proposed");
     assert!(!ends(EntryKind::Proposal, TurnEnd::Failed { reason: "no".into() }), "a person decides");
+}
+
+#[test]
+fn what_is_proposed_in_a_run_waits_for_its_end_and_names_who_answers_for_it() {
+    let run = RunRoot { task: TaskId::parse("s-1").unwrap(), agent: AgentId::parse("host").unwrap() };
+    let ends = |run: Option<&RunRoot>, lines: Vec<Progress>| {
+        let mut doer = doer(None);
+        doer.task.ownership.spec.run = run.cloned();
+        doer.on(&event(0, EventKind::Started));
+        let mut effects = doer.on(&event(1, progress(lines)));
+        effects.extend(doer.on(&event(2, thought(1, vec![], done("ok")))));
+        let curates = asked(&effects).iter().any(|request| request.name() == "curate");
+        let posted = asked(&effects).into_iter().find_map(|request| match &request.action {
+            SpaceAction::Post { entry } => Some(entry.run.clone()),
+            SpaceAction::Find(_) | SpaceAction::Curate { .. } => None,
+        });
+        let given = effects.iter().find_map(|effect| match effect {
+            Effect::Send(message) => match &message.payload {
+                Payload::TaskRequest(request) => Some(request.run.clone()),
+                _ => None,
+            },
+            _ => None,
+        });
+        (curates, posted.flatten(), given.flatten())
+    };
+    let delegate = serde_json::from_value::<Progress>(
+        json!({ "type": "delegate", "id": "d", "to": "b-1", "description": "x", "wait": false }),
+    )
+    .unwrap();
+    let own = RunRoot { task: TaskId::parse("t-1").unwrap(), agent: doer(None).task.me };
+    assert_eq!(ends(None, vec![post(EntryKind::Proposal, "one")]), (true, None, None));
+    assert_eq!(ends(None, vec![delegate.clone()]), (true, None, Some(own)), "others may have proposed");
+    let lines = vec![post(EntryKind::Proposal, "one"), delegate];
+    assert_eq!(ends(Some(&run), lines), (false, Some(run.clone()), Some(run.clone())));
 }
 
 #[test]
