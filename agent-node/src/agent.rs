@@ -11,6 +11,7 @@ mod peer_probe;
 mod report_limits;
 mod supervision;
 mod turn_brief;
+mod turn_workspace;
 mod turns;
 mod world;
 
@@ -25,6 +26,7 @@ use crate::{
     clock::NodeClock,
     outbox::{Transports, a2a::remote_task_store},
     telemetry::{Telemetry, cursor::SpanCursor},
+    workspace::WorkspaceRights,
 };
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
 use blackboard::store::{Error, SharedStore};
@@ -54,6 +56,8 @@ pub struct AgentParts {
     pub session_work: Arc<dyn Brain>,
     /// Checks results before they count.
     pub checker: Arc<dyn Brain>,
+    /// Its clones of the repositories that it works in.
+    pub workspaces: WorkspaceRights,
     /// Its store, bound to its own prefix.
     pub store: SharedStore,
     pub clock: NodeClock,
@@ -246,6 +250,10 @@ impl AgentActor {
             }
             Output::ReleaseBrain(conversation, capability) => {
                 turns::brain_of(&self.parts, capability.as_ref()).release(&conversation);
+                let (workspaces, me) = (self.parts.workspaces.clone(), self.me.clone());
+                if workspaces.has_clones() {
+                    drop(tokio::task::spawn_blocking(move || workspaces.release(&me, &conversation)));
+                }
             }
             Output::Observed(what) => self.observe(what),
             Output::Continue => drop(self.spawn(ctx, std::future::ready(Input::Continue))),

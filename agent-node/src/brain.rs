@@ -25,7 +25,7 @@ use protocol::{
     trace::TraceContext,
 };
 use serde::{Deserialize, Serialize};
-use std::{future::Future, pin::Pin, time::Duration};
+use std::{future::Future, path::PathBuf, pin::Pin, time::Duration};
 
 use bidding::{BidFuture, BidRequest};
 use matching::{MatchFuture, MatchQuestion};
@@ -105,6 +105,9 @@ pub struct TurnRequest {
     /// Whether the turn works under an award that has a runner-up.
     #[serde(skip)]
     pub has_runner_up: bool,
+    /// The clone of a repository that it works in.
+    #[serde(skip)]
+    pub workspace: Option<PathBuf>,
 }
 
 /// Why a turn failed without an end. A brain that reports failure returns [`TurnEnd::Failed`] instead.
@@ -181,6 +184,7 @@ pub(crate) mod tests {
             ),
             peers: Vec::new(),
             trace: None,
+            workspace: None,
             has_runner_up: false,
         }
     }

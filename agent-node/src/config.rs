@@ -70,6 +70,8 @@ pub struct AgentDefinition {
     pub id: AgentId,
     pub settings: AgentSettings,
     pub brain: BrainConfig,
+    /// The repositories that sessions which it hosts may work in.
+    pub workspaces: BTreeMap<String, PathBuf>,
     /// What it demands of results before they count.
     pub accept: AcceptConfig,
     /// Its port; `None` takes the next free one.

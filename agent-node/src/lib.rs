@@ -26,6 +26,7 @@ pub mod tasks;
 mod terminal;
 mod text_file;
 mod token_format;
+pub mod workspace;
 
 pub mod config;
 pub mod node;

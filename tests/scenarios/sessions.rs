@@ -26,6 +26,7 @@ mod restart;
 mod routing;
 mod side;
 mod workshop;
+mod workspaces;
 
 /// Takes the lines of a turn from `script.json` beside it, by agent and number of the turn (`a #2`), by agent and
 /// `stage.iteration.round`, or by agent alone. It notes the prompt in `prompts`, and waits while `hold-AGENT` is there.

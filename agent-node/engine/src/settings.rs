@@ -15,7 +15,7 @@ use protocol::{
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 pub use openness::Openness;
 pub use signal_filter::SignalFilter;
@@ -30,6 +30,9 @@ pub struct AgentSettings {
     pub description: String,
     #[serde(skip)]
     pub skills: Vec<Skill>,
+    /// The names of the repositories that sessions which it hosts may work in.
+    #[serde(skip)]
+    pub workspaces: BTreeSet<String>,
     /// What its bids are made of.
     pub bid: BidSettings,
     /// How long its brain may think, and what its work on one task may use.

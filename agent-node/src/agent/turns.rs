@@ -3,7 +3,7 @@
 use super::{
     AgentActor, AgentParts, LifeInput,
     report_limits::{ReportLimits, ReportVerdict, gather as gather_update},
-    send_input, turn_brief,
+    send_input, turn_brief, turn_workspace,
 };
 use crate::{
     brain::{
@@ -222,7 +222,8 @@ impl AgentActor {
         let brain = brain_for(&self.parts, &prompt).clone();
         let peers = peers.collect();
         let (agent, effect) = (self.me.clone(), effect_id.to_string());
-        let mut request = TurnRequest { agent, key: effect, prompt, peers, trace, has_runner_up };
+        let mut request =
+            TurnRequest { agent, key: effect, prompt, peers, trace, has_runner_up, workspace: None };
         let bounds = &self.parts.config.settings.bounds;
         let own = brain.turn_timeout(&request);
         let limits = TurnLimits {
@@ -247,6 +248,8 @@ impl AgentActor {
         let (recorded, mut is_recorded) = mpsc::unbounded_channel::<usize>();
         let (board, known_briefs) = (self.parts.transports.board.clone(), self.known_briefs.clone());
         let (me, now) = (self.me.clone(), self.parts.clock.wall());
+        let (workspaces, clock) = (self.parts.workspaces.clone(), self.parts.clock);
+        let conversation = key.conversation.clone();
         let (handle, mut receiver) = TurnHandle::new(request.prompt.remaining, MAX_UPDATES);
         let handle = handle.with_access(access);
         let call = handle.call_under_way();
@@ -258,8 +261,17 @@ impl AgentActor {
                 updates.extend(given.map(|record| Progress::Brief(Box::new(record))));
             }
             let begun = Instant::now();
-            let turn_end =
-                async move { brain.think(request, handle).await.map_err(|error| error.to_string()) };
+            let workspace = turn_workspace::prepare(&workspaces, &me, &conversation, &mut request).await;
+            let (mut workspace, refused) = match workspace {
+                Ok(workspace) => (workspace, None),
+                Err(why) => (None, Some(why)),
+            };
+            let turn_end = async move {
+                match refused {
+                    Some(reason) => Ok(TurnEnd::Failed { reason }),
+                    None => brain.think(request, handle).await.map_err(|error| error.to_string()),
+                }
+            };
             let mut turn_end = AssertUnwindSafe(turn_end).catch_unwind().boxed();
             let timeout = tokio::time::sleep(limits.whole());
             tokio::pin!(timeout);
@@ -296,6 +308,7 @@ impl AgentActor {
                             continue;
                         }
                         log.mask_status(&mut progress);
+                        turn_workspace::note(workspace.as_mut(), &mut progress);
                         telemetry.meters().models.observe(&origin, &progress);
                         if updates.is_empty() {
                             gather.as_mut().reset(tokio::time::Instant::now() + GATHER);
@@ -333,6 +346,7 @@ impl AgentActor {
                     log.write(message, is_stderr);
                 } else {
                     log.mask_status(&mut progress);
+                    turn_workspace::note(workspace.as_mut(), &mut progress);
                     telemetry.meters().models.observe(&origin, &progress);
                     gather_update(&mut updates, progress);
                 }
@@ -341,6 +355,13 @@ impl AgentActor {
                 let progress = Progress::Usage(call);
                 telemetry.meters().models.observe(&origin, &progress);
                 updates.push(progress);
+            }
+            // The commit is there before its turn has ended.
+            if let (Some(workspace), Ok(done)) = (&workspace, &end) {
+                match workspace.commit(&me, clock.wall(), done).await {
+                    Ok(named) => updates.extend(named),
+                    Err(reason) => end = Ok(TurnEnd::Failed { reason }),
+                }
             }
             let end = log.masked_end(end);
             // A failure carries no updates, and what was used before it counts.

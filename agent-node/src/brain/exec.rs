@@ -6,7 +6,7 @@ pub mod check_command;
 mod command;
 pub mod os_user;
 pub mod private_dir;
-mod process;
+pub(super) mod process;
 mod stderr;
 mod workers;
 

@@ -59,6 +59,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::{
     collections::BTreeMap,
+    path::Path,
     pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
@@ -124,6 +125,12 @@ impl LlmBrain {
         let servers =
             config.tools.iter().map(|server| ToolServer::new(server.clone(), rights, client.clone()));
         Ok(Self { models: models.collect(), servers: servers.collect(), config: Arc::new(config) })
+    }
+
+    /// The same brain, whose tool servers work in the clone of a turn.
+    fn in_workspace(&self, workspace: &Path) -> Self {
+        let servers = self.servers.iter().map(|server| server.in_workspace(workspace)).collect();
+        Self { servers, ..self.clone() }
     }
 
     async fn turn(&self, request: TurnRequest, turn: TurnHandle) -> Result<TurnEnd, BrainError> {
@@ -390,7 +397,10 @@ fn records(request: &TurnRequest) -> Result<Vec<TranscriptRecord>, String> {
 
 impl Brain for LlmBrain {
     fn think(&self, request: TurnRequest, turn: TurnHandle) -> TurnFuture {
-        let this = self.clone();
+        let this = match &request.workspace {
+            Some(workspace) => self.in_workspace(workspace),
+            None => self.clone(),
+        };
         Box::pin(async move { this.turn(request, turn).await })
     }
 

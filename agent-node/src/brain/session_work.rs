@@ -19,7 +19,7 @@ use crate::outbox::{
     },
     outbound_client::OutboundClient,
 };
-use crate::shared_cell::SharedCell;
+use crate::{shared_cell::SharedCell, workspace::WorkspaceHost};
 use item::ItemTurn;
 use patterns::{
     session::{
@@ -28,13 +28,15 @@ use patterns::{
         person::PersonTurn,
         summary::{SUMMARY, SummaryOutline},
         team::report::{ItemState, aggregate, answer},
+        workspace::WorkspaceWork,
     },
     turn::{Progress, TurnEnd, TurnSubject, TurnTask},
 };
 use protocol::{
-    artifact::Artifact,
-    ids::{Capability, ConversationId},
+    artifact::{Artifact, Part, PartContent},
+    ids::{Capability, ConversationId, TaskId},
 };
+use serde::Deserialize as _;
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
@@ -46,6 +48,8 @@ pub struct SessionWork {
     callbacks: CallbackRegistry,
     store: RemoteTaskStore,
     me: SharedCell<PeerSummary>,
+    /// The repositories that its sessions work in.
+    workspaces: WorkspaceHost,
     /// The brain of the agent, which may match parts of a request to skills.
     brain: Arc<dyn Brain>,
 }
@@ -60,8 +64,9 @@ impl SessionWork {
         store: RemoteTaskStore,
         me: SharedCell<PeerSummary>,
         brain: Arc<dyn Brain>,
+        workspaces: WorkspaceHost,
     ) -> Self {
-        Self { client, keyring, callbacks, store, me, brain }
+        Self { client, keyring, callbacks, store, me, workspaces, brain }
     }
 
     fn work(request: &TurnRequest) -> Result<HostWork, String> {
@@ -123,6 +128,10 @@ impl Brain for SessionWork {
             Ok(HostWork::Summarize(outline)) => {
                 Box::pin(async move { Ok(make_summary(&request, &outline, &report).await) })
             }
+            Ok(HostWork::Workspace(work)) => {
+                let workspaces = self.workspaces.clone();
+                Box::pin(async move { Ok(work_on_repository(&workspaces, &request, work, &report).await) })
+            }
             Err(reason) => Box::pin(std::future::ready(Ok(TurnEnd::Failed { reason }))),
         }
     }
@@ -148,9 +157,11 @@ impl Brain for SessionWork {
                 let bounds = item::order(request, &alias).ok()?.bounds.unwrap_or_default();
                 Some(bounds.whole().saturating_add(OVERHEAD))
             }
-            HostWork::Ask(_) | HostWork::Match(_) | HostWork::Aggregate { .. } | HostWork::Summarize(_) => {
-                None
-            }
+            HostWork::Ask(_)
+            | HostWork::Match(_)
+            | HostWork::Aggregate { .. }
+            | HostWork::Summarize(_)
+            | HostWork::Workspace(_) => None,
         }
     }
 
@@ -200,6 +211,33 @@ async fn make_answer(
         (status, _) if is_interim => TurnEnd::Done { message: Some(status.to_owned()) },
         (_, Some(reason)) => TurnEnd::Failed { reason },
         (status, None) => TurnEnd::Failed { reason: format!("{status}: {}", word("answer")) },
+    }
+}
+
+/// Works on the repository of a session.
+async fn work_on_repository(
+    workspaces: &WorkspaceHost,
+    request: &TurnRequest,
+    work: WorkspaceWork,
+    report: &TurnHandle,
+) -> TurnEnd {
+    let session = request
+        .prompt
+        .about
+        .task()
+        .and_then(|task| TaskId::deserialize(task.input.as_ref()?.get("seat")?.get("session")?).ok());
+    let Some(session) = session else {
+        return TurnEnd::Failed { reason: "the work names no session".to_owned() };
+    };
+    match workspaces.work(&session, work).await {
+        Ok(outcome) => {
+            let part = Part::new(PartContent::Data(json!(outcome)));
+            let artifact =
+                Artifact { parts: vec![part], ..Artifact::text("workspace", "application/json", "") };
+            report.send(Progress::Artifact { artifact, append: false, last_chunk: true }).await;
+            TurnEnd::Done { message: None }
+        }
+        Err(reason) => TurnEnd::Failed { reason },
     }
 }
 

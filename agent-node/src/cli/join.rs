@@ -140,6 +140,7 @@ fn team(
             bounds,
         }),
         accept: Default::default(),
+        workspaces: Default::default(),
         port: None,
     };
     let mesh = MeshConfig { outside: AddressPolicy { allow: join.allow.clone() }, ..MeshConfig::of(preset) };

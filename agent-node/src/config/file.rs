@@ -65,6 +65,9 @@ pub(super) struct AgentMembers {
     pub(super) env: BTreeMap<String, YamlText>,
     /// Where an `exec` brain runs, and the tool servers of an `llm` brain, relative to this file; if absent beside this file, and with `user` in its own directory.
     pub(super) cwd: Option<String>,
+    /// The git repositories that sessions which it hosts may work in, by name: each a path relative to this file.
+    #[serde(default)]
+    pub(super) workspaces: BTreeMap<String, YamlText>,
     /// What it demands of results before they count: of its own, and of those that it awarded to others.
     pub(super) accept: Option<super::accept::AcceptFile>,
     /// What it offers to A2A clients.

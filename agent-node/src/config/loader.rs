@@ -276,14 +276,22 @@ impl TeamLoader {
         if self.faults.len() > before {
             return;
         }
+        let path = |YamlText(path): YamlText| match location.base {
+            Some(base) => base.join(path),
+            None => path.into(),
+        };
+        let workspaces: BTreeMap<_, _> =
+            agent.workspaces.into_iter().map(|(name, given)| (name, path(given))).collect();
         self.agents.push(AgentDefinition {
             id: agent.agent,
             settings: AgentSettings {
                 description: agent.description.0,
                 skills: agent.skills.into_iter().map(|MapOrText(skill)| skill.into()).collect(),
                 a2a: agent.a2a.into(),
+                workspaces: workspaces.keys().cloned().collect(),
                 ..settings
             },
+            workspaces,
             brain,
             accept,
             port: agent.port,

@@ -26,6 +26,7 @@ use crate::{
         otel_settings::TelemetrySettings,
         print_line,
     },
+    workspace::{WorkspaceHost, WorkspaceRights},
 };
 use anyhow::Context as _;
 use blackboard::store::{
@@ -336,6 +337,7 @@ async fn agent_specs(
             settings,
             brain,
             port: agent.port,
+            workspaces: workspaces(agent, &config.data).with_context(what)?,
             pending_card,
             access,
         });
@@ -353,6 +355,21 @@ fn brain_rights(config: &BrainConfig, agent: &AgentId, data: &Path) -> Result<Br
     let user = user.map(OsUser::find).transpose().map_err(refused)?;
     let home = private_dir::prepare(agent, data, user.as_ref()).map_err(refused)?;
     Ok(BrainRights { home: Some(home), user, ..BrainRights::default() })
+}
+
+/// Where the repositories of sessions are that the agent hosts, and its clones of those that it works in.
+fn workspaces(agent: &AgentDefinition, data: &Path) -> Result<(WorkspaceHost, WorkspaceRights), StartError> {
+    let user = match &agent.brain {
+        BrainConfig::Exec { user, .. } => user.as_deref().map(OsUser::find).transpose(),
+        _ => Ok(None),
+    };
+    let user = user.map_err(|why| StartError::BrainRights { agent: agent.id.clone(), why })?;
+    let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
+    let dir = data.join("workspaces").join(agent.id.as_str());
+    Ok((
+        WorkspaceHost { repositories: agent.workspaces.clone(), dir },
+        WorkspaceRights::new(&agent.id, data, user),
+    ))
 }
 
 /// The retry of a card that could not be read.

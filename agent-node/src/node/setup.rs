@@ -7,6 +7,7 @@ use crate::{
     http::edge::IssuedTokens,
     outbox::outbound_client::OutboundClient,
     telemetry::Telemetry,
+    workspace::{WorkspaceHost, WorkspaceRights},
 };
 use blackboard::store::SharedStore;
 use engine::settings::AgentSettings;
@@ -25,6 +26,8 @@ pub struct AgentSpec {
     pub port: Option<u16>,
     /// Its brain's access to the mesh, which the node sets when it listens.
     pub access: BrainAccessCell,
+    /// The repositories of its sessions, and its clones of others'.
+    pub workspaces: (WorkspaceHost, WorkspaceRights),
     /// Set if its foreign agent's card is still missing, so that its skills are unknown.
     pub pending_card: Option<card_retry::PendingCard>,
 }

@@ -46,6 +46,7 @@ fn agent_spec(id: &str, skill: &str, cost: f64, eta: u64) -> AgentSpec {
         port: None,
         pending_card: None,
         access: Default::default(),
+        workspaces: Default::default(),
     }
 }
 

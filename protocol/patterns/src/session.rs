@@ -31,6 +31,7 @@ pub mod team;
 mod team_stages;
 mod turns;
 mod view;
+pub mod workspace;
 
 use super::{ChunkRange, SessionTimer};
 use crate::turn::RequestResult;
@@ -60,6 +61,7 @@ use std::{
     time::Duration,
 };
 use summary::SessionEnding;
+use workspace::WorkspaceRun;
 
 /// The capability that asks any agent to host a session.
 pub const CAPABILITY: &str = "session";
@@ -211,6 +213,9 @@ pub struct Session {
     /// The outcome spec, if a stage has made one with fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     spec: Option<OutcomeSpec>,
+    /// The repository that it works in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workspace: Option<WorkspaceRun>,
     /// What the review says of each expected outcome.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     verdicts: Vec<OutcomeVerdict>,
@@ -280,6 +285,7 @@ impl Session {
         let mut step = SessionStep::new(cx);
         let at = self.end_of_time(&cx);
         step.actions.push(SessionAction::Timer { timer: SessionTimer::Budget, at });
+        self.open_workspace(&mut step);
         self.go_on(&mut step);
         step.actions
     }
@@ -289,6 +295,10 @@ impl Session {
         let mut step = SessionStep::new(cx);
         let asked = self.begin_event(&cx);
         if self.take_summary(&mut step, &mut result) {
+            return step.actions;
+        }
+        if self.take_workspace(&mut step, &result) {
+            self.settle(&mut step, asked);
             return step.actions;
         }
         if self.is_over {
@@ -465,10 +475,16 @@ impl Session {
         }
         self.withdraw_failed_stage_question(step, &message);
         self.withdraw_file_question(step, &message);
-        if self.sum_up(step, state, &message) {
-            return;
+        if !self.publishes_first(step, state, &message) {
+            self.end_with_summary(step, state, message);
         }
-        step.actions.push(SessionAction::End { state, message });
+    }
+
+    /// Ends the session, as soon as its summary is made.
+    fn end_with_summary(&mut self, step: &mut SessionStep<'_>, state: TaskState, message: String) {
+        if !self.sum_up(step, state, &message) {
+            step.actions.push(SessionAction::End { state, message });
+        }
     }
 }
 

@@ -30,6 +30,7 @@ use protocol::{
     envelope::Envelope,
     ids::{Address, Capability, Digest, TaskId},
     message::{self, Payload},
+    principal::{Principal, SenderProof},
     problem::{Problem, Reason},
     task::{TaskSpec, TaskTerms},
 };
@@ -91,7 +92,7 @@ impl Agent {
         let wanted = wanted.or_else(|| self.only_skill(&message, &request));
         let facts = self.facts(&message, &request, wanted.as_ref(), cx);
         if facts.wanted == Wanted::Session {
-            self.check_session(request.input.as_ref(), cx)?;
+            self.check_session(request.input.as_ref(), &message, cx)?;
         }
         let fate = fate(&facts);
         let acceptance = match facts.is_self && request.is_review || fate == Fate::HostWork {
@@ -227,11 +228,34 @@ impl Agent {
     }
 
     /// Refuses a session whose graph can't work, or that names an agent nobody knows.
-    fn check_session(&self, input: Option<&serde_json::Value>, cx: &Context<'_>) -> Result<(), Problem> {
+    fn check_session(
+        &self,
+        input: Option<&serde_json::Value>,
+        message: &IncomingMessage,
+        cx: &Context<'_>,
+    ) -> Result<(), Problem> {
         let invalid = |why: String| {
             Problem::new(Reason::InvalidField, format!("payload.input: {why}")).with("field", "payload.input")
         };
         let graph = Graph::read(input).map_err(|faults| invalid(faults.to_string()))?;
+        if let Some(name) = &graph.workspace {
+            let known = &self.config.settings.workspaces;
+            if !known.contains(name) {
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                let why = format!(
+                    "workspace: {} has no repository {name} in `workspaces`; it has {}",
+                    self.me,
+                    known.join(", ")
+                );
+                return Err(invalid(why));
+            }
+            let is_persons =
+                matches!(message.by, Principal::User(_)) && message.proof == SenderProof::Credential;
+            if !is_persons {
+                let why = "a session works in a repository for a person alone, with the person's token";
+                return Err(Problem::new(Reason::Forbidden, why));
+            }
+        }
         let directory = cx.world.directory();
         match graph.agents().find(|agent| **agent != self.me && !directory.knows(agent)) {
             Some(unknown) => Err(invalid(format!("seat {unknown}: no such agent is registered"))),

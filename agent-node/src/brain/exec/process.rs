@@ -3,16 +3,31 @@
 use super::ExecBrain;
 use crate::brain::{BrainError, TurnRequest};
 use rustix::process::{Pid, Signal, kill_process_group};
-use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus, process::Stdio};
+use std::{
+    ffi::OsString,
+    io,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
 /// The variable that tells a command whose standard input stays open so.
 const EXEC_MODE: &str = "MESH_EXEC_MODE";
+/// The variable that tells a command where its clone of a repository is.
+pub(in crate::brain) const WORKSPACE: &str = "MESH_WORKSPACE";
 const INHERITED: [&str; 2] = ["PATH", "LANG"];
 
 pub(super) struct BrainProcess {
     process: tokio::process::Child,
     group: Option<Pid>,
+}
+
+/// An argument that names a file beside the file of the agent, as the command finds it from another directory.
+pub(in crate::brain) fn beside_its_file(arg: &str, dir: Option<&Path>) -> OsString {
+    let beside = dir.map(|dir| dir.join(arg)).filter(|path| !arg.starts_with('-') && path.is_file());
+    let absolute = beside.map(|path| std::path::absolute(&path).unwrap_or(path));
+    absolute.map_or_else(|| arg.into(), PathBuf::into_os_string)
 }
 
 impl BrainProcess {
@@ -48,7 +63,9 @@ impl BrainProcess {
             }
             other => Command::new(other),
         };
-        command.args(args).env_clear();
+        let workspace = turn.and_then(|turn| turn.workspace.as_ref());
+        let beside = exec.dir.as_deref().filter(|_| workspace.is_some());
+        command.args(args.iter().map(|arg| beside_its_file(arg, beside))).env_clear();
         command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         command.envs(exec.home.iter().flat_map(|home| [("HOME", home), ("TMPDIR", home)]));
         command.envs(exec.access.get().into_iter().flat_map(|access| access.variables()));
@@ -64,7 +81,8 @@ impl BrainProcess {
         }
         command.envs(exec.mode.word().map(|word| (EXEC_MODE, word)));
         command.envs(&exec.env);
-        if let Some(dir) = &exec.dir {
+        command.envs(workspace.map(|workspace| (WORKSPACE, workspace)));
+        if let Some(dir) = workspace.or(exec.dir.as_ref()) {
             command.current_dir(dir);
         }
         if let Some(user) = &exec.user {

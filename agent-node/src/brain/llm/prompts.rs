@@ -121,6 +121,7 @@ fn rendered_subject(request: &TurnRequest, is_whole: bool) -> (String, Option<St
             if !is_whole && let Some(seat) = content["input"]["seat"].as_object_mut() {
                 seat.remove("session");
                 seat.remove("siblings");
+                seat.remove("workspace");
             }
             let template = if role_of_seat(request).is_some() { SEAT } else { TASK };
             with(template, capability.as_ref(), content, artifacts)

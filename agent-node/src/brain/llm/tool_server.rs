@@ -6,7 +6,13 @@ mod stdout_lines;
 mod tool_result;
 
 use super::agent_loop::CallOutcome;
-use crate::brain::{exec::BrainRights, server_log::ServerLog};
+use crate::brain::{
+    exec::{
+        BrainRights,
+        process::{WORKSPACE, beside_its_file},
+    },
+    server_log::ServerLog,
+};
 use failure::ServerFailure;
 use process::{ServerProcess, ServerStdio};
 use reqwest::header::{HeaderName, HeaderValue};
@@ -24,7 +30,7 @@ use rustix::io::Errno;
 use serde_json::{Map, Value};
 use std::{
     collections::{BTreeMap, HashMap},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -102,6 +108,20 @@ struct McpConnection {
 impl ToolServer {
     pub(super) fn new(config: ToolServerConfig, rights: &BrainRights, http: reqwest::Client) -> Self {
         let (home, log) = (rights.home.clone(), rights.log.clone());
+        Self { config, home, log, http, connection: Mutex::new(None) }
+    }
+
+    /// The same server in the clone that a turn works in: a command is started there for that turn.
+    pub(super) fn in_workspace(&self, workspace: &Path) -> Self {
+        let mut config = self.config.clone();
+        if let ToolServerTransport::Stdio { command, env, dir } = &mut config.transport {
+            for part in command {
+                *part = beside_its_file(part, dir.as_deref()).to_string_lossy().into_owned();
+            }
+            env.insert(WORKSPACE.to_owned(), workspace.to_string_lossy().into_owned());
+            *dir = Some(workspace.to_owned());
+        }
+        let (home, log, http) = (self.home.clone(), self.log.clone(), self.http.clone());
         Self { config, home, log, http, connection: Mutex::new(None) }
     }
 

@@ -119,8 +119,9 @@ impl Session {
 
     /// The files that the plans name and nobody has made.
     pub(super) fn missing_files(&self, graph: &Graph) -> Vec<String> {
-        let made: BTreeSet<&str> =
-            self.files(graph).into_iter().map(|(_, file)| file.name.as_str()).collect();
+        let changed = self.stages.iter().flat_map(|run| run.changed.iter().map(String::as_str));
+        let made = self.files(graph).into_iter().map(|(_, file)| file.name.as_str());
+        let made: BTreeSet<&str> = made.chain(changed).collect();
         let is_done = |stage: &str| {
             let run = graph.place(stage).and_then(|place| self.stages.get(place));
             run.is_some_and(|run| run.state == StageState::Done)
@@ -142,6 +143,10 @@ impl Session {
     /// back.
     pub(super) fn ask_about_files(&mut self, step: &mut SessionStep<'_>) {
         let graph = step.cx.graph;
+        // In a repository they are merged.
+        if graph.workspace.is_some() {
+            return;
+        }
         let is_part = |place: usize| graph.stages.get(place).is_some_and(|stage| stage.plan().is_some());
         let conflict = self.made(graph, is_part).into_iter().find_map(|(name, makers)| {
             let places: Vec<usize> = makers.iter().map(|(place, _)| *place).collect();

@@ -58,6 +58,8 @@ pub struct Graph {
     pub findings: SessionFindings,
     /// Who answers for the person; nobody if absent.
     pub autopilot: Option<Autopilot>,
+    /// The repository of the host's file that it works in.
+    pub workspace: Option<String>,
     /// What it may use.
     pub budget: SessionBudget,
     /// The seats of a round table, instead of stages.

@@ -6,6 +6,7 @@ use super::{
     person::PersonTurn,
     summary::SummaryOutline,
     team::report::ItemState,
+    workspace::WorkspaceWork,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -37,6 +38,8 @@ pub enum HostWork {
         /// Whether items still ask a person, so that there will be another answer.
         is_interim: bool,
     },
+    /// Work on the repository of the session.
+    Workspace(WorkspaceWork),
     /// Make the summary of the session, of the words that it is given.
     Summarize(SummaryOutline),
 }

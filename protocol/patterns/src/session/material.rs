@@ -171,6 +171,8 @@ impl Session {
         add("soFar", json!(so_far), so_far.is_some() && matches!(planned.who, SeatHolder::Peer(_)));
         let files = self.files_before(cx.graph, place);
         add("files", json!(files), !files.is_empty() && !matches!(planned.who, SeatHolder::BuiltIn(_)));
+        let workspace = self.workspace_of(cx, (place, stage), seat);
+        add("workspace", json!(workspace), workspace.is_some() && matches!(planned.who, SeatHolder::Peer(_)));
         let signals_to = self.signals_to(cx, (place, stage), seat);
         add("signalsTo", json!(signals_to), !signals_to.is_empty());
         add("as", json!(planned.role), planned.role.watches());

@@ -171,7 +171,11 @@ impl super::Session {
             let mut seats = run.seats.iter().zip(&stage.seats);
             seats.any(|(taken, planned)| taken.is_speaking() && planned.person().is_some())
         });
-        in_seat || self.is_at_gate() || self.failed_stage.is_some() || self.file_question.is_some()
+        in_seat
+            || self.is_at_gate()
+            || self.failed_stage.is_some()
+            || self.file_question.is_some()
+            || self.asks_about_conflict()
     }
 
     /// Who asks, if `agent` asks something in `turn`: the seat that has this turn. A person in a seat asks nobody.

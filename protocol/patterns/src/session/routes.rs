@@ -61,7 +61,7 @@ impl Session {
     fn readiness(&self, step: &SessionStep<'_>, place: usize) -> StageReadiness {
         let graph = step.cx.graph;
         let Some(stage) = graph.stages.get(place) else { return StageReadiness::NotYet };
-        if self.waits_for_file(graph, place) {
+        if self.waits_for_file(graph, place) || self.waits_for_workspace(place) {
             return StageReadiness::NotYet;
         }
         let before = graph

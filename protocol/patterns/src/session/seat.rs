@@ -8,7 +8,7 @@ use protocol::{
     spaces::{EntryKind, brief::BriefLayer, request::SessionScope, sealed::SealedStage},
     task::TaskSpec,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -54,6 +54,41 @@ pub fn is_sealed_input(input: Option<&Value>) -> bool {
 pub fn brief_layers(input: Option<&Value>) -> Option<Vec<BriefLayer>> {
     let layers = input?.get("seat")?.get("brief")?;
     serde_json::from_value(layers.clone()).ok()
+}
+
+/// The repository that the turn of a seat works in, as its session sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SeatWorkspace {
+    /// Where the repository of the session is, on this machine, and what proves that the session has said so.
+    pub source: String,
+    pub key: String,
+    pub session: TaskId,
+    /// The commit that the turn begins with.
+    pub base: String,
+    /// Whether what the turn does is committed.
+    pub commits: bool,
+}
+
+/// The repository that the turn of a seat works in.
+pub fn workspace(input: Option<&Value>) -> Option<SeatWorkspace> {
+    SeatWorkspace::deserialize(input?.get("seat")?.get("workspace")?).ok()
+}
+
+/// Takes the commit of a turn, and the files that it changes, out of what the turn has produced: its node has added it.
+pub(super) fn take_commit(produced: &mut Vec<Artifact>) -> Option<(String, Vec<String>)> {
+    let is_commit = |artifact: &Artifact| named_commit(artifact).is_some();
+    let found = produced
+        .iter()
+        .rev()
+        .find_map(|artifact| Some((named_commit(artifact)?.to_owned(), artifact.as_text())));
+    produced.retain(|artifact| !is_commit(artifact));
+    found.map(|(commit, text)| (commit, text.lines().skip(1).map(str::to_owned).collect()))
+}
+
+/// The commit that an artifact names.
+pub fn named_commit(artifact: &Artifact) -> Option<&str> {
+    artifact.metadata.get(SESSION)?.get("commit")?.as_str()
 }
 
 /// How far the session of a turn is, if the turn is told.

@@ -13,6 +13,7 @@ use protocol::{
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where a stage is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,6 +170,16 @@ pub(super) struct StageRun {
     /// The files that its seats have made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) files: Vec<MadeFile>,
+    /// The commit that its turns begin with, and the work of the host that makes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) base: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) integrating: Option<String>,
+    /// What each of its seats has committed last, and the files that this changes.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) commits: BTreeMap<usize, String>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) changed: BTreeSet<String>,
     /// The work that it has planned, until that becomes stages.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) plan: Vec<WorkItem>,

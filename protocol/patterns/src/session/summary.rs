@@ -82,6 +82,9 @@ struct MadeOutline {
     missing: Vec<String>,
     /// What the review says of each expected outcome.
     verdicts: String,
+    /// The branch with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    branch: Option<String>,
 }
 
 /// A stage in a summary.
@@ -120,8 +123,9 @@ impl SummaryOutline {
         let files = list("Files", made.files.iter().map(|(name, _)| name.as_str()).collect());
         let missing = list("Planned, but not made", made.missing.iter().map(String::as_str).collect());
         let verdicts = Some(made.verdicts.clone());
-        let parts =
-            words.chain([files, missing, verdicts].into_iter().flatten()).filter(|part| !part.is_empty());
+        let parts = words
+            .chain([files, missing, verdicts, made.branch.clone()].into_iter().flatten())
+            .filter(|part| !part.is_empty());
         let text = parts.collect::<Vec<_>>().join("\n\n");
         Some(if text.is_empty() { self.text(artifacts) } else { text })
     }
@@ -267,6 +271,7 @@ impl Session {
             files: files.collect(),
             missing: self.missing_files(graph),
             verdicts: verdicts.unwrap_or_default(),
+            branch: self.workspace.as_ref().and_then(|workspace| workspace.published.clone()),
         })
     }
 

@@ -25,6 +25,7 @@ mod routing;
 mod sealed;
 mod side;
 mod summaries;
+mod workspaces;
 
 /// A session that is answered by a test.
 struct Table {

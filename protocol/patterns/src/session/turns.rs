@@ -44,6 +44,9 @@ impl Session {
     /// Begins a stage whose turn it is.
     pub(super) fn open_stage(&mut self, step: &mut SessionStep<'_>, place: usize, is_partial: bool) {
         let Some(stage) = step.cx.graph.stages.get(place) else { return };
+        if self.integrates_first(step, place) {
+            return;
+        }
         let now = step.cx.now;
         let Some(run) = self.stages.get_mut(place) else { return };
         run.state = StageState::Running;
@@ -154,6 +157,8 @@ impl Session {
             step.text.clone_from(&result.text);
         }
         let directives = seat::take_directives(&mut result.artifacts);
+        let commit =
+            seat::take_commit(&mut result.artifacts).filter(|_| self.workspace.is_some() && result.ok);
         let is_aside = self.is_aside(place, seat);
         {
             let said = &self.said;
@@ -191,6 +196,10 @@ impl Session {
             }
             taken.failures = 0;
             taken.last_failure = None;
+            if let Some((commit, files)) = commit {
+                run.commits.insert(seat, commit);
+                run.changed.extend(files);
+            }
             if matches!(planned.who, SeatHolder::Peer(Address::Capability(_))) {
                 taken.filled = result.from.clone().or_else(|| taken.filled.clone());
             }

@@ -54,6 +54,7 @@ impl Session {
         });
         let more = [
             ("autopilot", self.autopilot_view(cx)),
+            ("workspace", self.workspace_view(cx.graph)),
             ("spec", self.spec.as_ref().map(|spec| json!(spec))),
             ("verdicts", (!self.verdicts.is_empty()).then(|| json!(self.verdicts))),
             ("restartedFrom", cx.graph.restarted_from.as_ref().map(|task| json!(task))),
@@ -131,6 +132,7 @@ impl Session {
                     .then(|| json!({ "routes": stage.next, "loops": stage.loops, "used": run.looped })),
             ),
             ("waitsFor", (!waits_for.is_empty()).then(|| json!(waits_for))),
+            ("commits", (!run.commits.is_empty()).then(|| json!(run.commits.values().collect::<Vec<_>>()))),
             ("askedAt", run.gated.map(|at| json!(at))),
             ("gate", (!stage.gate.is_empty()).then(|| json!(stage.gate))),
         ];

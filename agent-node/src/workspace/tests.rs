@@ -1,0 +1,206 @@
+//! With the real git.
+
+use super::*;
+use std::process::Command;
+
+fn run(dir: &Path, args: &[&str]) -> String {
+    let output = Command::new("git").arg("-C").arg(dir).args(args).output().unwrap();
+    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+struct Bench {
+    dir: tempfile::TempDir,
+    host: WorkspaceHost,
+    session: TaskId,
+    source: String,
+    key: String,
+    base: String,
+}
+
+impl Bench {
+    /// A repository with a file, of which a hook and a filter would tell.
+    async fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let repo = dir.path().join("repo");
+        fs::create_dir(&repo).unwrap();
+        run(&repo, &["init", "-q", "-b", "main"]);
+        fs::write(repo.join("a.txt"), "one\ntwo\nthree\n").unwrap();
+        fs::write(repo.join(".gitattributes"), "*.txt filter=tell\n").unwrap();
+        let commit = ["-c", "user.name=u", "-c", "user.email=u@x", "commit", "-q", "-m", "first"];
+        run(&repo, &["add", "."]);
+        run(&repo, &commit);
+        let told = dir.path().join("told").display().to_string();
+        for key in ["filter.tell.clean", "filter.tell.smudge", "core.fsmonitor"] {
+            run(&repo, &["config", key, &format!("sh -c 'touch {told}; cat'")]);
+        }
+        for hook in ["post-checkout", "post-merge", "reference-transaction"] {
+            let path = repo.join(".git/hooks").join(hook);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, format!("#!/bin/sh\ntouch {told}\n")).unwrap();
+            fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        let repositories = BTreeMap::from([("shop".to_owned(), repo)]);
+        let host = WorkspaceHost { repositories, dir: dir.path().join("data/workspaces") };
+        let session = TaskId::parse("s-1").unwrap();
+        let opened = host.work(&session, WorkspaceWork::Open { name: "shop".into() }).await.unwrap();
+        let WorkspaceOutcome::Opened { source, key, base, branch } = opened else { panic!("{opened:?}") };
+        assert_eq!(branch.as_deref(), Some("main"));
+        Self { dir, host, session, source, key, base }
+    }
+
+    fn repo(&self) -> PathBuf {
+        self.dir.path().join("repo")
+    }
+
+    /// A turn that changes the file, and hands another one over.
+    async fn turn(&self, agent: &str, base: &str, content: &str, made: &[Artifact]) -> Option<String> {
+        let (agent, data) = (AgentId::parse(agent).unwrap(), self.dir.path().join("data"));
+        let rights = WorkspaceRights::new(&agent, data, None);
+        let conversation = ConversationId::parse(&format!("c-{agent}-{}", &base[..8])).unwrap();
+        let seat = SeatWorkspace {
+            source: self.source.clone(),
+            key: self.key.clone(),
+            session: self.session.clone(),
+            base: base.to_owned(),
+            commits: true,
+        };
+        let workspace = rights.prepare(&agent, &conversation, seat.clone()).await.unwrap();
+        fs::write(workspace.dir.join("a.txt"), content).unwrap();
+        let again = rights.prepare(&agent, &conversation, seat).await.unwrap();
+        assert_eq!(fs::read_to_string(again.dir.join("a.txt")).unwrap(), content, "uncommitted files stay");
+        let end = TurnEnd::Done { message: Some(format!("done by {agent}")) };
+        let named = again.commit((&agent, WallTime(5_000)), &end, made).await.unwrap();
+        rights.release(&agent, &conversation);
+        assert!(!again.dir.exists());
+        named.map(|named| named.metadata[SESSION]["commit"].as_str().unwrap().to_owned())
+    }
+
+    async fn integrate(&self, parts: &[(&str, &str)]) -> WorkspaceOutcome {
+        let work = WorkspaceWork::Integrate { base: self.base.clone(), parts: parts_of(parts) };
+        self.host.work(&self.session, work).await.unwrap()
+    }
+
+    async fn publish(&self, parts: &[(&str, &str)], is_approved: bool) -> String {
+        let work = WorkspaceWork::Publish {
+            name: "shop".into(),
+            base: self.base.clone(),
+            branch: Some("main".into()),
+            parts: parts_of(parts),
+            is_approved,
+        };
+        match self.host.work(&self.session, work).await.unwrap() {
+            WorkspaceOutcome::Published { text } => text,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn parts_of(parts: &[(&str, &str)]) -> Vec<WorkspacePart> {
+    let one = |(stage, commit): &(&str, &str)| WorkspacePart {
+        stage: (*stage).to_owned(),
+        commit: (*commit).to_owned(),
+        favor: None,
+    };
+    parts.iter().map(one).collect()
+}
+
+fn file(name: &str, content: &str) -> Artifact {
+    let mut file = Artifact::text(name, "text/plain", content);
+    file.parts[0].filename = Some(name.to_owned());
+    file
+}
+
+#[tokio::test]
+async fn parts_are_merged_in_order_and_the_branch_follows_when_it_is_approved() {
+    let bench = Bench::new().await;
+    let one =
+        bench.turn("a-1", &bench.base, "ONE\ntwo\nthree\n", &[file("src/new.txt", "new\n")]).await.unwrap();
+    let two = bench.turn("b-1", &bench.base, "one\ntwo\nTHREE\n", &[]).await.unwrap();
+    assert_eq!(bench.turn("c-1", &bench.base, "one\ntwo\nthree\n", &[]).await, None, "nothing is changed");
+    let parts = [("plan/a", one.as_str()), ("plan/b", two.as_str())];
+    let WorkspaceOutcome::Integrated { commit, diff } = bench.integrate(&parts).await else { panic!() };
+    assert!(diff.contains("+ONE") && diff.contains("+THREE") && diff.contains("src/new.txt"), "{diff}");
+    assert_eq!(bench.integrate(&parts).await, WorkspaceOutcome::Integrated { commit: commit.clone(), diff });
+    let text = bench.publish(&parts, true).await;
+    assert_eq!(text, "Branch mesh/s-1 in shop; main is there, too");
+    assert_eq!(fs::read_to_string(bench.repo().join("a.txt")).unwrap(), "ONE\ntwo\nTHREE\n");
+    assert_eq!(fs::read_to_string(bench.repo().join("src/new.txt")).unwrap(), "new\n");
+    assert_eq!(run(&bench.repo(), &["rev-parse", "mesh/s-1"]), commit);
+    assert!(run(&bench.repo(), &["log", "--format=%an %s"]).contains("a-1 done by a-1"));
+    assert!(!bench.dir.path().join("told").exists(), "no hook, filter or monitor of the repository has run");
+}
+
+#[tokio::test]
+async fn a_branch_that_has_changes_or_is_not_approved_is_left() {
+    let bench = Bench::new().await;
+    let one = bench.turn("a-1", &bench.base, "ONE\n", &[]).await.unwrap();
+    fs::write(bench.repo().join("mine.txt"), "mine").unwrap();
+    let text = bench.publish(&[("plan/a", &one)], true).await;
+    assert!(text.starts_with("Branch mesh/s-1 in shop; main is left: there are changes in "), "{text}");
+    assert_eq!(run(&bench.repo(), &["rev-parse", "main"]), bench.base);
+    let bench = Bench::new().await;
+    let one = bench.turn("a-1", &bench.base, "ONE\n", &[]).await.unwrap();
+    assert_eq!(bench.publish(&[("plan/a", &one)], false).await, "Branch mesh/s-1 in shop");
+    assert_eq!(run(&bench.repo(), &["rev-parse", "main"]), bench.base);
+}
+
+#[tokio::test]
+async fn a_part_that_does_not_fit_is_told_with_both_sides_and_fits_when_it_is_done_again_on_top() {
+    let bench = Bench::new().await;
+    let one = bench.turn("a-1", &bench.base, "ONE\ntwo\nthree\n", &[]).await.unwrap();
+    let two = bench.turn("b-1", &bench.base, "first\ntwo\nthree\n", &[]).await.unwrap();
+    let parts = [("plan/a", one.as_str()), ("plan/b", two.as_str())];
+    let WorkspaceOutcome::Conflict { stage, head, files, ours, theirs } = bench.integrate(&parts).await
+    else {
+        panic!()
+    };
+    assert_eq!((stage.as_str(), &head, files.as_slice()), ("plan/b", &one, &["a.txt".to_owned()][..]));
+    assert!(ours.contains("+ONE") && theirs.contains("+first"), "{ours} {theirs}");
+    let again = bench.turn("b-1", &head, "ONE and first\ntwo\nthree\n", &[]).await.unwrap();
+    let fits = bench.integrate(&[("plan/a", &one), ("plan/b", &again)]).await;
+    assert!(matches!(fits, WorkspaceOutcome::Integrated { commit, .. } if commit == again));
+    let mut favored = parts_of(&parts);
+    favored[1].favor = Some("theirs".to_owned());
+    let work = WorkspaceWork::Integrate { base: bench.base.clone(), parts: favored };
+    let WorkspaceOutcome::Integrated { diff, .. } = bench.host.work(&bench.session, work).await.unwrap()
+    else {
+        panic!()
+    };
+    assert!(diff.contains("+first") && !diff.contains("+ONE"), "{diff}");
+}
+
+#[tokio::test]
+async fn only_the_repository_of_a_session_is_cloned_and_no_name_leads_out_of_it() {
+    let bench = Bench::new().await;
+    let agent = AgentId::parse("a-1").unwrap();
+    let rights = WorkspaceRights::new(&agent, bench.dir.path().join("data"), None);
+    let seat = |source: String, key: &str| SeatWorkspace {
+        source,
+        key: key.to_owned(),
+        session: bench.session.clone(),
+        base: bench.base.clone(),
+        commits: true,
+    };
+    let conversation = ConversationId::parse("c-1").unwrap();
+    let repo = bench.repo().join(".git").display().to_string();
+    let why = rights.prepare(&agent, &conversation, seat(repo, &bench.key)).await.unwrap_err();
+    assert!(why.contains("is not on this machine"), "{why}");
+    let why = rights.prepare(&agent, &conversation, seat(bench.source.clone(), "guessed")).await.unwrap_err();
+    assert!(why.contains("of another session"), "{why}");
+    let workspace =
+        rights.prepare(&agent, &conversation, seat(bench.source.clone(), &bench.key)).await.unwrap();
+    std::os::unix::fs::symlink("/tmp", workspace.dir.join("link")).unwrap();
+    let end = TurnEnd::Done { message: None };
+    for bad in ["../x", ".git/config", "link/x"] {
+        assert!(workspace.commit((&agent, WallTime(0)), &end, &[file(bad, "x")]).await.is_err(), "{bad}");
+    }
+    // What a brain has set in its clone has no effect on the node's commands.
+    let told = bench.dir.path().join("told");
+    run(&workspace.dir, &["config", "filter.tell.clean", &format!("touch {}", told.display())]);
+    fs::write(workspace.dir.join("a.txt"), "x\n").unwrap();
+    assert!(workspace.commit((&agent, WallTime(0)), &end, &[]).await.unwrap().is_some());
+    assert!(!told.exists());
+    let unknown = bench.host.work(&bench.session, WorkspaceWork::Open { name: "none".into() }).await;
+    assert!(unknown.unwrap_err().contains("it has shop"));
+}
