@@ -16,7 +16,7 @@ use patterns::{
 use protocol::{
     artifact::{Artifact, PartContent},
     file_name,
-    ids::{AgentId, ConversationId, TaskId},
+    ids::{AgentId, ConversationId, Digest, TaskId},
     time::WallTime,
 };
 use std::{
@@ -187,7 +187,7 @@ pub struct WorkspaceHost {
 impl WorkspaceHost {
     /// Does what a session decides.
     pub async fn work(&self, session: &TaskId, work: WorkspaceWork) -> Result<WorkspaceOutcome, String> {
-        let own = self.dir.join(session.as_str());
+        let own = self.dir.join(name_of(session));
         match work {
             WorkspaceWork::Open { name } => self.open(&name, &own).await,
             WorkspaceWork::Integrate { base, parts } => {
@@ -247,15 +247,15 @@ impl WorkspaceHost {
     ) -> Result<String, String> {
         let path = self.path(name)?;
         let theirs = Repository::of_user(path).await?;
-        let own = format!("mesh/{session}");
+        let own = format!("mesh/{}", name_of(session));
         let commit = match integrate(repository, base.to_owned(), parts).await? {
             WorkspaceOutcome::Integrated { commit, .. } => commit,
             _ => {
                 let mut names = Vec::new();
                 for (number, part) in (1..).zip(parts) {
-                    let own = format!("mesh/{session}.{number}");
-                    theirs.fetch(repository, &part.commit, &format!("refs/heads/{own}")).await?;
-                    names.push(format!("{own} ({})", part.stage));
+                    let part_of = format!("{own}.{number}");
+                    theirs.fetch(repository, &part.commit, &format!("refs/heads/{part_of}")).await?;
+                    names.push(format!("{part_of} ({})", part.stage));
                 }
                 return Ok(format!(
                     "The parts do not fit together. Branches in {name}: {}",
@@ -272,6 +272,22 @@ impl WorkspaceHost {
             None => String::new(),
         };
         Ok(format!("Branch {own} in {name}{left}"))
+    }
+}
+
+/// The name of a session for directories and branches: its id, if that is one.
+fn name_of(session: &TaskId) -> String {
+    let id = session.as_str();
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+    match id.chars().all(is_plain) {
+        true => id.to_owned(),
+        false => {
+            let plain: String = id.chars().filter(|letter| is_plain(*letter)).take(40).collect();
+            format!(
+                "s-{plain}-{}",
+                &Digest::of(id.as_bytes()).to_string().trim_start_matches("sha256:")[..12]
+            )
+        }
     }
 }
 

@@ -268,7 +268,7 @@ impl AgentActor {
             };
             let turn_end = async move {
                 match refused {
-                    Some(reason) => Ok(TurnEnd::Failed { reason }),
+                    Some(reason) => Ok(TurnEnd::Rejected { reason }),
                     None => brain.think(request, handle).await.map_err(|error| error.to_string()),
                 }
             };

@@ -204,3 +204,13 @@ async fn only_the_repository_of_a_session_is_cloned_and_no_name_leads_out_of_it(
     let unknown = bench.host.work(&bench.session, WorkspaceWork::Open { name: "none".into() }).await;
     assert!(unknown.unwrap_err().contains("it has shop"));
 }
+
+#[test]
+fn the_name_of_a_session_is_one_for_directories_and_branches() {
+    let name = |id: &str| name_of(&TaskId::parse(id).unwrap());
+    assert_eq!(name("019a-b_C"), "019a-b_C");
+    for odd in ["a..b", "a.lock"] {
+        let name = name(odd);
+        assert!(name.starts_with("s-") && !name.contains('.') && !name.contains('/'), "{name}");
+    }
+}
