@@ -243,7 +243,10 @@ pub async fn direct(
     let stages = session["stages"].as_array().into_iter().flatten();
     let is_named = |stage: &Value| stage["stage"].as_str() == directive.stage.as_deref();
     let waits = match directive.verb {
-        DirectiveVerb::Say => stages.into_iter().any(|stage| is_named(stage) && stage["state"] == "waiting"),
+        DirectiveVerb::Say | DirectiveVerb::Amend if directive.stage.is_some() => {
+            stages.into_iter().any(|stage| is_named(stage) && stage["state"] == "waiting")
+        }
+        DirectiveVerb::Say => false,
         DirectiveVerb::Amend => stages.into_iter().all(|stage| stage["state"] != "running"),
         DirectiveVerb::Skip | DirectiveVerb::Redirect | DirectiveVerb::Stop => false,
     };
