@@ -354,6 +354,15 @@ pub enum PeerLocation {
 }
 
 impl PeerLocation {
+    /// Whether it listens at an address of this machine alone.
+    pub fn is_on_this_machine(&self) -> bool {
+        let Self::At(endpoint) = self else { return matches!(self, Self::Here) };
+        let host = endpoint.split_once("://").map_or(endpoint.as_str(), |(_, rest)| rest);
+        let host = host.split('/').next().unwrap_or_default();
+        let host = host.rsplit_once(':').map_or(host, |(host, _)| host).trim_matches(['[', ']']);
+        host == "localhost" || host == "::1" || host.starts_with("127.")
+    }
+
     /// Whether it is known and not there.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Away { .. } | Self::Left)

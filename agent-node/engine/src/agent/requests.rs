@@ -6,7 +6,7 @@ mod known_tasks;
 pub(super) mod task_requests;
 
 use crate::{
-    IncomingMessage, ReplyTo,
+    IncomingMessage, PeerLocation, ReplyTo,
     agent::{
         Agent,
         begin::{OpenedTask, Opening},
@@ -28,7 +28,7 @@ use patterns::{
 use protocol::{
     acceptance::AcceptanceTerms,
     envelope::Envelope,
-    ids::{Address, Capability, Digest, TaskId},
+    ids::{Address, AgentId, Capability, Digest, TaskId},
     message::{self, Payload},
     principal::{Principal, SenderProof},
     problem::{Problem, Reason},
@@ -191,6 +191,7 @@ impl Agent {
         cx: &Context<'_>,
     ) -> Result<TaskSpec, Problem> {
         let by = (&message.by, message.proof);
+        let exclude = self.excluded(&message.by, &request, cx);
         let (root, root_proof) = root(message, request.on_behalf_of, request.root_proof);
         Ok(TaskSpec {
             task_id,
@@ -206,8 +207,23 @@ impl Agent {
             space: message.envelope.space_id.clone(),
             session: request.session.filter(|_| message.by.agent().is_some()),
             history: Vec::new(),
-            exclude: if message.by.agent() == Some(&self.me) { request.exclude } else { Vec::new() },
+            exclude,
         })
+    }
+
+    /// The agents that are not asked for a bid: those that the agent itself excludes, and for work in a repository those on other
+    /// machines.
+    fn excluded(&self, by: &Principal, request: &message::TaskRequest, cx: &Context<'_>) -> Vec<AgentId> {
+        if by.agent() != Some(&self.me) {
+            return Vec::new();
+        }
+        let directory = cx.world.directory();
+        let works_here = session::seat::workspace(request.input.as_ref()).is_some();
+        let wanted = request.capability.as_ref().filter(|_| works_here);
+        let candidates = wanted.map(|wanted| directory.candidates(wanted)).unwrap_or_default();
+        let elsewhere = candidates.into_iter().map(|candidate| candidate.agent);
+        let elsewhere = elsewhere.filter(|agent| !directory.locate(agent).is_on_this_machine());
+        request.exclude.iter().cloned().chain(elsewhere).collect()
     }
 
     /// The auction of a task; it waits behind the others of the same skill and principal.
@@ -254,6 +270,14 @@ impl Agent {
             if !is_persons {
                 let why = "a session works in a repository for a person alone, with the person's token";
                 return Err(Problem::new(Reason::Forbidden, why));
+            }
+            let is_elsewhere = |agent: &&AgentId| {
+                let at = cx.world.directory().locate(agent);
+                **agent != self.me && matches!(at, PeerLocation::At(_)) && !at.is_on_this_machine()
+            };
+            if let Some(agent) = graph.agents().find(is_elsewhere) {
+                let why = format!("seat {agent}: it is on another machine than the repository {name}");
+                return Err(invalid(why));
             }
         }
         let directory = cx.world.directory();
