@@ -596,6 +596,9 @@ payload! {
         /// The session to whose findings its own belong; believed from agents only.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         session: Option<TaskId>,
+        /// The run that it is a part of; believed from agents only.
+        => #[serde(default, deserialize_with = "of_any_version", skip_serializing_if = "Option::is_none")]
+        run: Option<RunRoot>,
         /// Agents that the work on the answer does not ask.
         => #[serde(default, skip_serializing_if = "Vec::is_empty")]
         exclude: Vec<AgentId>,

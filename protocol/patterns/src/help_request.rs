@@ -117,6 +117,7 @@ impl HelpRequest {
             budget: request.budget,
             space: space.clone(),
             session: request.session.clone(),
+            run: request.run.clone().filter(|_| requester.is_some()),
             exclude: request.exclude.clone(),
             ..TaskSpec::new(work_id(&request.question), terms, root)
         };

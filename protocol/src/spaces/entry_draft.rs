@@ -1,7 +1,8 @@
 //! What is posted to a space, before it is an entry.
 
 use super::{
-    EntryKind, EntryLink, EntryType, Grade, MemberId, MemoryScope, Slug, entry::CROSS_TEAM, sealed::SealedStage,
+    EntryKind, EntryLink, EntryType, Grade, MemberId, MemoryScope, Slug, entry::CROSS_TEAM,
+    sealed::SealedStage,
 };
 use crate::{
     ids::{EntryId, StageId, TaskId},

@@ -351,6 +351,7 @@ impl PendingRequests {
                     budget,
                     root_proof: ownership.spec.root_proof,
                     session: seat::session_of_findings(&ownership.spec),
+                    run: Some(ownership.run(me)),
                     exclude: siblings,
                     extra: Map::new(),
                 };
