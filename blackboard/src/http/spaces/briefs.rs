@@ -7,10 +7,11 @@ use crate::{
 };
 use actix_web::{HttpRequest, HttpResponse, web};
 use protocol::{
-    ids::AgentId,
+    ids::{AgentId, TaskId},
     problem::{Problem, Reason},
     spaces::{request::SessionScope, sealed::EntryRelease, vault::VaultChange},
 };
+use serde::Deserialize;
 
 /// `GET …/brief?for=AGENT`; an agent may leave out its own name. `session` and `sealed` name sessions.
 pub(super) async fn get_brief(board: BoardData, by: SpaceCaller, request: HttpRequest) -> BoardResult {
