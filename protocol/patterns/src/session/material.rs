@@ -167,7 +167,7 @@ impl Session {
         add("siblings", json!(siblings), !siblings.is_empty());
         let spec = self.spec_for(stage);
         add("spec", json!(spec), spec.is_some());
-        let so_far = self.so_far(cx, place);
+        let so_far = self.so_far(cx, place).filter(|_| !stage.sealed);
         add("soFar", json!(so_far), so_far.is_some() && matches!(planned.who, SeatHolder::Peer(_)));
         let files = self.files_before(cx.graph, place);
         add("files", json!(files), !files.is_empty() && !matches!(planned.who, SeatHolder::BuiltIn(_)));

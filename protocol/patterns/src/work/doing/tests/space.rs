@@ -103,7 +103,7 @@ fn what_is_proposed_in_a_run_waits_for_its_end_and_names_who_answers_for_it() {
         let curates = asked(&effects).iter().any(|request| request.name() == "curate");
         let posted = asked(&effects).into_iter().find_map(|request| match &request.action {
             SpaceAction::Post { entry } => Some(entry.run.clone()),
-            SpaceAction::Find(_) | SpaceAction::Curate { .. } => None,
+            SpaceAction::Find(_) | SpaceAction::Curate { .. } | SpaceAction::Release(_) => None,
         });
         let given = effects.iter().find_map(|effect| match effect {
             Effect::Send(message) => match &message.payload {
