@@ -162,11 +162,11 @@ impl Payload {
 
     /// The artifacts of a request: references, and whole ones.
     pub fn artifacts_mut(&mut self) -> Option<(&mut Vec<ArtifactRef>, &mut Vec<Artifact>)> {
-        match self {
-            Self::TaskRequest(request) => Some((&mut request.artifacts, &mut request.inline_artifacts)),
-            Self::HelpRequest(request) => Some((&mut request.artifacts, &mut request.inline_artifacts)),
-            _ => None,
+        if let Self::TaskRequest(request) = self {
+            return Some((&mut request.artifacts, &mut request.inline_artifacts));
         }
+        let Self::HelpRequest(request) = self else { return None };
+        Some((&mut request.artifacts, &mut request.inline_artifacts))
     }
 
     /// The task it is about, if it names one.

@@ -104,12 +104,11 @@ impl UnconfirmedPeers {
             }
             let due: Vec<_> = self.due.extract_if(.., |_, at| *at <= next).collect();
             for (agent, _) in due {
-                let absence = match peers.locate(&agent) {
-                    PeerLocation::Away { .. } => Absence::Left,
-                    _ => {
-                        self.due.insert(agent.clone(), next + peers.may_be_away(&agent));
-                        Absence::Away { since: clock::wall_time() }
-                    }
+                let absence = if let PeerLocation::Away { .. } = peers.locate(&agent) {
+                    Absence::Left
+                } else {
+                    self.due.insert(agent.clone(), next + peers.may_be_away(&agent));
+                    Absence::Away { since: clock::wall_time() }
                 };
                 tracing::info!(%agent, ?absence, "the registry has not confirmed it");
                 peers.mark_absent(&agent, absence);

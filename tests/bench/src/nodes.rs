@@ -87,6 +87,7 @@ pub(crate) fn setup(
 /// An agent without skills.
 pub(crate) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<AgentSpec> {
     Ok(AgentSpec {
+        workspaces: Default::default(),
         id: AgentId::parse(id)?,
         settings: AgentSettings {
             bid: BidSettings { max_parallel: Some(256), ..BidSettings::default() },

@@ -34,9 +34,9 @@ pub(super) async fn resolve(
     }
     let names = references.iter().filter(|reference| is_named(reference)).filter_map(|one| one.name.clone());
     let produced = newest(local, by, names.collect()).await?;
-    let (named, kept) = std::mem::take(references).into_iter().partition(is_named);
+    let (named, kept): (Vec<_>, Vec<_>) = std::mem::take(references).into_iter().partition(is_named);
     *references = kept;
-    for reference in Vec::<ArtifactRef>::from(named) {
+    for reference in named {
         inline.push(content_of(node, local, reference, &produced).await?);
     }
     Ok(())

@@ -83,6 +83,9 @@ fn endpoint(node: &NodeState, agent: &AgentId) -> Option<String> {
     let here = node.agents.get(agent).map(|local| local.card.get().endpoint.clone());
     here.or_else(|| match node.peers.locate(agent) {
         engine::PeerLocation::At(endpoint) => Some(endpoint),
-        _ => None,
+        engine::PeerLocation::Here
+        | engine::PeerLocation::Away { .. }
+        | engine::PeerLocation::Left
+        | engine::PeerLocation::Unknown => None,
     })
 }
