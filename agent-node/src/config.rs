@@ -54,7 +54,7 @@ use std::{
 };
 
 /// The keys that a session's file has and no agent's.
-pub(crate) const SESSION_KEYS: [&str; 3] = ["seats", "stages", "preset"];
+pub(crate) const SESSION_KEYS: [&str; 4] = ["seats", "phases", "stages", "preset"];
 
 /// The agents of a node and the settings of their mesh.
 #[derive(Debug, Clone, PartialEq)]

@@ -31,6 +31,7 @@ pub mod artifact;
 pub mod bid;
 pub mod budget;
 pub mod card;
+pub mod compaction;
 pub mod question;
 pub mod signal;
 pub mod spaces;

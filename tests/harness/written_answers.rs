@@ -15,7 +15,8 @@ const MODEL: &str = "MESH_MODEL=written-answers";
 
 /// Answers by what is asked, in the order of the conversation.
 ///
-/// In the file a section `## NAME` is about a turn of a seat (`STAGE.ITERATION.SEAT.ROUND`), a task (`AGENT: TASK`), a question
+/// In the file a section `## NAME` is about a turn of a seat (`STAGE.ITERATION.SEAT.ROUND`, with `.side` behind it in a side
+/// conversation), a task (`AGENT: TASK`), a question
 /// (`AGENT? QUESTION`) or a request to match (`AGENT matches: REQUEST`). `---` is between two answers of one conversation; a line `> TOOL {…}` is a call of a tool.
 pub struct WrittenAnswers(BTreeMap<String, Vec<StubAnswer>>);
 
@@ -33,7 +34,10 @@ impl WrittenAnswers {
     pub fn to(&self, request: &StubRequest) -> StubAnswer {
         let name = name_of(request);
         let messages = request.body["messages"].as_array().unwrap();
-        let at = messages.iter().filter(|message| message["role"] == "assistant").count();
+        // What comes before is of earlier turns of the seat.
+        let begins = messages.iter().rposition(|message| message["content"] == *asked(request));
+        let of_turn = &messages[begins.unwrap_or_default()..];
+        let at = of_turn.iter().filter(|message| message["role"] == "assistant").count();
         let found = self.0.get(&name).and_then(|answers| answers.get(at));
         found.unwrap_or_else(|| panic!("no answer {at} is written for {name:?}: {}", request.user[0])).clone()
     }
@@ -49,12 +53,23 @@ fn answer(text: &str) -> StubAnswer {
     }
 }
 
+/// The data of a message that says what a turn is about.
+fn content_of(asked: &str) -> Option<Value> {
+    let from = asked.find('{')?;
+    let content = Deserializer::from_str(&asked[from..]).into_iter::<Value>().next()?.ok()?;
+    ["task", "question", "request"].iter().any(|name| content[*name].is_string()).then_some(content)
+}
+
+/// The message that says what the turn is about: the last such one.
+fn asked(request: &StubRequest) -> &str {
+    let found = request.user.iter().rev().find(|text| content_of(text).is_some());
+    found.unwrap_or(&request.user[0])
+}
+
 /// The section that is about a request.
 fn name_of(request: &StubRequest) -> String {
     let agent = request.system.split([' ', ',']).nth(2).unwrap_or_default();
-    let asked = &request.user[0];
-    let from = asked.find('{').unwrap_or_default();
-    let content = Deserializer::from_str(&asked[from..]).into_iter::<Value>().next().unwrap().unwrap();
+    let content = content_of(asked(request)).unwrap();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     if let Some(request) = content["request"].as_str() {
         return format!("{agent} matches: {request}");
@@ -64,7 +79,8 @@ fn name_of(request: &StubRequest) -> String {
         (Value::Null, question) => format!("{agent}? {}", text(question)),
         (seat, _) => {
             let (stage, name) = (text(&seat["stage"]), text(&seat["seat"]));
-            format!("{stage}.{}.{name}.{}", seat["iteration"], seat["round"])
+            let side = if seat["side"].is_object() { ".side" } else { "" };
+            format!("{stage}.{}.{name}.{}{side}", seat["iteration"], seat["round"])
         }
     }
 }

@@ -12,6 +12,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::path::Path;
 
+mod context;
 mod directives;
 mod examples;
 mod examples_with_models;
@@ -25,6 +26,7 @@ mod reading;
 mod restart;
 mod routing;
 mod side;
+mod tables;
 mod workshop;
 mod workspaces;
 
@@ -134,7 +136,8 @@ async fn convene_shows_what_is_said_and_says_how_it_ended() {
             ],
             "builder-01 table.1.1": [done("agreed")],
             "planner-01 table.1.2": [done("good")],
-            "planner-01 quiet.1.1": [{ "type": "pass" }],
+            "planner-01 quiet.1.1": [{ "type": "pass" }], "planner-01 quiet.1.2": [{ "type": "pass" }],
+            "planner-01 quiet.1.3": [{ "type": "pass" }],
             "builder-01 led.1.1": [done("led")],
         }),
     );
@@ -151,24 +154,24 @@ async fn convene_shows_what_is_said_and_says_how_it_ended() {
     assert!(code == 2 && errors.contains("only with the person's token"), "{errors}");
     let (code, said, errors) = convene(&verbose[1..]);
     let expected = "[table 1] planner-01 → builder-01: one\n    two\n[table 1] planner-01: use SQLite\n\
-                    [table 1] builder-01: agreed\n[table 2] planner-01: good\n";
+                    [table 1] builder-01: agreed\n[table 1] builder-01: agreed\n[table 2] planner-01: good\n";
     assert_eq!((code, said.as_str()), (0, expected), "{errors}");
-    assert!(errors.contains("stage table: done") && errors.contains("used: 3 of 200 turns"), "{errors}");
+    assert!(errors.contains("stage table: done") && errors.contains("used: 4 of 200 turns"), "{errors}");
     let seen = |args: &[&str]| {
         let (code, said, errors) = mesh(args, &envs);
         assert_eq!(code, 0, "{args:?}: {said}{errors}");
         (said, errors)
     };
     let (watched, progress) = seen(&["tasks", "watch", "t-shown"]);
-    assert!(watched == expected && progress.contains("used: 3 of 200 turns"), "{watched}{progress}");
+    assert!(watched == expected && progress.contains("used: 4 of 200 turns"), "{watched}{progress}");
     let (shown, summary) = seen(&["tasks", "show", "t-shown"]);
-    assert!(shown.ends_with(expected) && summary.contains("used: 3 of 200 turns"), "{shown}{summary}");
+    assert!(shown.ends_with(expected) && summary.contains("used: 4 of 200 turns"), "{shown}{summary}");
     let out = at.join("out");
     seen(&["tasks", "show", "t-shown", "--out", &out.to_string_lossy()]);
     assert_eq!(std::fs::read_to_string(out.join("transcript.txt")).unwrap(), expected);
     assert_eq!(std::fs::read_to_string(out.join("table.1.planner-01.2")).unwrap(), "good");
     let (trace, _) = seen(&["trace", "t-shown"]);
-    let turns = ["stage table  3 turns", "1 planner-01  planner-01  completed", "2 planner-01  planner-01"];
+    let turns = ["stage table  4 turns", "1 planner-01  planner-01  completed", "2 planner-01  planner-01"];
     assert!(turns.iter().all(|line| trace.contains(line)) && !trace.contains("tell"), "{trace}");
     assert!(seen(&["trace", "t-shown", "--spans"]).0.contains("tell task-request"));
     let (all, tasks) = (seen(&["tasks", "--all"]).0, seen(&["tasks"]).0);
@@ -193,7 +196,10 @@ async fn convene_shows_what_is_said_and_says_how_it_ended() {
     assert!(code != 0 && errors.contains("describes a session, not agents"), "{code} {errors}");
     let (code, _, errors) = convene(&[&graph, "Say nothing."]);
     assert_eq!(code, 1, "{errors}");
-    assert!(errors.contains("incomplete: stage quiet: nobody said anything in round 1"), "{errors}");
+    assert!(
+        errors.contains("incomplete: stage quiet: nobody said or did anything in 3 rounds in a row"),
+        "{errors}"
+    );
     let (code, id, errors) = convene(&[&graph, "Say nothing.", "--no-wait"]);
     assert!(code == 0 && id.starts_with("t-"), "{id} {errors}");
     let led = file(at, "led.yaml", "cast: { lead: builder-01 }\nstages: [{ id: led, seats: [lead] }]");
@@ -223,8 +229,9 @@ async fn line_23_and_26_a_round_table_takes_turns_and_each_seat_hears_what_is_fo
     );
     let mesh = Process::up(&agents(at, &["planner-01", "builder-01", "tester-01"])).await;
     let host = mesh.agent("planner-01");
-    let graph = json!({ "seats": ["planner-01", "builder-01", "tester-01"] });
-    let task = host.ask(session("t-1", graph)).await;
+    let stage =
+        json!({ "id": "table", "order": "turns", "seats": ["planner-01", "builder-01", "tester-01"] });
+    let task = host.ask(session("t-1", json!({ "stages": [stage] }))).await;
     assert_eq!((state(&task).as_str(), message(&task).as_str()), ("completed", "agreed"), "{task:#}");
     let expected = [
         "planner-01 table.1.1",
@@ -289,7 +296,7 @@ run(import.meta.url, (turn) => {
 });
 ";
     let (python, javascript) = (file(at, "brain.py", python), file(at, "brain.mjs", javascript));
-    let stub = ModelStub::start(|request| match request.user[0].contains("\"round\": 1") {
+    let stub = ModelStub::start(|request| match request.user.last().unwrap().contains("\"round\": 1") {
         true => calls(&[
             ("say", json!({ "to": ["python-01"], "text": "quietly" })),
             ("pass", json!({ "message": "from a model" })),
@@ -308,8 +315,9 @@ agents:
         super::llm::model(&stub, "openai"),
     );
     let mesh = Process::up(&team).await;
-    let graph = json!({ "seats": ["python-01", "javascript-01", "thinker-01"] });
-    let task = mesh.agent("python-01").ask(session("t-1", graph)).await;
+    let stage =
+        json!({ "id": "table", "order": "turns", "seats": ["python-01", "javascript-01", "thinker-01"] });
+    let task = mesh.agent("python-01").ask(session("t-1", json!({ "stages": [stage] }))).await;
     assert_eq!(state(&task), "completed", "{task:#}");
     let said = said(&task, "table.");
     let first = ["for you", "from python", "for you, from python", "quietly", "from a model"];
@@ -363,7 +371,7 @@ async fn a_graph_goes_where_labels_lead_and_its_guard_ends_a_loop() {
 }
 
 #[tokio::test]
-async fn a_silent_round_and_a_budget_end_a_session_as_incomplete() {
+async fn silent_rounds_and_a_budget_end_a_session_as_incomplete() {
     let dir = directory();
     let at = dir.path();
     script(
@@ -379,7 +387,7 @@ async fn a_silent_round_and_a_budget_end_a_session_as_incomplete() {
     let task = host.ask(session("t-1", json!({ "seats": ["planner-01", "builder-01"] }))).await;
     assert_eq!(state(&task), "failed", "{task:#}");
     assert!(message(&task).starts_with("incomplete: "), "{task:#}");
-    assert!(message(&task).contains("nobody said anything in round 1"), "{task:#}");
+    assert!(message(&task).contains("nobody said or did anything in 3 rounds in a row"), "{task:#}");
     let talk = json!({ "id": "talk", "order": "turns", "seats": ["planner-01", "builder-01"] });
     let graph = json!({ "budget": { "turns": 3 }, "stages": [talk] });
     let task = host.ask(session("t-2", graph)).await;
@@ -401,7 +409,7 @@ async fn a_session_that_can_not_work_is_refused_before_it_begins() {
     for (graph, part) in [
         (json!({ "seats": ["nobody-01"] }), "seat nobody-01: no such agent is registered"),
         (json!({ "seets": ["planner-01"] }), "payload.input: seets: unknown key; did you mean `seats`?"),
-        (json!({}), "a session needs `seats`, `stages`, or a `preset`"),
+        (json!({}), "a session needs `seats`, `phases`, `stages`, or a `preset`"),
     ] {
         let refused = post(graph).await;
         assert_eq!(refusal(&refused).0, 400, "{refused:?}");

@@ -27,6 +27,7 @@ use crate::{
     bids::{Bidder, Bids},
     commits::Commits,
     context::Context,
+    contexts::Contexts,
     conversations::Conversations,
     counts::AgentCounts,
     delivery::{Deliveries, DeliveryContext, lanes::OutgoingEnvelope},
@@ -92,6 +93,7 @@ pub struct Agent {
     peers: KnownPeers,
     auctions: Auctions,
     bids: Bids,
+    contexts: Contexts,
     offers: Offers,
     subscription: BoardSubscription,
     retention: Retention,
@@ -132,6 +134,7 @@ impl Agent {
             peers: KnownPeers::default(),
             auctions: Auctions::default(),
             bids: Bids::default(),
+            contexts: Contexts::default(),
             offers: Offers::default(),
             retention: Retention::default(),
             is_draining: false,
@@ -194,6 +197,7 @@ impl Agent {
     /// Delivers internal events, and lets waiting auctions call and waiting claims be requested.
     fn finish_input(&mut self, cx: &mut Context<'_>) {
         self.drain_events(cx);
+        self.call_waiting_turns(cx);
         self.call_queue_heads(cx);
         self.request_waiting_claims(cx);
         self.drain_events(cx);
@@ -341,6 +345,7 @@ impl Agent {
         let conversation = self.conversations.get(id);
         self.auctions.track(id, conversation);
         self.offers.note(id, conversation);
+        self.contexts.note(id, conversation);
     }
 
     /// The peers that hold awards of this agent.

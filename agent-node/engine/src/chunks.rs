@@ -18,6 +18,7 @@ use protocol::{
     artifact::{self, Artifact, ArtifactChunk},
     ids::{AgentId, ConversationId},
 };
+use serde_json::Value;
 use std::collections::BTreeMap;
 use store_types::{Error, Key, Revision, Snapshot, Write};
 
@@ -164,6 +165,20 @@ impl ChunkLog {
             }
         }
         Ok(prompt)
+    }
+
+    /// The data of the checkpoints in `range` that are still there.
+    pub(crate) fn checkpoints(&self, store: &dyn Snapshot, range: ChunkRange) -> Result<Vec<Value>, Error> {
+        let mut found = Vec::new();
+        for number in range.from..range.to {
+            let record = store.latest(&self.record_key(TurnRecordKind::Checkpoint, number))?;
+            let record = record.map(|record| content::decode(&self.me, store, &record.value)).transpose()?;
+            found.extend(match record {
+                Some(TurnRecord::Checkpoint(checkpoint)) => Some(checkpoint.data),
+                Some(TurnRecord::Answer(_) | TurnRecord::Message(_)) | None => None,
+            });
+        }
+        Ok(found)
     }
 }
 

@@ -250,6 +250,11 @@ impl Conversation {
         self.ended.is_some() && self.traced_step == 0
     }
 
+    /// Whether it has ended in a step that is durable.
+    pub(crate) fn has_ended_for_good(&self) -> bool {
+        self.ended.is_some() && !self.is_end_uncommitted()
+    }
+
     /// Ends the running commit. The batch's last write is the journal's new head.
     pub(crate) fn committed(&mut self, revisions: &[Revision]) {
         self.is_committing = false;

@@ -14,6 +14,8 @@ mod agent;
 mod io;
 
 mod admission;
+mod context_records;
+mod contexts;
 mod conversation;
 mod conversations;
 mod fate;

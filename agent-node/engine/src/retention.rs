@@ -35,6 +35,7 @@ const TOPICS: &[SweepTopic] = &[
     SweepTopic::Reaction,
     SweepTopic::Tombstone,
     SweepTopic::DeadLetter,
+    SweepTopic::Context,
     SweepTopic::Task,
 ];
 

@@ -9,6 +9,7 @@ use protocol::{
     a2a::agent_policy::AgentPolicy,
     bid::{Cost, Eta},
     card::{BidTerms, Card, Skill},
+    compaction::Compaction,
     ids::AgentId,
     limits::Limits,
     usage::TaskBounds,
@@ -52,9 +53,25 @@ pub struct AgentSettings {
     /// to it waits until then.
     #[schemars(with = "Option<EtaForms>")]
     pub comes_back_in: Option<Eta>,
+    /// How much of its earlier turns a turn on the same seat of a session is given again: `full` (if absent), `summary` or such as
+    /// `last 5`.
+    #[schemars(with = "CompactionForms")]
+    pub compaction: Compaction,
     /// What it offers to A2A clients.
     #[serde(skip)]
     pub a2a: AgentPolicy,
+}
+
+/// The kinds of turns, each with what is kept of it.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CompactionForms {
+    /// Turns at a table.
+    pub table: Option<String>,
+    /// Turns of side conversations that have ended.
+    pub side: Option<String>,
+    /// All other turns of seats.
+    pub tasks: Option<String>,
 }
 
 impl AgentSettings {

@@ -44,7 +44,7 @@ use model::ModelClient;
 use output::OutputSchema;
 use patterns::{
     session::seat,
-    turn::{Checkpoint, Progress, TurnEnd, TurnSubject},
+    turn::{Checkpoint, PastTurn, Progress, TurnEnd, TurnSubject},
 };
 use protocol::{
     acceptance::{is_review_input, verdict_schema},
@@ -241,9 +241,12 @@ impl LlmBrain {
             capability.and_then(|capability| self.config.outputs.get(capability)).cloned().or(verdict);
         let answered = request.prompt.answers.iter().flat_map(|answer| &answer.artifacts);
         let refused = request.prompt.revision.iter().flat_map(|revision| &revision.artifacts);
-        let known = artifacts.iter().chain(answered).chain(refused).chain(&request.prompt.produced);
+        let earlier = request.prompt.context.iter().flat_map(|context| &context.turns);
+        let earlier = earlier.flat_map(|turn| turn.new.iter().chain(&turn.produced));
+        let known = earlier.chain(artifacts).chain(answered).chain(refused).chain(&request.prompt.produced);
         let (subject_text, whole_subject) = prompts::subject(request);
-        let first = [subject_text, prompts::brief(request)].concat();
+        let first = [subject_text, prompts::earlier_turns(request), prompts::brief(request)].concat();
+        let turn_of_context = request.prompt.context.as_ref().and(request.prompt.about.task_id());
         let mut artifacts = mesh_tools::texts(known);
         artifacts.extend(whole_subject.map(|text| (prompts::SUBJECT.to_owned(), text)));
         let limits = LoopLimits {
@@ -270,7 +273,9 @@ impl LlmBrain {
             turn: request.prompt.turn,
             artifacts,
             sent: request.prompt.produced.iter().filter(|artifact| seat::is_message(artifact)).count(),
+            input: request.prompt.about.task().and_then(|task| task.input.clone()),
             records,
+            turn_of_context: turn_of_context.map(ToString::to_string),
             messages: prompts::new_messages(request),
             budget: LoopBudget { used: request.prompt.used, left: request.prompt.remaining },
         }
@@ -387,12 +392,25 @@ fn pause(after: Duration, reason: String) -> TurnEnd {
     TurnEnd::Pause { after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX), reason }
 }
 
-/// The records of this turn before it was interrupted, and of earlier ones.
+/// The records of this turn before it was interrupted, and of earlier ones, those of its context included.
 fn records(request: &TurnRequest) -> Result<Vec<TranscriptRecord>, String> {
-    let records = request.prompt.checkpoints.iter().map(TranscriptRecord::deserialize);
-    records.collect::<Result<_, _>>().map_err(|error| {
+    let own = request.prompt.checkpoints.iter().map(TranscriptRecord::deserialize);
+    let own = own.collect::<Result<Vec<_>, _>>().map_err(|error| {
         format!("the task was begun by another version, whose records can't be read: {error}; send it again")
-    })
+    })?;
+    let earlier = request.prompt.context.iter().flat_map(|context| &context.turns);
+    Ok(earlier.flat_map(records_of_earlier).chain(own).collect())
+}
+
+/// The records of an earlier turn. One that another brain has done, or another version, is told in words.
+fn records_of_earlier(turn: &PastTurn) -> Vec<TranscriptRecord> {
+    let records = turn.checkpoints.iter().map(TranscriptRecord::deserialize);
+    match records.collect::<Result<Vec<_>, _>>() {
+        Ok(records) if !records.is_empty() => records,
+        Ok(_) | Err(_) => {
+            vec![TranscriptRecord::Began { id: turn.task_id.to_string(), text: prompts::earlier_turn(turn) }]
+        }
+    }
 }
 
 impl Brain for LlmBrain {

@@ -23,6 +23,7 @@ use crate::{shared_cell::SharedCell, workspace::WorkspaceHost};
 use item::ItemTurn;
 use patterns::{
     session::{
+        discussion::StageDiscussion,
         graph::{ForeignSeat, TeamTerms},
         host_work::HostWork,
         person::PersonTurn,
@@ -132,6 +133,9 @@ impl Brain for SessionWork {
                 let workspaces = self.workspaces.clone();
                 Box::pin(async move { Ok(work_on_repository(&workspaces, &request, work, &report).await) })
             }
+            Ok(HostWork::Discussion(about)) => {
+                Box::pin(async move { Ok(write_discussion(&request, &about, &report).await) })
+            }
             Err(reason) => Box::pin(std::future::ready(Ok(TurnEnd::Failed { reason }))),
         }
     }
@@ -161,7 +165,8 @@ impl Brain for SessionWork {
             | HostWork::Match(_)
             | HostWork::Aggregate { .. }
             | HostWork::Summarize(_)
-            | HostWork::Workspace(_) => None,
+            | HostWork::Workspace(_)
+            | HostWork::Discussion(_) => None,
         }
     }
 
@@ -239,6 +244,17 @@ async fn work_on_repository(
         }
         Err(reason) => TurnEnd::Failed { reason },
     }
+}
+
+/// Writes down what was said to all in a stage.
+async fn write_discussion(request: &TurnRequest, about: &StageDiscussion, report: &TurnHandle) -> TurnEnd {
+    let Some(TurnTask { artifacts, .. }) = request.prompt.about.task() else {
+        return TurnEnd::Failed { reason: "a discussion is written down in a task".to_owned() };
+    };
+    for artifact in about.written(artifacts) {
+        report.send(Progress::Artifact { artifact, append: false, last_chunk: true }).await;
+    }
+    TurnEnd::Done { message: None }
 }
 
 /// Makes the summary of a session that ends.

@@ -126,7 +126,7 @@ const RUST: AgentTemplate = AgentTemplate {
     library: library!(
         "Cargo.toml", "src/agent.rs", "src/content.rs", "src/lib.rs", "src/process.rs", "src/process/tests.rs",
         "src/testing.rs", "src/turn.rs";
-        "Cargo.toml", "src/amount.rs", "src/answer.rs", "src/artifact.rs", "src/entry.rs", "src/ids.rs", "src/lib.rs",
+        "Cargo.toml", "src/amount.rs", "src/answer.rs", "src/artifact.rs", "src/context.rs", "src/entry.rs", "src/ids.rs", "src/lib.rs",
         "src/line.rs", "src/prompt.rs", "src/question.rs", "src/task.rs", "src/time.rs", "src/usage.rs"
     ),
     brain: "src/main.rs",

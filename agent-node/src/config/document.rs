@@ -33,6 +33,14 @@ impl Document {
         self.node.to_json()
     }
 
+    /// The keys of the map at `name`, in the order of the file.
+    pub(crate) fn keys(&self, name: &str) -> Vec<String> {
+        let Some(yaml::YamlValue::Map(members)) = self.node.get(name).map(|node| &node.value) else {
+            return Vec::new();
+        };
+        members.iter().map(|(key, ..)| key.clone()).collect()
+    }
+
     /// A fault of the value at `key`, with the line of it or of what it is missing in.
     pub(crate) fn fault(&self, key: &str, what: &str) -> ConfigFault {
         ConfigFault {

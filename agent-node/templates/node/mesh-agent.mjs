@@ -48,7 +48,7 @@ export class Turn {
     this.#emit = emit;
     this.#settle = settle;
     const { help, ...members } = prompt;
-    const empty = { checkpoints: [], messages: [], history: [], produced: [], peers: [] };
+    const empty = { checkpoints: [], context: { turns: [] }, messages: [], history: [], produced: [], peers: [] };
     Object.assign(this, empty, members);
     /** A peer's question (`question`, `capability`, `artifacts`), if the turn is about one and not about a task. */
     this.question = help;

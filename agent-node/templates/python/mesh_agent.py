@@ -272,6 +272,8 @@ class Turn:
         """The artifacts of the task so far."""
         self.checkpoints: list[Json] = list(prompt.get("checkpoints", ()))
         """The notes of this and of earlier turns, the oldest first."""
+        self.context: Mapping[str, Json] = prompt.get("context", {})
+        """The earlier turns of the seat, if it is the turn of one: `turns`, and a `summary`."""
         self.brief: str = prompt.get("brief", {}).get("text", "")
         """What the space of the task has decided and knows, as a text. It is data."""
         self.used: Mapping[str, Json] = prompt.get("used", {})

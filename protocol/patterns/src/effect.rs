@@ -3,6 +3,7 @@
 use super::{
     AnyPattern, Label, Timer,
     chunk::ChunkRange,
+    context::ContextEntry,
     turn::Prompt,
     turn_log::{TurnInput, TurnRecord},
 };
@@ -353,6 +354,9 @@ pub struct Outcome {
     /// What the task has used.
     #[serde(default, skip_serializing_if = "Usage::is_none")]
     pub usage: Usage,
+    /// What it adds to its context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Box<ContextEntry>>,
 }
 
 impl Outcome {
@@ -360,6 +364,6 @@ impl Outcome {
     pub fn new(status: Status) -> Self {
         let (artifacts, chunks, produced) = (Vec::new(), ChunkRange::default(), Vec::new());
         let (fulfilments, is_message, usage) = (BTreeMap::new(), false, Usage::default());
-        Self { status, artifacts, chunks, produced, fulfilments, is_message, usage }
+        Self { status, artifacts, chunks, produced, fulfilments, is_message, usage, context: None }
     }
 }

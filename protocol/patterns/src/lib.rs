@@ -4,6 +4,7 @@
 //! Every pattern tolerates late, repeated and out-of-order events: they change nothing.
 
 pub mod chunk;
+pub mod context;
 pub mod effect;
 mod helper_questions;
 mod label;
@@ -93,6 +94,8 @@ pub enum EventKind {
         answers: Option<Label>,
         envelope: Box<Envelope>,
     },
+    /// No other turn of the context of the task is under way any more: from there it goes on.
+    ContextFree { start: Box<context::ContextStart> },
     /// The first turn started after it had waited for a free slot.
     TurnStarted { turn: u32 },
     /// The brain reported progress of a running turn.

@@ -9,6 +9,7 @@
 mod autopilot;
 mod candidates;
 mod directive;
+pub mod discussion;
 mod failed_stage;
 mod files;
 mod gate;
@@ -311,7 +312,9 @@ impl Session {
             });
             return step.actions;
         }
-        if self.take_autopilot(&mut step, &result) {
+        if self.take_discussion(&mut step, &mut result) {
+            // A stage that waits for it may begin.
+        } else if self.take_autopilot(&mut step, &result) {
             // It has answered, or leaves it to the person.
         } else if self.take_failed_stage_answer(&mut step, &result) {
             // A person has decided.
@@ -367,7 +370,7 @@ impl Session {
             // The answer sets it again.
             SessionTimer::Budget if self.asks_person(cx.graph) => {}
             SessionTimer::Budget => {
-                let why = format!("budget.time: {} used up", cx.graph.budget.time);
+                let why = format!("budget.time: {} used up", cx.graph.budget.time());
                 self.end_by_budget(&mut step, &why);
             }
             SessionTimer::Stage(stage, iteration) => {
@@ -418,7 +421,7 @@ impl Session {
     /// When its time is used up; the time that people take does not count.
     fn end_of_time(&self, cx: &SessionContext<'_>) -> WallTime {
         let waited = Duration::from_millis(u64::try_from(self.waited).unwrap_or_default());
-        self.started.plus(cx.graph.budget.time.duration()).plus(waited)
+        self.started.plus(cx.graph.budget.time().duration()).plus(waited)
     }
 
     /// The place of a stage that runs in this iteration.

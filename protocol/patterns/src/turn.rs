@@ -24,6 +24,7 @@ use std::time::Duration;
 
 pub use wire::{
     answer::RequestResult,
+    context::{PastTurn, TurnContext},
     line::{Checkpoint, Delegate, Help},
     task::{PeerQuestion, ResultToCheck, Task as TurnTask},
 };
@@ -54,6 +55,9 @@ pub struct Prompt {
     /// The checkpoints that count, of this turn and of earlier ones, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<Value>,
+    /// The earlier turns of the seat, if it is the turn of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Box<TurnContext>>,
     /// The space of the task; `default` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space: Option<SpaceId>,
@@ -86,6 +90,7 @@ impl Prompt {
             messages: Vec::new(),
             history: Vec::new(),
             checkpoints: Vec::new(),
+            context: None,
             space: None,
             session: None,
             brief: None,

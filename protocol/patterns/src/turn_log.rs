@@ -121,4 +121,9 @@ impl TurnLog {
     pub(super) fn checkpoints(&self) -> ChunkRange {
         self.checkpoints
     }
+
+    /// Their bytes, as JSON.
+    pub(super) fn checkpoint_bytes(&self) -> usize {
+        self.checkpoint_bytes
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::{
     ChunkRange, Label,
+    context::{ContextStart, TaskContext},
     contract_net::record::AwardRecord,
     speech::{Directive, DirectiveOutcome},
     work::Hosting,
@@ -47,6 +48,8 @@ pub struct View<'a> {
     pub dead_letter: Option<&'a Envelope>,
     /// The session that it hosts.
     pub session: Option<SessionView<'a>>,
+    /// The context of its task.
+    pub context: Option<&'a TaskContext>,
     /// What its running turn is given that changes while the turn runs.
     pub turn: RecordedTurnProgress<'a>,
     /// The space that it belongs to, if it has no task that says so.
@@ -104,6 +107,8 @@ pub struct RecordedTurnProgress<'a> {
     pub artifacts: &'a [Artifact],
     /// The checkpoints that count.
     pub checkpoints: ChunkRange,
+    /// From where the task goes on, if it belongs to a context.
+    pub context: Option<&'a ContextStart>,
     /// What the task has used.
     pub used: Usage,
     /// What is left of its bounds.

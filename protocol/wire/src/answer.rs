@@ -56,6 +56,9 @@ pub struct SeatEnd {
     /// The label of the stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// Whether it has called a tool, asked others or posted something: a turn without words may have worked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub acted: bool,
 }
 
 /// What was refused of the result of an earlier attempt, for the doer that tries again.

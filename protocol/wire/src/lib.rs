@@ -1,8 +1,8 @@
 //! What a brain, its node and other agents say to each other: one type for each thing, with its JSON. No rules, no I/O.
 //!
 //! Modules, in reading order: `ids`, `time` and `amount` (values that are parsed once), `artifact`, `question`, `task` (what is
-//! to be done), `answer` (what comes back), `usage`, `line` (what a brain writes), `prompt`
-//! (what it reads).
+//! to be done), `answer` (what comes back), `usage`, `line` (what a brain writes), `context` (what was
+//! done before), `prompt` (what it reads).
 
 macro_rules! schema_of_text {
     ($name:ident) => {
@@ -30,6 +30,7 @@ pub mod time;
 
 pub mod answer;
 pub mod artifact;
+pub mod context;
 pub mod entry;
 pub mod line;
 pub mod prompt;

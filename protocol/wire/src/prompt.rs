@@ -4,6 +4,7 @@ use crate::{
     amount::{Cost, Fraction},
     answer::{RequestResult, ResultRevision},
     artifact::Artifact,
+    context::TurnContext,
     ids::{AgentId, Capability, SpaceId, TaskId},
     task::{PastTask, Subject},
     time::WallTime,
@@ -68,6 +69,9 @@ pub struct TurnPrompt {
     /// The notes of earlier turns that count, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<Value>,
+    /// The earlier turns of the seat, if it is the turn of one in a session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<TurnContext>,
     /// What the task has used.
     #[serde(default)]
     pub used: Usage,
@@ -95,7 +99,7 @@ pub struct TurnPrompt {
     /// The digests of the content that the prompt refers to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<String>,
-    /// How much was left out, because the prompt would be too large, by member: `history`, `messages`.
+    /// How much was left out, because the prompt would be too large, by member: `history`, `messages`, `context`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub omitted: BTreeMap<String, u64>,
     /// Members of later versions.
@@ -117,6 +121,7 @@ impl TurnPrompt {
             history: Vec::new(),
             produced: Vec::new(),
             checkpoints: Vec::new(),
+            context: None,
             used: Usage::default(),
             remaining: RemainingBudget::default(),
             revision: None,

@@ -84,7 +84,7 @@ fn scripted(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) -> Vec<(u64
     }
     if stage_of(prompt).is_some() {
         let seat = |passed, label: Option<&str>| {
-            let seat = SeatEnd { passed, label: label.map(str::to_owned) };
+            let seat = SeatEnd { passed, label: label.map(str::to_owned), ..SeatEnd::default() };
             let message =
                 if stage_of(prompt) == Some("plan") { PLAN.to_owned() } else { format!("{me} on {about}") };
             BrainAction::End(Ok(TurnEnd::Seat { message: Some(message), seat }))

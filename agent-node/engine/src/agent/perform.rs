@@ -4,6 +4,7 @@ use crate::{
     ClaimRequest,
     agent::Agent,
     context::Context,
+    context_records,
     delivery::{envelope, lanes::OutgoingEnvelope},
     records::{EffectKey, OpenEffect, TaskClaim, keys},
     timer_purpose::TimerPurpose,
@@ -63,8 +64,13 @@ impl Agent {
             Effect::RunTurn { .. } if !conversation.open.contains_key(&key) => {}
             Effect::RunTurn { turn, prompt, deadline, input } => {
                 let log = conversation.chunk_log(&self.me);
-                let progress = conversation.pattern.view().turn;
-                match log.complete(cx.store, prompt, *input, progress) {
+                let view = conversation.pattern.view();
+                let prompt = log.complete(cx.store, prompt, *input, view.turn).and_then(|prompt| {
+                    let context =
+                        view.context.and_then(|context| Some((&context.name, context.start.as_ref()?)));
+                    context_records::complete(&self.me, cx.store, context, prompt)
+                });
+                match prompt {
                     Ok(prompt) => self.run_turn(id, key, prompt, *deadline, cx),
                     Err(error) => {
                         let reason = format!("what the turn is given can't be read: {error}");

@@ -113,9 +113,19 @@ impl Agent {
             history: self.past_tasks(&message, cx)?,
             ..spec.clone()
         };
+        let context = match fate {
+            Fate::Do { .. } => self.context_of(&shared, &message.by, cx)?,
+            Fate::Host
+            | Fate::HostWork
+            | Fate::Auction
+            | Fate::AuctionWithOwnBid
+            | Fate::Delegate
+            | Fate::Refuse => None,
+        };
         let ownership = TaskOwnership::new(shared, requester(&message, None));
         let does = |ownership| {
             Doing::new(self.me.clone(), ownership, None, self.config.work_limits)
+                .in_context(context.clone())
                 .with_acceptance(acceptance.clone())
         };
         let auction = || self.config.auction.clone();
@@ -341,7 +351,9 @@ impl Agent {
         }
         let lease = Some(Duration::from_millis(award.lease_ms));
         let acceptance = self.acceptance(spec.capability.as_ref(), None);
+        let context = self.context_of(&spec, &message.by, cx)?;
         let doing = Doing::new(self.me.clone(), ownership, lease, self.config.work_limits)
+            .in_context(context)
             .with_acceptance(acceptance)
             .revising(award.revision);
         let asked = Digest::of(spec.description.as_bytes());

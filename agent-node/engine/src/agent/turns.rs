@@ -1,17 +1,21 @@
 //! Turns of the brain, and the conversations that ask for them.
 
-use crate::{TurnKey, TurnStart, agent::Agent, context::Context, records::EffectKey};
+use crate::{TurnKey, TurnStart, agent::Agent, context::Context, context_records, records::EffectKey};
 use patterns::{
     EventKind, WorkPhase,
+    context::{ContextStart, TaskContext},
     session::host_work::HOST_WORK,
     turn::{Progress, Prompt, TurnEnd},
 };
 use protocol::{
     ids::{ConversationId, EffectId},
-    task::TaskState,
+    principal::Principal,
+    task::{TaskSpec, TaskState},
     time::WallTime,
     trace::SpanName,
 };
+use serde_json::Value;
+use store_types::Error;
 
 impl Agent {
     /// Queues a turn; it starts as soon as fewer than `maxParallel` run.
@@ -44,6 +48,43 @@ impl Agent {
         let is_addressed = contact.is_some_and(|contact| contact.is_addressed);
         self.turns.add(principal, is_addressed, turn);
         self.start_turns(cx);
+    }
+
+    /// The context of a task of `owner`, and from where the task goes on if no other turn there is under way.
+    pub(super) fn context_of(
+        &self,
+        spec: &TaskSpec,
+        owner: &Principal,
+        cx: &Context<'_>,
+    ) -> Result<Option<TaskContext>, Error> {
+        let Some(name) = patterns::context::name(spec, owner) else { return Ok(None) };
+        let start = match self.contexts.is_free(&name) {
+            true => Some(self.context_start(&name, spec.input.as_ref(), cx)?),
+            false => None,
+        };
+        Ok(Some(TaskContext { name, start }))
+    }
+
+    fn context_start(
+        &self,
+        name: &str,
+        input: Option<&Value>,
+        cx: &Context<'_>,
+    ) -> Result<ContextStart, Error> {
+        context_records::start(&self.me, cx.store, name, self.config.settings.compaction, input)
+    }
+
+    /// Lets the first task of each context that waits go on, if no other one is under way there.
+    pub(super) fn call_waiting_turns(&mut self, cx: &mut Context<'_>) {
+        while let Some((id, name)) = self.contexts.call_next() {
+            let open = self.conversations.get(&id);
+            let input = open.and_then(|open| open.task.as_ref()?.task.spec.input.as_ref());
+            let start = self.context_start(&name, input, cx).unwrap_or_else(|error| {
+                tracing::warn!(agent = %self.me, conversation = %id, %error, "a context can't be read");
+                ContextStart::default()
+            });
+            self.events.push(&id, None, EventKind::ContextFree { start: Box::new(start) });
+        }
     }
 
     /// Whether a turn is that of a session which this agent hosts: it waits for agents elsewhere, and its brain has no part in it.
@@ -92,6 +133,8 @@ impl Agent {
     }
 }
 
+#[cfg(test)]
+mod context_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

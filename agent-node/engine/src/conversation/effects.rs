@@ -2,7 +2,7 @@
 
 use crate::{
     artifacts::SHARED,
-    content,
+    content, context_records,
     conversation::{Conversation, DecidedStep, StepContext},
     delivery::envelope,
     records::{DeadLetter, EffectKey, OpenEffect, TaskClaim, TaskRow, keys, large_bytes, lists},
@@ -194,6 +194,9 @@ impl Conversation {
             let bytes = content::encode(me, &record, writes, &mut self.stored_content)?;
             writes.push(Write::Put(keys::track_record(me, peer), bytes));
             decided.track_records.push((peer.clone(), record));
+        }
+        if let (Some(entry), Some(row)) = (&outcome.context, &self.task) {
+            context_records::record(me, entry, (&self.id, row), wall, writes)?;
         }
         if let Some(dead_letter) = self.pattern.view().dead_letter
             && outcome.status.state == TaskState::Completed

@@ -234,9 +234,12 @@ fn answer_at_once(now: StepContext<'_>, effect: &Effect, pattern: &AnyPattern) -
     let (Effect::RunTurn { prompt, deadline, input, .. }, Some(terms)) = (effect, now.brain) else {
         return None;
     };
-    let RecordedTurnProgress { produced, artifacts, checkpoints, .. } = pattern.view().turn;
-    let has_read =
-        !(produced.is_empty() && artifacts.is_empty() && input.is_empty() && checkpoints.is_empty());
+    let RecordedTurnProgress { produced, artifacts, checkpoints, context, .. } = pattern.view().turn;
+    let has_read = !(produced.is_empty()
+        && artifacts.is_empty()
+        && input.is_empty()
+        && checkpoints.is_empty()
+        && context.is_none_or(patterns::context::ContextStart::is_empty));
     if has_read || deadline.is_some_and(|deadline| deadline <= now.wall) {
         return None;
     }

@@ -131,6 +131,21 @@ pub fn reader(me: &AgentId, artifact: &Digest, task: &TaskId, owner: &Principal)
     Key::new(&[me.as_str(), "reader", &artifact.to_string(), task.as_str(), &owner.to_string()])
 }
 
+/// A context (state): when it was last used, and what is kept of turns that are long ago.
+pub fn context(me: &AgentId, name: &str) -> Key {
+    Key::new(&[me.as_str(), "context", name])
+}
+
+/// A turn of a context (state), by its conversation.
+pub fn context_turn(me: &AgentId, name: &str, conversation: &ConversationId) -> Key {
+    Key::new(&[me.as_str(), "context-turn", name, conversation.as_str()])
+}
+
+/// The turns of a context, in the order in which they have ended.
+pub fn context_turns(me: &AgentId, name: &str) -> Key {
+    Key::new(&[me.as_str(), "context-turn", name])
+}
+
 /// A webhook of a task (state).
 pub fn webhook(me: &AgentId, task: &TaskId, owner: &Principal, id: &str) -> Key {
     Key::new(&[me.as_str(), "webhook", task.as_str(), &owner.to_string(), id])

@@ -1,8 +1,8 @@
 //! Decides which records are old enough to be deleted.
 
 use crate::{
-    content,
-    records::{ReactionReceipt, TaskRow, keys},
+    content, context_records,
+    records::{ReactionReceipt, TaskRow, keys, lists},
     retention::state::PAGE,
 };
 use protocol::{
@@ -19,6 +19,7 @@ pub(crate) enum SweepTopic {
     Reaction,
     Tombstone,
     DeadLetter,
+    Context,
     Task,
 }
 
@@ -30,6 +31,7 @@ impl SweepTopic {
             Self::Reaction => "reaction",
             Self::Tombstone => "tombstone",
             Self::DeadLetter => "dead",
+            Self::Context => "context",
             Self::Task => "task",
         }
     }
@@ -60,6 +62,7 @@ impl Sweeper<'_> {
             SweepTopic::Receipt | SweepTopic::Tombstone => self.limits.dedup_ms,
             SweepTopic::Reaction => self.limits.keep_journals_ms,
             SweepTopic::DeadLetter | SweepTopic::Task => self.limits.keep_tasks_ms,
+            SweepTopic::Context => u64::try_from(context_records::KEEP.as_millis()).unwrap_or(u64::MAX),
         }
     }
 
@@ -69,6 +72,10 @@ impl Sweeper<'_> {
         let is_whole = match topic {
             SweepTopic::Receipt | SweepTopic::Tombstone | SweepTopic::DeadLetter => true,
             SweepTopic::Reaction => self.delete_parts_of_reaction(&key, batch)?,
+            SweepTopic::Context => {
+                let name = key.tokens().get(2).cloned().unwrap_or_default();
+                self.delete_chunks(keys::context_turns(self.me, &name), batch)?
+            }
             SweepTopic::Task => self.delete_parts_of_task(&key, batch)?,
         };
         if is_whole {
@@ -89,6 +96,17 @@ impl Sweeper<'_> {
         let row: TaskRow = content::decode(me, self.store, &record.value)?;
         // A new award of the same task, which the store does not show yet, has chunks of its own.
         batch.expectations.push(Expectation::At(key.clone(), record.revision));
+        let kept_until =
+            context_records::kept_until(self.store, me, &row)?.filter(|until| *until > self.wall);
+        if let Some(until) = kept_until {
+            // It is due again when nothing goes on from it any more.
+            let mut entries = lists::of_task(me, key, &row);
+            entries.retain(|entry| entry.list != lists::by_age(me, SweepTopic::Task.token()));
+            let due = self.limits.keep_tasks_ms;
+            entries.push(lists::aged(key, WallTime(until.0.saturating_sub_unsigned(due))));
+            batch.writes.push(Write::PutListed(key.clone(), record.value, entries));
+            return Ok(false);
+        }
         let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
         if !self.delete_chunks(keys::chunks(me, task, owner), batch)? {
             return Ok(false);

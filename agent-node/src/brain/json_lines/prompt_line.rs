@@ -116,12 +116,13 @@ fn bytes(value: &Value) -> usize {
     serde_json::to_vec(value).map_or(0, |json| json.len())
 }
 
-/// Leaves out the oldest history, then the oldest messages, until the prompt fits, and says how many.
+/// Leaves out the oldest history, then the oldest messages, then the oldest turns of the context, until the prompt fits, and says how
+/// many.
 fn leave_out(prompt: &mut Value) -> Result<(), PromptError> {
     let mut size = size(prompt);
     let mut omitted = Map::new();
-    for name in ["history", "messages"] {
-        let Some(items) = prompt.get_mut(name).and_then(Value::as_array_mut) else { continue };
+    for (name, at) in [("history", "/history"), ("messages", "/messages"), ("context", "/context/turns")] {
+        let Some(items) = prompt.pointer_mut(at).and_then(Value::as_array_mut) else { continue };
         let sizes = items.iter().map(|item| bytes(item) + 1);
         let mut count = 0;
         for item in sizes {

@@ -20,7 +20,7 @@ use super::{
 use patterns::{
     session::{
         graph::SeatRole,
-        seat::{MAX_SAY_BYTES, MAX_SAYS},
+        seat::{self, MAX_SAY_BYTES, MAX_SAYS},
     },
     turn::{Progress, RequestResult, TurnEnd},
     work::MAX_REQUESTS,
@@ -192,8 +192,13 @@ pub(super) struct LoopStart {
     pub(super) artifacts: BTreeMap<String, String>,
     /// The messages to other seats that the task has sent.
     pub(super) sent: usize,
+    /// What the task is given, which says whom a seat can reach.
+    pub(super) input: Option<Value>,
     /// The records of earlier turns, and of this one before it was interrupted.
     pub(super) records: Vec<TranscriptRecord>,
+    /// The name of the turn, if it belongs to a context: its first message is recorded there, as `repeatable_first`, and comes behind
+    /// the turns before.
+    pub(super) turn_of_context: Option<String>,
     /// What the user has said since the last turn.
     pub(super) messages: Vec<UserMessage>,
     pub(super) budget: LoopBudget,
@@ -219,6 +224,8 @@ pub(super) struct AgentLoop {
     artifacts: BTreeMap<String, String>,
     /// The messages to other seats that the task has sent.
     sent: usize,
+    /// What the task is given.
+    input: Option<Value>,
     transcript: Transcript,
     /// Calls that run in this life.
     running: BTreeSet<String>,
@@ -230,6 +237,10 @@ pub(super) struct AgentLoop {
     /// The model that is asked, while it is, and what that uses.
     asking: Option<(usize, CallMeter)>,
     failures: Vec<ModelError>,
+    /// How many of the oldest rounds the model is summing up, if that is what it is asked.
+    summing: Option<usize>,
+    /// Whether it has given no summary: it is not asked for one again in this turn.
+    has_no_summary: bool,
     stream: TextStream,
     /// As the turn began.
     budget: LoopBudget,
@@ -273,6 +284,7 @@ impl AgentLoop {
             answers: start.answers.iter().map(|answer| (answer.id.clone(), answer.clone())).collect(),
             artifacts: start.artifacts,
             sent: start.sent,
+            input: start.input,
             transcript,
             running: BTreeSet::new(),
             turn: start.turn,
@@ -281,10 +293,16 @@ impl AgentLoop {
             asking: None,
             failures: Vec::new(),
             stream: TextStream::default(),
+            summing: None,
+            has_no_summary: false,
             budget: start.budget,
             left: start.budget.left,
         };
         let mut actions = Vec::new();
+        if let Some(id) = start.turn_of_context.filter(|id| !state.transcript.notes.contains(id)) {
+            let text = state.repeatable_first.clone();
+            state.record(TranscriptRecord::Began { id, text }, &mut actions);
+        }
         for UserMessage { id, note, whole } in start.messages {
             if state.transcript.notes.contains(&id) {
                 continue;
@@ -362,7 +380,7 @@ impl AgentLoop {
 
     /// Whether the text of an answer goes to the artifact as it arrives. JSON is shown when it is valid.
     fn is_text_shown(&self) -> bool {
-        self.subject == LoopSubject::Task && self.output.is_none()
+        self.subject == LoopSubject::Task && self.output.is_none() && self.summing.is_none()
     }
 
     fn record(&mut self, record: TranscriptRecord, actions: &mut Vec<LoopAction>) {
@@ -499,7 +517,10 @@ impl AgentLoop {
                 self.ask_others(call, LoopAction::Report(progress), actions, asks);
             }
             Some(MeshOutcome::End(end)) => asks.push(LoopAction::End(LoopEnd::Turn(end))),
-            Some(MeshOutcome::Report(progress, result)) => {
+            Some(MeshOutcome::Report(mut progress, mut result)) => {
+                if let Err(problem) = self.leave_out_unreached(&mut progress, &mut result) {
+                    return self.finish(call, ToolResult::error(problem), actions);
+                }
                 let most = self.limits.signal_bytes;
                 if let Some(problem) = engine::oversized_signal(std::slice::from_ref(&progress), most) {
                     return self.finish(call, ToolResult::error(problem), actions);
@@ -525,6 +546,23 @@ impl AgentLoop {
         let has_answer = |call: &ToolCall| self.transcript.notes.contains(&format!("answer-{}", call.id));
         let is_awaited = self.transcript.calls().any(|known| !waits(&known.call) && !has_answer(&known.call));
         (!is_awaited).then(|| ToolResult::error(prompts::nothing_to_wait_for()))
+    }
+
+    /// Leaves out of a message whom it does not reach, and says so in its result. The error says why it reaches nobody.
+    fn leave_out_unreached(&self, report: &mut Progress, result: &mut ToolResult) -> Result<(), String> {
+        let Progress::Say { to, .. } = report else { return Ok(()) };
+        let unreached = seat::unreached(self.input.as_ref(), to);
+        if unreached.is_empty() {
+            return Ok(());
+        }
+        let why: Vec<_> = unreached.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+        let why = why.join("; ");
+        to.retain(|name| unreached.iter().all(|(other, _)| other != name));
+        if to.is_empty() {
+            return Err(format!("not sent: {why}"));
+        }
+        result.text = format!("to {}: {}. Not to {why}", to.join(", "), result.text);
+        Ok(())
     }
 
     /// Why a message to another seat is not sent, if it would be one too many, or too long.
@@ -615,7 +653,7 @@ impl AgentLoop {
     }
 
     fn ask(&mut self, model: usize, actions: &mut Vec<LoopAction>) {
-        if self.transcript.answers() >= self.limits.rounds {
+        if self.transcript.answers_of_turn() >= self.limits.rounds {
             let reason = format!("no result after {} answers of the model (`rounds`)", self.limits.rounds);
             return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Failed { reason })));
         }
@@ -624,24 +662,69 @@ impl AgentLoop {
         {
             // Far below the limit, so that it does not happen again at once.
             let target = (tokens.saturating_mul(TOKEN) / 2).saturating_sub(self.fixed_bytes());
+            let oldest = self.transcript.rounds_to_sum_up(target);
+            if self.transcript.begun.is_some() && oldest > 0 && !self.has_no_summary {
+                return self.ask_for_summary(model, oldest, actions);
+            }
             self.compact(target, actions);
         }
-        let mut messages = self.transcript.messages(&self.first);
+        let (mut messages, place) = self.transcript.messages(&self.first, &self.repeatable_first);
         let budget_note = self.budget_note();
         let has_budget_note = budget_note.is_some();
         messages.extend(budget_note.map(ModelMessage::User));
-        let request = ModelRequest {
+        let output_schema = self.output.as_ref().map(|output| output.schema().clone());
+        self.call_model(
+            model,
+            ModelRequest { output_schema, has_budget_note, ..self.request(model, messages, place) },
+            actions,
+        );
+    }
+
+    /// A request with these messages, of which the one at `place` says what the turn is about.
+    fn request(&self, model: usize, messages: Vec<ModelMessage>, place: usize) -> ModelRequest {
+        ModelRequest {
             system: self.system.clone(),
             messages,
             tools: self.tools.values().map(|tool| tool.spec.clone()).collect(),
-            output_schema: self.output.as_ref().map(|output| output.schema().clone()),
-            repeatable_first: self.repeatable_first.clone(),
-            has_budget_note,
+            output_schema: None,
+            repeatable: (place, self.repeatable_first.clone()),
+            has_budget_note: false,
             silence: (model + 1 < self.limits.models.len()).then_some(self.limits.silence),
-        };
+        }
+    }
+
+    fn call_model(&mut self, model: usize, request: ModelRequest, actions: &mut Vec<LoopAction>) {
         self.asking = Some((model, CallMeter::new(&request)));
         self.stream.begin();
         actions.push(LoopAction::AskModel { model, request: Arc::new(request) });
+    }
+
+    /// Has the model sum up the oldest rounds of its context.
+    fn ask_for_summary(&mut self, model: usize, oldest: usize, actions: &mut Vec<LoopAction>) {
+        let (mut messages, place) =
+            self.transcript.oldest(oldest).messages(&self.first, &self.repeatable_first);
+        messages.push(ModelMessage::User(prompts::sum_up()));
+        self.summing = Some(oldest);
+        let message = "sums up its earlier turns".to_owned();
+        actions.push(LoopAction::Report(Progress::Status { message }));
+        self.call_model(model, self.request(model, messages, place), actions);
+    }
+
+    /// Puts the summary in the place of what it is of. Without one the oldest content is dropped.
+    fn take_summary(&mut self, oldest: usize, text: &str, actions: &mut Vec<LoopAction>) {
+        let mut transcript = self.transcript.clone();
+        let dropped = match text.trim() {
+            "" => {
+                self.has_no_summary = true;
+                transcript.compact(self.transcript.bytes() / 2)
+            }
+            summary => {
+                transcript.sum_up(oldest, summary.to_owned());
+                vec![format!("the oldest {oldest} steps, of which a summary is kept")]
+            }
+        };
+        self.record(TranscriptRecord::Compacted { transcript, dropped }, actions);
+        self.ask(0, actions);
     }
 
     /// What the model is told when less than a fifth of a budget is left.
@@ -681,6 +764,7 @@ impl AgentLoop {
 
     fn failed(&mut self, error: ModelError, actions: &mut Vec<LoopAction>) {
         let Some((model, meter)) = self.asking.take() else { return };
+        self.has_no_summary |= self.summing.take().is_some();
         // The provider counts an answer that breaks off, too.
         let usage = meter.used_by_failed();
         actions.push(LoopAction::Usage { model, usage, end: Err(error.code()) });
@@ -726,6 +810,9 @@ impl AgentLoop {
         let usage = meter.used();
         let end = if calls.is_empty() { stop.word() } else { "tool_call" };
         actions.push(LoopAction::Usage { model, usage, end: Ok(end) });
+        if let Some(oldest) = self.summing.take() {
+            return self.take_summary(oldest, &text, actions);
+        }
         let mut notes = Vec::new();
         let mut is_refused = false;
         if calls.is_empty() {
@@ -766,7 +853,8 @@ impl AgentLoop {
         let problem = why_cut.map(str::to_owned);
         let problem = problem.or_else(|| calls.iter().find_map(|call| call.call.invalid.clone()));
         let problem = problem.or(notes.first().cloned());
-        let round = Round { text, calls, stop, notes, said: Vec::new(), is_refused };
+        let (said, next) = (Vec::new(), Vec::new());
+        let round = Round { text, calls, stop, notes, said, is_refused, next };
         self.record(TranscriptRecord::Answered { round: Box::new(round) }, actions);
         // Arguments that can't be read go back once, an unacceptable answer twice.
         let most = if has_invalid_call { 1 } else { MAX_REPAIRS };

@@ -67,7 +67,7 @@ impl LlmBrain {
         let call = ModelRequest {
             has_budget_note: false,
             silence: None,
-            repeatable_first: prompts::call_for_proposals(&request, false),
+            repeatable: (0, prompts::call_for_proposals(&request, false)),
             system: prompts::system(
                 request.agent.as_str(),
                 &self.config.description,

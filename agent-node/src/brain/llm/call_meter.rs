@@ -85,7 +85,7 @@ mod tests {
             messages: vec![ModelMessage::User("u".repeat(300))],
             tools: Vec::new(),
             output_schema: None,
-            repeatable_first: "not sent".into(),
+            repeatable: (0, "not sent".into()),
             has_budget_note: false,
             silence: None,
         })

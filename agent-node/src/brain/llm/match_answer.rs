@@ -66,7 +66,7 @@ impl LlmBrain {
             messages: vec![ModelMessage::User(first.clone())],
             tools: Vec::new(),
             output_schema: Some(schema.schema().clone()),
-            repeatable_first: first,
+            repeatable: (0, first),
             has_budget_note: false,
             silence: None,
         };

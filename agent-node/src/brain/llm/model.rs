@@ -31,8 +31,9 @@ pub struct ModelRequest {
     pub tools: Vec<ToolSpec>,
     /// The JSON Schema of the final answer, if it is JSON.
     pub output_schema: Option<Value>,
-    /// The first message as every run of the same task has it: without deadline, earlier tasks and other agents.
-    pub repeatable_first: String,
+    /// The message that says what the turn is about, by its place, as every run of the same task has it: without deadline, earlier
+    /// tasks and other agents.
+    pub repeatable: (usize, String),
     /// Whether the last message is about the budget.
     pub has_budget_note: bool,
     /// How long the model may send no piece of an answer before the call fails; `None` leaves it to the caller.

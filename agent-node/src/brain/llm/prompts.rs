@@ -3,7 +3,7 @@
 use crate::brain::{TurnRequest, bidding::BidRequest, matching::MatchQuestion};
 use patterns::{
     session::{graph::SeatRole, names::SESSION, seat},
-    turn::{PeerQuestion, TurnSubject, TurnTask},
+    turn::{PastTurn, PeerQuestion, TurnSubject, TurnTask},
 };
 use protocol::{
     artifact::{Artifact, Part, PartContent},
@@ -74,6 +74,38 @@ pub(super) fn subject(request: &TurnRequest) -> (String, Option<String>) {
     rendered_subject(request, true)
 }
 
+/// What is left of turns of the context that do not come whole, fenced; empty if there are none.
+pub(super) fn earlier_turns(request: &TurnRequest) -> String {
+    let context = request.prompt.context.as_ref().filter(|context| !context.summary.is_empty());
+    context.map_or_else(String::new, |context| {
+        format!("\n{}\n", note("earlier turns", &[("content", &fenced(&context.summary))]))
+    })
+}
+
+/// An earlier turn of which there is no transcript.
+pub(super) fn earlier_turn(turn: &PastTurn) -> String {
+    let mut text = format!("{}\n", turn.place);
+    push_artifacts(&mut text, turn.new.iter());
+    push_artifacts(&mut text, turn.produced.iter());
+    if let Some(message) = &turn.message {
+        let _ = write!(text, "\nYour last words:\n{}\n", beginning(message, MAX_INLINE));
+    }
+    note("earlier turn", &[("content", &fenced(&text))])
+}
+
+/// Whether an earlier turn of the context was given an artifact, or has made it.
+fn is_known(request: &TurnRequest, artifact: &Artifact) -> bool {
+    let Some(context) = request.prompt.context.as_ref().filter(|context| !context.turns.is_empty()) else {
+        return false;
+    };
+    let input = request.prompt.about.task().and_then(|task| task.input.as_ref());
+    let seat = input.and_then(|input| input.get("seat")).unwrap_or(&Value::Null);
+    let is_new = seat["new"].as_array().is_some_and(|new| new.iter().any(|id| *id == artifact.artifact_id));
+    let is_own = artifact.metadata.get(SESSION).is_some_and(|about| about["from"] == seat["seat"]);
+    let mut given = context.turns.iter().flat_map(|turn| &turn.new);
+    !is_new && (is_own || given.any(|given| given.artifact_id == artifact.artifact_id))
+}
+
 /// The first message without what differs between two runs of one task: the deadline, earlier tasks, the other agents, and the
 /// ids and times of a signal.
 pub(super) fn repeatable_subject(request: &TurnRequest) -> String {
@@ -89,7 +121,7 @@ fn rendered_subject(request: &TurnRequest, is_whole: bool) -> (String, Option<St
         if head.len() < content.len() {
             push_rest(&mut text, SUBJECT, head.len(), content.len());
         }
-        push_artifacts(&mut text, artifacts);
+        push_artifacts(&mut text, artifacts.iter().filter(|artifact| !is_known(request, artifact)));
         let whole = (head.len() < content.len()).then(|| content.clone());
         (fill(template, &[("capability", &capability), ("content", &fenced(&text))]), whole)
     };
@@ -178,7 +210,7 @@ pub(super) fn new_messages(request: &TurnRequest) -> Vec<UserMessage> {
     let prompt = &request.prompt;
     let revision = prompt.revision.iter().map(|revision| {
         let mut text = format!("{}\n", revision.findings.trim_end());
-        push_artifacts(&mut text, &revision.artifacts);
+        push_artifacts(&mut text, revision.artifacts.iter());
         let id = Digest::of(revision.findings.as_bytes()).to_string();
         let note = note("refused result", &[("content", &fenced(&text))]);
         UserMessage { id: format!("revision-{}", &id[..12]), note, whole: None }
@@ -215,7 +247,7 @@ pub(super) fn fenced(content: &str) -> String {
 }
 
 /// The beginnings of all artifacts; of those behind [`MAX_ARTIFACTS`] only where to read them.
-fn push_artifacts(text: &mut String, artifacts: &[Artifact]) {
+fn push_artifacts<'a>(text: &mut String, artifacts: impl Iterator<Item = &'a Artifact>) {
     let mut left = MAX_ARTIFACTS;
     for artifact in artifacts {
         let id = &artifact.artifact_id;
@@ -300,6 +332,18 @@ pub(super) fn dropped_result() -> String {
 
 pub(super) fn dropped_rounds(count: u32) -> String {
     note("dropped rounds", &[("count", &count.to_string())])
+}
+
+pub(super) fn turn_over() -> String {
+    note("turn over", &[])
+}
+
+pub(super) fn sum_up() -> String {
+    note("sum up", &[])
+}
+
+pub(super) fn summary(text: &str) -> String {
+    note("summary", &[("text", text)])
 }
 
 pub(super) fn earlier_answer(tool: &str, arguments: &str, answer: &str) -> String {

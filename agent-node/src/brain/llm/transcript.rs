@@ -24,6 +24,13 @@ pub(super) enum TranscriptRecord {
         /// What came of it.
         result: ToolResult,
     },
+    /// A turn of a context begins: what the model is told for it. In the context of a seat, it follows the turns before.
+    Began {
+        /// The id of its task.
+        id: String,
+        /// What the model reads.
+        text: String,
+    },
     /// The user says something more.
     #[serde(rename_all = "camelCase")]
     Noted {
@@ -59,9 +66,15 @@ pub(super) struct Transcript {
     /// How often in a row no model could be reached.
     #[serde(default)]
     pub(super) pauses: u32,
-    /// The ids of the user's messages that are in it.
+    /// The ids of the user's messages and of the turns that are in it.
     #[serde(default)]
     pub(super) notes: BTreeSet<String>,
+    /// What the model has written about the rounds that were dropped last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) summary: Option<String>,
+    /// The answers before the turn that began last; absent if it is of no context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) begun: Option<u32>,
 }
 
 /// One answer of the model and what follows from it.
@@ -83,12 +96,15 @@ pub(super) struct Round {
     /// Whether the answer was refused, and it is asked to repair it.
     #[serde(default)]
     pub(super) is_refused: bool,
+    /// What it is told for the turns that began after it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) next: Vec<String>,
 }
 
 impl Round {
     /// Whether the model has nothing more to do after it.
     pub(super) fn is_last(&self) -> bool {
-        self.calls.is_empty() && self.notes.is_empty() && self.said.is_empty()
+        self.calls.is_empty() && self.notes.is_empty() && self.said.is_empty() && self.next.is_empty()
     }
 
     /// What people have said in it: their messages, and their answers to questions, each with the question.
@@ -161,6 +177,7 @@ impl Transcript {
                     call.result = Some(result);
                 }
             }
+            TranscriptRecord::Began { id, text } => self.begin_turn(id, text),
             TranscriptRecord::Noted { id, text } => {
                 self.notes.insert(id);
                 match self.rounds.last_mut() {
@@ -172,6 +189,59 @@ impl Transcript {
             TranscriptRecord::ServerFailed => {}
             TranscriptRecord::Compacted { transcript, .. } => *self = transcript,
         }
+    }
+
+    /// A turn of the context begins. The one before has ended: what it has called last has no other result.
+    fn begin_turn(&mut self, id: String, text: String) {
+        (self.begun, self.pauses) = (Some(self.answers()), 0);
+        self.notes.insert(id);
+        for round in &mut self.rounds {
+            round.is_refused = false;
+        }
+        match self.rounds.last_mut() {
+            Some(round) => {
+                for call in round.calls.iter_mut().filter(|call| call.result.is_none()) {
+                    call.result = Some(ToolResult::text(prompts::turn_over()));
+                }
+                round.next.push(text);
+            }
+            None => self.opening.push(text),
+        }
+    }
+
+    /// The answers of the turn so far.
+    pub(super) fn answers_of_turn(&self) -> u32 {
+        self.answers().saturating_sub(self.begun.unwrap_or_default())
+    }
+
+    /// How many of the oldest rounds a summary takes the place of, so that about `bytes` are left: none of the turn that runs.
+    pub(super) fn rounds_to_sum_up(&self, bytes: usize) -> usize {
+        let of_turn = usize::try_from(self.answers_of_turn()).unwrap_or(usize::MAX);
+        let earlier = self.rounds.len().saturating_sub(of_turn);
+        let mut rest = self.clone();
+        let mut count = 0;
+        while count < earlier && rest.bytes() > bytes {
+            rest.sum_up(1, String::new());
+            count += 1;
+        }
+        count
+    }
+
+    /// The oldest rounds, as the model reads them that sums them up.
+    pub(super) fn oldest(&self, count: usize) -> Self {
+        let mut rounds = self.rounds.get(..count).unwrap_or_default().to_vec();
+        if let Some(last) = rounds.last_mut() {
+            last.next.clear();
+        }
+        Self { rounds, ..self.clone() }
+    }
+
+    /// Puts a summary in the place of the oldest rounds.
+    pub(super) fn sum_up(&mut self, count: usize, summary: String) {
+        let dropped: Vec<Round> = self.rounds.drain(..count.min(self.rounds.len())).collect();
+        self.dropped += u32::try_from(dropped.len()).unwrap_or(u32::MAX);
+        self.opening = dropped.into_iter().next_back().map(|round| round.next).unwrap_or_default();
+        self.summary = Some(summary);
     }
 
     fn call_mut(&mut self, id: &str) -> Option<&mut CallRecord> {
@@ -198,11 +268,16 @@ impl Transcript {
         self.rounds.iter().rev().take_while(|round| round.is_refused).count()
     }
 
-    /// The conversation as the model reads it; `task` is its first message.
-    pub(super) fn messages(&self, task: &str) -> Vec<ModelMessage> {
-        let mut messages = vec![ModelMessage::User(task.to_owned())];
+    /// The conversation as the model reads it, and the place of the message `task`, which says what the turn is about. Without a
+    /// context that is the first one; in a context it takes the place of what is recorded of it.
+    pub(super) fn messages(&self, task: &str, recorded: &str) -> (Vec<ModelMessage>, usize) {
+        let mut messages = Vec::new();
+        if self.begun.is_none() {
+            messages.push(ModelMessage::User(task.to_owned()));
+        }
+        messages.extend(self.summary.iter().map(|text| ModelMessage::User(prompts::summary(text))));
         messages.extend(self.opening.iter().cloned().map(ModelMessage::User));
-        if self.dropped > 0 {
+        if self.dropped > 0 && self.summary.is_none() {
             messages.push(ModelMessage::User(prompts::dropped_rounds(self.dropped)));
         }
         for round in &self.rounds {
@@ -217,9 +292,19 @@ impl Transcript {
             if !results.is_empty() {
                 messages.push(ModelMessage::Results(results));
             }
-            messages.extend(round.notes.iter().chain(&round.said).cloned().map(ModelMessage::User));
+            let texts = round.notes.iter().chain(&round.said).chain(&round.next);
+            messages.extend(texts.cloned().map(ModelMessage::User));
         }
-        messages
+        let is_recorded =
+            |message: &ModelMessage| matches!(message, ModelMessage::User(text) if text == recorded);
+        let place = match self.begun {
+            Some(_) => messages.iter().rposition(is_recorded),
+            None => Some(0),
+        };
+        if let Some(message) = place.and_then(|place| messages.get_mut(place)) {
+            *message = ModelMessage::User(task.to_owned());
+        }
+        (messages, place.unwrap_or(usize::MAX))
     }
 
     /// About how many bytes the model reads of it.
@@ -230,10 +315,11 @@ impl Transcript {
                     + serde_json::to_string(&call.call.arguments).map_or(0, |text| text.len())
                     + call.result.as_ref().map_or(0, |result| result.text.len())
             });
-            let notes = round.notes.iter().chain(&round.said).map(String::len);
+            let notes = round.notes.iter().chain(&round.said).chain(&round.next).map(String::len);
             round.text.len() + calls.sum::<usize>() + notes.sum::<usize>()
         };
-        self.opening.iter().map(String::len).sum::<usize>() + self.rounds.iter().map(of_round).sum::<usize>()
+        let before = self.opening.iter().chain(&self.summary).map(String::len).sum::<usize>();
+        before + self.rounds.iter().map(of_round).sum::<usize>()
     }
 
     /// Drops content until at most `bytes` are left: the oldest results first, then the oldest rounds. The newest two rounds
@@ -262,10 +348,17 @@ impl Transcript {
         }
         let mut rounds = 0;
         while self.bytes() > bytes && self.rounds.len() > KEPT_ROUNDS {
-            self.opening.extend(self.rounds.remove(0).words_of_people());
+            let mut oldest = self.rounds.remove(0);
+            let next = std::mem::take(&mut oldest.next);
+            self.opening.extend(oldest.words_of_people());
+            if !next.is_empty() {
+                // The turns before these are over.
+                self.opening = next;
+            }
             rounds += 1;
         }
         if rounds > 0 {
+            self.summary = None;
             self.dropped += rounds;
             dropped.push(format!("the oldest {rounds} steps"));
         }
@@ -298,8 +391,8 @@ pub(super) mod tests {
             result: Some(ToolResult::text(*text)),
         };
         let calls = results.iter().enumerate().map(call).collect();
-        let (notes, said) = (Vec::new(), Vec::new());
-        Round { text: "t".into(), calls, stop: StopReason::Complete, notes, said, is_refused: false }
+        let (notes, said, next) = (Vec::new(), Vec::new(), Vec::new());
+        Round { text: "t".into(), calls, stop: StopReason::Complete, notes, said, is_refused: false, next }
     }
 
     #[test]
@@ -343,7 +436,7 @@ pub(super) mod tests {
             ModelMessage::User(text) => text,
             ModelMessage::Assistant { .. } | ModelMessage::Results(_) => String::new(),
         };
-        let texts: Vec<_> = transcript.messages("task").into_iter().map(text).collect();
+        let texts: Vec<_> = transcript.messages("task", "").0.into_iter().map(text).collect();
         let all = texts.concat();
         let found = |part: &str| all.find(part).unwrap_or_else(|| panic!("no {part} in {all}"));
         let order = ["said 0", "said 1", "red or blue?", "answered", "said 2", "said 3", "said 4", "said 5"];
@@ -381,7 +474,7 @@ pub(super) mod tests {
             transcript.compact(bytes);
             prop_assert!(transcript.bytes() <= before);
             prop_assert_eq!(transcript.answers(), answers);
-            let messages = transcript.messages("task");
+            let (messages, _) = transcript.messages("task", "");
             for (at, message) in messages.iter().enumerate() {
                 if let ModelMessage::Results(results) = message {
                     let ModelMessage::Assistant { calls, .. } = &messages[at - 1] else { panic!("{messages:?}") };

@@ -1,4 +1,4 @@
-//! A session's file: YAML or JSON with `seats`, `stages` or a `preset`, and its `space`. A `task` that names a text file beside it is replaced by its text.
+//! A session's file: YAML or JSON with `seats`, `phases`, `stages` or a `preset`, and its `space`. A `task` that names a text file beside it is replaced by its text.
 
 use crate::{
     config::{ConfigErrors, ConfigFault, Document, SESSION_KEYS},
@@ -46,24 +46,37 @@ pub(in crate::cli) fn read(path: &Path) -> Result<(Value, Option<SpaceId>), Conf
     let base = path.parent().unwrap_or(Path::new(""));
     let fail = |what: &str| Err(ConfigErrors(vec![document.fault("", what)]));
     let Some(members) = graph.as_object_mut() else {
-        return fail("a session has `seats`, `stages` or a `preset`");
+        return fail("a session has `seats`, `phases`, `stages` or a `preset`");
     };
     if AGENT_KEYS.iter().any(|key| members.contains_key(*key)) {
         return fail(
-            "describes agents, which `mesh up` starts; a session has `seats`, `stages` or a `preset`",
+            "describes agents, which `mesh up` starts; a session has `seats`, `phases`, `stages` or a `preset`",
         );
     }
     let mut faults = Vec::new();
+    if members.get("preset").is_some_and(|preset| preset == "round-table") && !members.contains_key("seats") {
+        // The order of a map is lost on the way.
+        members.insert("seats".to_owned(), document.keys("cast").into());
+    }
     let space = members.remove("space").map(serde_json::from_value::<SpaceId>).transpose();
     let space = space.map_err(|error| faults.push(document.fault("space", &error.to_string())));
-    for (at, stage) in list(&mut graph, "stages").iter_mut().enumerate() {
+    let mut read_tasks = |stage: &mut Value, key: &str| {
         let mut read = |of: &mut Value, key: String| {
             faults.extend(read_task(of, base).err().map(|what| document.fault(&key, &what)));
         };
-        read(stage, format!("stages[{at}].task"));
-        for (seat_at, seat) in list(stage, "seats").iter_mut().enumerate() {
-            read(seat, format!("stages[{at}].seats[{seat_at}].task"));
+        read(stage, format!("{key}.task"));
+        let has_members = stage.is_object();
+        let seats = if has_members { list(stage, "seats") } else { items(stage) };
+        let seats_key = if has_members { format!("{key}.seats") } else { key.to_owned() };
+        for (at, seat) in seats.iter_mut().enumerate() {
+            read(seat, format!("{seats_key}[{at}].task"));
         }
+    };
+    for (at, stage) in list(&mut graph, "stages").iter_mut().enumerate() {
+        read_tasks(stage, &format!("stages[{at}]"));
+    }
+    for (name, phase) in graph.get_mut("phases").and_then(Value::as_object_mut).into_iter().flatten() {
+        read_tasks(phase, &format!("phases.{name}"));
     }
     if let Err(found) = Graph::read(Some(&graph)) {
         faults.extend(found.0.iter().map(|fault| document.fault(&fault.key, &fault.what)));
@@ -78,7 +91,12 @@ pub(in crate::cli) fn read(path: &Path) -> Result<(Value, Option<SpaceId>), Conf
 }
 
 fn list<'a>(of: &'a mut Value, name: &str) -> &'a mut [Value] {
-    of.get_mut(name).and_then(Value::as_array_mut).map(Vec::as_mut_slice).unwrap_or_default()
+    of.get_mut(name).map(items).unwrap_or_default()
+}
+
+/// The members of a list; none of what is no list.
+fn items(list: &mut Value) -> &mut [Value] {
+    list.as_array_mut().map(Vec::as_mut_slice).unwrap_or_default()
 }
 
 /// Replaces the name of a text file by its text.
@@ -107,6 +125,18 @@ mod tests {
         write(
             "good.yaml",
             "space: shop\nstages:\n  - { id: a, task: frame.md, seats: [{ agent: x, task: Be terse. }] }\n",
+        );
+        write("cast.yaml", "preset: round-table\ncast: { zoe: z-01, adam: a-01 }\n");
+        write(
+            "phases.yaml",
+            "phases: { start: [{ agent: x, task: frame.md }], default: { task: frame.md, seats: [y] } }\n",
+        );
+        let written = |name: &str| read(&dir.path().join(name)).unwrap().0;
+        assert_eq!(written("cast.yaml")["seats"], json!(["zoe", "adam"]), "the order of the file");
+        let phases = &written("phases.yaml")["phases"];
+        assert_eq!(
+            (&phases["start"][0]["task"], &phases["default"]["task"]),
+            (&json!("Frame it."), &json!("Frame it."))
         );
         let (graph, space) = read(&dir.path().join("good.yaml")).unwrap();
         assert_eq!(space, SpaceId::parse("shop").ok());

@@ -159,7 +159,7 @@ impl Session {
     fn ask_autopilot(&mut self, step: &mut SessionStep<'_>, about: AutopilotSubject, text: &str) -> bool {
         let cx = step.cx;
         let agent = cx.graph.autopilot.as_ref().and_then(|autopilot| autopilot.agent.clone());
-        let Some(agent) = agent.filter(|_| self.turns < cx.graph.budget.turns) else { return false };
+        let Some(agent) = agent.filter(|_| self.turns < cx.graph.budget.turns()) else { return false };
         self.turns += 1;
         self.autopilot.asked += 1;
         let id = format!("{AUTOPILOT}.{}", self.autopilot.asked);

@@ -124,6 +124,9 @@ pub struct Stage {
     /// The most rounds. In a round every seat that is not done has one turn.
     #[serde(default = "thirty")]
     pub rounds: u32,
+    /// After how many rounds in a row it ends in which nobody says or does anything, or all say the same again.
+    #[serde(default = "three")]
+    pub quiet: u32,
     /// Whether a message to one seat opens a side conversation, and how long it may be.
     pub side: Option<SideLimits>,
     /// When it ends before all its seats are done.
@@ -192,6 +195,10 @@ impl GateChoice {
 
 fn thirty() -> u32 {
     30
+}
+
+fn three() -> u32 {
+    3
 }
 
 fn once() -> u32 {
@@ -331,7 +338,8 @@ impl Graph {
 impl Stage {
     /// A round table of `seats`.
     pub(super) fn round_table(seats: Vec<Seat>) -> Self {
-        Self { order: SeatOrder::Turns, ..Self::of_seats("table", seats) }
+        let side = Some(SideLimits::default());
+        Self { order: SeatOrder::Turns, side, ..Self::of_seats("table", seats) }
     }
 
     /// A team that is made for one request.
@@ -376,6 +384,7 @@ impl Stage {
             discovery: None,
             order: SeatOrder::Parallel,
             rounds: thirty(),
+            quiet: three(),
             side: None,
             until: StageLimit::default(),
             at_least: 0,

@@ -2,6 +2,7 @@
 //! are not of the mesh, and the built-in stages of a team that is made for one request.
 
 use super::{
+    discussion::StageDiscussion,
     graph::{ForeignSeat, TeamTerms},
     person::PersonTurn,
     summary::SummaryOutline,
@@ -42,6 +43,8 @@ pub enum HostWork {
     Workspace(WorkspaceWork),
     /// Make the summary of the session, of the words that it is given.
     Summarize(SummaryOutline),
+    /// Write down what was said to all in a stage.
+    Discussion(StageDiscussion),
 }
 
 impl HostWork {

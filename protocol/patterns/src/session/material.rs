@@ -5,6 +5,7 @@ use super::{
     graph::{
         BuiltInStage, Graph, SeatHolder, SeatOrder, SessionFindings, SessionRouting, Stage, StageProduct,
     },
+    seat::UNREACHABLE,
     state::{self, Said, SeatState, StageRun},
 };
 use crate::ChunkRange;
@@ -114,8 +115,9 @@ impl Session {
             if given.iter().any(|given| given.number == said.number) {
                 continue;
             }
-            // What a team makes has limits of its own.
-            if bytes + said.bytes > MAX_GIVEN && stage.does.is_none() {
+            // What a team makes has limits of its own, and so has what the host writes down.
+            let has_own_limit = stage.does.is_some() || said.is_discussion();
+            if bytes + said.bytes > MAX_GIVEN && !has_own_limit {
                 left_out.extend(said.artifacts.iter().map(String::as_str));
                 continue;
             }
@@ -139,6 +141,9 @@ impl Session {
             }
             if planned.person().is_some() {
                 shown["person"] = json!(true);
+            }
+            if let Err(why) = self.seat_named(cx, (place, stage), seat, &planned.name) {
+                shown[UNREACHABLE] = json!(why);
             }
             shown
         });
@@ -181,6 +186,7 @@ impl Session {
         add("sealed", json!(true), stage.sealed);
         let findings = cx.graph.findings;
         add("findings", json!(findings), findings == SessionFindings::Shared);
+        add("compaction", json!(planned.compaction), !planned.compaction.is_default());
         add("lastFailure", json!(taken.last_failure), taken.last_failure.is_some());
         add("brief", json!(stage.brief), !stage.brief.is_empty());
         let side =

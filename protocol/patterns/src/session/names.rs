@@ -14,3 +14,6 @@ pub const PERSON: &str = "person";
 
 /// Who tells the seats what neither a seat nor a person says.
 pub const HOST: &str = "session";
+
+/// The member of what is told about an artifact of a turn that is not its words: its name there.
+pub const RESULT: &str = "result";

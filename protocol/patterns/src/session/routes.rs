@@ -32,7 +32,12 @@ impl Session {
                 if state != Some(StageState::Waiting) {
                     continue;
                 }
-                let readiness = self.readiness(step, place);
+                let readiness = match self.readiness(step, place) {
+                    StageReadiness::Ready { .. } if self.write_discussions(step, place) => {
+                        StageReadiness::NotYet
+                    }
+                    readiness => readiness,
+                };
                 let Some(run) = self.stages.get_mut(place) else { continue };
                 match readiness {
                     StageReadiness::NotYet => continue,

@@ -4,7 +4,8 @@
 use super::{
     Session, SessionContext,
     graph::{Seat, SeatRole, SessionRouting, Stage},
-    state::{Said, SeatRun},
+    seat::SEALED,
+    state::{Said, SeatRun, SeatState},
 };
 use protocol::{ids::AgentId, task::TaskSpec};
 use serde::Deserialize;
@@ -27,8 +28,42 @@ impl Session {
         })
     }
 
+    /// The seat of this name that a message of the seat `from` reaches alone, or why it reaches none.
+    pub(super) fn seat_named(
+        &self,
+        cx: &SessionContext<'_>,
+        (place, stage): (usize, &Stage),
+        from: usize,
+        name: &str,
+    ) -> Result<usize, String> {
+        if stage.sealed {
+            return Err(SEALED.to_owned());
+        }
+        let found = stage.seats.iter().enumerate().find(|(_, seat)| seat.name == name);
+        let Some((to, addressed)) = found else {
+            let is_elsewhere =
+                |other: &&Stage| other.id != stage.id && other.seats.iter().any(|seat| seat.name == name);
+            return Err(match cx.graph.stages.iter().find(is_elsewhere) {
+                Some(other) => format!("it has a seat in stage {}, not in this one", other.id),
+                None => "no such seat here".to_owned(),
+            });
+        };
+        let is_supervisor = stage.seats.get(from).is_some_and(|seat| seat.role == SeatRole::Supervisor);
+        let taken = self.stages.get(place).and_then(|run| run.seats.get(to));
+        let why = match taken.map(|taken| &taken.state) {
+            _ if to == from => Some("that is you".to_owned()),
+            _ if !addressed.approachable && !is_supervisor => Some("it can't be addressed alone".to_owned()),
+            Some(SeatState::Failed { .. }) => Some("it has failed".to_owned()),
+            Some(SeatState::Done) if taken.is_some_and(|taken| taken.reopened) => {
+                Some("it is done, and a message has reopened it once".to_owned())
+            }
+            _ => self.why_not_routed(cx, (place, stage), from, to),
+        };
+        why.map_or(Ok(to), Err)
+    }
+
     /// Why a message of one seat to another is not delivered.
-    pub(super) fn why_not_routed(
+    fn why_not_routed(
         &self,
         cx: &SessionContext<'_>,
         (place, stage): (usize, &Stage),

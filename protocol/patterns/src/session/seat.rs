@@ -1,9 +1,13 @@
 //! The messages that travel in the result of a turn, and what marks a task as the turn of a seat.
 
-use super::{graph::SeatRole, names::SESSION};
+use super::{
+    graph::SeatRole,
+    names::{SESSION, TEAM},
+};
 use crate::speech::{Directive, SideMode};
 use protocol::{
     artifact::Artifact,
+    compaction::Compaction,
     ids::{AgentId, StageId, TaskId},
     spaces::{EntryKind, brief::BriefLayer, request::SessionScope, sealed::SealedStage},
     task::TaskSpec,
@@ -15,6 +19,9 @@ use std::collections::BTreeSet;
 /// Why something is refused that would tell others of the work in a sealed stage.
 pub const SEALED: &str =
     "stage_sealed: what is said in this stage is for all, and is given to them when it ends";
+
+/// The member of another seat in the input of a turn: why a message to it alone is not delivered.
+pub const UNREACHABLE: &str = "unreachable";
 
 /// The most messages of one turn.
 pub const MAX_SAYS: u32 = 8;
@@ -37,6 +44,19 @@ pub fn role(input: Option<&Value>) -> Option<SeatRole> {
     let seat = input.filter(|input| is_seat_input(Some(input)))?.get("seat")?;
     let role = seat.get("as").and_then(|role| SeatRole::deserialize(role).ok());
     Some(role.unwrap_or_default())
+}
+
+/// The artifacts of a turn that are new to its seat.
+pub fn new_artifacts(spec: &TaskSpec) -> impl Iterator<Item = &Artifact> {
+    let new = spec.input.as_ref().and_then(|input| input.get("seat")?.get("new")?.as_array());
+    let new: BTreeSet<&str> = new.into_iter().flatten().filter_map(Value::as_str).collect();
+    spec.artifacts.iter().filter(move |artifact| new.contains(artifact.artifact_id.as_str()))
+}
+
+/// How much of its earlier turns a turn with this input is given again, as far as its seat says.
+pub fn compaction(input: Option<&Value>) -> Compaction {
+    let written = input.and_then(|input| input.get("seat")?.get("compaction"));
+    written.and_then(|written| Compaction::deserialize(written).ok()).unwrap_or_default()
 }
 
 /// Whether a task is the turn of a seat in a sealed stage.
@@ -158,6 +178,33 @@ pub fn kinds_of_others(input: Option<&Value>) -> Option<BTreeSet<EntryKind>> {
         BriefLayer::Decisions | BriefLayer::Roster | BriefLayer::Session => None,
     });
     Some(kinds.chain([EntryKind::Decision]).collect())
+}
+
+/// The names among `to` that no message of a turn with this input reaches, each with the reason. Only the host knows for sure: a
+/// seat may end or fail before the turn does.
+pub fn unreached(input: Option<&Value>, to: &[String]) -> Vec<(String, String)> {
+    let seat = input.and_then(|input| input.get("seat")).unwrap_or(&Value::Null);
+    let Some(others) = seat["others"].as_array() else { return Vec::new() };
+    let why = |name: &str| {
+        if let Some(with) = seat["side"]["with"].as_str() {
+            return (name != with).then(|| format!("you talk with {with} alone"));
+        }
+        if to.iter().any(|name| name == TEAM) {
+            return None;
+        }
+        if is_sealed_input(input) {
+            return Some(SEALED.to_owned());
+        }
+        match others.iter().find(|other| other["seat"] == name) {
+            Some(other) => other[UNREACHABLE].as_str().map(str::to_owned),
+            None if seat["seat"] == name => Some("that is you".to_owned()),
+            None => {
+                let known: Vec<_> = others.iter().filter_map(|other| other["seat"].as_str()).collect();
+                Some(format!("no such seat here; there are {}", known.join(", ")))
+            }
+        }
+    };
+    to.iter().filter_map(|name| Some((name.clone(), why(name)?))).collect()
 }
 
 /// A message, as the artifact in which it travels; `None` without addressees or if it is too long.

@@ -69,6 +69,13 @@ impl SideConversation {
     }
 }
 
+/// An artifact, in the words that the others are told: its name, and the beginning of its text.
+fn shown_result(artifact: &Artifact) -> String {
+    format!("[artifact {}] {}", artifact.artifact_id, beginning(artifact.as_text().trim()))
+        .trim_end()
+        .to_owned()
+}
+
 fn beginning(text: &str) -> String {
     let mut shown: String = text.chars().take(MAX_QUOTED).collect();
     if shown.len() < text.len() {
@@ -156,6 +163,8 @@ impl Session {
         let text = if is_silent { String::new() } else { text };
         let is_summary = !passed && !is_silent && side.mode == SideMode::Dialogue;
         said.push_str(&text);
+        let shown = said.trim().to_owned();
+        let made: Vec<String> = results.iter().map(shown_result).collect();
         results.iter().for_each(|artifact: &Artifact| said.push_str(&artifact.as_text()));
         if !is_silent || !results.is_empty() {
             let to = if is_summary { Vec::new() } else { vec![other] };
@@ -171,7 +180,12 @@ impl Session {
         side.next = 1 - at;
         side.messages += 1;
         if let Some(last) = side.last.get_mut(at).filter(|_| !said.is_empty()) {
-            *last = beginning(said);
+            *last = [beginning(&shown)]
+                .into_iter()
+                .filter(|text| !text.is_empty())
+                .chain(made)
+                .collect::<Vec<_>>()
+                .join("\n");
         }
         let max = stage.side.unwrap_or_default().max;
         let why = match passed {

@@ -3,7 +3,7 @@
 use super::{
     files::MadeFile,
     graph::{Graph, SeatOrder, Stage},
-    names::PERSON,
+    names::{HOST, PERSON},
     plan::WorkItem,
     side::SideConversation,
 };
@@ -108,6 +108,30 @@ pub(super) struct MatchedItem {
     pub(super) agent: String,
 }
 
+/// What becomes of the discussion of a stage that has ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Discussion {
+    /// Its result is all.
+    #[default]
+    None,
+    /// A stage that follows is given it: the host writes it down before that begins.
+    Wanted,
+    /// The host is at it.
+    InWork,
+}
+
+impl Discussion {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+}
+
+fn is_zero_pair(numbers: &(u64, usize)) -> bool {
+    *numbers == (0, 0)
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
 pub(super) fn is_zero(number: &u32) -> bool {
     *number == 0
@@ -164,6 +188,18 @@ pub(super) struct StageRun {
     pub(super) this_round: Option<Digest>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) last_round: Option<Digest>,
+    /// Whether a member has worked in the round, whatever it has said.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) acted: bool,
+    /// How many rounds in a row nobody has worked in, with the same words, or with none.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) still: u32,
+    /// The number of the first chunk of what was said in it, and the bytes of what was said to all from there on.
+    #[serde(skip_serializing_if = "is_zero_pair")]
+    pub(super) discussed: (u64, usize),
+    /// Whether all that was said to all is to be written down for the stages after it.
+    #[serde(skip_serializing_if = "Discussion::is_none")]
+    pub(super) discussion: Discussion,
     /// The last words of each seat, for the stages after it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) result: Vec<Said>,
@@ -267,6 +303,11 @@ impl Said {
             true => (self.stage, self.round, self.seat.unwrap_or(usize::MAX), self.number),
             false => (self.stage, (0, 0), 0, self.number),
         }
+    }
+
+    /// Whether the host has written it down of a whole stage.
+    pub(super) fn is_discussion(&self) -> bool {
+        self.by.as_deref() == Some(HOST) && self.to.is_empty()
     }
 
     /// Whether a person has said it to seat `seat` of stage `place` while that had its turn.

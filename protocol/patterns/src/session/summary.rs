@@ -151,7 +151,7 @@ impl SummaryOutline {
 }
 
 /// A part of an artifact, as far as it can be read.
-fn shown(part: &Part) -> String {
+pub(super) fn shown(part: &Part) -> String {
     match &part.content {
         PartContent::Text(text) => text.clone(),
         PartContent::Data(data) => data.to_string(),

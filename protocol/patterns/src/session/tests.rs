@@ -90,8 +90,25 @@ impl Table {
         if self.session.has_grown() {
             self.run_once(Session::grown);
         }
+        let is_discussion = |turn: &SeatTurn| matches!(turn.to, TurnDoer::Host(HostWork::Discussion(_)));
+        while let Some(at) = self.open.iter().position(is_discussion) {
+            self.writes_down(at);
+        }
         if let Some(at) = self.open.iter().position(|turn| turn.id == summary::SUMMARY) {
             self.sums_up(at);
+        }
+    }
+
+    /// The host writes a discussion down.
+    fn writes_down(&mut self, at: usize) {
+        let turn = self.open.remove(at);
+        let TurnDoer::Host(HostWork::Discussion(about)) = turn.to else { panic!("{turn:?}") };
+        let range = turn.chunks.from as usize..turn.chunks.to as usize;
+        let artifacts = about.written(&self.recorded[range]).into();
+        let result = RequestResult { id: turn.id, ok: true, artifacts, ..Default::default() };
+        self.run_once(|session, cx| session.turn_ended(cx, result));
+        if self.session.has_grown() {
+            self.run_once(Session::grown);
         }
     }
 
@@ -469,7 +486,7 @@ fn the_time_of_a_person_at_a_gate_is_not_of_the_budget() {
 fn a_graph_that_can_not_work_is_refused_by_name() {
     let stages = |stages: Value| json!({ "stages": stages });
     for (graph, part) in [
-        (json!({}), "`seats`, `stages`, or a `preset`"),
+        (json!({}), "`seats`, `phases`, `stages`, or a `preset`"),
         (json!({ "seats": ["a"], "sets": 1 }), "sets: unknown key; did you mean `seats`?"),
         (json!({ "seats": ["a"], "stages": [{ "id": "x", "seats": ["a"] }] }), "a session has one of"),
         (json!({ "seats": [{ "agent": "a", "capability": "b" }] }), "exactly one of"),
@@ -679,20 +696,122 @@ fn line_25_a_table_that_does_not_end_is_incomplete() {
     assert_eq!((count, table.ended().0), (60, TaskState::Failed));
     assert_eq!(table.ended().1, "incomplete: stage table: its 30 rounds are used up");
     let mut silent = Table::new(json!({ "seats": ["a", "b"] }));
-    silent.passes("");
-    silent.passes("");
-    assert_eq!(silent.ended().1, "incomplete: stage table: nobody said anything in round 1");
+    (0..6).for_each(|_| silent.passes(""));
+    let why = "incomplete: stage table: nobody said or did anything in 3 rounds in a row (`quiet`)";
+    assert_eq!(silent.ended().1, why);
     let mut same = Table::new(json!({ "seats": ["a", "b"] }));
-    ["x", "y", "x", "y"].iter().for_each(|text| same.passes(text));
-    assert_eq!(same.ended().1, "incomplete: stage table: rounds 1 and 2 are the same");
-    for (last, end) in [("x", Some("incomplete: stage all: rounds 1 and 2 are the same")), ("z", None)] {
-        let mut parallel = Table::new(json!({ "stages": [{ "id": "all", "seats": ["a", "b"] }] }));
+    ["x", "y", "x", "y", "x", "y"].iter().for_each(|text| same.passes(text));
+    let why = "incomplete: stage table: the same was said in 3 rounds in a row (`quiet`)";
+    assert_eq!(same.ended().1, why);
+    let why = "incomplete: stage all: the same was said in 2 rounds in a row (`quiet`)";
+    for (last, end) in [("x", Some(why)), ("z", None)] {
+        let mut parallel =
+            Table::new(json!({ "stages": [{ "id": "all", "seats": ["a", "b"], "quiet": 2 }] }));
         parallel.passes("x");
         parallel.passes("y");
         parallel.answer(1, "y", SeatEnd { passed: true, ..SeatEnd::default() });
         parallel.passes(last);
         assert_eq!(parallel.end.as_ref().map(|(_, why)| why.as_str()), end, "whatever seat ends first");
     }
+}
+
+/// Defect A4: a seat that works without words does not end the table.
+#[test]
+fn a_seat_that_works_in_silence_is_waited_for() {
+    let mut table = Table::new(json!({ "seats": ["slow", "quick"] }));
+    table.passes("");
+    table.done("found it");
+    table.passes("");
+    table.passes("");
+    table.done("here it is");
+    assert_eq!(table.ended().0, TaskState::Completed);
+    let mut working = Table::new(json!({ "seats": ["a"], "budget": { "turns": 9 } }));
+    while working.end.is_none() {
+        working.answer(0, "", SeatEnd { passed: true, acted: true, ..SeatEnd::default() });
+    }
+    assert_eq!(working.ended().1, "incomplete: budget.turns: 9 used up", "who calls tools works");
+}
+
+#[test]
+fn thirty_rounds_are_thirty_rounds_for_eight_seats_that_are_reviewed() {
+    let seats: Vec<_> = ('a'..='h').map(|seat| json!(seat)).collect();
+    let watcher = json!({ "agent": "w", "as": "observer", "reviews": "each-action" });
+    let all: Vec<_> = seats.iter().cloned().chain([watcher]).collect();
+    for (seats, turns) in [(seats, 240), (all, 480)] {
+        let mut table = Table::new(json!({ "seats": seats }));
+        let mut count = 0;
+        while table.end.is_none() {
+            count += 1;
+            table.passes(&format!("{count}"));
+        }
+        assert_eq!(table.ended().1, "incomplete: stage table: its 30 rounds are used up");
+        assert!(count >= turns, "{count}");
+        assert_eq!(table.budget_ends, WallTime(turns * 3 / 2 * 18_000), "its time is longer, too");
+    }
+}
+
+#[test]
+fn a_message_to_several_reaches_those_who_can_be_reached_and_each_other_name_is_told() {
+    let seats = json!(["alice", { "agent": "bob", "approachable": false }, "carol", "dave"]);
+    let mut table = Table::new(json!({ "stages": [{ "id": "table", "order": "turns", "seats": seats }] }));
+    let input = table.open[0].input.clone();
+    let to = |names: &[&str]| {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        seat::unreached(Some(&input), &names)
+    };
+    let expected =
+        [("bob", "it can't be addressed alone"), ("eve", "no such seat here; there are bob, carol, dave")];
+    assert_eq!(to(&["bob", "carol", "eve"]), expected.map(|(name, why)| (name.to_owned(), why.to_owned())));
+    assert!(to(&["team"]).is_empty() && to(&["alice"])[0].1 == "that is you");
+    table.sends(vec![says(&["bob", "carol", "eve", "dave"], "psst")], "hello", true);
+    assert_eq!(news(&table), ["hello"], "bob");
+    table.passes("");
+    assert_eq!(news(&table), ["psst", "hello"], "carol");
+    table.passes("");
+    assert_eq!(news(&table), ["psst", "hello"], "dave");
+    table.passes("");
+    let refused = table.open[0].input["seat"]["refused"].clone();
+    assert_eq!(
+        refused,
+        json!([
+            "a message to bob was not delivered: it can't be addressed alone",
+            "a message to eve was not delivered: no such seat here"
+        ])
+    );
+}
+
+#[test]
+fn phases_are_three_tables_one_after_the_other() {
+    let mut table = Table::new(json!({ "phases": {
+        "start": ["fetcher"],
+        "default": ["planner", "builder"],
+        "complete": { "seats": ["closer"], "next": { "again": "default" }, "loops": 1 },
+    } }));
+    assert_eq!(table.turns(), ["start.1.fetcher.1"]);
+    table.done("the data");
+    assert_eq!(table.turns(), ["default.1.planner.1"]);
+    table.sends(vec![says(&["builder"], "a word alone")], "", true);
+    assert_eq!(table.turns(), ["default.1.builder.1"]);
+    assert!(table.open[0].input["seat"]["side"].is_object(), "they may talk alone");
+    table.passes("");
+    table.sends(vec![says(&["closer"], "psst")], "one", false);
+    table.done("two");
+    assert_eq!(table.turns(), ["complete.1.closer.1"]);
+    table.answer(0, "no", SeatEnd { label: Some("again".into()), ..SeatEnd::default() });
+    assert_eq!(table.turns(), ["default.2.planner.1"], "a label leads back");
+    for (phases, part) in [
+        (json!({ "defualt": ["a"] }), "phases.defualt: unknown phase; there are start, default, complete"),
+        (json!({ "start": 7 }), "phases.start: is a list of seats, or has the members of a stage"),
+        (json!({ "start": { "id": "x", "seats": ["a"] } }), "phases.start.id: follows from the phase"),
+        (json!({ "default": [{ "agnet": "a" }] }), "phases.default.seats[0].agnet: unknown key"),
+        (json!({ "default": { "seats": ["a"], "rounds": 0 } }), "phases.default.rounds: 1 to 1000"),
+        (json!([]), "phases: has the phases start, default, complete, each with seats"),
+    ] {
+        let why = refusal(json!({ "phases": phases }));
+        assert!(why.contains(part), "{why}");
+    }
+    let both = refusal(json!({ "phases": { "start": ["a"] }, "stages": [{ "id": "x", "seats": ["a"] }] }));
+    assert!(both.contains("`phases` or `stages`, not both"), "{both}");
 }
 
 #[test]
@@ -755,8 +874,9 @@ fn line_32_stages_run_before_and_after_a_table_and_are_given_what_it_made() {
     assert_eq!(table.turns(), ["table.1.b.2"], "nothing comes after it before all are done");
     table.done("b's last word");
     assert_eq!(table.turns(), ["complete.1.closer.1"]);
-    let made = ["facts", "a's last word", "b's last word"];
-    assert_eq!(texts(&table), made, "of all stages before, and a summary of each, not all that was said");
+    let given = texts(&table);
+    assert_eq!(given[..3], ["facts", "a's last word", "b's last word"], "of all stages before");
+    assert!(given.len() == 5 && given[3].contains("- round 1: one") && given[4].contains("two"), "{given:?}");
     table.done("the report");
     assert_eq!(table.ended(), (TaskState::Completed, "the report"));
 }

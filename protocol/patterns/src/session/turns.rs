@@ -4,13 +4,13 @@ use super::{
     GRACE, INCOMPLETE, Session, SessionAction, SessionStep, SessionTimer, TOO_FEW, TurnDoer,
     files::MadeFile,
     graph::{
-        BuiltInStage, GateChoice, MAX_FINDINGS, Seat, SeatHolder, SeatOrder, SeatRole, Stage, StageNeeds,
+        BuiltInStage, GateChoice, MAX_FINDINGS, Seat, SeatHolder, SeatOrder, Stage, StageNeeds,
     },
     host_work::HostWork,
-    names::{PASSES, SESSION, TEAM},
+    names::{PASSES, RESULT, SESSION, TEAM},
     observers,
     person::PersonTurn,
-    seat::{self, SEALED},
+    seat,
     side::SideConversation,
     state::{Said, SeatRun, SeatState, StageState},
 };
@@ -18,7 +18,7 @@ use crate::{ChunkRange, speech::SideMode, turn::RequestResult};
 use protocol::{
     artifact::Artifact,
     ids::{Address, Digest},
-    words::cut,
+    words::{counted, cut},
 };
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -31,6 +31,9 @@ const MAX_WORDS: usize = 2_000;
 
 /// The most characters of a candidate that the question at a gate shows.
 const MAX_HEAD: usize = 100;
+
+/// The most bytes of what was said to all in a stage that is written down; what came first goes.
+const MAX_DISCUSSION: usize = 4 << 20;
 
 /// The most messages that were not delivered of which a seat is told.
 const MAX_REFUSED: usize = 8;
@@ -53,6 +56,7 @@ impl Session {
         run.iteration += 1;
         run.opened = Some(now);
         run.partial = is_partial;
+        run.discussed = (step.next_chunk, 0);
         run.seats = stage.seats.iter().map(|_| SeatRun::default()).collect();
         if let (Some(time), Ok(number)) = (stage.time(), u32::try_from(place)) {
             let timer = SessionTimer::Stage(number, run.iteration);
@@ -75,11 +79,9 @@ impl Session {
             SeatOrder::Turns => idle.get(..1).unwrap_or_default(),
         };
         let what = match stage.order {
-            SeatOrder::Parallel => format!(
-                "stage {}: {}",
-                stage.id,
-                protocol::words::counted(speakers.len(), "seat works", "seats work")
-            ),
+            SeatOrder::Parallel => {
+                format!("stage {}: {}", stage.id, counted(speakers.len(), "seat works", "seats work"))
+            }
             SeatOrder::Turns => format!("stage {}: round {} of {}", stage.id, run.round, stage.rounds),
         };
         step.actions.push(SessionAction::Show(what));
@@ -90,7 +92,7 @@ impl Session {
 
     /// Gives a seat its turn.
     pub(super) fn speak(&mut self, step: &mut SessionStep<'_>, place: usize, seat: usize) {
-        let budget = step.cx.graph.budget.turns;
+        let budget = step.cx.graph.budget.turns();
         if self.is_over {
             return;
         }
@@ -209,6 +211,7 @@ impl Session {
             let stays = is_aside || has_words || end.passed && !planned.is_done_after_a_turn(stage);
             taken.state = if stays { SeatState::Idle } else { SeatState::Done };
             run.label = end.label.clone().filter(|_| !is_aside).or_else(|| run.label.take());
+            run.acted |= end.acted && !planned.role.watches();
         }
         if stage.does == Some(BuiltInStage::Match) {
             self.take_match(place, &result.artifacts);
@@ -251,7 +254,7 @@ impl Session {
             let to = self.seats_named(step, (place, stage), (seat, planned), &named);
             let Some(to) = to else { continue };
             let mode = seat::mode(&message);
-            if let [partner] = to.as_slice()
+            if let ([partner], [_]) = (to.as_slice(), named.as_slice())
                 && side.is_none()
                 && passed
                 && self.may_talk_aside((place, stage), seat, *partner)
@@ -284,8 +287,8 @@ impl Session {
         }
     }
 
-    /// The places of the seats that a message names, none for all; `None` if it may not be sent, of which its sender is told.
-    /// A seat that is done is opened again, once.
+    /// The places of the seats that a message reaches, none for all; `None` if it reaches none. For each name that it does not reach
+    /// its sender is told why. A seat that is done is opened again, once.
     fn seats_named(
         &mut self,
         step: &mut SessionStep<'_>,
@@ -297,39 +300,15 @@ impl Session {
             return Some(Vec::new());
         }
         let mut to = Vec::new();
-        let mut refused = None;
         for name in named {
-            let found = stage.seats.iter().position(|seat| seat.name == *name);
-            match found.and_then(|found| Some((found, stage.seats.get(found)?))) {
-                Some((found, _)) if found == from => {
-                    refused = Some(format!("a message to {name} was not delivered: that is you"));
-                }
-                Some((_, seat)) if !seat.approachable && sender.role != SeatRole::Supervisor => {
-                    let why = format!("a message to {name} was not delivered: it can't be addressed alone");
-                    refused = Some(why);
-                }
-                Some((found, _)) => match self.why_not_routed(&step.cx, (place, stage), from, found) {
-                    Some(why) => refused = Some(format!("a message to {name} was not delivered: {why}")),
-                    None => to.push(found),
-                },
-                None => {
-                    let elsewhere = step.cx.graph.stages.iter().find(|other| {
-                        other.id != stage.id && other.seats.iter().any(|seat| seat.name == *name)
-                    });
-                    let why = match elsewhere {
-                        Some(other) => format!("it has a seat in stage {}, not in this one", other.id),
-                        None => "no such seat here".to_owned(),
-                    };
-                    refused = Some(format!("a message to {name} was not delivered: {why}"));
+            match self.seat_named(&step.cx, (place, stage), from, name) {
+                Ok(found) if to.contains(&found) => {}
+                Ok(found) => to.push(found),
+                Err(why) => {
+                    let why = format!("a message to {name} was not delivered: {why}");
+                    self.refuse(step, (place, stage), (from, sender), why);
                 }
             }
-        }
-        if stage.sealed {
-            refused = Some(format!("a message to {} was not delivered: {SEALED}", named.join(", ")));
-        }
-        if let Some(why) = refused {
-            self.refuse(step, (place, stage), (from, sender), why);
-            return None;
         }
         let run = self.stages.get_mut(place)?;
         for addressed in &to {
@@ -342,7 +321,7 @@ impl Session {
             }
             observers::address(seat, taken, sender);
         }
-        Some(to)
+        (!to.is_empty()).then_some(to)
     }
 
     /// A message of a seat is not delivered; its next turn is told why.
@@ -384,6 +363,9 @@ impl Session {
         let (mut artifacts, mut bytes, mut chunks) = (Vec::new(), 0, None);
         let mut record = |step: &mut SessionStep<'_>, mut artifact: Artifact, does: Option<BuiltInStage>| {
             let mut about = about.clone();
+            if let Some(own) = artifact.metadata.get(SESSION).and_then(|own| own.get(RESULT)) {
+                about[RESULT] = own.clone();
+            }
             if let Some(does) = does {
                 about["does"] = json!(does);
             }
@@ -414,6 +396,9 @@ impl Session {
             record(step, spoken, None);
         }
         for mut result in results {
+            // What is told of it later calls it by its own name.
+            let own = json!({ RESULT: result.artifact_id });
+            result.metadata.insert(SESSION.to_owned(), own);
             result.artifact_id = format!("{name}.{}", result.artifact_id);
             let file = MadeFile::of(stage, &planned_files, &result);
             let chunks = record(step, result, stage.does);
@@ -426,6 +411,12 @@ impl Session {
         let chunks = chunks.unwrap_or_default();
         if to.is_empty() && !planned.role.watches() {
             run.findings += 1;
+        }
+        if to.is_empty() {
+            run.discussed.1 += bytes;
+            if run.discussed.1 > MAX_DISCUSSION {
+                run.discussed = (chunks.from, bytes);
+            }
         }
         let seat = Some(seat);
         let (by, stage) = (None, place);
@@ -507,16 +498,24 @@ impl Session {
             idle.iter().all(|seat| stage.seats.get(*seat).is_some_and(|seat| seat.person().is_some()));
         let (this, last) = (run.this_round.take(), run.last_round);
         run.last_round = this;
+        run.still = match (std::mem::take(&mut run.acted), this == last) {
+            (true, _) => 0,
+            (false, true) => run.still + 1,
+            (false, false) => 1,
+        };
+        let still = match run.still {
+            1 => format!("round {}", run.round),
+            rounds => format!("{rounds} rounds in a row (`quiet`)"),
+        };
         let incomplete = match this {
             _ if !is_open => return self.end_stage(step, place, "done", None),
             // Whoever else is there is done.
             None if has_only_people => return self.end_stage(step, place, "done", None),
-            None => Some(format!("nobody said anything in round {}", run.round)),
-            Some(this) if Some(this) == last => {
-                Some(format!("rounds {} and {} are the same", run.round.saturating_sub(1), run.round))
-            }
-            Some(_) if run.round >= stage.rounds => Some(format!("its {} rounds are used up", stage.rounds)),
-            Some(_) => None,
+            None if run.still >= stage.quiet => Some(format!("nobody said or did anything in {still}")),
+            // One round is the same as no other.
+            Some(_) if run.still >= stage.quiet.max(2) => Some(format!("the same was said in {still}")),
+            _ if run.round >= stage.rounds => Some(format!("its {} rounds are used up", stage.rounds)),
+            _ => None,
         };
         match incomplete {
             Some(why) => self.end_stage(step, place, INCOMPLETE, Some(why)),
@@ -602,6 +601,7 @@ impl Session {
         }
         run.partial |= !failed.is_empty();
         run.state = StageState::Done;
+        run.discussion = step.cx.graph.discussion_of(place, run);
         let given = run.label.take();
         let unknown =
             given.as_ref().filter(|given| !stage.next.is_empty() && !stage.next.contains_key(*given));

@@ -43,9 +43,9 @@ impl Session {
             "over": is_over,
             "startedAt": self.started,
             "budget": {
-                "turns": { "used": self.turns, "limit": budget.turns },
-                "tokens": { "used": cx.used.tokens(), "limit": budget.tokens },
-                "timeMs": { "used": used_ms, "limit": budget.time.0 },
+                "turns": { "used": self.turns, "limit": budget.turns() },
+                "tokens": { "used": cx.used.tokens(), "limit": budget.tokens() },
+                "timeMs": { "used": used_ms, "limit": budget.time().0 },
             },
             "stages": stages.collect::<Vec<_>>(),
             "said": said.collect::<Vec<_>>(),
@@ -60,7 +60,7 @@ impl Session {
             ("restartedFrom", cx.graph.restarted_from.as_ref().map(|task| json!(task))),
         ];
         add(&mut view, more);
-        if let Some(cost) = budget.cost {
+        if let Some(cost) = budget.of_models().cost {
             view["budget"]["cost"] = json!({ "used": cx.used.cost, "limit": cost });
         }
         view

@@ -23,6 +23,7 @@ use super::{Assignment, WorkLimits, pending_requests::Expiry};
 use crate::{
     Effect, Event, EventKind, Label, OutgoingSignal, Pattern, RecordedTurnProgress, RequestKey, Timer,
     TimerAt, Update, View, WorkPhase,
+    context::{ContextEntry, ContextStart, EndedTurn, TaskContext},
     contract_net::Auction,
     ownership::TaskOwnership,
     session::{host_work::HOST_WORK, names, routing, seat},
@@ -51,6 +52,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use space::PostedEntries;
 use std::{collections::BTreeMap, time::Duration};
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
+}
 
 /// The most turns one task may take, unless its agent says otherwise; a task with more fails.
 pub const MAX_TURNS: u32 = 64;
@@ -85,6 +91,15 @@ pub struct Doing {
     pauses: Pauses,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_reported: bool,
+    /// Whether it has called a tool, asked others or posted something.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    acted: bool,
+    /// The context of the task, if it belongs to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    context: Option<Box<TaskContext>>,
+    /// The bytes of the artifacts of a task that belongs to a context.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    made: u64,
     /// What was refused, if it is done again.
     #[serde(default, skip_serializing_if = "RefusedWork::is_none")]
     refused: RefusedWork,
@@ -114,6 +129,9 @@ impl Doing {
             log: TurnLog::default(),
             pauses: Pauses::default(),
             has_reported: false,
+            acted: false,
+            context: None,
+            made: 0,
             refused: RefusedWork::default(),
             posted: PostedEntries::default(),
             has_answered: false,
@@ -126,6 +144,18 @@ impl Doing {
     pub fn queued(mut self, is_queued: bool) -> Self {
         self.is_queued = is_queued;
         self
+    }
+
+    /// The task belongs to a context, from which it goes on as soon as no other turn there is under way.
+    #[must_use]
+    pub fn in_context(mut self, context: Option<TaskContext>) -> Self {
+        self.context = context.map(Box::new);
+        self
+    }
+
+    /// Whether the task waits for another turn of its context.
+    fn waits_for_context(&self) -> bool {
+        self.context.as_ref().is_some_and(|context| context.start.is_none())
     }
 
     fn start(&mut self, event: &Event) -> Vec<Effect> {
@@ -143,6 +173,11 @@ impl Doing {
         }
         effects.extend(self.renew(event));
         effects.extend(ownership.deadline_timer());
+        if self.waits_for_context() {
+            let message = format!("queued: {} has another turn on the same seat", self.task.me);
+            effects.extend(self.task.ownership.status(TaskState::Submitted, message));
+            return effects;
+        }
         effects.extend(match self.is_queued {
             true => {
                 let message = format!("queued: {} is busy", self.task.me);
@@ -152,6 +187,16 @@ impl Doing {
         });
         effects.extend(self.think());
         effects
+    }
+
+    /// The context is free: the first turn is due.
+    fn go_on_from(&mut self, start: &ContextStart) -> Vec<Effect> {
+        let Some(context) = self.context.as_mut().filter(|context| context.start.is_none()) else {
+            return Vec::new();
+        };
+        context.start = Some(start.clone());
+        self.is_queued = true;
+        self.think()
     }
 
     fn works_on_it(&mut self) -> Vec<Effect> {
@@ -205,6 +250,7 @@ impl Doing {
     fn report(&mut self, updates: &[Progress], event: &Event) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.has_reported |= updates.iter().any(|update| !matches!(update, Progress::Brief(_)));
+        self.acted |= updates.iter().any(lines::is_action);
         for update in updates {
             effects.extend(match self.turn_kind().fate(update) {
                 LineFate::Done | LineFate::Refused(_) => self.take_line(update.clone(), event),
@@ -224,6 +270,7 @@ impl Doing {
         match line {
             Progress::Status { message } => self.task.ownership.status(TaskState::Working, message),
             Progress::Artifact { artifact, append, last_chunk } => {
+                self.made += self.context.as_ref().map_or(0, |_| artifact.size() as u64);
                 let chunk = ArtifactChunk { artifact, append, last_chunk };
                 self.task.ownership.produce(chunk).into_iter().collect()
             }
@@ -497,6 +544,9 @@ impl Doing {
             return Vec::new();
         }
         let mut effects = self.stop(message.as_deref().unwrap_or("no longer needed"));
+        if self.acted && seat::is_seat_turn(&self.task.ownership.spec) {
+            self.task.ownership.seat.get_or_insert_default().acted = true;
+        }
         let may_curate = self.kind != WorkKind::Answer;
         let may_have_proposed = self.posted.has_proposal() || self.task.has_delegated;
         if may_curate && may_have_proposed && state == TaskState::Completed {
@@ -504,7 +554,11 @@ impl Doing {
         }
         effects.extend(self.task.remember(state, message.as_deref()));
         effects.extend(self.task.settle_usage());
+        let entry = self.context_entry(message.as_deref());
         effects.extend(self.task.ownership.finish(state, message, BTreeMap::new()));
+        if let Some(Effect::Finish(outcome)) = effects.last_mut() {
+            outcome.context = entry.map(Box::new);
+        }
         if self.task.ownership.is_awarded()
             && state != TaskState::Canceled
             && let Some(Effect::Finish(outcome)) = effects.pop_if(|last| matches!(last, Effect::Finish(_)))
@@ -512,6 +566,17 @@ impl Doing {
             self.unconfirmed = Some(Box::new(UnconfirmedOutcome { outcome, responses: 1 }));
         }
         effects
+    }
+
+    /// What the task adds to its context, if it has begun.
+    fn context_entry(&self, said: Option<&str>) -> Option<ContextEntry> {
+        let said = said.filter(|said| *said != names::PASSES).unwrap_or_default();
+        let spec = &self.task.ownership.spec;
+        let given: usize = seat::new_artifacts(spec).map(Artifact::size).sum();
+        let bytes = (self.log.checkpoint_bytes() + said.len() + given) as u64 + self.made;
+        let checkpoints = self.log.checkpoints();
+        let turn = EndedTurn { checkpoints, bytes, ..EndedTurn::new(spec.input.as_ref(), said) };
+        self.context.as_ref().filter(|_| self.task.turn > 0)?.entry(turn)
     }
 
     /// Stops the running turn and withdraws open requests.
@@ -574,7 +639,7 @@ impl Doing {
         let is_thinking = self.is_thinking || self.task.checks.runs_turn();
         if self.declines.is_some() || self.task.ownership.has_ended() {
             None
-        } else if is_thinking && does_host_work() {
+        } else if self.waits_for_context() || is_thinking && does_host_work() {
             Some(WorkPhase::AwaitsAgents)
         } else if is_thinking || self.task.turn == 0 {
             Some(WorkPhase::Active)
@@ -591,7 +656,10 @@ impl Doing {
         let progress = self.task.turn_progress(Some(self.max_turns()));
         match self.task.checks.runs_turn() {
             true => progress,
-            false => RecordedTurnProgress { checkpoints: self.log.checkpoints(), ..progress },
+            false => {
+                let context = self.context.as_ref().and_then(|context| context.start.as_ref());
+                RecordedTurnProgress { checkpoints: self.log.checkpoints(), context, ..progress }
+            }
         }
     }
 }
@@ -615,6 +683,7 @@ impl Pattern for Doing {
             has_runner_up: awarded_by.is_some() && !ownership.is_last,
             manager: awarded_by.map(|requester| &requester.agent),
             is_closing: self.unconfirmed.is_some(),
+            context: self.context.as_deref(),
             turn: self.turn_progress(),
             ..View::default()
         }
@@ -648,6 +717,7 @@ impl Doing {
             _ if has_ended => Vec::new(),
             _ if let Some(step) = self.task.check_event(event) => self.checked(step, event),
             EventKind::Started if self.task.turn == 0 => self.start(event),
+            EventKind::ContextFree { start } => self.go_on_from(start),
             EventKind::TurnStarted { turn: 1 } if std::mem::take(&mut self.is_queued) => self.works_on_it(),
             EventKind::TurnProgress { turn, updates } if self.is_running(*turn) => {
                 self.report(updates, event)

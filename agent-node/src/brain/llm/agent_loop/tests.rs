@@ -43,7 +43,9 @@ fn start() -> LoopStart {
         turn: 1,
         artifacts: BTreeMap::new(),
         sent: 0,
+        input: None,
         records: Vec::new(),
+        turn_of_context: None,
         messages: Vec::new(),
         budget: LoopBudget::default(),
     }
@@ -783,4 +785,130 @@ fn a_model_asks_without_waiting_and_reads_the_answer_later() {
     assert!(text.contains("oracle answers") && text.contains("because"), "{text}");
     let actions = state.take(says("", &[("wait", "{}")]));
     assert!(format!("{actions:?}").contains("is unanswered"), "nothing is open: {actions:?}");
+}
+
+/// The first turn of a seat, and its records.
+fn turn_of_seat(name: &str, text: &str, records: Vec<TranscriptRecord>) -> (AgentLoop, Vec<LoopAction>) {
+    AgentLoop::begin(LoopStart {
+        subject: LoopSubject::Seat(SeatRole::Member),
+        first: format!("{text}, and who is there now"),
+        repeatable_first: text.into(),
+        turn_of_context: Some(name.into()),
+        records,
+        ..start()
+    })
+}
+
+/// What the model is asked, a line for each message.
+fn asked(actions: &[LoopAction]) -> Vec<String> {
+    let Some((_, request)) = request(actions) else { panic!("the model is not asked: {actions:#?}") };
+    let line = |message: &ModelMessage| match message {
+        ModelMessage::User(text) => format!("user: {text}"),
+        ModelMessage::Assistant { text, calls } => {
+            format!(
+                "assistant: {text}{}",
+                calls.iter().map(|call| format!(" [{}]", call.name)).collect::<String>()
+            )
+        }
+        ModelMessage::Results(results) => {
+            format!(
+                "results: {}",
+                results.iter().map(|(_, result)| result.text.clone()).collect::<Vec<_>>().join("; ")
+            )
+        }
+    };
+    request.messages.iter().map(line).collect()
+}
+
+#[test]
+fn a_seat_goes_on_from_its_earlier_turns_with_their_calls_and_results() {
+    let (mut first, actions) = turn_of_seat("t-1", "round 1", Vec::new());
+    assert_eq!(
+        asked(&actions),
+        ["user: round 1, and who is there now"],
+        "the first turn reads what it always did"
+    );
+    let mut all = records(&actions);
+    all.extend(records(&first.take(says("", &[(SAFE, "{}")]))));
+    all.extend(records(&first.take(returns("c1_0", "port 8080"))));
+    let ends = first.take(says("", &[("pass", r#"{"message":"I found the port"}"#)]));
+    assert!(matches!(end(&ends), Some(LoopEnd::Turn(TurnEnd::Seat { .. }))), "{ends:#?}");
+    all.extend(records(&ends));
+
+    let (mut second, actions) = turn_of_seat("t-2", "round 2", all.clone());
+    let expected = [
+        "user: round 1",
+        "assistant:  [read_log]",
+        "results: port 8080",
+        "assistant:  [pass]",
+        "results: [Your turn ended with this call.]",
+        "user: round 2, and who is there now",
+    ];
+    assert_eq!(asked(&actions), expected);
+    let (_, request) = request(&actions).unwrap();
+    assert_eq!(request.repeatable, (5, "round 2".to_owned()), "that is what a cassette looks for");
+    all.extend(records(&actions));
+    let calls = records(&second.take(says("", &[(SAFE, "{}")])));
+    let TranscriptRecord::Answered { round } = &calls[0] else { panic!("{calls:?}") };
+    assert_eq!(round.calls[0].call.id, "c3_0", "ids are of one conversation");
+    let (_, again) = turn_of_seat("t-2", "round 2", all.clone());
+    assert_eq!(asked(&again), expected, "after a crash it is the same, and begins once");
+    assert!(records(&again).is_empty());
+
+    let limits = LoopLimits { rounds: 1, ..start().limits };
+    let (_, actions) =
+        AgentLoop::begin(LoopStart { limits, turn_of_context: Some("t-3".into()), records: all, ..start() });
+    assert!(request_is_there(&actions), "`rounds` counts those of the turn");
+}
+
+fn request_is_there(actions: &[LoopAction]) -> bool {
+    request(actions).is_some()
+}
+
+#[test]
+fn what_becomes_too_long_is_summed_up_by_the_model_and_the_summary_stays() {
+    let long = "x".repeat(40_000);
+    let mut all = Vec::new();
+    for round in 1..=3 {
+        let (mut turn, actions) = turn_of_seat(&format!("t-{round}"), &format!("round {round}"), all.clone());
+        all.extend(records(&actions));
+        all.extend(records(&turn.take(says("", &[("pass", &json!({ "message": long }).to_string())]))));
+    }
+    let limits = LoopLimits { context: Some(20_000), ..start().limits };
+    let fourth = |records: Vec<TranscriptRecord>| {
+        AgentLoop::begin(LoopStart {
+            limits: limits.clone(),
+            subject: LoopSubject::Seat(SeatRole::Member),
+            first: "round 4, now".into(),
+            repeatable_first: "round 4".into(),
+            turn_of_context: Some("t-4".into()),
+            records,
+            ..start()
+        })
+    };
+    let (mut state, actions) = fourth(all.clone());
+    let lines = asked(&actions);
+    assert!(
+        lines.last().unwrap().contains("Write a summary") && lines[0] == "user: round 1",
+        "{:?}",
+        lines[0]
+    );
+    assert!(!lines.iter().any(|line| line.contains("round 4")), "it is about what was before");
+    let mut after = all.clone();
+    after.extend(records(&actions));
+    let actions = state.take(says("The port is 8080.", &[]));
+    let lines = asked(&actions);
+    assert!(lines[0].contains("that you have written:]\n\nThe port is 8080."), "{lines:?}");
+    assert_eq!(lines.last().map(String::as_str), Some("user: round 4, now"));
+    assert!(lines.iter().map(String::len).sum::<usize>() < 45_000, "the oldest part is gone");
+    after.extend(records(&actions));
+    let (_, again) = fourth(after.clone());
+    assert_eq!(asked(&again), lines, "the summary is kept");
+
+    let (mut state, _) = fourth(all);
+    let actions = state.take(says("", &[]));
+    assert!(
+        asked(&actions).iter().any(|line| line.contains("steps of your work were removed")),
+        "never in silence"
+    );
 }

@@ -126,13 +126,15 @@ impl CassetteRequest {
             messages,
             tools,
             output_schema,
-            repeatable_first,
+            repeatable: (at, repeatable_message),
             has_budget_note,
             silence: _,
         } = request;
-        let first = ModelMessage::User(repeatable_first.clone());
+        let repeatable_message = ModelMessage::User(repeatable_message.clone());
         let notes = usize::from(*has_budget_note);
-        let rest = messages.get(1..messages.len().saturating_sub(notes)).unwrap_or_default();
+        let messages = messages.get(..messages.len().saturating_sub(notes)).unwrap_or_default();
+        let messages = messages.iter().enumerate();
+        let messages = messages.map(|(place, said)| if place == *at { &repeatable_message } else { said });
         let tools = tools.iter().map(|tool| {
             let (description, schema) = (tool.description.clone(), tool.schema.clone());
             (tool.name.clone(), CassetteTool { description, schema })
@@ -142,7 +144,7 @@ impl CassetteRequest {
             system: repeatable(system),
             tools: tools.collect(),
             output_schema: output_schema.clone(),
-            messages: std::iter::once(&first).chain(rest).map(CassetteMessage::new).collect(),
+            messages: messages.map(CassetteMessage::new).collect(),
         }
     }
 

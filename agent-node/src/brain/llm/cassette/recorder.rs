@@ -149,7 +149,7 @@ mod tests {
             messages: Vec::new(),
             tools: Vec::new(),
             output_schema: None,
-            repeatable_first: "u".into(),
+            repeatable: (0, "u".into()),
             has_budget_note: false,
             silence: None,
         };

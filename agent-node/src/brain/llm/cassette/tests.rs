@@ -39,7 +39,7 @@ fn request(first: &str) -> ModelRequest {
             schema: json!({ "type": "object" }),
         }],
         output_schema: None,
-        repeatable_first: first.into(),
+        repeatable: (0, first.into()),
         has_budget_note: false,
         silence: None,
     }

@@ -14,9 +14,10 @@ pub(super) fn check(graph: &Graph, key: &dyn Fn(usize) -> String) -> Vec<GraphFa
     let mut found = Vec::new();
     let Graph { stages, budget, .. } = graph;
     if stages.is_empty() {
-        found.push(GraphFault::new("", "a session needs `seats`, `stages`, or a `preset`"));
+        found.push(GraphFault::new("", "a session needs `seats`, `phases`, `stages`, or a `preset`"));
     }
-    let used = [("turns", budget.turns == 0), ("tokens", budget.tokens == 0), ("time", budget.time.0 == 0)];
+    let used =
+        [("turns", budget.turns() == 0), ("tokens", budget.tokens() == 0), ("time", budget.time().0 == 0)];
     for (name, _) in used.iter().filter(|(_, is_zero)| *is_zero) {
         found.push(GraphFault::new(format!("budget.{name}"), "must be more than 0"));
     }
@@ -93,8 +94,10 @@ fn check_stage(graph: &Graph, place: usize, stage: &Stage, found: &mut Vec<Graph
     if stage.seats.len() > MAX_SEATS {
         wrong("seats", format!("{} seats, the limit is {MAX_SEATS}", stage.seats.len()));
     }
-    if !(1..=MAX_ROUNDS).contains(&stage.rounds) {
-        wrong("rounds", format!("1 to {MAX_ROUNDS}, not {}", stage.rounds));
+    for (name, rounds) in [("rounds", stage.rounds), ("quiet", stage.quiet)] {
+        if !(1..=MAX_ROUNDS).contains(&rounds) {
+            wrong(name, format!("1 to {MAX_ROUNDS}, not {rounds}"));
+        }
     }
     if let Some(side) = stage.side {
         if stage.order != SeatOrder::Turns {

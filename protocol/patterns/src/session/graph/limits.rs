@@ -1,6 +1,6 @@
 //! How much a session, a stage and a side conversation may use.
 
-use super::faults;
+use super::{Stage, faults};
 use protocol::{
     bid::{Cost, Eta},
     budget::Budget,
@@ -11,42 +11,76 @@ use serde_json::Value;
 /// The most messages that a side conversation may be allowed.
 pub(super) const MAX_SIDE: u32 = 100;
 
+/// The least turns of a session whose file does not say how many.
+const LEAST_TURNS: u32 = 200;
+
+/// What each turn may use on average, if the file does not say what the session may use.
+const TOKENS_OF_TURN: u64 = 2_500;
+const MS_OF_TURN: u64 = 18_000;
+
 /// What a session may use. It ends as incomplete when something is used up.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct SessionBudget {
-    pub turns: u32,
+    turns: Option<u32>,
     /// Tokens of models, in and out: a number, or one such as `500k`.
     #[serde(deserialize_with = "tokens")]
-    pub tokens: u64,
+    tokens: Option<u64>,
     /// Time from its start.
-    #[serde(deserialize_with = "faults::time")]
-    pub time: Eta,
+    #[serde(deserialize_with = "faults::optional_time")]
+    time: Option<Eta>,
     /// Cost, in the mesh's own unit.
-    pub cost: Option<Cost>,
-}
-
-impl Default for SessionBudget {
-    fn default() -> Self {
-        Self { turns: 200, tokens: 500_000, time: Eta(3_600_000), cost: None }
-    }
+    cost: Option<Cost>,
+    /// The turns that its stages can have.
+    #[serde(skip)]
+    possible: u32,
 }
 
 impl SessionBudget {
+    /// What the file does not say follows from the turns that the stages can have: one of every member in each round, the reviews of
+    /// these, and half as many again for side conversations and repeats.
+    pub(super) fn scale(&mut self, stages: &[Stage]) {
+        let turns = stages.iter().map(|stage| {
+            let members = stage.seats.iter().filter(|seat| !seat.role.watches()).count();
+            let reviews = stage.seats.iter().filter(|seat| seat.reviews.is_some()).count();
+            u64::from(stage.rounds) * (members * (1 + reviews)) as u64
+        });
+        self.possible = u32::try_from(turns.sum::<u64>() * 3 / 2).unwrap_or(u32::MAX);
+    }
+
+    fn possible(&self) -> u32 {
+        self.possible.max(LEAST_TURNS)
+    }
+
+    /// The turns that it may take.
+    pub fn turns(&self) -> u32 {
+        self.turns.unwrap_or(self.possible())
+    }
+
+    /// The tokens of models that it may use.
+    pub fn tokens(&self) -> u64 {
+        self.tokens.unwrap_or(u64::from(self.possible()) * TOKENS_OF_TURN)
+    }
+
+    /// The time that it may take.
+    pub fn time(&self) -> Eta {
+        self.time.unwrap_or(Eta(u64::from(self.possible()) * MS_OF_TURN))
+    }
+
     /// The session may use no more than `given`.
     pub fn bound(&mut self, given: Budget) {
         let Budget { tokens, cost } = self.of_models().within(given);
-        (self.tokens, self.cost) = (tokens.unwrap_or(self.tokens), cost);
+        (self.tokens, self.cost) = (tokens, cost);
     }
 
     /// What its models may use.
     pub fn of_models(&self) -> Budget {
-        Budget { tokens: Some(self.tokens), cost: self.cost }
+        Budget { tokens: Some(self.tokens()), cost: self.cost }
     }
 }
 
 /// A number, or one with `k` or `M`.
-fn tokens<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+fn tokens<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     let value = Value::deserialize(from)?;
     let read = match value.as_str() {
         Some(text) => {
@@ -59,7 +93,7 @@ fn tokens<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
         }
         None => value.as_u64(),
     };
-    read.ok_or_else(|| D::Error::custom(format!("{value} is no number, and none such as \"500k\"")))
+    read.map(Some).ok_or_else(|| D::Error::custom(format!("{value} is no number, and none such as \"500k\"")))
 }
 
 /// When a stage ends before all its seats are done.

@@ -1,30 +1,31 @@
 //! Reads a graph: each stage and each seat on its own, so that one fault hides no other; then what is wrong between them.
 
 use super::{
-    Graph, Seat, SeatHolder, SessionPreset, SideLimits, Stage, checks,
+    Graph, Seat, SeatHolder, SessionPreset, Stage, checks,
     faults::{self, GraphFault, GraphFaults},
 };
 use protocol::ids::{Address, AgentId};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Graph {
     /// The graph in the input of a task, complete and checked; or everything that is wrong with it.
     pub fn read(input: Option<&Value>) -> Result<Self, GraphFaults> {
-        let missing = || GraphFault::new("", "a session needs its graph: `seats`, `stages`, or a `preset`");
-        let mut graph = parts(input.ok_or_else(missing)?.clone())?;
+        let missing =
+            || GraphFault::new("", "a session needs its graph: `seats`, `phases`, `stages`, or a `preset`");
+        let (mut graph, keys) = parts(input.ok_or_else(missing)?.clone())?;
         let has_seats = !graph.seats.is_empty() && graph.preset != Some(SessionPreset::RoundTable);
         let kinds = [graph.preset.is_some(), has_seats, !graph.stages.is_empty()];
         if kinds.iter().filter(|is_there| **is_there).count() > 1 {
-            let why = "a session has one of `seats` for one round table, `stages`, and `preset`";
+            let why = "a session has one of `seats` for one round table, `phases`, `stages`, and `preset`";
             return Err(GraphFault::new("", why).into());
         }
         // The keys of stages that a preset has, or a round table, are those of the graph.
-        let has_stages = !graph.stages.is_empty();
-        let key = |place: usize| if has_stages { format!("stages[{place}]") } else { String::new() };
+        let key = |place: usize| keys.get(place).cloned().unwrap_or_default();
         graph.add_stages()?;
         let mut found = checks::check_built_in(&graph, &key);
         graph.stages.iter_mut().for_each(Stage::add_built_in_seat);
+        graph.budget.scale(&graph.stages);
         found.extend(graph.resolve_cast());
         found.extend(checks::check(&graph, &key));
         match graph.autopilot.take().map(|autopilot| autopilot.resolved(&graph)).transpose() {
@@ -46,7 +47,7 @@ impl Graph {
             None => self.stages.push(Stage::round_table(seats)),
             Some(SessionPreset::RoundTable) => {
                 let seats = if seats.is_empty() { self.seats_of_cast()? } else { seats };
-                self.stages.push(Stage { side: Some(SideLimits::default()), ..Stage::round_table(seats) });
+                self.stages.push(Stage::round_table(seats));
             }
             Some(SessionPreset::Workshop) => self.add_preset(include_str!("presets/workshop.json"))?,
             Some(SessionPreset::Brainstorm) => self.add_preset(include_str!("presets/brainstorm.json"))?,
@@ -103,14 +104,23 @@ impl Graph {
     }
 }
 
-/// The graph as it is written.
-fn parts(mut input: Value) -> Result<Graph, GraphFaults> {
+/// The graph as it is written, and the keys of its stages.
+fn parts(mut input: Value) -> Result<(Graph, Vec<String>), GraphFaults> {
     let mut found = Vec::new();
     let (seats, stages) = (taken(&mut input, "seats"), taken(&mut input, "stages"));
+    let mut stages: Vec<_> =
+        stages.into_iter().enumerate().map(|(at, stage)| (format!("stages[{at}]"), stage)).collect();
+    if let Some(phases) = input.as_object_mut().and_then(|input| input.remove("phases")) {
+        match stages_of_phases(phases) {
+            Ok(phases) if stages.is_empty() => stages = phases,
+            Ok(_) => found.push(GraphFault::new("phases", "a session has `phases` or `stages`, not both")),
+            Err(fault) => found.push(fault.below("phases")),
+        }
+    }
     let graph = faults::read::<Graph>(input).map_err(|fault| found.push(fault));
     let seats = seats_of(seats, "", &mut found);
-    let stages = stages.into_iter().enumerate().filter_map(|(at, mut stage)| {
-        let key = format!("stages[{at}]");
+    let keys = stages.iter().map(|(key, _)| key.clone()).collect();
+    let stages = stages.into_iter().filter_map(|(key, mut stage)| {
         let seats = taken(&mut stage, "seats");
         let stage = faults::read::<Stage>(stage).map_err(|fault| found.push(fault.below(&key)));
         let seats = seats_of(seats, &key, &mut found);
@@ -118,9 +128,48 @@ fn parts(mut input: Value) -> Result<Graph, GraphFaults> {
     });
     let stages: Vec<_> = stages.collect();
     match graph {
-        Ok(graph) if found.is_empty() => Ok(Graph { seats, stages, ..graph }),
+        Ok(graph) if found.is_empty() => Ok((Graph { seats, stages, ..graph }, keys)),
         Ok(_) | Err(()) => Err(GraphFaults(found)),
     }
+}
+
+/// The phases of a table, in their order.
+const PHASES: [&str; 3] = ["start", "default", "complete"];
+
+/// The stages of phases, with their keys: a round table for each that is there, one after the other. A phase is a list of seats, or has
+/// the members of a stage.
+fn stages_of_phases(phases: Value) -> Result<Vec<(String, Value)>, GraphFault> {
+    let Value::Object(mut phases) = phases else {
+        return Err(GraphFault::new("", format!("has the phases {}, each with seats", PHASES.join(", "))));
+    };
+    if let Some(unknown) = phases.keys().find(|name| !PHASES.contains(&name.as_str())) {
+        let what = format!("unknown phase; there are {}", PHASES.join(", "));
+        return Err(GraphFault::new(unknown, what));
+    }
+    let mut stages: Vec<(String, Value)> = Vec::new();
+    for name in PHASES {
+        let after = stages.last().map(|(_, before)| before["id"].clone());
+        let mut stage = json!({ "id": name, "order": "turns", "after": Vec::from_iter(after) });
+        let members = match phases.remove(name) {
+            Some(Value::Array(seats)) => Map::from_iter([("seats".to_owned(), Value::Array(seats))]),
+            Some(Value::Object(members)) => members,
+            Some(_) => {
+                return Err(GraphFault::new(name, "is a list of seats, or has the members of a stage"));
+            }
+            None => continue,
+        };
+        if let Some(key) = ["id", "after"].into_iter().find(|key| members.contains_key(*key)) {
+            return Err(GraphFault::new(format!("{name}.{key}"), "follows from the phase"));
+        }
+        if let Some(stage) = stage.as_object_mut() {
+            stage.extend(members);
+            if stage["order"] == "turns" && stage.get("sealed") != Some(&Value::Bool(true)) {
+                stage.entry("side").or_insert_with(|| json!({}));
+            }
+        }
+        stages.push((format!("phases.{name}"), stage));
+    }
+    Ok(stages)
 }
 
 /// Takes the members out of a list; what is no list stays.

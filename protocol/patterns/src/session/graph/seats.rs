@@ -7,6 +7,7 @@ use super::{
 use protocol::{
     a2a::{interaction::InteractionMode, remote_task::RemoteTaskLimits},
     bid::Eta,
+    compaction::Compaction,
     ids::{Address, AgentId},
 };
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
@@ -26,6 +27,8 @@ pub struct Seat {
     pub role: SeatRole,
     /// When it has a turn without being addressed, if it watches.
     pub reviews: Option<SeatReviews>,
+    /// How much of its earlier turns it is given again; what it does not say, its agent does.
+    pub compaction: Compaction,
 }
 
 /// Who takes a seat.
@@ -73,6 +76,8 @@ struct SeatMembers {
     #[serde(default, rename = "as")]
     role: SeatRole,
     reviews: Option<SeatReviews>,
+    #[serde(default)]
+    compaction: Compaction,
 }
 
 impl<'de> Deserialize<'de> for Seat {
@@ -84,7 +89,8 @@ impl<'de> Deserialize<'de> for Seat {
 impl Seat {
     /// A member's seat that nobody addresses alone.
     pub(crate) fn unapproachable(name: String, who: SeatHolder) -> Self {
-        Self { name, who, task: None, approachable: false, role: SeatRole::Member, reviews: None }
+        let (role, compaction) = (SeatRole::Member, Compaction::default());
+        Self { name, who, task: None, approachable: false, role, reviews: None, compaction }
     }
 
     /// Reads a seat: who takes it, or its members.
@@ -116,10 +122,14 @@ impl SeatMembers {
             approachable,
             role,
             reviews,
+            compaction,
         } = self;
         let fault = |key: &str, what: &str| Err(GraphFault::new(key, what));
         if card.is_none() && (skill.is_some() || mode.is_some() || bounds.is_some()) {
             return fault("", "`skill`, `mode` and `bounds` are of a seat with a `card`");
+        }
+        if (card.is_some() || person.is_some()) && !compaction.is_default() {
+            return fault("compaction", "`compaction` is of the seat of an agent of the mesh");
         }
         if person.is_none() && timeout.is_some() {
             return fault("timeout", "`timeout` is of a seat with a `person`");
@@ -143,13 +153,14 @@ impl SeatMembers {
             (None, None, None, Some(person)) => {
                 let name = name.unwrap_or_else(|| person.clone());
                 let who = PersonSeat::new(person, timeout)?;
-                return Ok(Seat { name, who: SeatHolder::Person(who), task, approachable, role, reviews });
+                let who = SeatHolder::Person(who);
+                return Ok(Seat { name, who, task, approachable, role, reviews, compaction });
             }
             (None, None, Some(card), None) => {
                 let foreign = ForeignSeat { card, skill, mode, bounds };
                 let name = name.unwrap_or_else(|| foreign.host_name());
                 let who = SeatHolder::Foreign(Box::new(foreign));
-                return Ok(Seat { name, who, task, approachable, role, reviews });
+                return Ok(Seat { name, who, task, approachable, role, reviews, compaction });
             }
             _ => return fault("", "a seat has exactly one of `agent`, `capability`, `card` and `person`"),
         };
@@ -159,6 +170,6 @@ impl SeatMembers {
             Address::Capability(capability) => capability.to_string(),
         };
         let who = SeatHolder::Peer(who);
-        Ok(Seat { name: name.unwrap_or(own), who, task, approachable, role, reviews })
+        Ok(Seat { name: name.unwrap_or(own), who, task, approachable, role, reviews, compaction })
     }
 }

@@ -8,7 +8,8 @@ fn observed() -> Value {
 
 #[test]
 fn an_observer_reviews_each_action_and_sees_messages_to_others() {
-    let mut table = Table::new(observed());
+    let seats = observed()["seats"].clone();
+    let mut table = Table::new(json!({ "stages": [{ "id": "table", "order": "turns", "seats": seats }] }));
     table.sends(vec![says(&["b"], "quietly")], "one", true);
     assert_eq!(table.turns(), ["table.1.w.1"]);
     assert_eq!(news(&table), ["quietly", "one"]);
@@ -38,17 +39,20 @@ fn an_observer_reviews_each_action_and_sees_messages_to_others() {
 #[test]
 fn an_observer_counts_for_no_end_of_a_stage_and_no_round() {
     let mut silent = Table::new(observed());
-    for _ in 0..2 {
+    for _ in 0..6 {
         silent.passes("");
         silent.passes("nobody says anything");
     }
-    assert_eq!(silent.ended().1, "incomplete: stage table: nobody said anything in round 1");
+    assert_eq!(
+        silent.ended().1,
+        "incomplete: stage table: nobody said or did anything in 3 rounds in a row (`quiet`)"
+    );
     let mut same = Table::new(observed());
-    for (round, text) in ["x", "y", "x", "y"].iter().enumerate() {
+    for (round, text) in ["x", "y", "x", "y", "x", "y"].iter().enumerate() {
         same.passes(text);
         same.passes(&format!("review {round}"));
     }
-    assert_eq!(same.ended().1, "incomplete: stage table: rounds 1 and 2 are the same");
+    assert_eq!(same.ended().1, "incomplete: stage table: the same was said in 3 rounds in a row (`quiet`)");
     // It is done, and the members go on without it.
     let mut left = Table::new(observed());
     left.passes("one");

@@ -32,7 +32,8 @@ fn a_person_at_a_table_is_asked_each_round_until_it_is_done() {
     let short = Graph::read(Some(&json!({ "seats": ["person:ada", "capability:plan"] }))).unwrap();
     let long = json!({ "seats": [{ "person": "ada" }, { "capability": "plan" }] });
     assert_eq!(short, Graph::read(Some(&long)).unwrap());
-    let mut table = Table::new(json!({ "seats": ["a", ada, "b"] }));
+    let stage = json!({ "id": "table", "order": "turns", "seats": ["a", ada, "b"] });
+    let mut table = Table::new(json!({ "stages": [stage] }));
     table.sends(vec![says(&["ada"], "for you")], "use SQLite", true);
     let asks = question(&table, 0);
     assert_eq!((asks.kind, asks.expires_at), (QuestionKind::Text, Some(WallTime(600_000))));

@@ -118,9 +118,10 @@ fn nothing_else_opens_a_side_conversation() {
     assert_eq!(table.turns(), ["t.1.b.4"], "a seat that is done and was opened again does not answer");
     table.done("end");
     assert_eq!(table.ended(), (TaskState::Completed, "end"));
-    let mut off = Table::new(json!({ "seats": ["a", "b", "c"] }));
+    let mut off =
+        Table::new(json!({ "stages": [{ "id": "t", "order": "turns", "seats": ["a", "b", "c"] }] }));
     off.sends(vec![says(&["c"], "why?")], "one", true);
-    assert_eq!(off.turns(), ["table.1.b.1"], "without `side` the table does not wait");
+    assert_eq!(off.turns(), ["t.1.b.1"], "without `side` the table does not wait");
 }
 
 #[test]
@@ -207,6 +208,31 @@ fn line_29_a_seat_that_gives_work_away_keeps_its_turn_and_the_others_are_told() 
     assert_eq!((told.len(), told[0].as_str(), told[2].as_str()), (4, "one", "it takes 40 ms"), "{told:?}");
 }
 
+/// Defect A6: what the others are told keeps words and artifacts apart.
+#[test]
+fn the_others_are_told_the_words_and_the_artifacts_of_work_each_for_itself() {
+    let mut table = talking(json!({}), json!(["a", "b", "c"]));
+    table.sends(vec![gives("b", "measure it")], "one", true);
+    table.sends(vec![Artifact::text("found.md", "text/markdown", "# found\n")], "40 ms", false);
+    table.passes("it takes 40 ms");
+    table.passes("two");
+    let told = news(&table);
+    assert!(told[1].ends_with("\nb: 40 ms\n[artifact found.md] # found"), "{told:?}");
+}
+
+/// Row 1.16: the short form is the round table of the preset.
+#[test]
+fn the_short_form_opens_side_conversations_as_the_preset_does() {
+    for graph in
+        [json!({ "seats": ["zoe", "adam"] }), json!({ "preset": "round-table", "seats": ["zoe", "adam"] })]
+    {
+        let mut table = Table::new(graph);
+        assert_eq!(table.turns(), ["table.1.zoe.1"], "the order given");
+        table.sends(vec![says(&["adam"], "a word alone")], "", true);
+        assert_eq!(table.open[0].input["seat"]["side"]["with"], "zoe");
+    }
+}
+
 #[test]
 fn work_that_is_not_done_is_told_to_who_gave_it_and_its_turn_comes_back() {
     let mut table = talking(json!({}), json!(["a", "b"]));
@@ -222,7 +248,7 @@ fn work_that_is_not_done_is_told_to_who_gave_it_and_its_turn_comes_back() {
     table.fails();
     assert_eq!(table.turns(), ["t.1.a.3"]);
     assert!(news(&table)[0].contains("b has failed"), "{:?}", news(&table));
-    let mut table = Table::new(json!({ "seats": ["a", "b"] }));
+    let mut table = Table::new(json!({ "stages": [{ "id": "t", "order": "turns", "seats": ["a", "b"] }] }));
     table.sends(vec![gives("b", "measure it")], "one", true);
     assert_eq!(news(&table), ["one"], "without `side` nobody works alone");
     table.passes("two");

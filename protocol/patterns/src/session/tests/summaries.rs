@@ -33,6 +33,41 @@ fn a_budget_that_ends_in_the_middle_of_a_round_leaves_a_summary() {
     assert_eq!(table.summary, Some(expected));
 }
 
+/// Row 1.29: the completing stage has the summary of every seat's work, and all that was said to all.
+#[test]
+fn a_stage_that_follows_a_table_is_given_a_summary_and_the_discussion() {
+    let mut table = Table::new(json!({ "phases": { "default": ["a", "b"], "complete": ["closer"] } }));
+    table.passes("First: use\nPostgres.");
+    table.sends(vec![Artifact::text("plan.md", "text/markdown", "# The plan")], "I plan.", true);
+    table.sends(vec![says(&["b"], "only for you")], "Second.", true);
+    table.passes("");
+    table.passes("");
+    assert_eq!(table.turns(), ["default.1.a.3"], "{:?}", table.given);
+    table.done("agreed");
+    table.done("done");
+    assert_eq!(table.turns(), ["complete.1.closer.1"]);
+    let given = &table.open[0].artifacts;
+    for name in ["default.1.summary", "default.1.discussion", "default.1.a.3", "default.1.b.4"] {
+        assert!(given.contains(&name.to_owned()), "{name}: {given:?}");
+    }
+    let text = |name: &str| table.recorded.iter().find(|made| made.artifact_id == name).unwrap().as_text();
+    assert_eq!(
+        text("default.1.summary"),
+        "Stage default: what each seat has done. All that was said is the artifact default.1.discussion.\n\
+         \na\n- last words: agreed\n- round 1: First: use Postgres.\n- round 2: Second.\n\
+         \nb\n- last words: done\n- artifact plan.md, round 1: 10 bytes\n- round 1: I plan.\n"
+    );
+    let all = text("default.1.discussion");
+    assert!(all.contains("[round 1, a]\nFirst: use\nPostgres.\n"), "{all}");
+    assert!(all.contains("[round 1, b, artifact plan.md]\n# The plan\n"), "{all}");
+    assert!(!all.contains("only for you"), "what was said to one seat stays with it: {all}");
+    table.done("the end");
+    assert_eq!(table.ended(), (TaskState::Completed, "the end"));
+    let mut short = Table::new(json!({ "phases": { "start": ["a"], "complete": ["closer"] } }));
+    short.done("all that there is");
+    assert_eq!(short.open[0].artifacts, ["start.1.a.1"], "nothing more was said");
+}
+
 /// A session of which nobody has said anything has no summary; one that a person stops has one of what was said.
 #[test]
 fn a_stop_leaves_a_summary_of_what_was_said() {

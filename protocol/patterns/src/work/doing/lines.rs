@@ -95,6 +95,12 @@ impl TurnKind {
 const ON_PATH: &str =
     "on_path: this agent is on the path of the question; it answers, and asks no other agent";
 
+/// Whether a turn has done something with this, beside words and artifacts.
+pub(super) fn is_action(line: &Progress) -> bool {
+    matches!(line, Progress::Tool(_) | Progress::Post { .. } | Progress::Signal { .. })
+        || line.request_id().is_some()
+}
+
 impl Doing {
     /// `me` works on something that is no task: nothing of it is shown but its end.
     pub(crate) fn hidden(me: AgentId, kind: WorkKind, spec: TaskSpec, limits: WorkLimits) -> Self {

@@ -1,0 +1,80 @@
+//! Which turns of each context are under way: one at a time, beside those that wait for a person.
+
+use crate::conversation::Conversation;
+use patterns::WorkPhase;
+use protocol::ids::ConversationId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How a conversation uses its context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ContextUse {
+    /// It waits until the context is free.
+    Waiting,
+    /// Its turn is under way.
+    Active,
+    /// It waits for a person: others of the context may go on.
+    Idle,
+}
+
+/// The open conversations of contexts, each in the order in which they came.
+#[derive(Default)]
+pub(crate) struct Contexts {
+    open: BTreeMap<String, Vec<(ConversationId, ContextUse)>>,
+    names: BTreeMap<ConversationId, String>,
+    /// Those that were told to go on and have not recorded it yet.
+    called: BTreeSet<ConversationId>,
+}
+
+impl Contexts {
+    /// Notes how a conversation uses its context.
+    pub(crate) fn note(&mut self, id: &ConversationId, conversation: Option<&Conversation>) {
+        let context = conversation.and_then(|open| Some((open, open.pattern.view().context?)));
+        let Some((open, context)) = context.filter(|(open, _)| !open.has_ended_for_good()) else {
+            return self.remove(id);
+        };
+        let waits = context.start.is_none();
+        if !waits {
+            self.called.remove(id);
+        }
+        let used = match open.pattern.view().work {
+            _ if waits && !self.called.contains(id) => ContextUse::Waiting,
+            Some(WorkPhase::AwaitsPerson | WorkPhase::Paused) => ContextUse::Idle,
+            _ => ContextUse::Active,
+        };
+        self.names.insert(id.clone(), context.name.clone());
+        let of_context = self.open.entry(context.name.clone()).or_default();
+        match of_context.iter_mut().find(|(other, _)| other == id) {
+            Some((_, known)) => *known = used,
+            None => of_context.push((id.clone(), used)),
+        }
+    }
+
+    fn remove(&mut self, id: &ConversationId) {
+        self.called.remove(id);
+        let Some(name) = self.names.remove(id) else { return };
+        if let Some(of_context) = self.open.get_mut(&name) {
+            of_context.retain(|(other, _)| other != id);
+            if of_context.is_empty() {
+                self.open.remove(&name);
+            }
+        }
+    }
+
+    /// Whether a new task of this context may begin.
+    pub(crate) fn is_free(&self, name: &str) -> bool {
+        let mut of_context = self.open.get(name).into_iter().flatten();
+        of_context.all(|(_, used)| *used == ContextUse::Idle)
+    }
+
+    /// The next conversation that waits for a context that is free, with the context's name.
+    pub(crate) fn call_next(&mut self) -> Option<(ConversationId, String)> {
+        let (name, of_context) = self.open.iter_mut().find(|(_, of_context)| {
+            let has = |wanted| of_context.iter().any(|(_, used)| *used == wanted);
+            has(ContextUse::Waiting) && !has(ContextUse::Active)
+        })?;
+        let (id, used) = of_context.iter_mut().find(|(_, used)| *used == ContextUse::Waiting)?;
+        *used = ContextUse::Active;
+        self.called.insert(id.clone());
+        Some((id.clone(), name.clone()))
+    }
+}

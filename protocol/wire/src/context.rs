@@ -1,0 +1,41 @@
+//! What a turn is given of the turns before it in the same context: on one seat of a session.
+
+use crate::{artifact::Artifact, ids::TaskId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The earlier turns of a context, the oldest first.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TurnContext {
+    /// A line about each turn that is not given whole; empty if all are.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub summary: String,
+    /// The turns that are given whole.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<PastTurn>,
+}
+
+/// A turn that has ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct PastTurn {
+    /// Its task.
+    pub task_id: TaskId,
+    /// Where it was: the stage, the round and whom it talked with alone.
+    pub place: String,
+    /// What was new to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub new: Vec<Artifact>,
+    /// Its notes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints: Vec<Value>,
+    /// What it has produced, its messages to single seats included.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub produced: Vec<Artifact>,
+    /// Its last words, or why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
