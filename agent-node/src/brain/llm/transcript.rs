@@ -253,9 +253,11 @@ impl Transcript {
         self.rounds.last()?.calls.iter().find(|call| call.call.id == id)
     }
 
-    /// All calls that are not dropped.
+    /// All calls of the turn that are not dropped; of the task, if it belongs to no context.
     pub(super) fn calls(&self) -> impl Iterator<Item = &CallRecord> {
-        self.rounds.iter().flat_map(|round| &round.calls)
+        let of_turn = usize::try_from(self.answers_of_turn()).unwrap_or(usize::MAX);
+        let earlier = self.rounds.len().saturating_sub(of_turn);
+        self.rounds.iter().skip(earlier).flat_map(|round| &round.calls)
     }
 
     /// The answers so far, dropped ones included.
