@@ -182,6 +182,7 @@ impl Setup {
         match path {
             _ if path.starts_with("/board/claims") => format!("{target}?publisher=user:local"),
             "/board/spaces/{space}/brief" => format!("{target}?for=peer-01"),
+            "/board/spaces/{space}/vault" => format!("{target}?of=peer-01"),
             "/registry/agents/{id}" => format!("{target}?incarnation={}", self.incarnation),
             _ => target,
         }

@@ -52,7 +52,9 @@ async fn a_seat_reads_what_its_stage_lets_it_know_by_search_and_from_its_node() 
     for (number, (more, found, brief)) in cases.into_iter().enumerate() {
         let mut stage = json!({ "id": "stage", "seats": ["one-01"] });
         stage.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let task = one.ask(session(&format!("t-{}", number + 1), json!({ "stages": [stage] }))).await;
+        let task = one
+            .ask(session(&format!("t-{}", number + 1), json!({ "findings": "shared", "stages": [stage] })))
+            .await;
         assert_eq!(state(&task), "completed", "{task:#}");
         let read: Value = serde_json::from_str(&message(&task)).unwrap();
         for (what, expected) in [("found", found), ("brief", brief)] {
