@@ -790,7 +790,7 @@ fn a_model_asks_without_waiting_and_reads_the_answer_later() {
 /// The first turn of a seat, and its records.
 fn turn_of_seat(name: &str, text: &str, records: Vec<TranscriptRecord>) -> (AgentLoop, Vec<LoopAction>) {
     AgentLoop::begin(LoopStart {
-        subject: LoopSubject::Seat(SeatRole::Member),
+        subject: LoopSubject::Seat { role: SeatRole::Member, is_sealed: false },
         first: format!("{text}, and who is there now"),
         repeatable_first: text.into(),
         turn_of_context: Some(name.into()),
@@ -878,7 +878,7 @@ fn what_becomes_too_long_is_summed_up_by_the_model_and_the_summary_stays() {
     let fourth = |records: Vec<TranscriptRecord>| {
         AgentLoop::begin(LoopStart {
             limits: limits.clone(),
-            subject: LoopSubject::Seat(SeatRole::Member),
+            subject: LoopSubject::Seat { role: SeatRole::Member, is_sealed: false },
             first: "round 4, now".into(),
             repeatable_first: "round 4".into(),
             turn_of_context: Some("t-4".into()),
