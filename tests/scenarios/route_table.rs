@@ -383,7 +383,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("DELETE", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs/{id}", "44a43a111111"),
     ("DELETE", "/mcp", "33aa3a111111"),
     ("DELETE", "/registry/agents/{id}", "a33333111111"),
-    ("POST", "/registry/agents/{id}/forget", "333334111111"),
+    ("POST", "/registry/agents/{id}/forget", "33333a111111"),
     ("POST", "/registry/keys/{id}/reset", "33333a111111"),
 ];
 
