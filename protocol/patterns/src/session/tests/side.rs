@@ -148,7 +148,7 @@ fn a_stage_that_ends_in_a_side_conversation_tells_nothing_of_it() {
     table.sends(vec![says(&["b"], "a secret")], "one", true);
     assert_eq!(table.open[0].input["seat"].get("labels"), None, "the end of a conversation is no label");
     table.run(|session, cx| session.timer(cx, SessionTimer::Stage(0, 1)));
-    table.answer(0, "no secret", SeatEnd { label: Some("y".into()), passed: true });
+    table.answer(0, "no secret", SeatEnd { label: Some("y".into()), passed: true, ..SeatEnd::default() });
     assert_eq!(table.turns(), ["u.1.c.1"]);
     assert_eq!(table.open[0].artifacts, ["t.1.a.1"], "what a said to all");
     assert_eq!(table.view()["stages"][0]["label"], "done");
