@@ -230,7 +230,7 @@ async fn one_log_has_who_found_asked_and_said_and_the_person_reads_and_mends_a_v
     let turns = prompts(dir.path(), "guardian-01");
     let first = turns.iter().rfind(|turn| turn["turn"] == 1).unwrap();
     let brief = first["brief"]["text"].to_string();
-    assert!(brief.contains("The delay is 3s.") && brief.contains("networking 7"), "{brief}");
+    assert!(brief.contains("The delay is 3s."), "{brief}");
     // A finding that does not hold is taken back, by the short id of a brief.
     let (_, entries, _) = mesh(&["space", "entries", "--kind", "finding", "--text", "race", "--json"], &envs);
     let entries: Value = serde_json::from_str(&entries).unwrap();

@@ -28,7 +28,7 @@ use protocol::{
     artifact::{Part, PartContent},
     card::{MAX_MODE, MAX_PER_SKILL, MAX_SKILLS, MAX_TEXT, Skill},
     ids::{Capability, ConversationId, EffectId},
-    question::{Question, RemoteAsker},
+    question::Question,
 };
 use serde_json::json;
 use std::{
@@ -182,7 +182,7 @@ impl A2aBrain {
             Ok(task) => task,
             Err(reason) => return TurnEnd::Failed { reason },
         };
-        let (name, mode) = (remote.card().card.name.clone(), task.mode);
+        let name = remote.card().card.name.clone();
         let conversation = EffectId::parse(&request.key).map(|effect| effect.conversation);
         let store = self.store.as_ref().zip(conversation).map(|(store, id)| store.for_conversation(&id));
         let (event_sender, mut events) = mpsc::channel(64);
@@ -210,13 +210,11 @@ impl A2aBrain {
                 ..
             } => {
                 let text = text.unwrap_or_else(|| format!("{name} waits, and does not say for what"));
-                let remote = RemoteAsker { name, task_id: id.clone(), mode: mode.word().to_owned() };
                 let question = if how == RemoteTaskOutcome::AuthRequired {
                     Question::credential(id, text)
                 } else {
                     Question::new(id, text)
                 };
-                let question = Question { remote: Some(Box::new(remote)), ..question };
                 report.send(Progress::Question(question)).await;
                 TurnEnd::Waiting
             }
