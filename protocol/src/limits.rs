@@ -45,6 +45,8 @@ pub struct Limits {
     pub dedup_ms: u64,
     /// How long a finished task's record, result and award are kept.
     pub keep_tasks_ms: u64,
+    /// How long a context is kept after its last turn: what a seat of a session has of its earlier turns.
+    pub keep_contexts_ms: u64,
     /// How long a finished task's journal is kept.
     pub keep_journals_ms: u64,
     /// How many bytes of journals are kept; the oldest finished ones go first.
@@ -89,6 +91,7 @@ impl Default for Limits {
             message_life_ms: 24 * HOUR,
             dedup_ms: 25 * HOUR,
             keep_tasks_ms: 14 * 24 * HOUR,
+            keep_contexts_ms: 30 * 24 * HOUR,
             keep_journals_ms: 7 * 24 * HOUR,
             keep_journal_bytes: 1 << 30,
             keep_signals_ms: 7 * 24 * HOUR,

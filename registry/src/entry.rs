@@ -71,13 +71,16 @@ impl AgentEntry {
 /// Whom a person asks who names nobody: an agent whose card says so, else the one with the lowest port; one that accepts work
 /// before one that does not.
 pub fn entrance(agents: &[AgentEntry]) -> Option<&AgentEntry> {
-    let port = |entry: &AgentEntry| {
-        let authority = entry.card.endpoint.split_once("://")?.1.split('/').next()?;
-        authority.rsplit_once(':')?.1.parse::<u16>().ok()
+    let order = |entry: &&AgentEntry| {
+        (!entry.card.entrance, !entry.accepting, port(&entry.card.endpoint).unwrap_or(u16::MAX))
     };
-    agents
-        .iter()
-        .min_by_key(|entry| (!entry.card.entrance, !entry.accepting, port(entry).unwrap_or(u16::MAX)))
+    agents.iter().min_by_key(order)
+}
+
+/// The port that a base URL names.
+pub fn port(url: &str) -> Option<u16> {
+    let authority = url.split_once("://")?.1.split('/').next()?;
+    authority.rsplit_once(':')?.1.parse().ok()
 }
 
 /// The order of search results among agents with the same state and the same `accepting`.

@@ -13,6 +13,7 @@ use patterns::{
 use protocol::{
     compaction::Compaction,
     ids::{AgentId, ConversationId, TaskId},
+    limits::Limits,
     principal::Principal,
     time::WallTime,
 };
@@ -20,9 +21,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
 use store_types::{Error, Filter, Revision, Snapshot, Write};
-
-/// How long a context lives beyond its last use.
-pub(crate) const KEEP: Duration = Duration::from_secs(30 * 24 * 3_600);
 
 /// The most turns that are read at once.
 const PAGE: usize = 256;
@@ -52,6 +50,7 @@ pub(crate) fn kept_until(
     store: &dyn Snapshot,
     me: &AgentId,
     row: &TaskRow,
+    limits: &Limits,
 ) -> Result<Option<WallTime>, Error> {
     let Some(name) = context::name(&row.task.spec, &row.task.owner) else { return Ok(None) };
     if store.latest(&keys::context_turn(me, &name, &row.task.conversation))?.is_none() {
@@ -59,7 +58,7 @@ pub(crate) fn kept_until(
     }
     let used = store.latest(&keys::context(me, &name))?;
     let used = used.map(|record| content::decode::<ContextRow>(me, store, &record.value)).transpose()?;
-    Ok(used.map(|row| row.used.plus(KEEP)))
+    Ok(used.map(|row| row.used.plus(Duration::from_millis(limits.keep_contexts_ms))))
 }
 
 /// Records that a task of a context has ended.

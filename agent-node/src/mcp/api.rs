@@ -16,7 +16,7 @@ use protocol::{
     routes,
     task::EXTENSION,
 };
-use registry::entry::{AgentEntry, AgentList, entrance};
+use registry::entry::{AgentEntry, AgentList, entrance, port};
 use reqwest::Method;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -258,6 +258,16 @@ impl MeshApi {
         self.agent_endpoints().await?.into_iter().next().ok_or_else(none)
     }
 
+    /// The agent of the port that is called; at a port of the services the entrance of the mesh.
+    async fn own_agent(&self, capability: Option<&str>) -> Result<String, Problem> {
+        let own: Card = self.get(&self.base, routes::CARD).await?;
+        let agents = match capability.is_none() && port(&own.endpoint) != port(&self.base) {
+            true => self.agents(None).await?,
+            false => Vec::new(),
+        };
+        Ok(entrance(&agents).map_or(own.agent_id.to_string(), |entry| entry.id().to_string()))
+    }
+
     /// Whom a task is sent to: `agent`; else at a node its own agent, and in a mesh one with the capability, or the entrance.
     pub(super) async fn recipient(
         &self,
@@ -269,10 +279,9 @@ impl MeshApi {
             endpoint: entry.card.endpoint.clone(),
         };
         if let ApiReach::Node(_) = &self.reach {
-            let own = async || self.get::<Card>(&self.base, routes::CARD).await;
             let agent = match agent {
                 Some(agent) => agent.to_owned(),
-                None => own().await?.agent_id.to_string(),
+                None => self.own_agent(capability).await?,
             };
             return Ok(Recipient { agent, endpoint: self.base.clone() });
         }

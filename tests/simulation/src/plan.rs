@@ -240,6 +240,7 @@ pub(crate) fn limits() -> Limits {
         message_life_ms: 60_000,
         dedup_ms: 75_000,
         keep_tasks_ms: 120_000,
+        keep_contexts_ms: 60_000,
         keep_journals_ms: 90_000,
         keep_artifacts_ms: 60_000,
         sweep_ms: 10_000,

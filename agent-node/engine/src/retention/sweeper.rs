@@ -62,7 +62,7 @@ impl Sweeper<'_> {
             SweepTopic::Receipt | SweepTopic::Tombstone => self.limits.dedup_ms,
             SweepTopic::Reaction => self.limits.keep_journals_ms,
             SweepTopic::DeadLetter | SweepTopic::Task => self.limits.keep_tasks_ms,
-            SweepTopic::Context => u64::try_from(context_records::KEEP.as_millis()).unwrap_or(u64::MAX),
+            SweepTopic::Context => self.limits.keep_contexts_ms,
         }
     }
 
@@ -96,8 +96,8 @@ impl Sweeper<'_> {
         let row: TaskRow = content::decode(me, self.store, &record.value)?;
         // A new award of the same task, which the store does not show yet, has chunks of its own.
         batch.expectations.push(Expectation::At(key.clone(), record.revision));
-        let kept_until =
-            context_records::kept_until(self.store, me, &row)?.filter(|until| *until > self.wall);
+        let kept_until = context_records::kept_until(self.store, me, &row, self.limits)?
+            .filter(|until| *until > self.wall);
         if let Some(until) = kept_until {
             // It is due again when nothing goes on from it any more.
             let mut entries = lists::of_task(me, key, &row);

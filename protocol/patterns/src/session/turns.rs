@@ -3,9 +3,7 @@
 use super::{
     GRACE, INCOMPLETE, Session, SessionAction, SessionStep, SessionTimer, TOO_FEW, TurnDoer,
     files::MadeFile,
-    graph::{
-        BuiltInStage, GateChoice, MAX_FINDINGS, Seat, SeatHolder, SeatOrder, Stage, StageNeeds,
-    },
+    graph::{BuiltInStage, GateChoice, MAX_FINDINGS, Seat, SeatHolder, SeatOrder, Stage, StageNeeds},
     host_work::HostWork,
     names::{PASSES, RESULT, SESSION, TEAM},
     observers,
