@@ -370,6 +370,8 @@ impl Hosting {
                 (Address::Agent(self.task.me.clone()), Capability::parse(HOST_WORK).ok())
             }
         };
+        // Without names all that the chunks hold is given.
+        let all = artifacts.is_empty().then_some(RecordedArtifacts { chunks, only: Vec::new() });
         let (input, budget) = (Some(input), Budget::default());
         let ask = Progress::Delegate(Delegate {
             id,
@@ -385,7 +387,7 @@ impl Hosting {
         let mut effects = self.send(ask, limits, event);
         for effect in &mut effects {
             if let Effect::Send(message) = effect {
-                message.recorded = narrowed(message.recorded.take(), chunks);
+                message.recorded = narrowed(message.recorded.take().or_else(|| all.clone()), chunks);
             }
         }
         effects
