@@ -120,7 +120,7 @@ async fn line_54_two_agents_work_in_parallel_and_give_one_answer() {
         json!({ "Calendar Agent": "free from 13:00 to 17:00", "WeatherBot": "clear, 22 C" })
     );
     for (agent, skill, mode) in
-        [("Calendar Agent", "check_availability", "sync"), ("WeatherBot", "get_forecast", "sync")]
+        [("Calendar Agent", "check_availability", "sync"), ("WeatherBot", "get_forecast", "polling")]
     {
         let used = used(&output, agent);
         assert_eq!(
