@@ -337,7 +337,7 @@ impl Simulation {
                 let last = observed.steps.last().and_then(|step| step.events.last());
                 let is_expired = last.is_some_and(|event| event.wall.plus(keep) < self.wall(at));
                 let journal = keys::journal(&node.id, id);
-                let has = |key| node.store.settled.latest(key).ok().flatten().is_some();
+                let has = |key: &Key| node.store.settled.latest(key).ok().flatten().is_some();
                 // One whose task has ended may still wait for the board.
                 if is_expired && !has(&keys::state(&node.id, id)) && has(&journal) {
                     violations.push(format!("{} keeps the expired journal of {id}", node.id));
