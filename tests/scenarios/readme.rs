@@ -194,7 +194,7 @@ fn every_yaml_block_of_a_page_is_valid() {
                 file(dir.path(), "answers.yaml", block);
                 "agent: a\nbrain: { scripted: answers.yaml }\n".to_owned()
             }
-            Some("budget" | "preset" | "seats" | "space" | "stages") => {
+            Some("budget" | "phases" | "preset" | "seats" | "space" | "stages") => {
                 let mut graph: Value = serde_saphyr::from_str(block).unwrap();
                 graph.as_object_mut().unwrap().remove("space");
                 session::graph::Graph::read(Some(&graph)).unwrap_or_else(|why| panic!("{block}: {why}"));
