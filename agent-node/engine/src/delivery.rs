@@ -29,6 +29,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// How often an unknown recipient is looked up once the directory is synced.
 const UNKNOWN_ATTEMPTS: u32 = 3;
+/// The longest pause before an agent that is away is looked up again, which is no attempt to reach it.
+const AWAY_PAUSE: Duration = Duration::from_secs(1);
 /// The most messages or signals in one request.
 const MAX_SHARED: usize = 64;
 
@@ -375,6 +377,9 @@ impl Deliveries {
             let (task, trace) = message.task_and_trace();
             tracing::debug!(agent = %own.me, to = %message.to, message = %message.envelope.message_id, task, trace, %problem, attempts, "not delivered yet");
             wait = wait.min(cx.wall().until(own.expiry(message, cx)));
+            if problem.reason == Reason::AgentAway {
+                wait = wait.min(AWAY_PAUSE);
+            }
         } else {
             tracing::debug!(agent = %own.me, %problem, attempts, "the board is waited for");
             // A board that is back gives every holder a full lease; it must hear of each within it. The end of a claim may
