@@ -199,7 +199,7 @@ impl AgentDirectory {
             return Err(DirectoryError::Present(id.clone()));
         }
         // The next sweep deletes it. Until then those who follow the registry see that it has left.
-        let exit = Some(ExitRecord { presence: Presence::Departed, at: NodeTime(0) });
+        let exit = Some(ExitRecord { presence: Presence::Departed, at: expiry::FORGOTTEN });
         let written = vec![AgentRow { exit, ..row.clone() }];
         Ok(DirectoryChange { written, floor: self.floor, ..DirectoryChange::default() })
     }

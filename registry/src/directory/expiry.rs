@@ -8,6 +8,9 @@ use std::collections::{BTreeSet, VecDeque};
 /// Most rows that one sweep expires or deletes, so that its commit stays small.
 const MAX_PER_SWEEP: usize = 500;
 
+/// When a person has forgotten an agent: its row goes with the next sweep.
+pub(super) const FORGOTTEN: NodeTime = NodeTime(0);
+
 /// The state of the expiry throttle.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ExpiryState {
@@ -53,7 +56,9 @@ impl AgentDirectory {
         for (id, agent) in &mut self.agents {
             let silence = now.since(agent.liveness.last_seen);
             match &agent.row.exit {
-                Some(exit) if now.since(exit.at) >= self.config.keep_departed() => forgotten.push(id.clone()),
+                Some(exit) if exit.at == FORGOTTEN || now.since(exit.at) >= self.config.keep_departed() => {
+                    forgotten.push(id.clone())
+                }
                 Some(exit)
                     if exit.presence == Presence::Dead
                         && now.since(exit.at) >= agent.row.card.may_be_away() =>
