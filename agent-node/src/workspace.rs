@@ -87,7 +87,7 @@ impl WorkspaceRights {
     /// Removes the clone when the conversation has ended.
     pub fn release(&self, agent: &AgentId, conversation: &ConversationId) {
         if let Ok(dir) = self.dir(agent, conversation) {
-            let _ = fs::remove_dir_all(dir);
+            remove(&dir);
         }
     }
 
@@ -98,6 +98,16 @@ impl WorkspaceRights {
             lchown(&work, Some(user.uid), Some(user.gid)).map_err(|error| error.to_string())?;
         }
         Ok(work.join(conversation.as_str()))
+    }
+}
+
+/// Removes a directory with all in it, if it is there.
+fn remove(dir: &Path) {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            tracing::warn!(dir = %dir.display(), %error, "a directory of a session's repository stays");
+        }
+        _ => {}
     }
 }
 
@@ -199,7 +209,7 @@ impl WorkspaceHost {
                 let text =
                     self.publish(session, &repository, (&name, &base, branch), &parts, is_approved).await?;
                 // What is of use is in the repository of the user.
-                let _ = fs::remove_dir_all(&own);
+                remove(&own);
                 Ok(WorkspaceOutcome::Published { text })
             }
         }

@@ -534,3 +534,25 @@ pub(crate) fn mesh(args: &[&str], envs: &[(&str, &str)]) -> (i32, String, String
 pub(crate) fn is_success(status: u16) -> bool {
     StatusCode::from_u16(status).is_ok_and(|status| status.is_success())
 }
+
+/// Receives one webhook call and answers with `status`; returns the call.
+pub async fn receive_notification(listener: &tokio::net::TcpListener, status: u16) -> (String, Value) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let (mut socket, _) = listener.accept().await.unwrap();
+    let mut bytes = Vec::new();
+    let (head, body) = loop {
+        let mut chunk = [0; 4096];
+        let read = socket.read(&mut chunk).await.unwrap();
+        bytes.extend_from_slice(&chunk[..read]);
+        let text = String::from_utf8_lossy(&bytes);
+        if let Some((head, body)) = text.split_once("\r\n\r\n")
+            && let Ok(body) = serde_json::from_str::<Value>(body)
+        {
+            break (head.to_ascii_lowercase(), body);
+        }
+        assert!(read > 0, "the sender left");
+    };
+    let answer = format!("HTTP/1.1 {status} x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    socket.write_all(answer.as_bytes()).await.unwrap();
+    (head, body)
+}

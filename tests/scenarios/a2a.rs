@@ -1,13 +1,10 @@
 //! A2A clients: the bindings return the same tasks, callers see their own tasks only, no event is lost.
 
-use crate::harness::{Process, client, eventually};
+use crate::harness::{Process, client, eventually, receive_notification};
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpListener,
-};
+use tokio::net::TcpListener;
 
 const TEAM: &str = "
 agents:
@@ -400,27 +397,6 @@ async fn a_cancel_ends_the_stream_of_its_task() {
     );
     assert!(heard.iter().all(|event| event["id"] == "s" && event["jsonrpc"] == "2.0"));
     assert_eq!(rpc(&mesh, "CancelTask", json!({ "id": id })).await["error"]["code"], -32002);
-}
-
-/// Receives one webhook call and answers with `status`; returns the call.
-async fn receive_notification(listener: &TcpListener, status: u16) -> (String, Value) {
-    let (mut socket, _) = listener.accept().await.unwrap();
-    let mut bytes = Vec::new();
-    let (head, body) = loop {
-        let mut chunk = [0; 4096];
-        let read = socket.read(&mut chunk).await.unwrap();
-        bytes.extend_from_slice(&chunk[..read]);
-        let text = String::from_utf8_lossy(&bytes);
-        if let Some((head, body)) = text.split_once("\r\n\r\n")
-            && let Ok(body) = serde_json::from_str::<Value>(body)
-        {
-            break (head.to_ascii_lowercase(), body);
-        }
-        assert!(read > 0, "the sender left");
-    };
-    let answer = format!("HTTP/1.1 {status} x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-    socket.write_all(answer.as_bytes()).await.unwrap();
-    (head, body)
 }
 
 #[tokio::test]

@@ -2,7 +2,8 @@
 //! waited for, and a dependent hears of the tasks that it waits for.
 
 use crate::harness::{
-    Agent, Process, artifact, eventually, get, message, peer::Peer, refusal, refusal_text, state, text,
+    Agent, Process, artifact, eventually, get, message, peer::Peer, receive_notification, refusal,
+    refusal_text, state, text,
 };
 use serde_json::{Value, json};
 
@@ -224,4 +225,30 @@ async fn an_artifact_is_named_as_the_board_was_told_of_it() {
         builder.post(&builder.request(json!({ "description": "x", "artifacts": ["plan.txt"] }))).await;
     assert_eq!(refusal(&refused), (404, "artifact_not_found".into()));
     assert!(refusal_text(&refused).contains("plan.txt: the board was told of no artifact"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn the_reply_to_of_the_local_user_may_be_on_this_machine() {
+    let mesh = team(&TEAM).await;
+    let reviewer = mesh.agent("reviewer-01");
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut request =
+        reviewer.request(json!({ "taskId": "t-plan", "description": "plan", "capability": "plan" }));
+    request["replyTo"] = json!(format!("http://{}/a2a/messages", listener.local_addr().unwrap()));
+    let accepted = reviewer.post(&request).await;
+    assert_eq!((accepted.status, accepted.body.get("warnings")), (202, None), "{accepted:?}");
+    let (_, response) = receive_notification(&listener, 200).await;
+    assert_eq!(
+        (&response["type"], &response["payload"]["taskId"]),
+        (&json!("task-response"), &json!("t-plan"))
+    );
+    assert_eq!(response["fromAgentId"], "reviewer-01", "it is accountable");
+    assert_eq!(response["payload"]["doer"], "orchestrator-01");
+}
+
+#[tokio::test]
+async fn whoever_names_nobody_is_sent_to_the_entrance() {
+    let mesh = team(&["agent: first-01", "agent: second-01, entrance: true"]).await;
+    let (code, said, errors) = mesh.as_person(&["ask", "who are you?"]).await;
+    assert!(code == 0 && said.contains("the plan of second-01"), "{code} {said} {errors}");
 }

@@ -78,7 +78,7 @@ impl Deliveries {
         }
         let lane = (!message.best_effort).then(|| LaneKey::Peer(message.to.clone(), origin.0.clone()));
         let what = OutgoingContent::Message(Box::new(message));
-        self.0.add(Outgoing { origin, lanes: Vec::from_iter(lane), what, attempts: 0, is_told_away: false });
+        self.0.add(Outgoing::new(origin, Vec::from_iter(lane), what));
     }
 
     /// Queues a signal behind the earlier signals of its conversation; refused while [`MAX_SIGNALS`] wait.
@@ -97,13 +97,7 @@ impl Deliveries {
             return own.refuse_signal((conversation, effect), &signal, problem);
         }
         let (lanes, what) = (vec![lane], OutgoingContent::Signal(Box::new(signal)));
-        self.0.add(Outgoing {
-            origin: (conversation, effect),
-            lanes,
-            what,
-            attempts: 0,
-            is_told_away: false,
-        });
+        self.0.add(Outgoing::new((conversation, effect), lanes, what));
     }
 
     /// Queues a claim request behind the earlier claim requests of its conversation. The board announces the end of a claim,
@@ -120,13 +114,7 @@ impl Deliveries {
             lanes.push(LaneKey::Signals(conversation.clone()));
         }
         let what = OutgoingContent::Claim(task, request);
-        self.0.add(Outgoing {
-            origin: (conversation, effect),
-            lanes,
-            what,
-            attempts: 0,
-            is_told_away: false,
-        });
+        self.0.add(Outgoing::new((conversation, effect), lanes, what));
     }
 
     /// Queues a request behind the earlier requests of its conversation to spaces of the board, and a write behind all writes of
@@ -141,13 +129,7 @@ impl Deliveries {
         let mut lanes = vec![LaneKey::Spaces(conversation.clone())];
         lanes.extend(request.is_write().then_some(LaneKey::SpaceWrites));
         let what = OutgoingContent::Space(label, Box::new(request));
-        self.0.add(Outgoing {
-            origin: (conversation, effect),
-            lanes,
-            what,
-            attempts: 0,
-            is_told_away: false,
-        });
+        self.0.add(Outgoing::new((conversation, effect), lanes, what));
     }
 
     /// Drops a claim request whose effect is no longer open. The later ones of its conversation do not wait for its answer.

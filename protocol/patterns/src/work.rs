@@ -14,7 +14,7 @@ pub use limits::WorkLimits;
 pub use pending_requests::MAX_REQUESTS;
 
 use super::{
-    Effect, Event, Label, RecordedTurnProgress, Update,
+    Effect, Event, EventKind, Label, RecordedTurnProgress, Update,
     ownership::TaskOwnership,
     result_check::{CheckStep, CheckedTask, ResultChecks},
     session::seat,
@@ -175,6 +175,24 @@ impl Assignment {
         let texts: Vec<_> = self.ownership.questions.iter().map(|question| question.shown_text()).collect();
         let message = if texts.is_empty() { "answered".to_owned() } else { texts.join("\n") };
         self.ownership.status(state, format!("{why}{message}"))
+    }
+
+    /// The effects of an event about the delivery of a request, and whether the request is lost; `None` if it is about something
+    /// else.
+    fn request_delivery(&mut self, what: &EventKind) -> Option<(Vec<Effect>, bool)> {
+        match what {
+            EventKind::RecipientAway { label: Label::Request(_), to, since } => {
+                Some((self.waits_for(to, *since), false))
+            }
+            EventKind::Delivered { label: Label::Request(_), by } => {
+                Some((self.waits_no_longer_for(by), false))
+            }
+            EventKind::Undelivered { label: Label::Request(key), to, reason, message } => {
+                let effects = self.waits_no_longer_for(to);
+                Some((effects, self.pending.undelivered(*key, reason, message)))
+            }
+            _ => None,
+        }
     }
 
     /// A request waits for an agent that is away.

@@ -54,6 +54,44 @@ fn a_silent_agent_is_suspect_after_two_heartbeats_and_dead_within_seventeen_seco
 }
 
 #[test]
+fn an_agent_that_is_away_has_left_when_its_time_is_over_or_a_person_says_so() {
+    let mut directory = empty();
+    let id = |name: &str| AgentId::parse(name).unwrap();
+    for name in ["a", "b", "c"] {
+        let back = (name == "a").then_some(protocol::bid::Eta(30_000));
+        let card = Arc::new(Card { comes_back_in: back, ..Arc::unwrap_or_clone(card(name, &[])) });
+        let incarnation = join(&mut directory, card, "1", NodeTime(0)).unwrap();
+        let reason = if name == "c" { Departure::Deregistered } else { Departure::Drained };
+        let change = directory.deregister(&id(name), incarnation, reason, NodeTime(1_000)).unwrap().unwrap();
+        directory.apply(change, NodeTime(1_000));
+    }
+    let states = |directory: &AgentDirectory, now| {
+        ["a", "b", "c"].map(|name| directory.get(&id(name), NodeTime(now)).map(|entry| entry.state))
+    };
+    let (away, left) = (Some(Presence::Dead), Some(Presence::Departed));
+    assert_eq!(states(&directory, 1_000), [away, away, left]);
+    sweep_until(&mut directory, 2_000, 31_000);
+    assert_eq!(
+        states(&directory, 31_000),
+        [left, away, left],
+        "its card says 30 s; 2 min are meant if it does not"
+    );
+    let change = directory.forget(&id("b")).unwrap();
+    assert!(change.events.is_empty());
+    directory.apply(change, NodeTime(32_000));
+    assert_eq!(
+        states(&directory, 32_000),
+        [left, left, left],
+        "those who follow the registry see that it has left"
+    );
+    sweep_until(&mut directory, 33_000, 34_000);
+    assert_eq!(states(&directory, 34_000), [left, None, left], "then it leaves the lists");
+    join(&mut directory, card("d", &[]), "1", NodeTime(35_000)).unwrap();
+    assert_eq!(directory.forget(&id("d")), Err(DirectoryError::Present(id("d"))));
+    assert_eq!(directory.forget(&id("b")), Err(DirectoryError::Unknown(id("b"))));
+}
+
+#[test]
 fn a_heartbeat_ends_suspicion() {
     let mut directory = empty();
     join(&mut directory, card("a", &[]), "1", NodeTime(0)).unwrap();

@@ -259,6 +259,7 @@ fn is_short_result(what: &EventKind) -> bool {
             | EventKind::Undelivered { .. }
             | EventKind::Published { .. }
             | EventKind::PublishRefused { .. }
+            | EventKind::SpaceAnswered { .. }
     )
 }
 

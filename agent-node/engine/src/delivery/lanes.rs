@@ -69,6 +69,17 @@ pub(crate) struct Outgoing {
     pub(crate) is_told_away: bool,
 }
 
+impl Outgoing {
+    /// One that has not been attempted.
+    pub(super) fn new(
+        origin: (ConversationId, EffectKey),
+        lanes: Vec<LaneKey>,
+        what: OutgoingContent,
+    ) -> Self {
+        Self { origin, lanes, what, attempts: 0, is_told_away: false }
+    }
+}
+
 /// All queued entries.
 #[derive(Default)]
 pub(crate) struct Lanes {

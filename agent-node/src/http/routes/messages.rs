@@ -79,9 +79,9 @@ pub async fn post(
         Address::Capability(_) => node.default_agent(&request)?,
     };
     space::check(local, &by, proof_of(&request), &envelope).await?;
-    named_artifacts::resolve(&node, local, &by, &mut envelope).await?;
+    let named = named_artifacts::resolve(&node, local, &by, &mut envelope).await?;
     let max = node.limits.max_artifact_bytes_per_principal;
-    node.artifact_quota.add_message(local.store.as_ref(), &local.id, &by, body.len(), max)?;
+    node.artifact_quota.add_message(local.store.as_ref(), &local.id, &by, body.len() + named, max)?;
     let digest = request.extensions().get::<Digest>().copied().unwrap_or_else(|| Digest::of(&body));
     let trace = trace_of(&request);
     let id = envelope.message_id.clone();

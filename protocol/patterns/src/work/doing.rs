@@ -744,13 +744,8 @@ impl Doing {
             {
                 self.superseded(message)
             }
-            EventKind::RecipientAway { label: Label::Request(_), to, since } => {
-                self.task.waits_for(to, *since)
-            }
-            EventKind::Delivered { label: Label::Request(_), by } => self.task.waits_no_longer_for(by),
-            EventKind::Undelivered { label: Label::Request(key), to, reason, message } => {
-                let mut effects = self.task.waits_no_longer_for(to);
-                if self.task.pending.undelivered(*key, reason, message) {
+            what if let Some((mut effects, is_lost)) = self.task.request_delivery(what) => {
+                if is_lost {
                     effects.extend(self.charge_lost_and_go_on());
                 }
                 effects

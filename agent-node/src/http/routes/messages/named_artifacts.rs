@@ -21,25 +21,34 @@ use std::collections::BTreeMap;
 /// The signals of a page.
 const PAGE: usize = 1_000;
 
-/// Puts the content of named artifacts into the request. Refuses a name that nothing has, and content that can't be had now.
+/// Puts the content of named artifacts into the request; returns its bytes. Refuses a name that nothing has, content that can't be
+/// had now, and more content than an artifact may have.
 pub(super) async fn resolve(
     node: &NodeState,
     local: &HostedAgent,
     by: &Principal,
     envelope: &mut Envelope,
-) -> Result<(), Problem> {
-    let Some((references, inline)) = envelope.payload.artifacts_mut() else { return Ok(()) };
+) -> Result<usize, Problem> {
+    let Some((references, inline)) = envelope.payload.artifacts_mut() else { return Ok(0) };
     if !references.iter().any(is_named) {
-        return Ok(());
+        return Ok(0);
     }
     let names = references.iter().filter(|reference| is_named(reference)).filter_map(|one| one.name.clone());
     let produced = newest(local, by, names.collect()).await?;
     let (named, kept): (Vec<_>, Vec<_>) = std::mem::take(references).into_iter().partition(is_named);
     *references = kept;
+    let (mut bytes, max) = (0, node.limits.max_artifact_bytes);
     for reference in named {
-        inline.push(content_of(node, local, reference, &produced).await?);
+        let (artifact, length) = content_of(node, local, reference, &produced).await?;
+        bytes += length;
+        if bytes > max {
+            let message =
+                format!("payload.artifacts: what is named has more than {max} bytes (maxArtifactBytes)");
+            return Err(Problem::new(Reason::PayloadTooLarge, message).with("field", "payload.artifacts"));
+        }
+        inline.push(artifact);
     }
-    Ok(())
+    Ok(bytes)
 }
 
 /// Whether it is neither a digest nor a URL.
@@ -78,7 +87,7 @@ async fn content_of(
     local: &HostedAgent,
     reference: ArtifactRef,
     produced: &BTreeMap<String, Signal>,
-) -> Result<Artifact, Problem> {
+) -> Result<(Artifact, usize), Problem> {
     let name = reference.name.unwrap_or_default();
     let refused = |why: &str| {
         let message = format!("payload.artifacts: {name}: {why}");
@@ -94,7 +103,8 @@ async fn content_of(
     let owner = said(OWNER).and_then(|owner| AgentId::parse(&owner).ok());
     let owner = owner.ok_or_else(|| refused("its signal names no owner"))?;
     let stored = read(node, local, &owner, &digest).await.map_err(|problem| refused(&problem.message))?;
-    Ok(stored.into_artifact(name.clone(), reference.media_type.or_else(|| said("mediaType"))))
+    let (length, media_type) = (stored.content.len(), reference.media_type.or_else(|| said("mediaType")));
+    Ok((stored.into_artifact(name.clone(), media_type), length))
 }
 
 /// The content, from the agent that has it.
