@@ -49,7 +49,7 @@ use protocol::{
     budget::Budget,
     ids::{Address, AgentId, Digest, TaskId},
     principal::{Principal, SenderProof},
-    question::{Decision, Question},
+    question::{AskedBy, Decision, Question, QuestionKind},
     task::{Task, TaskSpec, TaskState},
     time::WallTime,
     usage::{BudgetVerdict, TaskBounds, Usage},
@@ -267,6 +267,18 @@ struct SessionStep<'a> {
 impl<'a> SessionStep<'a> {
     fn new(cx: SessionContext<'a>) -> Self {
         Self { next_chunk: cx.next_chunk, cx, actions: Vec::new(), text: String::new() }
+    }
+
+    /// The host asks people to choose, about a stage.
+    fn ask_choice(&mut self, id: &str, stage: &str, text: String, options: Vec<String>) {
+        let by = AskedBy { agent: Some(self.cx.host.clone()), stage: stage.to_owned(), seat: None };
+        let question = Question {
+            kind: QuestionKind::Choice,
+            options,
+            asked_by: Some(Box::new(by)),
+            ..Question::new(id, text)
+        };
+        self.actions.push(SessionAction::Ask(Box::new(question)));
     }
 
     /// Records an artifact; returns its chunk.

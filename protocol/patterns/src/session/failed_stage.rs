@@ -8,10 +8,7 @@ use super::{
     state::{SeatState, StageState},
 };
 use crate::turn::RequestResult;
-use protocol::{
-    question::{AskedBy, Question, QuestionKind},
-    task::TaskState,
-};
+use protocol::task::TaskState;
 use serde::{Deserialize, Serialize};
 
 /// The stage begins again.
@@ -72,14 +69,7 @@ impl Session {
             text.push_str(&format!(" `{SKIP}`: the session goes on without it."));
         }
         let options = options.into_iter().map(str::to_owned).collect();
-        let by = AskedBy { agent: Some(step.cx.host.clone()), stage: stage.id.clone(), seat: None };
-        let question = Question {
-            kind: QuestionKind::Choice,
-            options,
-            asked_by: Some(Box::new(by)),
-            ..Question::new(&id, text)
-        };
-        step.actions.push(SessionAction::Ask(Box::new(question)));
+        step.ask_choice(&id, &stage.id, text, options);
         self.failed_stage = Some(FailedStageQuestion { place, id, why: why.to_owned() });
         true
     }

@@ -7,11 +7,7 @@ use super::{
     state::StageState,
 };
 use crate::{ChunkRange, turn::RequestResult};
-use protocol::{
-    artifact::Artifact,
-    ids::Digest,
-    question::{AskedBy, Question, QuestionKind},
-};
+use protocol::{artifact::Artifact, ids::Digest};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -165,22 +161,12 @@ impl Session {
         let id = format!("file.{}", self.file_questions);
         let stages = places.iter().filter_map(|place| graph.stages.get(*place));
         let options: Vec<String> = stages.map(|stage| stage.id.clone()).collect();
-        let by = AskedBy {
-            agent: Some(step.cx.host.clone()),
-            stage: options.first().cloned().unwrap_or_default(),
-            seat: None,
-        };
         let text = format!(
             "{} have each made a file {name}, and they differ. Which one is it?",
             options.join(" and ")
         );
-        let question = Question {
-            kind: QuestionKind::Choice,
-            options,
-            asked_by: Some(Box::new(by)),
-            ..Question::new(&id, text)
-        };
-        step.actions.push(SessionAction::Ask(Box::new(question)));
+        let stage = options.first().cloned().unwrap_or_default();
+        step.ask_choice(&id, &stage, text, options);
         self.file_question = Some(FileQuestion { id, name, places });
     }
 

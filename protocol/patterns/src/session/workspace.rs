@@ -10,11 +10,7 @@ use super::{
     state::StageState,
 };
 use crate::{ChunkRange, turn::RequestResult};
-use protocol::{
-    artifact::PartContent,
-    question::{AskedBy, Question, QuestionKind},
-    task::TaskState,
-};
+use protocol::{artifact::PartContent, task::TaskState};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -310,14 +306,7 @@ impl Session {
         let text = format!(
             "{both}\n\n`{RETRY}`: stage {stage} is done again. `{stage}`: where they differ, its version counts. `{OTHERS}`: that of the other parts counts."
         );
-        let by = AskedBy { agent: Some(step.cx.host.clone()), stage, seat: None };
-        let question = Question {
-            kind: QuestionKind::Choice,
-            options,
-            asked_by: Some(Box::new(by)),
-            ..Question::new(&id, text)
-        };
-        step.actions.push(SessionAction::Ask(Box::new(question)));
+        step.ask_choice(&id, &stage, text, options);
         if let Some(run) = self.stages.get_mut(place) {
             run.integrating = Some(id.clone());
         }
