@@ -33,6 +33,15 @@ impl Presence {
         }
     }
 
+    /// What people are told.
+    pub fn for_people(self) -> &'static str {
+        match self {
+            Self::Alive | Self::Suspect => self.word(),
+            Self::Dead => "away",
+            Self::Departed => "left",
+        }
+    }
+
     /// Whether the agent is alive or suspect.
     pub fn is_live(self) -> bool {
         match self {

@@ -459,17 +459,17 @@ async fn the_command_line_names_the_agents_that_it_does_not_ask() {
         (
             &["tasks", "--url", url][..],
             0,
-            "mesh: not asked: echo-02 (departed); their tasks are not listed\n",
+            "mesh: not asked: echo-02 (away); their tasks are not listed\n",
         ),
         (
             &["inbox", "--url", url],
             0,
-            "mesh: not asked: echo-02 (departed); their questions are not listed\n",
+            "mesh: not asked: echo-02 (away); their questions are not listed\n",
         ),
         (
             &["tasks", "show", "t-2", "--url", url],
             6,
-            "(task_not_found); not asked: echo-02 (departed); sessions are shown only with the person's token (--token DIR/token)\n",
+            "(task_not_found); not asked: echo-02 (away); sessions are shown only with the person's token (--token DIR/token)\n",
         ),
     ] {
         let (found, out, errors) = program(args, &[]);

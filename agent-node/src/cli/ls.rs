@@ -60,9 +60,9 @@ fn row(entry: &AgentEntry) -> Vec<Cell> {
         (Presence::Alive, _) if card.waits_for.is_some() => output::cell("waiting", Colour::Yellow),
         (Presence::Alive, true) => output::cell("alive", Colour::Green),
         (Presence::Alive, false) => output::cell("busy", Colour::Yellow),
-        (Presence::Suspect, _) => output::cell("suspect", Colour::Yellow),
-        (Presence::Dead, _) => output::cell("away", Colour::Red),
-        (Presence::Departed, _) => output::cell("left", Colour::Grey),
+        (Presence::Suspect, _) => output::cell(entry.state.for_people(), Colour::Yellow),
+        (Presence::Dead, _) => output::cell(entry.state.for_people(), Colour::Red),
+        (Presence::Departed, _) => output::cell(entry.state.for_people(), Colour::Grey),
     };
     let skills: Vec<_> = card.skills.iter().map(|skill| skill.id.as_str()).collect();
     vec![
