@@ -136,7 +136,11 @@ impl TurnWorkspace {
                 message.as_deref().unwrap_or_default()
             }
             TurnEnd::Message { text } => text,
-            TurnEnd::Failed { .. } | TurnEnd::Rejected { .. } | TurnEnd::Waiting | TurnEnd::Pause { .. } => {
+            TurnEnd::Failed { .. }
+            | TurnEnd::Rejected { .. }
+            | TurnEnd::Waiting
+            | TurnEnd::WaitingFor { .. }
+            | TurnEnd::Pause { .. } => {
                 return Ok(None);
             }
         };

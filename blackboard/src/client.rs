@@ -19,6 +19,7 @@ mod local;
 mod remote;
 mod space_requests;
 mod spaces;
+mod task_end;
 
 pub use remote::{Backoff, BoardAddress};
 

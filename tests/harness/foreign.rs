@@ -60,6 +60,8 @@ struct ForeignState {
     looks: (usize, usize),
     /// So many further calls are answered 503, with this `Retry-After`.
     busy: (usize, u64),
+    /// Whether messages that name a context are refused.
+    refuses_contexts: bool,
 }
 
 struct ForeignServer {
@@ -166,6 +168,11 @@ impl ForeignAgent {
     /// Answers the next so many calls with 503 and `Retry-After` in seconds.
     pub fn refuse_calls(&self, calls: usize, seconds: u64) {
         self.inner.memory.lock().unwrap().busy = (calls, seconds);
+    }
+
+    /// Refuses messages that name a context, as an agent that has forgotten it.
+    pub fn refuse_contexts(&self) {
+        self.inner.memory.lock().unwrap().refuses_contexts = true;
     }
 
     /// The received calls of this method.
@@ -310,6 +317,9 @@ async fn rpc(request: HttpRequest, inner: web::Data<ForeignServer>, body: Bytes)
     {
         return HttpResponse::Unauthorized()
             .json(json!({ "error": { "code": 401, "message": "who are you?" } }));
+    }
+    if inner.memory.lock().unwrap().refuses_contexts && params["message"].get("contextId").is_some() {
+        return error(-32602, "no such context");
     }
     let known = params["id"].as_str().or(params["message"]["taskId"].as_str()).map(str::to_owned);
     let task_id = known.clone().unwrap_or_else(|| format!("foreign-{count}"));

@@ -354,7 +354,7 @@ pub(crate) async fn call(method: Method, url: &str, body: Option<&Value>) -> Ans
 pub(crate) struct Agent {
     pub(crate) url: String,
     pub(crate) id: String,
-    token: Option<String>,
+    pub(crate) token: Option<String>,
 }
 
 impl Agent {

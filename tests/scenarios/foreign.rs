@@ -2,12 +2,13 @@
 
 use super::remote_access::{outward, team_beyond};
 use crate::harness::{
-    Agent, Process, artifact, call,
+    Agent, Process, artifact, call, client,
     cluster::Cluster,
     directory, eventually, file,
     foreign::{ForeignAgent, ForeignBehavior, skill},
-    mesh, message, state, stream,
+    mesh, message, read_answer, state, stream,
 };
+use protocol::task::EXTENSION;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -450,4 +451,83 @@ async fn an_agent_cannot_join_under_the_name_of_a_service() {
         assert_eq!(code, 6, "{said}");
         assert!(said.contains("a service's name and no agent's; say --as AGENT"), "{said}");
     }
+}
+
+/// Sends a request in a context of the client's, and waits for its end.
+pub(super) async fn ask_in(
+    agent: &Agent,
+    context: &str,
+    text: &str,
+    capability: &str,
+    input: Value,
+) -> Value {
+    let extension = json!({ "capability": capability, "input": input });
+    let message = json!({
+        "messageId": format!("{context}-{text}"), "contextId": context, "role": "ROLE_USER", "parts": [{ "text": text }],
+        "metadata": { EXTENSION: extension },
+    });
+    let url = format!("{}/a2a/v1/message:send?A2A-Version=1.0", agent.url);
+    let request = client().post(url).bearer_auth(agent.token.as_ref().unwrap());
+    let answer = read_answer(request.json(&json!({ "message": message })).send().await.unwrap()).await;
+    let id = answer.body["task"]["id"].as_str().unwrap_or_else(|| panic!("{answer:?}")).to_owned();
+    agent.task_in(&id, &["completed"]).await
+}
+
+/// The context of each message that the foreign agent was sent.
+pub(super) fn contexts(foreign: &ForeignAgent) -> Vec<Value> {
+    foreign.received("SendMessage").iter().map(|sent| sent.params["message"]["contextId"].clone()).collect()
+}
+
+#[actix::test]
+async fn a_second_request_goes_on_in_the_context_of_the_foreign_agent() {
+    let foreign = weather("{}", ForeignBehavior::Answers("sunny")).await;
+    let (mut mesh, _) = up(&foreign, "").await;
+    // The agent itself, and one that awards the task to it.
+    for agent in ["weather-bot", "desk-01"] {
+        let known = contexts(&foreign).len();
+        let ask = async |mesh: &Process, context: &str, text: &str| {
+            ask_in(&mesh.agent(agent), &format!("{agent}-{context}"), text, "get_forecast", Value::Null).await
+        };
+        ask(&mesh, "trip", "Bern").await;
+        mesh = mesh.restart().await;
+        ask(&mesh, "trip", "and on Sunday?").await;
+        ask(&mesh, "other", "Rome").await;
+        let there = contexts(&foreign).split_off(known);
+        assert_eq!(there[0], Value::Null, "{there:?}");
+        assert_eq!(there[1], json!(format!("context-foreign-{}", known + 1)), "{there:?}");
+        assert_eq!(there[2], Value::Null, "another context of ours: {there:?}");
+    }
+}
+
+#[actix::test]
+async fn a_context_that_the_foreign_agent_has_forgotten_is_left() {
+    let foreign = weather("{}", ForeignBehavior::Answers("sunny")).await;
+    let (mesh, _) = up(&foreign, "").await;
+    let bot = mesh.agent("weather-bot");
+    ask_in(&bot, "trip", "Bern", "get_forecast", Value::Null).await;
+    foreign.refuse_contexts();
+    let second = ask_in(&bot, "trip", "and on Sunday?", "get_forecast", Value::Null).await;
+    assert_eq!(artifact(&second, "result").as_deref(), Some("sunny"));
+    let there = contexts(&foreign);
+    assert_eq!(there, [Value::Null, json!("context-foreign-1"), Value::Null]);
+}
+
+#[actix::test]
+async fn how_long_a_task_takes_decides_how_it_is_followed() {
+    let foreign = weather(STREAMING, ForeignBehavior::Answers("sunny")).await;
+    let (mesh, desk) = up(&foreign, "").await;
+    desk.ask(forecast_of("the first is streamed")).await;
+    desk.ask(forecast_of("the second is answered at once")).await;
+    assert_eq!(foreign.received("SendStreamingMessage").len(), 1);
+    let sent = foreign.received("SendMessage");
+    assert_eq!(sent.len(), 1);
+    assert_ne!(sent[0].params["configuration"]["returnImmediately"], true, "{:#}", sent[0].params);
+    drop(mesh);
+    // The file says that it takes long.
+    let team = team(&foreign, "").replace("maxParallel: 4", "eta: 2m");
+    let mesh = Process::up(&team).await;
+    let desk = mesh.agent("desk-01");
+    desk.ask(forecast_of("x")).await;
+    desk.ask(forecast_of("y")).await;
+    assert_eq!(foreign.received("SendStreamingMessage").len(), 3);
 }

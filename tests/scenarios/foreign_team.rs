@@ -1,5 +1,6 @@
 //! Teams that are made for one request, with real HTTP agents (SEEDS §9, lines 54 to 68), and with peers of the mesh.
 
+use super::foreign::{ask_in, contexts};
 use crate::harness::{
     Agent, Process, artifact, directory,
     documentation::{blocks, shell, success, up},
@@ -602,4 +603,21 @@ async fn the_commands_of_the_page_of_foreign_agents_run_as_shown() {
         }
     })
     .await;
+}
+
+#[actix::test]
+async fn a_second_request_of_a_context_goes_on_in_those_of_the_foreign_agents() {
+    let (_mesh, desk) = desk().await;
+    let weather = weather("{}", ForeignBehavior::Answers("sunny")).await;
+    let discovery = terms(&[&weather], json!({}));
+    let ask = async |context: &str, text: &str| {
+        let input = json!({ "preset": "foreign", "discovery": discovery });
+        ask_in(&desk, context, text, "session", input).await
+    };
+    ask("trip", "Is the weather good for a picnic?").await;
+    let second = ask("trip", "And is the weather good on Sunday?").await;
+    ask("other", "Is the weather good for a walk?").await;
+    assert_eq!(contexts(&weather), [Value::Null, json!("context-foreign-1"), Value::Null]);
+    let used = used(&data(&second, "final_output"), "WeatherBot");
+    assert_eq!(used["mode"], "sync", "its tasks are quick: {used}");
 }

@@ -213,6 +213,37 @@ async fn a_dependent_hears_of_the_tasks_that_it_waits_for_only() {
 }
 
 #[tokio::test]
+async fn a_turn_waits_for_the_end_of_a_task_of_anybodys() {
+    let mut mesh = team(&TEAM).await;
+    let wait = |task: &str| json!([{ "type": "wait", "task": task }]).to_string();
+    let planner = mesh.agent("reviewer-01");
+    planner.ask(json!({ "taskId": "t-done", "description": "plan", "capability": "audit" })).await;
+    planner.send(json!({ "taskId": "t-plan", "description": "hold", "capability": "audit" })).await;
+    let builder = mesh.agent("builder-01");
+    let ended = answer(&builder, wait("t-done")).await;
+    assert_eq!((&ended["id"], &ended["ok"]), (&json!("t-done"), &json!(true)), "{ended:#}");
+    assert_eq!((&ended["from"], &ended["text"]), (&json!("reviewer-01"), &json!("completed: plan.md")));
+    let unknown = answer(&builder, wait("t-nobody")).await;
+    assert_eq!(unknown["ok"], false);
+    assert!(unknown["text"].as_str().unwrap().starts_with("no task t-nobody is known"), "{unknown:#}");
+
+    // It has not ended: it is waited for, also after a crash, and takes no place meanwhile.
+    let id = builder.send(json!({ "description": wait("t-plan") })).await;
+    eventually("it says for what it waits", async || {
+        (message(&builder.task(&id).await) == "waits for task t-plan").then_some(())
+    })
+    .await;
+    answer(&builder, wait("t-done")).await;
+    mesh = mesh.restart().await;
+    std::fs::write(mesh.data.parent().unwrap().join("open"), "").unwrap();
+    let task = mesh.agent("builder-01").task_in(&id, &["completed", "failed"]).await;
+    assert!(message(&task).contains(r#""text": "completed""#), "{task:#}");
+
+    let own = mesh.agent("builder-01").ask(json!({ "taskId": "t-own", "description": wait("t-own") })).await;
+    assert_eq!(message(&own), "wait: the turn can't wait for the end of its own task");
+}
+
+#[tokio::test]
 async fn an_artifact_is_named_as_the_board_was_told_of_it() {
     let mesh = team(&TEAM).await;
     let (builder, reviewer) = (mesh.agent("builder-01"), mesh.agent("reviewer-01"));

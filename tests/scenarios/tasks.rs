@@ -456,16 +456,8 @@ async fn the_command_line_names_the_agents_that_it_does_not_ask() {
     two.ended().await;
     eventually("one is left", async || (agents().await == Some(1)).then_some(())).await;
     for (args, code, said) in [
-        (
-            &["tasks", "--url", url][..],
-            0,
-            "mesh: not asked: echo-02 (away); their tasks are not listed\n",
-        ),
-        (
-            &["inbox", "--url", url],
-            0,
-            "mesh: not asked: echo-02 (away); their questions are not listed\n",
-        ),
+        (&["tasks", "--url", url][..], 0, "mesh: not asked: echo-02 (away); their tasks are not listed\n"),
+        (&["inbox", "--url", url], 0, "mesh: not asked: echo-02 (away); their questions are not listed\n"),
         (
             &["tasks", "show", "t-2", "--url", url],
             6,

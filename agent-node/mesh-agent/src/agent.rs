@@ -1,6 +1,6 @@
 //! What a brain implements.
 
-use crate::{BidCall, BidLine, OutputLine, Turn, process};
+use crate::{BidCall, BidLine, OutputLine, TaskId, Turn, process};
 use std::{process::ExitCode, time::Duration};
 
 /// How a turn ended: with the message of `done`, empty if an artifact says it all, or in another way.
@@ -30,6 +30,8 @@ impl<F: FnMut(&Turn) -> TurnResult> Brain for F {
 pub enum End {
     /// Until answers come: all that are waited for, or else the first of the others.
     Wait,
+    /// Until these come, and the end of a task of anybody's.
+    WaitFor(TaskId),
     /// Without a result. The mesh may award the task again, also to this agent.
     Failed(String),
     /// Without a result. This agent is not asked again.
@@ -71,7 +73,8 @@ pub(crate) fn end_line(result: TurnResult) -> OutputLine {
         Ok(message) => OutputLine::Done { message: text(message), label: None },
         Err(End::Label(label, message)) => OutputLine::Done { message: text(message), label: Some(label) },
         Err(End::Pass(message)) => OutputLine::Pass { message: text(message) },
-        Err(End::Wait) => OutputLine::Wait {},
+        Err(End::Wait) => OutputLine::Wait { task: None },
+        Err(End::WaitFor(task)) => OutputLine::Wait { task: Some(task) },
         Err(End::Failed(reason)) => OutputLine::Failed { reason },
         Err(End::Rejected(reason)) => OutputLine::Rejected { reason },
         Err(End::Message(text)) => OutputLine::Message { text },

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// }
 ///
 /// let lines = TestTurn::new("paint it").play(&mut work);
-/// assert!(matches!(&lines[..], [OutputLine::Question(_), OutputLine::Wait {}]));
+/// assert!(matches!(&lines[..], [OutputLine::Question(_), OutputLine::Wait { .. }]));
 /// let lines = TestTurn::new("paint it").answer("color", "red").play(&mut work);
 /// assert_eq!(lines, [OutputLine::Done { message: Some("red".into()), label: None }]);
 /// ```

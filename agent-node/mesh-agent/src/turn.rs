@@ -3,7 +3,7 @@
 use crate::{
     Answer, ArtifactLine, Checkpoint, Delegate, DirectiveLine, End, Find, Help, ModelUsage, OutputLine,
     PeerQuestion, Post, Propose, Question, Remember, Request, Say, SideMode, SignalLine, Subject, Task,
-    ToolUse, TurnPrompt,
+    TaskId, ToolUse, TurnPrompt,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -212,6 +212,12 @@ impl Turn {
     /// Gives a task to another agent.
     pub fn delegate(&self, delegate: Delegate) -> Result<&Answer, End> {
         self.request(delegate.into())
+    }
+
+    /// Waits until a task of anybody's has ended. `ok`: it is completed; `text`: how it has ended.
+    pub fn wait_for(&self, task: &TaskId) -> Result<&Answer, End> {
+        self.check_cancelled()?;
+        self.answer(task.as_str()).ok_or_else(|| End::WaitFor(task.clone()))
     }
 
     fn request(&self, request: Request) -> Result<&Answer, End> {

@@ -59,7 +59,8 @@ impl ReportLimits {
             Progress::Help(Help { .. })
             | Progress::Delegate(Delegate { .. })
             | Progress::Question(_)
-            | Progress::Find { .. } => self.admit_request(progress),
+            | Progress::Find { .. }
+            | Progress::AwaitTask { .. } => self.admit_request(progress),
             _ => ReportVerdict::Take,
         }
     }

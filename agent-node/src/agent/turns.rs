@@ -413,7 +413,8 @@ impl BrainLog {
                 end @ (TurnEnd::Done { .. }
                 | TurnEnd::Seat { .. }
                 | TurnEnd::Message { .. }
-                | TurnEnd::Waiting),
+                | TurnEnd::Waiting
+                | TurnEnd::WaitingFor { .. }),
             ) => Ok(end),
             Err(why) => Err(self.masked(&why)),
         }

@@ -10,7 +10,8 @@ use crate::outbox::{
         callbacks::CallbackRegistry,
         card_fetch::{self, CardRefresh, Freshness},
         credentials::{Keyring, SchemeCredentials, restrict_to_host},
-        remote_task_runner::{cancel_in_background, run},
+        remote_memory::RemoteMemory,
+        remote_task_runner::{RemoteRecords, cancel_in_background, run},
         remote_task_store::RemoteTaskStore,
     },
     outbound_client::OutboundClient,
@@ -65,6 +66,10 @@ pub struct A2aBrain {
     store: Option<RemoteTaskStore>,
     callbacks: Option<CallbackRegistry>,
     skill: Option<String>,
+    /// For the seat of a session: what its context belongs to, and what came before.
+    session: Option<(String, Vec<String>)>,
+    /// How long a task takes there, if its file says so.
+    eta: Option<Duration>,
     cache: Mutex<Option<CachedAgent>>,
 }
 
@@ -90,13 +95,25 @@ impl A2aBrain {
         callbacks: Option<CallbackRegistry>,
     ) -> Self {
         let (keyring, cache) = (Keyring::default(), Mutex::default());
-        Self { config, client, keyring, store, callbacks, skill: None, cache }
+        Self { config, client, keyring, store, callbacks, skill: None, session: None, eta: None, cache }
     }
 
     /// Asks for this skill of the card only.
     #[must_use]
     pub fn with_skill(self, skill: Option<String>) -> Self {
         Self { skill, ..self }
+    }
+
+    /// Goes on in the context of `ours` or, without one, in that of the last of `earlier`.
+    #[must_use]
+    pub fn in_session(self, ours: String, earlier: Vec<String>) -> Self {
+        Self { session: Some((ours, earlier)), ..self }
+    }
+
+    /// Takes this as the time of a task. Without it the last tasks tell.
+    #[must_use]
+    pub fn with_eta(self, eta: Option<Duration>) -> Self {
+        Self { eta, ..self }
     }
 
     /// Uses the credentials of `keyring` if the configuration of the agent has none.
@@ -157,7 +174,24 @@ impl A2aBrain {
         }
     }
 
-    async fn prepare(&self, request: &TurnRequest) -> Result<(RemoteAgent, RemoteTask), String> {
+    /// What is remembered of the agent, for the task of a turn: a seat goes on where its earlier turns and sessions were, another
+    /// task where the earlier tasks of its context were.
+    fn memory(&self, request: &TurnRequest, card: &ValidatedCard) -> Option<RemoteMemory> {
+        let task = request.prompt.about.task()?;
+        let (ours, earlier) = match &self.session {
+            Some(ours) => ours.clone(),
+            None => {
+                let earlier = request.prompt.history.iter().map(|past| past.task_id.to_string());
+                (task.task_id.to_string(), earlier.collect())
+            }
+        };
+        Some(self.store.as_ref()?.memory(card, ours, earlier))
+    }
+
+    async fn prepare(
+        &self,
+        request: &TurnRequest,
+    ) -> Result<(RemoteAgent, RemoteTask, Option<RemoteMemory>), String> {
         let remote = self.agent().await?.with_trace(request.trace.clone());
         let card = &remote.card().card;
         let skill = self.skill.as_ref().map(|id| {
@@ -167,24 +201,24 @@ impl A2aBrain {
         if let CredentialStatus::Missing { schemes } = standing(card, skill.transpose()?, &remote.schemes()) {
             return Err(format!("no credential for its {}", schemes.join(", ")));
         }
-        let mode = InteractionMode::choose(
-            self.config.mode,
-            &card.capabilities,
-            self.callbacks.as_ref().is_some_and(CallbackRegistry::is_reachable),
-        )?;
+        let memory = self.memory(request, remote.card());
+        let expected = self.eta.or_else(|| memory.as_ref()?.expected());
+        let can_be_called = self.callbacks.as_ref().is_some_and(CallbackRegistry::is_reachable);
+        let mode = InteractionMode::choose(self.config.mode, &card.capabilities, can_be_called, expected)?;
         let message = message(request)?;
         let (bounds, has_runner_up) = (self.config.bounds, request.has_runner_up);
-        Ok((remote, RemoteTask { message, accepted_modes: Vec::new(), mode, bounds, has_runner_up }))
+        Ok((remote, RemoteTask { message, accepted_modes: Vec::new(), mode, bounds, has_runner_up }, memory))
     }
 
     async fn turn(&self, request: TurnRequest, report: TurnHandle) -> TurnEnd {
-        let (remote, task) = match self.prepare(&request).await {
+        let (remote, task, memory) = match self.prepare(&request).await {
             Ok(task) => task,
             Err(reason) => return TurnEnd::Failed { reason },
         };
         let name = remote.card().card.name.clone();
         let conversation = EffectId::parse(&request.key).map(|effect| effect.conversation);
-        let store = self.store.as_ref().zip(conversation).map(|(store, id)| store.for_conversation(&id));
+        let tasks = self.store.as_ref().zip(conversation).map(|(store, id)| store.for_conversation(&id));
+        let records = RemoteRecords { tasks, memory };
         let (event_sender, mut events) = mpsc::channel(64);
         let (progress_sender, reports) = mpsc::channel(1);
         let name_of = &name;
@@ -197,7 +231,7 @@ impl A2aBrain {
             drop(progress_sender);
         };
         let (end, (), ()) = tokio::join!(
-            run(remote, request.key.clone(), task, store, self.callbacks.clone(), event_sender),
+            run(remote, request.key.clone(), task, records, self.callbacks.clone(), event_sender),
             convert,
             coalesce::forward_coalesced(reports, report.clone())
         );

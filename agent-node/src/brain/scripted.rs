@@ -21,7 +21,7 @@ use super::{
     json_lines::{self, BrainLine},
 };
 use patterns::turn::{Progress, Prompt, TurnEnd, TurnSubject};
-use protocol::answer::SeatEnd;
+use protocol::{answer::SeatEnd, ids::TaskId};
 use serde::Deserialize;
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -58,6 +58,8 @@ enum ScriptedEnd {
     Hang,
     Crash,
     Waiting,
+    #[serde(skip)]
+    WaitingFor(TaskId),
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -116,6 +118,7 @@ impl ScriptEntryConfig {
                 BrainLine::End(TurnEnd::Rejected { reason }) => ends.push(ScriptedEnd::Rejected(reason)),
                 BrainLine::End(TurnEnd::Message { text }) => ends.push(ScriptedEnd::Message(text)),
                 BrainLine::End(TurnEnd::Waiting) => ends.push(ScriptedEnd::Waiting),
+                BrainLine::End(TurnEnd::WaitingFor { task }) => ends.push(ScriptedEnd::WaitingFor(task)),
                 BrainLine::End(TurnEnd::Pause { after_ms, reason }) => {
                     ends.push(ScriptedEnd::Pause { after_ms, reason });
                 }
@@ -144,6 +147,7 @@ impl ScriptedEnd {
             Self::Rejected(reason) => Ok(TurnEnd::Rejected { reason: reason.clone() }),
             Self::Message(text) => Ok(TurnEnd::Message { text: text.clone() }),
             Self::Waiting => Ok(TurnEnd::Waiting),
+            Self::WaitingFor(task) => Ok(TurnEnd::WaitingFor { task: task.clone() }),
             Self::Pause { after_ms, reason } => {
                 Ok(TurnEnd::Pause { after_ms: *after_ms, reason: reason.clone() })
             }

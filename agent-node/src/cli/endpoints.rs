@@ -65,7 +65,8 @@ impl AtArgs {
 pub(super) async fn not_asked(client: &MeshClient) -> Option<String> {
     // The answers of the live agents count without it.
     let gone = client.gone_agents().await.ok()?;
-    let named = gone.iter().take(MAX_NAMED).map(|entry| format!("{} ({})", entry.id(), entry.state.for_people()));
+    let named =
+        gone.iter().take(MAX_NAMED).map(|entry| format!("{} ({})", entry.id(), entry.state.for_people()));
     let named = named.collect::<Vec<_>>().join(", ");
     (!gone.is_empty()).then(|| format!("not asked: {named}{}", and_more(gone.len())))
 }

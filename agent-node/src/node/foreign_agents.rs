@@ -23,7 +23,7 @@ use engine::settings::AgentSettings;
 use protocol::a2a::{
     agent_policy::AgentPolicy, card_validation::ValidatedCard, interaction::InteractionMode,
 };
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// Attempts to read a card before the cached one is used.
 const MAX_ATTEMPTS: u32 = 4;
@@ -73,7 +73,8 @@ impl ForeignAgents {
         let notes = RemoteTaskStore::of_peer(agent.id.clone(), own);
         let hooks = Some(self.hooks.clone());
         let brain = A2aBrain::new(config.clone(), self.outside.clone(), Some(notes), hooks);
-        let brain = Arc::new(brain.with_keyring(self.keyring.clone()));
+        let eta = agent.settings.bid.eta.map(|eta| Duration::from_millis(eta.0));
+        let brain = Arc::new(brain.with_keyring(self.keyring.clone()).with_eta(eta));
         match self.fetch_or_cached(agent, config).await {
             Ok(card) => self.describe(agent, config, brain, card).await.map_err(anyhow::Error::msg),
             Err(CardFetchError::Unusable(why)) => Err(anyhow::anyhow!(why)),
@@ -107,7 +108,7 @@ impl ForeignAgents {
         (validated, freshness): FreshCard,
     ) -> Result<ForeignAgentSpec, String> {
         // Webhooks count as available: the node does not listen yet.
-        InteractionMode::choose(config.mode, &validated.card.capabilities, true)?;
+        InteractionMode::choose(config.mode, &validated.card.capabilities, true, None)?;
         let mut settings = agent.settings.clone();
         if settings.skills.is_empty() {
             settings.skills = skills_from_card(&validated);

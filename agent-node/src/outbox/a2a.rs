@@ -6,6 +6,7 @@ pub mod card_fetch;
 pub mod credentials;
 mod event_stream;
 mod grpc_client;
+pub mod remote_memory;
 pub mod remote_task_runner;
 pub mod remote_task_store;
 

@@ -172,6 +172,12 @@ export class Turn {
     return this.together({ type: "find", id, ...by })[0];
   }
 
+  /** Waits until a task of anybody's has ended. `ok`: it is completed; `text`: how it has ended. @returns {Answer} */
+  waitFor(task) {
+    if (!this.answers.has(task)) this.#end({ type: "wait", task });
+    return this.answers.get(task);
+  }
+
   /** Sends all requests at once; returns their answers in the same order. @param {...Request} requests @returns {Answer[]} */
   together(...requests) {
     const missing = requests.filter(({ id }) => !this.answers.has(id));

@@ -543,6 +543,12 @@ class Turn:
         """Searches the space of the task: decisions, memories, findings, proposals."""
         return self.together(Find(id, kind, tag, text))[0]
 
+    def wait_for(self, task: str) -> Answer:
+        """Waits until a task of anybody's has ended. `ok`: it is completed; `text`: how it has ended."""
+        if task not in self.answers:
+            self._end(_line("wait", task=task))
+        return self.answers[task]
+
     def together(self, *requests: Union[Ask, Help, Delegate, Find]) -> list[Answer]:
         """Sends all requests at once; returns their answers in the same order. An id is used once in
         a task."""

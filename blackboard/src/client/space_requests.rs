@@ -63,6 +63,7 @@ impl Blackboard {
                 };
                 Ok(SpaceAnswer::Curated { merged, rejected, waiting })
             }
+            SpaceAction::AwaitTask { task, after } => self.task_end(by, task, after.clone()).await,
             SpaceAction::Release(wanted) => match &self.0 {
                 BoardBackend::Local(board) => board.spaces().release(&reader(by), space, wanted).await,
                 BoardBackend::Remote(remote) => {

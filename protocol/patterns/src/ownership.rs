@@ -347,6 +347,18 @@ impl TaskOwnership {
         vec![report(&requester, Label::Response, Payload::TaskResponse(response))]
     }
 
+    /// Tells the board that `me` has taken a task that was not awarded: who depends on it may wait for its end. Nobody waits for
+    /// the turn of a seat.
+    pub fn taken(&self, me: &AgentId) -> Option<Effect> {
+        if !self.announces || seat::is_seat_turn(&self.spec) {
+            return None;
+        }
+        let mut taken = OutgoingSignal::about(SignalType::task_claimed(), &self.spec.task_id);
+        taken.subject = Some(me.to_string());
+        taken.capability.clone_from(&self.spec.capability);
+        Some(Effect::Publish { signal: taken })
+    }
+
     fn announcements(&self, state: TaskState) -> Vec<Effect> {
         // Signals would tell other seats how many turns there were.
         if seat::is_sealed(&self.spec) {

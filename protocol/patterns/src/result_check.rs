@@ -234,9 +234,10 @@ impl ResultChecks {
                 }
                 TurnEnd::Rejected { reason } => self.refused(reason, event),
                 TurnEnd::Failed { reason } | TurnEnd::Pause { reason, .. } => self.unchecked(reason, event),
-                TurnEnd::Message { .. } | TurnEnd::Seat { .. } | TurnEnd::Waiting => {
-                    self.unchecked("it ended without a verdict", event)
-                }
+                TurnEnd::Message { .. }
+                | TurnEnd::Seat { .. }
+                | TurnEnd::Waiting
+                | TurnEnd::WaitingFor { .. } => self.unchecked("it ended without a verdict", event),
             }),
             (CheckStage::Node, EventKind::TurnFailed { reason, .. }) => Some(self.unchecked(reason, event)),
             (CheckStage::Node, EventKind::TurnProgress { .. }) => Some(nothing()),

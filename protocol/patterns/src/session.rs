@@ -50,7 +50,7 @@ use protocol::{
     ids::{Address, AgentId, Digest, TaskId},
     principal::{Principal, SenderProof},
     question::{AskedBy, Decision, Question, QuestionKind},
-    task::{Task, TaskSpec, TaskState},
+    task::{PastTask, Task, TaskSpec, TaskState},
     time::WallTime,
     usage::{BudgetVerdict, TaskBounds, Usage},
 };
@@ -114,6 +114,8 @@ pub struct SessionContext<'a> {
     pub goal: &'a str,
     /// The artifacts that it was given.
     pub given: &'a [Artifact],
+    /// The earlier tasks of its A2A context.
+    pub history: &'a [PastTask],
     /// What it has used, that of its seats included.
     pub used: &'a Usage,
     pub now: WallTime,

@@ -181,6 +181,14 @@ pub enum Progress {
         #[serde(default = "yes", skip_serializing_if = "is_true")]
         wait: bool,
     },
+    /// The end of a task of anybody's is awaited. A later turn gets it.
+    #[serde(rename_all = "camelCase")]
+    AwaitTask {
+        /// The id of the task.
+        id: String,
+        /// The same.
+        task: TaskId,
+    },
     /// The brief that the turn was given. The node reports it, not the brain.
     Brief(Box<BriefRecord>),
     /// A note to itself.
@@ -226,6 +234,9 @@ enum RequestContent<'a> {
         #[serde(flatten)]
         query: &'a EntrySearch,
     },
+    AwaitTask {
+        id: &'a str,
+    },
     Question(Question),
 }
 
@@ -236,7 +247,8 @@ impl Progress {
             Self::Help(Help { id, .. })
             | Self::Delegate(Delegate { id, .. })
             | Self::Question(Question { id, .. })
-            | Self::Find { id, .. } => Some(id),
+            | Self::Find { id, .. }
+            | Self::AwaitTask { id, .. } => Some(id),
             _ => None,
         }
     }
@@ -252,6 +264,7 @@ impl Progress {
                 RequestContent::Delegate { id, to, capability, description, input, artifacts }
             }
             Self::Find { id, query, .. } => RequestContent::Find { id, query },
+            Self::AwaitTask { id, .. } => RequestContent::AwaitTask { id },
             Self::Question(asked) => {
                 RequestContent::Question(Question { wait: true, expires_at: None, ..asked.clone() })
             }
@@ -267,6 +280,7 @@ impl Progress {
             | Self::Delegate(Delegate { wait, .. })
             | Self::Question(Question { wait, .. })
             | Self::Find { wait, .. } => Some(*wait),
+            Self::AwaitTask { .. } => Some(true),
             _ => None,
         }
     }
@@ -307,6 +321,8 @@ pub enum TurnEnd {
     },
     /// It waits for the results of its requests: of all that end a turn, or else for the first of the others.
     Waiting,
+    /// It waits for these, and for the end of a task of anybody's.
+    WaitingFor { task: TaskId },
     /// It goes on later with the same checkpoints. Until then it takes no place.
     #[serde(rename_all = "camelCase")]
     Pause {

@@ -2,6 +2,12 @@
 
 use super::card::AgentCapabilities;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Work that is expected to take at most this long is awaited in the answer to the message.
+const SHORT: Duration = Duration::from_secs(5);
+/// Work that is expected to take at least this long is not held open by a stream if the agent can call back.
+const LONG: Duration = Duration::from_secs(300);
 
 /// A way to follow a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -28,14 +34,23 @@ impl InteractionMode {
         }
     }
 
-    /// The mode for `wanted` with an agent of these capabilities: what was asked for or, if nothing was, a stream if it
-    /// has them, else looking. What it can't do is refused with the capability that is missing.
+    /// The mode for `wanted` with an agent of these capabilities, whose work is `expected` to take that long. If nothing was asked
+    /// for: the answer itself for at most 5 s of work, a call back from 5 min on if that is possible, else a stream if it has
+    /// them, else looking. What it can't do is refused with the capability that is missing.
     pub fn choose(
         wanted: Option<Self>,
         can: &AgentCapabilities,
         can_be_called: bool,
+        expected: Option<Duration>,
     ) -> Result<Self, String> {
         match wanted {
+            None if expected.is_some_and(|time| time <= SHORT) => Ok(Self::Sync),
+            None if can.push_notifications == Some(true)
+                && can_be_called
+                && expected.is_some_and(|time| time >= LONG) =>
+            {
+                Ok(Self::Webhook)
+            }
             None if can.streaming == Some(true) => Ok(Self::Streaming),
             None => Ok(Self::Polling),
             Some(mode @ (Self::Sync | Self::Polling)) => Ok(mode),
@@ -77,10 +92,28 @@ mod tests {
             (Some(InteractionMode::Webhook), Some(true), None, true, None),
         ] {
             assert_eq!(
-                InteractionMode::choose(wanted, &can(streaming, push), callable).ok(),
+                InteractionMode::choose(wanted, &can(streaming, push), callable, None).ok(),
                 expected,
                 "{wanted:?}"
             );
+        }
+        let long = Duration::from_secs(600);
+        for (expected, streaming, push, callable, mode) in [
+            (SHORT, Some(true), Some(true), true, InteractionMode::Sync),
+            (SHORT * 2, Some(true), Some(true), true, InteractionMode::Streaming),
+            (SHORT * 2, None, Some(true), true, InteractionMode::Polling),
+            (long, Some(true), Some(true), true, InteractionMode::Webhook),
+            (long, Some(true), Some(true), false, InteractionMode::Streaming),
+            (long, None, None, true, InteractionMode::Polling),
+        ] {
+            let can = can(streaming, push);
+            assert_eq!(
+                InteractionMode::choose(None, &can, callable, Some(expected)),
+                Ok(mode),
+                "{expected:?}"
+            );
+            let polling = Some(InteractionMode::Polling);
+            assert_eq!(InteractionMode::choose(polling, &can, callable, Some(expected)).ok(), polling);
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use super::{EntryDraft, EntryId, EntryKind, sealed::EntryRelease};
 use crate::{
-    ids::{SpaceId, TaskId},
+    ids::{AgentId, SpaceId, TaskId},
     problem::Problem,
+    signal::Cursor,
+    task::TaskState,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -43,6 +45,14 @@ pub enum SpaceAction {
         /// Why they are rejected, if a person has declined what the run has made.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         declined: Option<String>,
+    },
+    /// Say whether a task of anybody's has ended, as its signals tell that the agent may see. → [`SpaceAnswer::TaskEnded`],
+    /// [`SpaceAnswer::TaskOpen`], or refused if there is none (`task_not_found`)
+    AwaitTask {
+        task: TaskId,
+        /// Look at the signals after this one only: the task is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<Cursor>,
     },
     /// Release the entries of a sealed stage, or end a session that the agent hosts. → [`SpaceAnswer::Released`]
     Release(EntryRelease),
@@ -120,6 +130,19 @@ pub enum SpaceAnswer {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         refused: Vec<String>,
     },
+    /// The task has ended.
+    TaskEnded {
+        state: TaskState,
+        /// The agent that answers for it.
+        by: AgentId,
+        /// How it has ended, and the names of what it has produced.
+        text: String,
+    },
+    /// It has not.
+    TaskOpen {
+        /// What was looked at.
+        after: Cursor,
+    },
     /// The space refused it for good.
     Refused {
         /// Why, as a `reasonCode`.
@@ -130,19 +153,20 @@ pub enum SpaceAnswer {
 }
 
 impl SpaceRequest {
-    /// What it is: `post`, `find`, `curate` or `release`.
+    /// What it is: `post`, `find`, `curate`, `await-task` or `release`.
     pub fn name(&self) -> &'static str {
         match self.action {
             SpaceAction::Post { .. } => "post",
             SpaceAction::Find(_) => "find",
             SpaceAction::Curate { .. } => "curate",
+            SpaceAction::AwaitTask { .. } => "await-task",
             SpaceAction::Release(_) => "release",
         }
     }
 
     /// Whether it changes the space.
     pub fn is_write(&self) -> bool {
-        !matches!(self.action, SpaceAction::Find(_))
+        !matches!(self.action, SpaceAction::Find(_) | SpaceAction::AwaitTask { .. })
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     amount::{Cost, Fraction},
     artifact::{Artifact, Part, PartContent, given},
     entry::{EntryKind, Grade, MemoryScope},
-    ids::{Address, Capability},
+    ids::{Address, Capability, TaskId},
     is_true,
     question::Question,
     usage::{Budget, ModelUsage, ToolUse},
@@ -100,7 +100,11 @@ pub enum OutputLine {
         reason: String,
     },
     /// Ends the turn until an answer comes: all of those with `wait: true`, or else the first of the others.
-    Wait {},
+    Wait {
+        /// A task of anybody's. The answer comes when it has ended, with this id as its `id`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        task: Option<TaskId>,
+    },
     /// Ends the turn for a while. It begins again with the same checkpoints.
     Pause {
         /// How long, milliseconds.

@@ -135,7 +135,8 @@ impl TryFrom<OutputLine> for BrainLine {
             OutputLine::Message { text } => return Ok(Self::End(TurnEnd::Message { text })),
             OutputLine::Bid(line) => return bid(line).map(Self::Bid),
             OutputLine::NoBid { reason } => return Ok(Self::Bid(BidAnswer::NoBid { reason })),
-            OutputLine::Wait {} => return Ok(Self::End(TurnEnd::Waiting)),
+            OutputLine::Wait { task: None } => return Ok(Self::End(TurnEnd::Waiting)),
+            OutputLine::Wait { task: Some(task) } => return Ok(Self::End(TurnEnd::WaitingFor { task })),
             OutputLine::Pause { after_ms, reason } => {
                 return Ok(Self::End(TurnEnd::Pause { after_ms, reason }));
             }

@@ -20,7 +20,7 @@ use protocol::{
     artifact::Artifact,
     budget::Budget,
     file_name,
-    ids::{Address, Capability},
+    ids::{Address, Capability, TaskId},
     question::Question,
     signal::{BAD_CURSOR, Cursor, Selector},
     spaces::{EntryKind, Grade},
@@ -127,8 +127,10 @@ pub(super) static TOOLS: LazyLock<[MeshTool; 16]> = LazyLock::new(|| {
         ),
         tool(
             WAIT,
-            "Waits until an agent answers that you have asked with wait: false. You have its answer then.",
-            |NoArguments {}, _, _| Ok(MeshOutcome::End(TurnEnd::Waiting)),
+            "Waits until an agent answers that you have asked with wait: false, or until a task of anybody's has ended. You have the answer then.",
+            |Awaited { task }, _, _| {
+                Ok(MeshOutcome::End(task.map_or(TurnEnd::Waiting, |task| TurnEnd::WaitingFor { task })))
+            },
         ),
         tool(
             ASK_PERSON,
@@ -273,7 +275,11 @@ struct AskHelp {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct NoArguments {}
+struct Awaited {
+    /// The id of a task of anybody's.
+    #[serde(default)]
+    task: Option<TaskId>,
+}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -3,12 +3,20 @@
 use super::SessionWork;
 use crate::{
     brain::{TurnHandle, TurnRequest},
-    outbox::a2a::{RemoteAgent, card_fetch::validate_card, remote_task_runner::run},
+    outbox::a2a::{
+        RemoteAgent,
+        card_fetch::validate_card,
+        remote_memory::RemoteMemory,
+        remote_task_runner::{RemoteRecords, run},
+    },
 };
 use patterns::{
-    session::team::{
-        report::{ItemOrder, ItemReport, REPORT, artifact, find},
-        results,
+    session::{
+        seat::foreign_turn,
+        team::{
+            report::{ItemOrder, ItemReport, REPORT, artifact, find},
+            results,
+        },
     },
     turn::{Delegate, Progress, TurnEnd},
 };
@@ -144,13 +152,15 @@ impl<'a> ItemTurn<'a> {
         let credentials = self.work.keyring.for_agent(&card);
         let remote = RemoteAgent::new(self.work.client.clone(), card, credentials)
             .with_trace(self.request.trace.clone());
-        let task = match self.prepare(&remote) {
+        let memory = self.memory(remote.card());
+        let task = match self.prepare(&remote, memory.as_ref()) {
             Ok(task) => task,
             Err((status, why)) => return self.failed(status, why),
         };
         let mode = task.mode;
         let (sender, mut events) = mpsc::channel(64);
-        let store = self.conversation().map(|conversation| self.work.store.for_conversation(&conversation));
+        let tasks = self.conversation().map(|conversation| self.work.store.for_conversation(&conversation));
+        let records = RemoteRecords { tasks, memory };
         let callbacks = Some(self.work.callbacks.clone());
         let mut artifacts = Vec::new();
         let (report, handle, agent) = (&mut self.report, &self.handle, &self.order.item.agent);
@@ -173,7 +183,7 @@ impl<'a> ItemTurn<'a> {
             }
         };
         let (end, ()) =
-            tokio::join!(run(remote, self.request.key.clone(), task, store, callbacks, sender), listen);
+            tokio::join!(run(remote, self.request.key.clone(), task, records, callbacks, sender), listen);
         self.report.task_id = end.task_id.clone().or_else(|| self.report.task_id.take());
         self.report.context_id = end.context_id.or_else(|| self.report.context_id.take());
         // What came at once needed no second look.
@@ -203,12 +213,23 @@ impl<'a> ItemTurn<'a> {
         }
     }
 
+    /// What is remembered of the agent for this session, and the sessions of the same context before it.
+    fn memory(&self, card: &ValidatedCard) -> Option<RemoteMemory> {
+        let turn = foreign_turn(self.request.prompt.about.task()?.input.as_ref())?;
+        let earlier = turn.earlier.iter().map(ToString::to_string).collect();
+        Some(self.work.store.memory(card, turn.session.to_string(), earlier))
+    }
+
     fn conversation(&self) -> Option<ConversationId> {
         EffectId::parse(&self.request.key).map(|effect| effect.conversation)
     }
 
     /// What is sent, or why nothing is.
-    fn prepare(&mut self, remote: &RemoteAgent) -> Result<RemoteTask, (&'static str, String)> {
+    fn prepare(
+        &mut self,
+        remote: &RemoteAgent,
+        memory: Option<&RemoteMemory>,
+    ) -> Result<RemoteTask, (&'static str, String)> {
         let item = &self.order.item;
         let card = remote.card();
         let skill = card.skill(&item.skill);
@@ -230,8 +251,13 @@ impl<'a> ItemTurn<'a> {
             return Err(("unsupported", why));
         }
         let can_be_called = self.work.callbacks.is_reachable();
-        let mode = InteractionMode::choose(item.mode, &card.card.capabilities, can_be_called)
-            .map_err(|why| ("unsupported", why))?;
+        let mode = InteractionMode::choose(
+            item.mode,
+            &card.card.capabilities,
+            can_be_called,
+            memory.and_then(RemoteMemory::expected),
+        )
+        .map_err(|why| ("unsupported", why))?;
         let answer = self.request.prompt.new_answers().last();
         let text = answer.map_or_else(|| item.text.clone(), |answer| answer.text.clone());
         let mut message = Message::text(self.request.key.clone(), Role::User, text);

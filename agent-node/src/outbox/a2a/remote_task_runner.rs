@@ -3,7 +3,7 @@
 //! bounded.
 
 use super::{
-    CallError, RemoteAgent, RemoteEventStream, callbacks::CallbackRegistry,
+    CallError, RemoteAgent, RemoteEventStream, callbacks::CallbackRegistry, remote_memory::RemoteMemory,
     remote_task_store::ConversationRemoteTasks,
 };
 use crate::outbox::random_fraction;
@@ -27,13 +27,22 @@ const MAX_IDLE_STREAMS: u32 = 4;
 /// Polling intervals without a push notification before the task is polled once.
 const SILENT_POLLS: u32 = 20;
 
+/// Where a runner keeps what must survive it.
+#[derive(Clone, Default)]
+pub struct RemoteRecords {
+    /// The task, so that a restart resumes it.
+    pub tasks: Option<ConversationRemoteTasks>,
+    /// The context in which it goes on, and how long it takes.
+    pub memory: Option<RemoteMemory>,
+}
+
 /// Runs `task` under `key`, its effect key. Sends events to `report` in order, all of them before it returns. Dropping the
 /// future cancels the task at the foreign agent.
 pub async fn run(
     remote: RemoteAgent,
     key: String,
-    task: RemoteTask,
-    store: Option<ConversationRemoteTasks>,
+    mut task: RemoteTask,
+    RemoteRecords { tasks: store, memory }: RemoteRecords,
     callbacks: Option<CallbackRegistry>,
     report: mpsc::Sender<RemoteTaskEvent>,
 ) -> RemoteTaskEnd {
@@ -43,6 +52,8 @@ pub async fn run(
         Err(why) => return RemoteTaskTracker::new(None, is_answer).end(RemoteTaskOutcome::Failed, Some(why)),
     };
     let task_id = recorded.clone().or_else(|| task.message.task_id.clone());
+    let is_new = task_id.is_none();
+    task.message.context_id = memory.as_ref().filter(|_| is_new).and_then(RemoteMemory::context);
     let tracker = RemoteTaskTracker::new(task_id.clone(), is_answer).within(remote.max_task_bytes());
     let mut runner = RemoteTaskRunner {
         cancel_on_drop: CancelOnDrop { remote: Some(remote.clone()), store: store.clone(), task_id },
@@ -56,11 +67,15 @@ pub async fn run(
         event_count: 0,
         is_saved: recorded.is_some(),
     };
-    let timeout = runner.task.bounds.whole();
+    let (timeout, begun) = (runner.task.bounds.whole(), Instant::now());
     let run = async {
         match recorded {
             Some(_) => runner.resume().await,
-            None => runner.begin().await,
+            None => match runner.begin().await {
+                // It may have forgotten the context.
+                Err(CallError::Refused(_)) if runner.leave_context() => runner.begin().await,
+                end => end,
+            },
         }
     };
     let end = match tokio::time::timeout(timeout, run).await {
@@ -72,6 +87,11 @@ pub async fn run(
         }
     };
     runner.cancel_on_drop.remote = None;
+    if let Some(memory) = memory.filter(|_| is_new) {
+        let is_completed = end.how == RemoteTaskOutcome::Completed;
+        let context = end.context_id.as_deref().filter(|_| end.how != RemoteTaskOutcome::Refused);
+        memory.note(context, is_completed.then(|| begun.elapsed())).await;
+    }
     let Some(task_id) = end.task_id.clone() else { return end };
     match end.how {
         // A later turn sends the answer, or the end of the conversation cancels the task.
@@ -181,6 +201,11 @@ impl RemoteTaskRunner {
             },
             InteractionMode::Webhook => self.await_callbacks().await,
         }
+    }
+
+    /// Whether the message named a context, which it does no more.
+    fn leave_context(&mut self) -> bool {
+        self.tracker.task_id().is_none() && self.task.message.context_id.take().is_some()
     }
 
     /// Follows a task that the foreign agent has.

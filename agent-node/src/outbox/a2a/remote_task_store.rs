@@ -1,10 +1,11 @@
 //! Durable records of the foreign tasks that work for an agent. A restart resumes these tasks instead of sending them again,
 //! and the end of their conversation cancels them.
 
+use super::remote_memory::RemoteMemory;
 use crate::outbox::random_fraction;
 use blackboard::store::{Batch, Filter, Key, Lane, SharedStore, Write};
 use protocol::{
-    a2a::{card::AgentCard, remote_task::RemoteTaskLimits},
+    a2a::{card::AgentCard, card_validation::ValidatedCard, remote_task::RemoteTaskLimits},
     ids::{AgentId, ConversationId, Digest},
 };
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,11 @@ impl RemoteTaskStore {
     /// The records of the sessions that `agent` hosts.
     pub fn of_host(agent: AgentId, store: SharedStore) -> Self {
         Self { agent, store, topic: SESSION_TASKS, cancelling: Arc::default() }
+    }
+
+    /// What the agent remembers of the foreign agent with this card, for a task of `ours` that follows those of `earlier`.
+    pub fn memory(&self, card: &ValidatedCard, ours: String, earlier: Vec<String>) -> RemoteMemory {
+        RemoteMemory::new(&self.agent, self.store.clone(), card, ours, earlier)
     }
 
     /// The records of one conversation.

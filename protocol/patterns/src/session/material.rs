@@ -181,6 +181,9 @@ impl Session {
         let signals_to = self.signals_to(cx, (place, stage), seat);
         add("signalsTo", json!(signals_to), !signals_to.is_empty());
         add("as", json!(planned.role), planned.role.watches());
+        let earlier: Vec<_> = cx.history.iter().map(|past| &past.task_id).collect();
+        let is_foreign = matches!(planned.who, SeatHolder::Foreign(_) | SeatHolder::Matched(_));
+        add("earlier", json!(earlier), is_foreign && !earlier.is_empty());
         add("leftOut", json!(left_out), !left_out.is_empty());
         add("refused", json!(taken.refused), !taken.refused.is_empty());
         add("sealed", json!(true), stage.sealed);

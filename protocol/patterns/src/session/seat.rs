@@ -138,6 +138,21 @@ pub fn turn_layers(input: Option<&Value>) -> Option<Vec<BriefLayer>> {
     }
 }
 
+/// The seat of a turn that foreign agents work for.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ForeignTurn {
+    pub session: TaskId,
+    pub seat: String,
+    /// The tasks before it in the A2A context of the session.
+    #[serde(default)]
+    pub earlier: Vec<TaskId>,
+}
+
+/// Reads the seat of a foreign agent's turn.
+pub fn foreign_turn(input: Option<&Value>) -> Option<ForeignTurn> {
+    ForeignTurn::deserialize(input?.get("seat")?).ok()
+}
+
 /// The session to whose findings those of a task belong. The turn of a seat belongs to its own, unless that shares its findings
 /// with the space.
 pub fn session_of_findings(spec: &TaskSpec) -> Option<TaskId> {

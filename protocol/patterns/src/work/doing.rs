@@ -39,7 +39,7 @@ use protocol::{
     artifact::{Artifact, ArtifactChunk},
     budget::Budget,
     envelope::Envelope,
-    ids::{AgentId, Digest, QuestionId},
+    ids::{AgentId, Digest, QuestionId, TaskId},
     message::{AwardAccept, MessageKind, Payload},
     principal::Principal,
     problem::Reason,
@@ -173,6 +173,7 @@ impl Doing {
         }
         effects.extend(self.renew(event));
         effects.extend(ownership.deadline_timer());
+        effects.extend(ownership.taken(&self.task.me));
         if self.waits_for_context() {
             let message = format!("queued: {} has another turn on the same seat", self.task.me);
             effects.extend(self.task.ownership.status(TaskState::Submitted, message));
@@ -292,7 +293,8 @@ impl Doing {
             ask @ (Progress::Help { .. }
             | Progress::Delegate { .. }
             | Progress::Question(_)
-            | Progress::Find { .. }) => {
+            | Progress::Find { .. }
+            | Progress::AwaitTask { .. }) => {
                 match (self.task.pending.check_id(&ask, self.task.turn), ask.waits()) {
                     (Err(why), _) => self.fail(why),
                     (Ok(false), _) => Vec::new(),
@@ -399,7 +401,22 @@ impl Doing {
             TurnEnd::Message { text } => self.end_turn(&TurnEnd::Done { message: Some(text.clone()) }, event),
             TurnEnd::Pause { after_ms, reason } => self.pause(*after_ms, reason, event),
             TurnEnd::Waiting => self.wait(event),
+            TurnEnd::WaitingFor { task } => self.wait_for(task, event),
         }
+    }
+
+    /// The turn waits for the end of a task, too.
+    fn wait_for(&mut self, task: &TaskId, event: &Event) -> Vec<Effect> {
+        if *task == self.task.ownership.spec.task_id {
+            return self.fail("wait: the turn can't wait for the end of its own task".to_owned());
+        }
+        let awaited = Progress::AwaitTask { id: task.to_string(), task: task.clone() };
+        let mut effects = self.task.ownership.status(TaskState::Working, format!("waits for task {task}"));
+        effects.extend(self.take_line(awaited, event));
+        if !self.task.ownership.has_ended() {
+            effects.extend(self.wait(event));
+        }
+        effects
     }
 
     /// The turn waits for the results of its requests.
@@ -763,6 +780,9 @@ impl Doing {
             {
                 self.go_on()
             }
+            EventKind::SpaceAnswered { label: Label::Request(key), answer } => {
+                self.task.pending.look_later(*key, answer, event).into_iter().collect()
+            }
             EventKind::SpaceAnswered { label: Label::Space, answer } => {
                 let is_working = self.is_working();
                 self.task.posted(answer, is_working)
@@ -776,6 +796,10 @@ impl Doing {
                 self.fail(format!("its deadline passed{}", self.pauses.why_paused()))
             }
             EventKind::TimerFired { timer: Timer::Request(key) } => self.expire(*key, event),
+            EventKind::TimerFired { timer: Timer::Look(key) } => {
+                let space = self.task.ownership.spec.space();
+                self.task.pending.look(*key, space).into_iter().collect()
+            }
             EventKind::TimerFired { timer: Timer::Resume } => self.resume(),
             EventKind::Cancelled { reason, .. } => self.finish(TaskState::Canceled, Some(reason.clone())),
             EventKind::Draining { reason: Some(reason) } => self.hand_back(reason),

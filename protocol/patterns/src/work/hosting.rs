@@ -103,6 +103,7 @@ impl Hosting {
             host: &task.me,
             goal: &spec.description,
             given: &spec.artifacts,
+            history: &spec.history,
             used: task.ownership.usage(),
             now,
             next_chunk: task.ownership.produced().to,
@@ -147,6 +148,7 @@ impl Hosting {
     fn start(&mut self, event: &Event) -> Vec<Effect> {
         let mut effects: Vec<_> = self.task.ownership.deadline_timer().into_iter().collect();
         let message = format!("{} is working on it", self.task.me);
+        effects.extend(self.task.ownership.taken(&self.task.me));
         effects.extend(self.task.ownership.status(TaskState::Working, message));
         effects.extend(self.decide(event, Session::start));
         effects

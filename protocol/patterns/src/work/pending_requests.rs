@@ -16,11 +16,12 @@ use protocol::{
     artifact::Artifact,
     budget::{Budget, BudgetShares},
     envelope::Envelope,
-    ids::{Address, AgentId, Digest, QuestionId, TaskId},
+    ids::{Address, AgentId, Digest, QuestionId, SpaceId, TaskId},
     message::{HelpRequest, Payload, TaskAnswer, TaskCancel, TaskRequest, TaskUpdate},
     principal::Principal,
+    problem::Reason,
     question::{Answer, AskedBy, Decision, OnTimeout, Question, QuestionKind},
-    signal::SignalType,
+    signal::{Cursor, SignalType},
     spaces::request::{EntrySearch, SpaceAction, SpaceAnswer, SpaceRequest},
     task::{TaskState, TaskTerms},
     time::WallTime,
@@ -34,6 +35,13 @@ pub const MAX_REQUESTS: usize = 32;
 
 /// The most open requests of a task.
 const MAX_OPEN: usize = 128;
+
+/// How often a task that nobody knows is looked for: its first signal may be on its way.
+const LOOKS_FOR_UNKNOWN: u32 = 2;
+/// The pause before a task is looked at again; it doubles.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+/// The longest such pause.
+const LAST_LOOK: Duration = Duration::from_secs(15);
 
 /// The requests of a turn, in order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -105,7 +113,7 @@ impl PendingRequest {
             (RequestKind::Question(question), _) => std::slice::from_ref(question.as_ref()),
             (RequestKind::Delegate { questions, .. }, _) => questions,
             (RequestKind::Help, Some(helper)) => &helper.open,
-            (RequestKind::Help, None) | (RequestKind::Find, _) => &[],
+            (RequestKind::Help, None) | (RequestKind::Find | RequestKind::Task { .. }, _) => &[],
         }
     }
 }
@@ -127,6 +135,14 @@ enum RequestKind {
     },
     Question(Box<Question>),
     Find,
+    /// The end of a task of anybody's.
+    #[serde(rename_all = "camelCase")]
+    Task {
+        /// Up to where its signals were looked for; `None` until one was found.
+        after: Option<Cursor>,
+        /// How often they were looked for.
+        looks: u32,
+    },
 }
 
 /// The task and turn whose requests are sent.
@@ -430,6 +446,14 @@ impl PendingRequests {
                 effects.push(Effect::SetTimer { timer: Timer::Request(key), when });
                 (id, RequestKind::Find)
             }
+            Progress::AwaitTask { id, task } => {
+                let action = SpaceAction::AwaitTask { task, after: None };
+                let request = Box::new(SpaceRequest { space: ownership.spec.space(), action });
+                effects.push(Effect::AskSpace { label: Label::Request(key), request });
+                let when = TimerAt::Node(event.at + work_limits.delegate);
+                effects.push(Effect::SetTimer { timer: Timer::Request(key), when });
+                (id, RequestKind::Task { after: None, looks: 0 })
+            }
             _ => return effects,
         };
         self.open.push(PendingRequest::new((id, key), kind, content, waits, budget));
@@ -458,7 +482,10 @@ impl PendingRequests {
             Payload::TaskResponse(response) => {
                 let is_it = |ask: &PendingRequest| match &ask.kind {
                     RequestKind::Delegate { task, to, .. } => *task == response.task_id && to == agent,
-                    RequestKind::Help | RequestKind::Question(_) | RequestKind::Find => false,
+                    RequestKind::Help
+                    | RequestKind::Question(_)
+                    | RequestKind::Find
+                    | RequestKind::Task { .. } => false,
                 };
                 let is_done = response.state == TaskState::Completed;
                 let seat = response.seat.clone();
@@ -480,12 +507,53 @@ impl PendingRequests {
     pub(super) fn take_found(&mut self, key: RequestKey, answer: &SpaceAnswer) -> bool {
         let (ok, text) = match answer {
             SpaceAnswer::Found { text, .. } => (true, text),
+            SpaceAnswer::Refused { reason, .. } if self.may_come(key, reason) => return false,
             SpaceAnswer::Refused { message, .. } => (false, message),
-            SpaceAnswer::Posted { .. } | SpaceAnswer::Curated { .. } | SpaceAnswer::Released { .. } => {
-                return false;
+            SpaceAnswer::TaskEnded { state, by, text } => {
+                let answer = result(*state == TaskState::Completed, Some(by), text.clone(), Vec::new());
+                return self.settle(|ask| ask.key == key, answer);
             }
+            SpaceAnswer::TaskOpen { .. }
+            | SpaceAnswer::Posted { .. }
+            | SpaceAnswer::Curated { .. }
+            | SpaceAnswer::Released { .. } => return false,
         };
         self.settle(|ask| ask.key == key, result(ok, None, text.clone(), Vec::new()))
+    }
+
+    /// Whether the request `key` is for a task that nobody knows, whose first signal may be on its way.
+    fn may_come(&self, key: RequestKey, reason: &str) -> bool {
+        let is_it = |ask: &&PendingRequest| ask.key == key && ask.is_open();
+        self.open.iter().find(is_it).is_some_and(|ask| {
+            let RequestKind::Task { after: None, looks } = &ask.kind else { return false };
+            *looks < LOOKS_FOR_UNKNOWN && reason == Reason::TaskNotFound.code()
+        })
+    }
+
+    /// A task that is awaited has not ended: it is looked at again later.
+    pub(super) fn look_later(
+        &mut self,
+        key: RequestKey,
+        answer: &SpaceAnswer,
+        event: &Event,
+    ) -> Option<Effect> {
+        let ask = self.open.iter_mut().find(|ask| ask.key == key && ask.is_open())?;
+        let RequestKind::Task { after, looks } = &mut ask.kind else { return None };
+        if let SpaceAnswer::TaskOpen { after: seen } = answer {
+            *after = Some(seen.clone());
+        }
+        let pause = FIRST_LOOK.saturating_mul(1 << (*looks).min(8)).min(LAST_LOOK);
+        *looks += 1;
+        Some(Effect::SetTimer { timer: Timer::Look(key), when: TimerAt::Node(event.at + pause) })
+    }
+
+    /// Looks at a task that is awaited.
+    pub(super) fn look(&self, key: RequestKey, space: SpaceId) -> Option<Effect> {
+        let ask = self.open.iter().find(|ask| ask.key == key && ask.is_open())?;
+        let RequestKind::Task { after, .. } = &ask.kind else { return None };
+        let task = TaskId::parse(&ask.id).ok()?;
+        let request = SpaceRequest { space, action: SpaceAction::AwaitTask { task, after: after.clone() } };
+        Some(Effect::AskSpace { label: Label::Request(key), request: Box::new(request) })
     }
 
     /// The id of the open request on which `by` works as the task `task`.
@@ -493,7 +561,9 @@ impl PendingRequests {
         let mut open = self.open.iter().filter(|ask| ask.reply.is_none());
         let is_it = |kind: &RequestKind| match kind {
             RequestKind::Delegate { task: known, to, .. } => known == task && Some(to) == by.agent(),
-            RequestKind::Help | RequestKind::Question(_) | RequestKind::Find => false,
+            RequestKind::Help | RequestKind::Question(_) | RequestKind::Find | RequestKind::Task { .. } => {
+                false
+            }
         };
         open.find(|ask| is_it(&ask.kind)).map(|ask| ask.id.as_str())
     }
@@ -576,7 +646,10 @@ impl PendingRequests {
         let asked = open.flat_map(|ask| {
             let questions = match &ask.kind {
                 RequestKind::Delegate { questions, .. } => questions.as_slice(),
-                RequestKind::Question(_) | RequestKind::Help | RequestKind::Find => &[],
+                RequestKind::Question(_)
+                | RequestKind::Help
+                | RequestKind::Find
+                | RequestKind::Task { .. } => &[],
             };
             questions.iter().map(|question| (ask.id.clone(), question.clone()))
         });
@@ -643,7 +716,7 @@ impl PendingRequests {
                         );
                     }
                 }
-                RequestKind::Question(_) | RequestKind::Find => {}
+                RequestKind::Question(_) | RequestKind::Find | RequestKind::Task { .. } => {}
             }
         }
         None
@@ -700,7 +773,9 @@ impl PendingRequests {
         };
         let task_id = match &ask.kind {
             RequestKind::Delegate { task, .. } => Some(task.clone()),
-            RequestKind::Help | RequestKind::Question(_) | RequestKind::Find => None,
+            RequestKind::Help | RequestKind::Question(_) | RequestKind::Find | RequestKind::Task { .. } => {
+                None
+            }
         };
         ask.reply = Some(RequestResult { id: ask.id.clone(), task_id, ..reply });
         true
@@ -727,7 +802,9 @@ impl PendingRequests {
         self.lost = silent.fold(self.lost, |lost, ask| lost.plus(ask.budget));
         let children = open.into_iter().filter(|ask| ask.reply.is_none()).filter_map(|ask| match ask.kind {
             RequestKind::Delegate { task, to, .. } => Some((task, to)),
-            RequestKind::Help | RequestKind::Question(_) | RequestKind::Find => None,
+            RequestKind::Help | RequestKind::Question(_) | RequestKind::Find | RequestKind::Task { .. } => {
+                None
+            }
         });
         children
             .map(|(task_id, to)| {

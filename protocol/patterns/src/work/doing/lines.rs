@@ -77,9 +77,10 @@ impl TurnKind {
             (Self::SealedSeat, Progress::Signal { .. }) => {
                 LineFate::NotDone(format!("nothing was published: {}", seat::SEALED))
             }
-            (Self::SealedSeat, Progress::Help { .. } | Progress::Delegate { .. }) => {
-                LineFate::Refused(seat::SEALED)
-            }
+            (
+                Self::SealedSeat,
+                Progress::Help { .. } | Progress::Delegate { .. } | Progress::AwaitTask { .. },
+            ) => LineFate::Refused(seat::SEALED),
             (Self::Task | Self::Reaction | Self::Answer { .. }, Progress::Say { .. }) => {
                 LineFate::Fails("say: the task is no turn of a session".to_owned())
             }

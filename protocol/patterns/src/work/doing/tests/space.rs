@@ -34,7 +34,10 @@ fn asked(effects: &[Effect]) -> Vec<&SpaceRequest> {
 fn posted_ids(effects: &[Effect]) -> Vec<String> {
     let ids = asked(effects).into_iter().filter_map(|request| match &request.action {
         SpaceAction::Post { entry } => entry.id.clone(),
-        SpaceAction::Find(_) | SpaceAction::Curate { .. } | SpaceAction::Release(_) => None,
+        SpaceAction::Find(_)
+        | SpaceAction::AwaitTask { .. }
+        | SpaceAction::Curate { .. }
+        | SpaceAction::Release(_) => None,
     });
     ids.collect()
 }
@@ -103,7 +106,10 @@ fn what_is_proposed_in_a_run_waits_for_its_end_and_names_who_answers_for_it() {
         let curates = asked(&effects).iter().any(|request| request.name() == "curate");
         let posted = asked(&effects).into_iter().find_map(|request| match &request.action {
             SpaceAction::Post { entry } => Some(entry.run.clone()),
-            SpaceAction::Find(_) | SpaceAction::Curate { .. } | SpaceAction::Release(_) => None,
+            SpaceAction::Find(_)
+            | SpaceAction::AwaitTask { .. }
+            | SpaceAction::Curate { .. }
+            | SpaceAction::Release(_) => None,
         });
         let given = effects.iter().find_map(|effect| match effect {
             Effect::Send(message) => match &message.payload {
@@ -202,7 +208,10 @@ fn a_task_of_a_named_space_is_remembered_when_it_has_ended() {
         assert_eq!(finishes(&effects).len(), 1);
         let posts = asked(&effects).into_iter().filter_map(|request| match &request.action {
             SpaceAction::Post { entry } => Some((request.space.to_string(), entry.content.clone())),
-            SpaceAction::Find(_) | SpaceAction::Curate { .. } | SpaceAction::Release(_) => None,
+            SpaceAction::Find(_)
+            | SpaceAction::AwaitTask { .. }
+            | SpaceAction::Curate { .. }
+            | SpaceAction::Release(_) => None,
         });
         posts.collect::<Vec<_>>()
     };
