@@ -138,8 +138,9 @@ impl Team {
         for path in paths {
             match text_file::read(path) {
                 Ok(text) => {
-                    let base = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-                    loader.add(&path.display().to_string(), &text, base, &variables::from_process);
+                    // Brains and git run in other directories.
+                    let whole = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                    loader.add(&path.display().to_string(), &text, whole.parent(), &variables::from_process);
                 }
                 Err(error) => loader.fault(ConfigFault::of_file(path, format!("cannot be read: {error}"))),
             }

@@ -213,7 +213,8 @@ impl Deliveries {
             }
         }
         let behind = self.0.from(id);
-        let behind = behind.iter().skip(1).filter_map(|id| self.0.get(*id));
+        let behind = behind.iter().skip(1).take_while(|id| !self.0.waits_for_post(**id));
+        let behind = behind.filter_map(|id| self.0.get(*id));
         let behind = behind.map_while(|outgoing| match &outgoing.what {
             OutgoingContent::Message(next) if !next.is_redelivery && !own.has_expired(next, cx) => {
                 let opens = AnyPattern::is_opened_by(next.envelope.kind());

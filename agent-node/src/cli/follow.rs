@@ -12,6 +12,7 @@ use super::{
 };
 use clap::Args;
 use futures_util::StreamExt;
+use patterns::session::names::SESSION;
 use protocol::{
     routes,
     spaces::{Entry, EntryKind, EntryState, SpaceId},
@@ -26,6 +27,10 @@ use tokio::sync::mpsc;
 const LOOK: Duration = Duration::from_secs(1);
 /// The pause before a broken stream is resumed.
 const RESUME: Duration = Duration::from_secs(1);
+/// With `--all`: what comes before a pause of this length is sorted by its time.
+const QUIET: Duration = Duration::from_millis(500);
+/// The longest that it is awaited.
+const PAST: Duration = Duration::from_secs(5);
 /// Lines that may wait to be printed.
 const WAITING: usize = 256;
 
@@ -86,7 +91,12 @@ pub(super) async fn follow(common: &CommonArgs, args: FollowArgs) -> Result<(), 
     let named = args.what.as_deref();
     let session = match named {
         Some(name) => {
-            tasks::find(&client, &agents, name).await.ok().map(|found| (name.to_owned(), found.endpoint))
+            let found = tasks::find(&client, &agents, name).await.ok();
+            found.map(|found| {
+                let agent = agents.iter().find(|agent| agent.endpoint == found.endpoint);
+                let agent = agent.map_or(found.endpoint.clone(), |agent| agent.agent.to_string());
+                (name.to_owned(), found.endpoint, agent)
+            })
         }
         None => None,
     };
@@ -97,7 +107,7 @@ pub(super) async fn follow(common: &CommonArgs, args: FollowArgs) -> Result<(), 
         _ => args.space.clone(),
     };
     let (lines, mut come) = mpsc::channel(WAITING);
-    let query = session.as_ref().map(|(task, _)| format!("session={}", encoded(task))).unwrap_or_default();
+    let query = session.as_ref().map(|(task, ..)| format!("session={}", encoded(task))).unwrap_or_default();
     let path = format!("{}/{}/entries", routes::SPACES, encoded(space.as_str()));
     let after = match args.all {
         true => "start".to_owned(),
@@ -106,12 +116,11 @@ pub(super) async fn follow(common: &CommonArgs, args: FollowArgs) -> Result<(), 
             page["cursor"].as_str().unwrap_or_default().to_owned()
         }
     };
-    let only_session = session.as_ref().map(|(task, _)| task.clone());
+    let only_session = session.as_ref().map(|(task, ..)| task.clone());
     let entries = Entries { client: client.clone(), board, path, query, after, session: only_session };
     let entries = actix::spawn(entries.follow(lines.clone()));
     match session {
-        Some((task, endpoint)) => {
-            let agent = endpoint.clone();
+        Some((task, endpoint, agent)) => {
             actix::spawn(async move {
                 let followed = follow_task(&client, (&endpoint, &agent), &task, &lines).await;
                 if let Err(failure) = followed {
@@ -125,6 +134,18 @@ pub(super) async fn follow(common: &CommonArgs, args: FollowArgs) -> Result<(), 
         None => {
             actix::spawn(follow_tasks(client, args.at, args.all, lines));
         }
+    }
+    if args.all {
+        // What there is comes from several streams.
+        let mut past = Vec::new();
+        let latest = tokio::time::Instant::now() + PAST;
+        while let Ok(Some(line)) =
+            tokio::time::timeout_at(latest.min(tokio::time::Instant::now() + QUIET), come.recv()).await
+        {
+            past.push(line?);
+        }
+        past.sort_by(|one, other| one.at.cmp(&other.at));
+        past.iter().try_for_each(|line| line.print(common))?;
     }
     while let Some(line) = come.recv().await {
         line?.print(common)?;
@@ -220,8 +241,9 @@ async fn follow_tasks(client: MeshClient, at: AtArgs, all: bool, lines: Lines) {
                 }
                 let (client, lines, name) = (client.clone(), lines.clone(), agent.agent.to_string());
                 let (endpoint, asked) = (agent.endpoint.clone(), ours["description"].clone());
+                let created = ours["createdAt"].as_str().map(str::to_owned);
                 actix::spawn(async move {
-                    let at = crate::clock::wall_time().to_string();
+                    let at = created.unwrap_or_else(|| crate::clock::wall_time().to_string());
                     let text = asked.as_str().unwrap_or_default().to_owned();
                     let line = LogLine {
                         at,
@@ -303,7 +325,7 @@ fn of_event(data: &Value, (agent, task): (&str, &str), said: &mut String) -> (Op
         Some(_) | None => {}
     }
     if let Some(speech) = session_lines::speech(&data["artifactUpdate"]["artifact"]) {
-        let at = &data["artifactUpdate"]["artifact"]["metadata"]["timestamp"];
+        let at = &data["artifactUpdate"]["artifact"]["metadata"][SESSION]["at"];
         let (head, text) = speech.split_once(": ").unwrap_or(("", &speech));
         let (_, who) = head.split_once("] ").unwrap_or(("", head));
         return (line(at, who.to_owned(), "said", None, text.to_owned()), false);

@@ -55,7 +55,7 @@ use protocol::{
     usage::{BudgetVerdict, TaskBounds, Usage},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use state::{Amendment, Said, SeatState, StageRun, StageState};
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -284,7 +284,10 @@ impl<'a> SessionStep<'a> {
     }
 
     /// Records an artifact; returns its chunk.
-    fn record(&mut self, artifact: Artifact) -> ChunkRange {
+    fn record(&mut self, mut artifact: Artifact) -> ChunkRange {
+        if let Some(Value::Object(said)) = artifact.metadata.get_mut(names::SESSION) {
+            said.insert("at".to_owned(), json!(self.cx.now));
+        }
         let from = self.next_chunk;
         self.next_chunk += 1;
         self.actions.push(SessionAction::Record(Box::new(artifact)));

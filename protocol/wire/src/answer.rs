@@ -59,6 +59,14 @@ pub struct SeatEnd {
     /// Whether it has called a tool, asked others or posted something: a turn without words may have worked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub acted: bool,
+    /// How many findings it has posted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub findings: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// What was refused of the result of an earlier attempt, for the doer that tries again.

@@ -680,6 +680,33 @@ fn what_a_brain_posts_is_asked_of_the_space_in_order_until_it_answers_across_res
 }
 
 #[test]
+fn a_peer_is_asked_when_what_was_posted_before_is_on_the_board_or_that_is_away() {
+    for is_away in [false, true] {
+        let mut driver = Driver::new();
+        driver.ask(&user(), "m-1", "task-request", request("t-1")).unwrap();
+        let entry = Box::new(EntryDraft::new(EntryKind::Finding, "one"));
+        let help = json!({ "type": "help", "id": "h", "to": "b-01", "question": "?" });
+        let updates = vec![Progress::Post { entry }, serde_json::from_value(help).unwrap()];
+        driver.handle(Input::TurnEnded(driver.turns[0].clone(), updates, Ok(TurnEnd::Waiting)));
+        driver.settle();
+        let [(id, Attempt::AskSpace(_))] = driver.attempts.as_slice() else {
+            panic!("{:?}", driver.attempts)
+        };
+        let posted = SpaceAnswer::Posted { id: EntryId::parse("e-1").unwrap(), version: 1 };
+        let away = Problem::new(Reason::BlackboardUnavailable, "a test");
+        let result = if is_away { AttemptResult::Failed(away) } else { AttemptResult::SpaceAnswered(posted) };
+        let id = *id;
+        driver.attempts.clear();
+        driver.handle(Input::Attempted(id, result));
+        driver.settle();
+        let [(_, Attempt::Deliver(sent))] = driver.attempts.as_slice() else {
+            panic!("{:?}", driver.attempts)
+        };
+        assert_eq!(sent.messages.len(), 1, "{sent:?}");
+    }
+}
+
+#[test]
 fn the_signals_of_a_conversation_that_wait_for_the_board_are_bounded() {
     let mut driver = Driver::new();
     driver.ask(&user(), "m-1", "task-request", request("t-1")).unwrap();

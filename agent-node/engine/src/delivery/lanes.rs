@@ -5,12 +5,13 @@ use patterns::Label;
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, ConversationId},
+    message::Payload,
     signal::Signal,
     spaces::request::SpaceRequest,
     task::OpenTaskKey,
     trace::TraceContext,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A FIFO lane.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,6 +90,8 @@ pub(crate) struct Lanes {
     waiting: BTreeMap<AgentId, usize>,
     /// Entries to attempt before the current call of the agent returns.
     starting: VecDeque<AttemptId>,
+    /// Messages that are the first of their lanes, and wait for what their conversation posts.
+    held: BTreeSet<AttemptId>,
 }
 
 impl Lanes {
@@ -113,8 +116,11 @@ impl Lanes {
     }
 
     pub(crate) fn count_attempt(&mut self, id: AttemptId) {
-        if let Some(outgoing) = self.all.get_mut(&id) {
-            outgoing.attempts += 1;
+        let Some(outgoing) = self.all.get_mut(&id) else { return };
+        outgoing.attempts += 1;
+        if let OutgoingContent::Space(..) = outgoing.what {
+            let conversation = outgoing.origin.0.clone();
+            self.start_messages(&conversation);
         }
     }
 
@@ -144,9 +150,7 @@ impl Lanes {
             *self.waiting.entry(message.to.clone()).or_default() += 1;
         }
         self.all.insert(id, outgoing);
-        if self.is_first(id) {
-            self.starting.push_back(id);
-        }
+        self.start_if_first(Some(id));
     }
 
     /// The entries of a lane from `first` on; an entry without a lane is alone.
@@ -167,11 +171,50 @@ impl Lanes {
     pub(crate) fn start(&mut self, lanes: &[LaneKey]) {
         for lane in lanes {
             let first = self.lanes.get(lane).and_then(|lane| lane.front()).copied();
-            if let Some(first) = first.filter(|first| self.is_first(*first) && !self.starting.contains(first))
-            {
-                self.starting.push_back(first);
+            self.start_if_first(first);
+            if let LaneKey::Spaces(conversation) = lane {
+                self.start_messages(conversation);
             }
         }
+    }
+
+    fn start_if_first(&mut self, id: Option<AttemptId>) {
+        let Some(id) = id.filter(|id| self.is_first(*id) && !self.starting.contains(id)) else { return };
+        match self.waits_for_post(id) {
+            true => drop(self.held.insert(id)),
+            false => self.starting.push_back(id),
+        }
+    }
+
+    /// Attempts the messages of a conversation that have waited for what it posts.
+    fn start_messages(&mut self, conversation: &ConversationId) {
+        let of_conversation =
+            |id: &AttemptId| self.all.get(id).is_some_and(|held| held.origin.0 == *conversation);
+        let held: Vec<_> = self.held.iter().copied().filter(of_conversation).collect();
+        for id in held {
+            self.held.remove(&id);
+            self.start_if_first(Some(id));
+        }
+    }
+
+    /// Whether a message waits for what its conversation has posted before, so that who gets the message finds that on the board:
+    /// until the first attempt, so that nothing waits for a board that is away; the end of a seat's turn until it is there.
+    pub(crate) fn waits_for_post(&self, id: AttemptId) -> bool {
+        let Some(Outgoing { origin, what: OutgoingContent::Message(message), .. }) = self.all.get(&id) else {
+            return false;
+        };
+        let ends_seat = matches!(&message.envelope.payload, Payload::TaskResponse(end) if end.seat.is_some());
+        let is_awaited = |post: &AttemptId| {
+            let post = self.all.get(post).filter(|_| *post < id && !message.best_effort);
+            post.is_some_and(|post| match &post.what {
+                OutgoingContent::Space(_, request) => request.is_write() && (ends_seat || post.attempts == 0),
+                OutgoingContent::Message(_) | OutgoingContent::Signal(_) | OutgoingContent::Claim(..) => {
+                    false
+                }
+            })
+        };
+        let posts = self.lanes.get(&LaneKey::Spaces(origin.0.clone()));
+        posts.is_some_and(|posts| posts.iter().any(is_awaited))
     }
 
     /// How many entries wait in `lane`.
@@ -187,6 +230,7 @@ impl Lanes {
     /// Removes an entry.
     pub(crate) fn remove(&mut self, id: AttemptId) -> Option<Outgoing> {
         let outgoing = self.all.remove(&id)?;
+        self.held.remove(&id);
         if let OutgoingContent::Message(message) = &outgoing.what
             && let Some(waiting) = self.waiting.get_mut(&message.to)
         {

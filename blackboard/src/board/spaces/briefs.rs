@@ -12,6 +12,7 @@ use protocol::{
     spaces::{
         Entry, EntryKind, EntryState, EntryType, MemoryScope, Reader, SpaceVerb,
         brief::{Brief, BriefBudget, MAX_OMITTED, brief},
+        entry::CROSS_TEAM,
         may,
         may::may_read_brief,
         request::SessionScope,
@@ -70,6 +71,9 @@ impl SpaceStore {
             {
                 entries.extend(read(query, limit)?);
             }
+            // One for all teams may be in a layer of its own, too.
+            let mut ids = BTreeSet::new();
+            entries.retain(|entry| ids.insert(entry.id.clone()));
             // Nobody else sees what is sealed.
             let is_of_agent = matches!(by.principal, Principal::Agent(_) | Principal::Brain(_));
             if let Some(session) = scope.sealed.as_ref().filter(|_| is_of_agent) {
@@ -96,7 +100,7 @@ impl SpaceStore {
 }
 
 /// What is read for a brief: of each layer what it can hold, and what it may name as left out.
-fn layers(budget: BriefBudget, scope: &SessionScope, reader: &Reader) -> [(EntryQuery, usize); 4] {
+fn layers(budget: BriefBudget, scope: &SessionScope, reader: &Reader) -> [(EntryQuery, usize); 5] {
     let memories = budget.items + MAX_OMITTED;
     let decisions = EntryQuery {
         kinds: BTreeSet::from([EntryKind::Decision]),
@@ -112,8 +116,10 @@ fn layers(budget: BriefBudget, scope: &SessionScope, reader: &Reader) -> [(Entry
         author: scope.sealed.as_ref().map(|_| reader.principal.clone()),
         ..EntryQuery::default()
     };
+    let cross_team = EntryQuery { tags: BTreeSet::from([CROSS_TEAM.to_owned()]), ..memory([]) };
     [
         (decisions, MAX_DECISIONS),
+        (cross_team, memories),
         (memory([EntryType::CoreContext]), memories),
         (memory([EntryType::Learning, EntryType::Pattern]), memories),
         (findings, budget.findings),

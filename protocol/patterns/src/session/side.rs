@@ -222,7 +222,10 @@ impl Session {
         let reason = why.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
         step.actions.push(SessionAction::Show(format!("stage {}: {ended}{reason}", stage.id)));
         let delegates = side.mode == SideMode::Delegation;
-        run.again = side.seats.first().copied().filter(|_| delegates);
+        run.given_back += u32::from(delegates);
+        let limit = stage.side.unwrap_or_default().max;
+        let may_go_on = run.given_back < limit;
+        run.again = side.seats.first().copied().filter(|_| delegates && may_go_on);
         // Who has given work away is told if it is not done.
         let mut others: Vec<usize> =
             (0..stage.seats.len()).filter(|seat| !side.seats.contains(seat)).collect();

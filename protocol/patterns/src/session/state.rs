@@ -159,6 +159,9 @@ pub(super) struct StageRun {
     /// The seat that has its turn again, because another one has worked for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) again: Option<usize>,
+    /// How often the seat whose turn it is has given work away in this round.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) given_back: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) opened: Option<WallTime>,
     /// What the question at its gate shows of its last words.
@@ -234,6 +237,7 @@ impl StageRun {
         self.words.clear();
         self.side = None;
         self.again = None;
+        self.given_back = 0;
     }
 }
 

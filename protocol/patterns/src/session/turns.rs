@@ -214,9 +214,14 @@ impl Session {
         if stage.does == Some(BuiltInStage::Match) {
             self.take_match(place, &result.artifacts);
         }
+        let before = self.stages.get(place).map_or(0, |run| run.findings);
         match is_aside {
             true => self.take_turn_aside(step, (place, stage), (seat, planned), result, end.passed),
             false => self.take_words(step, (place, stage), (seat, planned), result, end.passed),
+        }
+        // What it says beside what it has posted is no finding of its own.
+        if let Some(run) = self.stages.get_mut(place).filter(|_| !planned.role.watches()) {
+            run.findings = run.findings.max(before.saturating_add(end.findings));
         }
         for wanted in directives {
             self.follow_supervisor(step, (place, stage), (seat, planned), &wanted);
@@ -480,6 +485,9 @@ impl Session {
             SeatOrder::Parallel => None,
             SeatOrder::Turns => stage.idle_members(&run.seats).into_iter().find(|later| *later > run.spoke),
         };
+        if let Some(run) = self.stages.get_mut(place) {
+            run.given_back = 0;
+        }
         match next {
             Some(next) => self.speak(step, place, next),
             None => self.end_round(step, place),

@@ -562,7 +562,9 @@ impl Doing {
         }
         let mut effects = self.stop(message.as_deref().unwrap_or("no longer needed"));
         if self.acted && seat::is_seat_turn(&self.task.ownership.spec) {
-            self.task.ownership.seat.get_or_insert_default().acted = true;
+            let findings = self.posted.findings();
+            let seat = self.task.ownership.seat.get_or_insert_default();
+            (seat.acted, seat.findings) = (true, findings);
         }
         let may_curate = self.kind != WorkKind::Answer;
         let may_have_proposed = self.posted.has_proposal() || self.task.has_delegated;

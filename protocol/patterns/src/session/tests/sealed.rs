@@ -96,6 +96,16 @@ fn a_sealed_stage_that_is_begun_again_gives_nothing_of_what_came_after() {
 }
 
 #[test]
+fn what_a_seat_posts_counts_as_findings() {
+    let mut table = brainstorm(json!({ "until": { "findings": 4 } }));
+    table.answer(0, "", SeatEnd { passed: true, findings: 2, ..SeatEnd::default() });
+    table.answer(0, "posted", SeatEnd { passed: true, findings: 1, ..SeatEnd::default() });
+    assert_eq!(table.open.len(), 3, "three so far: {:?}", table.turns());
+    table.answer(0, "", SeatEnd { passed: true, findings: 1, ..SeatEnd::default() });
+    assert_eq!(table.open.len(), 2, "the rest may end its turn: {:?}", table.turns());
+}
+
+#[test]
 fn line_51_a_stage_that_gathers_ends_with_its_findings_and_has_a_limit() {
     let mut table = brainstorm(json!({ "until": { "findings": 4 } }));
     passes(&mut table, "divergent.1.a.1", "one");

@@ -208,6 +208,21 @@ fn line_29_a_seat_that_gives_work_away_keeps_its_turn_and_the_others_are_told() 
     assert_eq!((told.len(), told[0].as_str(), told[2].as_str()), (4, "one", "it takes 40 ms"), "{told:?}");
 }
 
+#[test]
+fn a_seat_has_its_turn_back_only_so_often_in_a_round() {
+    let mut table = talking(json!({ "max": 2 }), json!(["a", "b"]));
+    for (round, first) in [(1, "t.1.a.1"), (2, "t.1.a.3")] {
+        assert_eq!(table.turns(), [first]);
+        table.sends(vec![gives("b", "measure it")], &format!("one of {round}"), true);
+        table.sends(vec![], &format!("40 ms in {round}"), false);
+        table.sends(vec![gives("b", "again")], &format!("two of {round}"), true);
+        table.sends(vec![], &format!("50 ms in {round}"), false);
+        assert!(table.turns()[0].starts_with("t.1.b."), "the table goes on: {:?}", table.turns());
+        assert_eq!(table.open[0].input["seat"]["round"], round);
+        table.passes("go on");
+    }
+}
+
 /// Defect A6: what the others are told keeps words and artifacts apart.
 #[test]
 fn the_others_are_told_the_words_and_the_artifacts_of_work_each_for_itself() {

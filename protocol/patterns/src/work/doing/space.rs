@@ -16,13 +16,25 @@ const MAX_POSTS: u32 = 256;
 #[serde(rename_all = "camelCase")]
 pub(super) struct PostedEntries {
     count: u32,
+    /// How many findings are among them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    findings: u32,
     /// Whether a proposal is among them.
     has_proposal: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl PostedEntries {
     pub(super) fn is_none(&self) -> bool {
         self.count == 0
+    }
+
+    pub(super) fn findings(&self) -> u32 {
+        self.findings
     }
 
     pub(super) fn has_proposal(&self) -> bool {
@@ -38,6 +50,7 @@ impl Doing {
             return self.fail(format!("posted more than {MAX_POSTS} entries in one task"));
         }
         self.posted.has_proposal |= draft.kind == EntryKind::Proposal;
+        self.posted.findings += u32::from(draft.kind == EntryKind::Finding);
         let spec = &self.task.ownership.spec;
         draft.task = Some(self.shown_task().clone());
         draft.session = match draft.kind {
