@@ -68,6 +68,7 @@ mod scenarios {
     mod route_table;
     mod say;
     mod sealed;
+    mod seed_pages;
     mod separate_processes;
     mod service_keys;
     mod session_foreign;

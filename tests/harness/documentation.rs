@@ -1,9 +1,12 @@
-//! Runs what the documentation shows: fenced `sh` blocks are commands, in their order.
+//! Runs what the documentation shows: fenced `sh` blocks are commands, in their order; blocks that begin with `# NAME` are files;
+//! a `text` block behind commands is what they print.
 
-use super::{Process, eventually};
+use super::{DEADLINE, Process, file};
 use std::{
+    io::{BufRead as _, BufReader},
     path::Path,
-    process::{Command, Output},
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
 };
 
 /// The demo team's ports in the documentation.
@@ -17,13 +20,17 @@ const PORTS: [(&str, &str); 5] = [
 
 /// Runs a command line of the documentation in `dir`, with `mesh` on the path.
 pub fn shell(dir: &Path, line: &str, envs: &[(&str, &str)]) -> Output {
+    command(dir, line, envs).output().unwrap()
+}
+
+fn command(dir: &Path, line: &str, envs: &[(&str, &str)]) -> Command {
     let program = Path::new(env!("CARGO_BIN_EXE_mesh")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
     let mut command = Command::new("sh");
     command.args(["-c", line]).current_dir(dir).env("PATH", path).envs(envs.iter().copied());
     // That of this test run is not for the cargo of a command.
     command.env_remove("CARGO_TARGET_DIR");
-    command.output().unwrap()
+    command
 }
 
 /// The output of a command line that must succeed.
@@ -47,10 +54,26 @@ pub fn section<'a>(page: &'a str, heading: &str) -> &'a str {
     page.split("\n## ").find_map(|section| section.strip_prefix(heading)).unwrap()
 }
 
+/// The fenced blocks of a text in their order, each with its language.
+fn fenced(text: &str) -> Vec<(&str, &str)> {
+    text.split("\n```").skip(1).step_by(2).filter_map(|block| block.split_once('\n')).collect()
+}
+
 /// The fenced blocks of a text, in this language.
 pub fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
     let fence = format!("```{language}\n");
     text.split(&fence).skip(1).map(|block| block.split("```").next().unwrap()).collect()
+}
+
+/// The files that a page shows, by their names: the blocks whose first line is `# NAME`.
+pub fn files(page: &str) -> Vec<(&str, &str)> {
+    let named = fenced(page).into_iter().filter_map(|(_, block)| {
+        let name = block.lines().next()?.strip_prefix("# ")?;
+        let is_name =
+            name.contains('.') && name.chars().all(|it| it.is_ascii_alphanumeric() || "._-".contains(it));
+        is_name.then_some((name, block))
+    });
+    named.collect()
 }
 
 /// The commands of a block; one goes on while a quote is open.
@@ -68,35 +91,157 @@ fn commands(block: &str) -> Vec<String> {
     commands
 }
 
+/// What runs while the commands of a page do.
+struct PageRun<'a> {
+    dir: &'a Path,
+    mesh: Option<Process>,
+    background: Vec<Background>,
+}
+
+/// A command that a page runs with `&`.
+struct Background(Child);
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+impl PageRun<'_> {
+    /// Runs a command, which must succeed; what it prints. `mesh up` and a command with `&` go on; the latter has begun when it
+    /// has printed a line, or writes to a file.
+    async fn command(&mut self, line: &str) -> Option<String> {
+        if let Some(team) = line.strip_prefix("mesh up ") {
+            self.mesh = Some(up(self.dir, &[Path::new(team)]).await);
+            return None;
+        }
+        let (person, envs) = (self.mesh.as_ref().map(Process::person), [("ANTHROPIC_API_KEY", "k")]);
+        let person =
+            person.iter().flatten().filter(|(_, value)| !value.starts_with('/') || Path::new(value).exists());
+        let envs: Vec<_> = person.map(|(name, value)| (*name, value.as_str())).chain(envs).collect();
+        if let Some(line) = line.strip_suffix(" &") {
+            let mut child =
+                command(self.dir, &format!("exec {line}"), &envs).stdout(Stdio::piped()).spawn().unwrap();
+            let out = child.stdout.take().unwrap();
+            self.background.push(Background(child));
+            if !line.contains(" > ") {
+                BufReader::new(out).read_line(&mut String::new()).unwrap();
+            }
+            return None;
+        }
+        let agents = self.mesh.as_ref().map(|mesh| &mesh.agents);
+        let real = PORTS.iter().filter_map(|(port, agent)| Some((port, agents?.get(*agent)?)));
+        let line = real
+            .fold(line.to_owned(), |line, (port, url)| line.replace(port, url.trim_start_matches("http://")));
+        Some(success(self.dir, &line, &envs))
+    }
+}
+
 /// Runs the `sh` blocks of a text in `dir` and returns what they print. `mesh up` runs in the background; `running` is one
 /// that runs before the first command. `edit` changes what `mesh init` wrote.
 pub async fn run_commands(
     text: &str,
     dir: &Path,
-    mut running: Option<Process>,
+    running: Option<Process>,
     edit: impl Fn(&Path),
 ) -> Vec<String> {
+    let mut run = PageRun { dir, mesh: running, background: Vec::new() };
     let mut outputs = Vec::new();
     for line in blocks(text, "sh").into_iter().flat_map(commands) {
-        let url = running.as_ref().map(|mesh| mesh.url.clone()).unwrap_or_default();
-        let envs = [("MESH_URL", url.as_str()), ("ANTHROPIC_API_KEY", "k")];
-        let envs = if url.is_empty() { &envs[1..] } else { &envs };
-        if let Some(team) = line.strip_prefix("mesh up ") {
-            running = Some(up(dir, &[Path::new(team)]).await);
-        } else if line == "mesh inbox" {
+        if line == "mesh inbox" {
             // The task reaches its question after `--no-wait` has returned.
-            eventually(&line, async || success(dir, &line, envs).contains("t-").then_some(())).await;
+            until(&line, async || run.command(&line).await.is_some_and(|output| output.contains("t-"))).await;
         } else {
-            let agents = running.as_ref().map(|mesh| &mesh.agents);
-            let real = PORTS.iter().filter_map(|(port, agent)| Some((port, agents?.get(*agent)?)));
-            let line = real.fold(line.clone(), |line, (port, url)| {
-                line.replace(port, url.trim_start_matches("http://"))
-            });
-            outputs.push(success(dir, &line, envs));
+            outputs.extend(run.command(&line).await);
         }
         if line.starts_with("mesh init") {
             edit(dir);
         }
     }
     outputs
+}
+
+/// Runs a page as its reader does: writes its files, runs its `sh` blocks, and looks for each line of a `text` block in what the
+/// `sh` block before it prints. What a command only reads may take a moment to be there. Returns what each `sh` block prints.
+pub async fn run_page(page: &str, dir: &Path) -> Vec<String> {
+    for (name, text) in files(page) {
+        file(dir, name, text);
+    }
+    let mut run = PageRun { dir, mesh: None, background: Vec::new() };
+    let blocks: Vec<_> =
+        fenced(page).into_iter().filter(|(language, _)| ["sh", "text"].contains(language)).collect();
+    let mut outputs = Vec::new();
+    for (at, (_, block)) in blocks.iter().enumerate().filter(|(_, (language, _))| *language == "sh") {
+        let shown =
+            blocks.get(at + 1).filter(|(language, _)| *language == "text").map_or("", |(_, text)| text);
+        let (mut printed, commands) = (Vec::new(), commands(block));
+        for line in &commands {
+            printed.push(run.command(line).await.unwrap_or_default());
+        }
+        until(&format!("{shown}\n--- printed by\n{block}"), async || {
+            let is_shown = missing(shown, &printed.join("\n")).is_none();
+            for (line, printed) in
+                commands.iter().zip(&mut printed).filter(|(line, _)| !is_shown && only_reads(line))
+            {
+                *printed = run.command(line).await.unwrap_or_default();
+            }
+            is_shown
+        })
+        .await;
+        outputs.push(printed.join("\n"));
+    }
+    outputs
+}
+
+/// Waits until it is so.
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so().await {
+        assert!(started.elapsed() < DEADLINE, "never seen: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn only_reads(line: &str) -> bool {
+    ["cat ", "mesh brief", "mesh inbox", "mesh space entries", "mesh vault", "mesh board tail"]
+        .iter()
+        .any(|command| line.starts_with(command))
+}
+
+/// The first line of a page that is none of the output. Each line of the output counts once.
+fn missing<'a>(shown: &'a str, output: &str) -> Option<&'a str> {
+    let mut lines: Vec<_> = output.lines().collect();
+    let mut shown = shown.lines().filter(|line| !line.trim().is_empty());
+    shown.find(|shown| match lines.iter().position(|line| is_like(shown, line)) {
+        Some(at) => {
+            lines.remove(at);
+            false
+        }
+        None => true,
+    })
+}
+
+/// Whether a line is as shown: `…` stands for anything, and the width of a space does not count.
+fn is_like(shown: &str, line: &str) -> bool {
+    let [shown, line] = [shown, line].map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let mut parts = shown.split('…').map(str::trim);
+    let (first, rest) = (parts.next().unwrap_or_default(), parts.collect::<Vec<_>>());
+    let Some((last, between)) = rest.split_last() else { return line == first };
+    let Some(line) = line.strip_prefix(first) else { return false };
+    let end = between.iter().try_fold(line, |line, part| Some(line.split_once(part)?.1));
+    end.is_some_and(|line| line.ends_with(last))
+}
+
+#[test]
+fn a_line_is_as_shown_whatever_stands_for_the_ellipsis() {
+    for (shown, line) in
+        [("a b", " a   b"), ("… done", "0.3s done"), ("id … by …, x", "id 7 by me, x"), ("{…}", "{}")]
+    {
+        assert!(is_like(shown, line), "{shown}: {line}");
+    }
+    for (shown, line) in [("a", "a b"), ("… done", "done it"), ("id … by", "by id"), ("a … a", "a")] {
+        assert!(!is_like(shown, line), "{shown}: {line}");
+    }
+    assert_eq!(missing("a\na\n", "a\nb"), Some("a"));
 }

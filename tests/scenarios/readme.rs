@@ -2,7 +2,7 @@
 
 use crate::harness::{
     Process, artifact, directory,
-    documentation::{blocks, run_commands, section},
+    documentation::{blocks, files, run_commands, section},
     file, mesh, state,
 };
 use patterns::session;
@@ -110,9 +110,10 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// The pages, by their paths: the README, `docs/`, `deploy/config/`.
+/// The pages, by their paths: the README, `docs/`, `docs/seeds/`, `deploy/config/`.
 fn pages() -> BTreeMap<PathBuf, String> {
-    let folders = ["docs", "deploy/config"].map(|folder| std::fs::read_dir(root().join(folder)).unwrap());
+    let folders =
+        ["docs", "docs/seeds", "deploy/config"].map(|folder| std::fs::read_dir(root().join(folder)).unwrap());
     let files = folders.into_iter().flatten().map(|file| file.unwrap().path());
     let pages =
         files.filter(|path| path.extension().is_some_and(|it| it == "md")).chain([root().join("README.md")]);
@@ -164,6 +165,34 @@ fn the_readme_links_to_every_page_and_is_short() {
     }
 }
 
+/// Each row of the table names tests; each of them is a function of that file.
+#[test]
+fn every_test_that_a_row_of_the_seeds_names_exists() {
+    let page = std::fs::read_to_string(root().join("docs/seeds/rows.md")).unwrap();
+    let rows =
+        page.lines().filter(|line| line.starts_with("| ") && line.contains(|it: char| it.is_ascii_digit()));
+    let mut numbers = BTreeSet::new();
+    for row in rows {
+        let cells: Vec<_> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [number, _, _, tests] = cells[..] else { panic!("{row}") };
+        assert!(numbers.insert(number), "{number} twice");
+        let tests: Vec<_> = tests.split('`').skip(1).step_by(2).collect();
+        // What is not there yet has no test.
+        assert!(!tests.is_empty() || cells[2].starts_with("Not yet"), "{row}");
+        for test in tests {
+            let (module, name) = test.rsplit_once("::").unwrap_or_else(|| panic!("{test}"));
+            let file = match module.strip_prefix("scenarios::") {
+                Some(module) => format!("tests/scenarios/{}.rs", module.replace("::", "/")),
+                None => module.to_owned(),
+            };
+            let source = std::fs::read_to_string(root().join(&file))
+                .unwrap_or_else(|why| panic!("{test}: {file}: {why}"));
+            assert!(source.contains(&format!("fn {name}(")), "{test}: no such function in {file}");
+        }
+    }
+    assert!(numbers.len() >= 43, "{numbers:?}");
+}
+
 #[test]
 fn every_yaml_block_of_a_page_is_valid() {
     let dir = directory();
@@ -181,9 +210,18 @@ fn every_yaml_block_of_a_page_is_valid() {
         ("PATH", &search),
     ];
     let pages = pages();
-    let blocks: Vec<_> = pages.values().flat_map(|page| blocks(page, "yaml")).collect();
+    let blocks: Vec<_> = pages
+        .values()
+        .flat_map(|page| blocks(page, "yaml").into_iter().map(move |block| (page, block)))
+        .collect();
     assert!(blocks.len() >= 8, "{blocks:?}");
-    for block in blocks {
+    for (page, block) in blocks {
+        for (name, text) in files(page) {
+            file(dir.path(), name, text);
+        }
+        // Its name, if it is a file.
+        let block =
+            block.strip_prefix("# ").and_then(|named| named.split_once('\n')).map_or(block, |(_, rest)| rest);
         let indented: String = block.lines().map(|line| format!("    {line}\n")).collect();
         let yaml = match block.split_once(':').map(|(first, _)| first) {
             Some("agent" | "agents" | "mesh") => block.to_owned(),
