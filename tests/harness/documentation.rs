@@ -151,7 +151,11 @@ pub async fn run_commands(
     for line in blocks(text, "sh").into_iter().flat_map(commands) {
         if line == "mesh inbox" {
             // The task reaches its question after `--no-wait` has returned.
-            until(&line, async || run.command(&line).await.is_some_and(|output| output.contains("t-"))).await;
+            let started = Instant::now();
+            while !run.command(&line).await.is_some_and(|output| output.contains("t-")) {
+                assert!(started.elapsed() < DEADLINE, "no question is asked");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
         } else {
             outputs.extend(run.command(&line).await);
         }
@@ -171,36 +175,28 @@ pub async fn run_page(page: &str, dir: &Path) -> Vec<String> {
     let mut run = PageRun { dir, mesh: None, background: Vec::new() };
     let blocks: Vec<_> =
         fenced(page).into_iter().filter(|(language, _)| ["sh", "text"].contains(language)).collect();
-    let mut outputs = Vec::new();
+    let (mut outputs, mut compared) = (Vec::new(), 0);
     for (at, (_, block)) in blocks.iter().enumerate().filter(|(_, (language, _))| *language == "sh") {
-        let shown =
-            blocks.get(at + 1).filter(|(language, _)| *language == "text").map_or("", |(_, text)| text);
+        let shown = blocks.get(at + 1).filter(|(language, _)| *language == "text").map(|(_, text)| *text);
+        compared += usize::from(shown.is_some());
         let (mut printed, commands) = (Vec::new(), commands(block));
         for line in &commands {
             printed.push(run.command(line).await.unwrap_or_default());
         }
-        until(&format!("{shown}\n--- printed by\n{block}"), async || {
-            let is_shown = missing(shown, &printed.join("\n")).is_none();
-            for (line, printed) in
-                commands.iter().zip(&mut printed).filter(|(line, _)| !is_shown && only_reads(line))
-            {
+        let started = Instant::now();
+        while let Some(line) = missing(shown.unwrap_or_default(), &printed.join("\n")) {
+            let printed_now = printed.join("\n");
+            assert!(started.elapsed() < DEADLINE, "{block}\ndoes not print {line:?}, but\n{printed_now}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            for (line, printed) in commands.iter().zip(&mut printed).filter(|(line, _)| only_reads(line)) {
                 *printed = run.command(line).await.unwrap_or_default();
             }
-            is_shown
-        })
-        .await;
+        }
         outputs.push(printed.join("\n"));
     }
+    let shown = blocks.iter().filter(|(language, _)| *language == "text").count();
+    assert!(shown > 0 && compared == shown, "each text stands behind commands: {compared} of {shown}");
     outputs
-}
-
-/// Waits until it is so.
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let started = Instant::now();
-    while !is_so().await {
-        assert!(started.elapsed() < DEADLINE, "never seen: {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
 
 fn only_reads(line: &str) -> bool {
