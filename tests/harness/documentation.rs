@@ -35,9 +35,18 @@ fn command(dir: &Path, line: &str, envs: &[(&str, &str)]) -> Command {
 
 /// The output of a command line that must succeed.
 pub fn success(dir: &Path, line: &str, envs: &[(&str, &str)]) -> String {
-    let output = shell(dir, line, envs);
+    successful(line, shell(dir, line, envs))
+}
+
+fn successful(line: &str, output: Output) -> String {
+    let status = output.status;
+    let printed = printed(output);
+    assert!(status.success(), "{line}: {status}\n{printed}");
+    printed
+}
+
+fn printed(output: Output) -> String {
     let [out, errors] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
-    assert!(output.status.success(), "{line}: {}\n{out}{errors}", output.status);
     out + &errors
 }
 
@@ -109,9 +118,9 @@ impl Drop for Background {
 }
 
 impl PageRun<'_> {
-    /// Runs a command, which must succeed; what it prints. `mesh up` and a command with `&` go on; the latter has begun when it
+    /// Runs a command. `mesh up` and a command with `&` go on; the latter has begun when it
     /// has printed a line, or writes to a file.
-    async fn command(&mut self, line: &str) -> Option<String> {
+    async fn command(&mut self, line: &str) -> Option<Output> {
         if let Some(team) = line.strip_prefix("mesh up ") {
             self.mesh = Some(up(self.dir, &[Path::new(team)]).await);
             return None;
@@ -134,7 +143,7 @@ impl PageRun<'_> {
         let real = PORTS.iter().filter_map(|(port, agent)| Some((port, agents?.get(*agent)?)));
         let line = real
             .fold(line.to_owned(), |line, (port, url)| line.replace(port, url.trim_start_matches("http://")));
-        Some(success(self.dir, &line, &envs))
+        Some(shell(self.dir, &line, &envs))
     }
 }
 
@@ -152,12 +161,12 @@ pub async fn run_commands(
         if line == "mesh inbox" {
             // The task reaches its question after `--no-wait` has returned.
             let started = Instant::now();
-            while !run.command(&line).await.is_some_and(|output| output.contains("t-")) {
+            while !run.command(&line).await.is_some_and(|output| successful(&line, output).contains("t-")) {
                 assert!(started.elapsed() < DEADLINE, "no question is asked");
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         } else {
-            outputs.extend(run.command(&line).await);
+            outputs.extend(run.command(&line).await.map(|output| successful(&line, output)));
         }
         if line.starts_with("mesh init") {
             edit(dir);
@@ -179,20 +188,24 @@ pub async fn run_page(page: &str, dir: &Path) -> Vec<String> {
     for (at, (_, block)) in blocks.iter().enumerate().filter(|(_, (language, _))| *language == "sh") {
         let shown = blocks.get(at + 1).filter(|(language, _)| *language == "text").map(|(_, text)| *text);
         compared += usize::from(shown.is_some());
-        let (mut printed, commands) = (Vec::new(), commands(block));
+        let (mut outputs_now, commands) = (Vec::new(), commands(block));
+        let is_awaited = |line: &str| shown.is_some() && only_reads(line);
         for line in &commands {
-            printed.push(run.command(line).await.unwrap_or_default());
+            let output = run.command(line).await;
+            let text = output
+                .map(|output| if is_awaited(line) { printed(output) } else { successful(line, output) });
+            outputs_now.push(text.unwrap_or_default());
         }
         let started = Instant::now();
-        while let Some(line) = missing(shown.unwrap_or_default(), &printed.join("\n")) {
-            let printed_now = printed.join("\n");
-            assert!(started.elapsed() < DEADLINE, "{block}\ndoes not print {line:?}, but\n{printed_now}");
+        while let Some(line) = missing(shown.unwrap_or_default(), &outputs_now.join("\n")) {
+            let all = outputs_now.join("\n");
+            assert!(started.elapsed() < DEADLINE, "{block}\ndoes not print {line:?}, but\n{all}");
             tokio::time::sleep(Duration::from_millis(50)).await;
-            for (line, printed) in commands.iter().zip(&mut printed).filter(|(line, _)| only_reads(line)) {
-                *printed = run.command(line).await.unwrap_or_default();
+            for (line, output) in commands.iter().zip(&mut outputs_now).filter(|(line, _)| is_awaited(line)) {
+                *output = run.command(line).await.map(printed).unwrap_or_default();
             }
         }
-        outputs.push(printed.join("\n"));
+        outputs.push(outputs_now.join("\n"));
     }
     let shown = blocks.iter().filter(|(language, _)| *language == "text").count();
     assert!(shown > 0 && compared == shown, "each text stands behind commands: {compared} of {shown}");
