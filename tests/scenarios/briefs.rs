@@ -163,6 +163,24 @@ async fn lines_43_and_45_a_finding_reaches_the_briefs_of_others_and_no_memory_ou
 }
 
 #[tokio::test]
+async fn a_memory_for_all_teams_is_in_every_brief_whatever_its_type() {
+    let dir = directory();
+    let mesh = Process::up(&team(dir.path(), &["a-01"])).await;
+    for (tags, content) in [(json!(["cross-team"]), "we ship on Fridays"), (json!([]), "lunch was late")] {
+        let memory = json!({ "kind": "memory", "type": "update", "scope": "team", "importance": "low" });
+        post(
+            &mesh,
+            crate::harness::with(memory, json!({ "title": content, "content": content, "tags": tags })),
+        )
+        .await;
+    }
+    let (code, brief, errors) = mesh.as_person(&["brief", "a-01"]).await;
+    assert_eq!(code, 0, "{errors}");
+    assert!(brief.contains("we ship on Fridays") && !brief.contains("lunch was late"), "{brief}");
+    assert_eq!(brief.matches("[update").count(), 1, "{brief}");
+}
+
+#[tokio::test]
 async fn line_42_a_decision_that_is_made_during_a_task_is_seen_by_the_next_read() {
     let dir = directory();
     let running = Process::up(&team(dir.path(), &["one-01"])).await;

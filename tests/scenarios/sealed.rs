@@ -236,6 +236,10 @@ async fn readings(ideas: usize) -> BTreeMap<String, String> {
     };
     let agents: String = names.iter().map(String::as_str).chain(["r-01"]).map(agent).collect();
     let running = Process::up(&format!("agents:\n{agents}")).await;
+    eventually("all have joined", async || {
+        (running.signals("agent.joined").await.len() == names.len() + 1).then_some(())
+    })
+    .await;
     running.agent("r-01").ask(json!({ "description": "x", "taskId": "t-0", "capability": "r-01" })).await;
     let host = running.agent("a-02");
     let graph = json!({ "stages": [{ "id": "ideas", "sealed": true, "seats": names }] });

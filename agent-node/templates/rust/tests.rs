@@ -6,13 +6,13 @@ use mesh_agent::{OutputLine, PeerQuestion, Subject, testing::TestTurn};
 #[test]
 fn a_task_without_a_text_asks_a_person() {
     let lines = TestTurn::new("Count").play(&mut work);
-    assert!(matches!(&lines[..], [OutputLine::Question(_), OutputLine::Wait {}]), "{lines:?}");
+    assert!(matches!(&lines[..], [OutputLine::Question(_), OutputLine::Wait { .. }]), "{lines:?}");
 }
 
 #[test]
 fn a_text_is_delegated_for_a_check() {
     let lines = TestTurn::new("Count: one two three").play(&mut work);
-    let [OutputLine::Status { message }, OutputLine::Delegate(request), OutputLine::Wait {}] = &lines[..] else {
+    let [OutputLine::Status { message }, OutputLine::Delegate(request), OutputLine::Wait { .. }] = &lines[..] else {
         panic!("{lines:?}");
     };
     assert_eq!(message, "counting 13 characters");
