@@ -169,6 +169,11 @@ impl Payload {
         Some((&mut request.artifacts, &mut request.inline_artifacts))
     }
 
+    /// How the turn of a seat ended, if it is the result of one.
+    pub fn seat_end(&self) -> Option<&SeatEnd> {
+        if let Self::TaskResponse(response) = self { response.seat.as_ref() } else { None }
+    }
+
     /// The task it is about, if it names one.
     pub fn task_id(&self) -> Option<&TaskId> {
         match self {

@@ -64,6 +64,8 @@ pub enum Timer {
     Claim,
     /// The end of the time in which an answer to a request is awaited.
     Request(RequestKey),
+    /// The board is told of the task.
+    Tell,
     /// The next look at a task whose end is awaited.
     Look(RequestKey),
     /// The end of a pause.

@@ -1,8 +1,8 @@
 //! The duties of every agent that is accountable for a task: show its progress, report to the requester, end it once.
 
 use super::{
-    ChunkRange, Effect, Label, Outcome, OutgoingMessage, OutgoingSignal, ProducedArtifact, RecordedArtifacts,
-    Timer, TimerAt, Update,
+    ChunkRange, Effect, Event, Label, Outcome, OutgoingMessage, OutgoingSignal, ProducedArtifact,
+    RecordedArtifacts, Timer, TimerAt, Update,
     progress::ProducedChunks,
     session::{self, seat},
 };
@@ -19,7 +19,10 @@ use protocol::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
+
+/// When the board is told of a task that has not ended.
+const TOLD_AFTER: Duration = Duration::from_secs(1);
 
 /// The agent that requested the task, and where reports go.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -347,10 +350,16 @@ impl TaskOwnership {
         vec![report(&requester, Label::Response, Payload::TaskResponse(response))]
     }
 
-    /// Tells the board that `me` has taken a task that was not awarded: who depends on it may wait for its end. Nobody waits for
-    /// the turn of a seat.
-    pub fn taken(&self, me: &AgentId) -> Option<Effect> {
-        if !self.announces || seat::is_seat_turn(&self.spec) {
+    /// The board is told of a task that was not awarded if it has not ended soon: who depends on it may wait for its end. Nobody
+    /// waits for the turn of a seat.
+    pub fn is_told_later(&self, event: &Event) -> Option<Effect> {
+        let is_told = self.announces && !seat::is_seat_turn(&self.spec);
+        is_told.then(|| Effect::SetTimer { timer: Timer::Tell, when: TimerAt::Node(event.at + TOLD_AFTER) })
+    }
+
+    /// Tells the board that `me` has taken the task.
+    pub fn tell(&self, me: &AgentId) -> Option<Effect> {
+        if !self.announces || self.has_ended() {
             return None;
         }
         let mut taken = OutgoingSignal::about(SignalType::task_claimed(), &self.spec.task_id);

@@ -5,7 +5,6 @@ use patterns::Label;
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, ConversationId},
-    message::Payload,
     signal::Signal,
     spaces::request::SpaceRequest,
     task::OpenTaskKey,
@@ -203,7 +202,7 @@ impl Lanes {
         let Some(Outgoing { origin, what: OutgoingContent::Message(message), .. }) = self.all.get(&id) else {
             return false;
         };
-        let ends_seat = matches!(&message.envelope.payload, Payload::TaskResponse(end) if end.seat.is_some());
+        let ends_seat = message.envelope.payload.seat_end().is_some();
         let is_awaited = |post: &AttemptId| {
             let post = self.all.get(post).filter(|_| *post < id && !message.best_effort);
             post.is_some_and(|post| match &post.what {

@@ -173,7 +173,7 @@ impl Doing {
         }
         effects.extend(self.renew(event));
         effects.extend(ownership.deadline_timer());
-        effects.extend(ownership.taken(&self.task.me));
+        effects.extend(ownership.is_told_later(event));
         if self.waits_for_context() {
             let message = format!("queued: {} has another turn on the same seat", self.task.me);
             effects.extend(self.task.ownership.status(TaskState::Submitted, message));
@@ -801,6 +801,9 @@ impl Doing {
             EventKind::TimerFired { timer: Timer::Look(key) } => {
                 let space = self.task.ownership.spec.space();
                 self.task.pending.look(*key, space).into_iter().collect()
+            }
+            EventKind::TimerFired { timer: Timer::Tell } => {
+                self.task.ownership.tell(&self.task.me).into_iter().collect()
             }
             EventKind::TimerFired { timer: Timer::Resume } => self.resume(),
             EventKind::Cancelled { reason, .. } => self.finish(TaskState::Canceled, Some(reason.clone())),

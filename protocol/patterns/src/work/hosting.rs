@@ -148,7 +148,7 @@ impl Hosting {
     fn start(&mut self, event: &Event) -> Vec<Effect> {
         let mut effects: Vec<_> = self.task.ownership.deadline_timer().into_iter().collect();
         let message = format!("{} is working on it", self.task.me);
-        effects.extend(self.task.ownership.taken(&self.task.me));
+        effects.extend(self.task.ownership.is_told_later(event));
         effects.extend(self.task.ownership.status(TaskState::Working, message));
         effects.extend(self.decide(event, Session::start));
         effects
@@ -528,6 +528,9 @@ impl Hosting {
             EventKind::SpaceAnswered { label: Label::Space, answer } => {
                 let is_working = self.is_working();
                 self.task.posted(answer, is_working)
+            }
+            EventKind::TimerFired { timer: Timer::Tell } => {
+                self.task.ownership.tell(&self.task.me).into_iter().collect()
             }
             EventKind::TimerFired { timer: Timer::Deadline } => self.fail("its deadline passed".to_owned()),
             EventKind::TimerFired { timer: Timer::Request(key) } => match self.task.pending.expire(*key) {

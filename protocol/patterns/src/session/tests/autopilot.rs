@@ -39,7 +39,7 @@ fn an_autopilot_answers_texts_and_choices_of_other_seats_and_nothing_else() {
     assert_eq!(table.answered, [("q-1".to_owned(), "8080".to_owned())]);
     assert_eq!(
         table.recorded[0].metadata[names::SESSION],
-        json!({ "stage": "t", "from": "autopilot", "to": ["a"] })
+        json!({ "stage": "t", "from": "autopilot", "to": ["a"], "at": WallTime(0) })
     );
     table.answer(3, "green", SeatEnd::default());
     assert_eq!(table.answered.len(), 1, "that is no option");

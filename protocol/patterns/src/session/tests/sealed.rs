@@ -100,6 +100,7 @@ fn what_a_seat_posts_counts_as_findings() {
     let mut table = brainstorm(json!({ "until": { "findings": 4 } }));
     table.answer(0, "", SeatEnd { passed: true, findings: 2, ..SeatEnd::default() });
     table.answer(0, "posted", SeatEnd { passed: true, findings: 1, ..SeatEnd::default() });
+    passes(&mut table, "divergent.1.c.1", "");
     assert_eq!(table.open.len(), 3, "three so far: {:?}", table.turns());
     table.answer(0, "", SeatEnd { passed: true, findings: 1, ..SeatEnd::default() });
     assert_eq!(table.open.len(), 2, "the rest may end its turn: {:?}", table.turns());
