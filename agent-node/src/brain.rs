@@ -15,6 +15,7 @@ pub mod echo;
 pub mod exec;
 pub mod http;
 pub mod llm;
+pub mod peer;
 pub mod result_checker;
 pub mod scripted;
 pub mod session_work;

@@ -109,7 +109,7 @@ enum Verb {
     Reset(reset::ResetArgs),
     /// Make the secret that every process of a mesh shares.
     JoinSecret(join_secret::JoinSecretArgs),
-    /// Print the person's token, which every process of the mesh accepts in `Authorization: Bearer`.
+    /// Print the person's token, which every process of the mesh accepts in `Authorization: Bearer`; make that of an agent's own process.
     Token(token::TokenArgs),
     /// Run one of the demo's brains: one JSON line in, JSON lines out.
     Brain(BrainArgs),

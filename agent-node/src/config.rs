@@ -16,6 +16,7 @@ mod http;
 mod llm;
 mod loader;
 mod mesh;
+mod peer;
 mod schema;
 mod space;
 mod text;
@@ -30,6 +31,7 @@ pub(crate) use document::Document;
 pub use fault::{ConfigErrors, ConfigFault};
 pub use llm::ProviderKeys;
 pub use mesh::{MeshConfig, TimingPreset};
+pub use peer::PeerRegistration;
 pub use schema::schema;
 
 use crate::brain::{
@@ -98,6 +100,8 @@ pub enum BrainConfig {
     Http(HttpBrainConfig),
     /// A foreign A2A agent.
     Foreign(A2aBrainConfig),
+    /// A process that registers and speaks for itself.
+    Peer,
     Echo,
 }
 
@@ -116,7 +120,7 @@ impl BrainConfig {
             Self::Http(HttpBrainConfig { headers, secret, .. }) => {
                 headers.values().chain(secret).map(|secret| secret.expose().to_owned()).collect()
             }
-            Self::Scripted(_) | Self::Echo => Vec::new(),
+            Self::Scripted(_) | Self::Peer | Self::Echo => Vec::new(),
         }
     }
 }
@@ -165,7 +169,7 @@ impl Team {
 
 impl BrainConfig {
     /// Creates the brain; `rights` are those of a command or a tool server, and `cassette` records or replaces models. Fails for
-    /// a foreign agent and a service, which need a node.
+    /// a foreign agent, a service and a process that registers, which need a node.
     pub fn brain(
         &self,
         rights: &BrainRights,
@@ -187,6 +191,10 @@ impl BrainConfig {
             Self::Echo => Arc::new(EchoBrain),
             Self::Http(service) => {
                 let what = format!("{} is reached through a node", service.url);
+                return Err(BrainError::NotStarted { what, source: None });
+            }
+            Self::Peer => {
+                let what = "a process that registers is reached through a node".to_owned();
                 return Err(BrainError::NotStarted { what, source: None });
             }
             Self::Foreign(foreign) => {

@@ -9,11 +9,13 @@ mod directory_sync;
 mod foreign_agents;
 mod grpc_port;
 mod health_checks;
+pub mod hosted_peer;
 pub mod key_rotation;
 pub mod key_sync;
 pub mod process;
 mod registration;
 mod replica;
+mod running_card;
 pub mod services;
 mod setup;
 mod shutdown;
@@ -56,8 +58,8 @@ use blackboard::{
     resource::registered,
     store::{SharedStore, owned_store::OwnedStore},
 };
-use card_retry::CardRetry;
 use engine::EngineConfig;
+use hosted_peer::HostedPeer;
 use key_rotation::CardSigner;
 use patterns::work::WorkLimits;
 use protocol::{
@@ -70,6 +72,7 @@ use protocol::{
     time::NodeTime,
 };
 use registration::{OwnKeys, RegistrationTask};
+use running_card::RunningCard;
 use registry::{
     client::Registry,
     registrar::{Clocks, SignalPublisher, SupervisedRegistry},
@@ -241,7 +244,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         let address = agents.get(&spec.id).context("every agent has a listener")?;
         let endpoint = setup.advertise.endpoint(*address);
         let card = SharedCell::new(Card {
-            waits_for: spec.pending_card.as_ref().map(|pending| pending.why.clone()),
+            waits_for: spec.waits_for(),
             ..spec.settings.card(spec.id.clone(), endpoint, setup.mesh.limits.clone())
         });
         let me = SharedCell::new(PeerSummary::from(card.get().as_ref()));
@@ -294,8 +297,9 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         drop(spec.access.set(access));
         let actor = arbiters.start(parts);
         spawn_sweep_timer(&actor, limits.sweep());
-        if let Some(pending) = &spec.pending_card {
-            status.set_waits_for(Some(pending.why.clone()));
+        status.set_waits_for(spec.waits_for());
+        if let Some(digest) = setup.keys.peer_token(&spec.id)?.filter(|_| spec.peer.is_some()) {
+            setup.tokens.set_peer(digest, spec.id.clone());
         }
         let registry = registry_for(&spec.id);
         let seal = setup.keys.seal(&spec.id, &key)?;
@@ -317,6 +321,25 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         });
         let wake = registration.as_ref().map(RegistrationTask::wake_signal);
         registrations.extend(registration);
+        let running_card = RunningCard {
+            actor: actor.clone(),
+            card: card.clone(),
+            status: status.clone(),
+            key: key.clone(),
+            facade: facade.clone(),
+            me,
+            schemes,
+            interface,
+            wake,
+        };
+        let peer = match (&spec.peer, &spec.pending_card) {
+            (Some(brain), _) => Some(HostedPeer::start(brain.clone(), spec.settings.clone(), running_card)),
+            (None, Some(pending)) => {
+                card_retry::spawn(pending.clone(), spec.settings.clone(), running_card);
+                None
+            }
+            (None, None) => None,
+        };
         let hosted = HostedAgent {
             id,
             actor,
@@ -332,10 +355,8 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
             pusher,
             outside,
             callbacks: callbacks.clone(),
+            peer,
         };
-        if let Some(pending) = spec.pending_card.clone() {
-            CardRetry { agent: hosted.clone(), me, schemes, interface, wake }.spawn(pending);
-        }
         local.insert(spec.id.clone(), hosted);
     }
     if let Some(first) = setup.agents.first()

@@ -4,6 +4,8 @@
 pub const PERSON_PREFIX: &str = "mesh-person-";
 /// How a brain's token begins.
 pub const BRAIN_PREFIX: &str = "mesh-brain-";
+/// How the token of an agent's own process begins.
+pub const PEER_PREFIX: &str = "mesh-peer-";
 
 /// A random token of 244 bits: the prefix and hexadecimal digits.
 pub fn random_token(prefix: &str) -> String {

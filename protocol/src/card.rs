@@ -49,7 +49,7 @@ pub struct Card {
     /// What it takes and how much.
     #[serde(default, deserialize_with = "of_any_version")]
     pub limits: Limits,
-    /// What it waits for before it takes work, if it does: then it has no skills yet.
+    /// What it waits for before it takes work, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
 }

@@ -60,6 +60,8 @@ reasons! {
     /// No such artifact, or not yours.
     ArtifactNotFound = "artifact_not_found", 404;
     ClaimNotFound = "claim_not_found", 404;
+    /// No turn of this key is open: it has ended, or begins again under another key.
+    TurnNotFound = "turn_not_found", 404;
     /// No such space, or the reader is no member of it.
     SpaceNotFound = "space_not_found", 404;
     /// No such entry, or none that the reader may see.
@@ -101,6 +103,8 @@ reasons! {
     AgentIdTaken = "agent_id_taken", 409;
     /// The agent is there, so it can't be forgotten.
     AgentPresent = "agent_present", 409;
+    /// The process of the agent has not registered; it takes turns in another way than this.
+    PeerNotRegistered = "peer_not_registered", 409;
     /// Another key is pinned for that id.
     KeyMismatch = "key_mismatch", 409;
     /// The key was given up or replaced; the id needs another one.

@@ -8,6 +8,8 @@ pub const TASKS: &str = "/a2a/tasks";
 pub const INBOX: &str = "/a2a/inbox";
 /// What a space knows for the agent of the calling brain: `{space}/brief`.
 pub const AGENT_SPACES: &str = "/a2a/spaces";
+/// The process that speaks for an agent: PUT registers it, DELETE says goodbye; `heartbeat`, `turns`, `lines`, `token`.
+pub const PEER: &str = "/a2a/peer";
 /// Artifacts by digest.
 pub const ARTIFACTS: &str = "/a2a/artifacts";
 /// Messages that were given up: `{id}`, `{id}/redrive`.

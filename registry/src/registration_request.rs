@@ -28,42 +28,48 @@ impl RegistrationRequest {
         if instance.is_empty() || instance.len() > MAX_INSTANCE {
             return refuse(format!("instance must have 1 to {MAX_INSTANCE} bytes"));
         }
-        if card.agent_id.is_reserved() {
-            return refuse(format!("card.agentId: {} is a service's name", card.agent_id));
-        }
-        let texts = [&card.description, &card.version].into_iter();
-        let skill_texts = card
-            .skills
-            .iter()
-            .flat_map(|skill| [&skill.name, &skill.description].into_iter().chain(&skill.examples));
-        if texts.chain(skill_texts).any(|text| text.len() > MAX_TEXT) {
-            return refuse(format!(
-                "card: a description, version, name or example may have {MAX_TEXT} bytes"
-            ));
-        }
-        if card.skills.len() > MAX_SKILLS {
-            return refuse(format!("card.skills may have {MAX_SKILLS} members"));
-        }
-        let exceeds_limits = |skill: &protocol::card::Skill| {
-            [skill.tags.len(), skill.examples.len(), skill.output_modes.len()]
-                .iter()
-                .any(|count| *count > MAX_PER_SKILL)
-                || skill.output_modes.iter().any(|mode| mode.len() > MAX_MODE)
-        };
-        if let Some(skill) = card.skills.iter().find(|skill| exceeds_limits(skill)) {
-            return refuse(format!(
-                "card.skills: {} may have {MAX_PER_SKILL} tags, examples and outputModes of {MAX_MODE} bytes",
-                skill.id
-            ));
-        }
-        if !is_endpoint(&card.endpoint) {
-            return refuse(format!(
-                "card.endpoint must be a base URL such as http://127.0.0.1:8001, got {:?}",
-                card.endpoint.chars().take(80).collect::<String>()
-            ));
-        }
-        Ok(())
+        check_card(card)
     }
+}
+
+/// Checks every field of a card against its limits; the error names the field.
+pub fn check_card(card: &Card) -> Result<(), Problem> {
+    let refuse = |what: String| Err(Problem::new(Reason::InvalidField, what));
+    if card.agent_id.is_reserved() {
+        return refuse(format!("card.agentId: {} is a service's name", card.agent_id));
+    }
+    let texts = [&card.description, &card.version].into_iter();
+    let skill_texts = card
+        .skills
+        .iter()
+        .flat_map(|skill| [&skill.name, &skill.description].into_iter().chain(&skill.examples));
+    if texts.chain(skill_texts).any(|text| text.len() > MAX_TEXT) {
+        return refuse(format!(
+            "card: a description, version, name or example may have {MAX_TEXT} bytes"
+        ));
+    }
+    if card.skills.len() > MAX_SKILLS {
+        return refuse(format!("card.skills may have {MAX_SKILLS} members"));
+    }
+    let exceeds_limits = |skill: &protocol::card::Skill| {
+        [skill.tags.len(), skill.examples.len(), skill.output_modes.len()]
+            .iter()
+            .any(|count| *count > MAX_PER_SKILL)
+            || skill.output_modes.iter().any(|mode| mode.len() > MAX_MODE)
+    };
+    if let Some(skill) = card.skills.iter().find(|skill| exceeds_limits(skill)) {
+        return refuse(format!(
+            "card.skills: {} may have {MAX_PER_SKILL} tags, examples and outputModes of {MAX_MODE} bytes",
+            skill.id
+        ));
+    }
+    if !is_endpoint(&card.endpoint) {
+        return refuse(format!(
+            "card.endpoint must be a base URL such as http://127.0.0.1:8001, got {:?}",
+            card.endpoint.chars().take(80).collect::<String>()
+        ));
+    }
+    Ok(())
 }
 
 fn is_endpoint(text: &str) -> bool {

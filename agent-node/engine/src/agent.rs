@@ -178,7 +178,7 @@ impl Agent {
                 subscription.lost(&problem, &mut own, &mut cx);
             }
             Input::PeerGone(peer, why) => self.peer_gone(&peer, &why),
-            Input::CardChanged(card) => self.config.card = card,
+            Input::CardChanged(card) => self.change_card(card, &mut cx),
             Input::Drain => self.begin_drain(&mut cx),
             Input::HandBack => self.hand_back(&cx),
             Input::Sweep => {
@@ -227,7 +227,7 @@ impl Agent {
             limits: &self.config.limits,
             lease: Duration::from_millis(self.config.auction.lease_ms),
             is_draining: self.is_draining,
-            has_place: !self.is_at_max_parallel(),
+            has_place: self.may_claim(),
             conversations: &self.conversations,
             offers: &mut self.offers,
             timers: &mut self.timers,
@@ -299,6 +299,12 @@ impl Agent {
             let candidates = self.candidates(&capability, cx);
             self.events.push(&head, None, EventKind::CallDue { candidates });
         }
+    }
+
+    fn change_card(&mut self, card: Arc<Card>, cx: &mut Context<'_>) {
+        self.config.card = card;
+        self.turns.set_limit(usize::try_from(self.max_parallel()).unwrap_or(1));
+        self.start_turns(cx);
     }
 
     /// How many tasks it does at a time: the card's `maxParallel`, at least 1.

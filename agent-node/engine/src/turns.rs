@@ -43,6 +43,11 @@ impl Turns {
         Self { limit, terms, running: BTreeMap::new(), ready: ReadyTurns::default(), typical: None }
     }
 
+    /// At most `limit` run at a time from here on; those that run go on.
+    pub(crate) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
     /// How many may run at a time.
     pub(crate) fn limit(&self) -> usize {
         self.limit

@@ -1,5 +1,5 @@
 //! A service as a brain: the prompt goes to it by POST, and its answer is a stream of the lines of [`super::json_lines`], as
-//! server-sent events or one JSON object a line. Acknowledgements of checkpoints go to the same URL.
+//! server-sent events or one JSON object a line, or one such object. Acknowledgements of checkpoints go to the same URL.
 
 mod answer;
 mod signing;
@@ -10,12 +10,15 @@ use super::{
     exec::access::{BrainAccess, BrainAccessCell},
     json_lines,
 };
-use crate::outbox::{
-    a2a::credentials::SecretString,
-    outbound_client::{Error, OutboundClient, OutboundRequest, StreamOrResponse},
-    retry_after::retry_after,
+use crate::{
+    outbox::{
+        a2a::credentials::SecretString,
+        outbound_client::{Error, OutboundClient, OutboundRequest, StreamOrResponse},
+        retry_after::retry_after,
+    },
+    shared_cell::SharedCell,
 };
-use answer::AnswerParser;
+use answer::{AnswerForm, AnswerParser};
 use futures_util::StreamExt as _;
 use json_lines::{
     BrainLine, TurnLine, input_line,
@@ -38,8 +41,9 @@ use wire::prompt::InputLine;
 
 /// The header with the token for content to which a prompt refers.
 const BRAIN_TOKEN: &str = "mesh-brain-token";
-/// The media types of an answer: an event stream, or a JSON object a line.
-const ACCEPT: [&str; 3] = ["text/event-stream", "application/x-ndjson", "application/jsonl"];
+/// The media types of an answer: an event stream, a JSON object a line, or one line as JSON.
+const ACCEPT: [&str; 4] =
+    ["text/event-stream", "application/x-ndjson", "application/jsonl", "application/json"];
 /// The longest that a turn takes if it has no bound.
 const TURN: Duration = Duration::from_secs(24 * 3_600);
 /// The largest answer, bytes.
@@ -68,7 +72,7 @@ pub struct HttpBrainConfig {
 
 /// Sends the turns of an agent to a service.
 pub struct HttpBrain {
-    config: HttpBrainConfig,
+    config: SharedCell<HttpBrainConfig>,
     client: OutboundClient,
     /// Its access to the content that prompts refer to.
     access: BrainAccessCell,
@@ -97,25 +101,40 @@ enum ServiceFailure {
 impl HttpBrain {
     /// A brain for the service of `config`.
     pub fn new(config: HttpBrainConfig, client: OutboundClient, access: BrainAccessCell) -> Self {
-        Self { config, client, access, failures: Mutex::default() }
+        Self { config: SharedCell::new(config), client, access, failures: Mutex::default() }
+    }
+
+    /// Sends the prompts to `url` from now on.
+    pub(super) fn set_url(&self, url: String) {
+        self.config.put(HttpBrainConfig { url, ..self.config.get().as_ref().clone() });
+    }
+
+    /// Fails if prompts may not go to `url`.
+    pub(super) async fn check_url(&self, url: &str) -> Result<(), String> {
+        self.client.check_resolved(url).await.map_err(|error| error.to_string())
     }
 
     /// A request about the turn `key`. `id` is the same if it is repeated.
     fn request(&self, key: &str, id: &str, body: Vec<u8>) -> OutboundRequest {
-        let mut request = OutboundRequest::new(Method::POST, &self.config.url).header("idempotency-key", id);
-        for (name, value) in &self.config.headers {
+        let config = self.config.get();
+        let mut request = OutboundRequest::new(Method::POST, &config.url).header("idempotency-key", id);
+        for (name, value) in &config.headers {
             request = request.secret_header(name, value.expose());
         }
-        if let Some(secret) = &self.config.secret {
+        if let Some(secret) = &config.secret {
             request = sign(request, secret, id, SystemTime::now(), &body);
-            if !self.config.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization")) {
+            if !config.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization")) {
                 request = request.secret_header("authorization", &authorization(secret, key));
             }
         }
         request.body("application/json", body)
     }
 
-    async fn turn(&self, request: &TurnRequest, report: &TurnHandle) -> Result<TurnEnd, BrainError> {
+    pub(super) async fn turn(
+        &self,
+        request: &TurnRequest,
+        report: &TurnHandle,
+    ) -> Result<TurnEnd, BrainError> {
         let conversation = conversation(&request.key);
         let node = self.access.get().map(BrainAccess::url);
         let prompt = match prompt_line::prompt_text(request, report.access(), node).await {
@@ -153,6 +172,15 @@ impl HttpBrain {
         Ok(TurnEnd::Pause { after_ms, reason })
     }
 
+    /// Forgets the failures of a conversation that has ended.
+    pub(super) fn release(&self, ended: &ConversationId) {
+        let is_ended = |conversation: &String| {
+            EffectId::parse(&format!("{conversation}:0:0"))
+                .is_some_and(|effect| effect.conversation == *ended)
+        };
+        self.failures().retain(|conversation, _| !is_ended(conversation));
+    }
+
     fn failures(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, ServiceFailures>> {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -186,7 +214,7 @@ impl HttpBrain {
             }
         };
         let mut stream = std::pin::pin!(stream);
-        let mut parser = AnswerParser::new(media_type == ACCEPT[0], key, MAX_LINE, MAX_ANSWER);
+        let mut parser = AnswerParser::new(AnswerForm::of(&media_type), key, MAX_LINE, MAX_ANSWER);
         let (mut is_waiting, mut recorded) = (false, 0);
         let mut checkpoints: VecDeque<oneshot::Receiver<()>> = VecDeque::new();
         let (count, counts) = watch::channel(0);
@@ -309,7 +337,7 @@ fn refusal(
     if status.is_success() {
         let got = media_type.unwrap_or("none");
         let what = format!(
-            "the service answered {status} with the media type {got}; text/event-stream or application/x-ndjson is needed"
+            "the service answered {status} with the media type {got}; text/event-stream, application/x-ndjson or application/json is needed"
         );
         return ServiceFailure::Refused(what);
     }
@@ -351,11 +379,7 @@ impl Brain for Arc<HttpBrain> {
     }
 
     fn release(&self, ended: &ConversationId) {
-        let is_ended = |conversation: &String| {
-            EffectId::parse(&format!("{conversation}:0:0"))
-                .is_some_and(|effect| effect.conversation == *ended)
-        };
-        self.failures().retain(|conversation, _| !is_ended(conversation));
+        HttpBrain::release(self, ended);
     }
 
     fn name(&self) -> &'static str {

@@ -78,6 +78,15 @@ pub(super) fn parse_in_turn(line: &[u8], turn: &str) -> Result<TurnLine, String>
     }
 }
 
+/// Parses a line that names its turn; returns the key of that, too.
+pub fn parse_with_key(line: &[u8]) -> Result<(String, BrainLine), String> {
+    let mut value = json_of(line)?;
+    match value.as_object_mut().and_then(|members| members.remove("key")) {
+        Some(Value::String(key)) => Ok((key, from_value(value)?)),
+        None | Some(_) => Err("\"key\" is needed, a text: the key of the turn".to_owned()),
+    }
+}
+
 /// What the log says about a line that names another turn.
 pub(super) fn dropped(key: &str) -> String {
     format!("a line of another turn is dropped: {:?}", beginning(key.as_bytes()))

@@ -120,6 +120,8 @@ pub(super) enum BrainFile {
     /// A foreign A2A agent, by the URL of its card.
     #[serde(rename = "a2a")]
     A2a(ForeignAgentFile),
+    /// A process that registers at the node with its own token (`mesh token agent ID`) and speaks for itself over HTTP.
+    Peer(PeerFile),
 }
 
 /// A foreign A2A agent.
@@ -167,6 +169,10 @@ impl From<ModeFile> for InteractionMode {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EchoFile {}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PeerFile {}
 
 /// Something an agent can do; the name of its capability is enough.
 #[derive(Debug, Deserialize, JsonSchema)]

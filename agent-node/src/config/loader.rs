@@ -384,6 +384,7 @@ fn brain(
     }
     match &agent.brain {
         BrainFile::Echo(_) => Ok(BrainConfig::Echo),
+        BrainFile::Peer(_) => Ok(BrainConfig::Peer),
         BrainFile::Llm(llm) => {
             let outputs = outputs(location, agent)?;
             let env = agent.env.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();

@@ -279,6 +279,11 @@ fn is_artifact_upload(request: &ServiceRequest) -> bool {
     request.method() == Method::PUT && request.path().starts_with(routes::ARTIFACTS)
 }
 
+/// Whether this request has lines of turns, each a JSON object.
+fn is_peer_lines(request: &ServiceRequest) -> bool {
+    request.path().strip_prefix(routes::PEER) == Some("/lines")
+}
+
 /// Whether this is an A2A request. Its binding checks the content type, and its response may take long.
 fn is_a2a(request: &ServiceRequest) -> bool {
     [routes::A2A_RPC, routes::A2A_REST, routes::HOOKS].iter().any(|base| request.path().starts_with(base))

@@ -13,7 +13,7 @@ use crate::{
     artifacts::ArtifactQuota,
     clock::NodeClock,
     inbox::LocalAgents,
-    node::{services::ServiceLocator, signing_keys::SigningKeys},
+    node::{hosted_peer::HostedPeer, services::ServiceLocator, signing_keys::SigningKeys},
     outbox::{
         a2a::callbacks::CallbackRegistry,
         outbound_client::OutboundClient,
@@ -70,6 +70,8 @@ pub struct HostedAgent {
     pub outside: OutboundClient,
     /// Calls the `replyTo` of the local user.
     pub callbacks: OutboundClient,
+    /// Its process, if that speaks for itself.
+    pub peer: Option<Arc<HostedPeer>>,
 }
 
 /// A check of one dependency: its name and the probe. A probe fails with the reason.

@@ -10,6 +10,7 @@ pub mod join;
 pub mod keys;
 pub mod messages;
 pub mod metrics;
+pub mod peer;
 pub mod person_token;
 pub mod tasks;
 pub mod traces;
@@ -59,6 +60,17 @@ pub fn agents(config: &mut web::ServiceConfig) {
         ))
         .service(resource(&format!("{tasks}/{{id}}/cancel"), [(Method::POST, web::to(tasks::cancel))]))
         .service(resource(&format!("{tasks}/{{id}}/answer"), [(Method::POST, web::to(tasks::answer))]))
+        .service(resource(
+            routes::PEER,
+            [(Method::PUT, web::to(peer::register)), (Method::DELETE, web::to(peer::leave))],
+        ))
+        .service(resource(
+            &format!("{}/heartbeat", routes::PEER),
+            [(Method::POST, web::to(peer::heartbeat))],
+        ))
+        .service(resource(&format!("{}/turns", routes::PEER), [(Method::GET, web::to(peer::turns))]))
+        .service(resource(&format!("{}/lines", routes::PEER), [(Method::POST, web::to(peer::lines))]))
+        .service(resource(&format!("{}/token", routes::PEER), [(Method::POST, web::to(peer::token))]))
         .service(resource(routes::ARTIFACTS, [(Method::PUT, web::to(artifacts::put))]))
         .service(resource(
             &format!("{}/{{sha256}}", routes::ARTIFACTS),

@@ -10,8 +10,9 @@ use crate::{
         Brain,
         a2a::{A2aBrain, A2aBrainConfig},
         exec::{BrainRights, access::BrainAccessCell, os_user::OsUser, private_dir},
-        http::HttpBrain,
+        http::{HttpBrain, HttpBrainConfig},
         llm::cassette::{Cassette, CassetteMode},
+        peer::{PeerBrain, process::PeerProcess},
         server_log::ServerLog,
     },
     config::{AgentDefinition, BrainConfig, Team},
@@ -298,7 +299,7 @@ async fn agent_specs(
     let mut agents = Vec::new();
     for agent in &config.team.agents {
         let what = || format!("the brain of {}", agent.id);
-        let (mut settings, mut pending_card) = (agent.settings.clone(), None);
+        let (mut settings, mut pending_card, mut peer) = (agent.settings.clone(), None, None);
         let access = BrainAccessCell::default();
         let brain: Arc<dyn Brain> = match &agent.brain {
             BrainConfig::Foreign(config) => {
@@ -312,6 +313,13 @@ async fn agent_specs(
             BrainConfig::Http(service) => {
                 outside.check_resolved(&service.url).await.with_context(what)?;
                 Arc::new(Arc::new(HttpBrain::new(service.clone(), outside.clone(), access.clone())))
+            }
+            BrainConfig::Peer => {
+                let heartbeat = Duration::from_millis(config.team.mesh.registry.heartbeat_ms);
+                let unset = HttpBrainConfig { url: String::new(), headers: Default::default(), secret: None };
+                let http = HttpBrain::new(unset, outside.with_loopback()?, access.clone());
+                let brain = PeerBrain::new(PeerProcess::new(heartbeat), http, access.clone());
+                Arc::new(peer.insert(Arc::new(brain)).clone())
             }
             own => {
                 let rights = match own {
@@ -339,6 +347,7 @@ async fn agent_specs(
             port: agent.port,
             workspaces: workspaces(agent, &config.data).with_context(what)?,
             pending_card,
+            peer,
             access,
         });
     }

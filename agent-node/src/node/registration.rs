@@ -1,6 +1,8 @@
 //! Keeps one agent registered: registers it, sends heartbeats, registers again when needed, deregisters at shutdown.
 
-use super::{key_rotation::CardSigner, key_sync, services::StartError, signing_keys::SigningKeys};
+use super::{
+    key_rotation::CardSigner, key_sync, running_card::WakeSignal, services::StartError, signing_keys::SigningKeys,
+};
 use crate::{agent::AgentStatus, shared_cell::SharedCell};
 use blackboard::key_ring::KeyRing;
 use protocol::{
@@ -143,15 +145,6 @@ impl RegistrationTask {
                 }
             }
         }
-    }
-}
-
-/// Triggers the next heartbeat of a [`RegistrationTask`], and registers a changed card.
-pub(super) struct WakeSignal(Arc<Notify>);
-
-impl WakeSignal {
-    pub(super) fn send(&self) {
-        self.0.notify_one();
     }
 }
 

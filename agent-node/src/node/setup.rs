@@ -2,7 +2,9 @@
 
 use super::{advertise::AdvertiseConfig, card_retry, services::ServiceLocation, signing_keys};
 use crate::{
-    brain::{Brain, exec::access::BrainAccessCell, result_checker::AgentAcceptance},
+    brain::{
+        Brain, exec::access::BrainAccessCell, peer::PeerBrain, result_checker::AgentAcceptance,
+    },
     config::MeshConfig,
     http::edge::IssuedTokens,
     outbox::outbound_client::OutboundClient,
@@ -30,6 +32,16 @@ pub struct AgentSpec {
     pub workspaces: (WorkspaceHost, WorkspaceRights),
     /// Set if its foreign agent's card is still missing, so that its skills are unknown.
     pub pending_card: Option<card_retry::PendingCard>,
+    /// Its brain, if that is a process which registers.
+    pub peer: Option<Arc<PeerBrain>>,
+}
+
+impl AgentSpec {
+    /// Why it takes no work at the start, if it takes none.
+    pub(super) fn waits_for(&self) -> Option<String> {
+        let card = self.pending_card.as_ref().map(|pending| pending.why.clone());
+        card.or_else(|| self.peer.as_ref()?.process.absence())
+    }
 }
 
 /// The parts and settings of a process.

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use protocol::{
     a2a::card_signature::SigningKey,
     identity::{IdentityKey, KeyHistory},
-    ids::AgentId,
+    ids::{AgentId, Digest},
 };
 use ring::rand::{SecureRandom, SystemRandom};
 use std::{
@@ -75,6 +75,23 @@ impl SigningKeys {
         let Some(dir) = &self.0 else { return Ok(Seal::new(secret)) };
         let file = dir.join(format!("{agent}.seal"));
         Ok(Seal::new(read_or_create(&file, || Ok(secret)).map_err(bad_key(agent, file))?))
+    }
+
+    fn peer_token_file(&self, agent: &AgentId) -> Option<PathBuf> {
+        Some(self.0.as_ref()?.join(format!("{agent}.peer")))
+    }
+
+    /// The digest of the token of the process of `agent`, if it has one.
+    pub fn peer_token(&self, agent: &AgentId) -> anyhow::Result<Option<Digest>> {
+        let Some(file) = self.peer_token_file(agent).filter(|file| file.exists()) else { return Ok(None) };
+        let read = || Ok(Digest::parse(fs::read_to_string(&file)?.trim())?);
+        Ok(Some(read().map_err(bad_key(agent, file.clone()))?))
+    }
+
+    /// Makes the digest of the token of the process of `agent` durable; it replaces an earlier one.
+    pub fn write_peer_token(&self, agent: &AgentId, digest: &Digest) -> anyhow::Result<()> {
+        let Some(file) = self.peer_token_file(agent) else { return Ok(()) };
+        write_durably(&file, format!("{digest}\n").as_bytes())
     }
 
     fn next_file(&self, agent: &AgentId) -> Option<PathBuf> {

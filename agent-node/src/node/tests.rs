@@ -45,6 +45,7 @@ fn agent_spec(id: &str, skill: &str, cost: f64, eta: u64) -> AgentSpec {
         acceptance: Default::default(),
         port: None,
         pending_card: None,
+        peer: None,
         access: Default::default(),
         workspaces: Default::default(),
     }

@@ -283,6 +283,8 @@ fn kind_of(reason: Reason) -> A2aErrorKind {
         | Reason::Fenced
         | Reason::StaleIncarnation
         | Reason::AgentIdTaken
+        | Reason::TurnNotFound
+        | Reason::PeerNotRegistered
         | Reason::KeyMismatch
         | Reason::KeyReset => A2aErrorKind::InvalidParams,
         Reason::Unauthenticated | Reason::StaleSignature => A2aErrorKind::Unauthenticated,

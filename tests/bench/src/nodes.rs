@@ -98,6 +98,7 @@ pub(crate) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<AgentSpec>
         acceptance: Default::default(),
         port: None,
         pending_card: None,
+        peer: None,
         access: Default::default(),
     })
 }

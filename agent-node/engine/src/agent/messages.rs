@@ -55,11 +55,18 @@ impl Agent {
 
     fn check_recipient(&self, message: &IncomingMessage) -> Result<(), Problem> {
         match &message.envelope.to_agent_id {
+            // It names those who are asked: the agent asks them.
+            Address::Agent(_) if self.is_own_process(&message.by) => Ok(()),
             Address::Agent(id) if *id != self.me => {
                 Err(Problem::new(Reason::AgentNotFound, format!("this is {}, not {id}", self.me)))
             }
             Address::Agent(_) | Address::Capability(_) => Ok(()),
         }
+    }
+
+    /// Whether it is this agent's own process, which has proven that to its node.
+    fn is_own_process(&self, by: &Principal) -> bool {
+        matches!(by, Principal::Brain(agent) if *agent == self.me)
     }
 
     /// Refuses new work during a drain, and expired messages. Duplicates are recognised before this check.
@@ -84,10 +91,15 @@ impl Agent {
         let from = &message.envelope.from_agent_id;
         match &message.by {
             Principal::Agent(id) if id == from => Ok(()),
+            Principal::Brain(id) if id == from && *id == self.me => Ok(()),
             Principal::Agent(id) => Err(Problem::new(
                 Reason::SenderNotProven,
                 format!("fromAgentId is {from}, the signature is {id}'s"),
             )),
+            Principal::Brain(id) if *id == self.me => {
+                let message = format!("fromAgentId is {from}, the token is {id}'s");
+                Err(Problem::new(Reason::SenderNotProven, message).with("field", "fromAgentId"))
+            }
             Principal::Service(_) | Principal::Brain(_) => {
                 Err(Problem::new(Reason::Forbidden, format!("{} sends no messages", message.by)))
             }

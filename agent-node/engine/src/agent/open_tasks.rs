@@ -46,17 +46,18 @@ impl Agent {
             && others.any(|other| claim_epoch(other, task, owner) > row.epoch)
     }
 
-    /// Whether its taken places and requested claims reach `maxParallel`.
-    pub(super) fn is_at_max_parallel(&self) -> bool {
+    /// Whether it takes work, and its taken places and requested claims do not reach `maxParallel`.
+    pub(super) fn may_claim(&self) -> bool {
         let requested = self.offers.claiming().filter(|id| self.conversations.phase(id).is_none()).count();
         let requested = u32::try_from(requested).unwrap_or(u32::MAX);
-        self.taken_places().saturating_add(requested) >= self.max_parallel()
+        let is_full = self.taken_places().saturating_add(requested) >= self.max_parallel();
+        !is_full && self.config.card.waits_for.is_none()
     }
 
     /// Requests the claims that have waited for a place, the oldest first.
     pub(super) fn request_waiting_claims(&mut self, cx: &mut Context<'_>) {
         while self.offers.waiting() > 0
-            && !self.is_at_max_parallel()
+            && self.may_claim()
             && let Some(id) = self.offers.next_waiting()
         {
             self.attempt(id, cx);

@@ -3,6 +3,7 @@
 mod broadcasts;
 mod history;
 mod known_tasks;
+mod peer_requests;
 pub(super) mod task_requests;
 
 use crate::{
@@ -46,6 +47,9 @@ impl Agent {
         reply: ReplyTo,
         cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
+        if matches!(message.by, Principal::Brain(_)) {
+            return self.take_peer_request(message, reply, cx);
+        }
         if !AnyPattern::is_opened_by(message.envelope.kind()) {
             return self.take_for_conversation(message, key, reply, cx);
         }
@@ -335,7 +339,7 @@ impl Agent {
         } else if is_old(cancelled) {
             Some("it was cancelled before it came".to_owned())
         } else {
-            None
+            self.config.card.waits_for.as_ref().map(|why| format!("it takes no work: {why}"))
         };
         let me = self.me.clone();
         let refusal = match why_not {

@@ -8,20 +8,45 @@ use crate::{
     outbox::sse_parser::SseParser,
 };
 
+/// How the lines of an answer are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AnswerForm {
+    Events,
+    Lines,
+    /// One line, which may have line feeds.
+    Json,
+}
+
+impl AnswerForm {
+    /// That of an answer of this media type.
+    pub(super) fn of(media_type: &str) -> Self {
+        match media_type {
+            "text/event-stream" => Self::Events,
+            "application/json" => Self::Json,
+            _ => Self::Lines,
+        }
+    }
+}
+
 pub(super) enum AnswerParser {
     /// Server-sent events, a line in each.
     Events { parser: SseParser, key: String, number: u64, max_line: usize, has_ended: bool },
     /// A line of JSON after the other.
     Lines { parser: LineParser, has_ended: bool },
+    /// One line.
+    Json { text: Vec<u8>, key: String, max_line: usize, has_ended: bool },
 }
 
 impl AnswerParser {
     /// A parser of the output of the turn `key`.
-    pub(super) fn new(is_event_stream: bool, key: &str, max_line: usize, max_total: usize) -> Self {
+    pub(super) fn new(form: AnswerForm, key: &str, max_line: usize, max_total: usize) -> Self {
         let (parser, key) = (SseParser::new(max_line), key.to_owned());
-        match is_event_stream {
-            true => Self::Events { parser, number: 0, max_line, has_ended: false, key },
-            false => Self::Lines { parser: LineParser::new(&key, max_line, max_total), has_ended: false },
+        match form {
+            AnswerForm::Events => Self::Events { parser, number: 0, max_line, has_ended: false, key },
+            AnswerForm::Lines => {
+                Self::Lines { parser: LineParser::new(&key, max_line, max_total), has_ended: false }
+            }
+            AnswerForm::Json => Self::Json { text: Vec::new(), key, max_line, has_ended: false },
         }
     }
 
@@ -32,6 +57,13 @@ impl AnswerParser {
                 parser.push(bytes)?;
                 return all_lines(parser);
             }
+            Self::Json { text, max_line, .. } if text.len() + bytes.len() > *max_line => {
+                return Err(too_long(1, *max_line));
+            }
+            Self::Json { text, .. } => {
+                text.extend_from_slice(bytes);
+                return Ok(Vec::new());
+            }
             Self::Events { parser, key, number, max_line, .. } => (parser, key, number, max_line),
         };
         parser.push(bytes);
@@ -41,15 +73,10 @@ impl AnswerParser {
                 Ok(None) => return Ok(lines),
                 Ok(Some(data)) if data.trim_ascii().is_empty() => continue,
                 Ok(Some(data)) => data,
-                Err(_) => {
-                    let problem = format!("the line exceeds {max_line} bytes");
-                    return Err(BrainError::InvalidLine { line: *number + 1, problem });
-                }
+                Err(_) => return Err(too_long(*number + 1, *max_line)),
             };
             *number += 1;
-            let line = json_lines::parse_in_turn(&data, key)
-                .map_err(|problem| BrainError::InvalidLine { line: *number, problem })?;
-            lines.push((*number, line));
+            lines.push(parsed(*number, &data, key)?);
         }
     }
 
@@ -65,17 +92,32 @@ impl AnswerParser {
                 parser.finish();
                 all_lines(parser)
             }
+            Self::Json { text, key, has_ended, .. } => {
+                *has_ended = true;
+                if text.trim_ascii().is_empty() { Ok(Vec::new()) } else { Ok(vec![parsed(1, text, key)?]) }
+            }
         }
     }
 
     /// Whether [`Self::end`] was called.
     pub(super) fn has_ended(&self) -> bool {
         match self {
-            Self::Events { has_ended, .. } | Self::Lines { has_ended, .. } => *has_ended,
+            Self::Events { has_ended, .. }
+            | Self::Lines { has_ended, .. }
+            | Self::Json { has_ended, .. } => *has_ended,
         }
     }
 }
 
 fn all_lines(parser: &mut LineParser) -> Result<Vec<(u64, TurnLine)>, BrainError> {
     std::iter::from_fn(|| parser.next_line().transpose()).collect()
+}
+
+fn parsed(line: u64, text: &[u8], key: &str) -> Result<(u64, TurnLine), BrainError> {
+    let parsed = json_lines::parse_in_turn(text, key);
+    Ok((line, parsed.map_err(|problem| BrainError::InvalidLine { line, problem })?))
+}
+
+fn too_long(line: u64, max_line: usize) -> BrainError {
+    BrainError::InvalidLine { line, problem: format!("the line exceeds {max_line} bytes") }
 }

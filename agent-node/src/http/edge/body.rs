@@ -1,6 +1,8 @@
 //! Reads a request's body within limits of type, size, time and memory.
 
-use super::{budget_holder::BudgetHolder, is_a2a, is_artifact_upload, server_config::HttpServerConfig};
+use super::{
+    budget_holder::BudgetHolder, is_a2a, is_artifact_upload, is_peer_lines, server_config::HttpServerConfig,
+};
 use actix_web::{
     dev::{Payload, ServiceRequest},
     http::header::{self, HeaderValue},
@@ -53,10 +55,11 @@ impl BodyRules {
         };
         if rules.has_body && !is_artifact && !is_a2a(request) {
             let mut types = headers.get_all(header::CONTENT_TYPE);
-            let (Some(json), None) = (types.next().map(is_json), types.next()) else {
+            let (Some(given), None) = (types.next(), types.next()) else {
                 return Err(unsupported("Content-Type must be there, once"));
             };
-            if !json {
+            let is_lines = || is_peer_lines(request) && LINES.iter().any(|lines| is_type(given, lines));
+            if !is_type(given, "application/json") && !is_lines() {
                 return Err(unsupported("Content-Type must be application/json"));
             }
         }
@@ -153,9 +156,12 @@ pub(super) async fn read<E: Display>(
     Ok(BufferedBody { bytes, guard })
 }
 
-fn is_json(content_type: &HeaderValue) -> bool {
+/// The media types of an object a line.
+const LINES: [&str; 2] = ["application/x-ndjson", "application/jsonl"];
+
+fn is_type(content_type: &HeaderValue, media_type: &str) -> bool {
     let essence = content_type.as_bytes().split(|b| *b == b';').next().unwrap_or_default();
-    essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
+    essence.trim_ascii().eq_ignore_ascii_case(media_type.as_bytes())
 }
 
 fn too_slow(received: usize) -> Problem {

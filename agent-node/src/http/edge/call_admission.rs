@@ -97,7 +97,7 @@ impl Edge {
         };
         let found = self.config().auth.user(&presented, local)?;
         let found = found.ok_or_else(|| credential_required("from another machine"))?;
-        tokens::check_reach(&found.0, "POST", "gRPC")?;
+        tokens::check_reach(&found.0, false, "POST", "gRPC")?;
         Ok(found)
     }
 

@@ -5,7 +5,7 @@ use super::{
     callers::Callers,
     local_callers::LocalCallers,
     origin,
-    tokens::{self, IssuedTokens, RequestTarget},
+    tokens::{self, IssuedTokens, PEER_PREFIX, RequestTarget},
 };
 use crate::{
     clock::wall_time,
@@ -262,7 +262,9 @@ pub(super) fn authenticate(
         let public = || is_public.then(|| (user.clone(), address_holder(request, user)));
         let (principal, holder) =
             found.or_else(public).ok_or_else(|| credential_required("from another machine"))?;
-        tokens::check_reach(&principal, request.method().as_str(), request.path())?;
+        let token = request.headers().get(AUTHORIZATION).and_then(|value| bearer_token(value.to_str().ok()?));
+        let is_peer = token.is_some_and(|token| token.starts_with(PEER_PREFIX));
+        tokens::check_reach(&principal, is_peer, request.method().as_str(), request.path())?;
         return Ok(AuthenticatedSender { principal, holder, digest: None });
     }
     verify_signature(request, auth, user)

@@ -1,7 +1,7 @@
-//! Tokens that the mesh itself has made: the person's, and those of the brains of this node. Only what they are checked by is kept.
+//! Tokens that the mesh itself has made: the person's, and those of the brains and of the agents' own processes at this node. Only what they are checked by is kept.
 //! The command line sends tickets instead of the person's token ([`protocol::identity::PersonKey::ticket`]).
 
-pub use crate::token_format::{BRAIN_PREFIX, PERSON_PREFIX, random_token};
+pub use crate::token_format::{BRAIN_PREFIX, PEER_PREFIX, PERSON_PREFIX, random_token};
 
 use super::origin;
 use protocol::{
@@ -23,6 +23,7 @@ use std::{
 pub struct IssuedTokens {
     person: Arc<RwLock<Option<PersonPublicKey>>>,
     brains: Arc<RwLock<BTreeMap<Digest, AgentId>>>,
+    peers: Arc<RwLock<BTreeMap<Digest, AgentId>>>,
 }
 
 /// Where a request was sent to, and where it arrived.
@@ -83,6 +84,13 @@ impl IssuedTokens {
         self.brains.write().unwrap_or_else(PoisonError::into_inner).insert(digest, agent);
     }
 
+    /// Accepts the token with this digest, and no other one, as that of the process of `agent`.
+    pub fn set_peer(&self, digest: Digest, agent: AgentId) {
+        let mut peers = self.peers.write().unwrap_or_else(PoisonError::into_inner);
+        peers.retain(|_, known| *known != agent);
+        peers.insert(digest, agent);
+    }
+
     /// The principal that the bearer token `token` proves in a request to `target`; `None` if it is no token of a mesh. Fails for
     /// one that is not accepted here.
     pub(super) fn principal(
@@ -95,19 +103,32 @@ impl IssuedTokens {
             self.check_person(token, target, now)?;
             return Ok(Some(Principal::local_user()));
         }
-        if !token.starts_with(BRAIN_PREFIX) {
-            return Ok(None);
-        }
-        let brains = self.brains.read().unwrap_or_else(PoisonError::into_inner);
-        let found = brains.get(&Digest::of(token.as_bytes())).cloned().map(Principal::Brain);
-        let why = "a brain's token is good at its own node only, and until that ends";
+        let (known, why) = match () {
+            () if token.starts_with(BRAIN_PREFIX) => {
+                (&self.brains, "a brain's token is good at its own node only, and until that ends")
+            }
+            () if token.starts_with(PEER_PREFIX) => (
+                &self.peers,
+                "the token of an agent's process is good at the node that made it only, and until another one is made \
+                 (`mesh token agent ID`)",
+            ),
+            () => return Ok(None),
+        };
+        let known = known.read().unwrap_or_else(PoisonError::into_inner);
+        let found = known.get(&Digest::of(token.as_bytes())).cloned().map(Principal::Brain);
         found.map(Some).ok_or_else(|| Problem::new(Reason::Unauthenticated, why))
     }
 }
 
 /// Refuses what a brain may not reach with its token (DESIGN §13): it reads the health and the cards of its node, the brief of its
-/// agent, and content by its digest, and it stores content.
-pub(super) fn check_reach(principal: &Principal, method: &str, path: &str) -> Result<(), Problem> {
+/// agent, and content by its digest, and it stores content. With the token of an agent's process (`is_peer`) it also registers,
+/// takes turns, sends messages, and sees and steers the tasks that follow from them.
+pub(super) fn check_reach(
+    principal: &Principal,
+    is_peer: bool,
+    method: &str,
+    path: &str,
+) -> Result<(), Problem> {
     let Principal::Brain(agent) = principal else { return Ok(()) };
     let is_content =
         path.strip_prefix(routes::ARTIFACTS).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -119,14 +140,40 @@ pub(super) fn check_reach(principal: &Principal, method: &str, path: &str) -> Re
         "PUT" => is_content,
         _ => false,
     };
-    if may {
+    if may || is_peer && reaches_as_peer(method, path) {
         return Ok(());
     }
-    let message = format!(
-        "the token of {agent}'s brain reaches the cards and the health of its node, its brief and artifacts, not {method} {path}; what a brain \
-         asks of the mesh it writes as a line"
-    );
+    let message = match is_peer {
+        true => format!(
+            "the token of {agent}'s process registers it, takes its turns, sends its messages and reads the tasks that follow; \
+             it does not reach {method} {path}"
+        ),
+        false => format!(
+            "the token of {agent}'s brain reaches the cards and the health of its node, its brief and artifacts, not {method} {path}; what a brain \
+             asks of the mesh it writes as a line"
+        ),
+    };
     Err(Problem::new(Reason::Forbidden, message))
+}
+
+/// What the process of an agent reaches beside what every brain does.
+fn reaches_as_peer(method: &str, path: &str) -> bool {
+    let of_peer = path.strip_prefix(routes::PEER);
+    let of_tasks = path.strip_prefix(routes::TASKS);
+    let of_task = of_tasks.and_then(|rest| rest.strip_prefix('/'));
+    let of_task = of_task.map(|rest| rest.split_once('/').map_or("", |(_, verb)| verb));
+    match method {
+        "PUT" | "DELETE" => of_peer == Some(""),
+        "GET" => {
+            of_peer == Some("/turns") || of_tasks == Some("") || of_task.is_some_and(|verb| ["", "events"].contains(&verb))
+        }
+        "POST" => {
+            path == routes::MESSAGES
+                || of_peer.is_some_and(|rest| ["/heartbeat", "/lines"].contains(&rest))
+                || of_task.is_some_and(|verb| ["cancel", "answer"].contains(&verb))
+        }
+        _ => false,
+    }
 }
 
 impl fmt::Debug for IssuedTokens {
@@ -189,7 +236,7 @@ mod tests {
     #[test]
     fn a_brain_reaches_content_cards_and_health_only() {
         let brain = Principal::Brain(AgentId::parse("a-1").unwrap());
-        let may = |method: &str, path: &str| check_reach(&brain, method, path).is_ok();
+        let may = |method: &str, path: &str| check_reach(&brain, false, method, path).is_ok();
         for (method, path) in [
             ("GET", "/healthz"),
             ("HEAD", "/readyz"),
@@ -213,7 +260,57 @@ mod tests {
             ("GET", "/a2a/dead-letters"),
         ] {
             assert!(!may(method, path), "{method} {path}");
-            assert!(check_reach(&Principal::local_user(), method, path).is_ok());
+            assert!(check_reach(&Principal::local_user(), false, method, path).is_ok());
         }
+    }
+
+    #[test]
+    fn the_process_of_an_agent_also_registers_sends_and_sees_its_tasks() {
+        let brain = Principal::Brain(AgentId::parse("a-1").unwrap());
+        for (method, path) in [
+            ("GET", "/healthz"),
+            ("PUT", "/a2a/artifacts"),
+            ("PUT", "/a2a/peer"),
+            ("DELETE", "/a2a/peer"),
+            ("POST", "/a2a/peer/heartbeat"),
+            ("GET", "/a2a/peer/turns"),
+            ("POST", "/a2a/peer/lines"),
+            ("POST", "/a2a/messages"),
+            ("GET", "/a2a/tasks"),
+            ("GET", "/a2a/tasks/t"),
+            ("GET", "/a2a/tasks/t/events"),
+            ("POST", "/a2a/tasks/t/cancel"),
+            ("POST", "/a2a/tasks/t/answer"),
+        ] {
+            assert!(check_reach(&brain, true, method, path).is_ok(), "{method} {path}");
+            let is_brains = ["/healthz", "/a2a/artifacts"].contains(&path);
+            assert_eq!(check_reach(&brain, false, method, path).is_ok(), is_brains, "{method} {path}");
+        }
+        for (method, path) in [
+            ("POST", "/a2a/peer/token"),
+            ("GET", "/a2a/peer"),
+            ("GET", "/a2a/tasks/t/trace"),
+            ("POST", "/a2a/tasks/t/directives"),
+            ("GET", "/a2a/dead-letters"),
+            ("GET", "/state"),
+            ("POST", "/board/signals"),
+            ("POST", "/a2a/rpc"),
+            ("GET", "/metrics"),
+            ("POST", "/keys/a-1/rotate"),
+        ] {
+            assert!(check_reach(&brain, true, method, path).is_err(), "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn a_new_token_of_an_agents_process_voids_the_one_before() {
+        let (tokens, agent) = (IssuedTokens::default(), AgentId::parse("a-1").unwrap());
+        let [first, second] = [random_token(PEER_PREFIX), random_token(PEER_PREFIX)];
+        let of = |token: &str| tokens.principal(token, HERE, NOW);
+        tokens.set_peer(Digest::of(first.as_bytes()), agent.clone());
+        assert_eq!(of(&first), Ok(Some(Principal::Brain(agent.clone()))));
+        tokens.set_peer(Digest::of(second.as_bytes()), agent.clone());
+        assert_eq!(of(&second), Ok(Some(Principal::Brain(agent))));
+        assert_eq!(of(&first).unwrap_err().reason, Reason::Unauthenticated);
     }
 }

@@ -110,6 +110,22 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
             .takes(json!({ "type": "object", "properties": { "reason": { "type": "string" } } }))
             .answers(200, &["id", "status"])
             .answers(202, &[]),
+        ("PUT", "/a2a/peer") => of("Registers the process of an agent, with the token of the agent.")
+            .takes(json!({ "type": "object", "properties": {
+                "endpoint": { "type": "string" }, "description": { "type": "string" }, "skills": { "type": "array" },
+                "cost": { "type": "number" }, "eta": {}, "maxParallel": { "type": "integer", "minimum": 1 },
+            } }))
+            .answers(200, &["card", "heartbeatMs"]),
+        ("DELETE", "/a2a/peer") => of("Says goodbye: the process takes no turns until it registers again.").done(),
+        ("POST", "/a2a/peer/heartbeat") => of("Says that the process is there.").done(),
+        ("GET", "/a2a/peer/turns") => of("Streams the turns of a process without an endpoint.")
+            .with(200, ("application/x-ndjson", json!({ "type": "string" }))),
+        ("POST", "/a2a/peer/lines") => of("Answers a turn of the stream with lines, each with the key of the turn.")
+            .takes(object(&["type", "key"]))
+            .done(),
+        ("POST", "/a2a/peer/token") => of("Makes the token of an agent's process, for a person.")
+            .takes(object(&["agentId"]))
+            .answers(200, &["agentId", "token"]),
         ("GET", "/a2a/inbox") => of("Lists the questions that wait for the caller.").answers(200, &["items"]),
         ("GET", "/a2a/spaces/{space}/brief") => of("Shows a brain the present brief of its agent.")
             .answers(200, &["space", "text", "included", "tokens"]),

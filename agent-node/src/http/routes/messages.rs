@@ -68,15 +68,20 @@ pub async fn post(
     let additional_depth = if by.agent().is_some() { FORWARDED_DEPTH } else { 0 };
     let depth = node.limits.max_depth + additional_depth;
     let mut json = protocol::json::parse(&body, depth)?;
+    if let Principal::Brain(agent) = &*by {
+        // The process of an agent speaks as the agent.
+        json.as_object_mut().map(|members| members.entry("fromAgentId").or_insert_with(|| agent.as_str().into()));
+    }
     let payload = large_payload::inline(&request, &node, &mut json, &by)?;
     let mut envelope = Box::new(match by.agent() {
         Some(_) => Envelope::from_json(json, new_message_id)?,
         None => Envelope::from_hand_written_json(json, new_message_id)?,
     });
     accept_schema::check(&envelope)?;
-    let local = match &envelope.to_agent_id {
-        Address::Agent(id) => node.agent(id).map_err(|problem| problem.with("field", "toAgentId"))?,
-        Address::Capability(_) => node.default_agent(&request)?,
+    let local = match (&*by, &envelope.to_agent_id) {
+        (Principal::Brain(agent), _) => node.agent(agent)?,
+        (_, Address::Agent(id)) => node.agent(id).map_err(|problem| problem.with("field", "toAgentId"))?,
+        (_, Address::Capability(_)) => node.default_agent(&request)?,
     };
     space::check(local, &by, proof_of(&request), &envelope).await?;
     let named = named_artifacts::resolve(&node, local, &by, &mut envelope).await?;

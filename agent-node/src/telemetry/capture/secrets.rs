@@ -1,6 +1,6 @@
 //! The secrets of this process, and the names whose values are secret.
 
-use crate::token_format::{BRAIN_PREFIX, PERSON_PREFIX};
+use crate::token_format::{BRAIN_PREFIX, PEER_PREFIX, PERSON_PREFIX};
 use aho_corasick::{AhoCorasick, MatchKind};
 use base64::{
     Engine as _,
@@ -116,7 +116,7 @@ impl SecretMasker {
 /// `text` with a mask for what follows the prefix of a token ([`crate::token_format`]), whichever process made it.
 fn without_tokens(text: &str) -> Cow<'_, str> {
     let mut masked = Cow::Borrowed(text);
-    for prefix in [BRAIN_PREFIX, PERSON_PREFIX] {
+    for prefix in [BRAIN_PREFIX, PEER_PREFIX, PERSON_PREFIX] {
         let mut from = 0;
         while let Some(found) = masked[from..].find(prefix) {
             from += found + prefix.len();

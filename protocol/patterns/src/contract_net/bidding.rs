@@ -23,6 +23,9 @@ pub fn bid(card: &Card, taken: u32, free_in: Duration, cfp: &Cfp, now: WallTime)
     if support == 0.0 {
         return no(format!("{} is none of its skills", cfp.capability));
     }
+    if let Some(why) = &card.waits_for {
+        return no(format!("it takes no work: {why}"));
+    }
     let places = card.terms.max_parallel.max(1);
     if cfp.bid_by <= now {
         return no("the call for proposals is over".to_owned());

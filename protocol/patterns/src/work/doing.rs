@@ -15,6 +15,7 @@ mod budget;
 mod confirmation;
 mod hand_on;
 pub(crate) mod lines;
+mod lone_request;
 mod pause;
 mod result;
 mod space;
@@ -161,6 +162,9 @@ impl Doing {
     fn start(&mut self, event: &Event) -> Vec<Effect> {
         if let Some(refusal) = self.declines.clone() {
             return self.decline(refusal);
+        }
+        if self.kind == WorkKind::LoneRequest {
+            return self.send_lone_request(event);
         }
         let ownership = &self.task.ownership;
         let mut effects = Vec::new();
@@ -495,6 +499,9 @@ impl Doing {
         {
             return Vec::new();
         }
+        if self.kind == WorkKind::LoneRequest {
+            return self.end_with_answer();
+        }
         self.task.ownership.questions = self.task.pending.questions();
         let message = format!("{} goes on with what came back", self.task.me);
         let mut effects = self.task.ownership.status(TaskState::Working, message);
@@ -660,7 +667,7 @@ impl Doing {
             None
         } else if self.waits_for_context() || is_thinking && does_host_work() {
             Some(WorkPhase::AwaitsAgents)
-        } else if is_thinking || self.task.turn == 0 {
+        } else if is_thinking || self.task.turn == 0 && self.kind != WorkKind::LoneRequest {
             Some(WorkPhase::Active)
         } else if self.pauses.is_paused() {
             Some(WorkPhase::Paused)

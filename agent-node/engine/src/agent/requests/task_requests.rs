@@ -26,7 +26,7 @@ impl Agent {
     pub(in crate::agent) fn candidates(&self, capability: &Capability, cx: &Context<'_>) -> Vec<Candidate> {
         let own = Candidate {
             running: self.taken_places(),
-            is_alive: !self.is_draining,
+            is_alive: !self.is_draining && self.config.card.waits_for.is_none(),
             ..Candidate::new(&self.config.card, capability)
         };
         self.peers.candidates(capability, own, cx.world.directory())

@@ -19,6 +19,8 @@ pub(crate) enum WorkKind {
     Answer,
     /// The reaction to a signal.
     Reaction,
+    /// One request of the agent's own process. It has no turn.
+    LoneRequest,
 }
 
 impl WorkKind {
@@ -134,7 +136,7 @@ impl Doing {
             WorkKind::Reaction => TurnKind::Reaction,
             WorkKind::Task if seat::is_sealed(spec) => TurnKind::SealedSeat,
             WorkKind::Task if seat::is_seat_turn(spec) => TurnKind::Seat,
-            WorkKind::Task => TurnKind::Task,
+            WorkKind::Task | WorkKind::LoneRequest => TurnKind::Task,
         }
     }
 }

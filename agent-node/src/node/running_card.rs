@@ -1,0 +1,69 @@
+//! The card of a running agent: whoever shows it is told when it changes.
+
+use crate::{
+    agent::{AgentActor, AgentStatus, UpdateCard},
+    brain::PeerSummary,
+    http::a2a::facade::AgentFacade,
+    shared_cell::SharedCell,
+};
+use actix::{Addr, MailboxError};
+use engine::settings::AgentSettings;
+use protocol::{
+    a2a::{agent_policy::CallerSchemes, card::AgentInterface, card_signature::SigningKey},
+    card::Card,
+};
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// Triggers the next heartbeat of an agent at the registry, and registers a changed card.
+pub(super) struct WakeSignal(pub(super) Arc<Notify>);
+
+impl WakeSignal {
+    pub(super) fn send(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// The card of a running agent, and everything that shows it.
+pub(super) struct RunningCard {
+    pub(super) actor: Addr<AgentActor>,
+    pub(super) card: SharedCell<Card>,
+    pub(super) status: Arc<AgentStatus>,
+    pub(super) key: SharedCell<SigningKey>,
+    pub(super) facade: SharedCell<AgentFacade>,
+    pub(super) me: SharedCell<PeerSummary>,
+    pub(super) schemes: CallerSchemes,
+    pub(super) interface: Option<AgentInterface>,
+    pub(super) wake: Option<WakeSignal>,
+}
+
+impl RunningCard {
+    /// The card that [`Self::show`] would show.
+    pub(super) fn of(&self, settings: &AgentSettings, waits_for: Option<String>) -> Card {
+        let Card { agent_id, endpoint, limits, .. } = self.card.get().as_ref().clone();
+        Card { waits_for, ..settings.card(agent_id, endpoint, limits) }
+    }
+
+    /// Shows what `settings` say of the agent, and why it takes no work, if it takes none. Fails if the agent has stopped.
+    pub(super) async fn show(
+        &self,
+        settings: &AgentSettings,
+        waits_for: Option<String>,
+    ) -> Result<(), MailboxError> {
+        let card = self.of(settings, waits_for.clone());
+        if card != *self.card.get() {
+            let card = Arc::new(card);
+            self.me.put(PeerSummary::from(card.as_ref()));
+            let (schemes, interface) = (self.schemes, self.interface.clone());
+            let facade = AgentFacade::new(&card, settings.a2a.clone(), schemes, interface, &self.key.get());
+            self.facade.put(facade);
+            self.actor.send(UpdateCard(card.clone())).await?;
+            self.card.put(card);
+        }
+        self.status.set_waits_for(waits_for);
+        if let Some(wake) = &self.wake {
+            wake.send();
+        }
+        Ok(())
+    }
+}
