@@ -55,6 +55,7 @@ mod scenarios {
     mod outbound_calls;
     mod own_agents;
     mod owner_messages;
+    mod peer_processes;
     mod peers;
     mod person_token;
     mod principals;

@@ -72,11 +72,11 @@ use protocol::{
     time::NodeTime,
 };
 use registration::{OwnKeys, RegistrationTask};
-use running_card::RunningCard;
 use registry::{
     client::Registry,
     registrar::{Clocks, SignalPublisher, SupervisedRegistry},
 };
+use running_card::RunningCard;
 use services::StartError;
 use std::{
     collections::BTreeMap,

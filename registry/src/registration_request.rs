@@ -44,9 +44,7 @@ pub fn check_card(card: &Card) -> Result<(), Problem> {
         .iter()
         .flat_map(|skill| [&skill.name, &skill.description].into_iter().chain(&skill.examples));
     if texts.chain(skill_texts).any(|text| text.len() > MAX_TEXT) {
-        return refuse(format!(
-            "card: a description, version, name or example may have {MAX_TEXT} bytes"
-        ));
+        return refuse(format!("card: a description, version, name or example may have {MAX_TEXT} bytes"));
     }
     if card.skills.len() > MAX_SKILLS {
         return refuse(format!("card.skills may have {MAX_SKILLS} members"));

@@ -1,9 +1,6 @@
 //! What the process of an agent says when it registers (`PUT /a2a/peer`): its endpoint, and what its card says over the file.
 
-use super::{
-    file::SkillFile,
-    forms::MapOrText,
-};
+use super::{file::SkillFile, forms::MapOrText};
 use engine::settings::AgentSettings;
 use protocol::{
     bid::{Cost, Eta},
@@ -57,7 +54,8 @@ impl PeerRegistration {
     /// The settings of the agent's file with what is said here.
     pub fn over(self, file: &AgentSettings) -> AgentSettings {
         let mut settings = file.clone();
-        let skills = self.skills.map(|skills| skills.into_iter().map(|MapOrText(skill)| skill.into()).collect());
+        let skills =
+            self.skills.map(|skills| skills.into_iter().map(|MapOrText(skill)| skill.into()).collect());
         settings.skills = skills.unwrap_or(settings.skills);
         settings.description = self.description.unwrap_or(settings.description);
         settings.bid.cost = self.cost.or(settings.bid.cost);

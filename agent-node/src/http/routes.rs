@@ -64,10 +64,7 @@ pub fn agents(config: &mut web::ServiceConfig) {
             routes::PEER,
             [(Method::PUT, web::to(peer::register)), (Method::DELETE, web::to(peer::leave))],
         ))
-        .service(resource(
-            &format!("{}/heartbeat", routes::PEER),
-            [(Method::POST, web::to(peer::heartbeat))],
-        ))
+        .service(resource(&format!("{}/heartbeat", routes::PEER), [(Method::POST, web::to(peer::heartbeat))]))
         .service(resource(&format!("{}/turns", routes::PEER), [(Method::GET, web::to(peer::turns))]))
         .service(resource(&format!("{}/lines", routes::PEER), [(Method::POST, web::to(peer::lines))]))
         .service(resource(&format!("{}/token", routes::PEER), [(Method::POST, web::to(peer::token))]))

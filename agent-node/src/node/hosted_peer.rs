@@ -109,7 +109,13 @@ mod tests {
         for url in ["http://127.0.0.1:9000/turns", "http://[::1]:9000/", "http://localhost:9000"] {
             assert_eq!(check_loopback(url), Ok(()), "{url}");
         }
-        for url in ["http://10.0.0.1:9000/", "http://example.org/", "http://127.0.0.1.example.org/", "turns", "http://0.0.0.0:1/"] {
+        for url in [
+            "http://10.0.0.1:9000/",
+            "http://example.org/",
+            "http://127.0.0.1.example.org/",
+            "turns",
+            "http://0.0.0.0:1/",
+        ] {
             assert!(check_loopback(url).is_err(), "{url}");
         }
     }

@@ -1,7 +1,8 @@
 //! Keeps one agent registered: registers it, sends heartbeats, registers again when needed, deregisters at shutdown.
 
 use super::{
-    key_rotation::CardSigner, key_sync, running_card::WakeSignal, services::StartError, signing_keys::SigningKeys,
+    key_rotation::CardSigner, key_sync, running_card::WakeSignal, services::StartError,
+    signing_keys::SigningKeys,
 };
 use crate::{agent::AgentStatus, shared_cell::SharedCell};
 use blackboard::key_ring::KeyRing;

@@ -2,9 +2,7 @@
 
 use super::{advertise::AdvertiseConfig, card_retry, services::ServiceLocation, signing_keys};
 use crate::{
-    brain::{
-        Brain, exec::access::BrainAccessCell, peer::PeerBrain, result_checker::AgentAcceptance,
-    },
+    brain::{Brain, exec::access::BrainAccessCell, peer::PeerBrain, result_checker::AgentAcceptance},
     config::MeshConfig,
     http::edge::IssuedTokens,
     outbox::outbound_client::OutboundClient,

@@ -102,9 +102,9 @@ impl AnswerParser {
     /// Whether [`Self::end`] was called.
     pub(super) fn has_ended(&self) -> bool {
         match self {
-            Self::Events { has_ended, .. }
-            | Self::Lines { has_ended, .. }
-            | Self::Json { has_ended, .. } => *has_ended,
+            Self::Events { has_ended, .. } | Self::Lines { has_ended, .. } | Self::Json { has_ended, .. } => {
+                *has_ended
+            }
         }
     }
 }

@@ -165,7 +165,9 @@ fn reaches_as_peer(method: &str, path: &str) -> bool {
     match method {
         "PUT" | "DELETE" => of_peer == Some(""),
         "GET" => {
-            of_peer == Some("/turns") || of_tasks == Some("") || of_task.is_some_and(|verb| ["", "events"].contains(&verb))
+            of_peer == Some("/turns")
+                || of_tasks == Some("")
+                || of_task.is_some_and(|verb| ["", "events"].contains(&verb))
         }
         "POST" => {
             path == routes::MESSAGES

@@ -70,7 +70,8 @@ pub async fn post(
     let mut json = protocol::json::parse(&body, depth)?;
     if let Principal::Brain(agent) = &*by {
         // The process of an agent speaks as the agent.
-        json.as_object_mut().map(|members| members.entry("fromAgentId").or_insert_with(|| agent.as_str().into()));
+        json.as_object_mut()
+            .map(|members| members.entry("fromAgentId").or_insert_with(|| agent.as_str().into()));
     }
     let payload = large_payload::inline(&request, &node, &mut json, &by)?;
     let mut envelope = Box::new(match by.agent() {

@@ -36,7 +36,8 @@ fn own_peer<'a>(node: &'a NodeState, by: &Principal) -> Result<&'a Arc<HostedPee
 }
 
 fn no_peer(agent: &AgentId) -> Problem {
-    let message = format!("{agent} has no process of its own: its file does not say `brain: {{ peer: {{}} }}`");
+    let message =
+        format!("{agent} has no process of its own: its file does not say `brain: {{ peer: {{}} }}`");
     Problem::new(Reason::Forbidden, message)
 }
 
@@ -183,7 +184,9 @@ fn parsed(body: &[u8]) -> Result<Vec<(String, BrainLine)>, Problem> {
     let line = |(at, text): (usize, &[u8])| {
         let refused = |why: String| Problem::new(Reason::InvalidField, format!("line {}: {why}", at + 1));
         match json_lines::parse_with_key(text).map_err(refused)? {
-            (_, BrainLine::Bid(_)) => Err(refused("a turn has no bid: those of a peer are computed".to_owned())),
+            (_, BrainLine::Bid(_)) => {
+                Err(refused("a turn has no bid: those of a peer are computed".to_owned()))
+            }
             line => Ok(line),
         }
     };
@@ -204,7 +207,8 @@ mod tests {
             Ok::<_, String>(lines.into_iter().map(|(key, _)| key).collect::<Vec<_>>())
         };
         assert_eq!(keys("{\"type\":\"wait\",\n\"key\":\"a\"}").unwrap(), ["a"]);
-        let two = "{\"type\":\"status\",\"message\":\"m\",\"key\":\"a\"}\n\n{\"type\":\"wait\",\"key\":\"b\"}\n";
+        let two =
+            "{\"type\":\"status\",\"message\":\"m\",\"key\":\"a\"}\n\n{\"type\":\"wait\",\"key\":\"b\"}\n";
         assert_eq!(keys(two).unwrap(), ["a", "b"]);
         for (body, why) in [
             ("", "a line is needed"),

@@ -62,7 +62,8 @@ impl Agent {
                 return Err(Problem::new(Reason::Forbidden, what).with("field", "type"));
             }
         };
-        let PeerRequest { task_id, asked, terms, artifacts: (inline, references), budget, mut request } = asked;
+        let PeerRequest { task_id, asked, terms, artifacts: (inline, references), budget, mut request } =
+            asked;
         let task_id = match task_id {
             Some(id) => id,
             None => TaskId::parse(&format!("task-{}", cx.world.uuid())).map_err(internal)?,
@@ -102,10 +103,7 @@ fn not_passed_on(field: &str) -> Problem {
     Problem::new(Reason::InvalidField, what).with("field", field)
 }
 
-fn task_request(
-    to: Address,
-    request: message::TaskRequest,
-) -> Result<PeerRequest, Problem> {
+fn task_request(to: Address, request: message::TaskRequest) -> Result<PeerRequest, Problem> {
     if request.accept.is_some() {
         return Err(not_passed_on("payload.accept"));
     }
@@ -133,10 +131,7 @@ fn task_request(
     })
 }
 
-fn help_request(
-    to: Address,
-    request: message::HelpRequest,
-) -> Result<PeerRequest, Problem> {
+fn help_request(to: Address, request: message::HelpRequest) -> Result<PeerRequest, Problem> {
     let asked = Digest::of(&serde_json::to_vec(&request).map_err(internal)?);
     let help = Help {
         id: REQUEST.to_owned(),

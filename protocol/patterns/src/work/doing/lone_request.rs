@@ -35,8 +35,7 @@ impl Doing {
     pub(super) fn end_with_answer(&mut self) -> Vec<Effect> {
         let Some(answer) = self.task.pending.take_results().pop() else { return Vec::new() };
         let artifacts = answer.artifacts.into_iter().map(ArtifactChunk::whole);
-        let mut effects: Vec<_> =
-            artifacts.filter_map(|chunk| self.task.ownership.produce(chunk)).collect();
+        let mut effects: Vec<_> = artifacts.filter_map(|chunk| self.task.ownership.produce(chunk)).collect();
         let state = if answer.ok { TaskState::Completed } else { TaskState::Failed };
         effects.extend(self.finish(state, Some(answer.text)));
         effects

@@ -1,5 +1,6 @@
 mod acceptance;
 mod budget;
+mod lone_requests;
 mod space;
 mod turns;
 
