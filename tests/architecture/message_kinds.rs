@@ -12,6 +12,11 @@ const NAMED: &[(&str, usize, &str)] = &[
     ("agent-node/engine/src/agent/incoming.rs", 6, "calls are answered at once; owners cancel and answer"),
     ("agent-node/engine/src/agent/requests.rs", 4, "a pattern is built from the message that opens it"),
     ("agent-node/engine/src/agent/requests/known_tasks.rs", 1, "a cancel may arrive before its award"),
+    (
+        "agent-node/engine/src/agent/requests/peer_requests.rs",
+        2,
+        "a request is built from the message that asks for it",
+    ),
     ("agent-node/engine/src/agent/requests/task_requests.rs", 1, "uploaded artifacts of a request are kept"),
     ("agent-node/engine/src/agent/steps.rs", 2, "rounds and awards are counted"),
     ("agent-node/src/agent/attempts.rs", 1, "the answer to a call is in its response"),

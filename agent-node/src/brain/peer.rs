@@ -10,7 +10,7 @@ use super::{
     json_lines::{BrainLine, prompt_line},
 };
 use patterns::turn::{Progress, TurnEnd};
-use process::{PeerProcess, Presence, SentLine};
+use process::{PeerPresence, PeerProcess, SentLine};
 use protocol::ids::ConversationId;
 use std::{
     sync::Arc,
@@ -51,8 +51,11 @@ impl PeerBrain {
 
     async fn turn(&self, request: &TurnRequest, report: &TurnHandle) -> Result<TurnEnd, BrainError> {
         let mut presence = self.process.presence();
+        // After a restart of the node it is given the same turn, with the same key, if it is back soon.
+        let present = presence.wait_for(|now| matches!(now, PeerPresence::Present(_)));
+        drop(tokio::time::timeout_at(self.process.expected_until().into(), present).await);
         let begun = presence.borrow_and_update().clone();
-        if matches!(begun, Presence::Absent { .. }) {
+        if matches!(begun, PeerPresence::Absent { .. }) {
             return Ok(pause(&begun, Instant::now()));
         }
         let turn = async {
@@ -102,10 +105,10 @@ impl PeerBrain {
 }
 
 /// The end of a turn that its process does not go on with; the pause grows with the time that the process is away.
-fn pause(presence: &Presence, now: Instant) -> TurnEnd {
+fn pause(presence: &PeerPresence, now: Instant) -> TurnEnd {
     let (reason, after) = match presence {
-        Presence::Absent { why, since } => (why.clone(), now.saturating_duration_since(*since) / 2),
-        Presence::Present(_) => ("its peer takes turns elsewhere now".to_owned(), MIN_PAUSE),
+        PeerPresence::Absent { why, since } => (why.clone(), now.saturating_duration_since(*since) / 2),
+        PeerPresence::Present(_) => ("its peer takes turns elsewhere now".to_owned(), MIN_PAUSE),
     };
     let after = after.clamp(MIN_PAUSE, MAX_PAUSE);
     TurnEnd::Pause { after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX), reason }
@@ -133,7 +136,7 @@ mod tests {
     #[test]
     fn a_pause_grows_with_the_time_that_the_process_is_away() {
         let since = Instant::now();
-        let absent = Presence::Absent { why: "silent".to_owned(), since };
+        let absent = PeerPresence::Absent { why: "silent".to_owned(), since };
         let after = |seconds| match pause(&absent, since + Duration::from_secs(seconds)) {
             TurnEnd::Pause { after_ms, reason } => (after_ms, reason),
             other => panic!("{other:?}"),

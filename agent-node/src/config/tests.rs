@@ -37,15 +37,15 @@ fn a_type_error_is_reported_in_terms_of_yaml() {
     for (agent, what) in [
         (
             "brain: echo",
-            "agents[0].brain: must be one kind with its settings: exec, http, scripted, echo, llm or a2a, such as `echo: {}`, got a kind alone",
+            "agents[0].brain: must be one kind with its settings: exec, http, scripted, echo, llm, a2a or peer, such as `echo: {}`, got a kind alone",
         ),
         (
             "brain: {echo: {}, exec: {command: [x]}}",
-            "agents[0].brain: must be one kind with its settings: exec, http, scripted, echo, llm or a2a, such as `echo: {}`",
+            "agents[0].brain: must be one kind with its settings: exec, http, scripted, echo, llm, a2a or peer, such as `echo: {}`",
         ),
         (
             "brain: {}",
-            "agents[0].brain: must be one kind with its settings: exec, http, scripted, echo, llm or a2a, such as `echo: {}`",
+            "agents[0].brain: must be one kind with its settings: exec, http, scripted, echo, llm, a2a or peer, such as `echo: {}`",
         ),
         (
             "brain: {echo: {}, user: nobody}",

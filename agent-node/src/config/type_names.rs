@@ -20,7 +20,7 @@ const KINDS: [&str; 5] =
     ["enum", "map with a single key", "string or map", "newtype variant", "struct variant"];
 
 const ONE_KIND: &str =
-    "one kind with its settings: exec, http, scripted, echo, llm or a2a, such as `echo: {}`";
+    "one kind with its settings: exec, http, scripted, echo, llm, a2a or peer, such as `echo: {}`";
 
 /// Serde's names of found types and their descriptions.
 const FOUND: &[(&str, &str)] =

@@ -20,7 +20,7 @@ const UNREGISTERED: &str = "its peer has not registered yet (PUT /a2a/peer)";
 
 /// Whether the process takes turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Presence {
+pub enum PeerPresence {
     /// It does. The number is another one if it takes them in another way than before.
     Present(u64),
     /// It does not.
@@ -29,12 +29,13 @@ pub enum Presence {
 
 /// The process of an agent. Clones share it.
 #[derive(Clone)]
-pub struct PeerProcess(Arc<Shared>);
+pub struct PeerProcess(Arc<SharedPeer>);
 
-struct Shared {
+struct SharedPeer {
     heartbeat: Duration,
+    started: Instant,
     state: Mutex<PeerState>,
-    presence: watch::Sender<Presence>,
+    presence: watch::Sender<PeerPresence>,
     /// When it counts as silent has changed.
     heard: Notify,
 }
@@ -94,9 +95,10 @@ impl PeerProcess {
             streams: 0,
             turns: BTreeMap::new(),
         };
-        let absent = Presence::Absent { why: UNREGISTERED.to_owned(), since };
+        let absent = PeerPresence::Absent { why: UNREGISTERED.to_owned(), since };
         let presence = watch::Sender::new(absent);
-        Self(Arc::new(Shared { heartbeat, state: Mutex::new(state), presence, heard: Notify::new() }))
+        let (state, heard) = (Mutex::new(state), Notify::new());
+        Self(Arc::new(SharedPeer { heartbeat, started: since, state, presence, heard }))
     }
 
     fn state(&self) -> MutexGuard<'_, PeerState> {
@@ -108,22 +110,27 @@ impl PeerProcess {
         self.0.heartbeat
     }
 
+    /// Until when it is expected to register after the start of the node.
+    pub(super) fn expected_until(&self) -> Instant {
+        self.0.started + self.0.heartbeat * MISSED
+    }
+
     /// Whether it takes turns, now and later.
-    pub fn presence(&self) -> watch::Receiver<Presence> {
+    pub fn presence(&self) -> watch::Receiver<PeerPresence> {
         self.0.presence.subscribe()
     }
 
     /// Why it takes no turns, if it does not.
     pub fn absence(&self) -> Option<String> {
         match &*self.0.presence.borrow() {
-            Presence::Present(_) => None,
-            Presence::Absent { why, .. } => Some(why.clone()),
+            PeerPresence::Present(_) => None,
+            PeerPresence::Absent { why, .. } => Some(why.clone()),
         }
     }
 
     fn set_present(&self, way: u64) {
         self.0.presence.send_if_modified(|presence| {
-            let present = Presence::Present(way);
+            let present = PeerPresence::Present(way);
             let is_new = *presence != present;
             *presence = present;
             is_new
@@ -132,7 +139,7 @@ impl PeerProcess {
     }
 
     fn set_absent(&self, why: String, since: Instant) {
-        self.0.presence.send_replace(Presence::Absent { why, since });
+        self.0.presence.send_replace(PeerPresence::Absent { why, since });
         self.0.heard.notify_one();
     }
 
@@ -169,7 +176,7 @@ impl PeerProcess {
     /// When it counts as silent unless it is heard; `None` if it does not take turns, or has a stream.
     fn silent_from(&self) -> Option<Instant> {
         let state = self.state();
-        let is_present = matches!(*self.0.presence.borrow(), Presence::Present(_));
+        let is_present = matches!(*self.0.presence.borrow(), PeerPresence::Present(_));
         (is_present && state.stream.is_none()).then(|| state.last_heard.0 + self.0.heartbeat * MISSED)
     }
 
