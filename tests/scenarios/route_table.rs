@@ -310,7 +310,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/a2a/peer/heartbeat", "333333111111"),
     ("POST", "/a2a/peer/lines", "333333111111"),
     ("GET", "/a2a/peer/turns", "333333111111"),
-    ("POST", "/a2a/peer/token", "333a3a111111"),
+    ("POST", "/a2a/peer/token", "33333a111111"),
     ("GET", "/a2a/spaces/{space}/brief", "3333a3111111"),
     ("GET", "/a2a/tasks", "aaaa3a111111"),
     ("GET", "/a2a/tasks/{id}", "44a43a111111"),

@@ -51,16 +51,17 @@ impl RunningCard {
         waits_for: Option<String>,
     ) -> Result<(), MailboxError> {
         let card = self.of(settings, waits_for.clone());
-        if card != *self.card.get() {
-            let card = Arc::new(card);
-            self.me.put(PeerSummary::from(card.as_ref()));
-            let (schemes, interface) = (self.schemes, self.interface.clone());
-            let facade = AgentFacade::new(&card, settings.a2a.clone(), schemes, interface, &self.key.get());
-            self.facade.put(facade);
-            self.actor.send(UpdateCard(card.clone())).await?;
-            self.card.put(card);
+        if card == *self.card.get() {
+            self.status.set_waits_for(waits_for);
+            return Ok(());
         }
+        let card = Arc::new(card);
+        self.me.put(PeerSummary::from(card.as_ref()));
+        let (schemes, interface) = (self.schemes, self.interface.clone());
+        self.facade.put(AgentFacade::new(&card, settings.a2a.clone(), schemes, interface, &self.key.get()));
+        self.actor.send(UpdateCard(card.clone())).await?;
         self.status.set_waits_for(waits_for);
+        self.card.put(card);
         if let Some(wake) = &self.wake {
             wake.send();
         }

@@ -109,7 +109,7 @@ pub async fn rotate(
 
 /// Fails if the request does not carry the person's token: without it, every command of this machine could make it.
 /// A configured caller is a person, too, but not the one whose mesh it is.
-fn check_person(request: &HttpRequest, by: &Principal) -> Result<(), Problem> {
+pub(super) fn check_person(request: &HttpRequest, by: &Principal) -> Result<(), Problem> {
     match *by == Principal::local_user() && person_token::is_persons(request, by) {
         true => Ok(()),
         false => {

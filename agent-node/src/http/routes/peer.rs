@@ -1,7 +1,7 @@
 //! `/a2a/peer`: the process of an agent registers here with the token of the agent, says that it is there, and takes turns from a
 //! stream.
 
-use super::person_token;
+use super::keys::check_person;
 use crate::{
     brain::{
         json_lines::{self, BrainLine},
@@ -58,10 +58,7 @@ pub async fn token(
     by: web::ReqData<Principal>,
     body: web::Bytes,
 ) -> Result<HttpResponse, Refusal> {
-    if !person_token::is_persons(&request, &by) {
-        let why = "a token is made for a person: it needs the person's token (`mesh token`, --token FILE) or the credential of a caller";
-        return Err(Problem::new(Reason::Forbidden, why).into());
-    }
+    check_person(&request, &by)?;
     let invalid = |error: serde_json::Error| Problem::new(Reason::InvalidField, error.to_string());
     let body = protocol::json::parse(&body, node.limits.max_depth)?;
     let TokenBody { agent_id } = serde_json::from_value(body).map_err(invalid)?;

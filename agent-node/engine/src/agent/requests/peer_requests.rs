@@ -127,7 +127,7 @@ fn task_request(to: Address, request: message::TaskRequest) -> Result<PeerReques
         artifacts: (request.inline_artifacts, request.artifacts),
         budget: request.budget,
         request: Progress::Delegate(delegate),
-        terms: request.terms,
+        terms: TaskTerms { deadline: request.terms.deadline, ..TaskTerms::new(request.terms.description) },
     })
 }
 
@@ -144,7 +144,7 @@ fn help_request(to: Address, request: message::HelpRequest) -> Result<PeerReques
     Ok(PeerRequest {
         task_id: None,
         asked,
-        terms: TaskTerms { capability: request.capability, ..TaskTerms::new(request.question) },
+        terms: TaskTerms::new(request.question),
         artifacts: (request.inline_artifacts, request.artifacts),
         budget: request.budget,
         request: Progress::Help(help),
