@@ -8,7 +8,12 @@ use super::{
 };
 use blackboard::board::BriefView;
 use clap::Args;
-use protocol::{ids::AgentId, routes, spaces::SpaceId, words::counted};
+use protocol::{
+    ids::{AgentId, TaskId},
+    routes,
+    spaces::SpaceId,
+    words::counted,
+};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -19,13 +24,18 @@ pub(super) struct BriefArgs {
     /// The space.
     #[arg(long, value_name = "NAME", default_value = "default")]
     space: SpaceId,
+    /// As a seat of this session is given it: with the findings of the session, in place of those of no session.
+    #[arg(long, value_name = "TASK")]
+    session: Option<TaskId>,
 }
 
 pub(super) async fn brief(common: &CommonArgs, args: BriefArgs) -> Result<(), CliError> {
     let client = MeshClient::new(common)?;
     let board = client.board().await?;
     let (space, agent) = (encoded(args.space.as_str()), encoded(args.agent.as_str()));
-    let answer: Value = client.get(&board, &format!("{}/{space}/brief?for={agent}", routes::SPACES)).await?;
+    let session = args.session.map(|session| format!("&session={}", encoded(session.as_str())));
+    let path = format!("{}/{space}/brief?for={agent}{}", routes::SPACES, session.unwrap_or_default());
+    let answer: Value = client.get(&board, &path).await?;
     let BriefView { brief, vault_entries } = BriefView::deserialize(&answer)
         .map_err(|error| CliError::new(Exit::Failed, format!("the board's answer can't be read: {error}")))?;
     let unknown = client.card_of(args.agent.as_str()).await.err();

@@ -70,4 +70,9 @@ async fn a_seat_reads_what_its_stage_lets_it_know_by_search_and_from_its_node() 
         all.iter().all(|part| read["brief"].as_str().unwrap().contains(part)),
         "a task is no seat: {read:#}"
     );
+    let own_findings = json!({ "taskId": "t-10", "description": "post", "capability": "session",
+        "input": { "seats": ["one-01"] } });
+    one.ask(own_findings).await;
+    let (code, brief, errors) = mesh(&["brief", "one-01", "--session", "t-10"], &envs);
+    assert!(code == 0 && brief.contains(own) && !brief.contains(finding), "{brief}{errors}");
 }

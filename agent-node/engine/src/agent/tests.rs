@@ -683,6 +683,7 @@ fn what_a_brain_posts_is_asked_of_the_space_in_order_until_it_answers_across_res
 fn a_peer_is_asked_when_what_was_posted_before_is_on_the_board_or_that_is_away() {
     for is_away in [false, true] {
         let mut driver = Driver::new();
+        driver.world.neighbours.insert(AgentId::parse("b-01").unwrap());
         driver.ask(&user(), "m-1", "task-request", request("t-1")).unwrap();
         let entry = Box::new(EntryDraft::new(EntryKind::Finding, "one"));
         let help = json!({ "type": "help", "id": "h", "to": "b-01", "question": "?" });
