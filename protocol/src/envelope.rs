@@ -81,6 +81,9 @@ impl Serialize for Envelope {
     }
 }
 
+/// The member of a message of an agent's process that names the turn of which the message is a part.
+pub const TURN_KEY: &str = "key";
+
 /// The member that replaces `payload` in a message between agents whose payload is too large to be posted: the
 /// digest under which the sender has put it at the recipient.
 pub const PAYLOAD_REF: &str = "payloadRef";

@@ -320,6 +320,7 @@ impl Task {
             let named = [
                 ("capability", self.spec.capability.as_ref().map(|capability| json!(capability))),
                 ("parentTaskId", self.spec.parent.as_ref().map(|parent| json!(parent))),
+                ("space", self.spec.space.as_ref().map(|space| json!(space))),
                 ("doer", self.doer.as_ref().map(|doer| json!(doer))),
                 ("seat", seat_turn(self.spec.input.as_ref())),
                 ("checks", (!self.checks.is_empty()).then(|| json!(self.checks))),

@@ -28,6 +28,9 @@ agents:
   - agent: reviewer-01
     skills: [code-review]
     brain: { echo: {} }
+  - agent: desk-01
+    skills: [desk]
+    brain: { echo: {} }
 "#;
 
 fn page() -> &'static str {
@@ -124,7 +127,7 @@ impl Painter {
     }
 
     fn send(&self, to: &str, payload: Value) -> String {
-        let message = json!({ "toAgentId": to, "type": "task-request", "payload": payload });
+        let message = json!({ "toAgentId": to, "type": "task-request", "key": null, "payload": payload });
         let answer = self.call("POST", "/a2a/messages", Some(&message));
         assert_eq!(answer.status, 202, "{answer:?}");
         answer.body["taskId"].as_str().unwrap().to_owned()
@@ -206,11 +209,14 @@ async fn the_page_of_python_wins_by_its_card_and_sends_within_its_only_turn() {
     waits_for(&mesh, "").await;
     // What the others know follows the registry.
     let task = eventually("an award to painter-01", async || {
-        let task = mesh.agent("reviewer-01").ask(asked.clone()).await;
+        let task = mesh.agent("desk-01").ask(asked.clone()).await;
         message(&task).contains("a painting of").then_some(task)
     })
     .await;
     assert_eq!(message(&task), "a painting of a dog; the view of others: echoed what was said");
+    // What is sent within a turn has the path of its task, so agents that ask each other make no loop.
+    let task = mesh.agent("reviewer-01").ask(asked.clone()).await;
+    assert!(message(&task).contains("reviewer-01: it is on the path of this task"), "{task:#}");
     let help = json!({ "fromAgentId": "me", "toAgentId": "painter-01", "messageId": "h-1", "type": "help-request", "payload": { "question": "a cow" } });
     assert_eq!(mesh.agent("painter-01").post(&help).await.status, 202);
     eventually("the answer to a question", async || {
@@ -332,6 +338,17 @@ async fn a_later_stream_replaces_the_earlier_one_and_bad_lines_change_nothing() 
     let next = second.turn().await;
     assert_eq!(next["task"]["description"], "a dog", "two at once: {next:#}");
 
+    for (key, reason) in
+        [(None, (400, "invalid_field")), (Some("painter-01:none:1:0"), (404, "turn_not_found"))]
+    {
+        let mut message =
+            json!({ "toAgentId": "reviewer-01", "type": "task-request", "payload": { "description": "x" } });
+        if let Some(key) = key {
+            message["key"] = json!(key);
+        }
+        let answer = painter.call("POST", "/a2a/messages", Some(&message));
+        assert_eq!(refusal(&answer), (reason.0, reason.1.to_owned()), "{answer:?}");
+    }
     for (line, reason) in [
         (json!({ "type": "shout", "key": turn["key"] }), (400, "invalid_field")),
         (json!({ "type": "wait" }), (400, "invalid_field")),

@@ -240,7 +240,12 @@ async fn a_turn_waits_for_the_end_of_a_task_of_anybodys() {
     assert!(message(&task).contains(r#""text": "completed""#), "{task:#}");
 
     let own = mesh.agent("builder-01").ask(json!({ "taskId": "t-own", "description": wait("t-own") })).await;
-    assert_eq!(message(&own), "wait: the turn can't wait for the end of its own task");
+    let why = "wait: the turn can't wait for the end of its own task, or of one that it is a part of";
+    assert_eq!(message(&own), why);
+    let line = json!({ "type": "delegate", "id": "d", "to": "reviewer-01", "capability": "audit", "description": wait("t-all") });
+    let all = json!({ "taskId": "t-all", "description": json!([line]).to_string() });
+    let all = mesh.agent("builder-01").ask(all).await;
+    assert!(message(&all).contains(why), "{all:#}");
 }
 
 #[tokio::test]

@@ -73,6 +73,11 @@ impl Turns {
         self.running.get(key).map(|running| running.turn)
     }
 
+    /// The conversation of each running turn.
+    pub(crate) fn running(&self) -> impl Iterator<Item = &ConversationId> {
+        self.running.keys().map(|key| &key.conversation)
+    }
+
     /// The conversation of each running and waiting turn.
     pub(crate) fn conversations(&self) -> impl Iterator<Item = &ConversationId> {
         let ready = self.ready.iter().map(|turn| &turn.key);

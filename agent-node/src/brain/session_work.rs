@@ -27,7 +27,7 @@ use patterns::{
         graph::{ForeignSeat, TeamTerms},
         host_work::HostWork,
         person::PersonTurn,
-        seat::{ForeignTurn, foreign_turn},
+        seat::{self, SeatPlace},
         summary::{SUMMARY, SummaryOutline},
         team::report::{ItemState, aggregate, answer},
         workspace::WorkspaceWork,
@@ -93,14 +93,14 @@ impl SessionWork {
     }
 
     /// The brain of a foreign agent's seat.
-    fn foreign_brain(&self, seat: ForeignSeat, turn: Option<ForeignTurn>) -> Arc<A2aBrain> {
+    fn foreign_brain(&self, seat: ForeignSeat, turn: Option<SeatPlace>) -> Arc<A2aBrain> {
         let ForeignSeat { card, skill, mode, bounds } = seat;
         let (credentials, bounds) = (SchemeCredentials::default(), bounds.unwrap_or_default());
         let config = A2aBrainConfig { card, mode, credentials, bounds };
         let (store, callbacks) = (Some(self.store.clone()), Some(self.callbacks.clone()));
         let brain = A2aBrain::new(config, self.client.clone(), store, callbacks);
         let brain = brain.with_keyring(self.keyring.clone()).with_skill(skill);
-        let Some(ForeignTurn { session, seat, earlier }) = turn else { return Arc::new(brain) };
+        let Some(SeatPlace { session, seat, earlier }) = turn else { return Arc::new(brain) };
         let of_seat = |session: &TaskId| format!("{session}/{seat}");
         Arc::new(brain.in_session(of_seat(&session), earlier.iter().map(of_seat).collect()))
     }
@@ -113,7 +113,7 @@ impl Brain for SessionWork {
                 // What the seat is in its session is no matter of the foreign agent.
                 let mut turn = None;
                 if let TurnSubject::Task(task) = &mut request.prompt.about {
-                    turn = foreign_turn(task.terms.input.take().as_ref());
+                    turn = seat::place(task.terms.input.take().as_ref());
                     task.terms.capability =
                         seat.skill.as_ref().and_then(|skill| Capability::parse(skill).ok());
                 }

@@ -23,6 +23,8 @@ use serde_json::Value;
 use std::{collections::BTreeSet, time::Duration};
 use tokio::sync::mpsc;
 
+/// The space of tasks that name none.
+const DEFAULT_SPACE: &str = "default";
 /// How often new tasks are looked for.
 const LOOK: Duration = Duration::from_secs(1);
 /// The pause before a broken stream is resumed.
@@ -39,7 +41,7 @@ pub(super) struct FollowArgs {
     /// A session, by its task, or a space; the space `default` if absent.
     #[arg(value_name = "SESSION|SPACE")]
     what: Option<String>,
-    /// The space in which a session runs.
+    /// The space in which a session runs, if its task does not tell.
     #[arg(long, value_name = "NAME", default_value = "default")]
     space: SpaceId,
     /// Begin with what there is, not with what comes.
@@ -93,9 +95,10 @@ pub(super) async fn follow(common: &CommonArgs, args: FollowArgs) -> Result<(), 
         Some(name) => {
             let found = tasks::find(&client, &agents, name).await.ok();
             found.map(|found| {
-                let agent = agents.iter().find(|agent| agent.endpoint == found.endpoint);
-                let agent = agent.map_or(found.endpoint.clone(), |agent| agent.agent.to_string());
-                (name.to_owned(), found.endpoint, agent)
+                let ours = &found.task["metadata"][EXTENSION];
+                let agent = ours["agent"].as_str().unwrap_or(&found.endpoint).to_owned();
+                let space = ours["space"].as_str().and_then(|space| SpaceId::parse(space).ok());
+                (name.to_owned(), found.endpoint, agent, space)
             })
         }
         None => None,
@@ -104,6 +107,7 @@ pub(super) async fn follow(common: &CommonArgs, args: FollowArgs) -> Result<(), 
         (None, Some(name)) => SpaceId::parse(name).map_err(|bad| {
             CliError::new(Exit::Usage, format!("{name} is no task of yours, and no space: {bad}"))
         })?,
+        (Some((.., Some(space))), _) => space.clone(),
         _ => args.space.clone(),
     };
     let (lines, mut come) = mpsc::channel(WAITING);
@@ -120,7 +124,7 @@ pub(super) async fn follow(common: &CommonArgs, args: FollowArgs) -> Result<(), 
     let entries = Entries { client: client.clone(), board, path, query, after, session: only_session };
     let entries = actix::spawn(entries.follow(lines.clone()));
     match session {
-        Some((task, endpoint, agent)) => {
+        Some((task, endpoint, agent, _)) => {
             actix::spawn(async move {
                 let followed = follow_task(&client, (&endpoint, &agent), &task, &lines).await;
                 if let Err(failure) = followed {
@@ -132,7 +136,8 @@ pub(super) async fn follow(common: &CommonArgs, args: FollowArgs) -> Result<(), 
             });
         }
         None => {
-            actix::spawn(follow_tasks(client, args.at, args.all, lines));
+            let in_space = named.map(|_| space.clone());
+            actix::spawn(follow_tasks(client, args.at, args.all, in_space, lines));
         }
     }
     if args.all {
@@ -221,7 +226,7 @@ fn of_entry(entry: &Entry) -> Option<LogLine> {
 }
 
 /// Follows the person's tasks: those that begin, and with `all` those that there are.
-async fn follow_tasks(client: MeshClient, at: AtArgs, all: bool, lines: Lines) {
+async fn follow_tasks(client: MeshClient, at: AtArgs, all: bool, in_space: Option<SpaceId>, lines: Lines) {
     let mut known = BTreeSet::new();
     let mut is_first = true;
     while !lines.is_closed() {
@@ -232,7 +237,12 @@ async fn follow_tasks(client: MeshClient, at: AtArgs, all: bool, lines: Lines) {
             for task in found["tasks"].as_array().into_iter().flatten() {
                 let Some(id) = task["id"].as_str().map(str::to_owned) else { continue };
                 let ours = &task["metadata"][EXTENSION];
-                let is_part = ours["path"].as_array().is_some_and(|path| !path.is_empty());
+                // What agents give each other, and themselves, is told by the task of a person.
+                let is_part = ours["path"].as_array().is_some_and(|path| !path.is_empty())
+                    || !ours["owner"].as_str().is_some_and(|owner| owner.starts_with("user:"))
+                    || in_space.as_ref().is_some_and(|space| {
+                        ours["space"].as_str().unwrap_or(DEFAULT_SPACE) != space.as_str()
+                    });
                 let (state, _) = status_of(&task["status"]);
                 let has_ended = state.is_some_and(TaskState::is_terminal);
                 let is_old = is_first && has_ended && !all;

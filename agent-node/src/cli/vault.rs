@@ -83,7 +83,14 @@ pub(super) async fn vault(common: &CommonArgs, args: VaultArgs) -> Result<(), Cl
     let path = format!("{}/{space}/vault?of={agent}", routes::SPACES);
     let read = async || -> Result<Vault, CliError> { client.get(&board, &path).await };
     let change = match args.verb.unwrap_or(VaultVerb::Show) {
-        VaultVerb::Show => return show(common, &read().await?),
+        VaultVerb::Show => {
+            let vault = read().await?;
+            let known = &vault.knowledge;
+            if vault.entries.is_empty() && known.areas.is_empty() && known.files.is_empty() {
+                client.card_of(args.agent.as_str()).await?;
+            }
+            return show(common, &vault);
+        }
         VaultVerb::Export { file } => {
             let vault = read().await?;
             let text = serde_json::to_string_pretty(&vault).unwrap_or_default();

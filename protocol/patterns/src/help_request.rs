@@ -395,7 +395,12 @@ impl Pattern for HelpRequest {
     ];
 
     fn view(&self) -> View<'_> {
-        let view = View { space: self.space.as_ref(), questions: &self.questions, ..View::default() };
+        let view = View {
+            space: self.space.as_ref(),
+            path: &self.path,
+            questions: &self.questions,
+            ..View::default()
+        };
         let HelpSide::Answering { work, produced } = &self.side else { return view };
         let produced_in_log = ChunkRange::default();
         let turn =

@@ -54,6 +54,8 @@ pub struct View<'a> {
     pub turn: RecordedTurnProgress<'a>,
     /// The space that it belongs to, if it has no task that says so.
     pub space: Option<&'a SpaceId>,
+    /// The agents through which a question has come.
+    pub path: &'a [AgentId],
     /// The open questions to a person, if it has no task that shows them.
     pub questions: &'a [Question],
 }

@@ -17,7 +17,7 @@ use super::{
     Effect, Event, EventKind, Label, RecordedTurnProgress, Update,
     ownership::TaskOwnership,
     result_check::{CheckStep, CheckedTask, ResultChecks},
-    session::seat,
+    session::{host_work::HOST_WORK, seat},
     turn::Progress,
 };
 use doing::lines::TurnKind;
@@ -266,7 +266,8 @@ impl Assignment {
     fn remember(&self, state: TaskState, said: Option<&str>) -> Option<Effect> {
         let spec = &self.ownership.spec;
         let has_passed = self.ownership.seat.as_ref().is_some_and(|seat| seat.passed);
-        if Space::new(spec.space()).is_default() || seat::is_sealed(spec) || has_passed {
+        let is_host_work = spec.capability.as_ref().is_some_and(|of| of.as_str() == HOST_WORK);
+        if Space::new(spec.space()).is_default() || seat::is_sealed(spec) || has_passed || is_host_work {
             return None;
         }
         let made = self.ownership.artifact_ids();

@@ -12,7 +12,7 @@ use crate::{
 };
 use patterns::{
     session::{
-        seat::foreign_turn,
+        seat,
         team::{
             report::{ItemOrder, ItemReport, REPORT, artifact, find},
             results,
@@ -187,8 +187,9 @@ impl<'a> ItemTurn<'a> {
         self.report.task_id = end.task_id.clone().or_else(|| self.report.task_id.take());
         self.report.context_id = end.context_id.or_else(|| self.report.context_id.take());
         // What came at once needed no second look.
-        if mode == InteractionMode::Polling && self.report.polls == 0 {
-            self.report.mode = Some(InteractionMode::Sync.word().to_owned());
+        if let InteractionMode::Sync | InteractionMode::Polling = mode {
+            let used = if self.report.polls == 0 { InteractionMode::Sync } else { InteractionMode::Polling };
+            self.report.mode = Some(used.word().to_owned());
         }
         let text = end.text.unwrap_or_default();
         match (end.how, end.task_id) {
@@ -215,7 +216,7 @@ impl<'a> ItemTurn<'a> {
 
     /// What is remembered of the agent for this session, and the sessions of the same context before it.
     fn memory(&self, card: &ValidatedCard) -> Option<RemoteMemory> {
-        let turn = foreign_turn(self.request.prompt.about.task()?.input.as_ref())?;
+        let turn = seat::place(self.request.prompt.about.task()?.input.as_ref())?;
         let earlier = turn.earlier.iter().map(ToString::to_string).collect();
         Some(self.work.store.memory(card, turn.session.to_string(), earlier))
     }

@@ -87,7 +87,7 @@ impl Callers {
             proves_nobody(match self.by_key.contains_key(&digest) {
                 true => "Authorization holds an API key; send it in `X-API-Key`",
                 false => {
-                    "Authorization is the token of no caller (`mesh: { callers: … }`), and not the person's (`mesh token`)"
+                    "Authorization is the token of no caller (`mesh: { callers: … }`), not the person's (`mesh token`), and not that of an agent's process (`mesh token agent ID`)"
                 }
             })
         })

@@ -34,7 +34,7 @@ use bytes::Bytes;
 use patterns::session::is_shown_to;
 use protocol::{
     a2a::task::A2aTask,
-    envelope::Envelope,
+    envelope::{Envelope, TURN_KEY},
     ids::{Address, Digest, MessageId},
     principal::{Principal, SenderProof},
     problem::{Problem, Reason},
@@ -95,7 +95,7 @@ pub async fn post(
     let answered = id.clone();
     let callback = reply_to::UserCallback::of(&node, &by, &envelope)?;
     // Agents of a later version may know more.
-    let mut warnings = if by.agent().is_some() { Vec::new() } else { ineffective_members(&envelope) };
+    let mut warnings = if by.agent().is_some() { Vec::new() } else { ineffective_members(&by, &envelope) };
     let approval = relayed_approval(&node, &by, &envelope)?;
     let proof = proof_of(&request);
     let incoming =
@@ -166,9 +166,11 @@ fn relayed_approval(
 }
 
 /// A warning for each member of a user's message that has no effect: `onBehalfOf`, and at most [`MAX_WARNINGS`] that nothing reads.
-fn ineffective_members(envelope: &Envelope) -> Vec<String> {
+fn ineffective_members(by: &Principal, envelope: &Envelope) -> Vec<String> {
     let of_payload = envelope.payload.extra().keys().map(|name| format!("payload.{name}"));
-    let unknown: Vec<_> = envelope.extra.keys().cloned().chain(of_payload).collect();
+    let is_read = |name: &&String| matches!(by, Principal::Brain(_)) && *name == TURN_KEY;
+    let of_envelope = envelope.extra.keys().filter(|name| !is_read(name)).cloned();
+    let unknown: Vec<_> = of_envelope.chain(of_payload).collect();
     let left_out = unknown.len().saturating_sub(MAX_WARNINGS);
     let more = (left_out > 0).then(|| format!("and {left_out} more unknown members"));
     let warning = |name: String| {

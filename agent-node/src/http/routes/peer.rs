@@ -190,7 +190,17 @@ fn parsed(body: &[u8]) -> Result<Vec<(String, BrainLine)>, Problem> {
     if texts.is_empty() {
         return Err(Problem::new(Reason::InvalidField, "a line is needed"));
     }
-    texts.into_iter().enumerate().map(line).collect()
+    let lines: Vec<_> = texts.into_iter().enumerate().map(line).collect::<Result<_, _>>()?;
+    let after_end = |(at, (key, _)): (usize, &(String, BrainLine))| {
+        let is_end = |(of, line): &(String, BrainLine)| of == key && matches!(line, BrainLine::End(_));
+        lines.iter().take(at).any(is_end).then_some(at + 1)
+    };
+    match lines.iter().enumerate().find_map(after_end) {
+        Some(at) => {
+            Err(Problem::new(Reason::InvalidField, format!("line {at}: comes after the end of its turn")))
+        }
+        None => Ok(lines),
+    }
 }
 
 #[cfg(test)]

@@ -89,8 +89,12 @@ pub async fn run(
     runner.cancel_on_drop.remote = None;
     if let Some(memory) = memory.filter(|_| is_new) {
         let is_completed = end.how == RemoteTaskOutcome::Completed;
-        let context = end.context_id.as_deref().filter(|_| end.how != RemoteTaskOutcome::Refused);
-        memory.note(context, is_completed.then(|| begun.elapsed())).await;
+        let context = end.context_id.clone().filter(|_| end.how != RemoteTaskOutcome::Refused);
+        let took = is_completed.then(|| begun.elapsed());
+        // The result does not wait for it: until that is durable, a crash sends the message again.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            drop(runtime.spawn(async move { memory.note(context.as_deref(), took).await }));
+        }
     }
     let Some(task_id) = end.task_id.clone() else { return end };
     match end.how {

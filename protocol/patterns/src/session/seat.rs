@@ -138,9 +138,9 @@ pub fn turn_layers(input: Option<&Value>) -> Option<Vec<BriefLayer>> {
     }
 }
 
-/// The seat of a turn that foreign agents work for.
+/// The place of a turn in its session, and what came before it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct ForeignTurn {
+pub struct SeatPlace {
     pub session: TaskId,
     pub seat: String,
     /// The tasks before it in the A2A context of the session.
@@ -148,9 +148,9 @@ pub struct ForeignTurn {
     pub earlier: Vec<TaskId>,
 }
 
-/// Reads the seat of a foreign agent's turn.
-pub fn foreign_turn(input: Option<&Value>) -> Option<ForeignTurn> {
-    ForeignTurn::deserialize(input?.get("seat")?).ok()
+/// Reads the place of a turn in its session.
+pub fn place(input: Option<&Value>) -> Option<SeatPlace> {
+    SeatPlace::deserialize(input?.get("seat")?).ok()
 }
 
 /// The session to whose findings those of a task belong. The turn of a seat belongs to its own, unless that shares its findings

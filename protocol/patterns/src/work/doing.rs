@@ -411,8 +411,12 @@ impl Doing {
 
     /// The turn waits for the end of a task, too.
     fn wait_for(&mut self, task: &TaskId, event: &Event) -> Vec<Effect> {
-        if *task == self.task.ownership.spec.task_id {
-            return self.fail("wait: the turn can't wait for the end of its own task".to_owned());
+        let spec = &self.task.ownership.spec;
+        let session = seat::place(spec.input.as_ref()).map(|turn| turn.session);
+        let whole = spec.parent.iter().chain(spec.run.as_ref().map(|run| &run.task)).chain(&session);
+        if *task == spec.task_id || whole.into_iter().any(|whole| whole == task) {
+            let why = "wait: the turn can't wait for the end of its own task, or of one that it is a part of";
+            return self.fail(why.to_owned());
         }
         let awaited = Progress::AwaitTask { id: task.to_string(), task: task.clone() };
         let mut effects = self.task.ownership.status(TaskState::Working, format!("waits for task {task}"));

@@ -19,12 +19,16 @@ use patterns::{
 use protocol::{
     artifact::{Artifact, ArtifactRef},
     budget::Budget,
-    ids::{Address, Digest, TaskId},
+    envelope::TURN_KEY,
+    ids::{Address, AgentId, Digest, EffectId, TaskId},
     message::{self, Payload},
     principal::{Principal, RootProof},
     problem::{Problem, Reason},
     task::{TaskSpec, TaskTerms},
+    time::WallTime,
+    words::counted,
 };
+use serde_json::Value;
 
 /// The name of the only request.
 const REQUEST: &str = "request";
@@ -62,7 +66,7 @@ impl Agent {
                 return Err(Problem::new(Reason::Forbidden, what).with("field", "type"));
             }
         };
-        let PeerRequest { task_id, asked, terms, artifacts: (inline, references), budget, mut request } =
+        let PeerRequest { task_id, asked, mut terms, artifacts: (inline, references), budget, mut request } =
             asked;
         let task_id = match task_id {
             Some(id) => id,
@@ -72,6 +76,8 @@ impl Agent {
             self.counts.duplicates += 1;
             return Ok(());
         }
+        let (path, deadline) = self.turn_of(&message)?;
+        terms.deadline = terms.deadline.into_iter().chain(deadline).min();
         if terms.deadline.is_some_and(|deadline| deadline <= cx.wall()) {
             return Err(Problem::new(Reason::Expired, "the deadline has passed"));
         }
@@ -84,6 +90,7 @@ impl Agent {
         }
         let spec = TaskSpec {
             artifacts,
+            path,
             root_proof: Some(RootProof::Signature),
             budget,
             space: message.envelope.space_id.clone(),
@@ -94,6 +101,40 @@ impl Agent {
         let pattern = Doing::requesting(self.me.clone(), ownership, request, self.config.work_limits).into();
         let task = Some(OpenedTask { spec, asked, epoch: None });
         self.open(Opening { message, pattern, task, older: None, reply }, cx)
+    }
+
+    /// The path and the deadline of the turn that a message of the process is a part of, so that what agents ask each other within
+    /// their turns makes no loop. A message that is part of none says so if a turn is open.
+    fn turn_of(&self, message: &IncomingMessage) -> Result<(Vec<AgentId>, Option<WallTime>), Problem> {
+        let refused = |reason, what: String| Err(Problem::new(reason, what).with("field", TURN_KEY));
+        let key = match message.envelope.extra.get(TURN_KEY) {
+            Some(Value::String(key)) => key,
+            Some(Value::Null) => return Ok((Vec::new(), None)),
+            Some(_) => {
+                return refused(Reason::InvalidField, format!("{TURN_KEY}: the key of a turn, or null"));
+            }
+            None => {
+                return match self.turns.running().count() {
+                    0 => Ok((Vec::new(), None)),
+                    open => {
+                        let turns = counted(open, "turn is open", "turns are open");
+                        let what = format!(
+                            "{TURN_KEY}: {turns}: name the one that the message is a part of by its `key`, or say null"
+                        );
+                        refused(Reason::InvalidField, what)
+                    }
+                };
+            }
+        };
+        let named = EffectId::parse(key).map(|effect| effect.conversation);
+        let running = named.filter(|id| self.turns.running().any(|running| running == id));
+        let Some(conversation) = running.and_then(|id| self.conversations.get(&id)) else {
+            return refused(Reason::TurnNotFound, format!("{TURN_KEY}: no turn {key} is open"));
+        };
+        Ok(match &conversation.task {
+            Some(row) => (row.task.spec.path.clone(), row.task.spec.deadline),
+            None => (conversation.pattern.view().path.to_vec(), None),
+        })
     }
 }
 

@@ -20,7 +20,10 @@ pub(super) async fn check(
     let Some(id) = named.filter(|id| **id != Space::initial_default().id) else { return Ok(()) };
     let space = local.board.space(&Principal::Agent(local.id.clone()), id).await.map_err(|problem| {
         let is_no_member = problem.reason == Reason::SpaceNotFound;
-        let message = format!("{} is a member of no space {id}", local.id);
+        let message = format!(
+            "{} is a member of no space {id}: there is none, or it is not among the members (`mesh space ls`); another agent may be asked, or host (`--host`)",
+            local.id
+        );
         if is_no_member { Problem::new(problem.reason, message).with("field", "spaceId") } else { problem }
     })?;
     may(&Reader { principal: by.clone(), proof }, SpaceVerb::Read, None, &space)
