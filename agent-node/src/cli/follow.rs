@@ -94,9 +94,15 @@ pub(super) async fn follow(common: &CommonArgs, args: FollowArgs) -> Result<(), 
     let session = match named {
         Some(name) => {
             let found = tasks::find(&client, &agents, name).await.ok();
+            // Every agent of a process answers for the tasks of all; a list has those of one.
+            let lists = endpoints::get_each(&client, &agents, &format!("{}?limit=100", routes::TASKS)).await;
+            let has_it =
+                |list: &Value| list["tasks"].as_array().into_iter().flatten().any(|task| task["id"] == name);
+            let whose = lists.iter().find(|(_, list)| list.as_ref().is_ok_and(has_it));
+            let whose = whose.map(|(agent, _)| agent.agent.to_string());
             found.map(|found| {
                 let ours = &found.task["metadata"][EXTENSION];
-                let agent = ours["agent"].as_str().unwrap_or(&found.endpoint).to_owned();
+                let agent = whose.clone().unwrap_or_else(|| found.endpoint.clone());
                 let space = ours["space"].as_str().and_then(|space| SpaceId::parse(space).ok());
                 (name.to_owned(), found.endpoint, agent, space)
             })

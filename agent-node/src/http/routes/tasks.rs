@@ -86,11 +86,8 @@ fn shown(local: &HostedAgent, row: TaskRow) -> Result<A2aTask, Problem> {
     let TaskRow { task, answered, .. } = row.map_err(Problem::from)?;
     let mut shown = task.to_a2a();
     let ours = shown.metadata.get_mut(EXTENSION).and_then(Value::as_object_mut);
-    if let Some(ours) = ours {
-        ours.insert("agent".to_owned(), json!(local.id));
-        if !answered.is_empty() {
-            ours.insert("answered".to_owned(), json!(answered));
-        }
+    if let Some(ours) = ours.filter(|_| !answered.is_empty()) {
+        ours.insert("answered".to_owned(), json!(answered));
     }
     Ok(shown)
 }
