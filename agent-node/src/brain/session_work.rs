@@ -38,7 +38,6 @@ use protocol::{
     artifact::{Artifact, Part, PartContent},
     ids::{Capability, ConversationId, TaskId},
 };
-use serde::Deserialize as _;
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
@@ -231,12 +230,8 @@ async fn work_on_repository(
     work: WorkspaceWork,
     report: &TurnHandle,
 ) -> TurnEnd {
-    let session = request
-        .prompt
-        .about
-        .task()
-        .and_then(|task| TaskId::deserialize(task.input.as_ref()?.get("seat")?.get("session")?).ok());
-    let Some(session) = session else {
+    let place = request.prompt.about.task().and_then(|task| seat::place(task.input.as_ref()));
+    let Some(SeatPlace { session, .. }) = place else {
         return TurnEnd::Failed { reason: "the work names no session".to_owned() };
     };
     match workspaces.work(&session, work).await {

@@ -12,6 +12,9 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 /// How many heartbeats may be missing.
 const MISSED: u32 = 3;
+/// The turns that wait in a stream, beside those that it begins with. A stream that is not read ends; the next one begins with all
+/// open turns.
+const WAITING_TURNS: usize = 64;
 /// The lines of a turn that wait.
 const WAITING_LINES: usize = 16;
 
@@ -47,7 +50,7 @@ struct PeerState {
     way: u64,
     last_heard: (Instant, WallTime),
     /// The stream of its turns, with its number.
-    stream: Option<(u64, mpsc::UnboundedSender<Vec<u8>>)>,
+    stream: Option<(u64, mpsc::Sender<Vec<u8>>)>,
     streams: u64,
     turns: BTreeMap<String, OpenTurn>,
 }
@@ -216,9 +219,9 @@ impl PeerProcess {
             Some(_) => return Err(NoStream::HasEndpoint),
             None => {}
         }
-        let (sender, receiver) = mpsc::unbounded_channel();
+        let (sender, receiver) = mpsc::channel(state.turns.len() + WAITING_TURNS);
         for turn in state.turns.values() {
-            let _ = sender.send(turn.prompt.clone());
+            let _ = sender.try_send(turn.prompt.clone());
         }
         state.streams += 1;
         let number = state.streams;
@@ -232,8 +235,11 @@ impl PeerProcess {
     pub(super) fn open_turn(&self, key: &str, prompt: Vec<u8>) -> TurnLines {
         let (lines, receiver) = mpsc::channel(WAITING_LINES);
         let mut state = self.state();
-        if let Some((_, stream)) = &state.stream {
-            let _ = stream.send(prompt.clone());
+        let is_read = |(_, stream): &(u64, mpsc::Sender<_>)| stream.try_send(prompt.clone()).is_ok();
+        if !state.stream.as_ref().is_none_or(is_read) {
+            state.stream = None;
+            state.last_heard = (Instant::now(), wall_time());
+            self.0.heard.notify_one();
         }
         state.turns.insert(key.to_owned(), OpenTurn { prompt, lines });
         TurnLines { process: self.clone(), key: key.to_owned(), receiver }
@@ -263,11 +269,12 @@ impl fmt::Debug for PeerProcess {
 pub struct TurnStream {
     process: PeerProcess,
     number: u64,
-    receiver: mpsc::UnboundedReceiver<Vec<u8>>,
+    receiver: mpsc::Receiver<Vec<u8>>,
 }
 
 impl TurnStream {
-    /// The next prompt with its line feed; `None` if a later stream replaces this one, or the process has another way to take turns.
+    /// The next prompt with its line feed; `None` if a later stream replaces this one, the process has another way to take turns, or
+    /// it did not read.
     pub async fn next(&mut self) -> Option<Vec<u8>> {
         self.receiver.recv().await
     }
@@ -327,6 +334,23 @@ mod tests {
         assert_eq!(process.absence(), None);
         process.leave("bye");
         assert_eq!((process.absence(), process.hear(now)), (Some("bye".to_owned()), Err(Unregistered)));
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_is_not_read_ends_and_the_next_one_has_all_turns() {
+        let process = PeerProcess::new(BEAT);
+        process.register(None, Instant::now());
+        let mut first = process.open_stream().unwrap();
+        let turn = |number: usize| process.open_turn(&format!("a:c:{number}:0"), b"prompt\n".to_vec());
+        let turns: Vec<_> = (0..=WAITING_TURNS).map(turn).collect();
+        for _ in 0..WAITING_TURNS {
+            assert!(first.next().await.is_some());
+        }
+        assert_eq!(first.next().await, None);
+        let mut second = process.open_stream().unwrap();
+        for _ in &turns {
+            assert!(second.next().await.is_some());
+        }
     }
 
     #[tokio::test]

@@ -82,10 +82,10 @@ pub async fn register(
 ) -> Result<HttpResponse, Refusal> {
     let peer = own_peer(&node, &by)?;
     let body = match body.is_empty() {
-        true => Value::Object(Map::new()),
-        false => protocol::json::parse(&body, node.limits.max_depth)?,
+        true => Map::new(),
+        false => protocol::json::parse_object(&body, node.limits.max_depth)?,
     };
-    let card = peer.register(PeerRegistration::read(body)?).await?;
+    let card = peer.register(PeerRegistration::read(Value::Object(body))?).await?;
     let heartbeat = peer.process().heartbeat_interval().as_millis();
     let heartbeat = u64::try_from(heartbeat).unwrap_or(u64::MAX);
     Ok(HttpResponse::Ok().json(json!({ "card": card.as_ref(), "heartbeatMs": heartbeat })))
