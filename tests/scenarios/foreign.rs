@@ -102,8 +102,17 @@ async fn a_question_goes_to_the_owner_and_the_answer_to_the_foreign_task() {
 
 #[actix::test]
 async fn a_cancel_reaches_the_foreign_task() {
+    for eta in ["", ", eta: 1s"] {
+        a_cancel_reaches_the_foreign_task_of(eta).await;
+    }
+}
+
+/// The task of an agent that is expected to take that long, and takes for ever.
+async fn a_cancel_reaches_the_foreign_task_of(eta: &str) {
     let foreign = weather(STREAMING, ForeignBehavior::Never).await;
-    let (_mesh, desk) = up(&foreign, "").await;
+    let team = team(&foreign, "").replace("maxParallel: 4", &format!("maxParallel: 4{eta}"));
+    let mesh = Process::up(&team).await;
+    let desk = mesh.agent("desk-01");
     let id = desk.send(forecast_of("for ever")).await;
     eventually("the foreign task", async || {
         (!foreign.received("SendStreamingMessage").is_empty()).then_some(())
@@ -514,20 +523,21 @@ async fn a_context_that_the_foreign_agent_has_forgotten_is_left() {
 
 #[actix::test]
 async fn how_long_a_task_takes_decides_how_it_is_followed() {
-    let foreign = weather(STREAMING, ForeignBehavior::Answers("sunny")).await;
+    let foreign = weather("{}", ForeignBehavior::Answers("sunny")).await;
+    // Whether each message waits for the end of its task.
+    let waits = || -> Vec<bool> {
+        let sent = foreign.received("SendMessage");
+        sent.iter().map(|call| call.params["configuration"]["returnImmediately"] != true).collect()
+    };
     let (mesh, desk) = up(&foreign, "").await;
-    desk.ask(forecast_of("the first is streamed")).await;
+    desk.ask(forecast_of("nobody knows how long the first takes")).await;
     desk.ask(forecast_of("the second is answered at once")).await;
-    assert_eq!(foreign.received("SendStreamingMessage").len(), 1);
-    let sent = foreign.received("SendMessage");
-    assert_eq!(sent.len(), 1);
-    assert_ne!(sent[0].params["configuration"]["returnImmediately"], true, "{:#}", sent[0].params);
+    assert_eq!(waits(), [false, true]);
     drop(mesh);
-    // The file says that it takes long.
-    let team = team(&foreign, "").replace("maxParallel: 4", "eta: 2m");
-    let mesh = Process::up(&team).await;
+    let long = team(&foreign, "").replace("maxParallel: 4", "eta: 2m");
+    let mesh = Process::up(&long).await;
     let desk = mesh.agent("desk-01");
     desk.ask(forecast_of("x")).await;
     desk.ask(forecast_of("y")).await;
-    assert_eq!(foreign.received("SendStreamingMessage").len(), 3);
+    assert_eq!(waits(), [false, true, false, false]);
 }

@@ -205,9 +205,11 @@ impl A2aBrain {
         let expected = self.eta.or_else(|| memory.as_ref()?.expected());
         let can_be_called = self.callbacks.as_ref().is_some_and(CallbackRegistry::is_reachable);
         let mode = InteractionMode::choose(self.config.mode, &card.capabilities, can_be_called, expected)?;
+        let is_streamed = mode.is_streamed(self.config.mode, &card.capabilities);
         let message = message(request)?;
         let (bounds, has_runner_up) = (self.config.bounds, request.has_runner_up);
-        Ok((remote, RemoteTask { message, accepted_modes: Vec::new(), mode, bounds, has_runner_up }, memory))
+        let accepted_modes = Vec::new();
+        Ok((remote, RemoteTask { message, accepted_modes, mode, is_streamed, bounds, has_runner_up }, memory))
     }
 
     async fn turn(&self, request: TurnRequest, report: TurnHandle) -> TurnEnd {

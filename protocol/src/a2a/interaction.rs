@@ -13,7 +13,8 @@ const LONG: Duration = Duration::from_secs(300);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InteractionMode {
-    /// The answer to the message is the result.
+    /// The answer to the message is the result. If an agent has streams it answers by one, so that its progress is seen and it can
+    /// be cancelled meanwhile, unless this mode was asked for.
     Sync,
     /// The task is looked at until it has ended.
     Polling,
@@ -67,6 +68,11 @@ impl InteractionMode {
             Some(Self::Webhook) => Ok(Self::Webhook),
         }
     }
+
+    /// Whether a message sent in this mode, chosen for `wanted`, is answered by a stream.
+    pub fn is_streamed(self, wanted: Option<Self>, can: &AgentCapabilities) -> bool {
+        self == Self::Streaming || self == Self::Sync && wanted.is_none() && can.streaming == Some(true)
+    }
 }
 
 #[cfg(test)]
@@ -111,6 +117,14 @@ mod tests {
                 InteractionMode::choose(None, &can, callable, Some(expected)),
                 Ok(mode),
                 "{expected:?}"
+            );
+            assert_eq!(
+                mode.is_streamed(None, &can),
+                streaming == Some(true) && mode != InteractionMode::Webhook,
+                "{expected:?}"
+            );
+            assert!(
+                !mode.is_streamed(Some(InteractionMode::Sync), &can) || mode == InteractionMode::Streaming
             );
             let polling = Some(InteractionMode::Polling);
             assert_eq!(InteractionMode::choose(polling, &can, callable, Some(expected)).ok(), polling);

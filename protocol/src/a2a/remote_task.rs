@@ -28,6 +28,9 @@ pub struct RemoteTask {
     pub accepted_modes: Vec<String>,
     /// How it is followed.
     pub mode: InteractionMode,
+    /// Whether its message is answered by a stream ([`InteractionMode::is_streamed`]).
+    #[serde(default)]
+    pub is_streamed: bool,
     pub bounds: RemoteTaskLimits,
     /// Whether another bidder would do it if the agent can't be reached: then it is handed back soon.
     #[serde(default)]

@@ -267,13 +267,15 @@ impl<'a> ItemTurn<'a> {
             "capability": item.skill, "skillId": item.skill, "sessionId": self.order.session_id, "alias": item.alias,
         });
         message.metadata.insert(EXTENSION.to_owned(), about);
-        let method = if mode == InteractionMode::Streaming { "SendStreamingMessage" } else { "SendMessage" };
+        let is_streamed = mode.is_streamed(item.mode, &card.card.capabilities);
+        let method = if is_streamed { "SendStreamingMessage" } else { "SendMessage" };
         self.report.mode = Some(mode.word().to_owned());
         self.report.requests.push(json!({
             "method": method, "agent": item.agent, "skill": item.skill, "session_id": self.order.session_id,
             "message": message, "accepted_output_modes": wanted,
         }));
         let bounds = self.order.bounds.unwrap_or_default();
-        Ok(RemoteTask { message, accepted_modes: wanted.to_vec(), mode, bounds, has_runner_up: false })
+        let accepted_modes = wanted.to_vec();
+        Ok(RemoteTask { message, accepted_modes, mode, is_streamed, bounds, has_runner_up: false })
     }
 }

@@ -91,10 +91,7 @@ pub async fn run(
         let is_completed = end.how == RemoteTaskOutcome::Completed;
         let context = end.context_id.clone().filter(|_| end.how != RemoteTaskOutcome::Refused);
         let took = is_completed.then(|| begun.elapsed());
-        // The result does not wait for it: until that is durable, a crash sends the message again.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            drop(runtime.spawn(async move { memory.note(context.as_deref(), took).await }));
-        }
+        memory.note(context.as_deref(), took).await;
     }
     let Some(task_id) = end.task_id.clone() else { return end };
     match end.how {
@@ -195,15 +192,15 @@ struct RemoteTaskRunner {
 impl RemoteTaskRunner {
     async fn begin(&mut self) -> Result<RemoteTaskEnd, CallError> {
         match self.task.mode {
-            InteractionMode::Streaming => {
+            _ if self.task.is_streamed => {
                 let events = self.send_streaming().await?;
                 self.follow_stream(events).await
             }
-            InteractionMode::Sync | InteractionMode::Polling => match self.send(None).await? {
+            InteractionMode::Webhook => self.await_callbacks().await,
+            _ => match self.send(None).await? {
                 Some(end) => Ok(end),
                 None => self.resume().await,
             },
-            InteractionMode::Webhook => self.await_callbacks().await,
         }
     }
 
@@ -214,10 +211,7 @@ impl RemoteTaskRunner {
 
     /// Follows a task that the foreign agent has.
     async fn resume(&mut self) -> Result<RemoteTaskEnd, CallError> {
-        match self.task.mode {
-            InteractionMode::Streaming => self.resubscribe().await,
-            InteractionMode::Sync | InteractionMode::Polling | InteractionMode::Webhook => self.poll().await,
-        }
+        if self.task.is_streamed { self.resubscribe().await } else { self.poll().await }
     }
 
     fn request(&self, push: Option<PushConfig>) -> SendMessage {
