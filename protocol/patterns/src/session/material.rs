@@ -190,6 +190,8 @@ impl Session {
         let findings = cx.graph.findings;
         add("findings", json!(findings), findings == SessionFindings::Shared);
         add("compaction", json!(planned.compaction), !planned.compaction.is_default());
+        let is_taken_over = taken.filled.is_none() && !taken.gist.is_empty();
+        add("takenOver", json!(taken.gist), is_taken_over);
         add("lastFailure", json!(taken.last_failure), taken.last_failure.is_some());
         add("brief", json!(stage.brief), !stage.brief.is_empty());
         let side =

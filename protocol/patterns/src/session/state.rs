@@ -3,7 +3,7 @@
 use super::{
     files::MadeFile,
     graph::{Graph, SeatOrder, Stage},
-    names::{HOST, PERSON},
+    names::{HOST, PASSES, PERSON},
     plan::WorkItem,
     side::SideConversation,
 };
@@ -14,6 +14,10 @@ use protocol::{
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The turns whose beginnings are kept for an agent that takes a seat over, and the most characters of each.
+const MAX_GIST: usize = 64;
+const MAX_GIST_CHARS: usize = 160;
 
 /// Where a stage is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +75,9 @@ pub(super) struct SeatRun {
     /// The agent that has taken it, if it is a capability's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) filled: Option<AgentId>,
+    /// The beginning of what it has said in each of its last turns, if it is a capability's: an agent that takes it over is told.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) gist: Vec<String>,
     /// Its turns, those that failed included.
     pub(super) turns: u32,
     /// Failures of its current turn.
@@ -95,6 +102,13 @@ pub(super) struct SeatRun {
 }
 
 impl SeatRun {
+    /// Notes the beginning of what it has said in a turn.
+    pub(super) fn note_gist(&mut self, text: &str) {
+        let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or(PASSES);
+        self.gist.push(line.chars().take(MAX_GIST_CHARS).collect());
+        self.gist.drain(..self.gist.len().saturating_sub(MAX_GIST));
+    }
+
     pub(super) fn is_speaking(&self) -> bool {
         matches!(self.state, SeatState::Speaking { .. })
     }

@@ -1121,3 +1121,27 @@ fn a_team_that_can_not_work_is_refused() {
         assert!(refused.contains(why), "{graph}: {refused}");
     }
 }
+
+#[test]
+fn who_takes_a_seat_over_is_told_what_the_seat_has_said() {
+    let mut table = Table::new(json!({ "stages": [
+        { "id": "table", "order": "turns", "rounds": 4, "seats": [{ "capability": "plan", "name": "planner" }, "b"] },
+    ] }));
+    let ends = |table: &mut Table, ok: bool, text: &str| {
+        let id = table.open.remove(0).id;
+        let from = Some(AgentId::parse("first").unwrap());
+        let seat = Some(SeatEnd { passed: true, ..SeatEnd::default() });
+        let result = RequestResult { id, ok, from, text: text.into(), seat, ..Default::default() };
+        table.run(|session, cx| session.turn_ended(cx, result));
+    };
+    for text in ["\n  use SQLite\nbecause it is small", ""] {
+        ends(&mut table, true, text);
+        assert_eq!(table.open[0].input["seat"]["seat"], "b");
+        ends(&mut table, true, "hm");
+    }
+    assert_eq!(table.open[0].to, TurnDoer::Peer(Address::Agent(AgentId::parse("first").unwrap())));
+    assert_eq!(table.open[0].input["seat"].get("takenOver"), None);
+    ends(&mut table, false, "it is gone");
+    assert!(matches!(table.open[0].to, TurnDoer::Peer(Address::Capability(_))));
+    assert_eq!(table.open[0].input["seat"]["takenOver"], json!(["use SQLite", "passes"]));
+}

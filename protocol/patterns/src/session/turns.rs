@@ -202,6 +202,7 @@ impl Session {
             }
             if matches!(planned.who, SeatHolder::Peer(Address::Capability(_))) {
                 taken.filled = result.from.clone().or_else(|| taken.filled.clone());
+                taken.note_gist(&result.text);
             }
             let has_words = !run.closing
                 && run.round < stage.rounds
