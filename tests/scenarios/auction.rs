@@ -357,7 +357,8 @@ async fn work_sent_to_a_full_agent_goes_to_an_idle_one_and_back_to_it_when_it_is
         first.send(build(id)).await;
     }
     let doers = eventually("both at work", async || {
-        let agents: Vec<_> = started_turns(dir.path()).into_iter().map(|(_, _, agent)| agent).collect();
+        let mut agents: Vec<_> = started_turns(dir.path()).into_iter().map(|(_, _, agent)| agent).collect();
+        agents.sort();
         (agents.len() == 2).then_some(agents)
     })
     .await;

@@ -208,6 +208,8 @@ async fn a_dependent_hears_of_the_tasks_that_it_waits_for_only() {
     assert_eq!(heard("tester-01", &|signal| signal["subject"] == "t-plan").await, ["t-plan"]);
     let children = heard("closer-01", &|_| true).await;
     assert!(children.len() == 1 && children[0] != "t-plan" && children[0] != "t-root", "{children:?}");
+    // Two tasks end, and each end is heard in a turn of its own.
+    heard("watcher-01", &|signal| signal["subject"] == children[0].as_str()).await;
     let seen = heard("watcher-01", &|signal| signal["subject"] == "t-root").await;
     assert!(!seen.contains(&"t-plan".to_owned()) && seen.contains(&children[0]), "{seen:?}");
 }

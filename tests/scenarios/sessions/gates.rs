@@ -58,7 +58,12 @@ async fn line_52_a_gate_holds_what_follows_until_a_person_approves() {
         let decision = json!({ "questionId": question, "decision": "approve" });
         let lead = &lead;
         async move {
-            let answer = lead.call_on_task(Method::POST, "t-1", "/answer", Some(&decision)).await;
+            // While a write of the task is under way the answer is 503, to be sent again.
+            let answer = eventually("the answer to be refused", async || {
+                let answer = lead.call_on_task(Method::POST, "t-1", "/answer", Some(&decision)).await;
+                (answer.status != 503).then_some(answer)
+            })
+            .await;
             assert_eq!(refusal(&answer), (409, "not_awaiting_answer".to_owned()), "{answer:?}");
             refusal_text(&answer)
         }
