@@ -1,26 +1,33 @@
 //! A language model as a brain: instructions, tools of MCP servers, and the mesh's own tools.
 //!
 //! `agent_loop` decides, without I/O; `transcript` is what it remembers; this file performs. `model` is the one interface to
-//! models, with `openai` and `anthropic` as formats over `http_model`; `cassette` records and replays calls; `tool_server`
-//! speaks MCP; `prompts` has the texts; `bid_answer` makes bids, `match_answer` chooses agents, both by `json_answer`.
+//! models: over `http_model`, with `chat`, `responses` and `messages` as formats, which `request_form` puts by the rules of the
+//! `provider` and by what `server_memory` knows its server to refuse. `cassette` records and replays calls; `tool_server` speaks MCP;
+//! `prompts` has the texts; `bid_answer` makes bids, `match_answer` chooses agents, both by `json_answer`.
 
 mod agent_loop;
-mod anthropic;
 mod bid_answer;
 mod call_meter;
 pub mod cassette;
+mod chat;
+mod circles;
 mod dialect;
 mod http_model;
 mod json_answer;
 mod match_answer;
 mod mesh_tools;
+mod messages;
 pub mod model;
-mod openai;
 pub mod output;
 mod prompts;
 pub mod provider;
+mod request_form;
+mod responses;
+mod server_memory;
+mod text_call;
 mod text_stream;
 mod tool_list;
+mod tool_schema;
 pub mod tool_server;
 mod transcript;
 
@@ -253,6 +260,7 @@ impl LlmBrain {
             rounds: self.config.rounds,
             context: Some(self.config.context),
             models: self.config.models.iter().map(|model| model.model.clone()).collect(),
+            text_calls: self.config.models.iter().map(|model| model.rules.text_calls == Some(true)).collect(),
             signal_bytes,
             silence,
         };
@@ -290,7 +298,7 @@ impl LlmBrain {
             output_tokens: usage.tokens.output,
             estimated: usage.is_estimated,
             cost: price.and_then(|price| Cost::new(price.cost(usage.tokens))),
-            provider: Some(provider.convention_name().to_owned()),
+            provider: Some(provider.clone()),
             duration_ms: u64::try_from(took.as_millis()).ok(),
             finish_reason: end.as_ref().ok().map(|reason| (*reason).to_owned()),
             error: end.err(),

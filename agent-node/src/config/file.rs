@@ -29,6 +29,9 @@ pub(super) struct TeamFile {
     agents: Vec<AgentFile>,
     /// The terms of the mesh they work in.
     mesh: Option<MeshFile>,
+    /// Providers of models, by the name before the slash: further ones, or corrections of those that are known.
+    #[serde(default)]
+    providers: BTreeMap<String, crate::brain::llm::provider::ProviderFile>,
 }
 
 /// One agent.

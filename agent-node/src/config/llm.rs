@@ -11,7 +11,7 @@ use crate::{
     brain::llm::{
         LlmConfig,
         output::OutputSchema,
-        provider::{ModelConfig, Provider, TokenPrice},
+        provider::{Dialect, ModelConfig, ModelSettings, Providers, TokenPrice},
         tool_server::{ToolServerConfig, ToolServerTransport},
     },
     outbox::a2a::credentials::SecretString,
@@ -31,68 +31,116 @@ use std::{
     time::Duration,
 };
 
-/// A language model that works with tools.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct LlmFile {
-    /// The model: `anthropic/…`, `openai/…`, `gemini/…`, `ollama/…`, or with `url` any model of a server that speaks OpenAI's format.
-    model: String,
-    /// The base URL of the provider, such as `http://localhost:8080/v1`; the provider's own if absent or empty.
-    url: Option<YamlText>,
-    /// The key, best as `${VARIABLE}`; if absent, and without a `url`, the variable that the provider's own clients read.
-    key: Option<YamlText>,
-    /// The most tokens of one answer; the provider's limit if absent, 8192 for Anthropic.
-    #[schemars(range(min = 1))]
-    max_tokens: Option<u32>,
-    /// What tokens cost, in the unit of the mesh; unknown if absent.
-    price: Option<TokenPriceFile>,
-    /// The path of the agent's instructions, relative to this file; none if absent.
-    instructions: Option<String>,
-    /// MCP servers whose tools it may call.
-    #[serde(default)]
-    tools: Vec<ToolServerFile>,
-    /// Models that are asked, in this order, while those before give no answer.
-    #[serde(default)]
-    fallback: Vec<MapOrText<ModelFile>>,
-    /// The most answers of models in a task; 50 if absent.
-    #[schemars(range(min = 1))]
-    rounds: Option<u32>,
-    /// About how many tokens a conversation may have before old results of tools are dropped from it; 200000 if absent.
-    #[schemars(range(min = 1000))]
-    context: Option<usize>,
+/// A struct with the keys of a model beside its own.
+macro_rules! with_model_keys {
+    ($(#[$doc:meta])* struct $name:ident { $($(#[$member_doc:meta])* $member:ident: $type:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Deserialize, JsonSchema)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields)]
+        pub(super) struct $name {
+            /// The model: the name of a provider, a slash, and its name there, such as `anthropic/…` or `ollama/…`; with `url` any model of a server that speaks OpenAI's format.
+            model: String,
+            /// The base URL of the provider, such as `http://localhost:8080/v1`; the provider's own if absent or empty.
+            url: Option<YamlText>,
+            /// The key, best as `${VARIABLE}`; if absent, and without a `url`, the variable that the provider's own clients read.
+            key: Option<YamlText>,
+            /// The format of requests: `chat`, `responses` or `messages`; that of the provider if absent.
+            dialect: Option<Dialect>,
+            /// The most tokens of one answer; the provider's limit if absent, 8192 for Anthropic.
+            #[schemars(range(min = 1))]
+            max_tokens: Option<u32>,
+            /// How much it reasons, in the provider's words, such as `low`, `high` or `none`; as the provider has it if absent.
+            effort: Option<String>,
+            /// How much chance there is in answers; as the provider has it if absent.
+            temperature: Option<f64>,
+            /// From which part of the likely words an answer is taken; as the provider has it if absent.
+            top_p: Option<f64>,
+            /// Texts at which an answer ends; none if absent.
+            #[serde(default)]
+            stop: Vec<String>,
+            /// The number that chance begins with; as the provider has it if absent.
+            seed: Option<i64>,
+            /// Further headers of each request; best with `${VARIABLE}`.
+            #[serde(default)]
+            headers: BTreeMap<String, YamlText>,
+            /// Further members of each request, as the provider documents them. They take precedence.
+            #[serde(default)]
+            body: serde_json::Map<String, serde_json::Value>,
+            /// Whether the conversation is marked for the provider's cache, where it has marks; true if absent.
+            cache: Option<bool>,
+            /// What a million tokens cost, in the unit of the mesh; as its provider's file says if absent, which may be unknown.
+            price: Option<TokenPrice>,
+            $($(#[$member_doc])* $member: $type,)*
+        }
+
+        impl $name {
+            fn keys(&self) -> ModelKeys<'_> {
+                let Self { model, url, key, dialect, max_tokens, effort, temperature, top_p, stop, seed, headers, body, cache, price, .. } = self;
+                let text = |text: &Option<YamlText>| text.as_ref().map(YamlText::copy);
+                ModelKeys {
+                    model,
+                    url: text(url),
+                    key: text(key),
+                    dialect: *dialect,
+                    settings: ModelSettings {
+                        max_tokens: *max_tokens,
+                        effort: effort.clone(),
+                        temperature: *temperature,
+                        top_p: *top_p,
+                        stop: stop.clone(),
+                        seed: *seed,
+                        headers: headers.iter().map(hidden).collect(),
+                        body: body.clone(),
+                        cache: *cache,
+                    },
+                    price: *price,
+                }
+            }
+        }
+    };
 }
 
-/// What a million tokens cost, in the unit of the mesh.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TokenPriceFile {
-    /// Of requests.
-    #[schemars(with = "f64", range(min = 0))]
-    input: protocol::bid::Cost,
-    /// Of answers.
-    #[schemars(with = "f64", range(min = 0))]
-    output: protocol::bid::Cost,
+with_model_keys! {
+    /// A language model that works with tools.
+    struct LlmFile {
+        /// The agent's instructions: the text itself, or the path of a file, relative to this one; none if absent.
+        instructions: Option<String>,
+        /// MCP servers whose tools it may call.
+        #[serde(default)]
+        tools: Vec<ToolServerFile>,
+        /// Models that are asked, in this order, while those before give no answer.
+        #[serde(default)]
+        fallback: Vec<MapOrText<ModelFile>>,
+        /// The most answers of models in a task; 50 if absent.
+        #[schemars(range(min = 1))]
+        rounds: Option<u32>,
+        /// About how many tokens a conversation may have before old results of tools are dropped from it; that of the smallest model as its provider's file says if absent, else 200000.
+        #[schemars(range(min = 1000))]
+        context: Option<usize>,
+    }
 }
 
-/// A further model; its name is enough.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct ModelFile {
-    /// The model.
-    model: String,
-    /// The base URL of its provider; the provider's own if absent or empty.
-    url: Option<YamlText>,
-    /// The provider's key.
-    key: Option<YamlText>,
-    /// The most tokens of one answer.
-    #[schemars(range(min = 1))]
-    max_tokens: Option<u32>,
-    /// What tokens cost.
-    price: Option<TokenPriceFile>,
+with_model_keys! {
+    /// A further model; its name is enough.
+    struct ModelFile {}
 }
 
 impl ShortForm for ModelFile {
     const KEY: &'static str = "model";
+}
+
+/// The keys of a model.
+struct ModelKeys<'a> {
+    model: &'a str,
+    url: Option<YamlText>,
+    key: Option<YamlText>,
+    dialect: Option<Dialect>,
+    settings: ModelSettings,
+    price: Option<TokenPrice>,
+}
+
+fn hidden((name, value): (&String, &YamlText)) -> (String, SecretString) {
+    (name.clone(), SecretString::new(value.as_str().to_owned()))
 }
 
 /// An MCP server.
@@ -108,6 +156,9 @@ struct ToolServerFile {
     /// Tools of which a person decides on every call.
     #[serde(default)]
     approve: Vec<String>,
+    /// Tools that look for something that takes time: calls of them that are equal, with equal results, do not fail the task.
+    #[serde(default)]
+    poll: Vec<String>,
     /// Whether calls that were interrupted may be repeated, whatever the server says about its tools.
     #[serde(default)]
     idempotent: bool,
@@ -180,6 +231,7 @@ pub(super) struct LlmSurroundings<'a> {
     pub(super) base: Option<&'a Path>,
     pub(super) outputs: BTreeMap<Capability, OutputSchema>,
     pub(super) keys: ProviderKeys,
+    pub(super) providers: &'a Providers,
 }
 
 /// The longest time without a report is two minutes.
@@ -191,26 +243,16 @@ const CONTEXT: usize = 200_000;
 impl LlmFile {
     /// The brain. A fault has the key below `brain.llm` and what is wrong.
     pub(super) fn config(&self, agent: LlmSurroundings<'_>) -> Result<LlmConfig, (String, String)> {
-        let first = ModelFile {
-            model: self.model.clone(),
-            url: self.url.as_ref().map(YamlText::copy),
-            key: self.key.as_ref().map(YamlText::copy),
-            max_tokens: self.max_tokens,
-            price: self.price,
-        };
-        let mut models = vec![first.config("", None, agent.keys)?];
+        let providers = agent.providers;
+        let mut models = vec![self.keys().config("", None, (agent.keys, providers))?];
         for (at, MapOrText(fallback)) in self.fallback.iter().enumerate() {
-            let config = fallback.config(&format!("fallback[{at}]."), models.first(), agent.keys);
-            models.push(config?);
+            let prefix = format!("fallback[{at}].");
+            models.push(fallback.keys().config(&prefix, models.first(), (agent.keys, providers))?);
         }
         let instructions = match &self.instructions {
             None => String::new(),
-            Some(path) => {
-                let path = agent.base.map_or_else(|| path.into(), |base| base.join(path));
-                text_file::read(&path).map_err(|error| {
-                    ("instructions".to_owned(), format!("{} can't be read: {error}", path.display()))
-                })?
-            }
+            Some(given) => instructions(given, agent.base)
+                .map_err(|what| ("instructions".to_owned(), what))?,
         };
         if self.rounds == Some(0) {
             return Err(("rounds".to_owned(), "must be at least 1".to_owned()));
@@ -223,29 +265,51 @@ impl LlmFile {
         Ok(LlmConfig {
             description: agent.description.to_owned(),
             instructions,
+            context: self.context.unwrap_or_else(|| context_of(&models)),
             models,
             tools,
             rounds: self.rounds.unwrap_or(ROUNDS),
-            context: self.context.unwrap_or(CONTEXT),
             outputs: agent.outputs,
         })
     }
 }
 
-impl ModelFile {
+/// The context of the smallest model, as far as it is known.
+fn context_of(models: &[ModelConfig]) -> usize {
+    models.iter().filter_map(|model| model.rules.context).min().unwrap_or(CONTEXT)
+}
+
+/// The instructions: those of a file, or the text itself, which has more than one word.
+fn instructions(given: &str, base: Option<&Path>) -> Result<String, String> {
+    let path = base.map_or_else(|| given.into(), |base| base.join(given));
+    let is_text = given.trim().contains(char::is_whitespace) && !path.is_file();
+    if is_text {
+        return Ok(given.to_owned());
+    }
+    text_file::read(&path).map_err(|error| format!("{} can't be read: {error}", path.display()))
+}
+
+impl ModelKeys<'_> {
     /// The model; one of the same provider has the key of `first`.
     fn config(
-        &self,
+        self,
         prefix: &str,
         first: Option<&ModelConfig>,
-        keys: ProviderKeys,
+        (keys, providers): (ProviderKeys, &Providers),
     ) -> Result<ModelConfig, (String, String)> {
         let fault = |key: &str, what: String| (format!("{prefix}{key}"), what);
         let own_url = self.url.as_ref().map(YamlText::as_str).filter(|url| !url.is_empty());
         // A cassette has answers of whatever name.
         let is_any = own_url.is_some() || keys == ProviderKeys::Unused;
-        let (provider, _) = Provider::of_model(&self.model, is_any).map_err(|what| fault("model", what))?;
-        let url = own_url.unwrap_or(provider.url()).trim_end_matches('/').to_owned();
+        let found = providers.find(self.model, is_any).map_err(|what| fault("model", what))?;
+        let provider = found.provider;
+        let usual = provider.and_then(|provider| provider.url.as_deref());
+        let Some(url) = own_url.or(usual).or((keys == ProviderKeys::Unused).then_some("http://localhost"))
+        else {
+            let what = "is missing: this provider has a URL for each customer; see docs/models-and-tools.md";
+            return Err(fault("url", what.to_owned()));
+        };
+        let url = url.trim_end_matches('/').to_owned();
         if !url.starts_with("https://") && !url.starts_with("http://") {
             return Err(fault("url", format!("{:?} must be a URL, https or http", redact_url(&url))));
         }
@@ -253,27 +317,48 @@ impl ModelFile {
             return Err(fault("url", "must not carry a name or a password; `key` is for those".to_owned()));
         }
         let given = self.key.as_ref().map(|key| key.as_str().to_owned());
-        let of_first = first.filter(|first| first.provider == provider && first.url == url);
+        let name = provider.and_then(|provider| provider.name.as_deref()).or(found.prefix);
+        let name = name.unwrap_or("openai_compatible").to_owned();
+        let of_first = first.filter(|first| first.provider == name && first.url == url);
+        // The usual variable holds a key for the provider's own host, and is sent to no other.
+        let is_usual = usual.is_none_or(|usual| usual.trim_end_matches('/') == url);
+        let variable = provider.and_then(|provider| provider.key.as_deref()).filter(|_| is_usual);
         let key = given
             .map(SecretString::new)
             .or_else(|| of_first.and_then(|first| first.key.clone()))
-            .or_else(|| {
-                // The usual variable holds a key for the provider's own host, and is sent to no other.
-                let variable = provider.key_variable().filter(|_| url == provider.url())?;
-                Some(SecretString::new(variables::from_process(variable)?))
-            })
+            .or_else(|| Some(SecretString::new(variables::from_process(variable?)?)))
             .filter(|key| keys == ProviderKeys::Required && !key.expose().is_empty());
-        if let (None, None, Some(variable), ProviderKeys::Required) =
-            (&key, own_url, provider.key_variable(), keys)
-        {
+        let needs_key = provider.is_some_and(|provider| !provider.key_is_optional) && own_url.is_none();
+        if let (None, true, Some(variable), ProviderKeys::Required) = (&key, needs_key, variable, keys) {
             let what = format!("is missing: `key: ${{{variable}}}`, or the environment variable {variable}");
             return Err(fault("key", what));
         }
-        let price =
-            self.price.map(|price| TokenPrice { input: price.input.get(), output: price.output.get() });
-        let key_variable = key.as_ref().and_then(|key| variables::with_value(key.expose()));
-        let (model, max_tokens) = (self.model.clone(), self.max_tokens);
-        Ok(ModelConfig { model, provider, url, key, key_variable, max_tokens, price })
+        for name in self.settings.headers.keys() {
+            if reqwest::header::HeaderName::from_bytes(name.as_bytes()).is_err() {
+                return Err(fault("headers", format!("{name:?} is no name of a header")));
+            }
+        }
+        let of_file = provider.and_then(|provider| match is_usual {
+            true => provider.dialect,
+            false => provider.dialect_elsewhere.or(provider.dialect),
+        });
+        let rules = providers.rules(found);
+        let price = self.price.or_else(|| Some(rules.price.as_ref()?.price()));
+        let key_header = provider.and_then(|provider| provider.key_header.clone());
+        Ok(ModelConfig {
+            model: self.model.to_owned(),
+            name: found.model.to_owned(),
+            provider: name,
+            dialect: self.dialect.or(of_file).unwrap_or(Dialect::Chat),
+            is_dialect_set: self.dialect.is_some(),
+            key_variable: key.as_ref().and_then(|key| variables::with_value(key.expose())),
+            key,
+            key_header: key_header.unwrap_or_else(|| "authorization".to_owned()).to_ascii_lowercase(),
+            url,
+            rules,
+            settings: self.settings,
+            price,
+        })
     }
 }
 
@@ -301,9 +386,6 @@ impl ToolServerFile {
                 if has_credentials(url) {
                     return Err(fault("mcp", "must not carry a name or a password; `headers` are for those"));
                 }
-                let hidden = |(name, value): (&String, &YamlText)| {
-                    (name.clone(), SecretString::new(value.as_str().to_owned()))
-                };
                 let headers = self.headers.iter().map(hidden).collect();
                 ToolServerTransport::Http { url: url.clone(), headers }
             }
@@ -325,6 +407,7 @@ impl ToolServerFile {
             transport,
             allow: self.allow.clone(),
             approve: self.approve.clone(),
+            poll: self.poll.clone(),
             idempotent: self.idempotent,
             timeout,
         })
@@ -334,7 +417,8 @@ impl ToolServerFile {
 impl LlmConfig {
     /// The credentials in the configuration, which telemetry redacts.
     pub(super) fn secrets(&self) -> Vec<String> {
-        let keys = self.models.iter().filter_map(|model| model.key.as_ref());
+        let of_models = self.models.iter().flat_map(|model| model.settings.headers.values());
+        let keys = self.models.iter().filter_map(|model| model.key.as_ref()).chain(of_models);
         let headers = self.tools.iter().flat_map(|server| match &server.transport {
             ToolServerTransport::Http { headers, .. } => headers.values().collect(),
             ToolServerTransport::Stdio { .. } => Vec::new(),

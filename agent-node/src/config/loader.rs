@@ -13,7 +13,12 @@ use super::{
     yaml::{self, YamlNode},
 };
 use crate::{
-    brain::{BrainError, a2a::A2aBrainConfig, exec::os_user::OsUser, llm::output::OutputSchema},
+    brain::{
+        BrainError,
+        a2a::A2aBrainConfig,
+        exec::os_user::OsUser,
+        llm::{output::OutputSchema, provider::Providers},
+    },
     outbox::{
         a2a::credentials::{SchemeCredentials, SecretString},
         outbound_client::check_url,
@@ -32,6 +37,7 @@ pub(super) struct TeamLoader {
     mesh: Option<MeshConfig>,
     preset: TimingPreset,
     keys: ProviderKeys,
+    providers: Providers,
     faults: Vec<ConfigFault>,
     ids: BTreeMap<String, String>,
     ports: BTreeMap<u16, String>,
@@ -113,9 +119,10 @@ impl TeamLoader {
             self.faults
                 .extend(missing.into_iter().map(|(line, what)| fault(Some(line), String::new(), what)));
 
-            let is_team = node.get("agents").or(node.get("mesh")).is_some();
+            let is_team = node.get("agents").or(node.get("mesh")).or(node.get("providers")).is_some();
             if is_team && node.get("agent").is_some() {
-                let beside = if node.get("agents").is_some() { "agents" } else { "mesh" };
+                let beside = ["agents", "mesh", "providers"];
+                let beside = beside.into_iter().find(|key| node.get(key).is_some()).unwrap_or_default();
                 let what = format!(
                     "one agent and `{beside}` can't be said in one document; put the agent into the list `agents`, or a line `---` between them"
                 );
@@ -163,6 +170,13 @@ impl TeamLoader {
                     self.faults.push(location.fault("", "is said twice; one file says it for all"));
                 }
                 Ok(mesh) => self.mesh = Some(mesh),
+                Err(fault) => self.faults.push(fault),
+            }
+        }
+        if let Some(providers) = node.get("providers") {
+            let location = SourceLocation { file, base, node: providers, path: "providers".into() };
+            match location.read() {
+                Ok(given) => self.providers = self.providers.corrected(given),
                 Err(fault) => self.faults.push(fault),
             }
         }
@@ -253,7 +267,8 @@ impl TeamLoader {
         if settings.bid.within.is_some() && settings.bid.ask.is_none() {
             self.faults.push(location.fault("bid.within", "is for `ask: brain`; computed bids take no time"));
         }
-        let (brain, accept) = match (brain(location, &agent, user, self.keys), accept(location, &agent)) {
+        let brain = brain(location, &agent, user, (self.keys, &self.providers));
+        let (brain, accept) = match (brain, accept(location, &agent)) {
             (Ok(brain), Ok(accept)) => (brain, accept),
             (brain, accept) => return self.faults.extend([brain.err(), accept.err()].into_iter().flatten()),
         };
@@ -365,7 +380,7 @@ fn brain(
     location: &SourceLocation<'_>,
     agent: &AgentMembers,
     user: Option<String>,
-    keys: ProviderKeys,
+    (keys, providers): (ProviderKeys, &Providers),
 ) -> Result<BrainConfig, ConfigFault> {
     let within = |path: &str| location.base.map_or_else(|| path.into(), |base| base.join(path));
     let directory = |key: &str, cwd: Option<&str>| match cwd {
@@ -389,7 +404,8 @@ fn brain(
             let outputs = outputs(location, agent)?;
             let env = agent.env.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();
             let description = &agent.description.0;
-            let agent = LlmSurroundings { description, env, dir, base: location.base, outputs, keys };
+            let base = location.base;
+            let agent = LlmSurroundings { description, env, dir, base, outputs, keys, providers };
             let config = llm.config(agent);
             let config = config.map_err(|(key, what)| location.fault(&format!("brain.llm.{key}"), what))?;
             Ok(BrainConfig::Llm(Box::new(config)))

@@ -4,6 +4,7 @@
 
 use super::{
     call_meter::{CallMeter, CallUsage, TOKEN},
+    circles::{self, Circle},
     mesh_tools::{
         ASK_HELP, ASK_PERSON, DELEGATE, MeshOutcome, MeshTool, READ_ARTIFACT, READ_SIGNALS, SignalSelection,
         WAIT,
@@ -14,6 +15,7 @@ use super::{
     },
     output::OutputSchema,
     prompts::{self, UserMessage},
+    text_call,
     text_stream::TextStream,
     transcript::{CallRecord, Round, ToolResult, Transcript, TranscriptRecord},
 };
@@ -46,6 +48,8 @@ pub(super) struct LoopLimits {
     pub(super) context: Option<usize>,
     /// The models, in the order in which they are asked.
     pub(super) models: Vec<String>,
+    /// Of each, whether an answer whose whole text is a call is taken for that call.
+    pub(super) text_calls: Vec<bool>,
     /// The most bytes of a signal on the board.
     pub(super) signal_bytes: usize,
     /// How long a model may send nothing before the next one is asked.
@@ -90,6 +94,8 @@ pub(super) enum LoopToolKind {
         is_repeatable: bool,
         /// Whether a person decides on every call.
         needs_approval: bool,
+        /// Whether it looks for something that takes time, so that equal calls are no circle.
+        is_poll: bool,
     },
 }
 
@@ -241,11 +247,32 @@ pub(super) struct AgentLoop {
     summing: Option<usize>,
     /// Whether it has given no summary: it is not asked for one again in this turn.
     has_no_summary: bool,
+    /// How the server of a model has counted the last request.
+    counted: Option<CountedRequest>,
+    asked_bytes: usize,
+    has_warned_of_cut: bool,
     stream: TextStream,
     /// As the turn began.
     budget: LoopBudget,
     left: RemainingBudget,
 }
+
+/// A request as its server has counted it.
+#[derive(Debug, Clone, Copy)]
+struct CountedRequest {
+    model: usize,
+    bytes: usize,
+    tokens: u64,
+    /// How often in a row it counted no more although more was sent.
+    still: u32,
+}
+
+/// A count stands still if it grows by no more than this.
+const SAME_TOKENS: u64 = 64;
+/// How much is added by then, bytes.
+const GROWN_BYTES: usize = 8 << 10;
+/// How often in a row that is a cut.
+const MAX_STILL: u32 = 2;
 
 /// The id and the name of the artifact with the answer.
 pub(super) const ANSWER: &str = "answer";
@@ -263,6 +290,8 @@ const MAX_REPAIRS: usize = 2;
 const MAX_STARTS: u32 = 3;
 /// The first pause when no model can be reached and none says how long; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
+/// How many answers in a row may break off.
+const MAX_BROKEN: u32 = 3;
 /// The longest such pause.
 const MAX_PAUSE: Duration = Duration::from_secs(300);
 /// The code of a call whose result is an error.
@@ -295,6 +324,9 @@ impl AgentLoop {
             stream: TextStream::default(),
             summing: None,
             has_no_summary: false,
+            counted: None,
+            asked_bytes: 0,
+            has_warned_of_cut: false,
             budget: start.budget,
             left: start.budget.left,
         };
@@ -360,6 +392,9 @@ impl AgentLoop {
                 actions.extend(self.stream.hidden(bytes).map(LoopAction::Report));
             }
             LoopEvent::Delta(ModelDelta::Counted(_)) => {}
+            LoopEvent::Delta(ModelDelta::Notice(message)) => {
+                actions.push(LoopAction::Report(Progress::Status { message }));
+            }
             LoopEvent::Delta(ModelDelta::Answer(answer)) => self.answered(answer, &mut actions),
             LoopEvent::Quiet => actions.extend(self.stream.flush().map(LoopAction::Report)),
             LoopEvent::Failed(error) => self.failed(error, &mut actions),
@@ -422,7 +457,7 @@ impl AgentLoop {
         let Some(tool) = self.tools.get(&call.name).map(|tool| tool.kind.clone()) else {
             return self.finish(call, ToolResult::error(prompts::unknown_tool(&call.name)), actions);
         };
-        let LoopToolKind::Server { server, name, is_repeatable, needs_approval } = tool else {
+        let LoopToolKind::Server { server, name, is_repeatable, needs_approval, .. } = tool else {
             return self.take_up_mesh(call, actions, asks);
         };
         let starts = self.transcript.call(&call.id).map_or(0, |call| call.starts);
@@ -657,6 +692,19 @@ impl AgentLoop {
             let reason = format!("no result after {} answers of the model (`rounds`)", self.limits.rounds);
             return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Failed { reason })));
         }
+        let circle = circles::circle(&self.transcript.rounds).map(|circle| {
+            let is_poll = circle.tools.iter().any(|name| self.is_poll(name));
+            (circle, is_poll)
+        });
+        if let Some((Circle { tools, times }, false)) = &circle
+            && *times >= circles::FAILS
+        {
+            let reason = format!(
+                "loop: the model has called {} {times} times in a row, with the same arguments and the same result",
+                tools.join(" and ")
+            );
+            return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Failed { reason })));
+        }
         if let Some(tokens) = self.limits.context
             && self.context_bytes() > tokens.saturating_mul(TOKEN)
         {
@@ -669,6 +717,9 @@ impl AgentLoop {
             self.compact(target, actions);
         }
         let (mut messages, place) = self.transcript.messages(&self.first, &self.repeatable_first);
+        if let Some((Circle { tools, times }, is_poll)) = &circle {
+            messages.push(ModelMessage::User(prompts::circle(tools, *times, *is_poll)));
+        }
         let budget_note = self.budget_note();
         let has_budget_note = budget_note.is_some();
         messages.extend(budget_note.map(ModelMessage::User));
@@ -678,6 +729,12 @@ impl AgentLoop {
             ModelRequest { output_schema, has_budget_note, ..self.request(model, messages, place) },
             actions,
         );
+    }
+
+    /// Whether a tool looks for something that takes time.
+    fn is_poll(&self, name: &str) -> bool {
+        let kind = self.tools.get(name).map(|tool| &tool.kind);
+        matches!(kind, Some(LoopToolKind::Server { is_poll: true, .. }))
     }
 
     /// A request with these messages, of which the one at `place` says what the turn is about.
@@ -695,6 +752,7 @@ impl AgentLoop {
 
     fn call_model(&mut self, model: usize, request: ModelRequest, actions: &mut Vec<LoopAction>) {
         self.asking = Some((model, CallMeter::new(&request)));
+        self.asked_bytes = request.bytes();
         self.stream.begin();
         actions.push(LoopAction::AskModel { model, request: Arc::new(request) });
     }
@@ -792,6 +850,15 @@ impl AgentLoop {
         let Some(after) = passing.map(|error| error.retry_after.unwrap_or(pause)).min() else {
             return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Failed { reason })));
         };
+        // An answer that breaks off is paid for.
+        if failures.iter().any(|error| error.has_begun) {
+            self.record(TranscriptRecord::BrokeOff, actions);
+            let count = self.transcript.broken;
+            if count >= MAX_BROKEN {
+                let reason = format!("{reason}; {count} answers in a row broke off, so that it is not asked again");
+                return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Failed { reason })));
+            }
+        }
         self.record(TranscriptRecord::Paused, actions);
         actions.push(LoopAction::End(LoopEnd::Pause { after, reason }));
     }
@@ -805,7 +872,7 @@ impl AgentLoop {
         self.failures.clear();
         let number = self.transcript.answers() + 1;
         let before = self.transcript.refused_in_a_row();
-        let ModelAnswer { text, calls, stop, usage: _ } = answer;
+        let ModelAnswer { mut text, mut calls, stop, usage: _, kept } = answer;
         // A budget must hold for a provider that does not count, too.
         let usage = meter.used();
         let end = if calls.is_empty() { stop.word() } else { "tool_call" };
@@ -813,9 +880,22 @@ impl AgentLoop {
         if let Some(oldest) = self.summing.take() {
             return self.take_summary(oldest, &text, actions);
         }
+        self.note_silent_cut(model, usage, actions);
         let mut notes = Vec::new();
         let mut is_refused = false;
-        if calls.is_empty() {
+        let is_result = self.output.as_ref().is_some_and(|output| output.check(&text).is_ok());
+        let written = Some(&text).filter(|_| calls.is_empty() && stop == StopReason::Complete && !is_result);
+        let written = written.and_then(|text| text_call::call_in(text, &self.tools));
+        let is_taken = self.limits.text_calls.get(model) == Some(&true);
+        let untaken = written.as_ref().filter(|_| !is_taken).map(|call| prompts::text_call(&call.name));
+        let has_text_call = untaken.is_some();
+        if let Some(call) = written.filter(|_| is_taken) {
+            text.clear();
+            calls.push(call);
+        } else if let Some(note) = untaken {
+            notes.push(note);
+            is_refused = true;
+        } else if calls.is_empty() {
             notes.extend(self.problem_with(&text, stop));
             is_refused = !notes.is_empty();
         }
@@ -833,9 +913,11 @@ impl AgentLoop {
             );
             actions.push(LoopAction::Report(Progress::Status { message }));
         }
+        let mut known = self.transcript.provider_ids();
         let calls = calls.into_iter().enumerate().map(|(at, mut call)| {
             // Providers repeat ids, or send none.
             call.id = format!("c{number}_{at}");
+            call.provider_id = call.provider_id.filter(|id| known.insert(id.clone()));
             // What an answer that was cut would have called is not known.
             if let Some(why) = why_cut {
                 call.invalid.get_or_insert_with(|| why.to_owned());
@@ -854,13 +936,18 @@ impl AgentLoop {
         let problem = problem.or_else(|| calls.iter().find_map(|call| call.call.invalid.clone()));
         let problem = problem.or(notes.first().cloned());
         let (said, next) = (Vec::new(), Vec::new());
-        let round = Round { text, calls, stop, notes, said, is_refused, next };
+        let round = Round { text, calls, stop, notes, said, is_refused, next, kept };
         self.record(TranscriptRecord::Answered { round: Box::new(round) }, actions);
         // Arguments that can't be read go back once, an unacceptable answer twice.
-        let most = if has_invalid_call { 1 } else { MAX_REPAIRS };
+        let most = if has_invalid_call || has_text_call { 1 } else { MAX_REPAIRS };
         if is_refused && before >= most {
             let name = &self.limits.models[model];
-            let reason = format!("{name} did not repair its answer: {}", problem.unwrap_or_default());
+            let reason = match has_text_call {
+                true => format!(
+                    "{name} writes calls of tools as text: its server lacks a parser for them (vLLM: --enable-auto-tool-choice and --tool-call-parser; llama.cpp: --jinja), or `textCalls: true` of its provider's file takes them"
+                ),
+                false => format!("{name} did not repair its answer: {}", problem.unwrap_or_default()),
+            };
             return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Failed { reason })));
         }
         for call in starting {
@@ -871,6 +958,29 @@ impl AgentLoop {
             }
         }
         self.advance(actions);
+    }
+
+    /// Warns once if the server counts no more although more is sent: it cuts the conversation without a word.
+    fn note_silent_cut(&mut self, model: usize, usage: CallUsage, actions: &mut Vec<LoopAction>) {
+        let (bytes, tokens) = (self.asked_bytes, usage.tokens.input);
+        let before = self.counted.filter(|before| before.model == model);
+        let grown = before.map_or(0, |before| bytes.saturating_sub(before.bytes));
+        let is_still = before.is_some_and(|before| tokens <= before.tokens.saturating_add(SAME_TOKENS));
+        let still = before.map_or(0, |before| before.still);
+        let still = match (usage.is_estimated, is_still && grown >= GROWN_BYTES) {
+            (true, _) | (false, false) => 0,
+            (false, true) => still + 1,
+        };
+        // What is added in small pieces is compared with where it began.
+        let bytes = if is_still && still == 0 { before.map_or(bytes, |before| before.bytes) } else { bytes };
+        self.counted = Some(CountedRequest { model, bytes, tokens, still });
+        if still == MAX_STILL && !std::mem::replace(&mut self.has_warned_of_cut, true) {
+            let name = &self.limits.models[model];
+            let message = format!(
+                "{name}: its server counts {tokens} tokens however much is sent: it cuts the conversation. Give it a longer context (Ollama: OLLAMA_CONTEXT_LENGTH), or set `context`"
+            );
+            actions.push(LoopAction::Report(Progress::Status { message }));
+        }
     }
 
     /// Whether a call begins with the record of the answer: its intent is in that record.

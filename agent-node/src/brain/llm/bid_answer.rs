@@ -92,7 +92,7 @@ mod tests {
     };
 
     fn parsed(text: &str, stop: StopReason) -> Result<BidAnswer, String> {
-        let answer = ModelAnswer { text: text.to_owned(), calls: Vec::new(), stop, usage: None };
+        let answer = ModelAnswer { text: text.to_owned(), calls: Vec::new(), stop, usage: None, kept: None };
         let terms = read::<ModelTerms>(&answer, &OutputSchema::new(schema()).unwrap());
         terms.map(ModelTerms::into_answer)
     }

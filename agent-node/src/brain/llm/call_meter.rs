@@ -37,6 +37,7 @@ impl CallMeter {
             ModelDelta::Text(text) => self.received += text.len(),
             ModelDelta::Hidden(bytes) => self.received += bytes,
             ModelDelta::Counted(counted) => self.count(*counted),
+            ModelDelta::Notice(_) => {}
             ModelDelta::Answer(answer) => {
                 self.received = self.received.max(answer.bytes());
                 self.count(answer.usage.unwrap_or_default());
@@ -45,15 +46,20 @@ impl CallMeter {
         }
     }
 
-    fn count(&mut self, TokenUsage { input, output }: TokenUsage) {
-        self.counted =
-            TokenUsage { input: self.counted.input.max(input), output: self.counted.output.max(output) };
+    fn count(&mut self, more: TokenUsage) {
+        let known = self.counted;
+        self.counted = TokenUsage {
+            input: known.input.max(more.input),
+            output: known.output.max(more.output),
+            cached: known.cached.max(more.cached),
+            cache_write: known.cache_write.max(more.cache_write),
+        };
     }
 
     /// What the call has used so far. Before the end of an answer, a provider may have counted only a part of it.
     pub(super) fn used(&self) -> CallUsage {
         let estimate = |bytes: usize| u64::try_from(bytes.div_ceil(TOKEN)).unwrap_or(u64::MAX);
-        let TokenUsage { input, output } = self.counted;
+        let TokenUsage { input, output, .. } = self.counted;
         let is_input_known = input > 0 || self.request == 0;
         let is_output_known = match self.is_complete {
             true => output > 0 || self.received == 0,
@@ -62,6 +68,7 @@ impl CallMeter {
         let tokens = TokenUsage {
             input: if is_input_known { input } else { estimate(self.request) },
             output: if is_output_known { output } else { estimate(self.received) },
+            ..self.counted
         };
         CallUsage { tokens, is_estimated: !(is_input_known && is_output_known) }
     }
@@ -92,7 +99,7 @@ mod tests {
     }
 
     fn counted(input: u64, output: u64) -> TokenUsage {
-        TokenUsage { input, output }
+        TokenUsage { input, output, ..TokenUsage::default() }
     }
 
     fn used(input: u64, output: u64, is_estimated: bool) -> CallUsage {
@@ -100,7 +107,7 @@ mod tests {
     }
 
     fn answer(text: &str, calls: Vec<ToolCall>, usage: Option<TokenUsage>) -> ModelDelta {
-        ModelDelta::Answer(ModelAnswer { text: text.into(), calls, stop: StopReason::Complete, usage })
+        ModelDelta::Answer(ModelAnswer { text: text.into(), calls, stop: StopReason::Complete, usage, kept: None })
     }
 
     #[test]

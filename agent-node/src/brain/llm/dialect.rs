@@ -1,7 +1,7 @@
 //! What the formats of all providers have in common: a decoder of server-sent events, and the kinds of errors.
 
-use super::model::{ModelAnswer, ModelDelta, ModelError, ModelErrorKind};
-use serde_json::Value;
+use super::model::{Kept, ModelAnswer, ModelDelta, ModelError, ModelErrorKind};
+use serde_json::{Map, Value};
 
 /// Reads the events of one answer.
 pub(super) trait AnswerDecoder: Send {
@@ -10,10 +10,23 @@ pub(super) trait AnswerDecoder: Send {
 
     /// The stream has ended; an error if the answer is not complete.
     fn on_end(&mut self) -> Result<ModelAnswer, ModelError>;
+
+    /// Whether an answer that is not streamed can be read as one event.
+    fn takes_whole(&self) -> bool {
+        false
+    }
 }
 
-/// The longest text of a provider that goes into a message, bytes.
+/// What is kept with an answer, before it is known for whom; `None` if there is nothing.
+pub(super) fn unnamed(parts: Value) -> Option<Kept> {
+    let is_empty = parts.as_object().is_some_and(Map::is_empty) || parts.as_array().is_some_and(Vec::is_empty);
+    (!is_empty && !parts.is_null()).then(|| Kept { by: String::new(), parts })
+}
+
+/// The longest text of a provider that goes into a message, characters.
 const MAX_MESSAGE: usize = 500;
+/// The longest text of a provider that is searched for the names of members and tools, characters.
+const MAX_SAID: usize = 8_192;
 
 /// Error codes and types after which the same call may succeed.
 const TRANSIENT: [&str; 7] = [
@@ -26,15 +39,28 @@ const TRANSIENT: [&str; 7] = [
     "internal_server_error",
 ];
 
+/// Error types within an answer after which the same call fails again.
+const LASTING: [&str; 7] = [
+    "invalid_request_error",
+    "invalid_request",
+    "invalid_prompt",
+    "authentication_error",
+    "permission_error",
+    "not_found_error",
+    "billing_error",
+];
+
 /// The status of a request that is too large.
 const TOO_LARGE: u16 = 413;
 
 /// How providers say that the conversation is too long.
-const TOO_LONG: [&str; 11] = [
+const TOO_LONG: [&str; 22] = [
     // OpenAI, vLLM, Mistral, DeepSeek and others.
     "context_length_exceeded",
     "maximum context length",
     "context window",
+    "maximum model length",
+    "reduce the length",
     // OpenAI, of the tokens in a minute.
     "request too large",
     // Anthropic.
@@ -43,43 +69,99 @@ const TOO_LONG: [&str; 11] = [
     "request_too_large",
     // Gemini.
     "exceeds the maximum number of tokens",
+    "token count exceeds",
     // xAI.
     "maximum prompt length",
-    // llama.cpp.
+    // llama.cpp, Ollama.
     "exceeds the available context size",
-    // Bedrock, behind a gateway.
+    "exceed_context_size",
+    "exceeds the context length",
+    // LM Studio.
+    "context length of only",
+    "greater than the context length",
+    "context the overflows",
+    // Bedrock and Databricks, behind a gateway.
     "input is too long",
+    "exceeds maximum allowed content length",
+    // Text Generation Inference, Together.
+    "inputs tokens + max_new_tokens",
+    "must be less than or equal to the context",
 ];
 
-/// The error in the body of a refusal, or in an event of a stream: `{"error": {"type", "code", "message"}}`.
+/// The text of an error, wherever a server has put it.
+fn text_of(body: &Value) -> String {
+    let own = ["message", "detail", "details", "error", "errors", "title", "reason", "msg"];
+    match body {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(text_of).filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; "),
+        Value::Object(members) => {
+            let place = members.get("loc").or(members.get("param")).filter(|place| !place.is_null());
+            let place = place.map(|place| place.as_str().map_or_else(|| place.to_string(), str::to_owned));
+            let text = own.iter().filter_map(|name| members.get(*name)).map(text_of).find(|text| !text.is_empty());
+            // What a gateway passes on of the server behind it.
+            let raw = members.get("metadata").and_then(|metadata| metadata.get("raw")).map(text_of);
+            let parts = text.into_iter().chain(raw).chain(place.map(|place| format!("({place})")));
+            parts.collect::<Vec<_>>().join(" ")
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => String::new(),
+    }
+}
+
+/// Whether an event of a stream, or a body, is an error: `{"error": …}`, `{"object": "error", …}` or `{"detail": …}`.
+pub(super) fn is_error(body: &Value) -> bool {
+    let has_error = body.get("error").is_some_and(|error| !matches!(error, Value::Null | Value::Bool(false)));
+    let says_error = ["object", "type"].iter().any(|name| body[*name] == "error");
+    has_error || says_error || body.get("choices").is_none() && body.get("detail").is_some()
+}
+
+/// The error in the body of a refusal, or in an event of a stream, in whatever shape.
 pub(super) fn provider_error(status: Option<u16>, body: &Value) -> ModelError {
     // Gemini wraps it in a list.
-    let error = if body.is_array() { &body[0]["error"] } else { &body["error"] };
+    let body = if body.is_array() { &body[0] } else { body };
+    let error = if body["error"].is_object() { &body["error"] } else { body };
     let words = ["type", "code", "status"].map(|name| error[name].as_str().unwrap_or_default());
-    let text = error["message"].as_str().or(error.as_str()).or(body.as_str()).unwrap_or_default();
-    let text: String = text.chars().take(MAX_MESSAGE).collect();
-    let lower = format!("{} {text}", words.join(" ")).to_lowercase();
+    let status = status.or_else(|| {
+        let code = [&error["code"], &error["status"], &body["status"]].into_iter().find_map(|code| {
+            code.as_u64().or_else(|| code.as_str()?.parse().ok())
+        });
+        u16::try_from(code?).ok().filter(|code| (400..600).contains(code))
+    });
+    let whole = text_of(body);
+    let text: String = whole.chars().take(MAX_MESSAGE).collect();
+    let said: String = format!("{} {whole}", words.join(" ")).to_lowercase().replace('`', "");
+    let said: String = said.chars().take(MAX_SAID).collect();
     let is_client_error = status.is_none_or(|status| (400..500).contains(&status));
     let is_too_long =
-        status == Some(TOO_LARGE) || is_client_error && TOO_LONG.iter().any(|words| lower.contains(words));
+        status == Some(TOO_LARGE) || is_client_error && TOO_LONG.iter().any(|words| said.contains(words));
+    let is_lasting = words.iter().any(|word| LASTING.contains(word));
     let kind = if is_too_long {
         ModelErrorKind::ContextTooLong
-    } else if lower.contains("insufficient_quota") {
+    } else if said.contains("insufficient_quota") {
         // Waiting does not help: a person has to pay.
         ModelErrorKind::Permanent
     } else if status.is_some_and(|status| matches!(status, 408 | 425 | 429) || status >= 500)
         || words.iter().any(|word| TRANSIENT.contains(word))
+        // What comes within an answer says seldom what it is. How often the answer is asked for again is bounded.
+        || status.is_none() && !is_lasting
     {
         ModelErrorKind::Transient
     } else {
         ModelErrorKind::Permanent
     };
-    let said = if text.is_empty() { String::new() } else { format!(": {text}") };
+    let shown = if text.is_empty() { String::new() } else { format!(": {text}") };
     let message = match status {
-        Some(status) => format!("status {status}{said}"),
-        None => format!("an error within the answer{said}"),
+        Some(status) => format!("status {status}{shown}"),
+        None => format!("an error within the answer{shown}"),
     };
-    ModelError { kind, status, retry_after: None, message }
+    ModelError { kind, status, message, said, ..ModelError::transient("") }
+}
+
+/// `text` as JSON; what is no JSON is an error that shows how it begins.
+pub(super) fn read_event(data: &str) -> Result<Value, ModelError> {
+    serde_json::from_str(data).map_err(|error| {
+        let begins: String = data.chars().take(MAX_MESSAGE).collect();
+        ModelError::transient(format!("an event of the answer is no JSON ({error}): {begins}"))
+    })
 }
 
 #[cfg(test)]
@@ -100,6 +182,7 @@ mod tests {
             (404, error("not_found_error", Value::Null, "model: x"), Permanent),
             (400, json!([{ "error": { "code": 400, "message": "bad" } }]), Permanent),
             (500, error("api_error", Value::Null, "the context window service is down"), Transient),
+            (422, json!({ "detail": [{ "loc": ["body", "stream_options"], "msg": "extra" }] }), Permanent),
         ] {
             assert_eq!(provider_error(Some(status), &body).kind, expected, "{body}");
         }
@@ -132,8 +215,54 @@ mod tests {
             ),
             (Some(400), invalid("the request exceeds the available context size")),
             (Some(400), invalid("Input is too long for requested model.")),
+            (Some(400), json!({ "object": "error", "message": "This model's maximum context length is 2048 tokens.", "code": 400 })),
+            (Some(400), json!({ "error": "The number of tokens to keep from the initial prompt is greater than the context length." })),
+            (None, json!({ "error": { "code": "400", "message": "the request exceeds the available context size" } })),
+            (
+                Some(400),
+                json!({ "error": { "message": "Provider returned error", "metadata": { "raw": "{\"message\":\"prompt is too long: 9\"}" } } }),
+            ),
         ] {
             assert_eq!(provider_error(status, &body).kind, ModelErrorKind::ContextTooLong, "{body}");
         }
+    }
+
+    #[test]
+    fn the_text_of_an_error_is_found_in_every_shape() {
+        for (body, shown) in [
+            (json!({ "object": "error", "message": "bad", "type": "x", "code": 400 }), "status 400: bad"),
+            (json!({ "detail": "not here" }), "status 400: not here"),
+            (
+                json!({ "detail": [{ "loc": ["body", "stream_options"], "msg": "Extra inputs" }] }),
+                "status 400: Extra inputs ([\"body\",\"stream_options\"])",
+            ),
+            (json!({ "error": "upstream overloaded" }), "status 400: upstream overloaded"),
+            (
+                json!({ "error": { "message": "no", "param": "reasoning_effort" } }),
+                "status 400: no (reasoning_effort)",
+            ),
+            (json!({ "object": "error", "message": { "detail": [{ "msg": "m" }] } }), "status 400: m"),
+            (json!({ "message": "gateway" }), "status 400: gateway"),
+            (json!({ "error": { "message": "outer", "metadata": { "raw": "inner" } } }), "status 400: outer inner"),
+            (json!("plain"), "status 400: plain"),
+        ] {
+            assert_eq!(provider_error(Some(400), &body).message, shown, "{body}");
+        }
+    }
+
+    #[test]
+    fn errors_within_a_stream_are_told_from_answers() {
+        for (event, expected) in [
+            (json!({ "error": "upstream overloaded" }), true),
+            (json!({ "error": { "code": 502 } }), true),
+            (json!({ "object": "error", "message": "m" }), true),
+            (json!({ "detail": "m" }), true),
+            (json!({ "choices": [], "error": null }), false),
+            (json!({ "choices": [{ "delta": {} }] }), false),
+        ] {
+            assert_eq!(is_error(&event), expected, "{event}");
+        }
+        let error = provider_error(None, &json!({ "error": { "code": 502, "message": "m" } }));
+        assert_eq!((error.kind, error.status), (ModelErrorKind::Transient, Some(502)));
     }
 }

@@ -1,11 +1,15 @@
 //! A model behind HTTP: sends the request, and decodes the events of the answer as they arrive.
 
 use super::{
-    anthropic,
-    dialect::{AnswerDecoder, provider_error},
-    model::{ModelClient, ModelDelta, ModelError, ModelErrorKind, ModelRequest, ModelStream},
-    openai, prompts,
-    provider::{ModelConfig, Provider},
+    chat,
+    dialect::{AnswerDecoder, is_error, provider_error},
+    messages,
+    model::{Kept, ModelClient, ModelDelta, ModelError, ModelErrorKind, ModelRequest, ModelStream},
+    prompts,
+    provider::{Dialect, ModelConfig},
+    request_form::RequestForm,
+    responses,
+    server_memory::{self, Learned, MAX_CHANGES},
 };
 use crate::outbox::retry_after::retry_after;
 use blackboard::http_client::redact_url;
@@ -34,21 +38,17 @@ const MAX_REFUSAL: usize = 64 << 10;
 /// How much is shown of an answer that is no stream, bytes.
 const MAX_SHOWN: usize = 300;
 const ANTHROPIC_VERSION: &str = "2023-06-01";
-/// The most tokens of an answer; Anthropic requires a number.
-const ANTHROPIC_MAX_TOKENS: u32 = 8_192;
 
 #[derive(Debug, Clone)]
 pub(super) struct HttpModel {
     config: Arc<ModelConfig>,
-    model: String,
     client: Client,
 }
 
 impl HttpModel {
     /// The model of `config`, called through `client`.
     pub(super) fn new(config: ModelConfig, client: Client) -> Self {
-        let name = Provider::of_model(&config.model, true).map_or("", |(_, name)| name);
-        Self { model: name.to_owned(), config: Arc::new(config), client }
+        Self { config: Arc::new(config), client }
     }
 
     /// A client for providers and tool servers. It follows no redirect: a key goes to the configured host only. Its calls are
@@ -65,44 +65,94 @@ impl HttpModel {
             .build()
     }
 
-    fn request(&self, request: &ModelRequest) -> (reqwest::RequestBuilder, Box<dyn AnswerDecoder>) {
-        let (base, most) = (self.config.url.as_str(), self.config.max_tokens);
-        if self.config.provider == Provider::Anthropic {
-            let path = if base.ends_with("/v1") { "/messages" } else { "/v1/messages" };
-            let body = anthropic::body(&self.model, request, most.unwrap_or(ANTHROPIC_MAX_TOKENS));
-            let mut sent = self.client.post(format!("{base}{path}")).json(&body);
-            sent = sent.header("anthropic-version", ANTHROPIC_VERSION);
-            if let Some(key) = &self.config.key {
-                sent = sent.header("x-api-key", key.expose());
+    /// The request with its body, and what reads the answer.
+    fn request(
+        &self,
+        request: &ModelRequest,
+        learned: &Learned,
+    ) -> (reqwest::RequestBuilder, Value, Box<dyn AnswerDecoder>) {
+        let (config, base) = (&self.config, self.config.url.as_str());
+        let form = RequestForm { config, learned };
+        type Sent = (String, Value, Box<dyn AnswerDecoder>);
+        let (url, body, decoder): Sent = match learned.dialect.unwrap_or(config.dialect) {
+            Dialect::Chat => {
+                let decoder = Box::<chat::ChunkDecoder>::default();
+                (format!("{base}/chat/completions"), chat::body(form, request), decoder)
             }
-            return (sent, Box::<anthropic::EventDecoder>::default());
+            Dialect::Responses => {
+                let decoder = Box::<responses::ResponseDecoder>::default();
+                (format!("{base}/responses"), responses::body(form, request), decoder)
+            }
+            Dialect::Messages => {
+                let path = if base.ends_with("/v1") { "/messages" } else { "/v1/messages" };
+                let decoder = Box::<messages::EventDecoder>::default();
+                (format!("{base}{path}"), messages::body(form, request), decoder)
+            }
+        };
+        let mut sent = self.client.post(url).json(&body);
+        if config.dialect == Dialect::Messages {
+            sent = sent.header("anthropic-version", ANTHROPIC_VERSION);
         }
-        let limit =
-            if self.config.provider == Provider::OpenAi { "max_completion_tokens" } else { "max_tokens" };
-        let body = openai::body(&self.model, request, most.map(|most| (limit, most)));
-        let mut sent = self.client.post(format!("{base}/chat/completions")).json(&body);
-        if let Some(key) = &self.config.key {
-            sent = sent.bearer_auth(key.expose());
+        if let Some(key) = &config.key {
+            sent = match config.key_header.as_str() {
+                "authorization" => sent.bearer_auth(key.expose()),
+                header => sent.header(header, key.expose()),
+            };
         }
-        (sent, Box::<openai::ChunkDecoder>::default())
+        for (name, value) in &config.settings.headers {
+            sent = sent.header(name, value.expose());
+        }
+        (sent, body, decoder)
     }
+
+    /// The answer to a request, or what the provider says in its place. A refusal that names what nobody has set is answered by
+    /// another request; what has helped is remembered, and noted for people.
+    async fn open(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
+        let (config, mut notices, mut first) = (&self.config, Vec::new(), None);
+        let mut learned = server_memory::recall(&config.url, &config.name);
+        loop {
+            let (sent, body, decoder) = self.request(request, &learned);
+            let response = sent.send().await.map_err(|error| unreachable(&error))?;
+            if response.status().is_success() {
+                if !notices.is_empty() {
+                    server_memory::remember(&config.url, &config.name, &learned);
+                }
+                let keeper = RequestForm { config, learned: &learned }.keeper();
+                let notices = notices.into_iter().map(|notice: String| {
+                    Ok(ModelDelta::Notice(format!("{}: {notice}", config.model)))
+                });
+                let answer = answer_of(response, decoder).await?.map_ok(move |delta| keep(delta, &keeper));
+                return Ok(stream::iter(notices.collect::<Vec<_>>()).chain(answer).boxed());
+            }
+            let error = refusal(response).await;
+            let before = learned.clone();
+            let form = RequestForm { config, learned: &before };
+            let is_mendable = notices.len() < MAX_CHANGES;
+            let change = is_mendable.then(|| learned.mend(&error, &body, request, (form, config.is_dialect_set)));
+            match change.flatten() {
+                Some(change) => {
+                    notices.push(change);
+                    first.get_or_insert(error);
+                }
+                // What was refused at first says more than what its mend was refused for.
+                None => return Err(first.unwrap_or(error)),
+            }
+        }
+    }
+}
+
+/// Notes for whom an answer is kept.
+fn keep(delta: ModelDelta, keeper: &str) -> ModelDelta {
+    let ModelDelta::Answer(mut answer) = delta else { return delta };
+    let parts = answer.kept.map_or(Value::Null, |kept| kept.parts);
+    answer.kept = Some(Kept { by: keeper.to_owned(), parts });
+    ModelDelta::Answer(answer)
 }
 
 impl ModelClient for HttpModel {
     fn ask(&self, request: Arc<ModelRequest>) -> ModelStream {
         let (this, silence) = (self.clone(), request.silence);
-        let opened = async move {
-            let (request, decoder) = this.request(&request);
-            let response = request.send().await.map_err(|error| unreachable(&error))?;
-            if !response.status().is_success() {
-                return Err(refusal(response).await);
-            }
-            let media_type = media_type(&response);
-            if media_type.as_ref().is_some_and(|media_type| media_type != "text/event-stream") {
-                return Err(no_stream(media_type.unwrap_or_default(), response).await);
-            }
-            Ok(deltas(response, decoder))
-        };
+        let opened = async move { this.open(&request).await };
         let config = self.config.clone();
         let named = move |error: ModelError| ModelError { message: explained(&config, &error), ..error };
         let deltas = stream::once(opened).try_flatten().boxed();
@@ -111,6 +161,27 @@ impl ModelClient for HttpModel {
 
     fn name(&self) -> &str {
         &self.config.model
+    }
+}
+
+/// Reads a successful response.
+async fn answer_of(response: Response, mut decoder: Box<dyn AnswerDecoder>) -> Result<ModelStream, ModelError> {
+    match media_type(&response) {
+        Some(media_type) if media_type != "text/event-stream" => {
+            let is_json = media_type == "application/json";
+            let body = beginning_of(response, if is_json { MAX_RESPONSE } else { MAX_REFUSAL }).await;
+            match serde_json::from_slice::<Value>(&body) {
+                Ok(read) if is_json && is_error(&read) => Err(provider_error(None, &read)),
+                // A server that does not stream.
+                Ok(read) if is_json && decoder.takes_whole() && read.get("choices").is_some() => {
+                    let mut deltas = decoder.on_event("", &read.to_string())?;
+                    deltas.push(ModelDelta::Answer(decoder.on_end()?));
+                    Ok(stream::iter(deltas.into_iter().map(Ok)).boxed())
+                }
+                _ => Err(no_stream(&media_type, &body)),
+            }
+        }
+        _ => Ok(deltas(response, decoder).boxed()),
     }
 }
 
@@ -133,6 +204,9 @@ fn explained(config: &ModelConfig, error: &ModelError) -> String {
         (Some(401 | 403), None, _) => " (no key was sent: `key` gives one)".to_owned(),
         (Some(401 | 403), Some(_), Some(variable)) => format!(" (the key is that of {variable})"),
         (Some(401 | 403), Some(_), None) => " (the key is that of `key`)".to_owned(),
+        _ if error.said.contains("reasoning_effort") && config.settings.effort.is_none() => {
+            " (`effort` sets it)".to_owned()
+        }
         _ => String::new(),
     };
     format!("{} at {}: {}{key}", config.model, redact_url(&config.url), error.message)
@@ -158,7 +232,8 @@ fn deltas(
             Some(Err(eventsource_stream::EventStreamError::Transport(error))) => Err(error),
             Some(Err(error)) => Err(ModelError::transient(format!("the answer is no event stream: {error}"))),
             None => decoder.on_end().map(|answer| vec![ModelDelta::Answer(answer)]),
-        };
+        }
+        .map_err(|error| ModelError { has_begun: true, ..error });
         said += pieces.iter().flatten().map(ModelDelta::bytes).sum::<usize>();
         if said > MAX_ANSWER {
             pieces = Err(too_long("answer", MAX_ANSWER));
@@ -184,10 +259,9 @@ fn media_type(response: &Response) -> Option<String> {
     Some(value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
 }
 
-/// The error of a successful response that is no stream: what is at the URL is no model, or does not stream.
-async fn no_stream(media_type: String, response: Response) -> ModelError {
-    let body = beginning_of(response).await;
-    let text = String::from_utf8_lossy(&body);
+/// The error of a successful response that is no answer: what is at the URL is no model.
+fn no_stream(media_type: &str, body: &[u8]) -> ModelError {
+    let text = String::from_utf8_lossy(body);
     let message = format!(
         "the answer is {media_type} and no event stream; is the url right? It begins: {}",
         prompts::beginning(text.trim(), MAX_SHOWN)
@@ -195,10 +269,10 @@ async fn no_stream(media_type: String, response: Response) -> ModelError {
     ModelError { kind: ModelErrorKind::Permanent, ..ModelError::transient(message) }
 }
 
-/// The body of a response as far as it comes, up to [`MAX_REFUSAL`].
-async fn beginning_of(mut response: Response) -> Vec<u8> {
+/// The body of a response as far as it comes, up to about `most` bytes.
+async fn beginning_of(mut response: Response, most: usize) -> Vec<u8> {
     let mut body = Vec::new();
-    while body.len() < MAX_REFUSAL {
+    while body.len() < most {
         // A body that breaks off is worth as much as what has arrived of it.
         let Ok(Some(chunk)) = response.chunk().await else { break };
         body.extend_from_slice(&chunk);
@@ -209,7 +283,7 @@ async fn beginning_of(mut response: Response) -> Vec<u8> {
 /// What a provider says instead of an answer.
 async fn refusal(response: Response) -> ModelError {
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
-    let body = beginning_of(response).await;
+    let body = beginning_of(response, MAX_REFUSAL).await;
     let text = || Value::String(String::from_utf8_lossy(&body).into_owned());
     let body = serde_json::from_slice(&body).unwrap_or_else(|_| text());
     ModelError { retry_after: pause(&headers), ..provider_error(Some(status), &body) }
@@ -240,13 +314,10 @@ mod tests {
     #[test]
     fn a_failure_names_the_url_and_for_a_refused_key_its_variable() {
         let mut config = ModelConfig {
-            model: "openai/m".to_owned(),
-            provider: Provider::OpenAi,
             url: "https://models.example/v1".to_owned(),
             key: Some(SecretString::new("sk-secret".to_owned())),
             key_variable: Some("MY_KEY".to_owned()),
-            max_tokens: None,
-            price: None,
+            ..crate::brain::llm::request_form::tests::model("openai/m")
         };
         let refused = |status| ModelError { status: Some(status), ..ModelError::transient("no") };
         let prefix = "openai/m at https://models.example/v1: no";

@@ -47,8 +47,8 @@ impl LlmBrain {
                     meter.observe(delta);
                 }
                 match delta {
-                    Ok(ModelDelta::Text(_) | ModelDelta::Hidden(_) | ModelDelta::Counted(_)) => {}
                     Ok(ModelDelta::Answer(answer)) => ended = Ok(answer),
+                    Ok(_) => {}
                     Err(error) => ended = Err(error),
                 }
             }

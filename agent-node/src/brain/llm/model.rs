@@ -1,4 +1,4 @@
-//! The one interface to language models: a request in, a stream of deltas out. Providers' formats are in `openai` and `anthropic`.
+//! The one interface to language models: a request in, a stream of deltas out. Providers' formats are in `chat`, `responses` and `messages`.
 
 use futures_util::Stream;
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ impl ModelRequest {
     pub(super) fn bytes(&self) -> usize {
         let messages = self.messages.iter().map(|message| match message {
             ModelMessage::User(text) => text.len(),
-            ModelMessage::Assistant { text, calls } => {
+            ModelMessage::Assistant { text, calls, .. } => {
                 text.len() + calls.iter().map(ToolCall::bytes).sum::<usize>()
             }
             ModelMessage::Results(results) => results.iter().map(|(_, result)| result.text.len()).sum(),
@@ -63,9 +63,22 @@ pub enum ModelMessage {
     Assistant {
         text: String,
         calls: Vec<ToolCall>,
+        kept: Option<Kept>,
     },
     /// The results of all calls of the message before.
     Results(Vec<(String, ToolText)>),
+}
+
+/// What a provider has sent with an answer only to get it back: reasoning, signatures, the order of its items. It goes to that provider
+/// alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Kept {
+    /// The dialect and the URL of the provider.
+    pub by: String,
+    /// As it was sent; in the form of the dialect.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub parts: Value,
 }
 
 /// What the model reads of a tool's result.
@@ -107,6 +120,9 @@ pub struct ToolCall {
     /// Why the arguments could not be parsed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invalid: Option<String>,
+    /// The provider's id, which that provider alone is sent back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<String>,
     /// What the provider wants back with the call, such as a signature of its reasoning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra: Option<Value>,
@@ -119,15 +135,21 @@ impl ToolCall {
         self.name.len() + if self.arguments.is_empty() { 0 } else { arguments }
     }
 
-    /// A call with arguments as the model wrote them. No arguments at all stand for an empty object.
+    /// A call with arguments as the model wrote them. Nothing, and `null`, stand for an empty object; some servers send the object as
+    /// a text within a text.
     pub(super) fn parse(id: String, name: String, arguments: &str, extra: Option<Value>) -> Self {
         let text = if arguments.trim().is_empty() { "{}" } else { arguments };
-        let (arguments, invalid) = match serde_json::from_str(text) {
+        let read = match serde_json::from_str(text) {
+            Ok(Value::String(inner)) => serde_json::from_str(&inner),
+            read => read,
+        };
+        let (arguments, invalid) = match read {
             Ok(Value::Object(members)) => (members, None),
+            Ok(Value::Null) => (Map::new(), None),
             Ok(_) => (Map::new(), Some("they are no JSON object".to_owned())),
             Err(error) => (Map::new(), Some(error.to_string())),
         };
-        Self { id, name, arguments, invalid, extra }
+        Self { id, name, arguments, invalid, provider_id: None, extra }
     }
 }
 
@@ -140,6 +162,8 @@ pub enum ModelDelta {
     Hidden(usize),
     /// What the provider has counted so far.
     Counted(TokenUsage),
+    /// What people should know of how the model is asked.
+    Notice(String),
     Answer(ModelAnswer),
 }
 
@@ -149,7 +173,7 @@ impl ModelDelta {
         match self {
             Self::Text(text) => text.len(),
             Self::Hidden(bytes) => *bytes,
-            Self::Counted(_) | Self::Answer(_) => 0,
+            Self::Counted(_) | Self::Notice(_) | Self::Answer(_) => 0,
         }
     }
 }
@@ -163,6 +187,8 @@ pub struct ModelAnswer {
     pub stop: StopReason,
     /// What it took; `None` if the provider did not say.
     pub usage: Option<TokenUsage>,
+    /// What goes back to the provider with it.
+    pub kept: Option<Kept>,
 }
 
 impl ModelAnswer {
@@ -201,6 +227,17 @@ pub struct TokenUsage {
     /// Of the request, cached ones included.
     pub input: u64,
     pub output: u64,
+    /// Of the request, read from the provider's cache.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached: u64,
+    /// Of the request, written into the provider's cache.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_write: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Why there is no answer.
@@ -214,6 +251,10 @@ pub struct ModelError {
     /// How long the provider wants to be left alone.
     pub retry_after: Option<Duration>,
     pub message: String,
+    /// What the provider said, in lower case.
+    pub said: String,
+    /// Whether an answer had begun, which the provider counts.
+    pub has_begun: bool,
 }
 
 /// What can be done about a failed call.
@@ -234,7 +275,7 @@ impl ModelError {
     /// An error that may pass.
     pub(super) fn transient(message: impl Into<String>) -> Self {
         let kind = ModelErrorKind::Transient;
-        Self { kind, status: None, retry_after: None, message: message.into() }
+        Self { kind, status: None, retry_after: None, message: message.into(), said: String::new(), has_begun: false }
     }
 
     /// The error of an answer that ended where the model's context ends.
@@ -266,6 +307,8 @@ mod tests {
             ("", 0, None),
             (" ", 0, None),
             (r#"{"a":"#, 0, Some("EOF")),
+            ("null", 0, None),
+            (r#""{\"a\":1}""#, 1, None),
             ("[1]", 0, Some("no JSON object")),
         ] {
             let call = ToolCall::parse("c".into(), "t".into(), text, None);

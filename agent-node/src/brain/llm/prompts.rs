@@ -314,6 +314,16 @@ pub(super) fn invalid_arguments(problem: &str) -> String {
     note("arguments", &[("problem", problem)])
 }
 
+pub(super) fn text_call(name: &str) -> String {
+    note("text call", &[("name", name)])
+}
+
+/// What the model is told of calls that turn in a circle; of tools that look for something, that it takes time.
+pub(super) fn circle(tools: &[String], times: usize, is_poll: bool) -> String {
+    let (tools, times) = (tools.join(" and "), times.to_string());
+    note(if is_poll { "wait for poll" } else { "circle" }, &[("tools", &tools), ("times", &times)])
+}
+
 pub(super) fn unknown_tool(name: &str) -> String {
     note("unknown tool", &[("name", name)])
 }

@@ -75,7 +75,8 @@ fn kind(server: usize, config: &ToolServerConfig, tool: &Tool) -> LoopToolKind {
     let is_repeatable = config.idempotent
         || hints.is_some_and(|hints| says(hints.read_only_hint) || says(hints.idempotent_hint));
     let needs_approval = config.approve.iter().any(|name| *name == tool.name);
-    LoopToolKind::Server { server, name: tool.name.to_string(), is_repeatable, needs_approval }
+    let is_poll = config.poll.iter().any(|name| *name == tool.name);
+    LoopToolKind::Server { server, name: tool.name.to_string(), is_repeatable, needs_approval, is_poll }
 }
 
 /// `name` with what providers refuse replaced.

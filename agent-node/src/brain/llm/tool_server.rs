@@ -47,6 +47,8 @@ pub struct ToolServerConfig {
     pub allow: Option<Vec<String>>,
     /// Those of which a person decides on every call.
     pub approve: Vec<String>,
+    /// Tools that look for something that takes time: equal calls of them are no circle.
+    pub poll: Vec<String>,
     /// Whether calls may be repeated, whatever the server says about them.
     pub idempotent: bool,
     /// How long a call may take.
@@ -336,6 +338,7 @@ pub(super) mod tests {
             },
             allow: None,
             approve: Vec::new(),
+            poll: Vec::new(),
             idempotent: false,
             timeout: Duration::from_secs(5),
         }

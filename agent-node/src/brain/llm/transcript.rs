@@ -2,7 +2,7 @@
 //! happens, so that a turn goes on where the last one stopped.
 
 use super::{
-    model::{ModelMessage, StopReason, ToolCall, ToolText},
+    model::{Kept, ModelMessage, StopReason, ToolCall, ToolText},
     prompts,
 };
 use serde::{Deserialize, Serialize};
@@ -41,6 +41,8 @@ pub(super) enum TranscriptRecord {
     },
     /// No model could be reached.
     Paused,
+    /// An answer broke off that had begun. It is asked for again.
+    BrokeOff,
     /// The command of a tool server did not start as it should. The turn is tried again.
     ServerFailed,
     /// Content was dropped because the conversation was too long. Replaces all records before.
@@ -66,6 +68,9 @@ pub(super) struct Transcript {
     /// How often in a row no model could be reached.
     #[serde(default)]
     pub(super) pauses: u32,
+    /// How many answers in a row broke off.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) broken: u32,
     /// The ids of the user's messages and of the turns that are in it.
     #[serde(default)]
     pub(super) notes: BTreeSet<String>,
@@ -75,6 +80,11 @@ pub(super) struct Transcript {
     /// The answers before the turn that began last; absent if it is of no context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) begun: Option<u32>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// One answer of the model and what follows from it.
@@ -99,6 +109,9 @@ pub(super) struct Round {
     /// What it is told for the turns that began after it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) next: Vec<String>,
+    /// What the provider of the answer wants back with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) kept: Option<Kept>,
 }
 
 impl Round {
@@ -164,7 +177,7 @@ impl Transcript {
     pub(super) fn apply(&mut self, record: TranscriptRecord) {
         match record {
             TranscriptRecord::Answered { round } => {
-                self.pauses = 0;
+                (self.pauses, self.broken) = (0, 0);
                 self.rounds.push(*round);
             }
             TranscriptRecord::Started { call } => {
@@ -186,6 +199,7 @@ impl Transcript {
                 }
             }
             TranscriptRecord::Paused => self.pauses += 1,
+            TranscriptRecord::BrokeOff => self.broken += 1,
             TranscriptRecord::ServerFailed => {}
             TranscriptRecord::Compacted { transcript, .. } => *self = transcript,
         }
@@ -193,7 +207,7 @@ impl Transcript {
 
     /// A turn of the context begins. The one before has ended: what it has called last has no other result.
     fn begin_turn(&mut self, id: String, text: String) {
-        (self.begun, self.pauses) = (Some(self.answers()), 0);
+        (self.begun, self.pauses, self.broken) = (Some(self.answers()), 0, 0);
         self.notes.insert(id);
         for round in &mut self.rounds {
             round.is_refused = false;
@@ -253,6 +267,12 @@ impl Transcript {
         self.rounds.last()?.calls.iter().find(|call| call.call.id == id)
     }
 
+    /// The ids that providers have given to calls.
+    pub(super) fn provider_ids(&self) -> BTreeSet<String> {
+        let calls = self.rounds.iter().flat_map(|round| &round.calls);
+        calls.filter_map(|call| call.call.provider_id.clone()).collect()
+    }
+
     /// All calls of the turn that are not dropped; of the task, if it belongs to no context.
     pub(super) fn calls(&self) -> impl Iterator<Item = &CallRecord> {
         let of_turn = usize::try_from(self.answers_of_turn()).unwrap_or(usize::MAX);
@@ -284,7 +304,8 @@ impl Transcript {
         }
         for round in &self.rounds {
             let calls = round.calls.iter().map(|call| call.call.clone()).collect();
-            messages.push(ModelMessage::Assistant { text: round.text.clone(), calls });
+            let (text, kept) = (round.text.clone(), round.kept.clone());
+            messages.push(ModelMessage::Assistant { text, calls, kept });
             let results = round.calls.iter().filter_map(|call| {
                 let result = call.result.as_ref()?;
                 let text = ToolText { text: result.text.clone(), is_error: result.is_error };
@@ -387,6 +408,7 @@ pub(super) mod tests {
                 name: "log".into(),
                 arguments: Map::new(),
                 invalid: None,
+                provider_id: None,
                 extra: None,
             },
             starts: 1,
@@ -394,7 +416,16 @@ pub(super) mod tests {
         };
         let calls = results.iter().enumerate().map(call).collect();
         let (notes, said, next) = (Vec::new(), Vec::new(), Vec::new());
-        Round { text: "t".into(), calls, stop: StopReason::Complete, notes, said, is_refused: false, next }
+        Round {
+            text: "t".into(),
+            calls,
+            stop: StopReason::Complete,
+            notes,
+            said,
+            is_refused: false,
+            next,
+            kept: None,
+        }
     }
 
     #[test]
@@ -458,6 +489,7 @@ pub(super) mod tests {
             id.prop_map(|call| TranscriptRecord::Finished { call, result: ToolResult::text("r") }),
             Just(TranscriptRecord::Noted { id: "m".into(), text: "n".into() }),
             Just(TranscriptRecord::Paused),
+            Just(TranscriptRecord::BrokeOff),
         ];
         proptest::collection::vec(one, 0..12)
     }

@@ -14,7 +14,8 @@ const APPROVED: &str = "deploy";
 fn server_tool(name: &str, is_repeatable: bool, needs_approval: bool) -> LoopTool {
     let spec =
         ToolSpec { name: name.into(), description: String::new(), schema: json!({ "type": "object" }) };
-    let kind = LoopToolKind::Server { server: 0, name: name.into(), is_repeatable, needs_approval };
+    let kind =
+        LoopToolKind::Server { server: 0, name: name.into(), is_repeatable, needs_approval, is_poll: false };
     LoopTool { spec, kind }
 }
 
@@ -30,6 +31,7 @@ fn start() -> LoopStart {
             rounds: 20,
             context: None,
             models: vec!["one".into(), "two".into()],
+            text_calls: vec![false, true],
             signal_bytes: 16 << 10,
             silence: Duration::from_secs(60),
         },
@@ -62,12 +64,13 @@ fn says(text: &str, calls: &[(&str, &str)]) -> LoopEvent {
     let call = |(name, arguments): &(&str, &str)| {
         ToolCall::parse("same".into(), (*name).to_owned(), arguments, None)
     };
-    let usage = Some(TokenUsage { input: 1, output: 1 });
+    let usage = Some(TokenUsage { input: 1, output: 1, ..TokenUsage::default() });
     LoopEvent::Delta(ModelDelta::Answer(ModelAnswer {
         text: text.into(),
         calls: calls.iter().map(call).collect(),
         stop: StopReason::Complete,
         usage,
+        kept: None,
     }))
 }
 
@@ -422,7 +425,7 @@ fn the_number_of_rounds_is_bounded_and_a_refusal_is_a_failure() {
     }
     let (mut state, _) = AgentLoop::begin(start());
     let answer =
-        ModelAnswer { text: "No.".into(), calls: Vec::new(), stop: StopReason::Refused, usage: None };
+        ModelAnswer { text: "No.".into(), calls: Vec::new(), stop: StopReason::Refused, usage: None, kept: None };
     let actions = state.take(LoopEvent::Delta(ModelDelta::Answer(answer)));
     assert!(failure(&actions).contains("refused to answer: No."));
 }
@@ -652,7 +655,7 @@ fn an_answer_that_breaks_off_and_the_arguments_of_calls_are_counted() {
     state.take(LoopEvent::Delta(ModelDelta::Hidden(40_000)));
     let call = ToolCall::parse("c".into(), SAFE.into(), "{}", None);
     let answer =
-        ModelAnswer { text: String::new(), calls: vec![call], stop: StopReason::Complete, usage: None };
+        ModelAnswer { text: String::new(), calls: vec![call], stop: StopReason::Complete, usage: None, kept: None };
     assert_eq!(usage(&state.take(LoopEvent::Delta(ModelDelta::Answer(answer)))).output, 10_000);
 }
 
@@ -804,7 +807,7 @@ fn asked(actions: &[LoopAction]) -> Vec<String> {
     let Some((_, request)) = request(actions) else { panic!("the model is not asked: {actions:#?}") };
     let line = |message: &ModelMessage| match message {
         ModelMessage::User(text) => format!("user: {text}"),
-        ModelMessage::Assistant { text, calls } => {
+        ModelMessage::Assistant { text, calls, .. } => {
             format!(
                 "assistant: {text}{}",
                 calls.iter().map(|call| format!(" [{}]", call.name)).collect::<String>()
@@ -911,4 +914,86 @@ fn what_becomes_too_long_is_summed_up_by_the_model_and_the_summary_stays() {
         asked(&actions).iter().any(|line| line.contains("steps of your work were removed")),
         "never in silence"
     );
+}
+
+#[test]
+fn calls_in_a_circle_are_told_and_end_the_task() {
+    let (mut state, _) = AgentLoop::begin(start());
+    for number in 1..=5 {
+        state.take(says("", &[(SAFE, "{}")]));
+        let actions = state.take(returns(&format!("c{number}_0"), "the same"));
+        match number {
+            1 | 2 => assert!(!asked(&actions).last().unwrap().contains("in a row"), "{actions:?}"),
+            3 | 4 => assert!(asked(&actions).last().unwrap().contains("in a row"), "{actions:?}"),
+            _ => assert!(failure(&actions).starts_with("loop: "), "{actions:?}"),
+        }
+    }
+    // A tool that looks for something is told to wait, and no more.
+    let mut tools = start().tools;
+    for tool in &mut tools {
+        if let LoopToolKind::Server { is_poll, .. } = &mut tool.kind {
+            *is_poll = true;
+        }
+    }
+    let (mut state, _) = AgentLoop::begin(LoopStart { tools, ..start() });
+    for number in 1..=6 {
+        state.take(says("", &[(SAFE, "{}")]));
+        let actions = state.take(returns(&format!("c{number}_0"), "the same"));
+        assert!(request_is_there(&actions), "{number}");
+        assert_eq!(asked(&actions).last().unwrap().contains("Wait for a while"), number >= 3);
+    }
+}
+
+#[test]
+fn a_call_written_as_text_is_made_only_where_the_provider_says_so() {
+    let text = format!("{{\"name\":\"{SAFE}\",\"arguments\":{{}}}}");
+    let (mut state, _) = AgentLoop::begin(start());
+    let actions = state.take(says(&text, &[]));
+    assert!(asked(&actions).last().unwrap().contains("written as text"), "{actions:?}");
+    let actions = state.take(says(&text, &[]));
+    assert!(failure(&actions).contains("lacks a parser"), "{actions:?}");
+    // The second model's file takes them.
+    let (mut state, _) = AgentLoop::begin(start());
+    state.take(fails(ModelErrorKind::Permanent, None));
+    let actions = state.take(says(&text, &[]));
+    assert!(actions.iter().any(|action| matches!(action, LoopAction::CallTool { .. })), "{actions:?}");
+}
+
+#[test]
+fn answers_that_break_off_are_asked_for_again_three_times() {
+    let broken = || {
+        LoopEvent::Failed(ModelError { has_begun: true, ..ModelError::transient("the answer broke off") })
+    };
+    let one = || LoopStart { limits: LoopLimits { models: vec!["one".into()], ..start().limits }, ..start() };
+    let mut all = Vec::new();
+    for number in 1..=3 {
+        let (mut state, _) = AgentLoop::begin(LoopStart { records: all.clone(), ..one() });
+        let actions = state.take(broken());
+        all.extend(records(&actions));
+        match number {
+            3 => assert!(failure(&actions).contains("3 answers in a row broke off"), "{actions:?}"),
+            _ => assert!(
+                matches!(actions.last(), Some(LoopAction::End(LoopEnd::Pause { .. }))),
+                "{actions:?}"
+            ),
+        }
+    }
+}
+
+#[test]
+fn a_server_that_cuts_the_conversation_is_named_once() {
+    let (mut state, _) = AgentLoop::begin(start());
+    let mut warnings = 0;
+    for number in 1..=5 {
+        let call = ToolCall::parse(String::new(), SAFE.to_owned(), "{}", None);
+        let usage = Some(TokenUsage { input: 4_096, output: 1, ..TokenUsage::default() });
+        let (text, stop) = (String::new(), StopReason::Complete);
+        let answer = ModelAnswer { text, calls: vec![call], stop, usage, kept: None };
+        let actions = state.take(LoopEvent::Delta(ModelDelta::Answer(answer)));
+        let is_warning = |action: &&LoopAction| matches!(action, LoopAction::Report(Progress::Status { message }) if message.contains("it cuts the conversation"));
+        warnings += actions.iter().filter(is_warning).count();
+        assert!(number > 2 || warnings == 0, "{number}");
+        state.take(returns(&format!("c{number}_0"), &format!("{number}{}", "x".repeat(9_000))));
+    }
+    assert_eq!(warnings, 1);
 }

@@ -167,7 +167,7 @@ impl CassetteMessage {
     fn new(message: &ModelMessage) -> Self {
         match message {
             ModelMessage::User(text) => Self::User(repeatable(text)),
-            ModelMessage::Assistant { text, calls } => {
+            ModelMessage::Assistant { text, calls, .. } => {
                 let calls = calls.iter().map(|call| CassetteCall::new(call, call.id.clone())).collect();
                 Self::Assistant { text: repeatable(text), calls }
             }
@@ -200,17 +200,17 @@ impl CassetteAnswer {
     pub(super) fn to_answer(&self) -> ModelAnswer {
         let calls = self.calls.iter().cloned().map(|call| {
             let CassetteCall { id, name, arguments, invalid } = call;
-            ToolCall { id, name, arguments, invalid, extra: None }
+            ToolCall { id, name, arguments, invalid, provider_id: None, extra: None }
         });
         let calls = calls.collect();
-        ModelAnswer { text: self.text.clone(), calls, stop: self.stop, usage: self.usage }
+        ModelAnswer { text: self.text.clone(), calls, stop: self.stop, usage: self.usage, kept: None }
     }
 }
 
 impl CassetteFailure {
     pub(super) fn to_error(&self) -> ModelError {
         let Self { kind, status, message } = self.clone();
-        ModelError { kind, status, retry_after: None, message }
+        ModelError { kind, status, ..ModelError::transient(message) }
     }
 }
 

@@ -101,7 +101,7 @@ impl ModelClient for RecordedModel {
             let recorded = match &delta {
                 Ok(ModelDelta::Answer(answer)) => Some(append(Ok(answer))),
                 Err(error) => Some(append(Err(error))),
-                Ok(ModelDelta::Text(_) | ModelDelta::Hidden(_) | ModelDelta::Counted(_)) => None,
+                Ok(_) => None,
             };
             async move {
                 if let Some(recorded) = recorded {
@@ -129,7 +129,7 @@ mod tests {
     impl ModelClient for FixedModel {
         fn ask(&self, _request: Arc<ModelRequest>) -> ModelStream {
             let (text, calls) = ("one".to_owned(), Vec::new());
-            let answer = ModelAnswer { text, calls, stop: StopReason::Complete, usage: None };
+            let answer = ModelAnswer { text, calls, stop: StopReason::Complete, usage: None, kept: None };
             stream::iter([Ok(ModelDelta::Answer(answer))]).boxed()
         }
 

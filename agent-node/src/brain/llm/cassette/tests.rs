@@ -25,8 +25,8 @@ impl ModelClient for ScriptedModel {
 }
 
 fn says(text: &str) -> ModelAnswer {
-    let usage = Some(TokenUsage { input: 7, output: 2 });
-    ModelAnswer { text: text.into(), calls: Vec::new(), stop: StopReason::Complete, usage }
+    let usage = Some(TokenUsage { input: 7, output: 2, ..TokenUsage::default() });
+    ModelAnswer { text: text.into(), calls: Vec::new(), stop: StopReason::Complete, usage, kept: None }
 }
 
 fn request(first: &str) -> ModelRequest {
@@ -51,8 +51,8 @@ async fn ask(model: &dyn ModelClient, request: &ModelRequest) -> (String, Result
     for delta in deltas {
         match delta {
             Ok(ModelDelta::Text(piece)) => text.push_str(&piece),
-            Ok(ModelDelta::Hidden(_) | ModelDelta::Counted(_)) => {}
             Ok(ModelDelta::Answer(answer)) => return (text, Ok(answer)),
+            Ok(_) => {}
             Err(error) => return (text, Err(error)),
         }
     }
@@ -113,7 +113,11 @@ async fn what_differs_between_runs_does_not_change_the_digest_and_all_else_does(
     let with_result = |text: &str, extra: Option<serde_json::Value>| {
         let call = ToolCall::parse("c1_0".into(), "log".into(), "{}", extra);
         let mut asked = request("a");
-        asked.messages.push(ModelMessage::Assistant { text: "I look.".into(), calls: vec![call] });
+        asked.messages.push(ModelMessage::Assistant {
+            text: "I look.".into(),
+            calls: vec![call],
+            kept: None,
+        });
         asked.messages.push(ModelMessage::Results(result(text)));
         asked
     };

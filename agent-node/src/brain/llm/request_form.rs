@@ -1,0 +1,316 @@
+//! What the bodies of all dialects have in common: how a conversation is put for one model, by the rules of its provider and by what
+//! its server has refused before.
+
+use super::{
+    model::{Kept, ModelMessage, ModelRequest, ToolCall, ToolSpec},
+    provider::{CacheForm, CallIdForm, ModelConfig, RoleOrder, SchemaForm},
+    server_memory::Learned,
+    tool_schema,
+};
+use protocol::ids::Digest;
+use serde_json::{Value, json};
+use std::{borrow::Cow, collections::BTreeMap};
+
+/// The letters of an id of nine.
+const NINE: usize = 9;
+/// The longest id that all providers take.
+const MAX_ID: usize = 64;
+/// The member of a request of the dialects of OpenAI that has a schema of the answer.
+const RESPONSE_FORMAT: &str = "response_format";
+
+/// How a conversation is put for a model.
+#[derive(Clone, Copy)]
+pub(super) struct RequestForm<'a> {
+    pub(super) config: &'a ModelConfig,
+    pub(super) learned: &'a Learned,
+}
+
+impl RequestForm<'_> {
+    /// What names the provider in what is kept for it.
+    pub(super) fn keeper(&self) -> String {
+        let dialect = json!(self.learned.dialect.unwrap_or(self.config.dialect));
+        format!("{} {}", dialect.as_str().unwrap_or_default(), self.config.url)
+    }
+
+    /// What was kept for this provider, and not for another one.
+    pub(super) fn own<'k>(&self, kept: &'k Option<Kept>) -> Option<&'k Kept> {
+        kept.as_ref().filter(|kept| kept.by == self.keeper())
+    }
+
+    /// What this provider wants back, unless it has refused it.
+    pub(super) fn parts<'k>(&self, kept: &'k Option<Kept>) -> Option<&'k Value> {
+        let kept = self.own(kept).filter(|_| !self.learned.drops_kept)?;
+        Some(&kept.parts).filter(|parts| !parts.is_null())
+    }
+
+    /// The conversation, in the order of roles that the provider takes.
+    pub(super) fn messages<'m>(&self, request: &'m ModelRequest) -> Cow<'m, [ModelMessage]> {
+        match self.config.rules.roles.unwrap_or_default() {
+            RoleOrder::Any => Cow::Borrowed(&request.messages),
+            RoleOrder::Alternate => Cow::Owned(alternate(&request.messages)),
+        }
+    }
+
+    /// The ids of all calls as the provider is sent them, by ours.
+    pub(super) fn call_ids(&self, messages: &[ModelMessage]) -> BTreeMap<String, String> {
+        let form = self.config.rules.call_ids.unwrap_or_default();
+        let mut ids = BTreeMap::new();
+        for message in messages {
+            let ModelMessage::Assistant { calls, kept, .. } = message else { continue };
+            let is_own = self.own(kept).is_some();
+            ids.extend(calls.iter().map(|call| (call.id.clone(), sent_id(call, is_own, form))));
+        }
+        ids
+    }
+
+    /// The tools, with schemas that the provider takes.
+    pub(super) fn tools<'r>(&self, request: &'r ModelRequest) -> impl Iterator<Item = (&'r ToolSpec, Value)> {
+        let form = self.config.rules.schema.unwrap_or_default();
+        let learned = self.learned;
+        let taken = request.tools.iter().filter(|tool| !learned.dropped_tools.contains(&tool.name));
+        taken.map(move |tool| {
+            let is_plain = form == SchemaForm::Plain || learned.plain_tools.contains(&tool.name);
+            (tool, if is_plain { tool_schema::plain(&tool.schema) } else { tool_schema::object(&tool.schema) })
+        })
+    }
+
+    /// The schema of the answer, if it is taken together with the tools.
+    pub(super) fn output_schema<'r>(&self, request: &'r ModelRequest) -> Option<&'r Value> {
+        let is_taken = request.tools.is_empty() || self.config.rules.schema_with_tools.unwrap_or(true);
+        request.output_schema.as_ref().filter(|_| is_taken)
+    }
+
+    /// Whether the conversation is marked for the provider's cache.
+    pub(super) fn is_marked(&self) -> bool {
+        self.config.settings.cache.unwrap_or(true) && self.config.rules.cache == Some(CacheForm::Marks)
+    }
+
+    /// Whether a member of the model's answers goes back.
+    pub(super) fn goes_back(&self, member: &str) -> bool {
+        let of_rules = match &self.config.rules.reasoning {
+            Some(members) => members.iter().any(|known| known == member),
+            None => member == "reasoning_details",
+        };
+        (of_rules || self.learned.sends_back.contains(member)) && !self.learned.left_out.contains(member)
+    }
+
+    /// Whether a person has set a member of the request.
+    pub(super) fn is_set(&self, member: &str) -> bool {
+        let settings = &self.config.settings;
+        settings.body.contains_key(member)
+            || match member {
+                "max_tokens" | "max_completion_tokens" | "max_output_tokens" => settings.max_tokens.is_some(),
+                "reasoning_effort" | "effort" | "output_config" => settings.effort.is_some(),
+                "temperature" => settings.temperature.is_some(),
+                "top_p" => settings.top_p.is_some(),
+                "stop" | "stop_sequences" => !settings.stop.is_empty(),
+                "seed" => settings.seed.is_some(),
+                _ => false,
+            }
+    }
+
+    /// Adds what the rules need and a person has set, and leaves out what the provider refuses.
+    pub(super) fn finish(&self, mut body: Value) -> Value {
+        let rules = &self.config.rules;
+        if let Some(members) = body.as_object_mut() {
+            for (name, value) in rules.needs.iter().flatten() {
+                members.entry(name.clone()).or_insert_with(|| value.clone());
+            }
+            members.extend(self.config.settings.body.clone());
+        }
+        let refused = rules.refuses.iter().flatten().chain(&self.learned.left_out);
+        for member in refused.filter(|member| !self.is_set(member)) {
+            leave_out(&mut body, member);
+        }
+        body
+    }
+}
+
+/// Leaves a member out, wherever this program puts it.
+fn leave_out(body: &mut Value, member: &str) {
+    if let Some(members) = body.as_object_mut() {
+        members.remove(member);
+    }
+    for at in ["/response_format/json_schema", "/text/format"] {
+        if let Some(Value::Object(members)) = body.pointer_mut(at) {
+            members.remove(member);
+        }
+    }
+    for list in ["messages", "system", "tools"] {
+        for item in body.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            let Value::Object(members) = item else { continue };
+            members.remove(member);
+            if let Some(Value::Object(function)) = members.get_mut("function") {
+                function.remove(member);
+            }
+            if let Some(Value::Array(blocks)) = members.get_mut("content") {
+                blocks.iter_mut().filter_map(Value::as_object_mut).for_each(|block| drop(block.remove(member)));
+            }
+        }
+    }
+}
+
+/// The members that this program puts into requests without being asked to, and that servers are known to refuse.
+pub(super) const OWN_MEMBERS: [&str; 15] = [
+    "stream_options",
+    RESPONSE_FORMAT,
+    "cache_control",
+    "strict",
+    "extra_content",
+    "reasoning_details",
+    "reasoning_content",
+    "reasoning",
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "include",
+    "store",
+    "is_error",
+    "parallel_tool_calls",
+];
+
+/// The id of a call as a provider is sent it: its own as it was; else ours, or one of the wanted form.
+fn sent_id(call: &ToolCall, is_own: bool, form: CallIdForm) -> String {
+    let fits = |id: &&String| match form {
+        CallIdForm::Any => id.len() <= MAX_ID,
+        CallIdForm::NineAlphanumeric => {
+            id.len() == NINE && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        }
+    };
+    // Its own may be as long as it likes.
+    let own = call.provider_id.as_ref().filter(|_| is_own);
+    if let Some(id) = own.filter(|id| form == CallIdForm::Any || fits(id)) {
+        return id.clone();
+    }
+    match form {
+        CallIdForm::Any => call.id.clone(),
+        CallIdForm::NineAlphanumeric => {
+            let digest = Digest::of(call.id.as_bytes()).to_string();
+            digest.chars().filter(char::is_ascii_alphanumeric).rev().take(NINE).collect()
+        }
+    }
+}
+
+/// The user and the model in turns. What the user says after results of tools is added to the last of them.
+fn alternate(messages: &[ModelMessage]) -> Vec<ModelMessage> {
+    let mut turns: Vec<ModelMessage> = Vec::new();
+    for message in messages {
+        match (turns.last_mut(), message) {
+            (Some(ModelMessage::User(before)), ModelMessage::User(text)) => {
+                before.push_str("\n\n");
+                before.push_str(text);
+            }
+            (Some(ModelMessage::Results(results)), ModelMessage::User(text)) => {
+                if let Some((_, result)) = results.last_mut() {
+                    result.text.push_str("\n\n");
+                    result.text.push_str(text);
+                }
+            }
+            _ => turns.push(message.clone()),
+        }
+    }
+    turns
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::brain::llm::{
+        model::ToolText,
+        provider::{ModelSettings, Providers},
+    };
+
+    /// A model by its name at a server.
+    pub(crate) fn model(name: &str) -> ModelConfig {
+        let providers = Providers::default();
+        let found = providers.find(name, true).unwrap();
+        let dialect = found.provider.and_then(|file| file.dialect_elsewhere.or(file.dialect));
+        ModelConfig {
+            model: name.to_owned(),
+            name: found.model.to_owned(),
+            provider: "p".to_owned(),
+            url: "http://models/v1".to_owned(),
+            dialect: dialect.unwrap_or(crate::brain::llm::provider::Dialect::Chat),
+            is_dialect_set: false,
+            key: None,
+            key_header: "authorization".to_owned(),
+            key_variable: None,
+            rules: providers.rules(found),
+            settings: ModelSettings::default(),
+            price: None,
+        }
+    }
+
+    pub(crate) fn call(id: &str, provider_id: Option<&str>) -> ToolCall {
+        let call = ToolCall::parse(id.to_owned(), "log".to_owned(), "{}", None);
+        ToolCall { provider_id: provider_id.map(str::to_owned), ..call }
+    }
+
+    pub(crate) fn result(id: &str, text: &str) -> (String, ToolText) {
+        (id.to_owned(), ToolText { text: text.to_owned(), is_error: false })
+    }
+
+    pub(crate) fn request(messages: Vec<ModelMessage>) -> ModelRequest {
+        ModelRequest {
+            system: "s".to_owned(),
+            messages,
+            tools: Vec::new(),
+            output_schema: None,
+            repeatable: (0, String::new()),
+            has_budget_note: false,
+            silence: None,
+        }
+    }
+
+    #[test]
+    fn a_providers_id_goes_back_to_it_alone_and_has_the_form_that_it_takes() {
+        for (id, is_own, form, expected) in [
+            (Some("call_x"), true, CallIdForm::Any, Some("call_x")),
+            (Some("call_x"), false, CallIdForm::Any, Some("c1_0")),
+            (None, true, CallIdForm::Any, Some("c1_0")),
+            (Some("abcDEF123"), true, CallIdForm::NineAlphanumeric, Some("abcDEF123")),
+            (Some("call_x"), true, CallIdForm::NineAlphanumeric, None),
+            (Some("abcDEF123"), false, CallIdForm::NineAlphanumeric, None),
+        ] {
+            let sent = sent_id(&call("c1_0", id), is_own, form);
+            match expected {
+                Some(expected) => assert_eq!(sent, expected, "{id:?}"),
+                None => assert!(sent.len() == 9 && sent.bytes().all(|b| b.is_ascii_alphanumeric()), "{sent}"),
+            }
+        }
+        let nine = |id| sent_id(&call(id, None), false, CallIdForm::NineAlphanumeric);
+        assert_ne!(nine("c1_0"), nine("c1_1"));
+    }
+
+    #[test]
+    fn roles_alternate_where_a_provider_wants_it() {
+        let user = |text: &str| ModelMessage::User(text.to_owned());
+        let calls = vec![call("c", None)];
+        let answer = ModelMessage::Assistant { text: String::new(), calls, kept: None };
+        let messages = [
+            user("a"),
+            user("b"),
+            answer.clone(),
+            ModelMessage::Results(vec![result("c", "r")]),
+            user("note"),
+            user("more"),
+        ];
+        let expected = [user("a\n\nb"), answer, ModelMessage::Results(vec![result("c", "r\n\nnote\n\nmore")])];
+        assert_eq!(alternate(&messages), expected);
+    }
+
+    #[test]
+    fn what_a_person_has_set_is_never_left_out() {
+        let mut config = model("m");
+        config.settings.body.insert("stream_options".into(), json!({ "x": 1 }));
+        let left_out = ["stream_options", "store", "cache_control"].map(str::to_owned).into();
+        let learned = Learned { left_out, ..Learned::default() };
+        let form = RequestForm { config: &config, learned: &learned };
+        let block = json!({ "type": "text", "cache_control": {} });
+        let body = json!({ "store": false, "messages": [{ "content": [block] }], "system": [block] });
+        let expected = json!({
+            "stream_options": { "x": 1 }, "messages": [{ "content": [{ "type": "text" }] }], "system": [{ "type": "text" }],
+        });
+        assert_eq!(form.finish(body), expected);
+    }
+}
