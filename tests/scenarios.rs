@@ -51,6 +51,7 @@ mod scenarios {
     mod mcp;
     mod messages;
     mod metrics;
+    mod model_servers;
     mod model_usage;
     mod outbound_calls;
     mod own_agents;

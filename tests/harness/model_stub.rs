@@ -25,6 +25,10 @@ pub enum StubAnswer {
     Refuses(u16, Vec<(&'static str, String)>, [&'static str; 3]),
     /// Says this, a piece at a time with a pause before each.
     Slowly(Duration, String),
+    /// Streams these events; texts stand for themselves, such as `[DONE]`.
+    Sends(Vec<Value>),
+    /// Answers with this status and this body, and no stream.
+    Returns(u16, Value),
     /// Says this, and counts no tokens.
     Uncounted(String),
     /// Says the beginning of an answer with this, and nothing more until the caller goes away.
@@ -41,6 +45,8 @@ pub enum StubAnswer {
 #[derive(Clone, Debug)]
 pub struct StubRequest {
     pub is_anthropic: bool,
+    /// Whether it is one of OpenAI's Responses.
+    pub is_response: bool,
     pub headers: BTreeMap<String, String>,
     pub body: Value,
     pub system: String,
@@ -91,6 +97,7 @@ impl ModelStub {
                 .app_data(web::JsonConfig::default().limit(16 << 20))
                 .route("/v1/chat/completions", web::post().to(completions))
                 .route("/v1/messages", web::post().to(messages))
+                .route("/v1/responses", web::post().to(responses))
         })
         .workers(1)
         .disable_signals()
@@ -140,7 +147,21 @@ async fn completions(state: web::Data<StubState>, head: HttpRequest, body: web::
     let tools = body["tools"].as_array().into_iter().flatten();
     let tools = tools.map(|tool| tool["function"]["name"].as_str().unwrap_or_default().to_owned()).collect();
     let (system, user, results) = (of("system").concat(), of("user"), of("tool"));
-    answer(&state, request(&head, &body, false, system, user, results, tools)).await
+    answer(&state, request(&head, &body, system, user, results, tools)).await
+}
+
+async fn responses(state: web::Data<StubState>, head: HttpRequest, body: web::Json<Value>) -> HttpResponse {
+    let items = body["input"].as_array().cloned().unwrap_or_default();
+    let of = |is_wanted: &dyn Fn(&Value) -> bool, place: &str| {
+        let found = items.iter().filter(|item| is_wanted(item)).filter_map(|item| item.pointer(place));
+        found.map(|text| text.as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    let user = of(&|item| item["role"] == "user", "/content/0/text");
+    let results = of(&|item| item["type"] == "function_call_output", "/output");
+    let tools = body["tools"].as_array().into_iter().flatten();
+    let tools = tools.map(|tool| tool["name"].as_str().unwrap_or_default().to_owned()).collect();
+    let system = body["instructions"].as_str().unwrap_or_default().to_owned();
+    answer(&state, request(&head, &body, system, user, results, tools)).await
 }
 
 async fn messages(state: web::Data<StubState>, head: HttpRequest, body: web::Json<Value>) -> HttpResponse {
@@ -160,17 +181,13 @@ async fn messages(state: web::Data<StubState>, head: HttpRequest, body: web::Jso
     let tools = tools.map(|tool| tool["name"].as_str().unwrap_or_default().to_owned()).collect();
     let system =
         body["system"][0]["text"].as_str().or(body["system"].as_str()).unwrap_or_default().to_owned();
-    answer(
-        &state,
-        request(&head, &body, true, system, of("text", "text"), of("tool_result", "content"), tools),
-    )
-    .await
+    answer(&state, request(&head, &body, system, of("text", "text"), of("tool_result", "content"), tools))
+        .await
 }
 
 fn request(
     head: &HttpRequest,
     body: &Value,
-    is_anthropic: bool,
     system: String,
     user: Vec<String>,
     results: Vec<String>,
@@ -180,7 +197,8 @@ fn request(
     let headers = headers
         .map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned()))
         .collect();
-    StubRequest { is_anthropic, headers, body: body.clone(), system, user, results, tools }
+    let (is_anthropic, is_response) = (head.path().ends_with("messages"), head.path().ends_with("responses"));
+    StubRequest { is_anthropic, is_response, headers, body: body.clone(), system, user, results, tools }
 }
 
 /// Counts an answer that is under way.
@@ -200,7 +218,7 @@ impl Drop for OpenAnswer {
 }
 
 async fn answer(state: &web::Data<StubState>, request: StubRequest) -> HttpResponse {
-    let is_anthropic = request.is_anthropic;
+    let (is_anthropic, is_response) = (request.is_anthropic, request.is_response);
     let model = request.body["model"].as_str().unwrap_or_default().to_owned();
     let answer = (state.script)(&request);
     state.requests.lock().unwrap().push(request);
@@ -208,10 +226,19 @@ async fn answer(state: &web::Data<StubState>, request: StubRequest) -> HttpRespo
     let open = (!matches!(answer, StubAnswer::Silent)).then(|| OpenAnswer::new(state));
     let events = |text: &str, calls: &[(String, String)]| match is_anthropic {
         true => anthropic_events(&model, text, calls),
+        false if is_response => responses_events(text, calls),
         false => openai_events(&model, text, calls),
     };
     let chunks: Vec<Result<Bytes, std::io::Error>> = match answer {
         StubAnswer::Says(text) => events(&text, &[]).into_iter().map(Ok).collect(),
+        StubAnswer::Sends(sent) => {
+            let data = |event: &Value| event.as_str().map_or_else(|| event.to_string(), str::to_owned);
+            sent.iter().map(|event| Ok(Bytes::from(format!("data: {}\n\n", data(event))))).collect()
+        }
+        StubAnswer::Returns(status, body) => {
+            let status = actix_web::http::StatusCode::from_u16(status).unwrap();
+            return HttpResponse::build(status).json(body);
+        }
         StubAnswer::Uncounted(text) => events(&text, &[]).iter().map(without_usage).map(Ok).collect(),
         StubAnswer::HangsAfter(text) => {
             let mut events = events(&text, &[]);
@@ -328,6 +355,34 @@ fn openai_events(model: &str, text: &str, calls: &[(String, String)]) -> Vec<Byt
         json!({ "prompt_tokens": 100, "completion_tokens": output, "total_tokens": 100 + output }),
     ));
     events.push(Bytes::from_static(b"data: [DONE]\n\n"));
+    events
+}
+
+fn responses_events(text: &str, calls: &[(String, String)]) -> Vec<Bytes> {
+    let event = |data: Value| Bytes::from(format!("data: {data}\n\n"));
+    let mut events = vec![event(
+        json!({ "type": "response.created", "response": { "status": "in_progress", "error": null } }),
+    )];
+    let reasoning =
+        json!({ "type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "sealed" });
+    let mut items = vec![reasoning];
+    if !text.is_empty() {
+        events.extend(
+            pieces(text)
+                .into_iter()
+                .map(|piece| event(json!({ "type": "response.output_text.delta", "delta": piece }))),
+        );
+        items.push(json!({ "type": "message", "id": "msg_1", "role": "assistant", "content": [{ "type": "output_text", "text": text }] }));
+    }
+    items.extend(calls.iter().enumerate().map(|(at, (name, arguments))| json!({
+        "type": "function_call", "id": format!("fc_{at}"), "call_id": format!("call_{at}"), "name": name, "arguments": arguments,
+    })));
+    events.extend(items.iter().enumerate().map(|(at, item)| {
+        event(json!({ "type": "response.output_item.done", "output_index": at, "item": item }))
+    }));
+    events.push(event(json!({ "type": "response.completed", "response": {
+        "status": "completed", "output": items, "usage": { "input_tokens": 100, "output_tokens": tokens(text) },
+    } })));
     events
 }
 

@@ -93,6 +93,8 @@ pub(super) fn dropped(key: &str) -> String {
 }
 
 fn json_of(line: &[u8]) -> Result<Value, String> {
+    // .NET and PowerShell begin with a mark of the encoding (RFC 8259 §8.1 lets it be ignored).
+    let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
     parse_json(line, MAX_LINE_DEPTH)
         .map_err(|problem| format!("is no JSON: {problem}; it begins {:?}", beginning(line)))
 }

@@ -88,6 +88,7 @@ impl PeerBrain {
             match line {
                 BrainLine::End(end) => {
                     let _ = taken.send(());
+                    turn.end();
                     return Ok(end);
                 }
                 BrainLine::Bid(_) => return Err(BrainError::WrongEnd("a turn with a bid")),

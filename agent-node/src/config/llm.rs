@@ -251,8 +251,9 @@ impl LlmFile {
         }
         let instructions = match &self.instructions {
             None => String::new(),
-            Some(given) => instructions(given, agent.base)
-                .map_err(|what| ("instructions".to_owned(), what))?,
+            Some(given) => {
+                instructions(given, agent.base).map_err(|what| ("instructions".to_owned(), what))?
+            }
         };
         if self.rounds == Some(0) {
             return Err(("rounds".to_owned(), "must be at least 1".to_owned()));

@@ -164,6 +164,12 @@ impl ForeignAgents {
         Ok((validated, found.freshness))
     }
 
+    /// The card that was read last.
+    fn cached(&self, agent: &AgentDefinition) -> Option<ValidatedCard> {
+        let text = std::fs::read(self.cache_file(agent)?).ok()?;
+        validate_card(&serde_json::from_slice(&text).ok()?, &self.outside).ok()
+    }
+
     async fn fetch_or_cached(
         &self,
         agent: &AgentDefinition,
@@ -174,12 +180,15 @@ impl ForeignAgents {
             tokio::time::sleep(pause(attempt)).await;
             match self.fetch(agent, config).await {
                 Err(CardFetchError::Unavailable(error)) => why = error,
+                // What others have changed there does not keep this node from starting.
+                Err(CardFetchError::Unusable(error)) if self.cached(agent).is_some() => {
+                    why = error;
+                    break;
+                }
                 other => return other,
             }
         }
-        let cached = self.cache_file(agent).and_then(|file| std::fs::read(file).ok());
-        let cached =
-            cached.and_then(|text| validate_card(&serde_json::from_slice(&text).ok()?, &self.outside).ok());
+        let cached = self.cached(agent);
         if cached.is_some() {
             tracing::warn!(agent = %agent.id, why, "the cached card is used");
         }

@@ -7,7 +7,10 @@ mod sealed;
 use engine::records::{TaskRow, keys};
 pub use sealed::Seal;
 
-use super::outbound_client::{Error as Unreached, OutboundClient, OutboundRequest};
+use super::{
+    outbound_client::{Error as Unreached, OutboundClient, OutboundRequest},
+    retry_after::retry_after,
+};
 use crate::{
     journal::for_each_record,
     tasks::{
@@ -32,10 +35,38 @@ use protocol::{
 };
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
-use std::{cell::Cell, collections::HashMap, rc::Rc, time::Duration};
+use std::{
+    cell::Cell,
+    collections::HashMap,
+    rc::Rc,
+    time::{Duration, SystemTime},
+};
 
 /// How long one attempt may take.
 const ATTEMPT: Duration = Duration::from_millis(WEBHOOK_ATTEMPT_MS as u64);
+/// The header with the id of an event, by which a receiver knows it again.
+const EVENT_ID: &str = "webhook-id";
+const PLAIN_JSON: &str = "application/json";
+
+/// Why an event was not told, and what follows from it.
+struct Untold {
+    why: String,
+    /// Whether another try may succeed.
+    may_pass: bool,
+    /// Whether there will never be a receiver again.
+    is_gone: bool,
+    /// Whether it takes another media type.
+    is_other_type: bool,
+    /// How long the receiver wants to be left alone.
+    after: Option<Duration>,
+}
+
+impl Untold {
+    fn new(why: String) -> Self {
+        Self { why, may_pass: false, is_gone: false, is_other_type: false, after: None }
+    }
+}
+
 /// The wait after the first of [`WEBHOOK_ATTEMPTS`] for one event; it doubles from attempt to attempt.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -285,9 +316,12 @@ impl Pushing {
             self.is_telling.set(true);
             self.webhook.is_over = events.is_empty();
             for seen in events {
-                self.tell(&seen).await?;
+                // After too many that were missed, the end alone is told.
+                if seen.is_last || self.webhook.missed < MAX_WEBHOOK_MISSED {
+                    self.tell(&seen).await?;
+                }
                 self.webhook.cursor = seen.id;
-                self.webhook.is_over = seen.is_last || self.webhook.missed >= MAX_WEBHOOK_MISSED;
+                self.webhook.is_over = seen.is_last || self.webhook.is_over;
                 self.note().await?;
                 if self.webhook.is_over {
                     break;
@@ -372,20 +406,31 @@ impl Pushing {
 
     async fn tell(&mut self, seen: &TaskEvent) -> Result<(), Error> {
         let Some((media_type, body)) = self.body(seen)? else { return Ok(()) };
+        let mut media_type = media_type;
         let mut wait = FIRST_WAIT;
         for attempt in 1..=WEBHOOK_ATTEMPTS {
-            match self.attempt(media_type, body.clone()).await {
+            match self.attempt(seen.id, media_type, body.clone()).await {
                 Ok(()) => {
                     self.webhook.missed = 0;
                     return Ok(());
                 }
-                Err((why, is_final)) => {
+                Err(Untold { why, may_pass, is_gone, is_other_type, after }) => {
                     // Neither the URL nor a credential is logged: both may be secret.
                     let id = self.webhook.config.id.as_deref().unwrap_or_default();
                     tracing::warn!(agent = %self.me, task = %self.webhook.task, webhook = id, attempt, why, "an event could not be sent to a webhook");
-                    if is_final {
+                    if is_gone {
+                        self.webhook.is_over = true;
+                        return Ok(());
+                    }
+                    // Many receivers take plain JSON alone.
+                    if is_other_type && std::mem::replace(&mut media_type, PLAIN_JSON) != PLAIN_JSON {
+                        continue;
+                    }
+                    // A refusal may pass, too, as that of a gateway does whose service is deployed anew: the end waits for it.
+                    if !may_pass && !seen.is_last {
                         break;
                     }
+                    wait = after.unwrap_or(wait).clamp(wait, LONGEST_WAIT.max(wait));
                 }
             }
             if attempt < WEBHOOK_ATTEMPTS {
@@ -397,11 +442,19 @@ impl Pushing {
         Ok(())
     }
 
-    /// Tells it once; why not, and whether another try is of no use.
-    async fn attempt(&self, media_type: &'static str, body: String) -> Result<(), (String, bool)> {
+    /// Tells it once. The id of the event is the same in every try (Standard Webhooks: `webhook-id`).
+    async fn attempt(
+        &self,
+        event: TaskEventCursor,
+        media_type: &'static str,
+        body: String,
+    ) -> Result<(), Untold> {
         let config = &self.webhook.config;
-        let mut call =
-            OutboundRequest::new(Method::POST, &config.url).body(media_type, body).with_timeout(ATTEMPT);
+        let id = format!("{}:{}:{}", self.webhook.task, event.0, event.1);
+        let mut call = OutboundRequest::new(Method::POST, &config.url)
+            .body(media_type, body)
+            .header(EVENT_ID, &id)
+            .with_timeout(ATTEMPT);
         if let Some(authentication) = &config.authentication {
             let credentials = authentication.credentials.as_deref().unwrap_or_default();
             call = call
@@ -413,15 +466,21 @@ impl Pushing {
         match self.outside.send(call).await {
             Ok(answer) if answer.status.is_success() => Ok(()),
             Ok(answer) => {
-                let may_pass =
-                    answer.status.is_server_error() || [408, 425, 429].contains(&answer.status.as_u16());
-                Err((format!("it answered {}", answer.status.as_u16()), !may_pass))
+                let status = answer.status.as_u16();
+                let after = answer.header("retry-after");
+                Err(Untold {
+                    may_pass: answer.status.is_server_error() || [408, 425, 429].contains(&status),
+                    is_gone: status == 410,
+                    is_other_type: status == 415,
+                    after: after.and_then(|value| retry_after(value, SystemTime::now())),
+                    ..Untold::new(format!("it answered {status}"))
+                })
             }
             // A long answer is an answer.
             Err(Unreached::TooLarge(_)) => Ok(()),
-            Err(Unreached::Unreachable(why)) => Err((why, false)),
-            Err(Unreached::AddressRefused(why)) => Err((why, true)),
-            Err(Unreached::BadUrl(_)) => Err(("it is no URL that can be called".to_owned(), true)),
+            Err(Unreached::Unreachable(why)) => Err(Untold { may_pass: true, ..Untold::new(why) }),
+            Err(Unreached::AddressRefused(why)) => Err(Untold::new(why)),
+            Err(Unreached::BadUrl(_)) => Err(Untold::new("it is no URL that can be called".to_owned())),
         }
     }
 }

@@ -855,7 +855,8 @@ impl AgentLoop {
             self.record(TranscriptRecord::BrokeOff, actions);
             let count = self.transcript.broken;
             if count >= MAX_BROKEN {
-                let reason = format!("{reason}; {count} answers in a row broke off, so that it is not asked again");
+                let reason =
+                    format!("{reason}; {count} answers in a row broke off, so that it is not asked again");
                 return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Failed { reason })));
             }
         }

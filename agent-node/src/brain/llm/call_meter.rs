@@ -107,7 +107,13 @@ mod tests {
     }
 
     fn answer(text: &str, calls: Vec<ToolCall>, usage: Option<TokenUsage>) -> ModelDelta {
-        ModelDelta::Answer(ModelAnswer { text: text.into(), calls, stop: StopReason::Complete, usage, kept: None })
+        ModelDelta::Answer(ModelAnswer {
+            text: text.into(),
+            calls,
+            stop: StopReason::Complete,
+            usage,
+            kept: None,
+        })
     }
 
     #[test]

@@ -46,11 +46,14 @@ pub(super) fn body(form: RequestForm<'_>, request: &ModelRequest) -> Value {
         "model": form.config.name, "messages": messages, "stream": true,
         "stream_options": { "include_usage": true },
     });
-    let tools: Vec<Value> = form.tools(request).map(|(tool, schema)| {
-        json!({ "type": "function", "function": {
+    let tools: Vec<Value> = form
+        .tools(request)
+        .map(|(tool, schema)| {
+            json!({ "type": "function", "function": {
             "name": tool.name, "description": tool.description, "parameters": schema,
         } })
-    }).collect();
+        })
+        .collect();
     if !tools.is_empty() {
         body["tools"] = json!(tools);
     }
@@ -182,7 +185,8 @@ impl ChunkDecoder {
             Value::Array(parts) => {
                 let (mut shown, mut hidden) = (String::new(), 0);
                 for part in parts {
-                    let is_text = part.is_string() || matches!(part["type"].as_str(), Some("text" | "output_text"));
+                    let is_text =
+                        part.is_string() || matches!(part["type"].as_str(), Some("text" | "output_text"));
                     match part.as_str().or(part["text"].as_str()).filter(|_| is_text) {
                         Some(text) => {
                             let (more, more_hidden) = self.add_text(text);
@@ -274,14 +278,19 @@ impl ChunkDecoder {
 fn add_detail(kept: &mut Value, item: &Value) {
     let Some(items) = kept.as_array_mut() else { return };
     let is_same = |last: &&mut Value| {
-        last["type"] == item["type"] && last["index"] == item["index"] && last["id"] == item["id"] && !item["index"].is_null()
+        last["type"] == item["type"]
+            && last["index"] == item["index"]
+            && last["id"] == item["id"]
+            && !item["index"].is_null()
     };
     let (Some(last), Some(members)) = (items.last_mut().filter(is_same), item.as_object()) else {
         return items.push(item.clone());
     };
     for (name, value) in members {
         match (&mut last[name], value) {
-            (Value::String(text), Value::String(piece)) if ["text", "summary", "data"].contains(&name.as_str()) => {
+            (Value::String(text), Value::String(piece))
+                if ["text", "summary", "data"].contains(&name.as_str()) =>
+            {
                 text.push_str(piece);
             }
             (known, value) if !value.is_null() => *known = value.clone(),
@@ -434,13 +443,20 @@ mod tests {
             let mut chunks: Vec<_> =
                 pieces.iter().map(|text| json!({ "choices": [{ "delta": { "content": text } }] })).collect();
             chunks.push(json!("[DONE]"));
-            let shown: String = decode(&chunks).unwrap().into_iter().filter_map(|delta| match delta {
-                ModelDelta::Text(text) => Some(text),
-                _ => None,
-            }).collect();
+            let shown: String = decode(&chunks)
+                .unwrap()
+                .into_iter()
+                .filter_map(|delta| match delta {
+                    ModelDelta::Text(text) => Some(text),
+                    _ => None,
+                })
+                .collect();
             assert_eq!((shown.as_str(), answer(&chunks).text.as_str()), ("Yes.", "Yes."), "{pieces:?}");
         }
-        let open = [json!({ "choices": [{ "delta": { "content": "<thin" }, "finish_reason": "stop" }] }), json!("[DONE]")];
+        let open = [
+            json!({ "choices": [{ "delta": { "content": "<thin" }, "finish_reason": "stop" }] }),
+            json!("[DONE]"),
+        ];
         assert_eq!(answer(&open).text, "<thin");
     }
 
@@ -461,11 +477,20 @@ mod tests {
                 piece(json!({ "function": { "name": "get_weather", "arguments": "}" } })),
                 done.clone(),
             ],
-            vec![piece(json!({ "id": "a", "function": { "name": "get_weather", "arguments": "null" } })), done.clone()],
-            vec![piece(json!({ "id": "a", "function": { "name": "get_weather", "arguments": "\"{}\"" } })), done],
-            vec![json!({ "choices": [{ "finish_reason": "stop", "message": { "content": null, "tool_calls": [
+            vec![
+                piece(json!({ "id": "a", "function": { "name": "get_weather", "arguments": "null" } })),
+                done.clone(),
+            ],
+            vec![
+                piece(json!({ "id": "a", "function": { "name": "get_weather", "arguments": "\"{}\"" } })),
+                done,
+            ],
+            vec![
+                json!({ "choices": [{ "finish_reason": "stop", "message": { "content": null, "tool_calls": [
                 { "id": "a", "function": { "name": "get_weather", "arguments": {} } },
-            ] } }] }), json!("[DONE]")],
+            ] } }] }),
+                json!("[DONE]"),
+            ],
         ] {
             let calls = answer(&chunks).calls;
             assert_eq!(calls.len(), 1, "{chunks:?}");
@@ -476,7 +501,10 @@ mod tests {
 
     #[test]
     fn errors_within_a_stream_show_their_text() {
-        for event in [json!({ "error": "upstream overloaded" }), json!({ "object": "error", "message": "upstream overloaded" })] {
+        for event in [
+            json!({ "error": "upstream overloaded" }),
+            json!({ "object": "error", "message": "upstream overloaded" }),
+        ] {
             let error = decode(&[event]).unwrap_err();
             assert!(error.message.contains("upstream overloaded"), "{error}");
         }
@@ -510,7 +538,11 @@ mod tests {
             ("deepseek/deepseek-v4", Some("chat http://other/v1"), vec![], "c1_0"),
         ] {
             let (seen, sent_id) = sent(name, by);
-            assert_eq!((seen, sent_id.as_str()), (back.iter().map(|&n| n.to_owned()).collect(), id), "{name}");
+            assert_eq!(
+                (seen, sent_id.as_str()),
+                (back.iter().map(|&n| n.to_owned()).collect(), id),
+                "{name}"
+            );
         }
     }
 
@@ -520,7 +552,9 @@ mod tests {
         let chunks = [
             piece(json!([{ "type": "reasoning.text", "index": 0, "text": "a" }])),
             piece(json!([{ "type": "reasoning.text", "index": 0, "text": "b", "signature": null }])),
-            piece(json!([{ "type": "reasoning.text", "index": 0, "signature": "s" }, { "type": "reasoning.encrypted", "index": 1, "data": "d" }])),
+            piece(
+                json!([{ "type": "reasoning.text", "index": 0, "signature": "s" }, { "type": "reasoning.encrypted", "index": 1, "data": "d" }]),
+            ),
             json!("[DONE]"),
         ];
         let expected = json!({ "reasoning_details": [

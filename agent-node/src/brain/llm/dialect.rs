@@ -19,7 +19,8 @@ pub(super) trait AnswerDecoder: Send {
 
 /// What is kept with an answer, before it is known for whom; `None` if there is nothing.
 pub(super) fn unnamed(parts: Value) -> Option<Kept> {
-    let is_empty = parts.as_object().is_some_and(Map::is_empty) || parts.as_array().is_some_and(Vec::is_empty);
+    let is_empty =
+        parts.as_object().is_some_and(Map::is_empty) || parts.as_array().is_some_and(Vec::is_empty);
     (!is_empty && !parts.is_null()).then(|| Kept { by: String::new(), parts })
 }
 
@@ -93,11 +94,14 @@ fn text_of(body: &Value) -> String {
     let own = ["message", "detail", "details", "error", "errors", "title", "reason", "msg"];
     match body {
         Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(text_of).filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; "),
+        Value::Array(items) => {
+            items.iter().map(text_of).filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
+        }
         Value::Object(members) => {
             let place = members.get("loc").or(members.get("param")).filter(|place| !place.is_null());
             let place = place.map(|place| place.as_str().map_or_else(|| place.to_string(), str::to_owned));
-            let text = own.iter().filter_map(|name| members.get(*name)).map(text_of).find(|text| !text.is_empty());
+            let text =
+                own.iter().filter_map(|name| members.get(*name)).map(text_of).find(|text| !text.is_empty());
             // What a gateway passes on of the server behind it.
             let raw = members.get("metadata").and_then(|metadata| metadata.get("raw")).map(text_of);
             let parts = text.into_iter().chain(raw).chain(place.map(|place| format!("({place})")));
@@ -121,9 +125,9 @@ pub(super) fn provider_error(status: Option<u16>, body: &Value) -> ModelError {
     let error = if body["error"].is_object() { &body["error"] } else { body };
     let words = ["type", "code", "status"].map(|name| error[name].as_str().unwrap_or_default());
     let status = status.or_else(|| {
-        let code = [&error["code"], &error["status"], &body["status"]].into_iter().find_map(|code| {
-            code.as_u64().or_else(|| code.as_str()?.parse().ok())
-        });
+        let code = [&error["code"], &error["status"], &body["status"]]
+            .into_iter()
+            .find_map(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
         u16::try_from(code?).ok().filter(|code| (400..600).contains(code))
     });
     let whole = text_of(body);
@@ -215,9 +219,18 @@ mod tests {
             ),
             (Some(400), invalid("the request exceeds the available context size")),
             (Some(400), invalid("Input is too long for requested model.")),
-            (Some(400), json!({ "object": "error", "message": "This model's maximum context length is 2048 tokens.", "code": 400 })),
-            (Some(400), json!({ "error": "The number of tokens to keep from the initial prompt is greater than the context length." })),
-            (None, json!({ "error": { "code": "400", "message": "the request exceeds the available context size" } })),
+            (
+                Some(400),
+                json!({ "object": "error", "message": "This model's maximum context length is 2048 tokens.", "code": 400 }),
+            ),
+            (
+                Some(400),
+                json!({ "error": "The number of tokens to keep from the initial prompt is greater than the context length." }),
+            ),
+            (
+                None,
+                json!({ "error": { "code": "400", "message": "the request exceeds the available context size" } }),
+            ),
             (
                 Some(400),
                 json!({ "error": { "message": "Provider returned error", "metadata": { "raw": "{\"message\":\"prompt is too long: 9\"}" } } }),
@@ -243,7 +256,10 @@ mod tests {
             ),
             (json!({ "object": "error", "message": { "detail": [{ "msg": "m" }] } }), "status 400: m"),
             (json!({ "message": "gateway" }), "status 400: gateway"),
-            (json!({ "error": { "message": "outer", "metadata": { "raw": "inner" } } }), "status 400: outer inner"),
+            (
+                json!({ "error": { "message": "outer", "metadata": { "raw": "inner" } } }),
+                "status 400: outer inner",
+            ),
             (json!("plain"), "status 400: plain"),
         ] {
             assert_eq!(provider_error(Some(400), &body).message, shown, "{body}");

@@ -118,9 +118,9 @@ impl HttpModel {
                     server_memory::remember(&config.url, &config.name, &learned);
                 }
                 let keeper = RequestForm { config, learned: &learned }.keeper();
-                let notices = notices.into_iter().map(|notice: String| {
-                    Ok(ModelDelta::Notice(format!("{}: {notice}", config.model)))
-                });
+                let notices = notices
+                    .into_iter()
+                    .map(|notice: String| Ok(ModelDelta::Notice(format!("{}: {notice}", config.model))));
                 let answer = answer_of(response, decoder).await?.map_ok(move |delta| keep(delta, &keeper));
                 return Ok(stream::iter(notices.collect::<Vec<_>>()).chain(answer).boxed());
             }
@@ -128,7 +128,8 @@ impl HttpModel {
             let before = learned.clone();
             let form = RequestForm { config, learned: &before };
             let is_mendable = notices.len() < MAX_CHANGES;
-            let change = is_mendable.then(|| learned.mend(&error, &body, request, (form, config.is_dialect_set)));
+            let change =
+                is_mendable.then(|| learned.mend(&error, &body, request, (form, config.is_dialect_set)));
             match change.flatten() {
                 Some(change) => {
                     notices.push(change);
@@ -165,7 +166,10 @@ impl ModelClient for HttpModel {
 }
 
 /// Reads a successful response.
-async fn answer_of(response: Response, mut decoder: Box<dyn AnswerDecoder>) -> Result<ModelStream, ModelError> {
+async fn answer_of(
+    response: Response,
+    mut decoder: Box<dyn AnswerDecoder>,
+) -> Result<ModelStream, ModelError> {
     match media_type(&response) {
         Some(media_type) if media_type != "text/event-stream" => {
             let is_json = media_type == "application/json";

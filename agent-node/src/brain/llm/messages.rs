@@ -274,7 +274,10 @@ mod tests {
     fn counts_arrive_with_the_first_event_and_missing_ones_are_unknown() {
         let mut decoder = EventDecoder::default();
         let first = decoder.on_event("", &events()[0].to_string()).unwrap();
-        assert_eq!(first, [ModelDelta::Counted(TokenUsage { input: 9, output: 1, cached: 4, cache_write: 0 })]);
+        assert_eq!(
+            first,
+            [ModelDelta::Counted(TokenUsage { input: 9, output: 1, cached: 4, cache_write: 0 })]
+        );
         let mut decoder = EventDecoder::default();
         for mut event in events() {
             if let Some(event) = event.as_object_mut() {
@@ -338,7 +341,8 @@ mod tests {
         let marked: Vec<_> = content.iter().map(|block| block.get("cache_control").is_some()).collect();
         assert_eq!(marked, [false, false, true]);
         assert!(body["system"][0].get("cache_control").is_some());
-        let config = ModelConfig { settings: ModelSettings { cache: Some(false), ..Default::default() }, ..config };
+        let config =
+            ModelConfig { settings: ModelSettings { cache: Some(false), ..Default::default() }, ..config };
         let form = RequestForm { config: &config, learned: &learned };
         assert!(!super::body(form, &asked).to_string().contains("cache_control"));
     }

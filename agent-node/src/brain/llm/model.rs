@@ -275,7 +275,14 @@ impl ModelError {
     /// An error that may pass.
     pub(super) fn transient(message: impl Into<String>) -> Self {
         let kind = ModelErrorKind::Transient;
-        Self { kind, status: None, retry_after: None, message: message.into(), said: String::new(), has_begun: false }
+        Self {
+            kind,
+            status: None,
+            retry_after: None,
+            message: message.into(),
+            said: String::new(),
+            has_begun: false,
+        }
     }
 
     /// The error of an answer that ended where the model's context ends.

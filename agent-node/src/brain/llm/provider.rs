@@ -454,7 +454,10 @@ mod tests {
         let providers = Providers::default().corrected(files.into());
         let rules = |name: &str| providers.rules(providers.find(name, false).unwrap());
         let mistral = rules("mistral/mistral-large");
-        assert_eq!((mistral.roles, mistral.call_ids), (Some(RoleOrder::Any), Some(CallIdForm::NineAlphanumeric)));
+        assert_eq!(
+            (mistral.roles, mistral.call_ids),
+            (Some(RoleOrder::Any), Some(CallIdForm::NineAlphanumeric))
+        );
         assert_eq!(rules("own/qwen3").text_calls, Some(true));
         assert_eq!(providers.files["openai"].key, None, "its URL is the team's");
         assert!(read("dialect: chatty").unwrap_err().contains("`chat`, `responses`, `messages`"));
@@ -479,7 +482,8 @@ mod tests {
     #[test]
     fn prices_are_per_million_tokens() {
         let cost = |price: f64| Cost::new(price).unwrap();
-        let price = TokenPrice { input: cost(3.0), output: cost(15.0), cached: Some(cost(0.3)), cache_write: None };
+        let price =
+            TokenPrice { input: cost(3.0), output: cost(15.0), cached: Some(cost(0.3)), cache_write: None };
         let usage = TokenUsage { input: 200_000, output: 10_000, cached: 100_000, cache_write: 50_000 };
         let paid = price.cost(usage);
         assert!((paid - (0.3 + 0.03 + 0.15)).abs() < 1e-9, "{paid}");

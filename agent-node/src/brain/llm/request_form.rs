@@ -70,7 +70,10 @@ impl RequestForm<'_> {
         let taken = request.tools.iter().filter(|tool| !learned.dropped_tools.contains(&tool.name));
         taken.map(move |tool| {
             let is_plain = form == SchemaForm::Plain || learned.plain_tools.contains(&tool.name);
-            (tool, if is_plain { tool_schema::plain(&tool.schema) } else { tool_schema::object(&tool.schema) })
+            (
+                tool,
+                if is_plain { tool_schema::plain(&tool.schema) } else { tool_schema::object(&tool.schema) },
+            )
         })
     }
 
@@ -144,7 +147,10 @@ fn leave_out(body: &mut Value, member: &str) {
                 function.remove(member);
             }
             if let Some(Value::Array(blocks)) = members.get_mut("content") {
-                blocks.iter_mut().filter_map(Value::as_object_mut).for_each(|block| drop(block.remove(member)));
+                blocks
+                    .iter_mut()
+                    .filter_map(Value::as_object_mut)
+                    .for_each(|block| drop(block.remove(member)));
             }
         }
     }
@@ -295,7 +301,8 @@ pub(super) mod tests {
             user("note"),
             user("more"),
         ];
-        let expected = [user("a\n\nb"), answer, ModelMessage::Results(vec![result("c", "r\n\nnote\n\nmore")])];
+        let expected =
+            [user("a\n\nb"), answer, ModelMessage::Results(vec![result("c", "r\n\nnote\n\nmore")])];
         assert_eq!(alternate(&messages), expected);
     }
 

@@ -27,7 +27,11 @@ pub(super) fn body(form: RequestForm<'_>, request: &ModelRequest) -> Value {
                     input.extend(items.iter().cloned());
                     continue;
                 }
-                input.extend(Some(text).filter(|text| !text.is_empty()).map(|text| said("assistant", "output_text", text)));
+                input.extend(
+                    Some(text)
+                        .filter(|text| !text.is_empty())
+                        .map(|text| said("assistant", "output_text", text)),
+                );
                 input.extend(calls.iter().map(|call| {
                     let arguments = Value::Object(call.arguments.clone()).to_string();
                     json!({ "type": "function_call", "call_id": id(&call.id), "name": call.name, "arguments": arguments })
@@ -99,7 +103,9 @@ impl ResponseDecoder {
         }
         let stop = match (response["status"].as_str(), response["incomplete_details"]["reason"].as_str()) {
             (Some("failed"), _) => return Err(provider_error(None, &json!({ "error": response["error"] }))),
-            (Some("cancelled"), _) => return Err(ModelError::transient("the answer was cancelled by the server")),
+            (Some("cancelled"), _) => {
+                return Err(ModelError::transient("the answer was cancelled by the server"));
+            }
             (_, Some("content_filter")) => StopReason::Refused,
             (Some("incomplete"), _) => StopReason::Length,
             _ => StopReason::Complete,
@@ -120,14 +126,20 @@ impl ResponseDecoder {
                 }
                 Some("function_call") => {
                     let id = [member("call_id"), member("id")].into_iter().find(|id| !id.is_empty());
-                    let call = ToolCall::parse(id.clone().unwrap_or_default(), member("name"), &member("arguments"), None);
+                    let call = ToolCall::parse(
+                        id.clone().unwrap_or_default(),
+                        member("name"),
+                        &member("arguments"),
+                        None,
+                    );
                     calls.push(ToolCall { provider_id: id, ..call });
                 }
                 _ => {}
             }
         }
         // Without reasoning there is nothing that could not be made again.
-        let has_other = items.iter().any(|item| !matches!(item["type"].as_str(), Some("message" | "function_call")));
+        let has_other =
+            items.iter().any(|item| !matches!(item["type"].as_str(), Some("message" | "function_call")));
         let kept = if has_other { unnamed(json!(items)) } else { None };
         Ok(ModelAnswer { text, calls, stop, usage: self.usage, kept })
     }
@@ -152,7 +164,12 @@ impl AnswerDecoder for ResponseDecoder {
             }
             "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
                 let answer = self.ended(&read["response"])?;
-                answer.usage.map(ModelDelta::Counted).into_iter().chain([ModelDelta::Answer(answer)]).collect()
+                answer
+                    .usage
+                    .map(ModelDelta::Counted)
+                    .into_iter()
+                    .chain([ModelDelta::Answer(answer)])
+                    .collect()
             }
             _ if kind == "error" || is_error(&read) && read.get("response").is_none() => {
                 return Err(provider_error(None, &read));
@@ -197,7 +214,8 @@ mod tests {
     #[test]
     fn text_calls_and_usage_are_gathered_and_reasoning_goes_back() {
         let done = |at: usize| json!({ "type": "response.output_item.done", "output_index": at, "item": items()[at] });
-        let usage = json!({ "input_tokens": 7, "output_tokens": 2, "input_tokens_details": { "cached_tokens": 5 } });
+        let usage =
+            json!({ "input_tokens": 7, "output_tokens": 2, "input_tokens_details": { "cached_tokens": 5 } });
         let end = |output: Value| json!({ "type": "response.completed", "response": { "status": "completed", "output": output, "usage": usage } });
         for events in [
             vec![done(0), done(1), done(2), end(json!([]))],
@@ -218,7 +236,10 @@ mod tests {
             ]);
             let body = body(form, &asked);
             assert_eq!(body["input"].as_array().unwrap()[1..4], items()[..]);
-            assert_eq!(body["input"][4], json!({ "type": "function_call_output", "call_id": "call_1", "output": "r" }));
+            assert_eq!(
+                body["input"][4],
+                json!({ "type": "function_call_output", "call_id": "call_1", "output": "r" })
+            );
             assert_eq!((&body["store"], &body["instructions"]), (&json!(false), &json!("s")));
             let kept = Some(Kept { by: "chat http://other".into(), parts: json!(items()) });
             let asked = request(vec![ModelMessage::Assistant { text: "Hi".into(), calls, kept }]);
@@ -228,15 +249,23 @@ mod tests {
 
     #[test]
     fn how_an_answer_ends() {
-        let end = |kind: &str, response: Value| vec![json!({ "type": format!("response.{kind}"), "response": response })];
+        let end = |kind: &str, response: Value| {
+            vec![json!({ "type": format!("response.{kind}"), "response": response })]
+        };
         let stop = |events: Vec<Value>| decode(&events).map(|answer| answer.stop);
-        let incomplete = |reason: &str| end("incomplete", json!({ "status": "incomplete", "incomplete_details": { "reason": reason } }));
+        let incomplete = |reason: &str| {
+            end("incomplete", json!({ "status": "incomplete", "incomplete_details": { "reason": reason } }))
+        };
         assert_eq!(stop(incomplete("max_output_tokens")), Ok(StopReason::Length));
         assert_eq!(stop(incomplete("content_filter")), Ok(StopReason::Refused));
-        let failed = end("failed", json!({ "status": "failed", "error": { "code": "rate_limit_exceeded", "message": "slow" } }));
+        let failed = end(
+            "failed",
+            json!({ "status": "failed", "error": { "code": "rate_limit_exceeded", "message": "slow" } }),
+        );
         let error = stop(failed).unwrap_err();
         assert!(error.kind == ModelErrorKind::Transient && error.message.contains("slow"), "{error:?}");
-        let error = decode(&[json!({ "type": "error", "code": "server_error", "message": "oh" })]).unwrap_err();
+        let error =
+            decode(&[json!({ "type": "error", "code": "server_error", "message": "oh" })]).unwrap_err();
         assert!(error.message.contains("oh"), "{error}");
         assert!(decode(&[]).unwrap_err().message.contains("broke off"));
         let begun = json!({ "type": "response.created", "response": { "error": null } });

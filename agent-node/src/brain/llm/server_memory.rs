@@ -110,7 +110,9 @@ impl Learned {
             let is_new = self.sends_back.insert((*member).to_owned());
             return is_new.then(|| format!("sends `{member}` back, which the server wants"));
         }
-        let is_opaque = ["signature", "encrypted", "thinking", "redacted_thinking"].iter().any(|word| said.contains(word));
+        let is_opaque = ["signature", "encrypted", "thinking", "redacted_thinking"]
+            .iter()
+            .any(|word| said.contains(word));
         (is_opaque && has_kept && !self.drops_kept).then(|| {
             self.drops_kept = true;
             "leaves its earlier reasoning out, which the server does not take any more".to_owned()
@@ -208,36 +210,52 @@ mod tests {
     fn a_refusal_that_names_what_nobody_has_set_changes_the_request() {
         for (status, message, expected) in [
             (422, "Extra inputs are not permitted: stream_options", "leaves out `stream_options`"),
-            (400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", "`max_completion_tokens`"),
+            (
+                400,
+                "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+                "`max_completion_tokens`",
+            ),
             (400, "tools.1.custom.input_schema: JSON schema is invalid", "the tool read_file with"),
             (400, "Invalid schema for function 'read_file': no", "the tool read_file with"),
             (404, "This model is only supported in v1/responses", "Responses"),
             (400, "Function tools with reasoning_effort are not supported. Use /v1/responses.", "Responses"),
-            (400, "The `reasoning_content` in the thinking mode must be passed back", "sends `reasoning_content` back"),
+            (
+                400,
+                "The `reasoning_content` in the thinking mode must be passed back",
+                "sends `reasoning_content` back",
+            ),
             (400, "Invalid signature in thinking block", "leaves its earlier reasoning out"),
         ] {
             let change = mended(&mut Learned::default(), status, message);
             assert!(change.as_ref().is_some_and(|change| change.contains(expected)), "{message}: {change:?}");
         }
-        for (status, message) in [
-            (400, "temperature must be 1"),
-            (401, "stream_options"),
-            (500, "stream_options"),
-            (400, "no"),
-        ] {
+        for (status, message) in
+            [(400, "temperature must be 1"), (401, "stream_options"), (500, "stream_options"), (400, "no")]
+        {
             assert_eq!(mended(&mut Learned::default(), status, message), None, "{message}");
         }
     }
 
     #[test]
     fn the_same_refusal_ends() {
-        for message in ["stream_options", "tools.1.schema", "max_tokens max_completion_tokens", "reasoning_content", "signature"] {
+        for message in [
+            "stream_options",
+            "tools.1.schema",
+            "max_tokens max_completion_tokens",
+            "reasoning_content",
+            "signature",
+        ] {
             let mut learned = Learned::default();
-            let changes = (0..MAX_CHANGES).take_while(|_| mended(&mut learned, 400, message).is_some()).count();
+            let changes =
+                (0..MAX_CHANGES).take_while(|_| mended(&mut learned, 400, message).is_some()).count();
             assert!((1..MAX_CHANGES).contains(&changes), "{message}: {changes}");
         }
         let mut learned = Learned::default();
         drop(mended(&mut learned, 400, "tools.1.schema"));
-        assert!(mended(&mut learned, 400, "tools.1.schema").unwrap().contains("does not offer the tool read_file"));
+        assert!(
+            mended(&mut learned, 400, "tools.1.schema")
+                .unwrap()
+                .contains("does not offer the tool read_file")
+        );
     }
 }

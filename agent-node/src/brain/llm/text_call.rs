@@ -38,7 +38,8 @@ fn unwrapped(text: &str) -> &str {
 
 /// `<function=name>{…}</function>`, or Mistral's `name{…}`.
 fn named(text: &str) -> Option<(String, Map<String, Value>)> {
-    let text = text.strip_prefix("<function=").map_or(text, |rest| rest.strip_suffix("</function>").unwrap_or(rest));
+    let text =
+        text.strip_prefix("<function=").map_or(text, |rest| rest.strip_suffix("</function>").unwrap_or(rest));
     let (name, arguments) = text.split_at(text.find('{')?);
     let name = name.trim().trim_end_matches('>').trim_end_matches("[ARGS]");
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -72,7 +73,8 @@ mod tests {
     use serde_json::json;
 
     fn tools() -> BTreeMap<String, LoopTool> {
-        let schema = json!({ "type": "object", "properties": { "path": { "type": "string" } }, "required": ["path"] });
+        let schema =
+            json!({ "type": "object", "properties": { "path": { "type": "string" } }, "required": ["path"] });
         let spec = ToolSpec { name: "read_file".into(), description: String::new(), schema };
         [("read_file".to_owned(), LoopTool { spec, kind: LoopToolKind::Mesh })].into()
     }

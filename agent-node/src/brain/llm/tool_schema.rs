@@ -20,7 +20,8 @@ pub(super) fn object(schema: &Value) -> Value {
         let all: Vec<Vec<Value>> =
             alternatives.iter().filter_map(Value::as_object).map(required_of).collect();
         for alternative in alternatives {
-            for (name, member) in alternative.get("properties").cloned().and_then(members).unwrap_or_default() {
+            for (name, member) in alternative.get("properties").cloned().and_then(members).unwrap_or_default()
+            {
                 properties.entry(name).or_insert(member);
             }
         }
@@ -40,7 +41,12 @@ pub(super) fn object(schema: &Value) -> Value {
     merged.remove("required");
     if !required.is_empty() {
         let mut seen = Vec::new();
-        required.retain(|name| !seen.contains(name) && { seen.push(name.clone()); true });
+        required.retain(|name| {
+            !seen.contains(name) && {
+                seen.push(name.clone());
+                true
+            }
+        });
         merged.insert("required".to_owned(), Value::Array(required));
     }
     Value::Object(merged)
@@ -141,10 +147,16 @@ mod tests {
             "required": ["a", "c"],
         });
         assert_eq!(object(&schema), expected);
-        for schema in [json!({}), json!(null), json!({ "type": ["object", "null"], "properties": null }), json!({ "type": "string", "enum": ["a"] })] {
+        for schema in [
+            json!({}),
+            json!(null),
+            json!({ "type": ["object", "null"], "properties": null }),
+            json!({ "type": "string", "enum": ["a"] }),
+        ] {
             assert_eq!(object(&schema), json!({ "type": "object", "properties": {} }), "{schema}");
         }
-        let simple = json!({ "type": "object", "properties": { "a": { "anyOf": [{}, {}] } }, "$defs": { "x": {} } });
+        let simple =
+            json!({ "type": "object", "properties": { "a": { "anyOf": [{}, {}] } }, "$defs": { "x": {} } });
         assert_eq!(object(&simple), simple, "what is deeper stays");
     }
 

@@ -242,7 +242,7 @@ impl PeerProcess {
             self.0.heard.notify_one();
         }
         state.turns.insert(key.to_owned(), OpenTurn { prompt, lines });
-        TurnLines { process: self.clone(), key: key.to_owned(), receiver }
+        TurnLines { process: self.clone(), key: key.to_owned(), receiver, has_ended: false }
     }
 
     /// Whether the turn `key` is open.
@@ -296,17 +296,30 @@ pub(super) struct TurnLines {
     process: PeerProcess,
     key: String,
     receiver: mpsc::Receiver<SentLine>,
+    /// Whether its process has ended it.
+    has_ended: bool,
 }
 
 impl TurnLines {
     pub(super) async fn next(&mut self) -> Option<SentLine> {
         self.receiver.recv().await
     }
+
+    /// Its process has ended it.
+    pub(super) fn end(&mut self) {
+        self.has_ended = true;
+    }
 }
 
 impl Drop for TurnLines {
     fn drop(&mut self) {
-        self.process.state().turns.remove(&self.key);
+        let mut state = self.process.state();
+        state.turns.remove(&self.key);
+        // As an `exec` worker is told: its task was cancelled, or a bound has passed.
+        if let Some((_, stream)) = state.stream.as_ref().filter(|_| !self.has_ended) {
+            let line = serde_json::json!({ "type": "cancel", "key": self.key });
+            drop(stream.try_send(format!("{line}\n").into_bytes()));
+        }
     }
 }
 

@@ -424,8 +424,13 @@ fn the_number_of_rounds_is_bounded_and_a_refusal_is_a_failure() {
         }
     }
     let (mut state, _) = AgentLoop::begin(start());
-    let answer =
-        ModelAnswer { text: "No.".into(), calls: Vec::new(), stop: StopReason::Refused, usage: None, kept: None };
+    let answer = ModelAnswer {
+        text: "No.".into(),
+        calls: Vec::new(),
+        stop: StopReason::Refused,
+        usage: None,
+        kept: None,
+    };
     let actions = state.take(LoopEvent::Delta(ModelDelta::Answer(answer)));
     assert!(failure(&actions).contains("refused to answer: No."));
 }
@@ -654,8 +659,13 @@ fn an_answer_that_breaks_off_and_the_arguments_of_calls_are_counted() {
     let (mut state, _) = AgentLoop::begin(start());
     state.take(LoopEvent::Delta(ModelDelta::Hidden(40_000)));
     let call = ToolCall::parse("c".into(), SAFE.into(), "{}", None);
-    let answer =
-        ModelAnswer { text: String::new(), calls: vec![call], stop: StopReason::Complete, usage: None, kept: None };
+    let answer = ModelAnswer {
+        text: String::new(),
+        calls: vec![call],
+        stop: StopReason::Complete,
+        usage: None,
+        kept: None,
+    };
     assert_eq!(usage(&state.take(LoopEvent::Delta(ModelDelta::Answer(answer)))).output, 10_000);
 }
 
@@ -961,9 +971,8 @@ fn a_call_written_as_text_is_made_only_where_the_provider_says_so() {
 
 #[test]
 fn answers_that_break_off_are_asked_for_again_three_times() {
-    let broken = || {
-        LoopEvent::Failed(ModelError { has_begun: true, ..ModelError::transient("the answer broke off") })
-    };
+    let broken =
+        || LoopEvent::Failed(ModelError { has_begun: true, ..ModelError::transient("the answer broke off") });
     let one = || LoopStart { limits: LoopLimits { models: vec!["one".into()], ..start().limits }, ..start() };
     let mut all = Vec::new();
     for number in 1..=3 {
@@ -972,10 +981,9 @@ fn answers_that_break_off_are_asked_for_again_three_times() {
         all.extend(records(&actions));
         match number {
             3 => assert!(failure(&actions).contains("3 answers in a row broke off"), "{actions:?}"),
-            _ => assert!(
-                matches!(actions.last(), Some(LoopAction::End(LoopEnd::Pause { .. }))),
-                "{actions:?}"
-            ),
+            _ => {
+                assert!(matches!(actions.last(), Some(LoopAction::End(LoopEnd::Pause { .. }))), "{actions:?}")
+            }
         }
     }
 }
