@@ -176,7 +176,7 @@ fn done(message: impl Into<String>) -> OutputLine {
 }
 
 fn failed(reason: impl Into<String>) -> OutputLine {
-    OutputLine::Failed { reason: reason.into() }
+    OutputLine::Failed { reason: reason.into(), lasting: false }
 }
 
 #[cfg(test)]

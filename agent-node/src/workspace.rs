@@ -137,6 +137,7 @@ impl TurnWorkspace {
             }
             TurnEnd::Message { text } => text,
             TurnEnd::Failed { .. }
+            | TurnEnd::LastingFailure { .. }
             | TurnEnd::Rejected { .. }
             | TurnEnd::Waiting
             | TurnEnd::WaitingFor { .. }

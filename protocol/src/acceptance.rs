@@ -193,6 +193,7 @@ mod tests {
             artifacts,
             chunks: None,
             message: message.map(str::to_owned),
+            lasting: false,
             usage: Default::default(),
             extra: Default::default(),
         }

@@ -455,6 +455,9 @@ payload! {
         /// For people: a summary, or the reason.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
+        /// Whether neither waiting nor another try changes the failure: the sender is not awarded the task again.
+        => #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        lasting: bool,
         /// What it has used, that of other agents included; believed from agents only.
         => #[serde(default, skip_serializing_if = "Usage::is_none")]
         usage: Usage,

@@ -5,7 +5,7 @@ use crate::harness::{
     bidder::Bidder,
     call, client,
     cluster::{gated_brain, started_turns},
-    eventually, message, state,
+    directory, eventually, file, message, state,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -239,6 +239,40 @@ async fn a_sole_bidder_that_hands_back_its_award_may_win_in_the_next_round() {
         record["rounds"].as_array().unwrap().iter().map(|round| &round["candidates"][0]["fate"]).collect();
     assert_eq!(fates, ["declined", "completed"], "{record:#}");
     assert!(record["rounds"][0]["candidates"][0]["why"].as_str().unwrap().contains("not in the mood"));
+}
+
+#[tokio::test]
+async fn a_lasting_failure_is_not_awarded_again_and_is_all_that_the_requester_reads() {
+    let dir = directory();
+    let script = r#"#!/bin/sh
+read -r ask
+echo turn >> "$1"
+echo '{"type":"failed","reason":"the provider answered 401","lasting":true}'
+"#;
+    let (brain, turns) = (file(dir.path(), "refused.sh", script), dir.path().join("turns"));
+    let refused = format!(
+        "  - agent: builder-01\n    skills: [build]\n    brain: {{ exec: [sh, '{}', '{}'] }}\n    bid: {{ cost: 0 }}\n",
+        brain.display(),
+        turns.display()
+    );
+    let mesh = Process::up(&(team("bidWindowMs: 600000", &[]) + &refused)).await;
+    let manager = mesh.agent("manager-01");
+    let task = manager.ask(build("t-1")).await;
+    assert_eq!(state(&task), "failed", "{task:#}");
+    assert_eq!(message(&task), "builder-01 did not manage: the provider answered 401");
+    assert_eq!(std::fs::read_to_string(&turns).unwrap().lines().count(), 1, "it is not tried again");
+    let award = manager.award("t-1").await;
+    assert_eq!(fate(&award, "builder-01")["fate"], "not-eligible", "{award:#}");
+    drop(mesh);
+
+    let mesh = Process::up(&(team("bidWindowMs: 600000", &[("builder-02", "cost: 1")]) + &refused)).await;
+    let task = mesh.agent("manager-01").ask(build("t-1")).await;
+    assert_eq!((state(&task).as_str(), doer(&task)), ("completed", "builder-02"), "{task:#}");
+    assert_eq!(
+        std::fs::read_to_string(&turns).unwrap().lines().count(),
+        2,
+        "the cheaper one was tried first"
+    );
 }
 
 #[tokio::test]

@@ -34,6 +34,8 @@ pub enum End {
     WaitFor(TaskId),
     /// Without a result. The mesh may award the task again, also to this agent.
     Failed(String),
+    /// Without a result, and neither waiting nor another try changes that. This agent is not awarded the task again.
+    LastingFailure(String),
     /// Without a result. This agent is not asked again.
     Rejected(String),
     /// With a message in place of a task.
@@ -75,13 +77,14 @@ pub(crate) fn end_line(result: TurnResult) -> OutputLine {
         Err(End::Pass(message)) => OutputLine::Pass { message: text(message) },
         Err(End::Wait) => OutputLine::Wait { task: None },
         Err(End::WaitFor(task)) => OutputLine::Wait { task: Some(task) },
-        Err(End::Failed(reason)) => OutputLine::Failed { reason },
+        Err(End::Failed(reason)) => OutputLine::Failed { reason, lasting: false },
+        Err(End::LastingFailure(reason)) => OutputLine::Failed { reason, lasting: true },
         Err(End::Rejected(reason)) => OutputLine::Rejected { reason },
         Err(End::Message(text)) => OutputLine::Message { text },
         Err(End::Pause(after, reason)) => {
             OutputLine::Pause { after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX), reason }
         }
-        Err(End::Cancelled) => OutputLine::Failed { reason: "cancelled".to_owned() },
+        Err(End::Cancelled) => OutputLine::Failed { reason: "cancelled".to_owned(), lasting: false },
     }
 }
 
@@ -150,6 +153,8 @@ mod tests {
             (Ok("4 words".to_owned()), r#"{"type":"done","message":"4 words"}"#),
             (Ok(String::new()), r#"{"type":"done"}"#),
             (Err(End::Wait), r#"{"type":"wait"}"#),
+            (Err(End::Failed("no".into())), r#"{"type":"failed","reason":"no"}"#),
+            (Err(End::LastingFailure("no".into())), r#"{"type":"failed","reason":"no","lasting":true}"#),
             (Err(End::Rejected("no".into())), r#"{"type":"rejected","reason":"no"}"#),
             (Err(End::Pass("no".into())), r#"{"type":"pass","message":"no"}"#),
             (Err(End::Label("again".into(), String::new())), r#"{"type":"done","label":"again"}"#),

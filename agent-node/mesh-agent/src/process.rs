@@ -85,7 +85,7 @@ fn take(brain: &mut impl Brain, line: Value, link: &Arc<ProcessLink>) -> io::Res
     let line = match content::whole(line) {
         Ok(line) => line,
         Err(reason) => {
-            link.end(&key, &OutputLine::Failed { reason });
+            link.end(&key, &OutputLine::Failed { reason, lasting: false });
             return Ok(());
         }
     };
@@ -99,7 +99,7 @@ fn take(brain: &mut impl Brain, line: Value, link: &Arc<ProcessLink>) -> io::Res
         Ok(end) => end.iter().for_each(|end| link.end(&key, end)),
         Err(panic) => {
             let reason = format!("the brain panicked: {}", text_of(&*panic));
-            link.end(&key, &OutputLine::Failed { reason });
+            link.end(&key, &OutputLine::Failed { reason, lasting: false });
             resume_unwind(panic);
         }
     }

@@ -405,6 +405,9 @@ impl BrainLog {
     fn masked_end(&self, end: Result<TurnEnd, String>) -> Result<TurnEnd, String> {
         match end {
             Ok(TurnEnd::Failed { reason }) => Ok(TurnEnd::Failed { reason: self.masked(&reason) }),
+            Ok(TurnEnd::LastingFailure { reason }) => {
+                Ok(TurnEnd::LastingFailure { reason: self.masked(&reason) })
+            }
             Ok(TurnEnd::Rejected { reason }) => Ok(TurnEnd::Rejected { reason: self.masked(&reason) }),
             Ok(TurnEnd::Pause { after_ms, reason }) => {
                 Ok(TurnEnd::Pause { after_ms, reason: self.masked(&reason) })

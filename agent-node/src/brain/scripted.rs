@@ -48,6 +48,7 @@ enum ScriptedEnd {
     #[serde(skip)]
     Seat(Option<String>, SeatEnd),
     Failed(String),
+    LastingFailure(String),
     Rejected(String),
     Message(String),
     #[serde(rename_all = "camelCase")]
@@ -115,6 +116,9 @@ impl ScriptEntryConfig {
                     ends.push(ScriptedEnd::Seat(message, seat))
                 }
                 BrainLine::End(TurnEnd::Failed { reason }) => ends.push(ScriptedEnd::Failed(reason)),
+                BrainLine::End(TurnEnd::LastingFailure { reason }) => {
+                    ends.push(ScriptedEnd::LastingFailure(reason));
+                }
                 BrainLine::End(TurnEnd::Rejected { reason }) => ends.push(ScriptedEnd::Rejected(reason)),
                 BrainLine::End(TurnEnd::Message { text }) => ends.push(ScriptedEnd::Message(text)),
                 BrainLine::End(TurnEnd::Waiting) => ends.push(ScriptedEnd::Waiting),
@@ -144,6 +148,7 @@ impl ScriptedEnd {
             Self::Done(message) => Ok(TurnEnd::Done { message: message.clone() }),
             Self::Seat(message, seat) => Ok(TurnEnd::Seat { message: message.clone(), seat: seat.clone() }),
             Self::Failed(reason) => Ok(TurnEnd::Failed { reason: reason.clone() }),
+            Self::LastingFailure(reason) => Ok(TurnEnd::LastingFailure { reason: reason.clone() }),
             Self::Rejected(reason) => Ok(TurnEnd::Rejected { reason: reason.clone() }),
             Self::Message(text) => Ok(TurnEnd::Message { text: text.clone() }),
             Self::Waiting => Ok(TurnEnd::Waiting),

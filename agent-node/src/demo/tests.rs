@@ -24,7 +24,7 @@ fn artifacts_of(lines: &[OutputLine]) -> Vec<Artifact> {
 fn end_of(lines: &[OutputLine]) -> Result<String, String> {
     match lines.last() {
         Some(OutputLine::Done { message, .. }) => Ok(message.clone().unwrap_or_default()),
-        Some(OutputLine::Failed { reason }) => Err(reason.clone()),
+        Some(OutputLine::Failed { reason, .. }) => Err(reason.clone()),
         other => Err(format!("{other:?}")),
     }
 }

@@ -378,6 +378,7 @@ impl Pushing {
             artifacts: row.task.artifacts,
             chunks: None,
             message: row.task.status.message,
+            lasting: false,
             usage: row.task.usage,
             seat: None,
             extra: Default::default(),

@@ -22,7 +22,7 @@ use engine::{
     origin::{OpeningMessage, Origin},
     records::{EffectKey, Step},
 };
-use patterns::{Event, EventKind};
+use patterns::{Event, EventKind, turn::TurnEnd};
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, ConversationId},
@@ -291,7 +291,9 @@ fn failure_reason(what: &EventKind) -> Option<&str> {
         EventKind::Undelivered { reason, .. } | EventKind::PublishRefused { reason, .. } => Some(reason),
         EventKind::SpaceAnswered { answer: SpaceAnswer::Refused { reason, .. }, .. } => Some(reason),
         EventKind::TurnFailed { .. } => Some("thought_failed"),
-        EventKind::TurnEnded { end: patterns::turn::TurnEnd::Failed { .. }, .. } => Some("failed"),
+        EventKind::TurnEnded { end: TurnEnd::Failed { .. } | TurnEnd::LastingFailure { .. }, .. } => {
+            Some("failed")
+        }
         EventKind::ClaimLost { .. } => Some("claim_lost"),
         EventKind::ClaimExpired { .. } => Some("claim_expired"),
         _ => None,

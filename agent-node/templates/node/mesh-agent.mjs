@@ -196,9 +196,10 @@ export class Turn {
     this.#end({ type: "pass", message });
   }
 
-  /** Ends the turn without a result. The mesh may award the task again, also to this agent. */
-  failed(reason) {
-    this.#end({ type: "failed", reason });
+  /** Ends the turn without a result. The mesh may award the task again, also to this agent; not to this agent if the failure is
+   * `lasting`: neither waiting nor another try changes it. */
+  failed(reason, { lasting } = {}) {
+    this.#end({ type: "failed", reason, lasting: lasting || undefined });
   }
 
   /** Ends the turn without a result. This agent is not asked again. */

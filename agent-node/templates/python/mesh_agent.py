@@ -575,9 +575,10 @@ class Turn:
         for all seats."""
         self._end(_line("pass", message=message))
 
-    def failed(self, reason: str) -> NoReturn:
-        """Ends the turn without a result. The mesh may award the task again, also to this agent."""
-        self._end(_line("failed", reason=reason))
+    def failed(self, reason: str, *, lasting: bool = False) -> NoReturn:
+        """Ends the turn without a result. The mesh may award the task again, also to this agent; not
+        to this agent if the failure is `lasting`: neither waiting nor another try changes it."""
+        self._end(_line("failed", reason=reason, lasting=lasting or None))
 
     def rejected(self, reason: str) -> NoReturn:
         """Ends the turn without a result. This agent is not asked again."""

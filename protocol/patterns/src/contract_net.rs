@@ -59,6 +59,9 @@ pub struct ContractNet {
     /// The reasons of awarded bidders that rejected the task.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     rejections: BTreeMap<AgentId, String>,
+    /// The reasons of awarded bidders whose failure neither waiting nor another try changes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    lasting_failures: BTreeMap<AgentId, String>,
     /// The bidders whose results were refused twice.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     refused: BTreeSet<AgentId>,
@@ -178,6 +181,7 @@ impl ContractNet {
             fulfilments,
             last_failure: None,
             rejections: BTreeMap::new(),
+            lasting_failures: BTreeMap::new(),
             refused: BTreeSet::new(),
             was_tried: false,
             place_search: queue::PlaceSearch::default(),

@@ -219,6 +219,7 @@ impl OpenTask {
             artifacts: Vec::new(),
             chunks: None,
             message: outcome.status.message.clone(),
+            lasting: false,
             usage: outcome.usage,
             seat: None,
             extra: Map::new(),

@@ -75,6 +75,9 @@ pub struct TaskOwnership {
     /// How the turn of a seat ended, if its task is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) seat: Option<SeatEnd>,
+    /// Whether neither waiting nor another try changes its failure, if it fails.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_failure_lasting: bool,
     /// Whether its result is checked before it counts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_checked: bool,
@@ -104,6 +107,7 @@ impl TaskOwnership {
             has_excused_itself: false,
             usage: Usage::default(),
             seat: None,
+            is_failure_lasting: false,
             is_checked: false,
             is_hidden: false,
             questions: Vec::new(),
@@ -314,6 +318,7 @@ impl TaskOwnership {
             artifacts: Vec::new(),
             chunks: reported,
             message,
+            lasting: self.is_failure_lasting && state == TaskState::Failed,
             usage: self.usage,
             seat: self.seat.clone(),
             extra: Map::new(),
@@ -343,6 +348,7 @@ impl TaskOwnership {
             artifacts: Vec::new(),
             chunks: None,
             message: Some(format!("the result could not be handed over: {message}")),
+            lasting: false,
             usage: self.usage,
             seat: None,
             extra: Map::new(),

@@ -233,7 +233,9 @@ impl ResultChecks {
                     self.next(0, effects, task, event)
                 }
                 TurnEnd::Rejected { reason } => self.refused(reason, event),
-                TurnEnd::Failed { reason } | TurnEnd::Pause { reason, .. } => self.unchecked(reason, event),
+                TurnEnd::Failed { reason }
+                | TurnEnd::LastingFailure { reason }
+                | TurnEnd::Pause { reason, .. } => self.unchecked(reason, event),
                 TurnEnd::Message { .. }
                 | TurnEnd::Seat { .. }
                 | TurnEnd::Waiting

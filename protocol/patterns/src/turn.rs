@@ -306,6 +306,8 @@ pub enum TurnEnd {
     },
     /// It can't be done.
     Failed { reason: String },
+    /// It can't be done, and neither waiting nor another try changes that. An agent whose work ends so is not awarded it again.
+    LastingFailure { reason: String },
     /// It will not be done: the agent does not take it.
     Rejected { reason: String },
     /// The answer, without a task. If there is a task already, it is done with this as its summary.

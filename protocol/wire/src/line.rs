@@ -80,6 +80,9 @@ pub enum OutputLine {
     Failed {
         /// Why.
         reason: String,
+        /// Whether neither waiting nor another try changes it: this agent is not awarded the task again.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        lasting: bool,
     },
     /// The same for good: this agent is not asked again.
     Rejected {

@@ -147,7 +147,10 @@ fn scripted(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) -> Vec<(u64
             actions.push((1, done("streamed")));
             actions
         }
-        45..52 => vec![(first, BrainAction::End(Ok(TurnEnd::Failed { reason: "it can't be done".into() })))],
+        45..49 => vec![(first, BrainAction::End(Ok(TurnEnd::Failed { reason: "it can't be done".into() })))],
+        49..52 => {
+            vec![(first, BrainAction::End(Ok(TurnEnd::LastingFailure { reason: "it never can".into() })))]
+        }
         52..58 => vec![(first, BrainAction::End(Ok(TurnEnd::Rejected { reason: "not for me".into() })))],
         58..62 => vec![(first, BrainAction::End(Err("the brain died".into())))],
         62..65 => Vec::new(),

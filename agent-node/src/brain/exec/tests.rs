@@ -36,6 +36,8 @@ async fn a_turn_that_ends_with_a_question_is_waiting() {
     assert_eq!(end_of(help).await.unwrap(), TurnEnd::Waiting);
     let failed = r#"echo '{"type":"failed","reason":"no idea"}'"#;
     assert_eq!(end_of(failed).await.unwrap(), TurnEnd::Failed { reason: "no idea".into() });
+    let lasting = r#"echo '{"type":"failed","reason":"no key","lasting":true}'"#;
+    assert_eq!(end_of(lasting).await.unwrap(), TurnEnd::LastingFailure { reason: "no key".into() });
 }
 
 #[tokio::test]

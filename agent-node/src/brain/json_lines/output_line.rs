@@ -130,7 +130,12 @@ impl TryFrom<OutputLine> for BrainLine {
                 let seat = SeatEnd { passed: true, ..SeatEnd::default() };
                 return Ok(Self::End(TurnEnd::Seat { message, seat }));
             }
-            OutputLine::Failed { reason } => return Ok(Self::End(TurnEnd::Failed { reason })),
+            OutputLine::Failed { reason, lasting: false } => {
+                return Ok(Self::End(TurnEnd::Failed { reason }));
+            }
+            OutputLine::Failed { reason, lasting: true } => {
+                return Ok(Self::End(TurnEnd::LastingFailure { reason }));
+            }
             OutputLine::Rejected { reason } => return Ok(Self::End(TurnEnd::Rejected { reason })),
             OutputLine::Message { text } => return Ok(Self::End(TurnEnd::Message { text })),
             OutputLine::Bid(line) => return bid(line).map(Self::Bid),

@@ -19,6 +19,7 @@ pub(super) fn of_turn(what: &EventKind) -> Option<Value> {
     let end = match end {
         TurnEnd::Done { message } => json!({ "done": message }),
         TurnEnd::Failed { reason } => json!({ "failed": reason }),
+        TurnEnd::LastingFailure { reason } => json!({ "failed": reason, "lasting": true }),
         TurnEnd::Rejected { reason } => json!({ "rejected": reason }),
         TurnEnd::Message { text } => json!({ "message": text }),
         TurnEnd::Seat { message, seat } => {

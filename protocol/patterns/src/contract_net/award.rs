@@ -394,7 +394,11 @@ impl ContractNet {
                 self.rejections.insert(agent.clone(), why.clone());
                 (CandidateResult::Declined, why)
             } else {
-                (CandidateResult::Failed, format!("{agent} did not manage: {}", clip(&why)))
+                let why = format!("{agent} did not manage: {}", clip(&why));
+                if response.lasting && response.state == TaskState::Failed {
+                    self.lasting_failures.insert(agent.clone(), why.clone());
+                }
+                (CandidateResult::Failed, why)
             };
             effects.extend(self.goes_to_another(fate, why, event));
             return effects;

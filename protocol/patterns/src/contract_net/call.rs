@@ -42,7 +42,9 @@ impl ContractNet {
         let (me, spec) = (&self.me, &self.ownership.spec);
         let rejected = self.rejections.keys().map(|agent| (agent, "it rejected this task"));
         let refused = self.refused.iter().map(|agent| (agent, "its result was refused"));
-        let excluded = rejected.chain(refused).collect();
+        let failed =
+            self.lasting_failures.keys().map(|agent| (agent, "another try would fail as its last one"));
+        let excluded = rejected.chain(refused).chain(failed).collect();
         let choice = eligible::choose(me, spec, &capability, candidates, &excluded, fanout);
         self.record.rounds.push(BiddingRound {
             round: self.round,
@@ -89,7 +91,10 @@ impl ContractNet {
             return self.no_bid_left(event.at + window, event);
         }
         if let (Some(own), false) = (self.own_failure.take(), may_come) {
-            return self.finish(TaskState::Failed, Some(own));
+            return match self.lasting_failures.is_empty() {
+                true => self.finish(TaskState::Failed, Some(own)),
+                false => self.end_unassigned("", format!("{} could not do it: {own}", self.me)),
+            };
         }
         let capability = self.ownership.spec.capability.as_ref().map(ToString::to_string).unwrap_or_default();
         let candidates =
@@ -114,7 +119,7 @@ impl ContractNet {
         };
         if !may_come || self.round >= self.auction.rounds {
             return match self.last_failure.take() {
-                Some(last) => self.unassigned("unassigned: ".to_owned(), format!("{last}; then {why}")),
+                Some(last) => self.end_unassigned("unassigned: ", format!("{last}; then {why}")),
                 None => self.finish(TaskState::Failed, Some(why)),
             };
         }
@@ -258,7 +263,7 @@ impl ContractNet {
         if self.round >= self.auction.rounds {
             let rounds = counted(self.round, "round", "rounds");
             let last = self.last_failure.take().unwrap_or_else(|| "no bids".to_owned());
-            return self.unassigned(format!("unassigned after {rounds}: "), last);
+            return self.end_unassigned(&format!("unassigned after {rounds}: "), last);
         }
         if event.at < at {
             self.stage = AuctionStage::Between { until: at };
@@ -267,15 +272,25 @@ impl ContractNet {
         self.next_round()
     }
 
-    /// No bidder is left: rejected if every awarded bidder rejected the task, otherwise failed. The message lists every
-    /// rejection and the last failure.
-    fn unassigned(&mut self, mut text: String, last: String) -> Vec<Effect> {
-        let others = self.rejections.values().filter(|why| !last.starts_with(why.as_str())).take(MAX_NAMED);
-        let mut named: Vec<_> = others.cloned().collect();
-        named.push(last);
-        text.push_str(&named.join("; "));
+    /// No bidder is left: rejected if every awarded bidder rejected the task, otherwise failed. The message begins with the
+    /// lasting failures: whoever reads it can do something about them. Then it says `how` the task has ended, with every rejection
+    /// and the `last` failure, unless that is a lasting one.
+    fn end_unassigned(&mut self, how: &str, last: String) -> Vec<Effect> {
+        let is_last = |why: &&String| last.starts_with(why.as_str());
+        let is_last_lasting = self.lasting_failures.values().any(|why| is_last(&why));
+        let rejections = self.rejections.values().filter(|why| !is_last(why)).take(MAX_NAMED);
+        let mut others: Vec<_> = rejections.cloned().collect();
+        let mut named: Vec<_> = self.lasting_failures.values().take(MAX_NAMED).cloned().collect();
+        self.ownership.is_failure_lasting = is_last_lasting && others.is_empty();
+        if !is_last_lasting {
+            others.push(last);
+        }
+        if !others.is_empty() {
+            named.push(format!("{how}{}", others.join("; ")));
+        }
         let is_rejected = !self.rejections.is_empty() && !self.was_tried;
-        self.finish(if is_rejected { TaskState::Rejected } else { TaskState::Failed }, Some(text))
+        let state = if is_rejected { TaskState::Rejected } else { TaskState::Failed };
+        self.finish(state, Some(named.join("; ")))
     }
 
     /// The pause between two rounds is over.

@@ -400,6 +400,10 @@ impl Doing {
                 self.end_turn(&TurnEnd::Done { message }, event)
             }
             TurnEnd::Failed { reason } => self.fail(reason.clone()),
+            TurnEnd::LastingFailure { reason } => {
+                self.task.ownership.is_failure_lasting = true;
+                self.fail(reason.clone())
+            }
             TurnEnd::Rejected { reason } => self.finish(TaskState::Rejected, Some(reason.clone())),
             TurnEnd::Message { text } if self.may_just_answer() => self.just_answer(text),
             TurnEnd::Message { text } => self.end_turn(&TurnEnd::Done { message: Some(text.clone()) }, event),

@@ -4,7 +4,7 @@
 use crate::{
     AnyPattern, Candidate, Outcome, Pattern,
     contract_net::{Auction, ContractNet, Effect, Event, Timer, record::CandidateResult},
-    ownership::TaskOwnership,
+    ownership::{Requester, TaskOwnership},
 };
 use protocol::{
     envelope::Envelope,
@@ -88,6 +88,18 @@ impl ManagerFixture {
         let contract_net =
             ContractNet::new(agent_id("planner-01"), TaskOwnership::new(spec, None), auction, candidates);
         Self { contract_net, now_ms: 1_000, epoch: 100, effects: vec![] }
+    }
+
+    /// A manager of a task of another agent, that has sent its call for proposals to `b-1`.
+    pub(super) fn requested_by(agent: &str, auction: Auction) -> Self {
+        let message = MessageId::parse("m-0").unwrap();
+        let requester = Requester { agent: agent_id(agent), conversation: None, message, epoch: None };
+        let ownership = TaskOwnership::new(task_spec(TASK), Some(requester));
+        let contract_net =
+            ContractNet::new(agent_id("planner-01"), ownership, auction, vec![candidate("b-1")]);
+        let mut fixture = Self { contract_net, now_ms: 1_000, epoch: 100, effects: vec![] };
+        fixture.deliver(EventKind::Started);
+        fixture
     }
 
     /// A manager that has sent its call for proposals to `agents`.

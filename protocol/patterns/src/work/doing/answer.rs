@@ -23,7 +23,9 @@ impl Doing {
             }
             TurnEnd::Done { message: None } => self.fail("done without an answer".to_owned()),
             TurnEnd::Seat { .. } => self.fail(NO_SEAT.to_owned()),
-            TurnEnd::Failed { reason } | TurnEnd::Rejected { reason } => self.fail(reason.clone()),
+            TurnEnd::Failed { reason }
+            | TurnEnd::LastingFailure { reason }
+            | TurnEnd::Rejected { reason } => self.fail(reason.clone()),
         }
     }
 }

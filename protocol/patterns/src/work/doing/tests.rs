@@ -334,6 +334,7 @@ fn only_whoever_was_asked_can_answer_for_a_delegated_task() {
             artifacts,
             chunks: None,
             message: None,
+            lasting: false,
             usage: Default::default(),
             extra: Map::new(),
         })
@@ -542,6 +543,7 @@ fn any_event() -> impl Strategy<Value = What> {
         Just(done("ok")),
         Just(TurnEnd::Done { message: None }),
         Just(TurnEnd::Failed { reason: "no".into() }),
+        Just(TurnEnd::LastingFailure { reason: "never".into() }),
         Just(TurnEnd::Pause { after_ms: 50, reason: "429".into() })
     ];
     prop_oneof![
@@ -736,6 +738,26 @@ fn a_brain_that_says_no_or_works_under_an_award_is_not_replaced() {
     let effects = awarded.on(&event(2, crashes));
     let is_search = |effect: &Effect| matches!(effect, Effect::FindPeers { .. });
     assert!(awarded.view().is_closing && !effects.iter().any(is_search), "its manager decides: {effects:?}");
+}
+
+#[test]
+fn the_response_says_whether_a_failure_is_lasting() {
+    let reason = || "the provider answered 401".to_owned();
+    for (end, lasting) in [
+        (TurnEnd::Failed { reason: reason() }, false),
+        (TurnEnd::LastingFailure { reason: reason() }, true),
+        (TurnEnd::Rejected { reason: reason() }, false),
+    ] {
+        let mut doer = doer(Some(7));
+        doer.on(&event(1, EventKind::Started));
+        let effects = doer.on(&event(2, thought(1, Vec::new(), end)));
+        let response = sent_messages(&effects).into_iter().find_map(|message| match &message.payload {
+            Payload::TaskResponse(response) => Some(response.clone()),
+            _ => None,
+        });
+        let response = response.unwrap();
+        assert_eq!((response.message, response.lasting), (Some(reason()), lasting));
+    }
 }
 
 #[test]
