@@ -79,6 +79,8 @@ reasons! {
     MessageIdReused = "message_id_reused", 409;
     /// Same task id, other content.
     TaskIdReused = "task_id_reused", 409;
+    /// The sender has asked the agent for the same too often in one run.
+    Loop = "loop", 409;
     /// Another agent holds it; the metadata names it and its lease.
     AlreadyClaimed = "already_claimed", 409;
     /// An older epoch than the one in force.

@@ -100,6 +100,28 @@ async fn what_an_agent_gives_to_an_agent_is_done_by_that_one() {
 }
 
 #[tokio::test]
+async fn the_fifth_equal_request_of_a_run_is_refused_and_its_brain_reads_loop() {
+    let mesh = team(&TEAM).await;
+    let builder = mesh.agent("builder-01");
+    let ask = |number: usize| {
+        let id = format!("d{number}");
+        json!({ "type": "delegate", "id": id, "to": "reviewer-01", "description": "review my code" })
+    };
+    let lines = json!((1..=5).map(ask).collect::<Vec<_>>()).to_string();
+    for run in ["the first run", "another run"] {
+        let task = builder.ask(json!({ "description": lines })).await;
+        assert_eq!(state(&task), "completed", "{run}: {task:#}");
+        let answers: Vec<Value> = serde_json::from_str(&message(&task)).unwrap();
+        let (done, refused): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer["ok"] == true);
+        assert_eq!((done.len(), refused.len()), (4, 1), "{run}: {answers:#?}");
+        let why = refused[0]["text"].as_str().unwrap();
+        assert!(why.starts_with("loop: builder-01 has asked reviewer-01"), "{run}: {why}");
+    }
+    let other = answer(&builder, delegate("reviewer-01", "review my tests", json!({}))).await;
+    assert_eq!(other["ok"], true, "{other:#}");
+}
+
+#[tokio::test]
 async fn a_full_agent_is_waited_for_unless_it_may_hand_the_work_on() {
     let mesh = team(&TEAM).await;
     let (builder, reviewer) = (mesh.agent("builder-01"), mesh.agent("reviewer-01"));

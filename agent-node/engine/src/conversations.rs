@@ -5,11 +5,11 @@
 
 use crate::{
     conversation::{Conversation, QueuedEvent},
-    records::EffectKey,
+    records::{EffectKey, TaskRow},
 };
 use patterns::{EventKind, WorkPhase};
 use protocol::{
-    ids::{AgentId, ConversationId, TaskId},
+    ids::{AgentId, ConversationId, Digest, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
 };
@@ -18,11 +18,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// The task of a conversation and the task's owner, as far as its records tell.
 pub(crate) type RecordedTask = Option<(TaskId, Principal)>;
 
+fn equals(conversation: &Conversation) -> Option<Digest> {
+    conversation.task.as_ref()?.equals
+}
+
 #[derive(Default)]
 pub(crate) struct Conversations {
     open: BTreeMap<ConversationId, Box<Conversation>>,
     /// How many each principal has open. Those that signals have opened count together.
     shares: BTreeMap<Option<Principal>, usize>,
+    /// Those of equal requests, by the digest that these have in common.
+    equal: BTreeMap<Digest, BTreeSet<ConversationId>>,
     /// The conversation that writes the row of each task.
     tasks: BTreeMap<TaskId, BTreeMap<Principal, ConversationId>>,
     /// Those that are work of this agent, and how far each is.
@@ -64,6 +70,9 @@ impl Conversations {
 
     pub(crate) fn insert(&mut self, conversation: Conversation) {
         *self.shares.entry(conversation.principal.clone()).or_default() += 1;
+        if let Some(equals) = equals(&conversation) {
+            self.equal.entry(equals).or_default().insert(conversation.id.clone());
+        }
         self.open.insert(conversation.id.clone(), Box::new(conversation));
     }
 
@@ -75,7 +84,21 @@ impl Conversations {
                 self.shares.remove(&conversation.principal);
             }
         }
+        if let Some(equals) = equals(&conversation)
+            && let Some(open) = self.equal.get_mut(&equals)
+        {
+            open.remove(id);
+            if open.is_empty() {
+                self.equal.remove(&equals);
+            }
+        }
         Some(conversation)
+    }
+
+    /// The rows of the open tasks of requests that have this digest in common.
+    pub(crate) fn of_equal_requests(&self, equals: &Digest) -> impl Iterator<Item = &TaskRow> {
+        let open = self.equal.get(equals).into_iter().flatten();
+        open.filter_map(|id| self.get(id)?.task.as_ref())
     }
 
     /// Removes one that is to be restored or parked. Returns its queue and its task.

@@ -307,6 +307,9 @@ pub struct TaskRow {
     pub task: Task,
     /// The digest of the request.
     pub asked: Digest,
+    /// The digest that it has in common with all equal requests of the same agent in the same run, if it is of another agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub equals: Option<Digest>,
     /// The epoch of the award.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u64>,
@@ -377,6 +380,7 @@ impl TaskRow {
         Self {
             task,
             asked,
+            equals: None,
             epoch: None,
             references: Vec::new(),
             chunks: None,

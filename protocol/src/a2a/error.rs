@@ -262,6 +262,7 @@ fn kind_of(reason: Reason) -> A2aErrorKind {
         | Reason::TaskIdReused
         | Reason::Expired
         | Reason::DelegationLoop
+        | Reason::Loop
         | Reason::TooManyHops
         | Reason::CapabilityNeeded
         | Reason::Trimmed

@@ -40,6 +40,8 @@ pub(super) struct OpenedTask {
     pub(super) spec: TaskSpec,
     /// The digest of what was asked.
     pub(super) asked: Digest,
+    /// The digest that equal requests of the same run have in common, if they are counted.
+    pub(super) equals: Option<Digest>,
     /// The epoch of the award.
     pub(super) epoch: Option<u64>,
 }
@@ -80,8 +82,9 @@ impl Agent {
         let id = ConversationId::parse(&cx.world.uuid()).map_err(internal)?;
         let references = references(&message.envelope.payload);
         let request_bytes = large_bytes(&message.envelope.payload);
-        let task = task.map(|OpenedTask { spec, asked, epoch }| TaskRow {
+        let task = task.map(|OpenedTask { spec, asked, equals, epoch }| TaskRow {
             asked,
+            equals,
             epoch,
             references,
             request_bytes,

@@ -4,6 +4,7 @@ mod broadcasts;
 mod history;
 mod known_tasks;
 mod peer_requests;
+mod repeats;
 pub(super) mod task_requests;
 
 use crate::{
@@ -92,6 +93,7 @@ impl Agent {
         if request.deadline.is_some_and(|deadline| deadline <= cx.wall()) {
             return Err(Problem::new(Reason::Expired, "the deadline has passed"));
         }
+        let equals = self.check_repeats(&message, &request, cx)?;
         let wanted = request.capability.clone().or_else(|| addressed_capability(&message.envelope));
         let wanted = wanted.or_else(|| self.only_skill(&message, &request));
         let facts = self.facts(&message, &request, wanted.as_ref(), cx);
@@ -149,7 +151,7 @@ impl Agent {
                 self.auction(ownership, cx).with_acceptance(acceptance).into()
             }
         };
-        let task = Some(OpenedTask { spec, asked, epoch: None });
+        let task = Some(OpenedTask { spec, asked, equals, epoch: None });
         self.open(Opening { message, pattern, task, older: None, reply }, cx)
     }
 
@@ -363,7 +365,7 @@ impl Agent {
         let asked = Digest::of(spec.description.as_bytes());
         self.check_room(Some(&spec.root).filter(|_| message.by.agent() != Some(&self.me)))?;
         let older = self.cancel_older_award(&owner)?;
-        let task = Some(OpenedTask { spec, asked, epoch: Some(award.epoch) });
+        let task = Some(OpenedTask { spec, asked, equals: None, epoch: Some(award.epoch) });
         self.open(Opening { message, pattern: doing.into(), task, older, reply }, cx)
     }
 

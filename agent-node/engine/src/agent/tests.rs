@@ -815,3 +815,85 @@ fn a_message_whose_first_step_panics_is_refused_for_good() {
     assert!(!crate::may_succeed_later(refused.reason), "its sender does not repeat it");
     assert!(driver.agent.conversations.iter().next().is_none());
 }
+
+/// A request in the run of the task `root`.
+fn in_run(root: &str, task: &str) -> Value {
+    let run = json!({ "task": root, "agent": "m" });
+    json!({ "taskId": task, "description": "x", "capability": "build", "run": run })
+}
+
+#[test]
+fn the_fifth_equal_request_of_a_run_is_refused_also_after_a_restart() {
+    let mut driver = Driver::new();
+    for number in 1..=4 {
+        let request = in_run("r-1", &format!("t-{number}"));
+        driver.ask(&manager(), &format!("m-{number}"), "task-request", request).unwrap();
+    }
+    driver.end_turn();
+    driver.settle();
+    let again = driver.ask(&manager(), "m-4", "task-request", in_run("r-1", "t-4")).unwrap();
+    assert!(again.duplicate, "the same request is none of its own");
+    for restarts in [false, true] {
+        if restarts {
+            driver.restart();
+            driver.settle();
+        }
+        let fifth = in_run("r-1", "t-5");
+        let refused = driver.ask(&manager(), "m-5", "task-request", fifth).unwrap_err();
+        assert_eq!(refused.reason, Reason::Loop);
+        assert!(refused.message.starts_with("loop: m has asked a for the same 4 times"), "{refused}");
+    }
+}
+
+#[test]
+fn equal_requests_that_come_at_once_are_counted_before_they_are_recorded() {
+    let mut driver = Driver::new();
+    let send = |driver: &mut Driver, number: usize| {
+        let request = in_run("r-1", &format!("t-{number}"));
+        driver.send(&manager(), &format!("m-{number}"), "task-request", request)
+    };
+    let replies: Vec<_> = (1..=5).map(|number| send(&mut driver, number)).collect();
+    driver.settle();
+    let refused = |reply: &ReplyTo| driver.replies[reply].as_ref().err().map(|problem| problem.reason);
+    let refused: Vec<_> = replies.iter().map(refused).collect();
+    assert_eq!(refused, [None, None, None, None, Some(Reason::Loop)]);
+}
+
+#[test]
+fn only_equal_requests_of_one_agent_in_one_run_are_counted_together() {
+    let mut driver = Driver::new();
+    let other = Principal::Agent(AgentId::parse("n").unwrap());
+    let differs = |number: usize, member: &str, value: Value| {
+        let mut request = in_run("r-1", &format!("t-{number}"));
+        request[member] = value;
+        request
+    };
+    let artifact = json!({ "artifactId": "a", "parts": [{ "text": "x" }] });
+    let requests = [
+        (manager(), in_run("r-2", "t-5")),
+        (other, in_run("r-1", "t-6")),
+        (user(), in_run("r-1", "t-7")),
+        (manager(), request("t-8")),
+        (manager(), differs(9, "description", json!("y"))),
+        (manager(), differs(10, "input", json!({ "page": 2 }))),
+        (manager(), differs(11, "inlineArtifacts", json!([artifact]))),
+    ];
+    for number in 1..=4 {
+        let request = in_run("r-1", &format!("t-{number}"));
+        driver.ask(&manager(), &format!("m-{number}"), "task-request", request).unwrap();
+    }
+    for (number, (by, request)) in requests.into_iter().enumerate() {
+        let taken = driver.ask(&by, &format!("o-{number}"), "task-request", request.clone());
+        assert!(taken.is_ok(), "{request}: {taken:?}");
+    }
+    for number in 20..30 {
+        driver
+            .ask(&user(), &format!("u-{number}"), "task-request", in_run("r-1", &format!("t-{number}")))
+            .unwrap();
+    }
+    let mut turn = differs(30, "input", json!({ "seat": { "session": "r-1", "stage": "s", "seat": "a" } }));
+    for number in 30..36 {
+        turn["taskId"] = json!(format!("t-{number}"));
+        driver.ask(&manager(), &format!("s-{number}"), "task-request", turn.clone()).unwrap();
+    }
+}

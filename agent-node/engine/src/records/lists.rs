@@ -1,4 +1,5 @@
-//! The lists that an agent's records stand in: by age, for retention; per principal, for lists of tasks.
+//! The lists that an agent's records stand in: by age, for retention; per principal, for lists of tasks; by request, to count how
+//! often an agent asks for the same.
 
 use crate::records::TaskRow;
 use patterns::session::is_confidential;
@@ -45,6 +46,11 @@ fn tasks_of(me: &AgentId, principal: &Principal, tenant: Option<&str>) -> Key {
     Key::new(&[me.as_str(), "task", "of"].into_iter().chain([&*principal]).chain(tenant).collect::<Vec<_>>())
 }
 
+/// The tasks of equal requests; `equals` is the digest that they have in common.
+pub(crate) fn of_equal_requests(me: &AgentId, equals: &Digest) -> Key {
+    Key::new(&[me.as_str(), "task", "equal", &equals.to_string()])
+}
+
 fn context(id: &str) -> u64 {
     Digest::of(id.as_bytes()).prefix()
 }
@@ -58,7 +64,7 @@ pub fn of_task(me: &AgentId, key: &Key, row: &TaskRow) -> Vec<ListEntry> {
     part |= if task.is_message { MESSAGE } else { 0 };
     part |= if is_confidential(task) { CONFIDENTIAL } else { 0 };
     let (at, group) = (task.changed_at.0, context(task.context_id()));
-    let mut entries = Vec::with_capacity(3);
+    let mut entries = Vec::with_capacity(4);
     let principals = [&task.owner, &task.spec.root].into_iter().chain(&task.participants);
     for list in principals.flat_map(|principal| {
         let of_tenant = task.tenant().map(|tenant| tasks_of(me, principal, Some(tenant)));
@@ -67,6 +73,10 @@ pub fn of_task(me: &AgentId, key: &Key, row: &TaskRow) -> Vec<ListEntry> {
         if entries.iter().all(|entry: &ListEntry| entry.list != list) {
             entries.push(ListEntry { list, part, at, group });
         }
+    }
+    if let Some(equals) = &row.equals {
+        let list = of_equal_requests(me, equals);
+        entries.push(ListEntry { list, part: 0, at: task.created_at.0, group: 0 });
     }
     if row.ended_at.is_some() {
         entries.push(aged(key, task.changed_at));

@@ -60,7 +60,7 @@ impl Agent {
         let mut offer = offer;
         offer.task_id = Some(self.id_among_agents(&spec.task_id, &message.by, cx)?);
         let pattern = Offer::new(self.me.clone(), offer, self.config.limits.message_life()).into();
-        let task = Some(OpenedTask { spec, asked, epoch: None });
+        let task = Some(OpenedTask { spec, asked, equals: None, epoch: None });
         self.open(Opening { message, pattern, task, older: None, reply }, cx)
     }
 

@@ -99,7 +99,7 @@ impl Agent {
         let task_id = self.id_among_agents(&spec.task_id, &message.by, cx)?;
         let ownership = TaskOwnership::new(TaskSpec { task_id, ..spec.clone() }, None);
         let pattern = Doing::requesting(self.me.clone(), ownership, request, self.config.work_limits).into();
-        let task = Some(OpenedTask { spec, asked, epoch: None });
+        let task = Some(OpenedTask { spec, asked, equals: None, epoch: None });
         self.open(Opening { message, pattern, task, older: None, reply }, cx)
     }
 
