@@ -438,6 +438,34 @@ async fn a_webhook_gets_every_event_despite_failures() {
 }
 
 #[tokio::test]
+async fn a_webhook_that_refuses_is_told_the_end_in_plain_json_and_knows_repeats_by_their_id() {
+    let mesh = up().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let webhook = json!({ "url": format!("http://{}/hook", listener.local_addr().unwrap()) });
+    let body =
+        json!({ "message": said("make it"), "configuration": { "taskPushNotificationConfig": webhook } });
+    rest(&mesh, "message:send", &body).await;
+    let id = |head: &str| {
+        head.lines()
+            .find_map(|line| line.strip_prefix("webhook-id: "))
+            .expect("an id of the event")
+            .to_owned()
+    };
+    // A gateway whose service is deployed anew: it takes nothing, then plain JSON alone.
+    let (head, event) = loop {
+        let (head, event) = receive_notification(&listener, 404).await;
+        if event["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED" {
+            break (head, event);
+        }
+    };
+    let (again, same) = receive_notification(&listener, 415).await;
+    assert_eq!((id(&again), same), (id(&head), event.clone()), "the end is told again, under its id");
+    let (plain, same) = receive_notification(&listener, 200).await;
+    assert!(plain.contains("content-type: application/json"), "{plain}");
+    assert_eq!((id(&plain), same), (id(&head), event));
+}
+
+#[tokio::test]
 async fn a_node_that_shuts_down_calls_its_webhooks_first() {
     let mut mesh = up().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -306,7 +306,8 @@ async fn calls_that_turn_in_a_circle_end_the_task() {
     assert!(message(&task).contains("loop: the model has called read_signals 5 times in a row"), "{task:#}");
     let told =
         stub.requests().iter().filter(|request| request.user.last().unwrap().contains("in a row")).count();
-    assert!(told >= 2, "{told}");
+    assert_eq!((told, stub.requests().len()), (2, 5), "it is not awarded to the agent again");
+    assert!(message(&task).starts_with("thinker-01 did not manage: loop"), "{task:#}");
 }
 
 #[tokio::test]

@@ -690,7 +690,7 @@ impl AgentLoop {
     fn ask(&mut self, model: usize, actions: &mut Vec<LoopAction>) {
         if self.transcript.answers_of_turn() >= self.limits.rounds {
             let reason = format!("no result after {} answers of the model (`rounds`)", self.limits.rounds);
-            return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Failed { reason })));
+            return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::LastingFailure { reason })));
         }
         let circle = circles::circle(&self.transcript.rounds).map(|circle| {
             let is_poll = circle.tools.iter().any(|name| self.is_poll(name));
@@ -703,7 +703,7 @@ impl AgentLoop {
                 "loop: the model has called {} {times} times in a row, with the same arguments and the same result",
                 tools.join(" and ")
             );
-            return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Failed { reason })));
+            return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::LastingFailure { reason })));
         }
         if let Some(tokens) = self.limits.context
             && self.context_bytes() > tokens.saturating_mul(TOKEN)
@@ -848,7 +848,7 @@ impl AgentLoop {
         let passing = failures.iter().filter(|error| error.kind == ModelErrorKind::Transient);
         let pause = FIRST_PAUSE.saturating_mul(1 << self.transcript.pauses.min(16)).min(MAX_PAUSE);
         let Some(after) = passing.map(|error| error.retry_after.unwrap_or(pause)).min() else {
-            return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Failed { reason })));
+            return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::LastingFailure { reason })));
         };
         // An answer that breaks off is paid for.
         if failures.iter().any(|error| error.has_begun) {
@@ -857,7 +857,7 @@ impl AgentLoop {
             if count >= MAX_BROKEN {
                 let reason =
                     format!("{reason}; {count} answers in a row broke off, so that it is not asked again");
-                return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Failed { reason })));
+                return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::LastingFailure { reason })));
             }
         }
         self.record(TranscriptRecord::Paused, actions);
@@ -949,7 +949,11 @@ impl AgentLoop {
                 ),
                 false => format!("{name} did not repair its answer: {}", problem.unwrap_or_default()),
             };
-            return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Failed { reason })));
+            let end = match has_text_call {
+                true => TurnEnd::LastingFailure { reason },
+                false => TurnEnd::Failed { reason },
+            };
+            return actions.push(LoopAction::End(LoopEnd::Turn(end)));
         }
         for call in starting {
             if let Some(LoopToolKind::Server { server, name, .. }) =

@@ -103,7 +103,7 @@ fn end(actions: &[LoopAction]) -> Option<&LoopEnd> {
 
 fn failure(actions: &[LoopAction]) -> &str {
     match end(actions) {
-        Some(LoopEnd::Turn(TurnEnd::Failed { reason })) => reason,
+        Some(LoopEnd::Turn(TurnEnd::Failed { reason } | TurnEnd::LastingFailure { reason })) => reason,
         other => panic!("no failure: {other:?}"),
     }
 }
