@@ -15,8 +15,9 @@ def notes(what):
         notes.write(json.dumps([agent, what]) + "\n")
 heard = [part["text"] for artifact in turn["task"].get("artifacts", []) for part in artifact["parts"]]
 if seat["stage"] == "plan":
-    plan = [{"id": "top", "task": "Change the first line.", "agent": "top-01", "files": ["a.txt"]},
-            {"id": "end", "task": "Change the last line.", "agent": "end-01"}]
+    first, last = "Change the first line.", "Change the last line."
+    plan = [{"id": "top", "task": first, "agent": "top-01", "files": ["a.txt"]},
+            {"id": "end", "task": last, "agent": "end-01"}]
     tell(type="done", message=json.dumps(plan))
 elif agent in ("top-01", "end-01"):
     assert os.path.realpath(os.getcwd()) == os.path.realpath(os.environ["MESH_WORKSPACE"])
@@ -40,10 +41,8 @@ fn git(dir: &Path, args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-#[tokio::test]
-async fn parts_become_a_branch_that_a_person_has_reviewed_and_main_follows() {
-    let dir = directory();
-    let at = dir.path();
+/// A repository, and a team that works in it.
+async fn team(at: &Path) -> (std::path::PathBuf, Process) {
     let repo = at.join("repo");
     std::fs::create_dir(&repo).unwrap();
     git(&repo, &["init", "-q", "-b", "main"]);
@@ -59,24 +58,37 @@ async fn parts_become_a_branch_that_a_person_has_reviewed_and_main_follows() {
     };
     let team: String = ["lead-01", "top-01", "end-01", "critic-01"].map(one).concat();
     let team = file(at, "team.yaml", &format!("agents:\n{team}"));
-    let mesh = Process::up_with(&[], &[&team.to_string_lossy()], None).await;
     let graph = json!({ "workspace": "shop", "cast": { "lead": "lead-01" }, "stages": [
         { "id": "plan", "seats": ["lead"], "makes": "work-plan" },
         { "id": "assemble", "after": ["plan/*"], "seats": ["lead"] },
         { "id": "review", "after": ["assemble"], "seats": ["critic-01"], "gate": ["approve", "changes", "decline"] },
     ] });
-    let lead = mesh.agent("lead-01");
-    let graph = file(at, "session.json", &graph.to_string());
-    let person = |args: &[&str]| as_person(&mesh, args);
-    let id = person(&["convene", &graph.to_string_lossy(), "Sign both ends", "--no-wait"]);
-    let id = id.trim();
-    lead.task_in(id, &["input_required", "failed"]).await;
+    file(at, "session.json", &graph.to_string());
+    (repo, Process::up_with(&[], &[&team.to_string_lossy()], None).await)
+}
+
+/// Begins the session, and waits for its gate.
+async fn gate(at: &Path, mesh: &Process, goal: &str) -> String {
+    let graph = at.join("session.json");
+    let id = as_person(mesh, &["convene", &graph.to_string_lossy(), goal, "--no-wait"]).trim().to_owned();
+    let task = mesh.agent("lead-01").task_in(&id, &["input_required", "failed"]).await;
+    assert_eq!(state(&task), "input_required", "{task:#}");
+    id
+}
+
+#[tokio::test]
+async fn parts_become_a_branch_that_a_person_has_reviewed_and_main_follows_whatever_is_killed() {
+    let dir = directory();
+    let at = dir.path();
+    let (repo, mesh) = team(at).await;
+    let id = &gate(at, &mesh, "Sign both ends").await;
     let notes = || std::fs::read_to_string(at.join("notes")).unwrap_or_default();
     assert!(notes().contains("top-01\\ntwo\\nthree\\nend-01"), "the lead sees both parts: {}", notes());
     assert!(notes().contains("+end-01") && notes().contains("-one"), "the review sees the diff: {}", notes());
     assert_eq!(git(&repo, &["log", "--format=%s"]), "first", "nothing is there before it is approved");
-    person(&["answer", id, "--approve"]);
-    let task = lead.task_in(id, &["completed", "failed"]).await;
+    let mesh = mesh.restart().await;
+    as_person(&mesh, &["answer", id, "--approve"]);
+    let task = mesh.agent("lead-01").task_in(id, &["completed", "failed"]).await;
     let branch = format!("Branch mesh/{id} in shop; main is there, too");
     assert!(state(&task) == "completed" && message(&task).ends_with(&branch), "{task:#}");
     assert_eq!(std::fs::read_to_string(repo.join("a.txt")).unwrap(), "top-01\ntwo\nthree\nend-01\n");

@@ -12,12 +12,20 @@ use protocol::{
     ids::{AgentId, Digest},
     time::WallTime,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The turns whose beginnings are kept for an agent that takes a seat over, and the most characters of each.
 const MAX_GIST: usize = 64;
 const MAX_GIST_CHARS: usize = 160;
+
+/// Reads a map with numbers as keys. In JSON these are texts, and a tagged enum such as [`crate::AnyPattern`] leaves them texts.
+pub(super) fn number_keys<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    map: D,
+) -> Result<BTreeMap<usize, T>, D::Error> {
+    let texts = BTreeMap::<String, T>::deserialize(map)?;
+    texts.into_iter().map(|(key, value)| Ok((key.parse().map_err(D::Error::custom)?, value))).collect()
+}
 
 /// Where a stage is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -229,7 +237,7 @@ pub(super) struct StageRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) integrating: Option<String>,
     /// What each of its seats has committed last, and the files that this changes.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "number_keys")]
     pub(super) commits: BTreeMap<usize, String>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) changed: BTreeSet<String>,

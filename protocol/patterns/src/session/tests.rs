@@ -4,6 +4,7 @@ use super::{graph::Graph, *};
 use crate::{
     speech::{Directive, DirectiveOutcome, DirectiveVerb, SideMode},
     turn::RequestResult,
+    work::hosting::tests::stored_and_read,
 };
 use proptest::prelude::*;
 use protocol::{
@@ -149,8 +150,7 @@ impl Table {
         };
         // A crash after every event changes nothing.
         let has_grown = self.session.has_grown;
-        let stored = serde_json::to_string(&self.session).unwrap();
-        self.session = serde_json::from_str(&stored).unwrap();
+        self.session = stored_and_read(&self.session);
         self.session.has_grown = has_grown;
         for action in rule(&mut self.session, cx) {
             assert!(self.end.is_none(), "nothing follows the end: {action:?}");

@@ -7,7 +7,7 @@ use super::{
     host_work::HostWork,
     names::HOST,
     seat::SeatWorkspace,
-    state::StageState,
+    state::{StageState, number_keys},
 };
 use crate::{ChunkRange, turn::RequestResult};
 use protocol::{artifact::PartContent, task::TaskState};
@@ -88,7 +88,9 @@ pub(super) struct WorkspaceRun {
     /// How often the host was given work on it.
     turns: u32,
     /// How often each stage did not fit, and whose side wins since a person has said so.
+    #[serde(deserialize_with = "number_keys")]
     conflicts: BTreeMap<usize, u32>,
+    #[serde(deserialize_with = "number_keys")]
     favor: BTreeMap<usize, String>,
     question: Option<ConflictQuestion>,
     ending: Option<(TaskState, String)>,

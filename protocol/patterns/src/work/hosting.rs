@@ -588,9 +588,9 @@ fn narrowed(recorded: Option<RecordedArtifacts>, chunks: ChunkRange) -> Option<R
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::ownership::Requester;
+    use crate::{AnyPattern, ownership::Requester};
     use protocol::ids::MessageId;
 
     fn host(is_approved: bool, requester: Option<&str>) -> Hosting {
@@ -607,6 +607,17 @@ mod tests {
         let mut host = Hosting::new(me, ownership, WorkLimits::default(), AcceptanceTerms::default());
         host.session = serde_json::from_value(json!({ "isApproved": is_approved })).unwrap();
         host
+    }
+
+    /// The session as it is after a restart: written and read with the whole pattern.
+    pub(crate) fn stored_and_read(session: &Session) -> Session {
+        let stored =
+            serde_json::to_vec(&AnyPattern::from(Hosting { session: session.clone(), ..host(false, None) }));
+        let state = serde_json::from_slice(&stored.unwrap()).unwrap();
+        match AnyPattern::read(AnyPattern::RULES, state) {
+            Ok(AnyPattern::Hosting(hosting)) => hosting.session,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]

@@ -163,6 +163,24 @@ fn a_part_that_does_not_fit_goes_back_to_its_item_and_then_to_a_person() {
 }
 
 #[test]
+fn a_record_with_numbers_as_keys_is_read_with_its_pattern() {
+    let recorded = json!({
+        "stages": [{ "state": "done", "commits": { "0": "one", "12": "two" } }],
+        "workspace": { "source": "/data/s-1", "conflicts": { "3": 1 }, "favor": { "3": "theirs" } },
+    });
+    let session: Session = serde_json::from_value(recorded).unwrap();
+    assert_eq!(session.stages[0].commits[&12], "two");
+    let read = stored_and_read(&session);
+    assert_eq!(read, session);
+    let written = json!(read);
+    assert_eq!(written["stages"][0]["commits"], json!({ "0": "one", "12": "two" }));
+    assert_eq!(written["workspace"]["favor"], json!({ "3": "theirs" }));
+    let damaged: Result<Session, _> =
+        serde_json::from_value(json!({ "stages": [{ "commits": { "x": "one" } }] }));
+    assert!(damaged.is_err());
+}
+
+#[test]
 fn a_repository_that_is_not_there_fails_the_session_and_one_that_is_declined_keeps_its_branch() {
     let mut table = Table::new(json!({ "workspace": "shop", "seats": ["a"] }));
     let (_, open) = work(&table);
