@@ -2,6 +2,7 @@
 //! with commits.
 
 mod git;
+mod nested;
 
 use crate::brain::exec::{os_user::OsUser, private_dir};
 use git::{Committer, Repository};
@@ -148,12 +149,13 @@ impl TurnWorkspace {
         if !self.seat.commits {
             return Ok(None);
         }
-        made.iter().try_for_each(|made| self.write(made))?;
+        let given = made.iter().filter_map(|made| self.write(made).transpose());
+        let given: Vec<&str> = given.collect::<Result<_, _>>()?;
         let by = Committer { name: agent.to_string(), at: now.0 / 1_000 };
         let subject: String = said.lines().next().unwrap_or_default().chars().take(72).collect();
         let subject = if subject.trim().is_empty() { format!("Work of {agent}") } else { subject };
         let message = format!("{subject}\n\nSession: {}", self.seat.session);
-        let commit = self.repository.commit((&self.dir, &self.seat.base), &by, &message).await?;
+        let commit = self.repository.commit((&self.dir, &self.seat.base), &given, &by, &message).await?;
         let Some(commit) = commit else { return Ok(None) };
         let files = self.repository.files(&self.seat.base, &commit).await?;
         let mut artifact = Artifact::text("commit", "text/plain", format!("{commit}\n{}", files.join("\n")));
@@ -161,10 +163,10 @@ impl TurnWorkspace {
         Ok(Some(artifact))
     }
 
-    /// Writes a file that was handed over into the clone. It never follows a link.
-    fn write(&self, made: &Artifact) -> Result<(), String> {
-        let Some(part) = made.parts.first() else { return Ok(()) };
-        let Some(name) = part.filename.as_deref() else { return Ok(()) };
+    /// Writes a file that was handed over into the clone, and returns its name. It never follows a link.
+    fn write<'a>(&self, made: &'a Artifact) -> Result<Option<&'a str>, String> {
+        let Some(part) = made.parts.first() else { return Ok(None) };
+        let Some(name) = part.filename.as_deref() else { return Ok(None) };
         file_name::check(name)?;
         let content = match &part.content {
             PartContent::Text(text) => text.clone().into_bytes(),
@@ -175,7 +177,7 @@ impl TurnWorkspace {
                     .decode(raw)
                     .map_err(|error| format!("{name}: {error}"))?
             }
-            PartContent::Url(_) => return Ok(()),
+            PartContent::Url(_) => return Ok(None),
         };
         let mut path = self.dir.clone();
         for component in Path::new(name).components() {
@@ -186,7 +188,8 @@ impl TurnWorkspace {
         }
         let failed = |error: std::io::Error| format!("{name}: {error}");
         fs::create_dir_all(path.parent().unwrap_or(&self.dir)).map_err(failed)?;
-        fs::write(&path, content).map_err(failed)
+        fs::write(&path, content).map_err(failed)?;
+        Ok(Some(name))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Runs git for a session's repository. Only the node does, never a brain: with the hooks, filters, attributes and configuration of
 //! users and repositories off, and without a terminal.
 
+use super::nested;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -66,6 +67,7 @@ fn command() -> Command {
         ("GIT_ATTR_NOSYSTEM", "1"),
         ("GIT_TERMINAL_PROMPT", "0"),
         ("GIT_OPTIONAL_LOCKS", "0"),
+        ("GIT_LITERAL_PATHSPECS", "1"),
     ];
     command.envs(set).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.process_group(0).kill_on_drop(true);
@@ -222,30 +224,59 @@ impl Repository {
         checked(checkout, &["reset"]).await.map(drop)
     }
 
-    /// Commits what is in the directory `work` on top of `base`; `None` if nothing is changed. What a brain has done to the clone's
-    /// own git directory has no effect.
+    /// Commits what is in the directory `work` on top of `base`, also the files `given` if they are ignored; `None` if nothing is
+    /// changed. What a brain has done to the clone's own git directory has no effect.
     pub(super) async fn commit(
         &self,
         (work, base): (&Path, &str),
+        given: &[&str],
         by: &Committer,
         message: &str,
     ) -> Result<Option<String>, String> {
+        let links = self.links(base).await?;
+        nested::remove(work, &links.iter().map(|(path, _)| PathBuf::from(path)).collect())?;
         let index = work.with_extension("index");
         let _ = std::fs::remove_file(&index);
-        let in_work = async |args: &[&str]| {
-            let mut command = self.command(&[]);
-            command.arg("--work-tree").arg(work).args(args);
-            command.env("GIT_INDEX_FILE", &index).current_dir(work);
-            checked(command, args).await
-        };
-        in_work(&["read-tree", base]).await?;
-        in_work(&["add", "-A", "."]).await?;
-        let tree = in_work(&["write-tree"]).await?;
+        let tree = self.tree((work, base), &index, given).await;
         let _ = std::fs::remove_file(&index);
+        let tree = tree?;
+        if let Some((path, _)) = self.links(&tree).await?.difference(&links).next() {
+            return Err(format!("{path} is a git repository of its own: its commit can't be taken over"));
+        }
         if self.run(&["rev-parse", &format!("{base}^{{tree}}")]).await? == tree {
             return Ok(None);
         }
         self.commit_tree(&tree, &[base], by, message).await.map(Some)
+    }
+
+    async fn tree(
+        &self,
+        (work, base): (&Path, &str),
+        index: &Path,
+        given: &[&str],
+    ) -> Result<String, String> {
+        let in_work = async |args: &[&str]| {
+            let mut command = self.command(&[]);
+            command.arg("--work-tree").arg(work).args(args);
+            command.env("GIT_INDEX_FILE", index).current_dir(work);
+            checked(command, args).await
+        };
+        in_work(&["read-tree", base]).await?;
+        in_work(&["add", "-A", "."]).await?;
+        if !given.is_empty() {
+            in_work(&[&["add", "-f", "--"][..], given].concat()).await?;
+        }
+        in_work(&["write-tree"]).await
+    }
+
+    /// The submodules of a commit or tree: their paths, and their commits.
+    async fn links(&self, tree: &str) -> Result<BTreeSet<(String, String)>, String> {
+        let entries = self.run(&["ls-tree", "-r", "-z", tree]).await?;
+        let link = |entry: &str| {
+            let (commit, path) = entry.strip_prefix("160000 commit ")?.split_once('\t')?;
+            Some((path.to_owned(), commit.to_owned()))
+        };
+        Ok(entries.split('\0').filter_map(link).collect())
     }
 
     async fn commit_tree(

@@ -21,6 +21,11 @@ struct Bench {
 impl Bench {
     /// A repository with a file, of which a hook and a filter would tell.
     async fn new() -> Self {
+        Self::of(|_| ()).await.unwrap()
+    }
+
+    /// One that is changed before the session opens it.
+    async fn of(prepare: impl FnOnce(&Path)) -> Result<Self, String> {
         let dir = tempfile::tempdir().unwrap();
         let repo = dir.path().join("repo");
         fs::create_dir(&repo).unwrap();
@@ -40,13 +45,14 @@ impl Bench {
             fs::write(&path, format!("#!/bin/sh\ntouch {told}\n")).unwrap();
             fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         }
+        prepare(&repo);
         let repositories = BTreeMap::from([("shop".to_owned(), repo)]);
         let host = WorkspaceHost { repositories, dir: dir.path().join("data/workspaces") };
         let session = TaskId::parse("s-1").unwrap();
-        let opened = host.work(&session, WorkspaceWork::Open { name: "shop".into() }).await.unwrap();
+        let opened = host.work(&session, WorkspaceWork::Open { name: "shop".into() }).await?;
         let WorkspaceOutcome::Opened { source, key, base, branch } = opened else { panic!("{opened:?}") };
         assert_eq!(branch.as_deref(), Some("main"));
-        Self { dir, host, session, source, key, base }
+        Ok(Self { dir, host, session, source, key, base })
     }
 
     fn repo(&self) -> PathBuf {
@@ -55,6 +61,18 @@ impl Bench {
 
     /// A turn that changes the file, and hands another one over.
     async fn turn(&self, agent: &str, base: &str, content: &str, made: &[Artifact]) -> Option<String> {
+        let change = |dir: &Path| fs::write(dir.join("a.txt"), content).unwrap();
+        self.works(agent, base, change, made).await.unwrap()
+    }
+
+    /// A turn that works in its clone.
+    async fn works(
+        &self,
+        agent: &str,
+        base: &str,
+        work: impl FnOnce(&Path),
+        made: &[Artifact],
+    ) -> Result<Option<String>, String> {
         let (agent, data) = (AgentId::parse(agent).unwrap(), self.dir.path().join("data"));
         let rights = WorkspaceRights::new(&agent, data, None);
         let conversation = ConversationId::parse(&format!("c-{agent}-{}", &base[..8])).unwrap();
@@ -66,14 +84,16 @@ impl Bench {
             commits: true,
         };
         let workspace = rights.prepare(&agent, &conversation, seat.clone()).await.unwrap();
-        fs::write(workspace.dir.join("a.txt"), content).unwrap();
+        work(&workspace.dir);
+        fs::write(workspace.dir.join(".git/mine"), "").unwrap();
         let again = rights.prepare(&agent, &conversation, seat).await.unwrap();
-        assert_eq!(fs::read_to_string(again.dir.join("a.txt")).unwrap(), content, "uncommitted files stay");
+        assert!(again.dir.join(".git/mine").exists(), "uncommitted files stay");
         let end = TurnEnd::Done { message: Some(format!("done by {agent}")) };
-        let named = again.commit((&agent, WallTime(5_000)), &end, made).await.unwrap();
+        let named = again.commit((&agent, WallTime(5_000)), &end, made).await;
         rights.release(&agent, &conversation);
-        assert!(!again.dir.exists());
-        named.map(|named| named.metadata[SESSION]["commit"].as_str().unwrap().to_owned())
+        assert_eq!(fs::read_dir(again.dir.parent().unwrap()).unwrap().count(), 0, "nothing is left of it");
+        let commit = |named: Artifact| named.metadata[SESSION]["commit"].as_str().unwrap().to_owned();
+        named.map(|named| named.map(commit))
     }
 
     async fn integrate(&self, parts: &[(&str, &str)]) -> WorkspaceOutcome {
@@ -203,6 +223,97 @@ async fn only_the_repository_of_a_session_is_cloned_and_no_name_leads_out_of_it(
     assert!(!told.exists());
     let unknown = bench.host.work(&bench.session, WorkspaceWork::Open { name: "none".into() }).await;
     assert!(unknown.unwrap_err().contains("it has shop"));
+}
+
+const WHO: [&str; 4] = ["-c", "user.name=u", "-c", "user.email=u@x"];
+
+fn commits(dir: &Path, message: &str) {
+    run(dir, &["add", "."]);
+    run(dir, &[&WHO[..], &["commit", "-q", "-m", message]].concat());
+}
+
+/// Makes a repository with a file.
+fn makes(dir: &Path, is_committed: bool) {
+    fs::create_dir_all(dir).unwrap();
+    run(dir, &["init", "-q", "-b", "main"]);
+    fs::write(dir.join("x.txt"), "x\n").unwrap();
+    if is_committed {
+        commits(dir, "theirs");
+    }
+}
+
+fn names(repo: &Path, commit: &str) -> Vec<String> {
+    let listed = run(repo, &["-c", "core.quotePath=false", "ls-tree", "-r", "--name-only", commit]);
+    listed.lines().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn the_files_of_a_repository_that_a_brain_has_made_are_committed_and_no_link_is_followed() {
+    let ignores = |repo: &Path| {
+        fs::write(repo.join(".gitignore"), "modules/\n").unwrap();
+        commits(repo, "ignores");
+    };
+    let bench = Bench::of(ignores).await.unwrap();
+    let elsewhere = bench.dir.path().join("elsewhere");
+    makes(&elsewhere, true);
+    let work = |dir: &Path| {
+        makes(&dir.join("sub"), true);
+        makes(&dir.join("sub/deep/er"), true);
+        makes(&dir.join("empty"), false);
+        makes(&dir.join("modules/one"), true);
+        std::os::unix::fs::symlink(&elsewhere, dir.join("link")).unwrap();
+    };
+    let one = bench.works("a-1", &bench.base, work, &[]).await.unwrap().unwrap();
+    bench.publish(&[("plan/a", &one)], true).await;
+    let there =
+        [".gitattributes", ".gitignore", "a.txt", "empty/x.txt", "link", "sub/deep/er/x.txt", "sub/x.txt"];
+    assert_eq!(names(&bench.repo(), "main"), there);
+    assert!(elsewhere.join(".git/HEAD").exists());
+}
+
+#[tokio::test]
+async fn work_in_a_submodule_fails_the_turn_and_is_not_lost_silently() {
+    let link = |repo: &Path| {
+        let theirs = repo.with_file_name("theirs");
+        makes(&theirs, true);
+        let theirs = theirs.display().to_string();
+        run(repo, &["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &theirs, "vendor"]);
+        commits(repo, "submodule");
+    };
+    let bench = Bench::of(link).await.unwrap();
+    let theirs = bench.dir.path().join("theirs");
+    assert!(
+        bench.turn("a-1", &bench.base, "ONE\n", &[]).await.is_some(),
+        "one that is left alone is no fault"
+    );
+    let writes = |dir: &Path| fs::write(dir.join("vendor/y.txt"), "y\n").unwrap();
+    let why = bench.works("a-2", &bench.base, writes, &[]).await.unwrap_err();
+    assert_eq!(why, "vendor is a submodule: files in it can't be committed");
+    let commits_there = |dir: &Path| {
+        run(dir, &["clone", "-q", &theirs.display().to_string(), "vendor"]);
+        writes(dir);
+        commits(&dir.join("vendor"), "more");
+    };
+    let why = bench.works("a-3", &bench.base, commits_there, &[]).await.unwrap_err();
+    assert_eq!(why, "vendor is a git repository of its own: its commit can't be taken over");
+}
+
+#[tokio::test]
+async fn a_file_that_was_handed_over_is_committed_even_if_it_is_ignored() {
+    let bench = Bench::of(|repo| {
+        fs::write(repo.join(".gitignore"), "dist/\n").unwrap();
+        commits(repo, "ignores");
+    });
+    let bench = bench.await.unwrap();
+    let builds = |dir: &Path| {
+        fs::create_dir(dir.join("dist")).unwrap();
+        fs::write(dir.join("dist/b.js"), "b").unwrap();
+    };
+    let made = [file("dist/report.html", "<p>"), file("[x]*.md", "x")];
+    let one = bench.works("a-1", &bench.base, builds, &made).await.unwrap().unwrap();
+    bench.publish(&[("plan/a", &one)], true).await;
+    let there = [".gitattributes", ".gitignore", "[x]*.md", "a.txt", "dist/report.html"];
+    assert_eq!(names(&bench.repo(), "main"), there);
 }
 
 #[test]
