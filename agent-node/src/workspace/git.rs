@@ -23,7 +23,7 @@ const MAX_FILES: usize = 200;
 const MARKER: &str = "mesh-session";
 
 /// What is off in every call.
-const OFF: [&str; 8] = [
+const OFF: [&str; 9] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.attributesFile=/dev/null",
@@ -32,6 +32,7 @@ const OFF: [&str; 8] = [
     "gc.auto=0",
     "maintenance.auto=false",
     "commit.gpgSign=false",
+    "core.quotePath=false",
 ];
 
 /// A repository, by its git directory.
@@ -314,13 +315,16 @@ impl Repository {
             return Ok(Ok(commit.to_owned()));
         }
         let favor: Vec<&str> = favor.into_iter().flat_map(|side| ["-X", side]).collect();
-        let args =
-            [&["merge-tree", "--write-tree", "--name-only", "--no-messages"][..], &favor, &[head, commit]]
-                .concat();
+        let args = [
+            &["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"][..],
+            &favor,
+            &[head, commit],
+        ]
+        .concat();
         let merged = self.try_run(&args).await?;
         let said = text(&merged.stdout);
-        let mut lines = said.lines();
-        let tree = lines.next().unwrap_or_default().to_owned();
+        let mut names = said.split('\0');
+        let tree = names.next().unwrap_or_default().to_owned();
         match merged.status.code() {
             Some(0) => {
                 let at = self.run(&["show", "-s", "--format=%ct", commit]).await?.parse().unwrap_or_default();
@@ -328,7 +332,7 @@ impl Repository {
                 self.commit_tree(&tree, &[head, commit], &by, message).await.map(Ok)
             }
             Some(1) => {
-                let files = lines.take_while(|line| !line.is_empty()).map(str::to_owned).collect();
+                let files = names.take_while(|name| !name.is_empty()).map(str::to_owned).collect();
                 Ok(Err(MergeConflict { files }))
             }
             _ => Err(format!("git merge-tree: {}", text(&merged.stderr))),
@@ -350,8 +354,8 @@ impl Repository {
 
     /// The names of the files that a commit changes.
     pub(super) async fn files(&self, from: &str, to: &str) -> Result<Vec<String>, String> {
-        let named = self.run(&["diff-tree", "-r", "--name-only", "--no-commit-id", from, to]).await?;
-        Ok(named.lines().take(MAX_FILES).map(str::to_owned).collect())
+        let named = self.run(&["diff-tree", "-r", "-z", "--name-only", "--no-commit-id", from, to]).await?;
+        Ok(named.split_terminator('\0').take(MAX_FILES).map(str::to_owned).collect())
     }
 
     /// Moves the branch that is checked out at `path` to `commit`, if it is `branch`, still at `base`, and nothing is changed there.

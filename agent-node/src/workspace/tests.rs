@@ -316,6 +316,21 @@ async fn a_file_that_was_handed_over_is_committed_even_if_it_is_ignored() {
     assert_eq!(names(&bench.repo(), "main"), there);
 }
 
+#[tokio::test]
+async fn a_part_that_does_not_fit_is_told_with_both_sides_whatever_the_name_of_its_file() {
+    let name = ":ü\"*.md";
+    let bench = Bench::new().await;
+    let writes = |text: &'static str| move |dir: &Path| fs::write(dir.join(name), text).unwrap();
+    let one = bench.works("a-1", &bench.base, writes("ONE\n"), &[]).await.unwrap().unwrap();
+    let two = bench.works("b-1", &bench.base, writes("TWO\n"), &[]).await.unwrap().unwrap();
+    let told = bench.integrate(&[("plan/a", &one), ("plan/b", &two)]).await;
+    let WorkspaceOutcome::Conflict { files, ours, theirs, .. } = told else { panic!("{told:?}") };
+    assert_eq!(files, [name]);
+    assert!(ours.contains("+ONE") && theirs.contains("+TWO"), "{ours} {theirs}");
+    let listed = Repository::own(Path::new(&bench.source)).files(&bench.base, &one).await.unwrap();
+    assert_eq!(listed, [name]);
+}
+
 #[test]
 fn the_name_of_a_session_is_one_for_directories_and_branches() {
     let name = |id: &str| name_of(&TaskId::parse(id).unwrap());

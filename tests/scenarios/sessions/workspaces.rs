@@ -16,9 +16,15 @@ def notes(what):
 heard = [part["text"] for artifact in turn["task"].get("artifacts", []) for part in artifact["parts"]]
 if seat["stage"] == "plan":
     first, last = "Change the first line.", "Change the last line."
+    if "one file" in turn["task"]["description"]:
+        first = last = "Write über.md."
     plan = [{"id": "top", "task": first, "agent": "top-01", "files": ["a.txt"]},
             {"id": "end", "task": last, "agent": "end-01"}]
     tell(type="done", message=json.dumps(plan))
+elif "über.md" in turn["task"]["description"]:
+    notes(heard)
+    open("über.md", "a").write("by " + agent + "\n")
+    tell(type="done", message="done by " + agent)
 elif agent in ("top-01", "end-01"):
     assert os.path.realpath(os.getcwd()) == os.path.realpath(os.environ["MESH_WORKSPACE"])
     lines = open("a.txt").read().splitlines()
@@ -96,6 +102,22 @@ async fn parts_become_a_branch_that_a_person_has_reviewed_and_main_follows_whate
     let log = git(&repo, &["log", "--format=%an: %s"]);
     assert!(log.contains("top-01: done by top-01") && log.contains("mesh: Merge plan/end"), "{log}");
     assert!(!mesh.data.join("workspaces/lead-01").join(id).exists(), "nothing is left of it");
+}
+
+#[tokio::test]
+async fn parts_that_do_not_fit_are_done_again_with_both_sides_and_survive_a_crash() {
+    let dir = directory();
+    let at = dir.path();
+    let (repo, mesh) = team(at).await;
+    let id = &gate(at, &mesh, "Write one file").await;
+    let notes = std::fs::read_to_string(at.join("notes")).unwrap();
+    let both = ["in \\u00fcber.md", "+by top-01", "+by end-01"];
+    assert!(both.iter().all(|side| notes.contains(side)), "{notes}");
+    let mesh = mesh.restart().await;
+    as_person(&mesh, &["answer", id, "--approve"]);
+    let task = mesh.agent("lead-01").task_in(id, &["completed", "failed"]).await;
+    assert!(message(&task).ends_with(&format!("Branch mesh/{id} in shop; main is there, too")), "{task:#}");
+    assert_eq!(std::fs::read_to_string(repo.join("über.md")).unwrap(), "by top-01\nby end-01\n");
 }
 
 #[tokio::test]
