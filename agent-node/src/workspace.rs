@@ -207,15 +207,17 @@ impl WorkspaceHost {
     pub async fn work(&self, session: &TaskId, work: WorkspaceWork) -> Result<WorkspaceOutcome, String> {
         let own = self.dir.join(name_of(session));
         match work {
-            WorkspaceWork::Open { name } => self.open(&name, &own).await,
+            WorkspaceWork::Open { name } => {
+                let opened = self.open(&name, &own).await;
+                // The session ends.
+                opened.inspect_err(|_| remove(&own))
+            }
             WorkspaceWork::Integrate { base, parts } => {
                 let repository = Repository::own(&own);
                 integrate(&repository, base, &parts).await
             }
             WorkspaceWork::Publish { name, base, branch, parts, is_approved } => {
-                let repository = Repository::own(&own);
-                let text =
-                    self.publish(session, &repository, (&name, &base, branch), &parts, is_approved).await?;
+                let text = self.publish((session, &own), (&name, &base, branch), &parts, is_approved).await?;
                 // What is of use is in the repository of the user.
                 remove(&own);
                 Ok(WorkspaceOutcome::Published { text })
@@ -223,23 +225,24 @@ impl WorkspaceHost {
         }
     }
 
-    fn path(&self, name: &str) -> Result<&PathBuf, String> {
-        self.repositories.get(name).ok_or_else(|| {
+    /// The repository of this name in the file of the host.
+    async fn find(&self, name: &str, own: &Path) -> Result<(&PathBuf, Repository), String> {
+        let path = self.repositories.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.repositories.keys().map(String::as_str).collect();
             format!(
                 "the file of the host names no such repository in `workspaces`; it has {}",
                 known.join(", ")
             )
-        })
+        })?;
+        Ok((path, Repository::of_user(path, &own.join("trust")).await?))
     }
 
     async fn open(&self, name: &str, own: &Path) -> Result<WorkspaceOutcome, String> {
         git::check_version().await?;
-        let path = self.path(name)?;
-        let theirs = Repository::of_user(path).await?;
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir);
-        made.map_err(|error| format!("{}: {error}", self.dir.display()))?;
-        let (repository, key) = Repository::init(own).await?;
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(own);
+        made.map_err(|error| format!("{}: {error}", own.display()))?;
+        let (path, theirs) = self.find(name, own).await?;
+        let (repository, key) = Repository::init(own, &theirs).await?;
         let base = match repository.commit_of("refs/mesh/base").await? {
             Some(base) => base,
             None => {
@@ -257,14 +260,13 @@ impl WorkspaceHost {
     /// has approved. Returns what was done, for people.
     async fn publish(
         &self,
-        session: &TaskId,
-        repository: &Repository,
+        (session, own): (&TaskId, &Path),
         (name, base, branch): (&str, &str, Option<String>),
         parts: &[WorkspacePart],
         is_approved: bool,
     ) -> Result<String, String> {
-        let path = self.path(name)?;
-        let theirs = Repository::of_user(path).await?;
+        let repository = &Repository::own(own);
+        let (path, theirs) = self.find(name, own).await?;
         let own = format!("mesh/{}", name_of(session));
         let commit = match integrate(repository, base.to_owned(), parts).await? {
             WorkspaceOutcome::Integrated { commit, .. } => commit,

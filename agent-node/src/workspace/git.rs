@@ -23,7 +23,7 @@ const MAX_FILES: usize = 200;
 const MARKER: &str = "mesh-session";
 
 /// What is off in every call.
-const OFF: [&str; 9] = [
+const OFF: [&str; 11] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.attributesFile=/dev/null",
@@ -32,6 +32,8 @@ const OFF: [&str; 9] = [
     "gc.auto=0",
     "maintenance.auto=false",
     "commit.gpgSign=false",
+    "merge.verifySignatures=false",
+    "core.alternateRefsCommand=true",
     "core.quotePath=false",
 ];
 
@@ -41,6 +43,8 @@ pub(super) struct Repository {
     git_dir: PathBuf,
     /// Settings that are off beside [`OFF`].
     off: Vec<String>,
+    /// The file of git settings by which git reads it, whoever its owner is.
+    trust: Option<PathBuf>,
 }
 
 /// Who commits, and when.
@@ -107,19 +111,40 @@ pub(super) async fn check_version() -> Result<(), String> {
 
 impl Repository {
     fn at(git_dir: PathBuf) -> Self {
-        Self { git_dir, off: Vec::new() }
+        Self { git_dir, off: Vec::new(), trust: None }
     }
 
-    /// The repository of the user at `path`. Its filters are off, too.
-    pub(super) async fn of_user(path: &Path) -> Result<Self, String> {
+    /// The repository of the user at `path`, who need not own it: the file of the host names it. `trust` is the file in which the node
+    /// tells git so; a command line would not reach the process that sends what is fetched. The filters of the repository are off, too.
+    /// Fails if a session can't work in it.
+    pub(super) async fn of_user(path: &Path, trust: &Path) -> Result<Self, String> {
+        let found = path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?;
+        let _ = std::fs::remove_file(trust);
+        let trusts = async |dir: &Path| {
+            let mut add = command();
+            add.args(["config", "--file"]).arg(trust).args(["--add", "safe.directory"]).arg(dir);
+            checked(add, &["config"]).await
+        };
+        trusts(&found).await?;
         let mut find = command();
-        find.arg("-C").arg(path).args(OFF.iter().flat_map(|off| ["-c", off]));
-        find.args(["rev-parse", "--absolute-git-dir"]);
-        let found = output(find, "rev-parse").await?;
-        if !found.status.success() {
-            return Err(format!("{} is no git repository: {}", path.display(), text(&found.stderr)));
+        find.arg("-C").arg(&found).args(OFF.iter().flat_map(|off| ["-c", off]));
+        find.args(["rev-parse", "--absolute-git-dir"]).env("GIT_CONFIG_GLOBAL", trust);
+        let named = output(find, "rev-parse").await?;
+        if !named.status.success() {
+            return Err(format!("{} is no git repository: {}", path.display(), text(&named.stderr)));
         }
-        let mut repository = Self::at(PathBuf::from(text(&found.stdout)));
+        let mut repository = Self::at(PathBuf::from(text(&named.stdout)));
+        trusts(&repository.git_dir).await?;
+        repository.trust = Some(trust.to_owned());
+        if repository
+            .holds(&["config", "--get-regexp", r"^(extensions\.partialclone|remote\..*\.promisor)$"])
+            .await?
+        {
+            return Err(format!(
+                "{} is a partial clone: files may be missing in it. Clone it without `--filter`",
+                path.display()
+            ));
+        }
         let filters = repository.try_run(&["config", "--name-only", "--get-regexp", r"^filter\."]).await?;
         let named = text(&filters.stdout);
         let filters: BTreeSet<&str> =
@@ -143,12 +168,12 @@ impl Repository {
         }
     }
 
-    /// Makes the repository of a session at `dir`, if it is not there, and returns it with its key.
-    pub(super) async fn init(dir: &Path) -> Result<(Self, String), String> {
+    /// Makes the repository of a session in `of` at `dir`, if it is not there, and returns it with its key.
+    pub(super) async fn init(dir: &Path, of: &Self) -> Result<(Self, String), String> {
         let failed = |error: std::io::Error| format!("{}: {error}", dir.display());
         std::fs::create_dir_all(dir).map_err(failed)?;
         let this = Self::at(dir.to_owned());
-        this.run(&["init", "-q", "--bare", "--template="]).await?;
+        this.run(&["init", "-q", "--bare", "--template=", &of.object_format().await?]).await?;
         let key = match std::fs::read_to_string(dir.join(MARKER)) {
             Ok(key) => key,
             Err(_) => uuid::Uuid::new_v4().simple().to_string(),
@@ -160,6 +185,11 @@ impl Repository {
     /// The repository that [`Self::init`] has made at `dir`.
     pub(super) fn own(dir: &Path) -> Self {
         Self::at(dir.to_owned())
+    }
+
+    /// The option that makes a repository with the same hashes.
+    async fn object_format(&self) -> Result<String, String> {
+        Ok(format!("--object-format={}", self.run(&["rev-parse", "--show-object-format"]).await?))
     }
 
     fn command(&self, args: &[&str]) -> Command {
@@ -202,12 +232,17 @@ impl Repository {
         let fetch = [
             "fetch",
             "-q",
+            "--update-shallow",
+            "--upload-pack=git-upload-pack",
             "--no-tags",
             "--no-recurse-submodules",
             "--no-write-fetch-head",
             "--no-auto-maintenance",
         ];
-        self.run(&[&fetch[..], &[&source, &spec]].concat()).await.map(drop)
+        let args = [&fetch[..], &[&source, &spec]].concat();
+        let mut command = self.command(&args);
+        command.envs(from.trust.iter().map(|trust| ("GIT_CONFIG_GLOBAL", trust)));
+        checked(command, &args).await.map(drop)
     }
 
     /// Makes a clone of `commit` at `dir`, for a brain. It shares no file with this repository.
@@ -217,7 +252,7 @@ impl Repository {
         std::fs::create_dir_all(dir).map_err(failed)?;
         let clone = Self::at(git_dir);
         let mut init = command();
-        init.args(["init", "-q", "--template=", "-b", "work"]).arg(dir);
+        init.args(["init", "-q", "--template=", "-b", "work", &self.object_format().await?]).arg(dir);
         checked(init, &["init"]).await?;
         clone.fetch(self, commit, "refs/mesh/base").await?;
         let mut checkout = clone.command(&[]);

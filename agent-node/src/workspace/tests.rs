@@ -317,6 +317,48 @@ async fn a_file_that_was_handed_over_is_committed_even_if_it_is_ignored() {
 }
 
 #[tokio::test]
+async fn a_repository_of_another_owner_is_worked_in_because_the_host_names_it() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let owner = OsUser { name: "another".to_owned(), uid: 12_345, gid: 12_345 };
+    let bench = Bench::of(|repo| give(repo, &owner).unwrap()).await.unwrap();
+    let one = bench.turn("a-1", &bench.base, "ONE\n", &[]).await.unwrap();
+    assert_eq!(bench.publish(&[("plan/a", &one)], true).await, "Branch mesh/s-1 in shop; main is there, too");
+    assert_eq!(fs::read_to_string(bench.repo().join("a.txt")).unwrap(), "ONE\n");
+}
+
+#[tokio::test]
+async fn a_shallow_repository_and_one_with_longer_hashes_are_worked_in_and_a_partial_one_is_refused() {
+    let clone = |repo: &Path, option: &str| {
+        fs::write(repo.join("b.txt"), "b\n").unwrap();
+        commits(repo, "second");
+        let source = repo.with_file_name("source");
+        fs::rename(repo, &source).unwrap();
+        run(&source, &["config", "uploadpack.allowFilter", "true"]);
+        let (from, to) = (format!("file://{}", source.display()), repo.display().to_string());
+        run(&source, &["clone", "-q", option, &from, &to]);
+    };
+    let sha256 = |repo: &Path| {
+        fs::remove_dir_all(repo.join(".git")).unwrap();
+        run(repo, &["init", "-q", "-b", "main", "--object-format=sha256"]);
+        commits(repo, "first");
+    };
+    let shallow = |repo: &Path| clone(repo, "--depth=1");
+    for bench in [Bench::of(shallow).await.unwrap(), Bench::of(sha256).await.unwrap()] {
+        let one = bench.turn("a-1", &bench.base, "ONE\ntwo\nthree\n", &[]).await.unwrap();
+        let two = bench.turn("b-1", &bench.base, "one\ntwo\nTHREE\n", &[]).await.unwrap();
+        let text = bench.publish(&[("plan/a", &one), ("plan/b", &two)], true).await;
+        assert_eq!(text, "Branch mesh/s-1 in shop; main is there, too");
+        assert_eq!(fs::read_to_string(bench.repo().join("a.txt")).unwrap(), "ONE\ntwo\nTHREE\n");
+        run(&bench.repo(), &["fsck", "--strict"]);
+    }
+    let partial = Bench::of(|repo| clone(repo, "--filter=blob:none")).await.map(|_| ());
+    let why = partial.unwrap_err();
+    assert!(why.contains("is a partial clone"), "{why}");
+}
+
+#[tokio::test]
 async fn a_part_that_does_not_fit_is_told_with_both_sides_whatever_the_name_of_its_file() {
     let name = ":ü\"*.md";
     let bench = Bench::new().await;
