@@ -216,8 +216,16 @@ impl WorkspaceHost {
                 let repository = Repository::own(&own);
                 integrate(&repository, base, &parts).await
             }
+            // It is removed when the branch is there: the outcome was lost in a crash.
+            WorkspaceWork::Publish { name, .. } if !own.exists() => {
+                Ok(WorkspaceOutcome::Published { text: format!("The branch of the session is in {name}") })
+            }
             WorkspaceWork::Publish { name, base, branch, parts, is_approved } => {
-                let text = self.publish((session, &own), (&name, &base, branch), &parts, is_approved).await?;
+                let text = self.publish((session, &own), (&name, &base, branch), &parts, is_approved).await;
+                let text = text.map_err(|why| {
+                    let commits: Vec<&str> = parts.iter().map(|part| part.commit.as_str()).collect();
+                    format!("{why}. Its commits stay in {}: {}", own.display(), commits.join(", "))
+                })?;
                 // What is of use is in the repository of the user.
                 remove(&own);
                 Ok(WorkspaceOutcome::Published { text })
@@ -267,15 +275,15 @@ impl WorkspaceHost {
     ) -> Result<String, String> {
         let repository = &Repository::own(own);
         let (path, theirs) = self.find(name, own).await?;
-        let own = format!("mesh/{}", name_of(session));
+        let id = name_of(session);
         let commit = match integrate(repository, base.to_owned(), parts).await? {
             WorkspaceOutcome::Integrated { commit, .. } => commit,
             _ => {
                 let mut names = Vec::new();
                 for (number, part) in (1..).zip(parts) {
-                    let part_of = format!("{own}.{number}");
-                    theirs.fetch(repository, &part.commit, &format!("refs/heads/{part_of}")).await?;
-                    names.push(format!("{part_of} ({})", part.stage));
+                    let branch =
+                        branch_of(&theirs, repository, &part.commit, &format!("{id}.{number}")).await?;
+                    names.push(format!("{branch} ({})", part.stage));
                 }
                 return Ok(format!(
                     "The parts do not fit together. Branches in {name}: {}",
@@ -283,16 +291,38 @@ impl WorkspaceHost {
                 ));
             }
         };
-        theirs.fetch(repository, &commit, &format!("refs/heads/{own}")).await?;
+        let own = branch_of(&theirs, repository, &commit, &id).await?;
         let left = match branch.as_deref().filter(|_| is_approved) {
-            Some(branch) => match theirs.fast_forward((path, branch), (base, &commit)).await? {
-                None => return Ok(format!("Branch {own} in {name}; {branch} is there, too")),
-                Some(why) => format!("; {branch} is left: {why}"),
+            Some(branch) => match theirs.fast_forward((path, branch), (base, &commit)).await {
+                Ok(None) => return Ok(format!("Branch {own} in {name}; {branch} is there, too")),
+                Ok(Some(why)) | Err(why) => format!("; {branch} is left: {why}"),
             },
             None => String::new(),
         };
         Ok(format!("Branch {own} in {name}{left}"))
     }
+}
+
+/// Makes a branch in the repository of the user, and returns its name: the first that is free and that git takes. A branch `mesh`
+/// leaves no room for `mesh/NAME`.
+async fn branch_of(
+    theirs: &Repository,
+    own: &Repository,
+    commit: &str,
+    name: &str,
+) -> Result<String, String> {
+    let mut failed = String::new();
+    for branch in [
+        format!("mesh/{name}"),
+        format!("mesh-{name}"),
+        format!("mesh-{name}-{}", commit.get(..12).unwrap_or(commit)),
+    ] {
+        match theirs.fetch(own, commit, &format!("refs/heads/{branch}")).await {
+            Ok(()) => return Ok(branch),
+            Err(why) => failed = why,
+        }
+    }
+    Err(failed)
 }
 
 /// The name of a session for directories and branches: its id, if that is one.

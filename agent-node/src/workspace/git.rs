@@ -225,10 +225,10 @@ impl Repository {
         Ok(found.status.success().then(|| text(&found.stdout)))
     }
 
-    /// Takes a commit of `from` over, under the name `to`.
+    /// Takes a commit of `from` over, under the name `to`. Fails if that is the name of a commit that this one does not build on.
     pub(super) async fn fetch(&self, from: &Self, what: &str, to: &str) -> Result<(), String> {
         let source = from.git_dir.to_string_lossy().into_owned();
-        let spec = format!("+{what}:{to}");
+        let spec = format!("{what}:{to}");
         let fetch = [
             "fetch",
             "-q",

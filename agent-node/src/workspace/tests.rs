@@ -144,6 +144,8 @@ async fn parts_are_merged_in_order_and_the_branch_follows_when_it_is_approved() 
     assert_eq!(bench.integrate(&parts).await, WorkspaceOutcome::Integrated { commit: commit.clone(), diff });
     let text = bench.publish(&parts, true).await;
     assert_eq!(text, "Branch mesh/s-1 in shop; main is there, too");
+    let again = bench.publish(&parts, true).await;
+    assert_eq!(again, "The branch of the session is in shop", "the node crashed before it had recorded it");
     assert_eq!(fs::read_to_string(bench.repo().join("a.txt")).unwrap(), "ONE\ntwo\nTHREE\n");
     assert_eq!(fs::read_to_string(bench.repo().join("src/new.txt")).unwrap(), "new\n");
     assert_eq!(run(&bench.repo(), &["rev-parse", "mesh/s-1"]), commit);
@@ -296,6 +298,44 @@ async fn work_in_a_submodule_fails_the_turn_and_is_not_lost_silently() {
     };
     let why = bench.works("a-3", &bench.base, commits_there, &[]).await.unwrap_err();
     assert_eq!(why, "vendor is a git repository of its own: its commit can't be taken over");
+}
+
+#[tokio::test]
+async fn a_branch_with_the_name_of_those_of_sessions_leaves_the_work_under_another_name() {
+    let bench = Bench::of(|repo| drop(run(repo, &["branch", "mesh"]))).await.unwrap();
+    let one = bench.turn("a-1", &bench.base, "ONE\n", &[]).await.unwrap();
+    assert_eq!(bench.publish(&[("plan/a", &one)], true).await, "Branch mesh-s-1 in shop; main is there, too");
+    assert_eq!(run(&bench.repo(), &["rev-parse", "mesh-s-1"]), one);
+    let bench = Bench::of(|repo| {
+        for branch in ["mesh/s-1", "mesh-s-1"] {
+            run(repo, &["checkout", "-q", "-b", branch]);
+            run(repo, &[&WHO[..], &["commit", "-q", "--allow-empty", "-m", branch]].concat());
+        }
+        run(repo, &["checkout", "-q", "main"]);
+    });
+    let bench = bench.await.unwrap();
+    let taken = run(&bench.repo(), &["rev-parse", "mesh/s-1", "mesh-s-1"]);
+    let one = bench.turn("a-1", &bench.base, "ONE\n", &[]).await.unwrap();
+    let text = bench.publish(&[("plan/a", &one)], false).await;
+    assert_eq!(text, format!("Branch mesh-s-1-{} in shop", &one[..12]));
+    assert_eq!(run(&bench.repo(), &["rev-parse", "mesh/s-1", "mesh-s-1"]), taken, "no branch is moved");
+}
+
+#[tokio::test]
+async fn a_branch_that_cannot_be_made_is_told_with_the_place_of_the_commits() {
+    let bench = Bench::new().await;
+    let one = bench.turn("a-1", &bench.base, "ONE\n", &[]).await.unwrap();
+    fs::rename(bench.repo(), bench.dir.path().join("away")).unwrap();
+    let work = WorkspaceWork::Publish {
+        name: "shop".into(),
+        base: bench.base.clone(),
+        branch: None,
+        parts: parts_of(&[("plan/a", &one)]),
+        is_approved: false,
+    };
+    let why = bench.host.work(&bench.session, work).await.unwrap_err();
+    assert!(why.ends_with(&format!("Its commits stay in {}: {one}", bench.source)), "{why}");
+    assert_eq!(run(Path::new(&bench.source), &["cat-file", "-t", &one]), "commit");
 }
 
 #[tokio::test]
