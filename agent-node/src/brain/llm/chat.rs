@@ -144,7 +144,7 @@ impl ChunkDecoder {
         }
         // Some repeat the name in each piece, others send it in pieces.
         let name = text(&delta["function"]["name"]);
-        if call.name != name && call.arguments.is_empty() {
+        if call.name != name && (call.arguments.is_empty() || call.name.is_empty()) {
             call.name.push_str(&name);
         }
         if delta["extra_content"].is_object() {
