@@ -216,9 +216,11 @@ impl WorkspaceHost {
                 let repository = Repository::own(&own);
                 integrate(&repository, base, &parts).await
             }
-            // It is removed when the branch is there: the outcome was lost in a crash.
+            // It is removed when the branch is there, so a crash came before that was recorded.
             WorkspaceWork::Publish { name, .. } if !own.exists() => {
-                Ok(WorkspaceOutcome::Published { text: format!("The branch of the session is in {name}") })
+                let id = name_of(session);
+                let text = format!("The repository of the session has gone: see branch mesh/{id} in {name}");
+                Ok(WorkspaceOutcome::Published { text })
             }
             WorkspaceWork::Publish { name, base, branch, parts, is_approved } => {
                 let text = self.publish((session, &own), (&name, &base, branch), &parts, is_approved).await;

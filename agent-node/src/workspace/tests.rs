@@ -145,7 +145,8 @@ async fn parts_are_merged_in_order_and_the_branch_follows_when_it_is_approved() 
     let text = bench.publish(&parts, true).await;
     assert_eq!(text, "Branch mesh/s-1 in shop; main is there, too");
     let again = bench.publish(&parts, true).await;
-    assert_eq!(again, "The branch of the session is in shop", "the node crashed before it had recorded it");
+    let gone = "The repository of the session has gone: see branch mesh/s-1 in shop";
+    assert_eq!(again, gone, "the node crashed before it had recorded the branch");
     assert_eq!(fs::read_to_string(bench.repo().join("a.txt")).unwrap(), "ONE\ntwo\nTHREE\n");
     assert_eq!(fs::read_to_string(bench.repo().join("src/new.txt")).unwrap(), "new\n");
     assert_eq!(run(&bench.repo(), &["rev-parse", "mesh/s-1"]), commit);
