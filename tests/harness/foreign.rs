@@ -62,6 +62,8 @@ struct ForeignState {
     busy: (usize, u64),
     /// Whether messages that name a context are refused.
     refuses_contexts: bool,
+    /// What its card says beside.
+    card_more: Option<Value>,
 }
 
 struct ForeignServer {
@@ -191,6 +193,11 @@ impl ForeignAgent {
         self.inner.memory.lock().unwrap().looks
     }
 
+    /// From now on its card says this, too.
+    pub fn set_card(&self, more: Value) {
+        self.inner.memory.lock().unwrap().card_more = Some(more);
+    }
+
     /// Changes what the agent does.
     pub fn set_behavior(&self, behavior: ForeignBehavior) {
         *self.inner.behavior.lock().unwrap() = behavior;
@@ -204,11 +211,13 @@ async fn serve_card(request: HttpRequest, inner: web::Data<ForeignServer>) -> Ht
         let looks = &mut inner.memory.lock().unwrap().looks;
         *if is_known { &mut looks.1 } else { &mut looks.0 } += 1;
     }
+    let more = inner.memory.lock().unwrap().card_more.clone();
+    let card = more.map_or_else(|| inner.card.clone(), |more| super::with(inner.card.clone(), more));
     let mut answer = if is_known { HttpResponse::NotModified() } else { HttpResponse::Ok() };
     if inner.card.get("noCache").is_some() {
         answer.insert_header(("cache-control", "no-cache")).insert_header(("etag", ETAG));
     }
-    if is_known { answer.finish() } else { answer.json(&inner.card) }
+    if is_known { answer.finish() } else { answer.json(card) }
 }
 
 const ETAG: &str = "\"this-one\"";

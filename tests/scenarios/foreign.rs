@@ -319,6 +319,11 @@ async fn an_unusable_card_is_refused_with_reasons_and_a_stored_card_bridges_an_o
 
     let foreign = weather("{}", ForeignBehavior::Answers("fine")).await;
     let (mesh, _) = up(&foreign, ", bounds: { attempts: 2 }").await;
+    // Its card becomes one of another version: that does not keep this node from starting.
+    foreign.set_card(json!({ "supportedInterfaces": [] }));
+    let mesh = mesh.restart().await;
+    assert_eq!(state(&mesh.agent("desk-01").ask(forecast_of("Bern")).await), "completed");
+    assert!(mesh.log().contains("the cached card is used"), "{}", mesh.log());
     drop(foreign);
     let mesh = mesh.restart().await;
     let task = mesh.agent("desk-01").ask(forecast_of("Bern")).await;

@@ -224,7 +224,7 @@ fn every_yaml_block_of_a_page_is_valid() {
             block.strip_prefix("# ").and_then(|named| named.split_once('\n')).map_or(block, |(_, rest)| rest);
         let indented: String = block.lines().map(|line| format!("    {line}\n")).collect();
         let yaml = match block.split_once(':').map(|(first, _)| first) {
-            Some("agent" | "agents" | "mesh") => block.to_owned(),
+            Some("agent" | "agents" | "mesh" | "providers") => block.to_owned(),
             Some("brain" | "bounds" | "subscribe") => format!("agent: a\n{block}"),
             Some("skills") => format!("agent: a\nbrain: {{ llm: {{ model: ollama/x }} }}\n{block}"),
             Some("tools") => format!("agent: a\nbrain:\n  llm:\n    model: ollama/x\n{indented}"),

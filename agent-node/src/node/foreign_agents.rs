@@ -23,6 +23,7 @@ use engine::settings::AgentSettings;
 use protocol::a2a::{
     agent_policy::AgentPolicy, card_validation::ValidatedCard, interaction::InteractionMode,
 };
+use protocol::ids::Digest;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// Attempts to read a card before the cached one is used.
@@ -130,8 +131,11 @@ impl ForeignAgents {
         Ok(ForeignAgentSpec { brain, settings, missing_card: None })
     }
 
-    fn cache_file(&self, agent: &AgentDefinition) -> Option<PathBuf> {
-        self.card_dir.as_ref().map(|dir| dir.join(format!("{}.json", agent.id)))
+    /// Where the card of the agent is kept: one for each URL that it may have, so that none stands for another.
+    fn cache_file(&self, agent: &AgentDefinition, config: &A2aBrainConfig) -> Option<PathBuf> {
+        let place = Digest::of(config.card.as_bytes()).to_string();
+        let place: String = place.chars().rev().take(16).collect();
+        self.card_dir.as_ref().map(|dir| dir.join(format!("{}.{place}.json", agent.id)))
     }
 
     async fn fetch(
@@ -154,7 +158,7 @@ impl ForeignAgents {
             ))
         })?;
         tracing::info!(agent = %agent.id, card = %redact_url(&found.url), signed = %found.signature, "its card was read");
-        if let (Some(file), Some(dir)) = (self.cache_file(agent), &self.card_dir) {
+        if let (Some(file), Some(dir)) = (self.cache_file(agent, config), &self.card_dir) {
             let written =
                 super::data_dir::create(dir).and_then(|()| Ok(std::fs::write(file, found.raw.to_string())?));
             if let Err(error) = written {
@@ -165,8 +169,8 @@ impl ForeignAgents {
     }
 
     /// The card that was read last.
-    fn cached(&self, agent: &AgentDefinition) -> Option<ValidatedCard> {
-        let text = std::fs::read(self.cache_file(agent)?).ok()?;
+    fn cached(&self, agent: &AgentDefinition, config: &A2aBrainConfig) -> Option<ValidatedCard> {
+        let text = std::fs::read(self.cache_file(agent, config)?).ok()?;
         validate_card(&serde_json::from_slice(&text).ok()?, &self.outside).ok()
     }
 
@@ -181,14 +185,14 @@ impl ForeignAgents {
             match self.fetch(agent, config).await {
                 Err(CardFetchError::Unavailable(error)) => why = error,
                 // What others have changed there does not keep this node from starting.
-                Err(CardFetchError::Unusable(error)) if self.cached(agent).is_some() => {
+                Err(CardFetchError::Unusable(error)) if self.cached(agent, config).is_some() => {
                     why = error;
                     break;
                 }
                 other => return other,
             }
         }
-        let cached = self.cached(agent);
+        let cached = self.cached(agent, config);
         if cached.is_some() {
             tracing::warn!(agent = %agent.id, why, "the cached card is used");
         }
