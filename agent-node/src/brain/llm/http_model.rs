@@ -160,6 +160,7 @@ impl ModelClient for HttpModel {
         until_silent(deltas, silence).map_err(named).boxed()
     }
 
+    #[expect(clippy::misnamed_getters, reason = "the name in the configuration, not that at the provider")]
     fn name(&self) -> &str {
         &self.config.model
     }
