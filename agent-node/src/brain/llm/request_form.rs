@@ -103,7 +103,7 @@ impl RequestForm<'_> {
         settings.body.contains_key(member)
             || match member {
                 "max_tokens" | "max_completion_tokens" | "max_output_tokens" => settings.max_tokens.is_some(),
-                "reasoning_effort" | "effort" | "output_config" => settings.effort.is_some(),
+                "reasoning_effort" | "reasoning" | "effort" | "output_config" => settings.effort.is_some(),
                 "temperature" => settings.temperature.is_some(),
                 "top_p" => settings.top_p.is_some(),
                 "stop" | "stop_sequences" => !settings.stop.is_empty(),
