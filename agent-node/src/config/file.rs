@@ -31,7 +31,7 @@ pub(super) struct TeamFile {
     mesh: Option<MeshFile>,
     /// Providers of models, by the name before the slash: further ones, or corrections of those that are known.
     #[serde(default)]
-    providers: BTreeMap<String, crate::brain::llm::provider::ProviderFile>,
+    providers: BTreeMap<String, crate::brain::llm::provider::ModelProvider>,
 }
 
 /// One agent.

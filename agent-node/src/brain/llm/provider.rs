@@ -231,7 +231,7 @@ impl ModelRules {
 /// A provider, as its file describes it.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ProviderFile {
+pub struct ModelProvider {
     /// Where it is; if absent, each model needs its `url`.
     pub url: Option<String>,
     /// The variable that its own clients read the key from.
@@ -252,7 +252,7 @@ pub struct ProviderFile {
     pub models: BTreeMap<String, ModelRules>,
 }
 
-impl ProviderFile {
+impl ModelProvider {
     /// The same, corrected: what `other` says takes precedence, pattern by pattern.
     fn corrected(mut self, other: Self) -> Self {
         for (pattern, rules) in other.models {
@@ -285,7 +285,7 @@ static SHIPPED: LazyLock<Providers> = LazyLock::new(|| {
     Providers { files: Arc::new(files.collect()) }
 });
 
-fn read(text: &str) -> Result<ProviderFile, String> {
+fn read(text: &str) -> Result<ModelProvider, String> {
     let value: Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
     serde_json::from_value(value).map_err(|error| error.to_string())
 }
@@ -293,7 +293,7 @@ fn read(text: &str) -> Result<ProviderFile, String> {
 /// All providers that are known.
 #[derive(Debug, Clone)]
 pub struct Providers {
-    files: Arc<BTreeMap<String, ProviderFile>>,
+    files: Arc<BTreeMap<String, ModelProvider>>,
 }
 
 impl Default for Providers {
@@ -307,20 +307,20 @@ impl Default for Providers {
 pub struct FoundModel<'a> {
     /// The name before the slash; `None` of a server that is known by its URL only.
     pub prefix: Option<&'a str>,
-    pub provider: Option<&'a ProviderFile>,
+    pub provider: Option<&'a ModelProvider>,
     pub model: &'a str,
 }
 
 impl Providers {
     /// With those of a team's file in place of or beside those that are shipped.
     #[must_use]
-    pub fn corrected(&self, given: BTreeMap<String, ProviderFile>) -> Self {
+    pub fn corrected(&self, given: BTreeMap<String, ModelProvider>) -> Self {
         let mut files = BTreeMap::clone(&self.files);
         for (name, file) in given {
             let file = match files.remove(&name) {
                 Some(known) if file.url.is_some() && file.url != known.url => {
                     // A key that is not named here is none for this place.
-                    ProviderFile { key: None, key_is_optional: true, ..known }.corrected(file)
+                    ModelProvider { key: None, key_is_optional: true, ..known }.corrected(file)
                 }
                 Some(known) => known.corrected(file),
                 None => file,
