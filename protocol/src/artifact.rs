@@ -168,20 +168,6 @@ pub fn assemble(chunks: impl IntoIterator<Item = ArtifactChunk>) -> Vec<Artifact
     artifacts
 }
 
-/// Adds a part. Text goes on with the text before it, if that is no file and they differ in nothing else: what was streamed is one text.
-fn join(parts: &mut Vec<Part>, part: Part) {
-    let is_same = |last: &&mut Part| {
-        part.filename.is_none()
-            && last.filename.is_none()
-            && last.media_type == part.media_type
-            && last.metadata == part.metadata
-    };
-    match (parts.last_mut().filter(is_same).map(|last| &mut last.content), &part.content) {
-        (Some(PartContent::Text(before)), PartContent::Text(text)) => before.push_str(text),
-        _ => parts.push(part),
-    }
-}
-
 /// Adds a chunk to a task's artifacts: `append` joins the parts to the artifact of the same id, else it replaces
 /// or is new (A2A §4.2.2).
 pub fn merge(artifacts: &mut Vec<Artifact>, chunk: Artifact, append: bool) {
@@ -197,9 +183,7 @@ pub fn merge(artifacts: &mut Vec<Artifact>, chunk: Artifact, append: bool) {
                     .filter(|uri| !artifact.extensions.contains(uri))
                     .collect::<Vec<_>>(),
             );
-            for part in chunk.parts {
-                join(&mut artifact.parts, part);
-            }
+            artifact.parts.extend(chunk.parts);
         }
         Some(artifact) => *artifact = chunk,
         None => artifacts.push(chunk),
