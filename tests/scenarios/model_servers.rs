@@ -163,10 +163,6 @@ async fn a_tool_whose_schema_is_refused_is_left_out_and_named() {
         assert_eq!(answer_of(&task), "without it", "{format}");
         assert!(events.contains("does not offer the tool read_signals"), "{events}");
     }
-    // It is remembered.
-    let before = stub.requests().len();
-    assert_eq!(answer_of(&asked(&stub, "openai/m").await.0), "without it");
-    assert_eq!(stub.requests().len(), before + 3, "another process has another memory");
 }
 
 #[tokio::test]

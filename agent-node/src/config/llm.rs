@@ -344,7 +344,7 @@ impl ModelKeys<'_> {
             false => provider.dialect_elsewhere.or(provider.dialect),
         });
         let rules = providers.rules(found);
-        let price = self.price.or_else(|| Some(rules.price.as_ref()?.price()));
+        let price = self.price.or(rules.price);
         let key_header = provider.and_then(|provider| provider.key_header.clone());
         Ok(ModelConfig {
             model: self.model.to_owned(),

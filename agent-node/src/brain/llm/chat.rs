@@ -67,19 +67,7 @@ pub(super) fn body(form: RequestForm<'_>, request: &ModelRequest) -> Value {
         let name = form.learned.max_tokens.as_ref().or(form.config.rules.max_tokens.as_ref());
         body[name.map_or("max_tokens", String::as_str)] = json!(most);
     }
-    let set = [
-        ("reasoning_effort", settings.effort.as_ref().map(|effort| json!(effort))),
-        ("temperature", settings.temperature.map(|temperature| json!(temperature))),
-        ("top_p", settings.top_p.map(|top_p| json!(top_p))),
-        ("stop", Some(json!(settings.stop)).filter(|_| !settings.stop.is_empty())),
-        ("seed", settings.seed.map(|seed| json!(seed))),
-    ];
-    for (name, value) in set {
-        if let Some(value) = value {
-            body[name] = value;
-        }
-    }
-    form.finish(body)
+    form.finish(body, ("reasoning_effort", |effort| json!(effort)), "stop")
 }
 
 fn assistant(text: &str, calls: &[ToolCall], ids: &BTreeMap<String, String>, is_own: bool) -> Value {
@@ -315,7 +303,7 @@ impl AnswerDecoder for ChunkDecoder {
                 deltas.extend(self.count(usage).map(ModelDelta::Counted));
             }
         }
-        if is_error(choice) && choice["error"].is_object() {
+        if choice["error"].is_object() {
             return Err(provider_error(None, choice));
         }
         // A server that does not stream sends the whole message.

@@ -121,7 +121,8 @@ impl HttpModel {
                 let notices = notices
                     .into_iter()
                     .map(|notice: String| Ok(ModelDelta::Notice(format!("{}: {notice}", config.model))));
-                let answer = answer_of(response, decoder).await?.map_ok(move |delta| keep(delta, &keeper));
+                let answer = answer_of(response, decoder).await?;
+                let answer = answer.map(move |delta| delta.and_then(|delta| keep(delta, &keeper)));
                 return Ok(stream::iter(notices.collect::<Vec<_>>()).chain(answer).boxed());
             }
             let error = refusal(response).await;
@@ -142,12 +143,15 @@ impl HttpModel {
     }
 }
 
-/// Notes for whom an answer is kept.
-fn keep(delta: ModelDelta, keeper: &str) -> ModelDelta {
-    let ModelDelta::Answer(mut answer) = delta else { return delta };
-    let parts = answer.kept.map_or(Value::Null, |kept| kept.parts);
+/// Notes for whom an answer is kept. Fails if it is too long to be recorded with what goes back to the provider.
+fn keep(delta: ModelDelta, keeper: &str) -> Result<ModelDelta, ModelError> {
+    let ModelDelta::Answer(mut answer) = delta else { return Ok(delta) };
+    let parts = answer.kept.take().map_or(Value::Null, |kept| kept.parts);
+    if answer.bytes() + parts.to_string().len() > MAX_ANSWER {
+        return Err(too_long("answer", MAX_ANSWER));
+    }
     answer.kept = Some(Kept { by: keeper.to_owned(), parts });
-    ModelDelta::Answer(answer)
+    Ok(ModelDelta::Answer(answer))
 }
 
 impl ModelClient for HttpModel {

@@ -71,20 +71,7 @@ pub(super) fn body(form: RequestForm<'_>, request: &ModelRequest) -> Value {
     if !tools.is_empty() {
         body["tools"] = json!(tools);
     }
-    let set = [
-        ("output_config", settings.effort.as_ref().map(|effort| json!({ "effort": effort }))),
-        ("temperature", settings.temperature.map(|temperature| json!(temperature))),
-        ("top_p", settings.top_p.map(|top_p| json!(top_p))),
-        ("stop_sequences", Some(json!(settings.stop)).filter(|_| !settings.stop.is_empty())),
-        // There is none; who has set it is told so by the provider.
-        ("seed", settings.seed.map(|seed| json!(seed))),
-    ];
-    for (name, value) in set {
-        if let Some(value) = value {
-            body[name] = value;
-        }
-    }
-    form.finish(body)
+    form.finish(body, ("output_config", |effort| json!({ "effort": effort })), "stop_sequences")
 }
 
 /// A content block as it arrives.

@@ -146,14 +146,6 @@ pub enum CacheForm {
     Marks,
 }
 
-/// What a model can look at beside text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum Sight {
-    Image,
-    Pdf,
-}
-
 /// How models whose names fit a pattern differ. What is absent is as a less exact pattern says.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -179,38 +171,12 @@ pub struct ModelRules {
     pub reasoning: Option<Vec<String>>,
     /// Whether an answer whose whole text is the call of a tool is taken for that call; false if absent.
     pub text_calls: Option<bool>,
-    /// What it can look at; nothing if absent.
-    pub sees: Option<Vec<Sight>>,
     /// The tokens of its context.
     pub context: Option<usize>,
     /// How a conversation is marked for the cache.
     pub cache: Option<CacheForm>,
-    /// What tokens cost.
-    pub price: Option<DatedPrice>,
-}
-
-/// A published price.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct DatedPrice {
-    #[schemars(with = "f64", range(min = 0))]
-    input: Cost,
-    #[schemars(with = "f64", range(min = 0))]
-    output: Cost,
-    #[schemars(with = "Option<f64>", range(min = 0))]
-    cached: Option<Cost>,
-    #[schemars(with = "Option<f64>", range(min = 0))]
-    cache_write: Option<Cost>,
-    /// The month in which it was published.
-    pub date: Option<String>,
-}
-
-impl DatedPrice {
-    /// Without its date.
-    pub fn price(&self) -> TokenPrice {
-        let Self { input, output, cached, cache_write, .. } = *self;
-        TokenPrice { input, output, cached, cache_write }
-    }
+    /// What tokens cost; the file says when that was published.
+    pub price: Option<TokenPrice>,
 }
 
 impl ModelRules {
@@ -219,12 +185,7 @@ impl ModelRules {
         macro_rules! merged {
             ($($member:ident)*) => { Self { $($member: other.$member.clone().or(self.$member),)* } };
         }
-        merged!(max_tokens most_tokens refuses needs call_ids roles schema schema_with_tools reasoning text_calls sees context cache price)
-    }
-
-    /// Whether models of these rules can look at it.
-    pub fn sees(&self, what: Sight) -> bool {
-        self.sees.as_ref().is_some_and(|sees| sees.contains(&what))
+        merged!(max_tokens most_tokens refuses needs call_ids roles schema schema_with_tools reasoning text_calls context cache price)
     }
 }
 

@@ -15,8 +15,6 @@ use std::{borrow::Cow, collections::BTreeMap};
 const NINE: usize = 9;
 /// The longest id that all providers take.
 const MAX_ID: usize = 64;
-/// The member of a request of the dialects of OpenAI that has a schema of the answer.
-const RESPONSE_FORMAT: &str = "response_format";
 
 /// How a conversation is put for a model.
 #[derive(Clone, Copy)]
@@ -112,14 +110,24 @@ impl RequestForm<'_> {
             }
     }
 
-    /// Adds what the rules need and a person has set, and leaves out what the provider refuses.
-    pub(super) fn finish(&self, mut body: Value) -> Value {
-        let rules = &self.config.rules;
+    /// Adds what a person has set, by the names of the dialect for the effort and for the texts at which an answer ends, and what the
+    /// rules need; leaves out what the provider refuses. What a dialect has no member for is sent all the same, so that the provider
+    /// names it.
+    pub(super) fn finish(&self, mut body: Value, effort: (&str, fn(&str) -> Value), stop: &str) -> Value {
+        let (rules, settings) = (&self.config.rules, &self.config.settings);
         if let Some(members) = body.as_object_mut() {
+            let set = [
+                (effort.0, settings.effort.as_deref().map(effort.1)),
+                ("temperature", settings.temperature.map(|temperature| json!(temperature))),
+                ("top_p", settings.top_p.map(|top_p| json!(top_p))),
+                (stop, Some(json!(settings.stop)).filter(|_| !settings.stop.is_empty())),
+                ("seed", settings.seed.map(|seed| json!(seed))),
+            ];
+            members.extend(set.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
             for (name, value) in rules.needs.iter().flatten() {
                 members.entry(name.clone()).or_insert_with(|| value.clone());
             }
-            members.extend(self.config.settings.body.clone());
+            members.extend(settings.body.clone());
         }
         let refused = rules.refuses.iter().flatten().chain(&self.learned.left_out);
         for member in refused.filter(|member| !self.is_set(member)) {
@@ -157,9 +165,9 @@ fn leave_out(body: &mut Value, member: &str) {
 }
 
 /// The members that this program puts into requests without being asked to, and that servers are known to refuse.
-pub(super) const OWN_MEMBERS: [&str; 15] = [
+pub(super) const OWN_MEMBERS: [&str; 14] = [
     "stream_options",
-    RESPONSE_FORMAT,
+    "response_format",
     "cache_control",
     "strict",
     "extra_content",
@@ -172,7 +180,6 @@ pub(super) const OWN_MEMBERS: [&str; 15] = [
     "include",
     "store",
     "is_error",
-    "parallel_tool_calls",
 ];
 
 /// The id of a call as a provider is sent it: its own as it was; else ours, or one of the wanted form.
@@ -318,6 +325,6 @@ pub(super) mod tests {
         let expected = json!({
             "stream_options": { "x": 1 }, "messages": [{ "content": [{ "type": "text" }] }], "system": [{ "type": "text" }],
         });
-        assert_eq!(form.finish(body), expected);
+        assert_eq!(form.finish(body, ("effort", |effort| json!(effort)), "stop"), expected);
     }
 }

@@ -58,22 +58,10 @@ pub(super) fn body(form: RequestForm<'_>, request: &ModelRequest) -> Value {
     if let Some(schema) = form.output_schema(request) {
         body["text"] = json!({ "format": { "type": "json_schema", "name": "answer", "schema": schema, "strict": false } });
     }
-    let settings = &form.config.settings;
-    let set = [
-        ("max_output_tokens", settings.max_tokens.map(|most| json!(most))),
-        ("reasoning", settings.effort.as_ref().map(|effort| json!({ "effort": effort }))),
-        ("temperature", settings.temperature.map(|temperature| json!(temperature))),
-        ("top_p", settings.top_p.map(|top_p| json!(top_p))),
-        // There are none; who has set them is told so by the provider.
-        ("stop", Some(json!(settings.stop)).filter(|_| !settings.stop.is_empty())),
-        ("seed", settings.seed.map(|seed| json!(seed))),
-    ];
-    for (name, value) in set {
-        if let Some(value) = value {
-            body[name] = value;
-        }
+    if let Some(most) = form.config.settings.max_tokens {
+        body["max_output_tokens"] = json!(most);
     }
-    form.finish(body)
+    form.finish(body, ("reasoning", |effort| json!({ "effort": effort })), "stop")
 }
 
 fn said(role: &str, kind: &str, text: &str) -> Value {

@@ -339,7 +339,8 @@ impl Transcript {
                     + call.result.as_ref().map_or(0, |result| result.text.len())
             });
             let notes = round.notes.iter().chain(&round.said).chain(&round.next).map(String::len);
-            round.text.len() + calls.sum::<usize>() + notes.sum::<usize>()
+            let kept = round.kept.as_ref().map_or(0, |kept| kept.parts.to_string().len());
+            round.text.len() + calls.sum::<usize>() + notes.sum::<usize>() + kept
         };
         let before = self.opening.iter().chain(&self.summary).map(String::len).sum::<usize>();
         before + self.rounds.iter().map(of_round).sum::<usize>()
