@@ -26,6 +26,7 @@ mod scenarios {
     mod dead_letters;
     mod demo;
     mod demo_models;
+    mod files;
     mod foreign;
     mod foreign_bounds;
     mod foreign_credentials;

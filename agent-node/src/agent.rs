@@ -24,6 +24,7 @@ pub use messages::{
 use crate::{
     brain::Brain,
     clock::NodeClock,
+    inbox::LocalAgent,
     outbox::{Transports, a2a::remote_task_store},
     telemetry::{Telemetry, cursor::SpanCursor},
     workspace::WorkspaceRights,
@@ -344,7 +345,8 @@ impl Actor for AgentActor {
         }
         self.recover(ctx);
         ctx.run_interval(peer_probe::INTERVAL, Self::probe_peers);
-        self.parts.transports.locals.add(self.me.clone(), ctx.address().recipient());
+        let local = LocalAgent { inbox: ctx.address().recipient(), store: self.parts.store.clone() };
+        self.parts.transports.locals.add(self.me.clone(), local);
     }
 }
 

@@ -1,16 +1,21 @@
-//! Content-addressed artifacts in an agent's store.
+//! Content-addressed artifacts in an agent's store, and files beside it: content that is no text and larger than
+//! [`blob::MIN_BYTES`].
 
+mod files;
 mod quota;
 
-pub use engine::artifacts::{StoredArtifact, is_kept, read};
+pub use engine::artifacts::{StoredArtifact, StoredContent, is_kept, read};
+pub use files::{adopt, check_named, file, hand_over, keep_file, part_with_content, put_file, sweep_files};
 pub use quota::ArtifactQuota;
 
-use blackboard::store::{Error, Lane, Store};
+use blackboard::store::{Error, Lane, Store, blobs::BlobWriter};
 use bytes::Bytes;
 use engine::artifacts;
 use protocol::{
+    artifact::{BlobRef, blob},
     ids::{AgentId, Digest},
-    principal::Principal,
+    principal::{Principal, SenderProof},
+    problem::{Problem, Reason},
     time::WallTime,
 };
 
@@ -26,6 +31,31 @@ pub async fn put(
     media_type: Option<String>,
     content: Bytes,
 ) -> Result<Digest, Error> {
+    let is_file = content.len() > blob::MIN_BYTES && std::str::from_utf8(&content).is_err();
+    let content = match is_file {
+        false => StoredContent::Here(content),
+        true => {
+            let blobs = store.blobs();
+            let mut writer = BlobWriter::begin(blobs.as_ref())?;
+            writer.write(&content)?;
+            let written = writer.finish();
+            let blob = BlobRef { digest: written.digest, bytes: written.bytes };
+            written.keep(me.as_str()).await?;
+            StoredContent::Blob(blob)
+        }
+    };
+    put_row(store, me, by, now, media_type, &content).await
+}
+
+/// Writes the row of content, and the content if it is in the store.
+async fn put_row(
+    store: &dyn Store,
+    me: &AgentId,
+    by: &Principal,
+    now: WallTime,
+    media_type: Option<String>,
+    content: &StoredContent,
+) -> Result<Digest, Error> {
     for _ in 0..MAX_ATTEMPTS {
         let (digest, batch) = artifacts::put(store, me, by, now, media_type.clone(), content.clone())?;
         match store.commit(Lane::Admission, batch).await {
@@ -35,6 +65,22 @@ pub async fn put(
         }
     }
     Err(Error::Full)
+}
+
+/// The bytes of an artifact that `by` may read, and its media type.
+pub async fn bytes(
+    store: &dyn Store,
+    me: &AgentId,
+    digest: &Digest,
+    by: &Principal,
+    proof: SenderProof,
+) -> Result<(Bytes, Option<String>), Problem> {
+    let StoredArtifact { content, media_type } = read(store, me, digest, by, proof)?;
+    let content = match content {
+        StoredContent::Here(content) => content,
+        StoredContent::Blob(blob) => file(store, me, blob.digest).await?,
+    };
+    Ok((content, media_type))
 }
 
 /// Removes `by` from an artifact's readers; the next sweep deletes an artifact without readers.
@@ -50,6 +96,10 @@ pub(crate) async fn release(
     }
 }
 
+fn missing(digest: Digest) -> Problem {
+    Problem::new(Reason::ArtifactNotFound, format!("no artifact {digest} of yours"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,18 +113,15 @@ mod tests {
             let me = AgentId::parse("a").unwrap();
             let who: Vec<_> =
                 (0..16).map(|at| Principal::Agent(AgentId::parse(&format!("peer-{at}")).unwrap())).collect();
-            let content = Bytes::from_static(b"the same for all");
-            let puts = who.iter().map(|by| put(store.as_ref(), &me, by, WallTime(1), None, content.clone()));
-            let put = futures_util::future::join_all(puts).await;
-            for (by, digest) in who.iter().zip(put) {
-                let read = read(
-                    store.as_ref(),
-                    &me,
-                    &digest.unwrap(),
-                    by,
-                    protocol::principal::SenderProof::Credential,
-                );
-                assert_eq!(read.map(|stored| stored.content).ok().as_ref(), Some(&content), "{by}");
+            for content in [Bytes::from_static(b"the same for all"), vec![255; blob::MIN_BYTES + 1].into()] {
+                let puts =
+                    who.iter().map(|by| put(store.as_ref(), &me, by, WallTime(1), None, content.clone()));
+                let put = futures_util::future::join_all(puts).await;
+                for (by, digest) in who.iter().zip(put) {
+                    let digest = digest.unwrap();
+                    let read = bytes(store.as_ref(), &me, &digest, by, SenderProof::Credential).await;
+                    assert_eq!(read.map(|(content, _)| content).ok().as_ref(), Some(&content), "{by}");
+                }
             }
         }
     }

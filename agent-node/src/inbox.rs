@@ -1,6 +1,7 @@
 //! Delivery of messages to the agents of this node, from each other and from the routes, without a socket.
 
 use actix::{Message, Recipient};
+use blackboard::store::SharedStore;
 use dashmap::DashMap;
 use engine::{Ack, IncomingMessage};
 use protocol::{ids::AgentId, problem::Problem};
@@ -18,12 +19,20 @@ pub struct TakeMessages(pub Vec<IncomingMessage>);
 
 /// The inboxes of this node's agents; admission is the same as over HTTP.
 #[derive(Default)]
-pub struct LocalAgents(DashMap<AgentId, Recipient<TakeMessages>>);
+pub struct LocalAgents(DashMap<AgentId, LocalAgent>);
+
+/// An agent of this node.
+#[derive(Clone)]
+pub struct LocalAgent {
+    pub inbox: Recipient<TakeMessages>,
+    /// The store of its keys.
+    pub store: SharedStore,
+}
 
 impl LocalAgents {
-    /// Adds or replaces an agent's inbox.
-    pub fn add(&self, agent: AgentId, inbox: Recipient<TakeMessages>) {
-        self.0.insert(agent, inbox);
+    /// Adds or replaces an agent.
+    pub fn add(&self, agent: AgentId, local: LocalAgent) {
+        self.0.insert(agent, local);
     }
 
     /// Whether `label` is the name of an agent of this node, compared without case.
@@ -31,8 +40,8 @@ impl LocalAgents {
         self.0.iter().any(|agent| agent.key().as_str().eq_ignore_ascii_case(label.as_str()))
     }
 
-    /// The inbox of `agent`, if it runs on this node.
-    pub fn get(&self, agent: &AgentId) -> Option<Recipient<TakeMessages>> {
-        self.0.get(agent).map(|inbox| inbox.clone())
+    /// The agent `agent`, if it runs on this node.
+    pub fn get(&self, agent: &AgentId) -> Option<LocalAgent> {
+        self.0.get(agent).map(|local| local.clone())
     }
 }

@@ -28,10 +28,11 @@ pub use setup::{AgentSpec, NodeSetup};
 
 use crate::{
     agent::{AgentActor, AgentParts, AgentStatus, StartRetentionSweep},
+    artifacts::sweep_files,
     brain::{PeerSummary, exec::access::BrainAccess, session_work::SessionWork},
     clock::NodeClock,
     http::{
-        a2a::{self, facade::AgentFacade},
+        a2a::{self, ShownFiles, facade::AgentFacade},
         drain::DrainSignal,
         edge::{Auth, Callers, Edge, HttpServerConfig},
         mcp::{self, McpEndpoint},
@@ -258,6 +259,8 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
             board: board_for(&spec.id),
             limits: limits.clone(),
             telemetry: setup.telemetry.clone(),
+            store: store.clone(),
+            clock,
         };
         let wire = transports.wire.clone();
         let parts = AgentParts {
@@ -296,7 +299,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         setup.tokens.add_brain(access.digest(), spec.id.clone());
         drop(spec.access.set(access));
         let actor = arbiters.start(parts);
-        spawn_sweep_timer(&actor, limits.sweep());
+        spawn_sweep_timer(&actor, &limits, (store.clone(), spec.id.clone()));
         status.set_waits_for(spec.waits_for());
         if let Some(digest) = setup.keys.peer_token(&spec.id)?.filter(|_| spec.peer.is_some()) {
             setup.tokens.set_peer(digest, spec.id.clone());
@@ -304,7 +307,9 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         let registry = registry_for(&spec.id);
         let seal = setup.keys.seal(&spec.id, &key)?;
         let clients = (outside.clone(), callbacks.clone());
-        let pusher = Pusher::new(spec.id.clone(), store.clone(), clients, seal.clone()).start();
+        let endpoint = card.get().endpoint.clone();
+        let files = ShownFiles { store: store.clone(), agent: spec.id.clone(), endpoint };
+        let pusher = Pusher::new(files, clients, seal.clone()).start();
         let interface = grpc.as_ref().map(|(_, address)| grpc_port::interface(&setup, *address, &spec.id));
         let facade = SharedCell::new(AgentFacade::new(
             &card.get(),
@@ -385,6 +390,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     let hosts = setup.advertise.names(setup.listen);
     let telemetry = Some(setup.telemetry.clone());
     let server_config = HttpServerConfig {
+        spool: Some(setup.store.blobs()),
         hosts,
         telemetry,
         shutdown: shutdown::RESPONSE_TIMEOUT,
@@ -544,11 +550,21 @@ fn listen(ip: IpAddr, port: u16) -> anyhow::Result<(TcpListener, SocketAddr)> {
     Ok((listener, address))
 }
 
-fn spawn_sweep_timer(actor: &Addr<AgentActor>, interval: Duration) {
-    let actor = actor.clone();
+fn spawn_sweep_timer(
+    actor: &Addr<AgentActor>,
+    limits: &protocol::limits::Limits,
+    (store, id): (SharedStore, AgentId),
+) {
+    let (actor, interval) = (actor.clone(), limits.sweep());
+    let keep = Duration::from_millis(limits.keep_artifacts_ms);
     actix::spawn(async move {
         loop {
             tokio::time::sleep(interval).await;
+            match sweep_files(store.as_ref(), &id, keep).await {
+                Ok(0) => {}
+                Ok(files) => tracing::debug!(agent = %id, files, "files that no record names are deleted"),
+                Err(problem) => tracing::warn!(agent = %id, %problem, "files can't be swept"),
+            }
             if actor.send(StartRetentionSweep).await.is_err() {
                 return;
             }

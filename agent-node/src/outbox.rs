@@ -6,8 +6,8 @@ pub(crate) mod retry_after;
 pub(crate) mod sse_parser;
 pub mod webhooks;
 
-use crate::{inbox::LocalAgents, peers::Peers, telemetry::Telemetry};
-use blackboard::{client::Blackboard, http_client::HttpClient};
+use crate::{clock::NodeClock, inbox::LocalAgents, peers::Peers, telemetry::Telemetry};
+use blackboard::{client::Blackboard, http_client::HttpClient, store::SharedStore};
 use protocol::limits::Limits;
 use std::{sync::Arc, time::Duration};
 
@@ -23,6 +23,9 @@ pub struct Transports {
     pub limits: Arc<Limits>,
     /// The counters of attempts.
     pub telemetry: Telemetry,
+    /// The agent's own store.
+    pub store: SharedStore,
+    pub clock: NodeClock,
 }
 
 /// The pause after attempt number `attempt` (from 0), with full jitter.

@@ -1,5 +1,6 @@
 //! The store: one ordered log of keyed records. Tasks, claims and signals are views of it (DESIGN §6).
 
+pub mod blobs;
 pub mod owned_store;
 
 pub mod embedded;
@@ -14,6 +15,7 @@ mod tail;
 #[cfg(test)]
 mod conformance;
 
+pub use blobs::SharedBlobs;
 pub use owned_store::OwnedStore;
 pub use store_types::{
     Batch, Error, Expectation, Filter, Key, Lane, ListEntry, ListOrder, ListPosition, ListQuery, ListedKey,
@@ -49,6 +51,9 @@ pub trait Store: Snapshot + Send + Sync {
 
     /// Deletes log records of `filter` with a revision below `before`; state keys are not deleted. Resolves to their number.
     fn trim(&self, filter: Filter, before: Revision) -> StoreFuture<u64>;
+
+    /// What is kept beside the records.
+    fn blobs(&self) -> SharedBlobs;
 }
 
 /// A watch of a filter. It pulls records; unread ones use no memory.

@@ -1,5 +1,7 @@
 //! What work produces, in A2A's shapes (A2A §4.1.6, §4.1.7).
 
+pub mod blob;
+
 use crate::ids::Digest;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
@@ -10,6 +12,7 @@ use sha2::{
 };
 use std::borrow::Cow;
 
+pub use blob::BlobRef;
 pub use wire::artifact::{Artifact, Part, PartContent};
 
 /// The content of an artifact as bytes, with their media type: those of its parts, one after the other ([`part_bytes`]).
@@ -62,6 +65,7 @@ impl ContentType {
         let kind = match (self.kind, &part.content) {
             (None | Some(ContentKind::Texts), PartContent::Text(_)) => ContentKind::Texts,
             (None | Some(ContentKind::Raw), PartContent::Raw(_)) => ContentKind::Raw,
+            (None, PartContent::Url(_)) if BlobRef::of(part).is_some() => ContentKind::Raw,
             (None, PartContent::Data(_)) => ContentKind::Json,
             (None, PartContent::Url(_)) => ContentKind::Link,
             _ => ContentKind::Mixed,
@@ -91,11 +95,16 @@ pub struct GrowingContent {
     media_type: ContentType,
     #[serde(flatten)]
     digest: GrowingDigest,
+    /// The digest and the bytes of the blob that is the whole content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    blob: Option<(Digest, u64)>,
 }
 
 impl GrowingContent {
     /// Adds a part at the end.
     pub fn add(&mut self, part: &Part) {
+        let blob = BlobRef::of(part).filter(|_| self.media_type.kind.is_none());
+        self.blob = blob.map(|blob| (blob.digest, blob.bytes));
         self.media_type.add(part);
         self.digest.add(&part_bytes(part));
     }
@@ -107,7 +116,7 @@ impl GrowingContent {
 
     /// The digest so far, and the number of bytes.
     pub fn digest(&self) -> (Digest, u64) {
-        self.digest.digest()
+        self.blob.unwrap_or_else(|| self.digest.digest())
     }
 }
 

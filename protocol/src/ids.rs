@@ -16,6 +16,22 @@ impl From<[u8; 32]> for Digest {
     }
 }
 
+/// The digest of content that comes in pieces.
+#[derive(Debug, Clone, Default)]
+pub struct DigestOfPieces(sha2::Sha256);
+
+impl DigestOfPieces {
+    /// Adds a piece at the end.
+    pub fn add(&mut self, piece: &[u8]) {
+        sha2::Digest::update(&mut self.0, piece);
+    }
+
+    /// The digest of all pieces.
+    pub fn finish(self) -> Digest {
+        Digest(sha2::Digest::finalize(self.0).into())
+    }
+}
+
 impl Digest {
     /// The digest of `content`.
     pub fn of(content: &[u8]) -> Self {

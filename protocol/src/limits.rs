@@ -9,9 +9,11 @@ use std::time::Duration;
 pub struct Limits {
     /// A message's body, bytes. At most 1 MiB.
     pub max_body_bytes: usize,
+    /// The body of a request of A2A, with the files in its parts (`raw`), bytes. Beside the files it may have `max_body_bytes`.
+    pub max_a2a_body_bytes: usize,
     /// A signal's JSON, bytes.
     pub max_signal_bytes: usize,
-    /// An artifact put by reference, bytes.
+    /// An artifact put by reference, and a file of a message, bytes.
     pub max_artifact_bytes: usize,
     /// Artifacts, and large requests and later messages of a user, of one principal at one agent, bytes; the next is answered 429. 0 is no limit.
     pub max_artifact_bytes_per_principal: u64,
@@ -73,8 +75,9 @@ impl Default for Limits {
         const HOUR: u64 = 3_600 * SECOND;
         Self {
             max_body_bytes: 256 * 1024,
+            max_a2a_body_bytes: 16 * 1024 * 1024,
             max_signal_bytes: 16 * 1024,
-            max_artifact_bytes: 8 * 1024 * 1024,
+            max_artifact_bytes: 10 * 1024 * 1024,
             max_artifact_bytes_per_principal: 1 << 30,
             max_depth: 32,
             max_hops: 16,

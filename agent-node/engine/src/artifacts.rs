@@ -1,5 +1,5 @@
 //! Content by digest: uploaded artifacts, which their uploaders and the participants of tasks that use them may read, and
-//! results of tasks of which the board was told.
+//! results of tasks of which the board was told. Of a blob the store has the row only; who keeps the blob puts it before.
 
 use crate::{
     chunks, content,
@@ -8,7 +8,7 @@ use crate::{
 use bytes::Bytes;
 use patterns::session::is_shown_to;
 use protocol::{
-    artifact::{self, Artifact, Part, PartContent},
+    artifact::{self, Artifact, BlobRef, Part, PartContent},
     ids::{AgentId, Digest},
     principal::{Principal, SenderProof},
     problem::{Problem, Reason},
@@ -37,20 +37,53 @@ struct ArtifactRow {
 
 /// An uploaded artifact.
 pub struct StoredArtifact {
-    pub content: Bytes,
+    pub content: StoredContent,
     /// Its media type, if the uploader named one.
     pub media_type: Option<String>,
 }
+
+/// Where uploaded content is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoredContent {
+    /// In the store.
+    Here(Bytes),
+    /// Beside it.
+    Blob(BlobRef),
+}
+
+impl StoredContent {
+    /// Its digest.
+    pub fn digest(&self) -> Digest {
+        match self {
+            Self::Here(content) => Digest::of(content),
+            Self::Blob(blob) => blob.digest,
+        }
+    }
+
+    /// How many bytes it has.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Here(content) => content.len(),
+            Self::Blob(blob) => usize::try_from(blob.bytes).unwrap_or(usize::MAX),
+        }
+    }
+}
+
+/// The content record of a blob. No text has this byte.
+const BLOB: &[u8] = b"\0";
 
 impl StoredArtifact {
     /// The artifact of a task, with the content as its only part.
     pub fn into_artifact(self, name: String, media_type: Option<String>) -> Artifact {
         use base64::Engine as _;
-        let content = match String::from_utf8(self.content.to_vec()) {
-            Ok(text) => PartContent::Text(text),
-            Err(error) => {
-                PartContent::Raw(base64::engine::general_purpose::STANDARD.encode(error.as_bytes()))
-            }
+        let content = match self.content {
+            StoredContent::Blob(blob) => blob.content(),
+            StoredContent::Here(content) => match String::from_utf8(content.to_vec()) {
+                Ok(text) => PartContent::Text(text),
+                Err(error) => {
+                    PartContent::Raw(base64::engine::general_purpose::STANDARD.encode(error.as_bytes()))
+                }
+            },
         };
         let part = Part { media_type: media_type.or(self.media_type), ..Part::new(content) };
         Artifact {
@@ -72,22 +105,46 @@ pub fn put(
     by: &Principal,
     now: WallTime,
     media_type: Option<String>,
-    content: Bytes,
+    content: StoredContent,
 ) -> Result<(Digest, Batch), Error> {
-    let digest = Digest::of(&content);
-    let key = keys::artifact(me, &digest);
+    let (digest, bytes) = (content.digest(), content.bytes());
+    let (key, content_key) = (keys::artifact(me, &digest), keys::content(me, &digest));
     let (mut known, expectation) = match artifact_row(store, me, &digest)? {
         Some((revision, known)) => (known, Expectation::At(key.clone(), revision)),
         None => {
-            let known =
-                ArtifactRow { media_type, bytes: content.len(), readers: BTreeSet::new(), put_at: now };
+            let known = ArtifactRow { media_type, bytes, readers: BTreeSet::new(), put_at: now };
             (known, Expectation::Absent(key.clone()))
         }
     };
     known.readers.insert(by.clone());
     known.put_at = now;
-    let writes = vec![Write::Put(keys::content(me, &digest), content), Write::Put(key, row(&known)?)];
-    Ok((digest, Batch { writes, expectations: vec![expectation] }))
+    let (content, of_content) = match content {
+        StoredContent::Here(content) => (content, None),
+        // Records may refer to a text of the same digest, which stays as it is.
+        StoredContent::Blob(_) => match store.latest(&content_key)? {
+            Some(record) => (record.value, Some(Expectation::At(content_key.clone(), record.revision))),
+            None => (Bytes::from_static(BLOB), Some(Expectation::Absent(content_key.clone()))),
+        },
+    };
+    let writes = vec![Write::Put(content_key, content), Write::Put(key, row(&known)?)];
+    Ok((
+        digest,
+        Batch { writes, expectations: [Some(expectation), of_content].into_iter().flatten().collect() },
+    ))
+}
+
+/// The blob with this digest, if the agent has it.
+pub fn blob(store: &dyn Snapshot, me: &AgentId, digest: &Digest) -> Result<Option<BlobRef>, Error> {
+    let known = artifact_row(store, me, digest)?.map(|(_, known)| known);
+    let Some(known) = known else { return Ok(None) };
+    let content = store.latest(&keys::content(me, digest))?;
+    let is_blob = content.is_some_and(|record| record.value == BLOB);
+    Ok(is_blob.then_some(BlobRef { digest: *digest, bytes: known.bytes as u64 }))
+}
+
+/// Whether a record names content of the agent with this digest, or did so at its last sweep.
+pub fn is_known(store: &dyn Snapshot, me: &AgentId, digest: &Digest) -> Result<bool, Error> {
+    Ok(store.latest(&keys::content(me, digest))?.is_some())
 }
 
 /// The batch that removes `by` from the readers. An artifact without readers is deleted by the next sweep. `None` if there
@@ -177,7 +234,11 @@ pub fn read(
     let is_uploader = uploaded.as_ref().is_some_and(|(_, known)| known.readers.contains(by));
     let upload = |(_, known): (Revision, ArtifactRow)| {
         let record = store.latest(&keys::content(me, digest))?.ok_or_else(missing)?;
-        Ok(StoredArtifact { content: record.value, media_type: known.media_type })
+        let content = match record.value == BLOB {
+            true => StoredContent::Blob(BlobRef { digest: *digest, bytes: known.bytes as u64 }),
+            false => StoredContent::Here(record.value),
+        };
+        Ok(StoredArtifact { content, media_type: known.media_type })
     };
     if let Some(uploaded) = uploaded.clone().filter(|_| is_uploader) {
         return upload(uploaded);
@@ -189,16 +250,18 @@ pub fn read(
         let Some(row) = store.latest(&Key::new(&[me.as_str(), "task", task, owner]))? else { continue };
         let row: TaskRow = content::decode(me, store, &row.value)?;
         let is_visible = row.task.is_visible_to(by) && is_shown_to(&row.task, by, proof);
-        if let Some(uploaded) = uploaded.clone().filter(|_| is_visible) {
+        let is_shared = record.value == SHARED && signal::sees_all(by);
+        if let Some(uploaded) = uploaded.clone().filter(|_| is_visible || is_shared) {
             return upload(uploaded);
         }
-        if record.value != SHARED || !(is_visible || signal::sees_all(by)) {
+        if record.value != SHARED || !(is_visible || is_shared) {
             continue;
         }
         let results = chunks::artifacts_of(store, me, &row, Revision::MAX)?;
         let mut results = results.iter().map(artifact::content);
         if let Some((content, media_type)) = results.find(|(content, _)| Digest::of(content) == *digest) {
-            return Ok(StoredArtifact { content: content.into(), media_type: Some(media_type) });
+            let content = StoredContent::Here(content.into());
+            return Ok(StoredArtifact { content, media_type: Some(media_type) });
         }
     }
     Err(missing())

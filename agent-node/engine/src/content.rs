@@ -4,7 +4,7 @@
 use crate::records::{Step, keys};
 use bytes::Bytes;
 use protocol::{
-    artifact::ArtifactChunk,
+    artifact::{ArtifactChunk, blob},
     ids::{AgentId, Digest},
     limits::{INLINE_CHUNK_BYTES, INLINE_CONTENT_BYTES},
 };
@@ -175,8 +175,9 @@ fn chunk_of<'a>(value: &Value, chunks: &'a BTreeMap<String, Key>) -> Option<&'a 
     chunks.get(&value.to_string())
 }
 
-/// Calls `each` with the digest of all content that the record in `bytes` refers to; an unreadable record refers to none.
+/// Calls `each` with the digest of all content and blobs that the record in `bytes` refers to; an unreadable record refers to none.
 pub fn refers_to(bytes: &[u8], each: &mut impl FnMut(Digest)) {
+    blob::named_in(bytes, &mut *each);
     if let Some((&REFERRING, referring)) = bytes.split_first()
         && let Ok(value) = serde_json::from_slice(referring)
     {

@@ -7,6 +7,7 @@ pub(crate) mod scan;
 use crate::{object_change::ObjectChange, origin::Origin};
 use patterns::{AnyPattern, ChunkRange, Effect, Event};
 use protocol::{
+    artifact::{BlobRef, Part},
     budget::Budget,
     ids::{AgentId, ConversationId, Digest, MessageId, QuestionId, TaskId, ThreadId},
     limits::INLINE_CONTENT_BYTES,
@@ -388,6 +389,27 @@ impl TaskRow {
             request_bytes: 0,
             answered: Vec::new(),
         }
+    }
+
+    /// Notes the blobs among `parts`: whoever may see the task may read them.
+    pub(crate) fn note_files<'a>(&mut self, parts: impl IntoIterator<Item = &'a Part>) {
+        for BlobRef { digest, .. } in parts.into_iter().filter_map(BlobRef::of) {
+            if !self.references.contains(&digest) {
+                self.references.push(digest);
+            }
+        }
+    }
+
+    /// The same, with the blobs of the request noted.
+    pub(crate) fn with_files_of_request(mut self) -> Self {
+        let spec = &self.task.spec;
+        let said = spec.contact.iter().flat_map(|contact| &contact.message.parts);
+        let parts: Vec<_> = spec.artifacts.iter().flat_map(|artifact| &artifact.parts).chain(said).collect();
+        if parts.iter().any(|part| BlobRef::of(part).is_some()) {
+            let parts: Vec<_> = parts.into_iter().cloned().collect();
+            self.note_files(&parts);
+        }
+        self
     }
 
     /// Notes that an open question is answered.

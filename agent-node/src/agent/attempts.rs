@@ -1,7 +1,11 @@
 //! Performs single attempts: a message to a peer, a signal or a claim to the board. The engine decides about retries.
 
 use super::large_message::LargeMessage;
-use crate::{inbox::TakeMessages, outbox::Transports};
+use crate::{
+    artifacts::{file, hand_over},
+    inbox::TakeMessages,
+    outbox::Transports,
+};
 use blackboard::{
     claims::ClaimState,
     client::Blackboard,
@@ -54,7 +58,7 @@ async fn deliver(
     let results = match &delivery.at {
         PeerLocation::Here => deliver_locally(me, transports, &delivery, &messages).await?,
         PeerLocation::At(endpoint) => {
-            let posted = post(transports, &delivery, endpoint, &messages).await;
+            let posted = post(me, transports, &delivery, endpoint, &messages).await;
             if posted.as_ref().is_err_and(is_unreachable) {
                 transports.peers.report_unreachable(me, &delivery.to);
             }
@@ -67,7 +71,8 @@ async fn deliver(
     Ok(AttemptResult::Delivered(results))
 }
 
-/// The first message, and those behind it that fit into the same request. A message whose payload goes by reference is alone.
+/// The first message, and those behind it that fit into the same request. A message with files, or whose payload goes by reference, is
+/// alone.
 fn serialize(delivery: &Delivery, transports: &Transports) -> Result<Vec<LargeMessage>, Problem> {
     let (is_local, limits) = (delivery.at == PeerLocation::Here, &transports.limits);
     let mut messages: Vec<LargeMessage> = Vec::new();
@@ -80,7 +85,7 @@ fn serialize(delivery: &Delivery, transports: &Transports) -> Result<Vec<LargeMe
             Err(_) => break,
         };
         bytes += message.body.len() + 2;
-        let is_alone = message.payload.is_some();
+        let is_alone = message.is_alone();
         if !messages.is_empty() && (is_alone || bytes > limits.max_body_bytes.min(MAX_SHARED_BYTES)) {
             break;
         }
@@ -99,9 +104,14 @@ async fn deliver_locally(
     delivery: &Delivery,
     messages: &[LargeMessage],
 ) -> Result<Vec<MessageResult>, Problem> {
-    let Some(inbox) = transports.locals.get(&delivery.to) else {
+    let Some(local) = transports.locals.get(&delivery.to) else {
         return Err(Problem::new(Reason::AgentNotFound, format!("{} is not here", delivery.to)));
     };
+    for digest in messages.iter().flat_map(|message| &message.files).filter(|_| delivery.to != *me) {
+        let stores = (transports.store.as_ref(), local.store.as_ref());
+        hand_over(stores, (me, &delivery.to), transports.clock.wall(), *digest).await?;
+    }
+    let inbox = local.inbox;
     let messages = delivery.messages.iter().zip(messages).map(|(envelope, message)| IncomingMessage {
         proof: SenderProof::Credential,
         digest: Digest::of(&message.body),
@@ -121,9 +131,10 @@ async fn deliver_locally(
     }
 }
 
-/// Posts messages. If the payload of the only one goes by reference and the recipient does not have it, puts the payload there
+/// Posts messages. If the recipient does not have the files of the only one, or its payload, which goes by reference, puts these there
 /// first.
 async fn post(
+    me: &AgentId,
     transports: &Transports,
     delivery: &Delivery,
     endpoint: &str,
@@ -135,18 +146,37 @@ async fn post(
         Ok(bid) => return Ok(vec![Ok(bid)]),
         Err(problem) => problem,
     };
-    let (true, Some(payload)) = (large.is_missing(&problem), &large.payload) else { return Err(problem) };
-    let limits = &transports.limits;
-    let url = format!("{endpoint}{}", routes::ARTIFACTS);
-    let call = ClientRequest::new(Method::PUT, &url, delivery.to.as_str()).body(payload.clone());
-    let timeout = limits.ack() + Duration::from_millis(limits.body_ms);
-    transports.wire.bytes(call.within(timeout)).await?;
+    if !large.is_missing(&problem) {
+        return Err(problem);
+    }
+    for digest in &large.files {
+        let content = file(transports.store.as_ref(), me, *digest).await?;
+        put(transports, delivery, endpoint, content).await?;
+    }
+    if let Some(payload) = &large.payload {
+        put(transports, delivery, endpoint, payload.clone()).await?;
+    }
     let second = post_once(transports, delivery, endpoint, large.body.clone()).await;
     // The recipient has deleted the payload since; a retry puts it again.
-    second.map(|bid| vec![Ok(bid)]).map_err(|problem| match large.is_missing(&problem) {
+    let is_payload = large.payload.is_some();
+    second.map(|bid| vec![Ok(bid)]).map_err(|problem| match is_payload && large.is_missing(&problem) {
         true => Problem { reason: Reason::Overloaded, ..problem },
         false => problem,
     })
+}
+
+/// Puts content at the recipient of a message.
+async fn put(
+    transports: &Transports,
+    delivery: &Delivery,
+    endpoint: &str,
+    content: Bytes,
+) -> Result<(), Problem> {
+    let limits = &transports.limits;
+    let url = format!("{endpoint}{}", routes::ARTIFACTS);
+    let call = ClientRequest::new(Method::PUT, &url, delivery.to.as_str()).body(content);
+    let timeout = limits.ack() + Duration::from_millis(limits.body_ms);
+    transports.wire.bytes(call.within(timeout)).await.map(drop)
 }
 
 /// Posts several messages in one request, as a JSON array; the answer is an array with the status and body of each.

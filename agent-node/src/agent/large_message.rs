@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use protocol::{
+    artifact::blob,
     envelope::Envelope,
+    ids::Digest,
     limits::Limits,
     problem::{Problem, Reason},
 };
@@ -12,6 +14,8 @@ pub(super) struct LargeMessage {
     pub(super) body: Bytes,
     /// The payload, if the recipient must have it before.
     pub(super) payload: Option<Bytes>,
+    /// The files that it names, which the recipient must have before.
+    pub(super) files: Vec<Digest>,
 }
 
 impl LargeMessage {
@@ -26,8 +30,12 @@ impl LargeMessage {
             Err(Problem::new(Reason::PayloadTooLarge, why).with("limit", max))
         };
         let body = serde_json::to_vec(&envelope.to_json()).map_err(not_serializable)?;
+        let mut files = Vec::new();
+        blob::named_in(&body, |digest| files.push(digest));
+        files.sort_unstable();
+        files.dedup();
         if body.len() <= limits.max_body_bytes || is_local && body.len() <= max {
-            return Ok(Self { body: body.into(), payload: None });
+            return Ok(Self { body: body.into(), payload: None, files });
         }
         if is_local || body.len() > max {
             return too_large(body.len());
@@ -37,19 +45,24 @@ impl LargeMessage {
         if body.len() > limits.max_body_bytes {
             return too_large(body.len() + payload.len());
         }
-        Ok(Self { body: body.into(), payload: Some(payload.into()) })
+        Ok(Self { body: body.into(), payload: Some(payload.into()), files })
     }
 
-    /// Whether the recipient reports that it does not have the payload.
+    /// Whether the recipient reports that it does not have the payload, or a file.
     pub(super) fn is_missing(&self, problem: &Problem) -> bool {
-        self.payload.is_some() && problem.reason == Reason::ArtifactNotFound
+        self.is_alone() && problem.reason == Reason::ArtifactNotFound
+    }
+
+    /// Whether it shares a request with no other.
+    pub(super) fn is_alone(&self) -> bool {
+        self.payload.is_some() || !self.files.is_empty()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::ids::{Digest, MessageId};
+    use protocol::ids::MessageId;
     use serde_json::json;
 
     fn message(bytes: usize) -> Envelope {

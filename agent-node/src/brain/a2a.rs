@@ -213,10 +213,18 @@ impl A2aBrain {
     }
 
     async fn turn(&self, request: TurnRequest, report: TurnHandle) -> TurnEnd {
-        let (remote, task, memory) = match self.prepare(&request).await {
+        let (remote, mut task, memory) = match self.prepare(&request).await {
             Ok(task) => task,
             Err(reason) => return TurnEnd::Failed { reason },
         };
+        if let Some(access) = report.access() {
+            // A foreign agent gets the files themselves.
+            for part in &mut task.message.parts {
+                if let Err(problem) = access.fill_part(part).await {
+                    return TurnEnd::Failed { reason: format!("a file can't be sent: {problem}") };
+                }
+            }
+        }
         let name = remote.card().card.name.clone();
         let conversation = EffectId::parse(&request.key).map(|effect| effect.conversation);
         let tasks = self.store.as_ref().zip(conversation).map(|(store, id)| store.for_conversation(&id));

@@ -7,6 +7,7 @@ use crate::{
 use blackboard::{board::SignalPage, client::Blackboard, store::SharedStore};
 use bytes::Bytes;
 use protocol::{
+    artifact::{BlobRef, Part, PartContent, blob},
     ids::{AgentId, Digest},
     principal::{Principal, SenderProof},
     problem::Problem,
@@ -55,6 +56,36 @@ impl AgentAccess {
             artifacts::put(store, &self.agent, &by, now, media_type, content).await.map_err(Problem::from)?;
         }
         Ok(digest)
+    }
+
+    /// Lets the brain read a file of its agent. Whether there is one.
+    pub(super) async fn adopt_file(&self, digest: Digest) -> Result<bool, Problem> {
+        let (by, now) = (self.principal(), self.clock.wall());
+        Ok(artifacts::adopt(self.store.as_ref(), &self.agent, &by, now, digest).await?)
+    }
+
+    /// Keeps the content of a large part as a file. A name of a file that the agent does not have is no name any more.
+    pub(super) async fn keep_file(&self, part: &mut Part) -> Result<(), Problem> {
+        let (store, by, now) = (self.store.as_ref(), self.principal(), self.clock.wall());
+        artifacts::keep_file(store, &self.agent, &by, now, part).await?;
+        let PartContent::Url(url) = &part.content else { return Ok(()) };
+        if !url.starts_with(blob::SCHEME) {
+            return Ok(());
+        }
+        let is_own = match BlobRef::parse(url) {
+            Some(named) => artifacts::is_kept(store, &self.agent, &named.digest, &by, WallTime(i64::MIN))?,
+            None => false,
+        };
+        if !is_own {
+            tracing::warn!(agent = %self.agent, url, "a brain names a file that its agent does not have");
+            part.content = PartContent::Text("[a file that is not here]".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Puts the content of a file in the place of its name.
+    pub(super) async fn fill_part(&self, part: &mut Part) -> Result<(), Problem> {
+        artifacts::part_with_content(self.store.as_ref(), &self.agent, part, u64::MAX).await.map(drop)
     }
 
     /// The content with this digest, if the agent may read it.

@@ -100,6 +100,12 @@ impl TurnHandle {
     pub async fn send(&self, mut progress: Progress) {
         if let (Progress::Artifact { artifact, .. }, Some(access)) = (&mut progress, &self.access) {
             restore(artifact, &self.references, access);
+            for part in &mut artifact.parts {
+                if let Err(problem) = access.keep_file(part).await {
+                    let id = &artifact.artifact_id;
+                    tracing::warn!(agent = %access.agent, artifact = id, %problem, "a file can't be kept apart");
+                }
+            }
         }
         let is_call_over = matches!(progress, Progress::Usage(_));
         if let Progress::Usage(call) = &progress {

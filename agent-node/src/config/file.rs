@@ -268,7 +268,7 @@ macro_rules! numbers {
 numbers! {
     /// What a node takes, and for how long it waits; bytes, counts and milliseconds.
     LimitsFile {
-        max_body_bytes max_signal_bytes max_artifact_bytes max_artifact_bytes_per_principal max_depth max_hops max_open_conversations max_in_flight
+        max_body_bytes max_a2a_body_bytes max_signal_bytes max_artifact_bytes max_artifact_bytes_per_principal max_depth max_hops max_open_conversations max_in_flight
         max_outbox_per_peer max_rate_per_second max_failed_auth_per_second max_readers_per_principal keep_signals_ms keep_signal_bytes keep_entries_ms keep_entry_changes_ms max_entries_per_author ack_ms head_ms body_ms max_wait_ms message_life_ms dedup_ms
         keep_tasks_ms keep_contexts_ms keep_journals_ms keep_journal_bytes keep_artifacts_ms sweep_ms
     }

@@ -117,6 +117,11 @@ impl MeshConfig {
                 "limits.maxBodyBytes",
                 "must be from 1 to 1048576",
             ),
+            (
+                limits.max_a2a_body_bytes < limits.max_body_bytes,
+                "limits.maxA2aBodyBytes",
+                "must not be below maxBodyBytes",
+            ),
             // A journal record nests a message a few levels deeper; serde_json reads up to 127 levels.
             (!(1..=100).contains(&limits.max_depth), "limits.maxDepth", "must be from 1 to 100"),
             (limits.dedup_ms < limits.message_life_ms, "limits.dedupMs", "must not be below messageLifeMs"),

@@ -8,6 +8,7 @@
 mod call;
 mod card;
 pub mod facade;
+mod files;
 mod json_body;
 mod page_token;
 mod rest;
@@ -18,6 +19,7 @@ mod task_operations;
 mod webhooks;
 
 pub(crate) use call::{A2aCall, A2aResponse, CallHeaders};
+pub use files::ShownFiles;
 pub(crate) use stream::TaskEventStream;
 
 use actix_web::{http::Method, web};

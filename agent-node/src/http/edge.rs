@@ -16,6 +16,7 @@ mod origin;
 mod rate_limit;
 mod response;
 mod server_config;
+mod spool;
 mod stream_limit;
 pub mod tokens;
 
@@ -33,6 +34,7 @@ pub(crate) use in_flight::{InFlightPermit, take_permit};
 pub use local_callers::{LocalCaller, LocalCallers};
 pub(crate) use origin::is_proxy_header;
 pub use server_config::HttpServerConfig;
+pub(crate) use spool::{SpooledFile, SpooledFiles};
 pub use stream_limit::StreamLimit;
 pub(crate) use stream_limit::StreamPermit;
 pub use tokens::IssuedTokens;
@@ -75,6 +77,8 @@ struct EdgeState {
     in_flight: InFlightLimit,
     buffered: Arc<body::BodyBudget>,
     unproven: Arc<body::BodyBudget>,
+    /// The disk of files that are on their way.
+    spooled: Arc<body::BodyBudget>,
     rates: rate_limit::RateLimiter<AgentId>,
     failed_auth: rate_limit::RateLimiter<IpAddr>,
 }
@@ -86,6 +90,7 @@ impl Edge {
             in_flight: InFlightLimit::new(config.limits.max_in_flight),
             buffered: body::BodyBudget::new(config.max_buffered_bytes, config.max_buffered_bytes_per_caller),
             unproven: body::BodyBudget::new(config.max_unproven_bytes, config.max_unproven_bytes_per_address),
+            spooled: body::BodyBudget::new(config.max_spooled_bytes, config.max_spooled_bytes_per_caller),
             rates: rate_limit::RateLimiter::new(config.limits.max_rate_per_second),
             connections: Connections::new(config.connections, config.auth.local_callers().clone()),
             failed_auth: rate_limit::RateLimiter::new(config.limits.max_failed_auth_per_second),
@@ -177,8 +182,9 @@ where
             if has_credential {
                 note_caller()?;
             }
-            let body = body::read(&mut payload, &rules, state.budget(&sender.holder), &sender.holder).await?;
-            sender.check_body(&body.bytes).map_err(limited)?;
+            let budgets = body::Budgets { memory: state.budget(&sender.holder), disk: &state.spooled };
+            let body = body::read(&mut payload, &rules, budgets, &sender.holder).await?;
+            sender.check_body(&body.bytes, body.digest).map_err(limited)?;
             if !has_credential {
                 note_caller()?;
             }
@@ -205,6 +211,7 @@ where
             extensions.insert(sender.holder.proof());
             extensions.insert(sender.holder);
             extensions.insert::<Bytes>(body.bytes);
+            extensions.insert(body.files);
             if let Some(digest) = sender.digest {
                 extensions.insert::<Digest>(digest);
             }
@@ -287,6 +294,13 @@ fn is_peer_lines(request: &ServiceRequest) -> bool {
 /// Whether this is an A2A request. Its binding checks the content type, and its response may take long.
 fn is_a2a(request: &ServiceRequest) -> bool {
     [routes::A2A_RPC, routes::A2A_REST, routes::HOOKS].iter().any(|base| request.path().starts_with(base))
+}
+
+/// Whether the body may have files in its parts.
+fn takes_files(request: &ServiceRequest) -> bool {
+    let path = request.path();
+    request.method() == Method::POST
+        && [routes::A2A_RPC, routes::A2A_REST].iter().any(|base| path.starts_with(base))
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {

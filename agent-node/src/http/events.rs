@@ -1,18 +1,18 @@
 //! Server-sent events of one task for `/a2a/tasks`. Each event has an `id:` from which a reader resumes.
 
-use crate::tasks::{
-    ShownEvent, TaskEvent,
-    follower::{TaskEventCursor, TaskFollower},
+use crate::{
+    http::a2a::ShownFiles,
+    tasks::{
+        ShownEvent, TaskEvent,
+        follower::{TaskEventCursor, TaskFollower},
+    },
 };
 use actix_web::{HttpResponse, http::header};
 use blackboard::store::{Error, Key, SharedStore};
 use bytes::Bytes;
 use engine::records::{TaskRow, keys};
 use futures_util::{StreamExt as _, stream};
-use protocol::{
-    ids::AgentId,
-    problem::{Problem, Reason},
-};
+use protocol::problem::{Problem, Reason};
 use serde_json::json;
 use std::{convert::Infallible, time::Duration};
 
@@ -52,17 +52,17 @@ fn check_cursor(
 /// Answers with a stream of `row`'s events after `after`; (0, 0) means from the first one. `shows_activity`: with what is done on
 /// the way.
 pub async fn of_task(
-    store: SharedStore,
-    me: AgentId,
+    files: ShownFiles,
     row: TaskRow,
     after: TaskEventCursor,
     shows_activity: bool,
 ) -> Result<HttpResponse, Problem> {
+    let (store, me) = (files.store.clone(), files.agent.clone());
     let journal = keys::journal(&me, &row.task.conversation);
     check_cursor(&store, &journal, &row, after)?;
     let has_ended = row.ended_at.is_some();
     let follower = TaskFollower::after(store, me, row, after).map_err(Problem::from)?;
-    let mut follower = ShownTask { follower, shows_activity };
+    let mut follower = ShownTask { files, follower, shows_activity };
     let mut first = None;
     if has_ended && after != (0, 0) {
         first = follower.next_lines().await;
@@ -84,6 +84,7 @@ pub async fn of_task(
 }
 
 struct ShownTask {
+    files: ShownFiles,
     follower: TaskFollower,
     shows_activity: bool,
 }
@@ -104,10 +105,16 @@ impl ShownTask {
 
     async fn next(&mut self) -> Result<String, Error> {
         if !self.shows_activity {
-            let events = self.follower.next().await?;
+            let mut events = self.follower.next().await?;
+            events.iter_mut().for_each(|event| self.files.link_event(&mut event.data));
             return Ok(events.iter().map(|event| sse_lines(event, &event.data.to_json())).collect());
         }
-        let events = self.follower.next_shown().await?;
+        let mut events = self.follower.next_shown().await?;
+        for event in &mut events {
+            if let ShownEvent::Response(response) = &mut event.data {
+                self.files.link_event(response);
+            }
+        }
         let lines = events.iter().map(|event| match &event.data {
             ShownEvent::Response(response) => sse_lines(event, &response.to_json()),
             ShownEvent::Activity(activity) => sse_lines(event, &json!({ "activity": activity }).to_string()),
@@ -134,7 +141,7 @@ mod tests {
     use blackboard::store::{Batch, Lane, Revision, Write, memory};
     use patterns::{Effect, Event, EventKind, Outcome};
     use protocol::{
-        ids::ConversationId,
+        ids::{AgentId, ConversationId},
         principal::Principal,
         task::{Status, TaskSpec, TaskState},
         time::{NodeTime, WallTime},
@@ -165,7 +172,9 @@ mod tests {
         me: &AgentId,
         after: (Revision, usize),
     ) -> Result<String, Problem> {
-        let answer = of_task(store.clone(), me.clone(), row(), after, true).await?;
+        let endpoint = "http://127.0.0.1:1".to_owned();
+        let files = ShownFiles { store: store.clone(), agent: me.clone(), endpoint };
+        let answer = of_task(files, row(), after, true).await?;
         let bytes = actix_web::body::to_bytes(answer.into_body()).await.unwrap();
         Ok(String::from_utf8(bytes.to_vec()).unwrap())
     }

@@ -38,7 +38,8 @@ pub fn server(
     configure: impl Fn(&mut web::ServiceConfig) + Clone + Send + 'static,
 ) -> std::io::Result<Server> {
     let (config, connections) = (edge.config().clone(), edge.connections().clone());
-    let largest = config.limits.max_artifact_bytes.max(config.limits.max_body_bytes);
+    let limits = &config.limits;
+    let largest = limits.max_artifact_bytes.max(limits.max_body_bytes).max(limits.max_a2a_body_bytes);
     let user_timeout = config.tcp_user_timeout;
     let id = ServerId::new();
     let app = move || {

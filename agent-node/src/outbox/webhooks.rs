@@ -12,6 +12,7 @@ use super::{
     retry_after::retry_after,
 };
 use crate::{
+    http::a2a::ShownFiles,
     journal::for_each_record,
     tasks::{
         self, TaskEvent,
@@ -134,6 +135,7 @@ fn opened(seal: &Seal, me: &AgentId, row: &[u8]) -> Option<Webhook> {
 pub struct Pusher {
     me: AgentId,
     store: SharedStore,
+    files: ShownFiles,
     outside: OutboundClient,
     callbacks: OutboundClient,
     seal: Seal,
@@ -151,12 +153,12 @@ struct Underway {
 impl Pusher {
     /// One that has not started. `callbacks` calls the `replyTo` of the local user.
     pub fn new(
-        me: AgentId,
-        store: SharedStore,
+        files: ShownFiles,
         (outside, callbacks): (OutboundClient, OutboundClient),
         seal: Seal,
     ) -> Self {
-        Self { me, store, outside, callbacks, seal, running: HashMap::new() }
+        let (me, store) = (files.agent.clone(), files.store.clone());
+        Self { me, store, files, outside, callbacks, seal, running: HashMap::new() }
     }
 
     fn client_for(&self, webhook: &Webhook) -> &OutboundClient {
@@ -175,6 +177,7 @@ impl Pusher {
             is_telling: is_telling.clone(),
             me: self.me.clone(),
             store: self.store.clone(),
+            files: self.files.clone(),
             outside: self.client_for(&webhook).clone(),
             seal: self.seal.clone(),
             webhook,
@@ -297,6 +300,7 @@ impl Handler<Remove> for Pusher {
 
 struct Pushing {
     me: AgentId,
+    files: ShownFiles,
     store: SharedStore,
     outside: OutboundClient,
     seal: Seal,
@@ -359,7 +363,11 @@ impl Pushing {
     /// The media type and the body of the call for an event, if there is one.
     fn body(&self, seen: &TaskEvent) -> Result<Option<(&'static str, String)>, Error> {
         match &self.webhook.response {
-            None => Ok(Some(("application/a2a+json", seen.data.to_json()))),
+            None => {
+                let mut event = seen.data.clone();
+                self.files.link_event(&mut event);
+                Ok(Some(("application/a2a+json", event.to_json())))
+            }
             Some(_) if !seen.is_last => Ok(None),
             Some(response) => Ok(self.response(response)?.map(|body| ("application/json", body))),
         }
@@ -368,7 +376,8 @@ impl Pushing {
     /// The `task-response` of the ended task, unsigned.
     fn response(&self, ResponseAddress { to, request }: &ResponseAddress) -> Result<Option<String>, Error> {
         let Webhook { task, owner, .. } = &self.webhook;
-        let Some(row) = tasks::find(self.store.as_ref(), &self.me, task, owner)? else { return Ok(None) };
+        let Some(mut row) = tasks::find(self.store.as_ref(), &self.me, task, owner)? else { return Ok(None) };
+        self.files.link(row.task.artifacts.iter_mut().flat_map(|artifact| &mut artifact.parts));
         let response = TaskResponse {
             task_id: task.clone(),
             seq: 1,

@@ -155,6 +155,10 @@ mod tests {
         fn trim(&self, filter: Filter, before: Revision) -> StoreFuture<u64> {
             self.0.trim(filter, before)
         }
+
+        fn blobs(&self) -> blackboard::store::SharedBlobs {
+            self.0.blobs()
+        }
     }
 
     fn me() -> AgentId {

@@ -14,11 +14,12 @@ mod writer;
 
 pub use schema::OpenError;
 
+use super::blobs::BlobFolder;
 use super::follower;
 use super::tail::LogTail;
 use super::{
-    Batch, Error, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, SharedStore, Snapshot, Store,
-    StoreFuture, StoreWatch,
+    Batch, Error, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, SharedBlobs, SharedStore,
+    Snapshot, Store, StoreFuture, StoreWatch,
 };
 use health::WriterHealth;
 use queue::{QueuedCommit, WriteQueue};
@@ -29,6 +30,9 @@ use std::{
     thread,
 };
 use tokio::sync::oneshot;
+
+/// The folder of the blobs, in the store's.
+const BLOBS: &str = "blobs";
 
 /// Limits of an embedded store.
 #[derive(Debug, Clone)]
@@ -92,6 +96,8 @@ impl StoreGauge {
 pub fn open_with_gauge(dir: &Path, options: StoreOptions) -> Result<(SharedStore, StoreGauge), OpenError> {
     let lock = lock::DataDirLock::acquire(dir)?;
     let opened = schema::open(dir, &options)?;
+    let blobs = BlobFolder::open(&dir.join(BLOBS));
+    let blobs = Arc::new(blobs.map_err(|source| OpenError::Io { dir: dir.join(BLOBS), source })?);
     let tail = Arc::new(LogTail::new(opened.revision));
     let topics = Arc::new(schema::Topics::new(opened.topics.clone()));
     let readers = Arc::new(ReaderPool::new(dir, options.readers, topics.clone()));
@@ -104,7 +110,7 @@ pub fn open_with_gauge(dir: &Path, options: StoreOptions) -> Result<(SharedStore
         .spawn(move || writer::run(opened, &writer_queue, &writer_tail, &topics, &writer_health))
         .map_err(|source| OpenError::Io { dir: dir.to_owned(), source })?;
     let gauge = StoreGauge { queue: queue.clone(), health, dir: dir.to_owned() };
-    let store = EmbeddedStore { queue, readers, tail, generation, writer: Some(writer), _lock: lock };
+    let store = EmbeddedStore { queue, readers, tail, generation, blobs, writer: Some(writer), _lock: lock };
     Ok((Arc::new(store), gauge))
 }
 
@@ -113,6 +119,7 @@ struct EmbeddedStore {
     readers: Arc<ReaderPool>,
     tail: Arc<LogTail>,
     generation: String,
+    blobs: SharedBlobs,
     writer: Option<thread::JoinHandle<()>>,
     _lock: lock::DataDirLock,
 }
@@ -162,6 +169,10 @@ impl Store for EmbeddedStore {
     fn trim(&self, filter: Filter, before: Revision) -> StoreFuture<u64> {
         let (done, outcome) = oneshot::channel();
         resolve(self.queue.trim(trim::TrimJob::new(filter, before, done)), outcome)
+    }
+
+    fn blobs(&self) -> SharedBlobs {
+        self.blobs.clone()
     }
 }
 

@@ -1,10 +1,11 @@
 //! The reference backend, in memory only.
 
+use super::blobs::BlobMemory;
 use super::follower::{self, LogPage, PageSource};
 use super::tail::LogTail;
 use super::{
-    Batch, Error, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, SharedStore, Snapshot, Store,
-    StoreFuture, StoreWatch,
+    Batch, Error, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, SharedBlobs, SharedStore,
+    Snapshot, Store, StoreFuture, StoreWatch,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store_types::MemoryState;
@@ -13,10 +14,11 @@ use store_types::MemoryState;
 pub fn new() -> SharedStore {
     let tail = Arc::new(LogTail::new(0));
     let generation = uuid::Uuid::now_v7().simple().to_string();
-    Arc::new(MemoryStore { tail, state: Arc::default(), generation })
+    Arc::new(MemoryStore { blobs: Arc::new(BlobMemory::default()), tail, state: Arc::default(), generation })
 }
 
 struct MemoryStore {
+    blobs: SharedBlobs,
     tail: Arc<LogTail>,
     state: Arc<LockedState>,
     generation: String,
@@ -88,6 +90,10 @@ impl Store for MemoryStore {
 
     fn trim(&self, filter: Filter, before: Revision) -> StoreFuture<u64> {
         Box::pin(std::future::ready(Ok(self.state.lock().trim(&filter, before))))
+    }
+
+    fn blobs(&self) -> SharedBlobs {
+        self.blobs.clone()
     }
 }
 

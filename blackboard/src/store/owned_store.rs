@@ -1,8 +1,8 @@
 //! A store handle that is bound to one owner's keys, so that owners can share a file (DESIGN §2).
 
 use super::{
-    Batch, Error, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, SharedStore, Snapshot, Store,
-    StoreFuture, StoreWatch, Write,
+    Batch, Error, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, SharedBlobs, SharedStore,
+    Snapshot, Store, StoreFuture, StoreWatch, Write,
 };
 
 /// A store of the keys whose first token is `owner`.
@@ -88,6 +88,10 @@ impl Store for OwnedStore {
             Ok(()) => self.store.trim(filter, before),
             Err(refusal) => Box::pin(std::future::ready(Err(refusal))),
         }
+    }
+
+    fn blobs(&self) -> SharedBlobs {
+        self.store.blobs()
     }
 }
 

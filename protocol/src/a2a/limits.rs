@@ -36,6 +36,8 @@ limits! {
     MAX_GRPC_CALLS = 1_024;
     /// The metadata of a gRPC call, bytes.
     MAX_GRPC_HEAD = 16 * 1024;
+    /// The files of results that an answer has whole, bytes in all; a file beyond that is a URL.
+    MAX_RAW_RESULT = 1 << 20;
     /// A foreign agent's answer, bytes.
     MAX_FOREIGN_ANSWER = 4 << 20;
     /// A foreign agent's stream, bytes in all.
@@ -76,6 +78,7 @@ pub fn declared(limits: &Limits) -> Map<String, Value> {
         ("maxHistoryMessages", MAX_HISTORY),
         ("maxGrpcCallsPerConnection", MAX_GRPC_CALLS),
         ("maxGrpcHeadBytes", MAX_GRPC_HEAD),
+        ("maxRawResultBytes", MAX_RAW_RESULT),
         ("maxForeignAnswerBytes", MAX_FOREIGN_ANSWER),
         ("maxForeignStreamBytes", MAX_FOREIGN_STREAM),
         ("maxForeignTaskBytes", foreign_task_bytes(limits)),

@@ -70,6 +70,10 @@ impl Store for FaultyStore {
     fn trim(&self, filter: Filter, before: Revision) -> StoreFuture<u64> {
         self.store.trim(filter, before)
     }
+
+    fn blobs(&self) -> blackboard::store::SharedBlobs {
+        self.store.blobs()
+    }
 }
 
 #[actix_web::test]

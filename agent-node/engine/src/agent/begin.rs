@@ -90,6 +90,7 @@ impl Agent {
             request_bytes,
             ..TaskRow::new(spec, message.by.clone(), id.clone(), receipt.at)
         });
+        let task = task.map(TaskRow::with_files_of_request);
         let ack = Ack { task_id: receipt.task_id.clone(), ..Ack::of(message_id.clone()) };
         self.counts.admitted += 1;
         #[expect(

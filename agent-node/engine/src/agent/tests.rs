@@ -566,7 +566,11 @@ fn whoever_may_see_a_signal_about_an_artifact_may_read_it() {
     let read =
         |by: &Principal| crate::artifacts::read(&driver.store, &me(), &digest, by, SenderProof::Credential);
     for by in [manager(), user()] {
-        assert_eq!(read(&by).map(|artifact| artifact.content).ok(), Some("hello".into()), "{by}");
+        assert_eq!(
+            read(&by).map(|artifact| artifact.content).ok(),
+            Some(crate::artifacts::StoredContent::Here("hello".into())),
+            "{by}"
+        );
     }
     let stranger = Principal::User(AgentId::parse("eve").unwrap());
     assert_eq!(read(&stranger).err().map(|problem| problem.reason), Some(Reason::ArtifactNotFound));

@@ -36,14 +36,13 @@ impl Conversation {
                     true => Write::Put(key, bytes),
                     false => Write::PutListed(key, bytes, entries),
                 });
-                if self.recorded_task.is_none() {
-                    let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
-                    for digest in &row.references {
-                        let reader = keys::reader(me, digest, task, owner);
-                        // The step may have shared it already.
-                        if !writes.iter().any(|write| *write.key() == reader) {
-                            writes.push(Write::Put(reader, Bytes::from_static(b"{}")));
-                        }
+                let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
+                let known = recorded.map(|row| row.references.as_slice()).unwrap_or_default();
+                for digest in row.references.iter().filter(|digest| !known.contains(digest)) {
+                    let reader = keys::reader(me, digest, task, owner);
+                    // The step may have shared it already.
+                    if !writes.iter().any(|write| *write.key() == reader) {
+                        writes.push(Write::Put(reader, Bytes::from_static(b"{}")));
                     }
                 }
             }

@@ -50,7 +50,8 @@ impl Conversation {
             Effect::TrackTask { spec, owner, epoch } => {
                 let row = TaskRow::new(spec.as_ref().clone(), owner.clone(), self.id.clone(), wall);
                 let request_bytes = large_bytes(&row.task.spec);
-                self.task = Some(TaskRow { epoch: Some(*epoch), request_bytes, ..row });
+                let row = TaskRow { epoch: Some(*epoch), request_bytes, ..row };
+                self.task = Some(row.with_files_of_request());
             }
             Effect::StopTurn => self.drop_open(decided, |effect| matches!(effect, Effect::RunTurn { .. })),
             Effect::Claim { task, holder, lease } => {
@@ -134,6 +135,9 @@ impl Conversation {
         decided: &mut DecidedStep,
     ) -> Result<(), Error> {
         if let Update::Artifact { number, chunk } = update {
+            if let Some(row) = &mut self.task {
+                row.note_files(&chunk.artifact.parts);
+            }
             return decided.chunks.record(&self.chunk_log(me), *number, chunk, &mut decided.batch.writes);
         }
         let Some(row) = &mut self.task else { return Ok(()) };

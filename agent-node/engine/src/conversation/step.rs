@@ -176,6 +176,7 @@ impl Conversation {
         let event = Event { at, wall, what: queued.what };
         if let (Some(row), EventKind::Answered { message: Some(said), .. }) = (&mut self.task, &event.what) {
             row.request_bytes = row.request_bytes.saturating_add(large_bytes(said));
+            row.note_files(&said.parts);
             row.task.append_owner_message(said.as_ref().clone());
         }
         if let (Some(row), EventKind::Answered { by, question: Some(id), answer, .. }) =

@@ -2,12 +2,16 @@
 //! large, the oldest history and messages are left out.
 
 use super::input_line;
-use crate::brain::{TurnRequest, agent_access::AgentAccess};
+use crate::{
+    artifacts::StoredContent,
+    brain::{TurnRequest, agent_access::AgentAccess},
+};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use protocol::{
-    artifact::{Artifact, PartContent},
+    artifact::{Artifact, BlobRef, PartContent, blob},
     ids::Digest,
+    problem::Problem,
     routes,
 };
 use serde_json::{Map, Value, json};
@@ -73,7 +77,9 @@ pub(in crate::brain) async fn prompt_text(
     node: Option<&str>,
 ) -> Result<PromptText, PromptError> {
     let line = input_line::prompt(request)?;
-    if line.len() <= MAX_TEXT {
+    let mut names_files = false;
+    blob::named_in(&line, |_| names_files = true);
+    if line.len() <= MAX_TEXT && !names_files {
         return Ok(PromptText { line, references: BTreeSet::new() });
     }
     let mut prompt: Value = serde_json::from_slice(&line)?;
@@ -86,9 +92,18 @@ pub(in crate::brain) async fn prompt_text(
                 break;
             }
         }
-        for StoredText { media_type, content } in &stored {
-            let kept = access.keep_content(media_type, content.clone()).await;
-            references.insert(kept.map_err(|problem| PromptError::NotStored(problem.to_string()))?);
+        let not_stored = |problem: Problem| PromptError::NotStored(problem.to_string());
+        for referred in &stored {
+            let digest = match referred {
+                Referred::Text { media_type, content } => {
+                    access.keep_content(media_type, content.clone()).await.map_err(not_stored)?
+                }
+                Referred::File(digest) => {
+                    access.adopt_file(*digest).await.map_err(not_stored)?;
+                    *digest
+                }
+            };
+            references.insert(digest);
         }
     }
     if !references.is_empty() {
@@ -101,9 +116,12 @@ pub(in crate::brain) async fn prompt_text(
     Ok(PromptText { line, references })
 }
 
-struct StoredText {
-    media_type: String,
-    content: Bytes,
+/// What a prompt refers to.
+enum Referred {
+    /// A text that is to be stored.
+    Text { media_type: String, content: Bytes },
+    /// A file that the agent has.
+    File(Digest),
 }
 
 /// The bytes of a prompt without its checkpoints.
@@ -147,7 +165,7 @@ fn leave_out(prompt: &mut Value) -> Result<(), PromptError> {
 }
 
 /// Replaces what is longer than `limit` in `value` by references to `node`, and adds it to `stored`.
-fn refer(value: &mut Value, limit: usize, node: &str, stored: &mut Vec<StoredText>) {
+fn refer(value: &mut Value, limit: usize, node: &str, stored: &mut Vec<Referred>) {
     match value {
         Value::Object(members) => {
             let mut references = Vec::new();
@@ -190,8 +208,19 @@ fn refer(value: &mut Value, limit: usize, node: &str, stored: &mut Vec<StoredTex
 }
 
 /// Makes a part that is longer than `limit` one with a URL.
-fn refer_part(part: &mut Value, limit: usize, node: &str, stored: &mut Vec<StoredText>) {
+fn refer_part(part: &mut Value, limit: usize, node: &str, stored: &mut Vec<Referred>) {
     let Some(members) = part.as_object_mut() else { return };
+    if let Some(blob) = members.get("url").and_then(Value::as_str).and_then(BlobRef::parse) {
+        let BlobRef { digest, bytes } = blob;
+        members.insert("url".to_owned(), json!(format!("{node}{}/{digest}", routes::ARTIFACTS)));
+        let metadata = members.entry("metadata").or_insert_with(|| json!({}));
+        if let Some(metadata) = metadata.as_object_mut() {
+            metadata.insert("sha256".to_owned(), json!(digest));
+            metadata.insert("size".to_owned(), json!(bytes));
+            metadata.insert(CONTENT_KIND.to_owned(), json!("raw"));
+        }
+        return stored.push(Referred::File(digest));
+    }
     let (name, kind, content) = match members {
         _ if members.get("text").and_then(Value::as_str).is_some_and(|text| text.len() > limit) => {
             let text = members["text"].as_str().unwrap_or_default();
@@ -246,10 +275,15 @@ pub(in crate::brain) fn restore(
             );
             continue;
         };
-        let content = match named(CONTENT_KIND) {
-            Some("data") => serde_json::from_slice(&stored.content).ok().map(PartContent::Data),
-            Some("raw") => Some(PartContent::Raw(STANDARD.encode(&stored.content))),
-            _ => String::from_utf8(stored.content.to_vec()).ok().map(PartContent::Text),
+        let content = match (stored.content, named(CONTENT_KIND)) {
+            (StoredContent::Blob(blob), _) => Some(blob.content()),
+            (StoredContent::Here(content), Some("data")) => {
+                serde_json::from_slice(&content).ok().map(PartContent::Data)
+            }
+            (StoredContent::Here(content), Some("raw")) => Some(PartContent::Raw(STANDARD.encode(&content))),
+            (StoredContent::Here(content), _) => {
+                String::from_utf8(content.to_vec()).ok().map(PartContent::Text)
+            }
         };
         let Some(content) = content else { continue };
         part.content = content;
@@ -259,11 +293,11 @@ pub(in crate::brain) fn restore(
     }
 }
 
-fn reference(media_type: &str, content: Bytes, node: &str, stored: &mut Vec<StoredText>) -> Value {
+fn reference(media_type: &str, content: Bytes, node: &str, stored: &mut Vec<Referred>) -> Value {
     let digest = Digest::of(&content);
     let url = format!("{node}{}/{digest}", routes::ARTIFACTS);
     let reference = json!({ "sha256": digest, "size": content.len(), "mediaType": media_type, "url": url });
-    stored.push(StoredText { media_type: media_type.to_owned(), content });
+    stored.push(Referred::Text { media_type: media_type.to_owned(), content });
     reference
 }
 
@@ -273,7 +307,7 @@ mod tests {
 
     const NODE: &str = "http://127.0.0.1:8001";
 
-    fn referred(mut prompt: Value, limit: usize) -> (Value, Vec<StoredText>) {
+    fn referred(mut prompt: Value, limit: usize) -> (Value, Vec<Referred>) {
         let mut stored = Vec::new();
         refer(&mut prompt, limit, NODE, &mut stored);
         (prompt, stored)
@@ -312,7 +346,8 @@ mod tests {
                 part["metadata"],
                 json!({ "sha256": Digest::of(content), "size": content.len(), "content": kind })
             );
-            assert!(stored.iter().any(|stored| stored.content == content && stored.media_type == media_type));
+            let is_it = |stored: &Referred| matches!(stored, Referred::Text { media_type: named, content: text } if text == content && named == media_type);
+            assert!(stored.iter().any(is_it));
         }
         assert_eq!(parts[3]["text"], short);
         assert_eq!(prompt["messages"][0]["parts"][0]["text"], "short");

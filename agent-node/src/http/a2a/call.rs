@@ -1,8 +1,8 @@
 //! One request of any binding: the caller, the agent, and the negotiated version and extensions.
 
-use super::{facade::AgentFacade, send, stream::TaskEventStream, task_operations, webhooks};
+use super::{facade::AgentFacade, files, send, stream::TaskEventStream, task_operations, webhooks};
 use crate::http::{
-    edge::{InFlightPermit, take_permit},
+    edge::{InFlightPermit, SpooledFile, SpooledFiles, take_permit},
     headers::{A2A_EXTENSIONS, A2A_VERSION},
     node_state::{HostedAgent, NodeState},
     routes::{
@@ -11,7 +11,7 @@ use crate::http::{
     },
 };
 use actix_web::{
-    HttpRequest,
+    HttpMessage as _, HttpRequest,
     http::header::{AsHeaderName, HeaderMap},
     web,
 };
@@ -30,8 +30,10 @@ use protocol::{
     },
     identity::PersonKey,
     ids::{AgentId, TaskId},
+    limits::Limits,
     principal::Principal,
     task::{EXTENSION, Task},
+    time::WallTime,
     trace::TraceContext,
 };
 use serde::Serialize;
@@ -52,6 +54,8 @@ pub(crate) struct A2aCall {
     pub(super) tenant: Option<String>,
     pub(super) trace: Option<TraceContext>,
     permit: Mutex<Option<InFlightPermit>>,
+    /// The files that its body has brought.
+    pub(super) files: Mutex<Vec<SpooledFile>>,
     node: Arc<NodeState>,
 }
 
@@ -106,7 +110,8 @@ impl A2aCall {
         let is_persons = is_persons(http, &by);
         let person = person_token::key(http, &node);
         let call = Self::new(headers, local, node.into_inner(), by, take_permit(http))?;
-        Ok(Self { is_persons, person, ..call })
+        let SpooledFiles(files) = http.extensions_mut().remove().unwrap_or_default();
+        Ok(Self { is_persons, person, files: Mutex::new(files), ..call })
     }
 
     /// Counts a message of `bytes` in the caller's quota of content.
@@ -137,6 +142,7 @@ impl A2aCall {
             tenant: None,
             trace,
             permit: Mutex::new(permit),
+            files: Mutex::default(),
             node,
         })
     }
@@ -152,21 +158,37 @@ impl A2aCall {
         let facade = self.local.facade.get();
         facade.policy.check(operation, &self.extensions, facade.schemes)?;
         let activated_extensions = activated_extensions(&self.extensions, &facade);
+        if !matches!(operation, A2aOperation::SendMessage | A2aOperation::SendStreamingMessage) {
+            files::check_left(&self)?;
+        }
         Ok((self.answer(Request::read(operation, params)?).await?, activated_extensions))
     }
 
     async fn answer(self, request: Request) -> Result<A2aResponse, A2aError> {
+        let shown = self.shown_files();
         let answer = match request {
-            Request::SendMessage(request) => OperationResult::Message(send::send(&self, request).await?),
+            Request::SendMessage(request) => {
+                let mut answer = send::send(&self, request).await?;
+                shown.show_answer(&mut answer).await;
+                OperationResult::Message(answer)
+            }
             Request::SendStreamingMessage(request) => {
                 return Ok(A2aResponse::Stream(Box::new(send::stream(&self, request).await?)));
             }
-            Request::GetTask(request) => OperationResult::Task(task_operations::get(&self, &request)?),
+            Request::GetTask(request) => {
+                let mut task = task_operations::get(&self, &request)?;
+                shown.show_task(&mut task).await;
+                OperationResult::Task(task)
+            }
             Request::ListTasks(request) => {
-                OperationResult::Tasks(task_operations::list(&self, request).await?)
+                let mut page = task_operations::list(&self, request).await?;
+                page.tasks.iter_mut().for_each(|task| shown.link_task(task));
+                OperationResult::Tasks(page)
             }
             Request::CancelTask(request) => {
-                OperationResult::Task(task_operations::cancel(&self, request).await?)
+                let mut task = task_operations::cancel(&self, request).await?;
+                shown.show_task(&mut task).await;
+                OperationResult::Task(task)
             }
             Request::SubscribeToTask(request) => {
                 return Ok(A2aResponse::Stream(Box::new(task_operations::subscribe(&self, &request)?)));
@@ -211,6 +233,19 @@ impl A2aCall {
             None => self.tenant = Some(tenant.to_owned()),
         }
         Ok(())
+    }
+
+    pub(super) fn node(&self) -> &NodeState {
+        &self.node
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.node.limits
+    }
+
+    /// The time of the wall clock.
+    pub(super) fn wall(&self) -> WallTime {
+        self.node.clock.wall()
     }
 
     /// Time limit for an agent's acknowledgement.

@@ -2,6 +2,7 @@
 
 use super::{
     call::{A2aCall, store, task_not_found, unavailable},
+    files,
     stream::TaskEventStream,
     task_operations, webhooks,
 };
@@ -102,9 +103,10 @@ pub(super) fn follow(
         .map_err(|error| store(&error))
 }
 
-async fn accept(call: &A2aCall, request: SendMessage) -> Result<AcceptedMessage, A2aError> {
+async fn accept(call: &A2aCall, mut request: SendMessage) -> Result<AcceptedMessage, A2aError> {
     let facade = call.local.facade.get();
     facade.policy.check_modes(&request.message)?;
+    files::keep(call, &mut request.message).await?;
     let webhook =
         request.configuration.as_ref().and_then(|config| config.task_push_notification_config.clone());
     if let Some(webhook) = &webhook {

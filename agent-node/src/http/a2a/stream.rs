@@ -1,6 +1,9 @@
 //! The event stream of one task: an initial event, then each later event once, until the task is interrupted or ends.
 
-use super::call::{A2aCall, store};
+use super::{
+    call::{A2aCall, store},
+    files::ShownFiles,
+};
 use crate::{
     http::{drain::DrainSignal, events::HEARTBEAT},
     tasks::{self, TaskEvent, follower::TaskFollower},
@@ -29,6 +32,7 @@ pub(crate) struct TaskEventStream {
     /// Store, agent and client to read open questions with, if the client activates the human-in-the-loop extension.
     hitl: Option<(SharedStore, AgentId, Principal)>,
     is_over: bool,
+    files: ShownFiles,
 }
 
 impl TaskEventStream {
@@ -39,7 +43,8 @@ impl TaskEventStream {
         let hitl =
             call.wants_hitl().then(|| (call.local.store.clone(), call.local.id.clone(), call.by.clone()));
         let ready = [first].into();
-        Self { follower, ready, held: None, closes_when_interrupted: false, award, hitl, is_over }
+        let files = call.shown_files();
+        Self { follower, ready, held: None, closes_when_interrupted: false, award, hitl, is_over, files }
     }
 
     /// The same, but ends when the task is interrupted.
@@ -58,7 +63,8 @@ impl TaskEventStream {
     /// The next event; `None` at the end. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<Result<StreamResponse, A2aError>> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
+            if let Some(mut event) = self.ready.pop_front() {
+                self.files.show_event(&mut event).await;
                 return Some(Ok(event));
             }
             if self.is_over {

@@ -1,15 +1,23 @@
 //! Reads a request's body within limits of type, size, time and memory.
 
 use super::{
-    budget_holder::BudgetHolder, is_a2a, is_artifact_upload, is_peer_lines, server_config::HttpServerConfig,
+    budget_holder::BudgetHolder,
+    is_a2a, is_artifact_upload, is_peer_lines,
+    server_config::HttpServerConfig,
+    spool::{Spool, SpooledFiles},
+    takes_files,
 };
 use actix_web::{
     dev::{Payload, ServiceRequest},
     http::header::{self, HeaderValue},
 };
+use blackboard::store::SharedBlobs;
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
-use protocol::problem::{Problem, Reason};
+use protocol::{
+    ids::{Digest, DigestOfPieces},
+    problem::{Problem, Reason},
+};
 use std::{
     collections::BTreeMap,
     fmt::Display,
@@ -26,6 +34,10 @@ pub(super) struct BodyRules {
     has_body: bool,
     declared: Option<usize>,
     limit: usize,
+    /// How much of it is kept in memory.
+    kept: usize,
+    /// Where the files of a body of A2A go.
+    spool: Option<SharedBlobs>,
     timeout: Duration,
     grace: Duration,
     min_rate: u64,
@@ -50,8 +62,15 @@ impl BodyRules {
             declared: headers
                 .get(header::CONTENT_LENGTH)
                 .and_then(|length| length.to_str().ok()?.parse().ok()),
-            limit: if is_artifact { limits.max_artifact_bytes } else { limits.max_body_bytes },
             ..Self::for_message(config)
+        };
+        let rules = match (is_artifact, config.spool.as_ref().filter(|_| takes_files(request))) {
+            (true, _) => rules.of(limits.max_artifact_bytes),
+            (false, Some(_)) if rules.declared.is_some_and(|bytes| bytes <= limits.max_body_bytes) => rules,
+            (false, Some(spool)) => {
+                Self { limit: limits.max_a2a_body_bytes, spool: Some(spool.clone()), ..rules }
+            }
+            (false, None) => rules,
         };
         if rules.has_body && !is_artifact && !is_a2a(request) {
             let mut types = headers.get_all(header::CONTENT_TYPE);
@@ -69,12 +88,19 @@ impl BodyRules {
         Ok(rules)
     }
 
+    /// The same for a body of at most `limit` bytes.
+    pub(super) fn of(self, limit: usize) -> Self {
+        Self { limit, kept: limit, ..self }
+    }
+
     /// The rules for a message without a declared length.
     pub(super) fn for_message(config: &HttpServerConfig) -> Self {
         Self {
             has_body: true,
             declared: None,
             limit: config.limits.max_body_bytes,
+            kept: config.limits.max_body_bytes,
+            spool: None,
             timeout: Duration::from_millis(config.limits.body_ms),
             grace: config.body_grace,
             min_rate: config.min_body_rate.max(1),
@@ -91,24 +117,44 @@ impl BodyRules {
         let message = format!("the body may have {} bytes at most", self.limit);
         Problem::new(Reason::PayloadTooLarge, message).with("limit", self.limit)
     }
+
+    fn too_much_text(&self) -> Problem {
+        let message =
+            format!("the body may have {} bytes at most beside the files in its parts (raw)", self.kept);
+        Problem::new(Reason::PayloadTooLarge, message).with("limit", self.kept)
+    }
 }
 
 pub(super) struct BufferedBody {
     pub(super) bytes: Bytes,
     /// The reservation, if the body came in several chunks.
     pub(super) guard: Option<BodyBudgetGuard>,
+    /// The files that were in it, in place of which it has marks.
+    pub(super) files: SpooledFiles,
+    /// The digest of the body as it was sent, if files were taken out.
+    pub(super) digest: Option<Digest>,
+}
+
+/// What bodies may use.
+pub(super) struct Budgets<'a> {
+    pub(super) memory: &'a Arc<BodyBudget>,
+    pub(super) disk: &'a Arc<BodyBudget>,
 }
 
 /// Reads `payload` to its end. Fails if it is too large, too slow, malformed, or exceeds the memory budget.
 pub(super) async fn read<E: Display>(
     payload: &mut (impl Stream<Item = Result<Bytes, E>> + Unpin),
     rules: &BodyRules,
-    budget: &Arc<BodyBudget>,
+    Budgets { memory: budget, disk }: Budgets<'_>,
     holder: &BudgetHolder,
 ) -> Result<BufferedBody, Problem> {
+    let files = SpooledFiles::default();
     if !rules.has_body {
-        return Ok(BufferedBody { bytes: Bytes::new(), guard: None });
+        return Ok(BufferedBody { bytes: Bytes::new(), guard: None, files, digest: None });
     }
+    let mut spool = rules.spool.clone().map(Spool::new);
+    let mut digest = DigestOfPieces::default();
+    let mut on_disk: Option<BodyBudgetGuard> = None;
     let started = Instant::now();
     let mut timer = pin!(sleep_until(started + rules.max_duration(0)));
     let mut first = Bytes::new();
@@ -125,6 +171,19 @@ pub(super) async fn read<E: Display>(
                     received += chunk.len();
                     if received > rules.limit {
                         return Poll::Ready(Err(rules.too_large()));
+                    }
+                    if let Some(spool) = &mut spool {
+                        let (kept, written) = (spool.rest.len(), spool.file_bytes());
+                        digest.add(&chunk);
+                        spool.add(&chunk)?;
+                        if spool.rest.len() > rules.kept {
+                            return Poll::Ready(Err(rules.too_much_text()));
+                        }
+                        let (kept, written) = (spool.rest.len() - kept, spool.file_bytes() - written);
+                        guard.get_or_insert_with(|| budget.guard(holder.clone())).reserve(kept)?;
+                        let written = usize::try_from(written).unwrap_or(usize::MAX);
+                        on_disk.get_or_insert_with(|| disk.guard(holder.clone())).reserve(written)?;
+                        continue;
                     }
                     if received == chunk.len() && rules.declared == Some(received) {
                         first = chunk;
@@ -152,8 +211,12 @@ pub(super) async fn read<E: Display>(
         }
     })
     .await?;
+    if let Some(spool) = spool {
+        let (rest, files) = spool.finish();
+        return Ok(BufferedBody { bytes: rest.freeze(), guard, files, digest: Some(digest.finish()) });
+    }
     let bytes = if all.is_empty() { first } else { all.freeze() };
-    Ok(BufferedBody { bytes, guard })
+    Ok(BufferedBody { bytes, guard, files, digest: None })
 }
 
 /// The media types of an object a line.

@@ -68,8 +68,9 @@ impl Edge {
         if holder.has_credential() {
             served.note_caller(&holder)?;
         }
-        let rules = body::BodyRules::for_message(config);
-        let body = body::read(&mut payload, &rules, state.budget(&holder), &holder).await?;
+        let rules = body::BodyRules::for_message(config).of(config.limits.max_a2a_body_bytes);
+        let budgets = body::Budgets { memory: state.budget(&holder), disk: &state.spooled };
+        let body = body::read(&mut payload, &rules, budgets, &holder).await?;
         if !holder.has_credential() {
             served.note_caller(&holder)?;
         }

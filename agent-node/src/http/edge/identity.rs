@@ -198,9 +198,9 @@ pub(super) struct AuthenticatedSender {
 }
 
 impl AuthenticatedSender {
-    /// Fails if the request is signed for another body.
-    pub(super) fn check_body(&self, body: &[u8]) -> Result<(), Problem> {
-        match self.digest.is_none_or(|signed| signed == Digest::of(body)) {
+    /// Fails if the request is signed for another body. `digest` is that of a body of which files were taken out.
+    pub(super) fn check_body(&self, body: &[u8], digest: Option<Digest>) -> Result<(), Problem> {
+        match self.digest.is_none_or(|signed| signed == digest.unwrap_or_else(|| Digest::of(body))) {
             true => Ok(()),
             false => Err(unauthenticated("Content-Digest is not the sha-256 of the body")),
         }

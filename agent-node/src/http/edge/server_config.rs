@@ -5,11 +5,12 @@ use crate::{
     http::{connections::ConnectionLimits, drain::DrainSignal},
     telemetry::Telemetry,
 };
+use blackboard::store::SharedBlobs;
 use protocol::limits::Limits;
 use std::time::Duration;
 
 /// The settings of one HTTP server and its edge.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct HttpServerConfig {
     /// Limits of requests. A rate of 0 means no limit.
     pub limits: Limits,
@@ -32,6 +33,12 @@ pub struct HttpServerConfig {
     pub max_unproven_bytes: usize,
     /// How much of that one address may use.
     pub max_unproven_bytes_per_address: usize,
+    /// Where the files of A2A messages are written as they arrive; without it such a body is as large as any other message.
+    pub spool: Option<SharedBlobs>,
+    /// Disk for files that are on their way, bytes.
+    pub max_spooled_bytes: usize,
+    /// How much of that one caller may use.
+    pub max_spooled_bytes_per_caller: usize,
     /// How long a body may take before [`HttpServerConfig::min_body_rate`] applies.
     pub body_grace: Duration,
     /// The minimum average speed of a body, bytes per second.
@@ -62,6 +69,9 @@ impl HttpServerConfig {
             max_buffered_bytes_per_caller: 32 * 1024 * 1024,
             max_unproven_bytes: 32 * 1024 * 1024,
             max_unproven_bytes_per_address: 16 * 1024 * 1024,
+            spool: None,
+            max_spooled_bytes: 1 << 30,
+            max_spooled_bytes_per_caller: 256 << 20,
             body_grace: Duration::from_secs(5),
             min_body_rate: 1024,
             keep_alive: Duration::from_secs(30),

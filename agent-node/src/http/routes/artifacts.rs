@@ -52,9 +52,10 @@ pub async fn get(
     let digest =
         Digest::parse(&path).map_err(|error| Problem::new(Reason::InvalidField, error.to_string()))?;
     for local in node.agents_in_lookup_order(&request) {
-        match artifacts::read(local.store.as_ref(), &local.id, &digest, &owner(&by), proof_of(&request)) {
-            Ok(stored) => {
-                let named = stored.media_type.filter(|named| header::HeaderValue::from_str(named).is_ok());
+        let (store, proof) = (local.store.as_ref(), proof_of(&request));
+        match artifacts::bytes(store, &local.id, &digest, &owner(&by), proof).await {
+            Ok((content, media_type)) => {
+                let named = media_type.filter(|named| header::HeaderValue::from_str(named).is_ok());
                 let media_type = named.unwrap_or_else(|| "application/octet-stream".to_owned());
                 return Ok(HttpResponse::Ok()
                     .content_type(media_type)
@@ -62,7 +63,7 @@ pub async fn get(
                     .insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
                     .insert_header((header::CONTENT_DISPOSITION, "attachment"))
                     .insert_header((header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"))
-                    .body(stored.content));
+                    .body(content));
             }
             Err(problem) if problem.reason == Reason::ArtifactNotFound => {}
             Err(problem) => return Err(problem.into()),

@@ -12,6 +12,7 @@ use engine::{Ack, IncomingMessage, RelayedApproval, records::TaskRow};
 pub use message_status::get;
 
 use crate::{
+    artifacts,
     http::{
         edge::release_permit,
         headers,
@@ -73,7 +74,7 @@ pub async fn post(
         json.as_object_mut()
             .map(|members| members.entry("fromAgentId").or_insert_with(|| agent.as_str().into()));
     }
-    let payload = large_payload::inline(&request, &node, &mut json, &by)?;
+    let payload = large_payload::inline(&request, &node, &mut json, &by).await?;
     let mut envelope = Box::new(match by.agent() {
         Some(_) => Envelope::from_json(json, new_message_id)?,
         None => Envelope::from_hand_written_json(json, new_message_id)?,
@@ -85,6 +86,7 @@ pub async fn post(
         (_, Address::Capability(_)) => node.default_agent(&request)?,
     };
     space::check(local, &by, proof_of(&request), &envelope).await?;
+    check_files(local, &by, &envelope)?;
     let named = named_artifacts::resolve(&node, local, &by, &mut envelope).await?;
     let max = node.limits.max_artifact_bytes_per_principal;
     node.artifact_quota.add_message(local.store.as_ref(), &local.id, &by, body.len() + named, max)?;
@@ -140,6 +142,13 @@ pub async fn post(
         return Ok(answer);
     }
     Ok(acknowledged(&ack, &warnings))
+}
+
+/// Fails if a message names files that its sender has not put here.
+fn check_files(local: &HostedAgent, by: &Principal, envelope: &Envelope) -> Result<(), Problem> {
+    let unwritable = |error: serde_json::Error| Problem::new(Reason::Internal, error.to_string());
+    let json = serde_json::to_vec(&envelope.payload).map_err(unwritable)?;
+    artifacts::check_named(local.store.as_ref(), &local.id, by, &json)
 }
 
 /// What proves who has sent a request.
@@ -257,7 +266,9 @@ async fn wait_for_task(
     let answer = |row: TaskRow, mut answer: actix_web::HttpResponseBuilder| {
         let row =
             tasks::with_artifacts(local.store.as_ref(), &local.id, row, Revision::MAX).map_err(failed)?;
-        Ok(answer.json(TaskAnswer { task: row.task.to_a2a(), warnings }))
+        let mut task = row.task.to_a2a();
+        local.shown_files().link_task(&mut task);
+        Ok(answer.json(TaskAnswer { task, warnings }))
     };
     let settled = tokio::select! {
         biased;

@@ -85,6 +85,7 @@ fn shown(local: &HostedAgent, row: TaskRow) -> Result<A2aTask, Problem> {
     let row = tasks::with_artifacts(local.store.as_ref(), &local.id, row, Revision::MAX);
     let TaskRow { task, answered, .. } = row.map_err(Problem::from)?;
     let mut shown = task.to_a2a();
+    local.shown_files().link_task(&mut shown);
     let ours = shown.metadata.get_mut(EXTENSION).and_then(Value::as_object_mut);
     if let Some(ours) = ours.filter(|_| !answered.is_empty()) {
         ours.insert("answered".to_owned(), json!(answered));
@@ -112,7 +113,13 @@ pub async fn list(
     let listed = web::block(move || tasks::list(local.store.as_ref(), &local.id, (&by, proof), limit)).await;
     let tasks = listed.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))?;
     let tasks = tasks.map_err(Problem::from)?;
-    let tasks: Vec<_> = tasks.iter().map(protocol::task::Task::to_a2a).collect();
+    let files = node.agent(&id)?.shown_files();
+    let tasks = tasks.iter().map(|task| {
+        let mut task = task.to_a2a();
+        files.link_task(&mut task);
+        task
+    });
+    let tasks: Vec<_> = tasks.collect();
     Ok(HttpResponse::Ok().json(json!({ "agentId": id, "tasks": tasks })))
 }
 
@@ -143,7 +150,7 @@ pub async fn events(
         None => (0, 0),
     };
     let shows_activity = tasks::activity::is_shown(&row.task, &by);
-    Ok(events::of_task(local.store.clone(), local.id.clone(), row, after, shows_activity).await?)
+    Ok(events::of_task(local.shown_files(), row, after, shows_activity).await?)
 }
 
 /// Returns the award record: this agent's, or that of the agent of this node that awarded the task to it.

@@ -71,4 +71,8 @@ impl Store for InterceptingStore {
     fn trim(&self, filter: Filter, before: Revision) -> StoreFuture<u64> {
         self.store.trim(filter, before)
     }
+
+    fn blobs(&self) -> blackboard::store::SharedBlobs {
+        self.store.blobs()
+    }
 }

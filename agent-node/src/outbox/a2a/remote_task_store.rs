@@ -228,6 +228,10 @@ mod tests {
         fn trim(&self, filter: Filter, before: Revision) -> StoreFuture<u64> {
             self.0.trim(filter, before)
         }
+
+        fn blobs(&self) -> blackboard::store::SharedBlobs {
+            self.0.blobs()
+        }
     }
 
     async fn one_task() -> (Arc<FailingReads>, ConversationRemoteTasks) {

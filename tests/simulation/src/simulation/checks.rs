@@ -81,7 +81,7 @@ impl Simulation {
         }
         let reader = AgentId::parse("another").map(Principal::Agent).unwrap_or(Principal::local_user());
         let read = artifacts::read(store, me, &digest, &reader, SenderProof::Credential);
-        if !read.is_ok_and(|artifact| Digest::of(&artifact.content) == digest) {
+        if !read.is_ok_and(|artifact| artifact.content.digest() == digest) {
             let what = format!("{me}: signal {} refers to an artifact that can't be read", signal.id);
             self.fail(what);
         }

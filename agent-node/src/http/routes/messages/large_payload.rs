@@ -22,7 +22,7 @@ pub(super) struct LargePayload {
 }
 
 /// Inserts the payload if the message names one. Fails with `artifact_not_found` if the sender must upload it (again).
-pub(super) fn inline(
+pub(super) async fn inline(
     request: &HttpRequest,
     node: &NodeState,
     json: &mut Value,
@@ -39,9 +39,10 @@ pub(super) fn inline(
         Some(Address::Agent(id)) => node.agent(id)?,
         Some(Address::Capability(_)) | None => node.default_agent(request)?,
     };
-    let stored = artifacts::read(local.store.as_ref(), &local.id, &digest, by, SenderProof::Credential)?;
+    let (store, proof) = (local.store.as_ref(), SenderProof::Credential);
+    let (content, _) = artifacts::bytes(store, &local.id, &digest, by, proof).await?;
     let depth = node.limits.max_depth + super::FORWARDED_DEPTH;
-    let payload = protocol::json::parse(&stored.content, depth)?;
+    let payload = protocol::json::parse(&content, depth)?;
     if let Some(members) = json.as_object_mut() {
         members.remove(PAYLOAD_REF);
         members.insert("payload".to_owned(), payload);

@@ -2,7 +2,7 @@
 //! and that the sender may see.
 
 use crate::{
-    artifacts::{self, StoredArtifact},
+    artifacts::{self, StoredArtifact, StoredContent},
     http::node_state::{HostedAgent, NodeState},
 };
 use blackboard::http_client::ClientRequest;
@@ -103,8 +103,13 @@ async fn content_of(
     let owner = said(OWNER).and_then(|owner| AgentId::parse(&owner).ok());
     let owner = owner.ok_or_else(|| refused("its signal names no owner"))?;
     let stored = read(node, local, &owner, &digest).await.map_err(|problem| refused(&problem.message))?;
-    let (length, media_type) = (stored.content.len(), reference.media_type.or_else(|| said("mediaType")));
-    Ok((stored.into_artifact(name.clone(), media_type), length))
+    let (length, media_type) = (stored.content.bytes(), reference.media_type.or_else(|| said("mediaType")));
+    let mut artifact = stored.into_artifact(name.clone(), media_type);
+    let (store, by) = (local.store.as_ref(), Principal::Agent(local.id.clone()));
+    for part in &mut artifact.parts {
+        artifacts::keep_file(store, &local.id, &by, node.clock.wall(), part).await?;
+    }
+    Ok((artifact, length))
 }
 
 /// The content, from the agent that has it.
@@ -115,13 +120,18 @@ async fn read(
     digest: &Digest,
 ) -> Result<StoredArtifact, Problem> {
     if let Some(owner) = node.agents.get(owner) {
-        let by = Principal::Agent(local.id.clone());
-        return artifacts::read(owner.store.as_ref(), &owner.id, digest, &by, SenderProof::Credential);
+        let (store, by) = (owner.store.as_ref(), Principal::Agent(local.id.clone()));
+        let stored = artifacts::read(store, &owner.id, digest, &by, SenderProof::Credential)?;
+        if matches!(stored.content, StoredContent::Blob(_)) && owner.id != local.id {
+            let (stores, ids) = ((store, local.store.as_ref()), (&owner.id, &local.id));
+            artifacts::hand_over(stores, ids, node.clock.wall(), *digest).await?;
+        }
+        return Ok(stored);
     }
     let PeerLocation::At(endpoint) = node.peers.locate(owner) else {
         return Err(Problem::new(Reason::ArtifactNotFound, format!("{owner}, which has it, is not there")));
     };
     let url = format!("{endpoint}{}/{digest}", routes::ARTIFACTS);
     let content = local.wire.bytes(ClientRequest::get(&url, owner.as_str())).await?;
-    Ok(StoredArtifact { content, media_type: None })
+    Ok(StoredArtifact { content: StoredContent::Here(content), media_type: None })
 }

@@ -55,7 +55,10 @@ pub(super) async fn post(
     let proof = super::proof_of(request);
     for message in parsed {
         let message = match message {
-            Ok(message) => super::space::check(local, by, proof, &message.envelope).await.map(|()| message),
+            Ok(message) => {
+                let checked = super::space::check(local, by, proof, &message.envelope).await;
+                checked.and_then(|()| super::check_files(local, by, &message.envelope)).map(|()| message)
+            }
             Err(problem) => Err(problem),
         };
         answers.push(match message {
