@@ -168,13 +168,46 @@ impl ArtifactChunk {
     }
 }
 
-/// The artifacts that `chunks` make.
+/// The artifacts that `chunks` make. A text that is appended to a text is one part with it.
 pub fn assemble(chunks: impl IntoIterator<Item = ArtifactChunk>) -> Vec<Artifact> {
     let mut artifacts = Vec::new();
     for ArtifactChunk { artifact, append, .. } in chunks {
-        merge(&mut artifacts, artifact, append);
+        merge_joined(&mut artifacts, artifact, append);
     }
     artifacts
+}
+
+/// As [`merge`], but a text that is appended to a text is one part with it. The content is the same.
+pub fn merge_joined(artifacts: &mut Vec<Artifact>, chunk: Artifact, append: bool) {
+    let id = chunk.artifact_id.clone();
+    let known = artifacts.iter().position(|artifact| artifact.artifact_id == id);
+    let seam = known.filter(|_| append).map(|at| (at, artifacts[at].parts.len()));
+    merge(artifacts, chunk, append);
+    if let Some((at, seam)) = seam {
+        let appended = artifacts[at].parts.split_off(seam);
+        push_parts(&mut artifacts[at].parts, appended);
+    }
+}
+
+/// The artifact with neighbouring texts as one part: equal for the same content, however it was cut.
+pub fn joined(artifact: &Artifact) -> Artifact {
+    let mut parts = Vec::new();
+    artifact.parts.iter().for_each(|part| push_parts(&mut parts, vec![part.clone()]));
+    Artifact { parts, ..artifact.clone() }
+}
+
+/// Adds `new` to `parts`. The first is joined to the last one there, if both are texts with the same properties.
+fn push_parts(parts: &mut Vec<Part>, new: Vec<Part>) {
+    let mut new = new.into_iter().peekable();
+    if let (Some(last), Some(first)) = (parts.last_mut(), new.peek())
+        && (&last.media_type, &last.filename, &last.metadata)
+            == (&first.media_type, &first.filename, &first.metadata)
+        && let (PartContent::Text(text), PartContent::Text(more)) = (&mut last.content, &first.content)
+    {
+        text.push_str(more);
+        new.next();
+    }
+    parts.extend(new);
 }
 
 /// Adds a chunk to a task's artifacts: `append` joins the parts to the artifact of the same id, else it replaces
@@ -260,6 +293,35 @@ mod tests {
             assert_eq!(growing.digest(), (Digest::of(text.as_bytes()), 300));
         }
         assert_eq!(GrowingDigest::default().digest(), (Digest::of(b""), 0));
+    }
+
+    #[test]
+    fn an_appended_text_is_one_part_with_the_text_before() {
+        let text = |media: &str, text: &str| Artifact::text("a", media, text);
+        let chunk = |artifact, append| ArtifactChunk { artifact, append, last_chunk: false };
+        let pieces = [
+            text("text/plain", "hel"),
+            text("text/plain", "lo"),
+            text("text/html", "<b>"),
+            text("text/html", "</b>"),
+        ];
+        let chunks = pieces.iter().enumerate().map(|(at, piece)| chunk(piece.clone(), at > 0));
+        let [whole] = assemble(chunks).try_into().unwrap();
+        let parts: Vec<_> = whole.parts.iter().map(|part| part.content.clone()).collect();
+        assert_eq!(parts, [PartContent::Text("hello".into()), PartContent::Text("<b></b>".into())]);
+        let mut as_sent = Vec::new();
+        pieces.into_iter().enumerate().for_each(|(at, piece)| merge(&mut as_sent, piece, at > 0));
+        assert_eq!((as_sent[0].parts.len(), content(&as_sent[0]).0), (4, content(&whole).0));
+        assert_eq!(joined(&as_sent[0]), whole);
+        // Texts that came together, or with a name of their own, stay apart.
+        let mut two = text("text/plain", "one");
+        two.parts.push(Part { filename: Some("b.txt".into()), ..two.parts[0].clone() });
+        assert_eq!(assemble([chunk(two.clone(), false)]), std::slice::from_ref(&two));
+        assert_eq!(joined(&two), two);
+        let empty = Artifact { parts: Vec::new(), ..text("text/plain", "") };
+        let [filled] =
+            assemble([chunk(empty, false), chunk(text("text/plain", "x"), true)]).try_into().unwrap();
+        assert_eq!(filled.parts, text("text/plain", "x").parts);
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //! the real ones.
 
 use crate::harness::{
-    Process, artifact, eventually, mesh, message,
+    Process, artifact, client, eventually, mesh, message,
     model_stub::{ModelStub, StubAnswer, says},
-    state,
+    state, stream,
 };
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// A team of one agent whose brain is `llm`, written as members of a YAML map.
 pub(super) fn team(llm: &str) -> String {
@@ -80,6 +81,40 @@ async fn instructions_come_from_the_file_and_a_result_keeps_to_its_schema() {
     assert!(requests[0].system.contains("Count without mercy."), "{}", requests[0].system);
     assert!(requests[0].system.contains("\"number\"") && requests[0].body["response_format"].is_object());
     assert!(requests[1].user[1].contains("not valid"), "{:?}", requests[1].user);
+}
+
+#[tokio::test]
+async fn a_streamed_answer_is_one_text_at_its_end() {
+    let text = "one two three four ".repeat(8);
+    let said = text.clone();
+    let stub = ModelStub::start(move |_| StubAnswer::Slowly(Duration::from_millis(400), said.clone()));
+    let node = Process::up(&team(&model(&stub, "openai"))).await;
+    let agent = node.agent("thinker-01");
+    let asked = agent.ask(json!({ "description": "Count." })).await;
+    let id = asked["id"].as_str().unwrap();
+    let events = stream(&format!("{}/a2a/tasks/{id}/events", agent.url), None).await;
+    let chunks = events.iter().filter(|(_, event)| event["artifactUpdate"].is_object()).count();
+    assert!(chunks > 1, "the answer was no stream: {events:#?}");
+    let get = json!({ "jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": { "id": id } });
+    let list =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": { "includeArtifacts": true } });
+    let rpc = async |body: &Value| {
+        let sent = client()
+            .post(format!("{}/a2a/rpc", agent.url))
+            .header("a2a-version", "1.0")
+            .json(body)
+            .send()
+            .await;
+        sent.unwrap().json::<Value>().await.unwrap()["result"].clone()
+    };
+    for task in [asked.clone(), agent.task(id).await, rpc(&get).await, rpc(&list).await["tasks"][0].clone()] {
+        let parts = task["artifacts"][0]["parts"].as_array().unwrap();
+        assert_eq!(
+            (parts.len(), parts[0]["text"].as_str().map(str::trim)),
+            (1, Some(text.trim())),
+            "{task:#}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -164,7 +164,7 @@ impl HelpRequest {
                     effects.push(Effect::RunTurn { turn, prompt, deadline, input });
                 }
                 Effect::Update(Update::Artifact { chunk, .. }) => {
-                    protocol::artifact::merge(produced, chunk.artifact, chunk.append);
+                    protocol::artifact::merge_joined(produced, chunk.artifact, chunk.append);
                 }
                 Effect::Send(message) => {
                     let message = of_asker(message, &self.request, produced);

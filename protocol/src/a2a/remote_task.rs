@@ -12,7 +12,7 @@ use super::{
     message::Message,
     task::{A2aTask, TaskState, TaskStatus},
 };
-use crate::artifact::{Artifact, merge};
+use crate::artifact::{Artifact, joined, merge};
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 use std::collections::BTreeMap;
@@ -217,7 +217,11 @@ impl RemoteTaskTracker {
     ) -> Result<(Vec<RemoteTaskEvent>, Option<RemoteTaskEnd>), EventRefusal> {
         let mut news = self.is_about(&task.id, &task.context_id)?;
         for artifact in task.artifacts {
-            if self.artifacts.contains(&artifact) {
+            // A snapshot may have as one text what was streamed in pieces.
+            let is_known = |known: &Artifact| {
+                known.artifact_id == artifact.artifact_id && joined(known) == joined(&artifact)
+            };
+            if self.artifacts.iter().any(is_known) {
                 continue;
             }
             self.weigh(&artifact, false)?;
@@ -333,6 +337,9 @@ mod tests {
         // The snapshot after the break holds both pieces.
         let whole = json!([{ "artifactId": "a", "parts": [{ "text": "one" }, { "text": "two" }] }]);
         let (news, end) = following.apply(task("TASK_STATE_WORKING", whole.clone())).unwrap();
+        assert_eq!((news, end), (vec![], None));
+        let joined = json!([artifact("a", "onetwo")]);
+        let (news, end) = following.apply(task("TASK_STATE_WORKING", joined)).unwrap();
         assert_eq!((news, end), (vec![], None));
         // After a lost chunk the whole artifact is reported.
         let (news, end) =

@@ -3,7 +3,7 @@
 
 use crate::brain::TurnHandle;
 use patterns::turn::Progress;
-use protocol::artifact::{Artifact, Part, PartContent, merge};
+use protocol::artifact::{Artifact, merge_joined};
 use std::time::Duration;
 use tokio::{
     sync::mpsc,
@@ -51,34 +51,19 @@ fn add(waiting: &mut Vec<Progress>, report: Progress) {
     ) = (waiting.last_mut(), &report)
         && artifact.artifact_id == last.artifact_id
     {
-        let (mut artifact, last_chunk) = (artifact.clone(), *last_chunk);
-        let parts = std::mem::take(&mut artifact.parts);
         let mut merged = vec![std::mem::replace(last, Artifact::text("", "", ""))];
-        merge(&mut merged, artifact, true);
+        merge_joined(&mut merged, artifact.clone(), true);
         merged.into_iter().for_each(|merged| *last = merged);
-        parts.into_iter().for_each(|part| append_part(&mut last.parts, part));
-        *was_last_chunk = last_chunk;
+        *was_last_chunk = *last_chunk;
         return;
     }
     waiting.push(report);
 }
 
-/// Adds `part`. Appends text to the last part if that is text with the same properties.
-fn append_part(parts: &mut Vec<Part>, part: Part) {
-    if let (Some(last), PartContent::Text(text)) = (parts.last_mut(), &part.content)
-        && last.media_type == part.media_type
-        && last.filename == part.filename
-        && last.metadata == part.metadata
-        && let PartContent::Text(last_text) = &mut last.content
-    {
-        return last_text.push_str(text);
-    }
-    parts.push(part);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::artifact::merge;
 
     fn chunk(id: &str, text: &str, append: bool, last_chunk: bool) -> Progress {
         Progress::Artifact { artifact: Artifact::text(id, "text/plain", text), append, last_chunk }
