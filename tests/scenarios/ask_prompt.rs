@@ -210,3 +210,28 @@ async fn a_task_goes_on_without_the_terminal() {
     let terminal = Terminal::start(&["ask", "wrap it", "--quiet", "--url", &node.url]);
     assert_eq!(terminal.ends().await.0, 7);
 }
+
+#[tokio::test]
+async fn who_waits_without_a_terminal_is_told_what_for() {
+    let slow = r#"read -r line; sleep 5; echo '{"type":"done","message":"made"}'"#;
+    let yaml = format!(
+        "agents: [{{ agent: slow-01, skills: [make], brain: {{ exec: [sh, -c, '{}'] }} }}]",
+        slow.replace('\'', "''")
+    );
+    let node = Process::up(&yaml).await;
+    let ask = |more: &[&str]| {
+        let words = ["ask", "make it", "--capability", "make", "--url", &node.url];
+        mesh(&[&words, more].concat(), &[])
+    };
+    assert_eq!(ask(&["--no-wait"]).0, 0);
+    let (code, said, errors) = ask(&[]);
+    assert_eq!((code, said.as_str()), (0, "made\n"), "{errors}");
+    assert_eq!(errors.matches("the task is submitted: queued: slow-01 is busy").count(), 1, "{errors}");
+    assert_eq!(errors.matches("the task is working").count(), 1, "{errors}");
+    let (code, said, errors) = ask(&["--json"]);
+    let task: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, state(&task).as_str()), (0, "completed"), "{errors}");
+    assert!(errors.contains("the task is working"), "{errors}");
+    let (code, _, errors) = ask(&["--quiet"]);
+    assert_eq!((code, errors.as_str()), (0, ""));
+}

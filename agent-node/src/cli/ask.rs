@@ -121,6 +121,7 @@ pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliErro
         until: Some(until),
         json: false,
         shows_progress,
+        says_wait: !ask.quiet,
         has_transcript: false,
         is_session: ask.plan,
         at: at.clone(),

@@ -121,8 +121,15 @@ pub(super) async fn convene(common: &CommonArgs, args: ConveneArgs) -> Result<()
         output::note(&format!("session {task}, hosted by {}", recipient.agent));
     }
     let has_transcript = !args.quiet && !common.json;
-    let watch =
-        TaskWatch { until: Some(until), json: false, shows_progress, has_transcript, is_session: true, at };
+    let watch = TaskWatch {
+        until: Some(until),
+        json: false,
+        shows_progress,
+        says_wait: false,
+        has_transcript,
+        is_session: true,
+        at,
+    };
     let asks_here = has_transcript && prompt::has_person();
     let (state, done) = follow(&client, endpoint, &task, &watch, asks_here, &mut signals).await?;
     signals.exit_on_next();

@@ -132,6 +132,7 @@ pub(super) async fn tasks(common: &CommonArgs, tasks: TasksArgs) -> Result<(), C
                 until,
                 json: common.json,
                 shows_progress,
+                says_wait: false,
                 has_transcript: is_session && !common.json,
                 is_session,
                 at: at.clone(),

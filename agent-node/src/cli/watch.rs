@@ -17,11 +17,13 @@ use std::{
     pin::pin,
     time::Duration,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 
 /// Most consecutive broken streams.
 const MAX_BROKEN: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// How long a task may take before a person is told what it waits for.
+const SILENCE: Duration = Duration::from_secs(2);
 
 pub(super) struct TaskWatch {
     pub(super) until: Option<Instant>,
@@ -29,6 +31,8 @@ pub(super) struct TaskWatch {
     pub(super) json: bool,
     /// Whether progress is printed to standard error.
     pub(super) shows_progress: bool,
+    /// Whether standard error says what the task waits for if there is no progress: after [`SILENCE`], once for each status.
+    pub(super) says_wait: bool,
     /// Whether what the seats of a session say is printed to standard output; otherwise it is part of the progress.
     pub(super) has_transcript: bool,
     /// Whether the task is a session, whose stage, seats and usage are shown below the progress.
@@ -124,7 +128,8 @@ impl TaskWatch {
         let events = format!("{path}/events");
         let mut events = pin!(client.follow(endpoint, &events, progress.last_id.as_deref()).await?);
         let mut has_events = false;
-        let mut timer = tokio::time::interval(Duration::from_secs(1));
+        let mut timer = tokio::time::interval_at(progress.begun, Duration::from_secs(1));
+        timer.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             let event = tokio::select! {
                 event = events.next() => event,
@@ -133,6 +138,7 @@ impl TaskWatch {
                         progress.session = session_line(client, endpoint, path).await;
                     }
                     self.show_timer(progress);
+                    self.say_wait(progress);
                     continue
                 }
             };
@@ -201,6 +207,18 @@ impl TaskWatch {
         }
     }
 
+    /// Says what the task waits for: its last status, if that is new.
+    fn say_wait(&self, progress: &mut WatchProgress) {
+        if !self.says_wait || self.shows_progress || progress.begun.elapsed() < SILENCE {
+            return;
+        }
+        let status = progress.line.clone().unwrap_or_else(|| progress.state.word().to_owned());
+        if progress.said.as_ref() != Some(&status) {
+            output::note(&format!("the task is {status}"));
+            progress.said = Some(status);
+        }
+    }
+
     /// Whether there is a line below the progress that changes in place.
     fn has_footer(&self) -> bool {
         self.shows_progress && std::io::stderr().is_terminal()
@@ -234,6 +252,10 @@ pub(super) struct WatchProgress {
     /// Whether the task has ended or waits for an answer.
     is_settled: bool,
     line: Option<String>,
+    /// When it was first looked at.
+    begun: Instant,
+    /// The last status of which standard error has said that the task waits for it.
+    said: Option<String>,
     /// What goes on in the session, if it is one.
     session: Option<String>,
     clock: TaskClock,
@@ -248,6 +270,8 @@ impl WatchProgress {
             state: TaskState::Submitted,
             is_settled: false,
             line: None,
+            begun: Instant::now(),
+            said: None,
             session: None,
             clock,
         }
