@@ -1,7 +1,7 @@
 //! The YAML configuration of a node (DESIGN §12): agents, one per document or as a team, and the mesh's settings.
 //!
-//! `document` is a YAML file of something else, such as a session. `yaml` parses YAML with line numbers, `variables` substitutes `${VAR:-default}`, `unknown_keys` finds unknown keys,
-//! `file` has the types of the YAML, `forms` keeps the keys of faults in values of several forms, `type_names` rewords type errors, `loader` validates and converts.
+//! `document` is a YAML file of something else, such as a session. `yaml` parses YAML with line numbers, `variables` substitutes `${VAR:-default}` and `${param.name}`, `unknown_keys` finds unknown keys,
+//! `sources` reads a file and those that it includes, `parameters` has the values of `--set`, `file` has the types of the YAML, `forms` keeps the keys of faults in values of several forms, `type_names` rewords type errors, `loader` validates and converts.
 
 mod a2a;
 mod accept;
@@ -16,8 +16,10 @@ mod http;
 mod llm;
 mod loader;
 mod mesh;
+mod parameters;
 mod peer;
 mod schema;
+mod sources;
 mod space;
 mod text;
 mod type_names;
@@ -31,6 +33,7 @@ pub(crate) use document::Document;
 pub use fault::{ConfigErrors, ConfigFault};
 pub use llm::ProviderKeys;
 pub use mesh::{MeshConfig, TimingPreset};
+pub use parameters::ParameterValue;
 pub use peer::PeerRegistration;
 pub use schema::schema;
 
@@ -49,11 +52,15 @@ use crate::{
 };
 use engine::settings::AgentSettings;
 use protocol::ids::AgentId;
+use serde_json::Value;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
+
+/// The keys of a team's document, which one of a single agent has not.
+pub(crate) const TEAM_KEYS: [&str; 5] = ["agents", "include", "mesh", "parameters", "providers"];
 
 /// The keys that a session's file has and no agent's.
 pub(crate) const SESSION_KEYS: [&str; 4] = ["seats", "phases", "stages", "preset"];
@@ -64,6 +71,8 @@ pub struct Team {
     /// The agents, in the order of the files.
     pub agents: Vec<AgentDefinition>,
     pub mesh: MeshConfig,
+    /// The values of the parameters of its files, by name.
+    pub parameters: BTreeMap<String, Value>,
 }
 
 /// One agent.
@@ -129,22 +138,23 @@ impl Team {
     /// Loads the team that the files describe together; the error lists all faults of all files. `preset` is the timing
     /// preset if the files name none.
     pub fn load(paths: &[PathBuf], preset: TimingPreset) -> Result<Self, ConfigErrors> {
-        Self::load_with(paths, preset, ProviderKeys::Required)
+        Self::load_with(paths, preset, ProviderKeys::Required, &[])
     }
 
-    /// The same with or without the keys of models' providers.
+    /// The same with or without the keys of models' providers, and with the parameters that `set` gives.
     pub fn load_with(
         paths: &[PathBuf],
         preset: TimingPreset,
         keys: ProviderKeys,
+        set: &[ParameterValue],
     ) -> Result<Self, ConfigErrors> {
-        let mut loader = loader::TeamLoader::with_preset(preset).with_keys(keys);
+        let mut loader = loader::TeamLoader::with_preset(preset).with_keys(keys).with_set(set);
         for path in paths {
             match text_file::read(path) {
                 Ok(text) => {
                     // Brains and git run in other directories.
                     let whole = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-                    loader.add(&path.display().to_string(), &text, whole.parent(), &variables::from_process);
+                    loader.add(&path.display().to_string(), &text, whole.parent());
                 }
                 Err(error) => loader.fault(ConfigFault::of_file(path, format!("cannot be read: {error}"))),
             }
@@ -155,14 +165,14 @@ impl Team {
     /// Parses the team in `text`. `name` is the file name in faults; relative paths start at `base`.
     pub fn parse(name: &str, text: &str, base: Option<&Path>) -> Result<Self, ConfigErrors> {
         let mut loader = loader::TeamLoader::default();
-        loader.add(name, text, base, &variables::from_process);
+        loader.add(name, text, base);
         loader.team()
     }
 
     /// The built-in demo team.
     pub fn demo(preset: TimingPreset) -> Result<Self, ConfigErrors> {
         let mut loader = loader::TeamLoader::with_preset(preset);
-        loader.add("the demo team", crate::demo::TEAM, None, &variables::from_process);
+        loader.add("the demo team", crate::demo::TEAM, None);
         loader.team()
     }
 }

@@ -65,6 +65,7 @@ pub(crate) fn directory() -> TempDir {
 /// Writes a file into `dir`.
 pub(crate) fn file(dir: &Path, name: &str, text: &str) -> PathBuf {
     let path = dir.join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, text).unwrap();
     path
 }

@@ -95,6 +95,41 @@ async fn all_faults_of_a_file_are_named_at_once() {
 }
 
 #[tokio::test]
+async fn parameters_reach_the_agents_of_included_files() {
+    let dir = directory();
+    let team = file(
+        dir.path(),
+        "team.yaml",
+        "include: [parts.yaml]\nparameters:\n  id: { description: Whose name it is }\n  port: { type: integer, default: 0 }\n",
+    );
+    file(
+        dir.path(),
+        "parts.yaml",
+        "agents:\n  - { agent: '${param.id}', skills: [echo], brain: { echo: {} }, bid: { maxParallel: '${param.places}' } }\nparameters: { places: { type: integer, default: 1 } }\n",
+    );
+    let name = team.to_string_lossy().into_owned();
+    let (code, said, _) = mesh(&["validate", &name, "--set", "id=echo-01", "--set", "places=3"], &[]);
+    assert_eq!((code, said.as_str()), (0, "valid: 1 agent: echo-01; with id=\"echo-01\" places=3 port=0\n"));
+    let (code, said, _) = mesh(&["validate", &name, "--set", "id=echo-01", "--json"], &[]);
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, &said["parameters"]), (0, &json!({ "id": "echo-01", "places": 1, "port": 0 })));
+    let (code, said) = up(&dir.path().join("data"), &team).await;
+    assert!(code == 78 && said.contains("team.yaml:3: parameters.id: must be given"), "{said}");
+    let (code, _, said) = mesh(&["validate", &name, "--set", "id"], &[]);
+    assert!(code == 2 && said.contains("\"id\" is not of the form name=value"), "{said}");
+    let (code, _, said) = mesh(&["up", "--set", "id=x"], &[]);
+    assert!(code == 2 && said.contains("FILES"), "{said}");
+    let data = dir.path().join("data");
+    let args = ["up", "--port", "0", "--profile", "fast", "--set", "id=echo-07", "--set", "places=3", &name];
+    let mesh = Process::start(&data, &args).await;
+    let card =
+        crate::harness::get(&format!("{}/.well-known/agent-card.json", mesh.agent("echo-07").url)).await;
+    assert_eq!(card["name"], "echo-07", "{card:#}");
+    let task = mesh.restart().await.agent("echo-07").ask(json!({ "description": "again" })).await;
+    assert_eq!(state(&task), "completed");
+}
+
+#[tokio::test]
 async fn a_missing_file_is_named() {
     let dir = directory();
     let (code, said) = up(&dir.path().join("data"), &dir.path().join("nowhere.yaml")).await;

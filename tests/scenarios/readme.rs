@@ -197,6 +197,8 @@ fn every_test_that_a_row_of_the_seeds_names_exists() {
 fn every_yaml_block_of_a_page_is_valid() {
     let dir = directory();
     file(dir.path(), "researcher.md", "Read before you answer.");
+    file(dir.path(), "providers.yaml", "providers: {}");
+    file(dir.path(), "agents/reviewers.yaml", "agents: [{ agent: reviewer, brain: { echo: {} } }]");
     // uvx stands for the program of that name, which a machine may lack.
     for name in ["build.sh", "uvx"] {
         let program = file(dir.path(), name, "#!/bin/sh");
@@ -224,7 +226,7 @@ fn every_yaml_block_of_a_page_is_valid() {
             block.strip_prefix("# ").and_then(|named| named.split_once('\n')).map_or(block, |(_, rest)| rest);
         let indented: String = block.lines().map(|line| format!("    {line}\n")).collect();
         let yaml = match block.split_once(':').map(|(first, _)| first) {
-            Some("agent" | "agents" | "mesh" | "providers") => block.to_owned(),
+            Some("agent" | "agents" | "include" | "mesh" | "parameters" | "providers") => block.to_owned(),
             Some("brain" | "bounds" | "subscribe") => format!("agent: a\n{block}"),
             Some("skills") => format!("agent: a\nbrain: {{ llm: {{ model: ollama/x }} }}\n{block}"),
             Some("tools") => format!("agent: a\nbrain:\n  llm:\n    model: ollama/x\n{indented}"),
@@ -241,7 +243,9 @@ fn every_yaml_block_of_a_page_is_valid() {
             other => panic!("{other:?}: {block}"),
         };
         let file = file(dir.path(), "agent.yaml", &yaml);
-        let (code, _, errors) = mesh(&["validate", &file.to_string_lossy()], &keys);
+        let file = file.to_string_lossy();
+        let set: &[&str] = if yaml.starts_with("parameters:") { &["--set", "topic=whales"] } else { &[] };
+        let (code, _, errors) = mesh(&[&["validate", &file][..], set].concat(), &keys);
         assert_eq!(code, 0, "{yaml}{errors}");
     }
 }

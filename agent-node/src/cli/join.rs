@@ -144,5 +144,5 @@ fn team(
         port: None,
     };
     let mesh = MeshConfig { outside: AddressPolicy { allow: join.allow.clone() }, ..MeshConfig::of(preset) };
-    Ok(Team { agents: vec![agent], mesh })
+    Ok(Team { agents: vec![agent], mesh, parameters: Default::default() })
 }

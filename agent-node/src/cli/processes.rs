@@ -9,7 +9,7 @@ use super::{
 use crate::telemetry::{TelemetrySettingsError, capture::CaptureLevel, print_line};
 use crate::{
     brain::llm::cassette::{CassetteError, CassetteMode},
-    config::{ConfigErrors, ConfigFault, DemoOfModels, ProviderKeys, Team, TimingPreset},
+    config::{ConfigErrors, ConfigFault, DemoOfModels, ParameterValue, ProviderKeys, Team, TimingPreset},
     demo::models,
     node::{
         ServiceLocation, data_dir,
@@ -83,6 +83,14 @@ pub(super) struct AgentArgs {
     replay: Option<PathBuf>,
 }
 
+/// Values of the parameters of team files.
+#[derive(Debug, Clone, Args)]
+pub(super) struct ParameterArgs {
+    /// The value of a parameter that the files declare; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE", requires = "files")]
+    pub(super) set: Vec<ParameterValue>,
+}
+
 /// `mesh up`.
 #[derive(Debug, Args)]
 pub(super) struct UpArgs {
@@ -102,6 +110,8 @@ pub(super) struct UpArgs {
     /// The base URL of that model's server; the provider's own if not given.
     #[arg(long, value_name = "URL", env = "MESH_MODEL_URL", hide_env_values = true)]
     model_url: Option<String>,
+    #[command(flatten)]
+    set: ParameterArgs,
     /// Agents and terms, as YAML.
     files: Vec<PathBuf>,
 }
@@ -181,6 +191,8 @@ pub(super) struct NodeArgs {
     /// Agents without a port get the next free ones from this on. 0 takes any free ports.
     #[arg(long, default_value_t = 8001)]
     port: u16,
+    #[command(flatten)]
+    set: ParameterArgs,
     /// Agents and terms, as YAML.
     #[arg(required = true)]
     files: Vec<PathBuf>,
@@ -197,6 +209,8 @@ pub(super) struct RegistryArgs {
     /// The port to listen on.
     #[arg(long, default_value_t = 8000)]
     port: u16,
+    #[command(flatten)]
+    set: ParameterArgs,
     /// Terms, as YAML.
     files: Vec<PathBuf>,
 }
@@ -209,6 +223,8 @@ pub(super) struct BlackboardArgs {
     /// The port to listen on.
     #[arg(long, default_value_t = 7999)]
     port: u16,
+    #[command(flatten)]
+    set: ParameterArgs,
     /// Terms, as YAML.
     files: Vec<PathBuf>,
 }
@@ -219,7 +235,9 @@ pub(super) fn up(up: UpArgs) -> ExitCode {
     serve(process, role, up.port, Some(local.clone()), local, |preset| match up.demo {
         DemoBrains::Models => up.demo_of_models(preset),
         DemoBrains::Scripted if up.files.is_empty() => Ok(up.agents.apply_to(Team::demo(preset)?)),
-        DemoBrains::Scripted => Ok(up.agents.apply_to(Team::load_with(&up.files, preset, up.agents.keys())?)),
+        DemoBrains::Scripted => {
+            Ok(up.agents.apply_to(Team::load_with(&up.files, preset, up.agents.keys(), &up.set.set)?))
+        }
     })
 }
 
@@ -231,7 +249,7 @@ pub(super) fn node(node: NodeArgs, url: &str) -> ExitCode {
     let name = format!("node-{}", stem.to_string_lossy());
     let role = if node.replica { ProcessRole::Replica(name) } else { ProcessRole::Separate(name) };
     serve(node.process, role, node.port, Some(registry), board, |preset| {
-        Ok(node.agents.apply_to(Team::load_with(&node.files, preset, node.agents.keys())?))
+        Ok(node.agents.apply_to(Team::load_with(&node.files, preset, node.agents.keys(), &node.set.set)?))
     })
 }
 
@@ -239,20 +257,24 @@ pub(super) fn registry(args: RegistryArgs) -> ExitCode {
     let board = ServiceLocation::Remote(args.board);
     let role = ProcessRole::Separate("registry".to_owned());
     serve(args.process, role, args.port, Some(ServiceLocation::Local), board, |preset| {
-        mesh_settings(&args.files, preset)
+        mesh_settings(&args.files, &args.set, preset)
     })
 }
 
 pub(super) fn blackboard(args: BlackboardArgs) -> ExitCode {
     let role = ProcessRole::Separate("blackboard".to_owned());
     serve(args.process, role, args.port, None, ServiceLocation::Local, |preset| {
-        mesh_settings(&args.files, preset)
+        mesh_settings(&args.files, &args.set, preset)
     })
 }
 
 /// The team of `files` without its agents.
-fn mesh_settings(files: &[PathBuf], preset: TimingPreset) -> Result<(Team, CassetteMode), ConfigErrors> {
-    let team = Team::load(files, preset)?;
+fn mesh_settings(
+    files: &[PathBuf],
+    set: &ParameterArgs,
+    preset: TimingPreset,
+) -> Result<(Team, CassetteMode), ConfigErrors> {
+    let team = Team::load_with(files, preset, ProviderKeys::Required, &set.set)?;
     Ok((Team { agents: Vec::new(), ..team }, CassetteMode::Off))
 }
 

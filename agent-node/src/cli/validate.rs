@@ -4,22 +4,26 @@ use super::{
     CommonArgs,
     convene::session_file,
     exit::{CliError, Exit},
-    output, settings_reference,
+    output,
+    processes::ParameterArgs,
+    settings_reference,
 };
 use crate::{
     brain::json_lines,
-    config::{self, ConfigErrors, Team, TimingPreset},
+    config::{self, ConfigErrors, ProviderKeys, Team, TimingPreset},
 };
 use clap::Args;
 use protocol::words::counted;
 use serde_json::json;
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 #[derive(Debug, Args)]
 pub(super) struct ValidateArgs {
     /// The files: those of agents, checked as one team, and those of sessions.
     #[arg(required_unless_present_any = ["schema", "brain_schema", "settings"])]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    set: ParameterArgs,
     /// Print the JSON Schema of such files.
     #[arg(long, conflicts_with = "files")]
     schema: bool,
@@ -45,12 +49,13 @@ pub(super) fn validate(common: &CommonArgs, validate: &ValidateArgs) -> Result<(
         validate.files.iter().cloned().partition(|file| session_file::is_session(file));
     let refused = sessions.iter().filter_map(|file| session_file::read(file).err());
     let mut faults: Vec<_> = refused.flat_map(|errors| errors.0).collect();
-    let mut ids = Vec::new();
-    if !teams.is_empty() {
-        match Team::load(&teams, TimingPreset::Default) {
-            Ok(team) => ids.extend(team.agents.iter().map(|agent| agent.id.to_string())),
-            Err(errors) => faults.extend(errors.0),
+    let (mut ids, mut parameters) = (Vec::new(), BTreeMap::new());
+    match Team::load_with(&teams, TimingPreset::Default, ProviderKeys::Required, &validate.set.set) {
+        Ok(team) => {
+            ids.extend(team.agents.iter().map(|agent| agent.id.to_string()));
+            parameters = team.parameters;
         }
+        Err(errors) => faults.extend(errors.0),
     }
     if common.json {
         let shown = faults.iter().map(|fault| {
@@ -58,7 +63,9 @@ pub(super) fn validate(common: &CommonArgs, validate: &ValidateArgs) -> Result<(
         });
         let shown: Vec<_> = shown.collect();
         let agents: &[String] = if faults.is_empty() { &ids } else { &[] };
-        output::json(&json!({ "valid": faults.is_empty(), "agents": agents, "faults": shown }))?;
+        output::json(
+            &json!({ "valid": faults.is_empty(), "agents": agents, "parameters": parameters, "faults": shown }),
+        )?;
         return if faults.is_empty() { Ok(()) } else { Err(CliError::new(Exit::Config, "")) };
     }
     if !faults.is_empty() {
@@ -66,6 +73,11 @@ pub(super) fn validate(common: &CommonArgs, validate: &ValidateArgs) -> Result<(
     }
     let agents =
         (!ids.is_empty()).then(|| format!("{}: {}", counted(ids.len(), "agent", "agents"), ids.join(", ")));
+    let values = parameters.iter().map(|(name, value)| format!("{name}={value}"));
+    let values = (!parameters.is_empty()).then(|| format!("with {}", values.collect::<Vec<_>>().join(" ")));
     let sessions = sessions.iter().map(|file| format!("{} is a session", file.display()));
-    output::line(&format!("valid: {}", agents.into_iter().chain(sessions).collect::<Vec<_>>().join("; ")))
+    output::line(&format!(
+        "valid: {}",
+        agents.into_iter().chain(values).chain(sessions).collect::<Vec<_>>().join("; ")
+    ))
 }

@@ -40,7 +40,7 @@ impl DemoOfModels {
         // JSON is YAML.
         let agent = json!({ "agent": "demo", "brain": { "llm": llm } }).to_string();
         let mut loader = TeamLoader::with_preset(preset).with_keys(keys);
-        loader.add("MESH_MODEL", &agent, None, &variables::from_process);
+        loader.add("MESH_MODEL", &agent, None);
         let mut team = Team::demo(preset)?;
         for brain in loader.team()?.agents.into_iter().map(|agent| agent.brain) {
             if let BrainConfig::Llm(llm) = brain {

@@ -32,6 +32,12 @@ pub(super) struct TeamFile {
     /// Providers of models, by the name before the slash: further ones, or corrections of those that are known.
     #[serde(default)]
     providers: BTreeMap<String, crate::brain::llm::provider::ModelProvider>,
+    /// Further files of the team, relative to this one. Where both say something of the mesh or of a provider, this file takes precedence, then the later one in the list.
+    #[serde(default)]
+    include: Vec<String>,
+    /// Values that `--set name=value` gives, by name. `${param.name}` stands for one.
+    #[serde(default)]
+    parameters: BTreeMap<String, super::parameters::ParameterFile>,
 }
 
 /// One agent.

@@ -4,12 +4,16 @@ use super::{
     AcceptConfig, AgentDefinition, BrainConfig, ConfigErrors, ConfigFault, MeshConfig, Team, TimingPreset,
     command_check::{self, shown},
     exec::ExecSettings,
+    fault::FaultLog,
     file::{AgentFile, AgentMembers, BrainFile, MeshFile, TeamFile},
     forms::MapOrText,
     llm::{LlmSurroundings, ProviderKeys},
+    parameters::{ParameterValue, Parameters},
     schema,
+    sources::{SourceDocument, SourceFile, SourceFiles, SourceLocation},
     text::YamlText,
-    type_names, unknown_keys, variables,
+    unknown_keys,
+    variables::Substitution,
     yaml::{self, YamlNode},
 };
 use crate::{
@@ -27,56 +31,23 @@ use crate::{
 use blackboard::http_client::has_credentials;
 use engine::settings::{AgentSettings, SignalFilter};
 use protocol::{bid::Eta, ids::Capability, signal::SIGNAL_TYPES, signal::SignalType};
-use serde::de::DeserializeOwned;
 use std::{collections::BTreeMap, path::Path};
 
 /// The agents, settings and faults read so far.
 #[derive(Default)]
 pub(super) struct TeamLoader {
     agents: Vec<AgentDefinition>,
-    mesh: Option<MeshConfig>,
+    sources: SourceFiles,
+    set: Vec<ParameterValue>,
+    mesh: Option<GivenMesh>,
     preset: TimingPreset,
     keys: ProviderKeys,
     providers: Providers,
-    faults: Vec<ConfigFault>,
+    faults: FaultLog,
     ids: BTreeMap<String, String>,
     ports: BTreeMap<u16, String>,
     /// The services and cards of brains, with the place of each, where a fault of it is.
     called: Vec<(ConfigFault, String)>,
-}
-
-/// A node of a file's YAML and its path.
-struct SourceLocation<'a> {
-    file: &'a str,
-    base: Option<&'a Path>,
-    node: &'a YamlNode,
-    /// For example `agents[0]`; empty for the document.
-    path: String,
-}
-
-impl SourceLocation<'_> {
-    fn fault(&self, key: &str, what: impl Into<String>) -> ConfigFault {
-        let line = self.node.line_at(key);
-        let key = match (self.path.as_str(), key) {
-            ("", key) => key.to_owned(),
-            (path, "") => path.to_owned(),
-            (path, key) => format!("{path}.{key}"),
-        };
-        ConfigFault { file: self.file.to_owned(), line, key, what: what.into() }
-    }
-
-    fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigFault> {
-        serde_path_to_error::deserialize(self.node.to_json()).map_err(|error| {
-            let (path, what) = (error.path().to_string(), error.into_inner().to_string());
-            let path = match path.rsplit_once('.') {
-                _ if path == "." => "",
-                // The kind is the value then, not a key.
-                Some((above, _)) if what.contains("unit variant") => above,
-                _ => path.as_str(),
-            };
-            self.fault(path, type_names::explain(&what))
-        })
-    }
 }
 
 impl TeamLoader {
@@ -92,114 +63,80 @@ impl TeamLoader {
         Self { keys, ..self }
     }
 
-    pub(super) fn add(
-        &mut self,
-        file: &str,
-        text: &str,
-        base: Option<&Path>,
-        lookup: &dyn Fn(&str) -> Option<String>,
-    ) {
-        let fault = |line, key: String, what: String| ConfigFault { file: file.to_owned(), line, key, what };
-        let documents = match yaml::documents(text) {
-            Ok(documents) => documents,
-            Err(error) => return self.faults.push(fault(error.line, String::new(), error.what)),
-        };
-        if documents.is_empty() {
-            self.faults.push(fault(None, String::new(), "describes no agent".into()));
-        }
-        for mut node in documents {
-            self.keys.prepare(&mut node);
+    pub(super) fn with_set(self, set: &[ParameterValue]) -> Self {
+        Self { set: set.to_vec(), ..self }
+    }
+
+    /// Adds a named file.
+    pub(super) fn add(&mut self, name: &str, text: &str, base: Option<&Path>) {
+        self.sources.add(name, text, base);
+    }
+
+    /// Inserts values, and drops documents with unknown keys.
+    fn prepare(&mut self, file: &mut SourceFile, parameters: &Parameters) {
+        let substitution = Substitution::with_parameters(parameters);
+        let name = &file.name;
+        file.documents.retain_mut(|SourceDocument { node, is_team }| {
+            self.keys.prepare(node);
             if let Some(YamlNode { value: yaml::YamlValue::List(agents), .. }) = node.get_mut("agents") {
                 agents.iter_mut().for_each(|agent| self.keys.prepare(agent));
             }
-            let mut missing = Vec::new();
-            variables::substitute(&mut node, lookup, &mut missing);
-            let unset: Vec<_> = missing.iter().map(|(line, _)| *line).collect();
-            let before = self.faults.len() + missing.len();
-            self.faults
-                .extend(missing.into_iter().map(|(line, what)| fault(Some(line), String::new(), what)));
-
-            let is_team = node.get("agents").or(node.get("mesh")).or(node.get("providers")).is_some();
-            if is_team && node.get("agent").is_some() {
-                let beside = ["agents", "mesh", "providers"];
-                let beside = beside.into_iter().find(|key| node.get(key).is_some()).unwrap_or_default();
-                let what = format!(
-                    "one agent and `{beside}` can't be said in one document; put the agent into the list `agents`, or a line `---` between them"
-                );
-                self.faults.push(
-                    SourceLocation { file, base, node: &node, path: String::new() }.fault("agent", what),
-                );
-                continue;
-            }
-            let is_session = !is_team && node.get("agent").is_none();
-            if is_session && super::SESSION_KEYS.iter().any(|key| node.get(key).is_some()) {
-                let what = "describes a session, not agents; `mesh convene` begins it";
-                self.faults.push(fault(None, String::new(), what.into()));
-                continue;
-            }
-            let schema = if is_team { schema::of::<TeamFile>() } else { schema::of::<AgentFile>() };
+            self.faults.unset(name, substitution.apply(node));
+            let schema = if *is_team { schema::of::<TeamFile>() } else { schema::of::<AgentFile>() };
             let mut unknowns = Vec::new();
-            unknown_keys::find(&node, &schema, "", &mut unknowns);
-            if !unknowns.is_empty() {
-                self.faults.extend(unknowns.into_iter().map(|u| fault(Some(u.line), u.key, u.what)));
-                continue;
-            }
-            if is_team {
-                self.add_team(file, base, &node);
-            } else {
-                self.add_agent(&SourceLocation { file, base, node: &node, path: String::new() });
-            }
-            // A fault on a line with an unset variable follows from the missing value.
-            let mut at = 0;
-            self.faults.retain(|fault| {
-                at += 1;
-                at <= before || !fault.line.is_some_and(|line| unset.contains(&line))
-            });
-        }
+            unknown_keys::find(node, &schema, "", &mut unknowns);
+            let is_known = unknowns.is_empty();
+            self.faults.extend(unknowns.into_iter().map(|unknown| unknown.fault(name)));
+            is_known
+        });
     }
 
-    fn add_team(&mut self, file: &str, base: Option<&Path>, node: &YamlNode) {
+    /// Takes the settings of the mesh and the providers of a document.
+    fn add_settings(&mut self, at: usize, file: &SourceFile, node: &YamlNode) {
         if let Some(mesh) = node.get("mesh") {
-            let location = SourceLocation { file, base, node: mesh, path: "mesh".into() };
-            let preset = self.preset;
-            let mesh = location.read::<MeshFile>().and_then(|given| {
-                MeshConfig::from_file(&given, preset).map_err(|(key, what)| location.fault(key, what))
-            });
-            match mesh {
-                Ok(_) if self.mesh.is_some() => {
-                    self.faults.push(location.fault("", "is said twice; one file says it for all"));
-                }
-                Ok(mesh) => self.mesh = Some(mesh),
-                Err(fault) => self.faults.push(fault),
-            }
+            self.add_mesh(at, file, mesh);
         }
         if let Some(providers) = node.get("providers") {
-            let location = SourceLocation { file, base, node: providers, path: "providers".into() };
-            match location.read() {
+            match file.location(providers, "providers").read() {
                 Ok(given) => self.providers = self.providers.corrected(given),
                 Err(fault) => self.faults.push(fault),
             }
         }
+    }
+
+    fn add_mesh(&mut self, at: usize, file: &SourceFile, mesh: &YamlNode) {
+        let location = file.location(mesh, "mesh");
+        let whole = match &self.mesh {
+            // A file that includes another takes precedence.
+            Some(given) if given.root == file.root && given.file != at => given.node.clone().merged(mesh),
+            Some(_) => {
+                return self.faults.push(location.fault("", "is said twice; one file says it for all"));
+            }
+            None => mesh.clone(),
+        };
+        let own = location.read::<MeshFile>();
+        let config = own.and_then(|_| file.location(&whole, "mesh").read::<MeshFile>()).and_then(|given| {
+            MeshConfig::from_file(&given, self.preset).map_err(|(key, what)| location.fault(key, what))
+        });
+        match config {
+            Ok(config) => self.mesh = Some(GivenMesh { root: file.root, file: at, node: whole, config }),
+            Err(fault) => self.faults.push(fault),
+        }
+    }
+
+    fn add_agents(&mut self, file: &SourceFile, node: &YamlNode) {
+        let location = file.location(node, "");
         match node.get("agents") {
             Some(YamlNode { value: yaml::YamlValue::List(agents), .. }) if agents.is_empty() => {
-                let location = SourceLocation { file, base, node, path: String::new() };
                 let what = "lists no agent; a file without agents leaves the key out";
                 self.faults.push(location.fault("agents", what));
             }
             Some(YamlNode { value: yaml::YamlValue::List(agents), .. }) => {
                 for (at, agent) in agents.iter().enumerate() {
-                    self.add_agent(&SourceLocation {
-                        file,
-                        base,
-                        node: agent,
-                        path: format!("agents[{at}]"),
-                    });
+                    self.add_agent(&file.location(agent, &format!("agents[{at}]")));
                 }
             }
-            Some(_) => {
-                let location = SourceLocation { file, base, node, path: String::new() };
-                self.faults.push(location.fault("agents", "must be a list of agents"));
-            }
+            Some(_) => self.faults.push(location.fault("agents", "must be a list of agents")),
             None => {}
         }
     }
@@ -314,17 +251,44 @@ impl TeamLoader {
     }
 
     pub(super) fn team(mut self) -> Result<Team, ConfigErrors> {
-        let mesh = self.mesh.unwrap_or_else(|| MeshConfig::of(self.preset));
+        let mut sources = std::mem::take(&mut self.sources);
+        self.faults.append(std::mem::take(&mut sources.faults));
+        let parameters = Parameters::new(&sources, &self.set, &mut self.faults);
+        sources.files.iter_mut().for_each(|file| self.prepare(file, &parameters));
+        for at in &sources.precedence {
+            let file = &sources.files[*at];
+            let of_teams = file.documents.iter().filter(|document| document.is_team);
+            of_teams.for_each(|document| self.add_settings(*at, file, &document.node));
+        }
+        for file in &sources.files {
+            for SourceDocument { node, is_team } in &file.documents {
+                match is_team {
+                    true => self.add_agents(file, node),
+                    false => self.add_agent(&file.location(node, "")),
+                }
+            }
+        }
+        let mesh = self.mesh.map_or_else(|| MeshConfig::of(self.preset), |mesh| mesh.config);
         self.faults.extend(self.called.into_iter().filter_map(|(fault, url)| {
             let refused = check_url(&mesh.outside, &url).err()?;
             Some(ConfigFault { what: refused.to_string(), ..fault })
         }));
-        if self.faults.is_empty() {
-            Ok(Team { agents: self.agents, mesh })
-        } else {
-            Err(ConfigErrors(self.faults))
+        let names: Vec<_> = sources.files.into_iter().map(|file| file.name).collect();
+        let faults = self.faults.finish(&names);
+        match faults.is_empty() {
+            true => Ok(Team { agents: self.agents, mesh, parameters: parameters.into_values() }),
+            false => Err(ConfigErrors(faults)),
         }
     }
+}
+
+/// The settings of the mesh so far.
+struct GivenMesh {
+    /// The position of the named file, and of the last file that says something of it.
+    root: usize,
+    file: usize,
+    node: YamlNode,
+    config: MeshConfig,
 }
 
 /// Whether `pattern` can match a signal type.

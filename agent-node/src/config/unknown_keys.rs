@@ -1,6 +1,9 @@
 //! Finds keys that the schema does not have, and suggests the nearest one.
 
-use super::yaml::{YamlNode, YamlValue};
+use super::{
+    ConfigFault,
+    yaml::{YamlNode, YamlValue},
+};
 use protocol::words;
 use serde_json::{Map, Value};
 
@@ -8,6 +11,12 @@ pub(super) struct UnknownKey {
     pub(super) line: u64,
     pub(super) key: String,
     pub(super) what: String,
+}
+
+impl UnknownKey {
+    pub(super) fn fault(self, file: &str) -> ConfigFault {
+        ConfigFault { file: file.to_owned(), line: Some(self.line), key: self.key, what: self.what }
+    }
 }
 
 /// Collects every unknown key of `node`, whose path is `path`.

@@ -47,7 +47,33 @@ fn reword(what: &str) -> String {
     }
 }
 
+impl YamlValue {
+    /// A text, number or truth value; null for anything else.
+    pub(super) fn of_scalar(value: &Value) -> Self {
+        match value {
+            Value::Bool(bool) => Self::Bool(*bool),
+            Value::Number(number) => Self::Number(number.clone()),
+            Value::String(text) => Self::Text(text.clone()),
+            Value::Null | Value::Array(_) | Value::Object(_) => Self::Null,
+        }
+    }
+}
+
 impl YamlNode {
+    /// This with `other` over it: maps are merged, other values replaced.
+    pub(super) fn merged(mut self, other: &Self) -> Self {
+        let (YamlValue::Map(members), YamlValue::Map(others)) = (&mut self.value, &other.value) else {
+            return other.clone();
+        };
+        for (key, line, value) in others {
+            match members.iter_mut().find(|(name, _, _)| name == key) {
+                Some(member) => member.2 = member.2.clone().merged(value),
+                None => members.push((key.clone(), *line, value.clone())),
+            }
+        }
+        self
+    }
+
     pub(super) fn to_json(&self) -> Value {
         match &self.value {
             YamlValue::Null => Value::Null,

@@ -1,7 +1,7 @@
 //! A session's file: YAML or JSON with `seats`, `phases`, `stages` or a `preset`, and its `space`. A `task` that names a text file beside it is replaced by its text.
 
 use crate::{
-    config::{ConfigErrors, ConfigFault, Document, SESSION_KEYS},
+    config::{ConfigErrors, ConfigFault, Document, SESSION_KEYS, TEAM_KEYS},
     text_file,
 };
 use patterns::session::graph::Graph;
@@ -11,9 +11,6 @@ use std::path::Path;
 
 /// The other keys of a session. One that has nothing but these is recognised by them.
 const OTHER_KEYS: [&str; 7] = ["autopilot", "budget", "cast", "discovery", "findings", "routing", "space"];
-
-/// The keys that a file of agents has and no session's.
-const AGENT_KEYS: [&str; 3] = ["agent", "agents", "mesh"];
 
 /// Whether `name` is the name of a file, not of an agent.
 pub(super) fn is_name(name: &str) -> bool {
@@ -29,10 +26,11 @@ pub(in crate::cli) fn is_session(path: &Path) -> bool {
 /// Whether these are the members of a session: by the keys that only one of both has, by one that is like these, else by others.
 fn is_like_a_session(members: &Map<String, Value>) -> bool {
     let has = |keys: &[&str]| keys.iter().any(|key| members.contains_key(*key));
-    if has(&AGENT_KEYS) || has(&SESSION_KEYS) {
-        return !has(&AGENT_KEYS);
+    let is_team = has(&TEAM_KEYS) || has(&["agent"]);
+    if is_team || has(&SESSION_KEYS) {
+        return !is_team;
     }
-    let decisive = || AGENT_KEYS.into_iter().chain(SESSION_KEYS);
+    let decisive = || TEAM_KEYS.into_iter().chain(["agent"]).chain(SESSION_KEYS);
     match members.keys().find_map(|key| words::nearest(key, decisive())) {
         Some(meant) => SESSION_KEYS.contains(&meant),
         None => has(&OTHER_KEYS),
@@ -48,7 +46,7 @@ pub(in crate::cli) fn read(path: &Path) -> Result<(Value, Option<SpaceId>), Conf
     let Some(members) = graph.as_object_mut() else {
         return fail("a session has `seats`, `phases`, `stages` or a `preset`");
     };
-    if AGENT_KEYS.iter().any(|key| members.contains_key(*key)) {
+    if TEAM_KEYS.iter().chain(&["agent"]).any(|key| members.contains_key(*key)) {
         return fail(
             "describes agents, which `mesh up` starts; a session has `seats`, `phases`, `stages` or a `preset`",
         );
