@@ -3,7 +3,7 @@
 
 use crate::harness::{
     Process, artifact, client, eventually, mesh, message,
-    model_stub::{ModelStub, StubAnswer, says},
+    model_stub::{ModelStub, StubAnswer, calls, says},
     state, stream,
 };
 use serde_json::{Value, json};
@@ -115,6 +115,33 @@ async fn a_streamed_answer_is_one_text_at_its_end() {
             "{task:#}"
         );
     }
+}
+
+#[tokio::test]
+async fn instructions_may_be_several_files_and_a_skill_is_read_when_it_is_needed() {
+    let stub = ModelStub::start(|request| match request.results.as_slice() {
+        [] => calls(&[("read_skill", json!({ "skill": "tea" }))]),
+        [_] => calls(&[("read_skill", json!({ "skill": "tea", "file": "kinds.md" }))]),
+        results => says(&results.join(" / ")),
+    });
+    let more = "instructions: [thinker.md, AGENTS.md, 'Be brief.'], skillsFolder: skills";
+    let files = [
+        ("thinker.md", "Count without mercy.\n"),
+        ("AGENTS.md", "Use metric units."),
+        (
+            "skills/tea/SKILL.md",
+            "---\nname: tea\ndescription: Makes tea. Use it for drinks.\n---\nBoil water.\n",
+        ),
+        ("skills/tea/kinds.md", "green"),
+    ];
+    let node = Process::up_beside(&team(&format!("{}, {more}", model(&stub, "openai"))), &files).await;
+    let task = ask(&node, "Make tea").await;
+    assert_eq!(artifact(&task, "answer").as_deref(), Some("Boil water. / green"), "{task:#}");
+    let request = &stub.requests()[0];
+    let system = &request.system;
+    assert!(system.contains("Count without mercy.\n\nUse metric units.\n\nBe brief."), "{system}");
+    assert!(system.contains("- tea: Makes tea. Use it for drinks.") && !system.contains("Boil"), "{system}");
+    assert!(request.tools.iter().any(|tool| tool == "read_skill"));
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 //!
 //! `agent_loop` decides, without I/O; `transcript` is what it remembers; this file performs. `model` is the one interface to
 //! models: over `http_model`, with `chat`, `responses` and `messages` as formats, which `request_form` puts by the rules of the
-//! `provider` and by what `server_memory` knows its server to refuse. `cassette` records and replays calls; `tool_server` speaks MCP;
+//! `provider` and by what `server_memory` knows its server to refuse. `cassette` records and replays calls; `tool_server` speaks MCP; `skill_folder` reads skills;
 //! `prompts` has the texts; `bid_answer` makes bids, `match_answer` chooses agents, both by `json_answer`.
 
 mod agent_loop;
@@ -24,6 +24,7 @@ pub mod provider;
 mod request_form;
 mod responses;
 mod server_memory;
+pub mod skill_folder;
 mod text_call;
 mod text_stream;
 mod tool_list;

@@ -12,6 +12,7 @@ use crate::{
         LlmConfig,
         output::OutputSchema,
         provider::{Dialect, ModelConfig, ModelSettings, Providers, TokenPrice},
+        skill_folder::SkillFolder,
         tool_server::{ToolServerConfig, ToolServerTransport},
     },
     outbox::a2a::credentials::SecretString,
@@ -103,8 +104,10 @@ macro_rules! with_model_keys {
 with_model_keys! {
     /// A language model that works with tools.
     struct LlmFile {
-        /// The agent's instructions: the text itself, or the path of a file, relative to this one; none if absent.
-        instructions: Option<String>,
+        /// The agent's instructions: the text itself, or the path of a file, relative to this one, such as `AGENTS.md`; or a list of these, one behind the other. None if absent.
+        instructions: Option<InstructionsFile>,
+        /// The path of a folder of skills, relative to this file: each of its folders has a `SKILL.md`. None if absent.
+        skills_folder: Option<YamlText>,
         /// MCP servers whose tools it may call.
         #[serde(default)]
         tools: Vec<ToolServerFile>,
@@ -127,6 +130,60 @@ with_model_keys! {
 
 impl ShortForm for ModelFile {
     const KEY: &'static str = "model";
+}
+
+/// Texts of instructions, or the paths of files with them.
+#[derive(Debug, JsonSchema)]
+#[schemars(untagged)]
+enum InstructionsFile {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl<'de> YamlForms<'de> for InstructionsFile {
+    const EXPECTED: &'static str = "text, or a list of texts";
+
+    fn of_text<E: Error>(text: &str) -> Result<Self, E> {
+        Ok(Self::One(text.to_owned()))
+    }
+
+    fn of_list<A: SeqAccess<'de>>(list: A) -> Result<Self, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(list)).map(Self::Several)
+    }
+}
+
+impl<'de> Deserialize<'de> for InstructionsFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        forms::deserialize(deserializer)
+    }
+}
+
+impl InstructionsFile {
+    /// The instructions, all in one. A fault has its key and what is wrong.
+    fn read(&self, base: Option<&Path>) -> Result<String, (String, String)> {
+        let text = match self {
+            Self::One(given) => {
+                instructions(given, base).map_err(|what| ("instructions".to_owned(), what))?
+            }
+            Self::Several(given) => {
+                let mut texts = Vec::new();
+                for (at, given) in given.iter().enumerate() {
+                    let text = instructions(given, base);
+                    let text = text.map_err(|what| (format!("instructions[{at}]"), what))?;
+                    texts.push(text.trim().to_owned());
+                }
+                texts.join("\n\n")
+            }
+        };
+        if text.len() > MAX_INSTRUCTIONS {
+            let what = format!(
+                "are {} bytes, and at most {MAX_INSTRUCTIONS} are allowed: every call of a model has them",
+                text.len()
+            );
+            return Err(("instructions".to_owned(), what));
+        }
+        Ok(text)
+    }
 }
 
 /// The keys of a model.
@@ -237,6 +294,8 @@ pub(super) struct LlmSurroundings<'a> {
 /// The longest time without a report is two minutes.
 const CALL: Duration = Duration::from_secs(100);
 const ROUNDS: u32 = 50;
+/// The most bytes of instructions.
+const MAX_INSTRUCTIONS: usize = 256 << 10;
 /// The smallest context of the models that Anthropic offers.
 const CONTEXT: usize = 200_000;
 
@@ -249,12 +308,8 @@ impl LlmFile {
             let prefix = format!("fallback[{at}].");
             models.push(fallback.keys().config(&prefix, models.first(), (agent.keys, providers))?);
         }
-        let instructions = match &self.instructions {
-            None => String::new(),
-            Some(given) => {
-                instructions(given, agent.base).map_err(|what| ("instructions".to_owned(), what))?
-            }
-        };
+        let instructions = self.instructions.as_ref().map(|given| given.read(agent.base)).transpose()?;
+        let mut instructions = instructions.unwrap_or_default();
         if self.rounds == Some(0) {
             return Err(("rounds".to_owned(), "must be at least 1".to_owned()));
         }
@@ -262,6 +317,20 @@ impl LlmFile {
         for (at, server) in self.tools.iter().enumerate() {
             let config = server.config(at, &agent);
             tools.push(config.map_err(|(key, what)| (format!("tools[{at}].{key}"), what))?);
+        }
+        if let Some(folder) = &self.skills_folder {
+            let folder = agent.base.map_or_else(|| folder.as_str().into(), |base| base.join(folder.as_str()));
+            let folder = SkillFolder::read(&folder).map_err(|what| ("skillsFolder".to_owned(), what))?;
+            instructions = format!("{}\n\n{}", instructions.trim_end(), folder.listing());
+            tools.push(ToolServerConfig {
+                name: "skills".to_owned(),
+                transport: ToolServerTransport::Skills(folder),
+                allow: None,
+                approve: Vec::new(),
+                poll: Vec::new(),
+                idempotent: true,
+                timeout: CALL,
+            });
         }
         Ok(LlmConfig {
             description: agent.description.to_owned(),
@@ -422,7 +491,7 @@ impl LlmConfig {
         let keys = self.models.iter().filter_map(|model| model.key.as_ref()).chain(of_models);
         let headers = self.tools.iter().flat_map(|server| match &server.transport {
             ToolServerTransport::Http { headers, .. } => headers.values().collect(),
-            ToolServerTransport::Stdio { .. } => Vec::new(),
+            ToolServerTransport::Stdio { .. } | ToolServerTransport::Skills(_) => Vec::new(),
         });
         let mut secrets: Vec<_> = keys.chain(headers).map(|secret| secret.expose().to_owned()).collect();
         for server in &self.tools {
@@ -432,6 +501,7 @@ impl LlmConfig {
                     secrets.extend(of_command(command));
                 }
                 ToolServerTransport::Http { url, .. } => secrets.extend(of_query(url)),
+                ToolServerTransport::Skills(_) => {}
             }
         }
         secrets

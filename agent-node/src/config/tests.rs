@@ -344,3 +344,45 @@ fn a_fault_of_a_script_or_a_path_is_one_line() {
         assert!(!fault.contains("/./") && !fault.contains("could not be started"), "{fault}");
     }
 }
+
+#[test]
+fn instructions_are_texts_and_files_and_have_a_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("AGENTS.md"), "From the file.\n").unwrap();
+    std::fs::write(dir.path().join("large.md"), "x".repeat(300_000)).unwrap();
+    let load = |more: &str| {
+        let text = format!("agent: a\nbrain: {{ llm: {{ model: ollama/x, {more} }} }}");
+        let team = Team::parse("team.yaml", &text, Some(dir.path())).map_err(|errors| errors.to_string())?;
+        match &team.agents[0].brain {
+            BrainConfig::Llm(llm) => Ok::<_, String>((llm.instructions.clone(), llm.tools.len())),
+            other => panic!("{other:?}"),
+        }
+    };
+    let given = |text: &str| Ok((text.to_owned(), 0));
+    assert_eq!(load("instructions: Be brief."), given("Be brief."));
+    assert_eq!(load("instructions: AGENTS.md"), given("From the file.\n"));
+    assert_eq!(load("instructions: [AGENTS.md, Be brief.]"), given("From the file.\n\nBe brief."));
+    for (more, expected) in [
+        ("instructions: [AGENTS.md, none.md]", "team.yaml:2: brain.llm.instructions[1]: "),
+        (
+            "instructions: large.md",
+            "brain.llm.instructions: are 300000 bytes, and at most 262144 are allowed",
+        ),
+        ("instructions: { file: x }", "brain.llm.instructions: must be text, or a list of texts"),
+        ("skillsFolder: none", "team.yaml:2: brain.llm.skillsFolder: "),
+    ] {
+        let fault = load(more).unwrap_err();
+        assert!(fault.contains(expected), "{fault}");
+    }
+    std::fs::create_dir_all(dir.path().join("skills/tea")).unwrap();
+    let skill = dir.path().join("skills/tea/SKILL.md");
+    std::fs::write(&skill, "---\nname: coffee\ndescription: d\n---\n").unwrap();
+    let fault = load("skillsFolder: skills").unwrap_err();
+    assert!(fault.contains("skills/tea/SKILL.md has the name \"coffee\""), "{fault}");
+    std::fs::write(&skill, "---\nname: tea\ndescription: Makes tea.\n---\n").unwrap();
+    let (instructions, tools) = load("instructions: Be brief., skillsFolder: skills").unwrap();
+    assert!(
+        instructions.starts_with("Be brief.\n\nSkills are") && instructions.ends_with("- tea: Makes tea.")
+    );
+    assert_eq!(tools, 1);
+}

@@ -298,6 +298,11 @@ pub(super) fn budget(left: &str) -> String {
     note("budget", &[("left", left)])
 }
 
+/// What the instructions say of skills, of which `list` has a line each.
+pub(super) fn skills(list: &str) -> String {
+    note("skills", &[("list", list)])
+}
+
 pub(super) fn empty_answer() -> String {
     note("empty", &[])
 }
@@ -477,6 +482,7 @@ mod tests {
     #[test]
     fn every_note_has_its_text_and_its_values() {
         for text in [
+            skills("VALUE"),
             empty_answer(),
             cut_answer(),
             dropped_result(),

@@ -5,7 +5,7 @@ mod process;
 mod stdout_lines;
 mod tool_result;
 
-use super::agent_loop::CallOutcome;
+use super::{agent_loop::CallOutcome, skill_folder::SkillFolder};
 use crate::brain::{
     exec::{
         BrainRights,
@@ -72,6 +72,8 @@ pub enum ToolServerTransport {
         /// Headers of every request. They hold credentials.
         headers: BTreeMap<String, crate::outbox::a2a::credentials::SecretString>,
     },
+    /// A folder of skills, which this process reads.
+    Skills(SkillFolder),
 }
 
 /// How long a server may take to start and to say what it offers.
@@ -132,6 +134,7 @@ impl ToolServer {
         match &self.config.transport {
             ToolServerTransport::Stdio { command, .. } => command.join(" "),
             ToolServerTransport::Http { url, .. } => blackboard::http_client::redact_url(url).to_string(),
+            ToolServerTransport::Skills(folder) => folder.dir.display().to_string(),
         }
     }
 
@@ -141,6 +144,9 @@ impl ToolServer {
 
     /// Its tools that are allowed. Connects if there is no live connection; a connection that fails is opened anew once.
     pub(super) async fn tools(&self) -> Result<Vec<Tool>, ToolServerError> {
+        if let ToolServerTransport::Skills(folder) = &self.config.transport {
+            return Ok(vec![folder.tool()]);
+        }
         let connection = self.connect().await?;
         let listed = match self.list(&connection).await {
             Ok(tools) => tools,
@@ -184,6 +190,9 @@ impl ToolServer {
 
     /// Calls a tool. Dropping the future cancels the call at the server.
     pub(super) async fn call(&self, name: String, arguments: Map<String, Value>) -> CallOutcome {
+        if let ToolServerTransport::Skills(folder) = &self.config.transport {
+            return folder.call(arguments).await;
+        }
         let connection = match self.connect().await {
             Ok(connection) => connection,
             Err(error) => return CallOutcome::Interrupted(error.to_string()),
@@ -247,6 +256,7 @@ impl ToolServer {
             legacy_version: None,
         };
         match &self.config.transport {
+            ToolServerTransport::Skills(_) => Err(self.error("is a folder and speaks no MCP", false)),
             ToolServerTransport::Stdio { command, env, dir } => {
                 let started = ServerProcess::start(
                     (&self.log, &self.config.name),
