@@ -36,10 +36,16 @@ def check(sentence, holds, seen=None):
     if not holds:
         failures.append(sentence)
         seen = seen if isinstance(seen, str) else json.dumps(seen, default=str)
-        print(f"FAILED: {sentence}\n  seen: {seen[:3000]}", flush=True)
+        say(f"FAILED: {sentence}\n  seen: {seen[:3000]}")
     else:
-        print(f"ok: {sentence}", flush=True)
+        say(f"ok: {sentence}")
     return holds
+
+
+def say(line):
+    """Prints a line at once, also beside other threads."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def eventually(what, look):
@@ -120,13 +126,26 @@ class Node:
 
         self.said = eventually("the node runs", ready)
 
-    def ask(self, agent, text, wait=60, **payload):
-        """Gives an agent a task; returns it as it is at its end, or after `wait` seconds."""
+    def send(self, agent, text, headers=(), **payload):
+        """Gives an agent a task; returns what it says."""
         request = {"fromAgentId": "me", "toAgentId": agent, "type": "task-request", "payload": {"description": text, **payload}}
-        status, _, body = call(f"{self.said['agents'][agent]}/a2a/messages", request, {"prefer": f"wait={wait}"})
+        status, _, body = call(f"{self.said['agents'][agent]}/a2a/messages", request, headers)
         if status not in (200, 202):
             raise RuntimeError(f"a task is answered {status}: {body.decode()}")
         return json.loads(body)
+
+    def ask(self, agent, text, **payload):
+        """Gives an agent a task; returns it at its end, or after a minute."""
+        return self.send(agent, text, {"prefer": "wait=60"}, **payload)
+
+    def watch(self, agent, task, until):
+        """The task, once `until` holds of it, or it has ended."""
+
+        def look():
+            seen = json.loads(call(f"{self.said['agents'][agent]}/a2a/tasks/{task}")[2])
+            return seen if until(seen) or state(seen) in ("completed", "failed", "canceled", "rejected") else None
+
+        return eventually(f"what is said of {task} of {agent}", look)
 
 
 def state(task):
