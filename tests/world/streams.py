@@ -14,11 +14,13 @@ SIGNATURE = "c2lnbmVk"
 
 @dataclasses.dataclass
 class Answer:
-    """What a model says. `calls` are pairs of a name and arguments; `nulls` sends all members that are unset, as null."""
+    """What a model says. `calls` are pairs of a name and arguments. `end` is `length` or `refusal` if it is not a good one, or `error` for
+    an error in the middle, with the text as its message. `nulls` sends all members that are unset, as null."""
 
     text: str = ""
     calls: tuple = ()
     reasoning: str = ""
+    end: str = ""
     nulls: bool = False
 
     def called(self):
@@ -65,11 +67,15 @@ def chat(model, answer):
         # Not of OpenAI, but of most others.
         chunks.append(delta({}))
         chunks[-1]["choices"][0]["delta"]["reasoning_content"] = piece
-    chunks += [delta({"content": piece}) for piece in pieces(answer.text)]
+    if answer.end == "error":
+        error = {"message": answer.text, "type": "server_error", "param": None, "code": None}
+        return [f"data: {json.dumps(one)}\n\n" for one in [*chunks, {"error": error}]]
+    said = "refusal" if answer.end == "refusal" else "content"
+    chunks += [delta({said: piece}) for piece in pieces(answer.text)]
     for at, (id, name, arguments) in enumerate(answer.called()):
         chunks.append(delta({"tool_calls": [{"index": at, "id": id, "type": "function", "function": {"name": name, "arguments": ""}}]}))
         chunks += [delta({"tool_calls": [{"index": at, "function": {"arguments": piece}}]}) for piece in pieces(arguments)]
-    chunks.append(delta({}, "tool_calls" if answer.calls else "stop"))
+    chunks.append(delta({}, "length" if answer.end == "length" else "tool_calls" if answer.calls else "stop"))
     chunks.append(chunk([], usage={
         "prompt_tokens": INPUT, "completion_tokens": OUTPUT, "total_tokens": INPUT + OUTPUT,
         "prompt_tokens_details": {"cached_tokens": CACHED, "cache_write_tokens": WRITTEN},
@@ -96,6 +102,9 @@ def responses(model, answer):
     event("created", response=response("in_progress", []))
     event("in_progress", response=response("in_progress", []))
     items = []
+    if answer.end == "error":
+        error = {"code": "server_error", "message": answer.text}
+        event("failed", response=response("failed", [], error=error))
     if answer.reasoning:
         at = {"item_id": "rs_1", "output_index": len(items), "summary_index": 0}
         part = {"type": "summary_text", "text": answer.reasoning}
@@ -108,16 +117,20 @@ def responses(model, answer):
         event("reasoning_summary_part.done", **at, part=part)
         event("output_item.done", output_index=len(items), item=whole)
         items.append(whole)
-    if answer.text:
+    if answer.text and answer.end != "error":
         at = {"item_id": "msg_1", "output_index": len(items), "content_index": 0}
+        is_refusal = answer.end == "refusal"
         part = {"type": "output_text", "text": answer.text, "annotations": [], "logprobs": []}
+        begun, of_text, more = {**part, "text": ""}, "output_text", {"logprobs": []}
+        if is_refusal:
+            part, begun, of_text, more = {"type": "refusal", "refusal": answer.text}, {"type": "refusal", "refusal": ""}, "refusal", {}
         phase = "commentary" if answer.calls else "final_answer"
         whole = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part], "phase": phase}
         event("output_item.added", output_index=len(items), item={**whole, "status": "in_progress", "content": []})
-        event("content_part.added", **at, part={**part, "text": ""})
+        event("content_part.added", **at, part=begun)
         for piece in pieces(answer.text):
-            event("output_text.delta", **at, delta=piece, logprobs=[])
-        event("output_text.done", **at, text=answer.text, logprobs=[])
+            event(f"{of_text}.delta", **at, delta=piece, **more)
+        event(f"{of_text}.done", **at, **{"refusal" if is_refusal else "text": answer.text}, **more)
         event("content_part.done", **at, part=part)
         event("output_item.done", output_index=len(items), item=whole)
         items.append(whole)
@@ -130,15 +143,20 @@ def responses(model, answer):
         event("function_call_arguments.done", **at, arguments=arguments)
         event("output_item.done", output_index=len(items), item=whole)
         items.append(whole)
-    event("completed", response=response("completed", items, usage={
+    usage = {
         "input_tokens": INPUT, "input_tokens_details": {"cached_tokens": CACHED, "cache_write_tokens": WRITTEN},
         "output_tokens": OUTPUT, "output_tokens_details": {"reasoning_tokens": REASONING}, "total_tokens": INPUT + OUTPUT,
-    }))
+    }
+    if answer.end == "length":
+        details = {"reason": "max_output_tokens"}
+        event("incomplete", response=response("incomplete", items, usage=usage, incomplete_details=details))
+    elif answer.end != "error":
+        event("completed", response=response("completed", items, usage=usage))
     return [f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events]
 
 
 def messages(model, answer):
-    from anthropic.types import RawMessageStreamEvent
+    from anthropic.types import ErrorResponse, RawMessageStreamEvent
 
     events = []
 
@@ -160,18 +178,24 @@ def messages(model, answer):
         "id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": [], "stop_reason": None, "stop_sequence": None,
         "usage": usage,
     })
+    if answer.end == "error":
+        error = {"type": "error", "error": {"type": "overloaded_error", "message": answer.text}, "request_id": "req_1"}
+        events.append(made(ErrorResponse, error, answer.nulls))
     if answer.reasoning:
         thoughts = [{"type": "thinking_delta", "thinking": piece} for piece in pieces(answer.reasoning)]
         signed = {"type": "signature_delta", "signature": SIGNATURE}
         block({"type": "thinking", "thinking": "", "signature": ""}, [*thoughts, signed])
-    if answer.text:
+    if answer.text and answer.end not in ("refusal", "error"):
         block({"type": "text", "text": ""}, [{"type": "text_delta", "text": piece} for piece in pieces(answer.text)])
     for id, name, arguments in answer.called():
         begun = {"type": "tool_use", "id": id, "name": name, "input": {}}
         block(begun, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces(arguments)])
-    reason = "tool_use" if answer.calls else "end_turn"
-    event("message_delta", delta={"stop_reason": reason, "stop_sequence": None}, usage={"output_tokens": OUTPUT})
-    event("message_stop")
+    reason = {"length": "max_tokens", "refusal": "refusal"}.get(answer.end, "tool_use" if answer.calls else "end_turn")
+    details = {"type": "refusal", "category": "cyber", "explanation": answer.text} if reason == "refusal" else None
+    if answer.end != "error":
+        delta = {"stop_reason": reason, "stop_sequence": None, "stop_details": details}
+        event("message_delta", delta=delta, usage={"output_tokens": OUTPUT})
+        event("message_stop")
     sent = [f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events]
     return [sent[0], 'event: ping\ndata: {"type": "ping"}\n\n', *sent[1:]]
 
