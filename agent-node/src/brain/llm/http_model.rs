@@ -89,20 +89,27 @@ impl HttpModel {
                 (format!("{base}{path}"), messages::body(form, request), decoder)
             }
         };
-        let mut sent = self.client.post(url).json(&body);
-        if config.dialect == Dialect::Messages {
-            sent = sent.header("anthropic-version", ANTHROPIC_VERSION);
-        }
-        if let Some(key) = &config.key {
-            sent = match config.key_header.as_str() {
-                "authorization" => sent.bearer_auth(key.expose()),
-                header => sent.header(header, key.expose()),
-            };
-        }
-        for (name, value) in &config.settings.headers {
+        (self.with_headers(self.client.post(url)).json(&body), body, decoder)
+    }
+
+    /// The request with the headers that a person has set, which take precedence, and ours.
+    fn with_headers(&self, mut sent: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
+        let config = &self.config;
+        let headers = &config.settings.headers;
+        let is_set = |name: &str| headers.keys().any(|set| set.eq_ignore_ascii_case(name));
+        for (name, value) in headers {
             sent = sent.header(name, value.expose());
         }
-        (sent, body, decoder)
+        if config.dialect == Dialect::Messages && !is_set("anthropic-version") {
+            sent = sent.header("anthropic-version", ANTHROPIC_VERSION);
+        }
+        match &config.key {
+            Some(key) if !is_set(&config.key_header) => match config.key_header.as_str() {
+                "authorization" => sent.bearer_auth(key.expose()),
+                header => sent.header(header, key.expose()),
+            },
+            _ => sent,
+        }
     }
 
     /// The answer to a request, or what the provider says in its place. A refusal that names what nobody has set is answered by
@@ -298,11 +305,12 @@ async fn refusal(response: Response) -> ModelError {
     ModelError { retry_after: pause(&headers), ..provider_error(Some(status), &body) }
 }
 
-/// `retry-after-ms` of OpenAI, or the standard header.
+/// `retry-after-ms` of OpenAI, the standard header, or what LiteLLM makes of that.
 fn pause(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok();
     let millis = text("retry-after-ms").and_then(|text| text.parse().ok()).map(Duration::from_millis);
-    millis.or_else(|| retry_after(text("retry-after")?, SystemTime::now()))
+    let standard = || text("retry-after").or_else(|| text("llm_provider-retry-after"));
+    millis.or_else(|| retry_after(standard()?, SystemTime::now()))
 }
 
 fn unreachable(error: &reqwest::Error) -> ModelError {
@@ -319,6 +327,38 @@ pub(super) fn cause_of(error: &reqwest::Error) -> String {
 mod tests {
     use super::*;
     use crate::outbox::a2a::credentials::SecretString;
+
+    #[test]
+    fn headers_of_a_person_take_the_place_of_ours() {
+        let secret = |text: &str| SecretString::new(text.to_owned());
+        let mut config = crate::brain::llm::request_form::tests::model("anthropic/m");
+        config.key = Some(secret("k"));
+        config.key_header = "x-api-key".to_owned();
+        let set = [("Anthropic-Version", "2026-10-21"), ("X-Api-Key", "mine"), ("Content-Type", "text/json")];
+        config.settings.headers = set.map(|(name, value)| (name.to_owned(), secret(value))).into();
+        let client = HttpModel::client().unwrap();
+        let sent = HttpModel::new(config, client.clone()).with_headers(client.post("http://m")).json(&0);
+        let headers = sent.build().unwrap().headers().clone();
+        for (name, value) in set {
+            let values: Vec<_> = headers.get_all(name).iter().collect();
+            assert_eq!(values, [value], "{name}");
+        }
+    }
+
+    #[test]
+    fn the_pause_is_read_from_the_headers_of_each_provider() {
+        let pause_of = |headers: &[(&'static str, &'static str)]| {
+            let header = |(name, value): &(&'static str, &'static str)| {
+                (HeaderName::from_static(name), HeaderValue::from_static(value))
+            };
+            pause(&headers.iter().map(header).collect())
+        };
+        let (standard, renamed) = (("retry-after", "7"), ("llm_provider-retry-after", "5"));
+        assert_eq!(pause_of(&[standard, renamed]), Some(Duration::from_secs(7)));
+        assert_eq!(pause_of(&[renamed]), Some(Duration::from_secs(5)));
+        assert_eq!(pause_of(&[("retry-after-ms", "1500"), standard]), Some(Duration::from_millis(1_500)));
+        assert_eq!(pause_of(&[]), None);
+    }
 
     #[test]
     fn a_failure_names_the_url_and_for_a_refused_key_its_variable() {
