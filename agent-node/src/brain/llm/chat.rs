@@ -13,7 +13,10 @@ use std::collections::BTreeMap;
 
 /// The members of an answer that are reasoning.
 const REASONING: [&str; 2] = ["reasoning_content", "reasoning"];
-const DETAILS: &str = "reasoning_details";
+/// The members with reasoning in blocks, whose pieces are joined: of OpenRouter, and of LiteLLM for Anthropic.
+const BLOCKS: [&str; 2] = ["reasoning_details", "thinking_blocks"];
+/// The members of a block whose pieces are parts of one text.
+const JOINED: [&str; 4] = ["text", "summary", "data", "thinking"];
 /// Where models write reasoning within their text.
 const THINK: (&str, &str) = ("<think>", "</think>");
 
@@ -29,7 +32,7 @@ pub(super) fn body(form: RequestForm<'_>, request: &ModelRequest) -> Value {
                 let mut message = assistant(text, calls, &ids, form.own(kept).is_some());
                 for (name, value) in form.parts(kept).and_then(Value::as_object).into_iter().flatten() {
                     if form.goes_back(name) {
-                        message[name] = value.clone();
+                        message[name] = sent_back(name, value);
                     }
                 }
                 messages.push(message);
@@ -70,6 +73,16 @@ pub(super) fn body(form: RequestForm<'_>, request: &ModelRequest) -> Value {
     form.finish(body, ("reasoning_effort", |effort| json!(effort)), "stop")
 }
 
+/// What was kept as it goes back: of the blocks of LiteLLM, the index is of the stream only.
+fn sent_back(name: &str, kept: &Value) -> Value {
+    let mut sent = kept.clone();
+    if name == BLOCKS[1] {
+        let blocks = sent.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
+        blocks.for_each(|block| drop(block.remove("index")));
+    }
+    sent
+}
+
 fn assistant(text: &str, calls: &[ToolCall], ids: &BTreeMap<String, String>, is_own: bool) -> Value {
     let mut message = json!({ "role": "assistant", "content": text });
     if !calls.is_empty() {
@@ -106,6 +119,8 @@ pub(super) struct ChunkDecoder {
     text: String,
     /// How much of it is reasoning; `None` while that is open.
     hidden: Option<usize>,
+    /// Why the model does not answer.
+    refusal: String,
     calls: Vec<PartialCall>,
     finish: Option<String>,
     usage: Option<TokenUsage>,
@@ -156,12 +171,16 @@ impl ChunkDecoder {
                 _ => drop(self.kept.insert(name.to_owned(), json!(piece))),
             }
         }
-        if let Some(items) = delta[DETAILS].as_array() {
-            let kept = self.kept.entry(DETAILS).or_insert_with(|| json!([]));
+        for name in BLOCKS {
+            let Some(items) = delta[name].as_array() else { continue };
+            let kept = self.kept.entry(name).or_insert_with(|| json!([]));
+            let mut bytes = 0;
             for item in items {
-                hidden += item.to_string().len();
-                add_detail(kept, item);
+                bytes += item.to_string().len();
+                add_block(kept, item);
             }
+            // The same reasoning comes as text, too.
+            hidden = hidden.max(bytes);
         }
         hidden
     }
@@ -220,12 +239,12 @@ impl ChunkDecoder {
         // A count that is missing is 0, which is no count.
         let tokens = |name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or(0);
         let details = usage.get("prompt_tokens_details");
-        let cached = details.and_then(|details| details["cached_tokens"].as_u64());
+        let detail = |name: &str| details.and_then(|details| details[name].as_u64());
         let counted = TokenUsage {
             input: tokens("prompt_tokens"),
             output: tokens("completion_tokens"),
-            cached: cached.unwrap_or_else(|| tokens("prompt_cache_hit_tokens")),
-            cache_write: 0,
+            cached: detail("cached_tokens").unwrap_or_else(|| tokens("prompt_cache_hit_tokens")),
+            cache_write: detail("cache_write_tokens").unwrap_or_default(),
         };
         self.usage = Some(counted).filter(|usage| *usage != TokenUsage::default()).or(self.usage);
         self.usage
@@ -233,10 +252,13 @@ impl ChunkDecoder {
 
     /// The answer as far as it has come. `is_whole` is whether the server has said that it is.
     fn end(&mut self, is_whole: bool) -> Result<ModelAnswer, ModelError> {
-        let has_content = !self.text.trim().is_empty() || !self.calls.is_empty();
+        let refusal = std::mem::take(&mut self.refusal);
+        let has_content =
+            !self.text.trim().is_empty() || !self.calls.is_empty() || !refusal.trim().is_empty();
         let stop = match self.finish.take().as_deref() {
-            None if is_whole && has_content => StopReason::Complete,
-            None => return Err(ModelError::transient("the answer broke off")),
+            None if !is_whole || !has_content => return Err(ModelError::transient("the answer broke off")),
+            _ if !refusal.is_empty() => StopReason::Refused,
+            None => StopReason::Complete,
             Some("length") => StopReason::Length,
             // Mistral, of an answer that reached the end of the context.
             Some("model_length") => return Err(ModelError::context_is_full()),
@@ -252,6 +274,7 @@ impl ChunkDecoder {
         let mut text = std::mem::take(&mut self.text);
         // What never came to its end is no reasoning.
         text.drain(..self.hidden.unwrap_or_default());
+        text.push_str(&refusal);
         Ok(ModelAnswer {
             text,
             calls: calls.collect(),
@@ -262,23 +285,21 @@ impl ChunkDecoder {
     }
 }
 
-/// Adds a piece of a detail to the piece before it, if that is of the same one.
-fn add_detail(kept: &mut Value, item: &Value) {
+/// Adds a piece of a block to the piece before it, if that is of the same one. A signature is the end of a block without an index.
+fn add_block(kept: &mut Value, item: &Value) {
     let Some(items) = kept.as_array_mut() else { return };
     let is_same = |last: &&mut Value| {
-        last["type"] == item["type"]
-            && last["index"] == item["index"]
-            && last["id"] == item["id"]
-            && !item["index"].is_null()
+        let is_numbered = !item["index"].is_null();
+        let is_open = item["type"] == "thinking" && last["signature"].as_str().is_none_or(str::is_empty);
+        let same = |name: &str| last[name] == item[name];
+        ["type", "index", "id"].into_iter().all(same) && (is_numbered || is_open)
     };
     let (Some(last), Some(members)) = (items.last_mut().filter(is_same), item.as_object()) else {
         return items.push(item.clone());
     };
     for (name, value) in members {
         match (&mut last[name], value) {
-            (Value::String(text), Value::String(piece))
-                if ["text", "summary", "data"].contains(&name.as_str()) =>
-            {
+            (Value::String(text), Value::String(piece)) if JOINED.contains(&name.as_str()) => {
                 text.push_str(piece);
             }
             (known, value) if !value.is_null() => *known = value.clone(),
@@ -312,13 +333,15 @@ impl AnswerDecoder for ChunkDecoder {
         for call in delta["tool_calls"].as_array().into_iter().flatten() {
             hidden += self.add_call(call);
         }
-        for name in ["content", "refusal"] {
-            let (text, more) = self.add_content(&delta[name]);
-            hidden += more;
-            if !text.is_empty() {
-                deltas.push(ModelDelta::Text(text));
-            }
+        let (text, more) = self.add_content(&delta["content"]);
+        hidden += more;
+        if !text.is_empty() {
+            deltas.push(ModelDelta::Text(text));
         }
+        // It is no part of a result.
+        let refusal = delta["refusal"].as_str().unwrap_or_default();
+        self.refusal.push_str(refusal);
+        hidden += refusal.len();
         if hidden > 0 {
             deltas.push(ModelDelta::Hidden(hidden));
         }
@@ -531,6 +554,74 @@ mod tests {
                 (back.iter().map(|&n| n.to_owned()).collect(), id),
                 "{name}"
             );
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_no_answer() {
+        let chunks = [
+            json!({ "choices": [{ "delta": { "content": "", "refusal": null } }] }),
+            json!({ "choices": [{ "delta": { "refusal": "This is not " } }] }),
+            json!({ "choices": [{ "delta": { "refusal": "for me." }, "finish_reason": "stop" }] }),
+            json!("[DONE]"),
+        ];
+        let refused = answer(&chunks);
+        assert_eq!((refused.text.as_str(), refused.stop), ("This is not for me.", StopReason::Refused));
+        let is_shown = |delta: &ModelDelta| matches!(delta, ModelDelta::Text(_));
+        assert!(!decode(&chunks).unwrap().iter().any(is_shown), "it is streamed into no artifact");
+    }
+
+    #[test]
+    fn what_was_written_to_the_cache_is_counted() {
+        let usage = json!({ "prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": { "cached_tokens": 4, "cache_write_tokens": 3 } });
+        let chunks = [
+            json!({ "choices": [{ "delta": { "content": "x" }, "finish_reason": "stop" }], "usage": usage }),
+            json!("[DONE]"),
+        ];
+        let expected = TokenUsage { input: 9, output: 2, cached: 4, cache_write: 3 };
+        assert_eq!(answer(&chunks).usage, Some(expected));
+    }
+
+    #[test]
+    fn thoughts_in_blocks_are_joined_and_go_back_without_their_index() {
+        use crate::brain::llm::{
+            model::Kept,
+            request_form::tests::{model, request},
+            server_memory::Learned,
+        };
+        let piece = |mut block: Value, index: Option<u64>| {
+            if let Some(index) = index {
+                block["index"] = json!(index);
+            }
+            json!({ "choices": [{ "delta": { "thinking_blocks": [block], "content": "x" } }] })
+        };
+        let thought = |text: &str| json!({ "type": "thinking", "thinking": text });
+        let signed = |by: &str| json!({ "type": "thinking", "thinking": "", "signature": by });
+        let sealed = json!({ "type": "redacted_thinking", "data": "d" });
+        let expected = json!([
+            { "type": "thinking", "thinking": "ab", "signature": "s" }, { "type": "redacted_thinking", "data": "d" },
+            { "type": "thinking", "thinking": "c", "signature": "t" },
+        ]);
+        for index in [Some, |_| None] {
+            let chunks = [
+                piece(thought("a"), index(0)),
+                piece(thought("b"), index(0)),
+                piece(signed("s"), index(0)),
+                piece(sealed.clone(), index(1)),
+                piece(thought("c"), index(2)),
+                piece(signed("t"), index(2)),
+                json!("[DONE]"),
+            ];
+            let (config, learned) = (model("litellm/claude"), Learned::default());
+            let form = RequestForm { config: &config, learned: &learned };
+            let answer = answer(&chunks);
+            let sent = |by: String| {
+                let kept = answer.kept.clone().map(|kept| Kept { by, ..kept });
+                let message = ModelMessage::Assistant { text: "x".into(), calls: Vec::new(), kept };
+                body(form, &request(vec![message]))["messages"][1]["thinking_blocks"].clone()
+            };
+            assert_eq!(sent(form.keeper()), expected);
+            assert!(sent("chat http://other/v1".into()).is_null());
         }
     }
 

@@ -108,6 +108,8 @@ pub(super) struct EventDecoder {
     text: String,
     blocks: BTreeMap<u64, PartialBlock>,
     stop: Option<String>,
+    /// Why the model does not answer.
+    refusal: String,
     /// 0 is no count.
     usage: TokenUsage,
     is_stopped: bool,
@@ -179,6 +181,9 @@ impl AnswerDecoder for EventDecoder {
                 if let Some(reason) = event["delta"]["stop_reason"].as_str() {
                     self.stop = Some(reason.to_owned());
                 }
+                if let Some(why) = event["delta"]["stop_details"]["explanation"].as_str() {
+                    why.clone_into(&mut self.refusal);
+                }
                 self.add_usage(&event["usage"])
             }
             Some("message_stop") => {
@@ -211,7 +216,11 @@ impl AnswerDecoder for EventDecoder {
             }
             PartialBlock::Text(_) | PartialBlock::Other(_) => None,
         });
-        let (text, calls) = (std::mem::take(&mut self.text), calls.collect());
+        let (mut text, calls) = (std::mem::take(&mut self.text), calls.collect());
+        if stop == StopReason::Refused {
+            text.extend((!text.is_empty()).then_some('\n'));
+            text.push_str(&self.refusal);
+        }
         let usage = Some(self.usage).filter(|usage| *usage != TokenUsage::default());
         Ok(ModelAnswer { text, calls, stop, usage, kept: unnamed(json!(kept)) })
     }
@@ -297,6 +306,26 @@ mod tests {
         decoder.on_event("", &end.to_string()).unwrap();
         let error = decoder.on_event("", &json!({ "type": "message_stop" }).to_string()).unwrap_err();
         assert_eq!(error.kind, ModelErrorKind::ContextTooLong);
+    }
+
+    #[test]
+    fn a_refusal_says_why() {
+        for (said, expected) in [("", "It is a weapon."), ("Well", "Well\nIt is a weapon.")] {
+            let mut decoder = EventDecoder::default();
+            let details = json!({ "type": "refusal", "category": "cyber", "explanation": "It is a weapon." });
+            let delta = json!({ "stop_reason": "refusal", "stop_details": details });
+            let block = json!({ "type": "text", "text": said });
+            let mut last = None;
+            for event in [
+                json!({ "type": "content_block_start", "index": 0, "content_block": block }),
+                json!({ "type": "message_delta", "delta": delta }),
+                json!({ "type": "message_stop" }),
+            ] {
+                last = decoder.on_event("", &event.to_string()).unwrap().pop();
+            }
+            let Some(ModelDelta::Answer(answer)) = last else { panic!("{last:?}") };
+            assert_eq!((answer.text.as_str(), answer.stop), (expected, StopReason::Refused));
+        }
     }
 
     #[test]

@@ -90,7 +90,7 @@ impl RequestForm<'_> {
     pub(super) fn goes_back(&self, member: &str) -> bool {
         let of_rules = match &self.config.rules.reasoning {
             Some(members) => members.iter().any(|known| known == member),
-            None => member == "reasoning_details",
+            None => ["reasoning_details", "thinking_blocks"].contains(&member),
         };
         (of_rules || self.learned.sends_back.contains(member)) && !self.learned.left_out.contains(member)
     }
@@ -165,13 +165,14 @@ fn leave_out(body: &mut Value, member: &str) {
 }
 
 /// The members that this program puts into requests without being asked to, and that servers are known to refuse.
-pub(super) const OWN_MEMBERS: [&str; 14] = [
+pub(super) const OWN_MEMBERS: [&str; 15] = [
     "stream_options",
     "response_format",
     "cache_control",
     "strict",
     "extra_content",
     "reasoning_details",
+    "thinking_blocks",
     "reasoning_content",
     "reasoning",
     "max_tokens",

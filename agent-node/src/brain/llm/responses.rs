@@ -19,7 +19,10 @@ pub(super) fn body(form: RequestForm<'_>, request: &ModelRequest) -> Value {
     let mut input: Vec<Value> = Vec::new();
     for message in conversation.iter() {
         match message {
-            ModelMessage::User(text) => input.push(said("user", "input_text", text)),
+            ModelMessage::User(text) => {
+                let content = [json!({ "type": "input_text", "text": text })];
+                input.push(json!({ "type": "message", "role": "user", "content": content }));
+            }
             ModelMessage::Assistant { text, calls, kept } => {
                 let has_ids = calls.iter().all(|call| call.provider_id.is_some());
                 let kept = form.parts(kept).and_then(Value::as_array).filter(|_| has_ids);
@@ -27,11 +30,10 @@ pub(super) fn body(form: RequestForm<'_>, request: &ModelRequest) -> Value {
                     input.extend(items.iter().cloned());
                     continue;
                 }
-                input.extend(
-                    Some(text)
-                        .filter(|text| !text.is_empty())
-                        .map(|text| said("assistant", "output_text", text)),
-                );
+                // A list of texts of the model needs the ids that its server has given.
+                if !text.is_empty() {
+                    input.push(json!({ "type": "message", "role": "assistant", "content": text }));
+                }
                 input.extend(calls.iter().map(|call| {
                     let arguments = Value::Object(call.arguments.clone()).to_string();
                     json!({ "type": "function_call", "call_id": id(&call.id), "name": call.name, "arguments": arguments })
@@ -64,8 +66,29 @@ pub(super) fn body(form: RequestForm<'_>, request: &ModelRequest) -> Value {
     form.finish(body, ("reasoning", |effort| json!({ "effort": effort })), "stop")
 }
 
-fn said(role: &str, kind: &str, text: &str) -> Value {
-    json!({ "type": "message", "role": role, "content": [{ "type": kind, "text": text }] })
+/// The members of messages, calls and texts that are made again, or that say nothing to the model.
+const MADE_AGAIN: [&str; 12] = [
+    "type",
+    "id",
+    "status",
+    "role",
+    "content",
+    "call_id",
+    "name",
+    "arguments",
+    "text",
+    "refusal",
+    "annotations",
+    "logprobs",
+];
+
+/// Whether an item, made again, would lack something: reasoning, or a member such as `phase`.
+fn has_more(item: &Value) -> bool {
+    let is_known = matches!(item["type"].as_str(), Some("message" | "function_call"));
+    let parts = item["content"].as_array().into_iter().flatten();
+    let members = parts.chain([item]).filter_map(Value::as_object).flatten();
+    let is_more = |(name, value): (&String, &Value)| !value.is_null() && !MADE_AGAIN.contains(&name.as_str());
+    !is_known || members.into_iter().any(is_more)
 }
 
 /// Reads the events of an answer.
@@ -85,7 +108,7 @@ impl ResponseDecoder {
                 input: tokens(&usage["input_tokens"]),
                 output: tokens(&usage["output_tokens"]),
                 cached: tokens(&usage["input_tokens_details"]["cached_tokens"]),
-                cache_write: 0,
+                cache_write: tokens(&usage["input_tokens_details"]["cache_write_tokens"]),
             };
             self.usage = Some(counted).filter(|usage| *usage != TokenUsage::default());
         }
@@ -105,12 +128,15 @@ impl ResponseDecoder {
         };
         let mut text = String::new();
         let mut calls = Vec::new();
+        let mut is_refused = false;
         for item in &items {
             let member = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
             match item["type"].as_str() {
                 Some("message") => {
-                    let parts = item["content"].as_array().into_iter().flatten();
-                    text.extend(parts.filter_map(|part| part["text"].as_str().or(part["refusal"].as_str())));
+                    for part in item["content"].as_array().into_iter().flatten() {
+                        is_refused |= part["type"] == "refusal";
+                        text.extend(part["text"].as_str().or(part["refusal"].as_str()));
+                    }
                 }
                 Some("function_call") => {
                     let id = [member("call_id"), member("id")].into_iter().find(|id| !id.is_empty());
@@ -125,10 +151,8 @@ impl ResponseDecoder {
                 _ => {}
             }
         }
-        // Without reasoning there is nothing that could not be made again.
-        let has_other =
-            items.iter().any(|item| !matches!(item["type"].as_str(), Some("message" | "function_call")));
-        let kept = if has_other { unnamed(json!(items)) } else { None };
+        let stop = if is_refused { StopReason::Refused } else { stop };
+        let kept = if items.iter().any(has_more) { unnamed(json!(items)) } else { None };
         Ok(ModelAnswer { text, calls, stop, usage: self.usage, kept })
     }
 }
@@ -142,9 +166,7 @@ impl AnswerDecoder for ResponseDecoder {
         let kind = read["type"].as_str().unwrap_or(event);
         let delta = || read["delta"].as_str().unwrap_or_default();
         Ok(match kind {
-            "response.output_text.delta" | "response.refusal.delta" => {
-                vec![ModelDelta::Text(delta().to_owned())]
-            }
+            "response.output_text.delta" => vec![ModelDelta::Text(delta().to_owned())],
             "response.output_item.done" => {
                 let place = read["output_index"].as_u64().unwrap_or(self.items.len() as u64);
                 self.items.insert(place, read["item"].clone());
@@ -202,8 +224,7 @@ mod tests {
     #[test]
     fn text_calls_and_usage_are_gathered_and_reasoning_goes_back() {
         let done = |at: usize| json!({ "type": "response.output_item.done", "output_index": at, "item": items()[at] });
-        let usage =
-            json!({ "input_tokens": 7, "output_tokens": 2, "input_tokens_details": { "cached_tokens": 5 } });
+        let usage = json!({ "input_tokens": 7, "output_tokens": 2, "input_tokens_details": { "cached_tokens": 5, "cache_write_tokens": 1 } });
         let end = |output: Value| json!({ "type": "response.completed", "response": { "status": "completed", "output": output, "usage": usage } });
         for events in [
             vec![done(0), done(1), done(2), end(json!([]))],
@@ -212,7 +233,7 @@ mod tests {
         ] {
             let answer = decode(&events).unwrap();
             assert_eq!((answer.text.as_str(), &answer.calls[0].arguments["n"]), ("Hi", &json!(3)));
-            assert_eq!(answer.usage, Some(TokenUsage { input: 7, output: 2, cached: 5, cache_write: 0 }));
+            assert_eq!(answer.usage, Some(TokenUsage { input: 7, output: 2, cached: 5, cache_write: 1 }));
             let (config, learned) = (model("openai/m"), Learned::default());
             let form = RequestForm { config: &config, learned: &learned };
             let kept = answer.kept.map(|kept| Kept { by: form.keeper(), ..kept });
@@ -236,6 +257,39 @@ mod tests {
     }
 
     #[test]
+    fn items_are_kept_if_they_have_more_than_is_made_again() {
+        let part = json!({ "type": "output_text", "text": "Hi", "annotations": [], "logprobs": [] });
+        let message = json!({ "type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": [part] });
+        let call = items()[2].clone();
+        let with = |item: &Value, name: &str, value: Value| {
+            let mut item = item.clone();
+            item[name] = value;
+            item
+        };
+        for (item, is_kept) in [
+            (message.clone(), false),
+            (with(&message, "phase", Value::Null), false),
+            (with(&message, "phase", json!("commentary")), true),
+            (call.clone(), false),
+            (with(&call, "namespace", json!("tools")), true),
+        ] {
+            let response = json!({ "status": "completed", "output": [item] });
+            let end = json!({ "type": "response.completed", "response": response });
+            let kept = decode(&[end]).unwrap().kept.map(|kept| kept.parts);
+            assert_eq!(kept, is_kept.then(|| json!([item])), "{item}");
+        }
+    }
+
+    #[test]
+    fn an_answer_made_anew_is_a_plain_text() {
+        let (config, learned) = (model("openai/m"), Learned::default());
+        let form = RequestForm { config: &config, learned: &learned };
+        let said = ModelMessage::Assistant { text: "Hi".into(), calls: Vec::new(), kept: None };
+        let expected = json!([{ "type": "message", "role": "assistant", "content": "Hi" }]);
+        assert_eq!(body(form, &request(vec![said]))["input"], expected);
+    }
+
+    #[test]
     fn how_an_answer_ends() {
         let end = |kind: &str, response: Value| {
             vec![json!({ "type": format!("response.{kind}"), "response": response })]
@@ -246,6 +300,10 @@ mod tests {
         };
         assert_eq!(stop(incomplete("max_output_tokens")), Ok(StopReason::Length));
         assert_eq!(stop(incomplete("content_filter")), Ok(StopReason::Refused));
+        let part = json!({ "type": "refusal", "refusal": "not for me" });
+        let output = json!([{ "type": "message", "role": "assistant", "content": [part] }]);
+        let refused = decode(&end("completed", json!({ "status": "completed", "output": output }))).unwrap();
+        assert_eq!((refused.text.as_str(), refused.stop), ("not for me", StopReason::Refused));
         let failed = end(
             "failed",
             json!({ "status": "failed", "error": { "code": "rate_limit_exceeded", "message": "slow" } }),
