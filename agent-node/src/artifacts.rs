@@ -4,7 +4,7 @@
 mod files;
 mod quota;
 
-pub use engine::artifacts::{StoredArtifact, StoredContent, is_kept, read};
+pub use engine::artifacts::{StoredArtifact, StoredContent, blob_of, is_kept, read};
 pub use files::{adopt, check_named, file, hand_over, keep_file, part_with_content, put_file, sweep_files};
 pub use quota::ArtifactQuota;
 

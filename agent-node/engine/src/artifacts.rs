@@ -134,7 +134,7 @@ pub fn put(
 }
 
 /// The blob with this digest, if the agent has it.
-pub fn blob(store: &dyn Snapshot, me: &AgentId, digest: &Digest) -> Result<Option<BlobRef>, Error> {
+pub fn blob_of(store: &dyn Snapshot, me: &AgentId, digest: &Digest) -> Result<Option<BlobRef>, Error> {
     let known = artifact_row(store, me, digest)?.map(|(_, known)| known);
     let Some(known) = known else { return Ok(None) };
     let content = store.latest(&keys::content(me, digest))?;

@@ -70,7 +70,7 @@ pub async fn adopt(
     now: WallTime,
     digest: Digest,
 ) -> Result<bool, Error> {
-    let Some(blob) = artifacts::blob(store, me, &digest)? else { return Ok(false) };
+    let Some(blob) = artifacts::blob_of(store, me, &digest)? else { return Ok(false) };
     put_row(store, me, by, now, None, &StoredContent::Blob(blob)).await?;
     Ok(true)
 }
@@ -83,7 +83,7 @@ pub async fn hand_over(
     digest: Digest,
 ) -> Result<(), Problem> {
     let (own, theirs) = store;
-    let Some(blob) = artifacts::blob(own, from, &digest)? else { return Err(missing(digest)) };
+    let Some(blob) = artifacts::blob_of(own, from, &digest)? else { return Err(missing(digest)) };
     if !theirs.blobs().share(from.as_str(), to.as_str(), digest).await? {
         return Err(missing(digest));
     }

@@ -11,6 +11,7 @@ use protocol::{
     ids::{AgentId, Digest},
     principal::{Principal, SenderProof},
     problem::Problem,
+    routes,
     signal::{Cursor, Selector},
     time::WallTime,
 };
@@ -69,14 +70,16 @@ impl AgentAccess {
         let (store, by, now) = (self.store.as_ref(), self.principal(), self.clock.wall());
         artifacts::keep_file(store, &self.agent, &by, now, part).await?;
         let PartContent::Url(url) = &part.content else { return Ok(()) };
-        if !url.starts_with(blob::SCHEME) {
-            return Ok(());
-        }
-        let is_own = match BlobRef::parse(url) {
-            Some(named) => artifacts::is_kept(store, &self.agent, &named.digest, &by, WallTime(i64::MIN))?,
-            None => false,
+        let own = |digest: &Digest| match artifacts::is_kept(store, &self.agent, digest, &by, WallTime(i64::MIN))? {
+            true => artifacts::blob_of(store, &self.agent, digest),
+            false => Ok(None),
         };
-        if !is_own {
+        let put = url.rsplit_once('/').filter(|(base, _)| base.ends_with(routes::ARTIFACTS));
+        let put = put.and_then(|(_, digest)| Digest::parse(digest).ok());
+        let named = BlobRef::parse(url).map(|blob| blob.digest).or(put);
+        if let Some(blob) = named.as_ref().map(own).transpose()?.flatten() {
+            part.content = blob.content();
+        } else if url.starts_with(blob::SCHEME) {
             tracing::warn!(agent = %self.agent, url, "a brain names a file that its agent does not have");
             part.content = PartContent::Text("[a file that is not here]".to_owned());
         }
