@@ -3,10 +3,12 @@
 
 mod files;
 mod quota;
+mod shown;
 
-pub use engine::artifacts::{StoredArtifact, StoredContent, blob_of, is_kept, read};
+pub use engine::artifacts::{StoredArtifact, UploadedContent, blob_of, is_kept, read};
 pub use files::{adopt, check_named, file, hand_over, keep_file, part_with_content, put_file, sweep_files};
 pub use quota::ArtifactQuota;
+pub use shown::ShownFiles;
 
 use blackboard::store::{Error, Lane, Store, blobs::BlobWriter};
 use bytes::Bytes;
@@ -33,7 +35,7 @@ pub async fn put(
 ) -> Result<Digest, Error> {
     let is_file = content.len() > blob::MIN_BYTES && std::str::from_utf8(&content).is_err();
     let content = match is_file {
-        false => StoredContent::Here(content),
+        false => UploadedContent::Here(content),
         true => {
             let blobs = store.blobs();
             let mut writer = BlobWriter::begin(blobs.as_ref())?;
@@ -41,7 +43,7 @@ pub async fn put(
             let written = writer.finish();
             let blob = BlobRef { digest: written.digest, bytes: written.bytes };
             written.keep(me.as_str()).await?;
-            StoredContent::Blob(blob)
+            UploadedContent::Blob(blob)
         }
     };
     put_row(store, me, by, now, media_type, &content).await
@@ -54,7 +56,7 @@ async fn put_row(
     by: &Principal,
     now: WallTime,
     media_type: Option<String>,
-    content: &StoredContent,
+    content: &UploadedContent,
 ) -> Result<Digest, Error> {
     for _ in 0..MAX_ATTEMPTS {
         let (digest, batch) = artifacts::put(store, me, by, now, media_type.clone(), content.clone())?;
@@ -77,8 +79,8 @@ pub async fn bytes(
 ) -> Result<(Bytes, Option<String>), Problem> {
     let StoredArtifact { content, media_type } = read(store, me, digest, by, proof)?;
     let content = match content {
-        StoredContent::Here(content) => content,
-        StoredContent::Blob(blob) => file(store, me, blob.digest).await?,
+        UploadedContent::Here(content) => content,
+        UploadedContent::Blob(blob) => file(store, me, blob.digest).await?,
     };
     Ok((content, media_type))
 }

@@ -28,11 +28,11 @@ pub use setup::{AgentSpec, NodeSetup};
 
 use crate::{
     agent::{AgentActor, AgentParts, AgentStatus, StartRetentionSweep},
-    artifacts::sweep_files,
+    artifacts::{ShownFiles, sweep_files},
     brain::{PeerSummary, exec::access::BrainAccess, session_work::SessionWork},
     clock::NodeClock,
     http::{
-        a2a::{self, ShownFiles, facade::AgentFacade},
+        a2a::{self, facade::AgentFacade},
         drain::DrainSignal,
         edge::{Auth, Callers, Edge, HttpServerConfig},
         mcp::{self, McpEndpoint},
@@ -307,8 +307,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         let registry = registry_for(&spec.id);
         let seal = setup.keys.seal(&spec.id, &key)?;
         let clients = (outside.clone(), callbacks.clone());
-        let endpoint = card.get().endpoint.clone();
-        let files = ShownFiles { store: store.clone(), agent: spec.id.clone(), endpoint };
+        let files = ShownFiles::new(&store, &spec.id, &card.get());
         let pusher = Pusher::new(files, clients, seal.clone()).start();
         let interface = grpc.as_ref().map(|(_, address)| grpc_port::interface(&setup, *address, &spec.id));
         let facade = SharedCell::new(AgentFacade::new(
@@ -555,16 +554,11 @@ fn spawn_sweep_timer(
     limits: &protocol::limits::Limits,
     (store, id): (SharedStore, AgentId),
 ) {
-    let (actor, interval) = (actor.clone(), limits.sweep());
-    let keep = Duration::from_millis(limits.keep_artifacts_ms);
+    let (actor, interval, keep) = (actor.clone(), limits.sweep(), limits.keep_artifacts());
     actix::spawn(async move {
         loop {
             tokio::time::sleep(interval).await;
-            match sweep_files(store.as_ref(), &id, keep).await {
-                Ok(0) => {}
-                Ok(files) => tracing::debug!(agent = %id, files, "files that no record names are deleted"),
-                Err(problem) => tracing::warn!(agent = %id, %problem, "files can't be swept"),
-            }
+            sweep_files(store.as_ref(), &id, keep).await;
             if actor.send(StartRetentionSweep).await.is_err() {
                 return;
             }

@@ -119,6 +119,11 @@ impl Limits {
         Duration::from_millis(self.sweep_ms.max(1))
     }
 
+    /// How long an artifact that was put is kept when no record refers to it.
+    pub fn keep_artifacts(&self) -> Duration {
+        Duration::from_millis(self.keep_artifacts_ms)
+    }
+
     /// How long an undelivered message lives.
     pub fn message_life(&self) -> Duration {
         Duration::from_millis(self.message_life_ms)

@@ -37,21 +37,21 @@ struct ArtifactRow {
 
 /// An uploaded artifact.
 pub struct StoredArtifact {
-    pub content: StoredContent,
+    pub content: UploadedContent,
     /// Its media type, if the uploader named one.
     pub media_type: Option<String>,
 }
 
 /// Where uploaded content is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StoredContent {
+pub enum UploadedContent {
     /// In the store.
     Here(Bytes),
     /// Beside it.
     Blob(BlobRef),
 }
 
-impl StoredContent {
+impl UploadedContent {
     /// Its digest.
     pub fn digest(&self) -> Digest {
         match self {
@@ -77,8 +77,8 @@ impl StoredArtifact {
     pub fn into_artifact(self, name: String, media_type: Option<String>) -> Artifact {
         use base64::Engine as _;
         let content = match self.content {
-            StoredContent::Blob(blob) => blob.content(),
-            StoredContent::Here(content) => match String::from_utf8(content.to_vec()) {
+            UploadedContent::Blob(blob) => blob.content(),
+            UploadedContent::Here(content) => match String::from_utf8(content.to_vec()) {
                 Ok(text) => PartContent::Text(text),
                 Err(error) => {
                     PartContent::Raw(base64::engine::general_purpose::STANDARD.encode(error.as_bytes()))
@@ -105,7 +105,7 @@ pub fn put(
     by: &Principal,
     now: WallTime,
     media_type: Option<String>,
-    content: StoredContent,
+    content: UploadedContent,
 ) -> Result<(Digest, Batch), Error> {
     let (digest, bytes) = (content.digest(), content.bytes());
     let (key, content_key) = (keys::artifact(me, &digest), keys::content(me, &digest));
@@ -119,9 +119,9 @@ pub fn put(
     known.readers.insert(by.clone());
     known.put_at = now;
     let (content, of_content) = match content {
-        StoredContent::Here(content) => (content, None),
+        UploadedContent::Here(content) => (content, None),
         // Records may refer to a text of the same digest, which stays as it is.
-        StoredContent::Blob(_) => match store.latest(&content_key)? {
+        UploadedContent::Blob(_) => match store.latest(&content_key)? {
             Some(record) => (record.value, Some(Expectation::At(content_key.clone(), record.revision))),
             None => (Bytes::from_static(BLOB), Some(Expectation::Absent(content_key.clone()))),
         },
@@ -235,8 +235,8 @@ pub fn read(
     let upload = |(_, known): (Revision, ArtifactRow)| {
         let record = store.latest(&keys::content(me, digest))?.ok_or_else(missing)?;
         let content = match record.value == BLOB {
-            true => StoredContent::Blob(BlobRef { digest: *digest, bytes: known.bytes as u64 }),
-            false => StoredContent::Here(record.value),
+            true => UploadedContent::Blob(BlobRef { digest: *digest, bytes: known.bytes as u64 }),
+            false => UploadedContent::Here(record.value),
         };
         Ok(StoredArtifact { content, media_type: known.media_type })
     };
@@ -260,7 +260,7 @@ pub fn read(
         let results = chunks::artifacts_of(store, me, &row, Revision::MAX)?;
         let mut results = results.iter().map(artifact::content);
         if let Some((content, media_type)) = results.find(|(content, _)| Digest::of(content) == *digest) {
-            let content = StoredContent::Here(content.into());
+            let content = UploadedContent::Here(content.into());
             return Ok(StoredArtifact { content, media_type: Some(media_type) });
         }
     }

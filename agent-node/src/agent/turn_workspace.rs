@@ -1,9 +1,11 @@
 //! The clone that a turn works in, and what it hands over for the commit at its end.
 
 use crate::{
+    artifacts::part_with_content,
     brain::TurnRequest,
     workspace::{TurnWorkspace, WorkspaceRights},
 };
+use blackboard::store::Store;
 use patterns::{
     session::{names::SESSION, seat},
     turn::{Progress, TurnEnd, TurnSubject},
@@ -56,11 +58,15 @@ pub(super) fn note(turn: Option<&mut WorkspaceTurn>, progress: &mut Progress) {
 impl WorkspaceTurn {
     /// Commits what the turn has done, if it has ended its work.
     pub(super) async fn commit(
-        &self,
+        &mut self,
+        store: &dyn Store,
         me: &AgentId,
         now: WallTime,
         end: &TurnEnd,
     ) -> Result<Option<Progress>, String> {
+        for part in self.made.iter_mut().flat_map(|made| &mut made.parts) {
+            part_with_content(store, me, part, u64::MAX).await.map_err(|problem| problem.to_string())?;
+        }
         let named = self.workspace.commit((me, now), end, &self.made).await?;
         Ok(named.map(|artifact| Progress::Artifact { artifact, append: false, last_chunk: true }))
     }

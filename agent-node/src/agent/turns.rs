@@ -249,6 +249,7 @@ impl AgentActor {
         let (board, known_briefs) = (self.parts.transports.board.clone(), self.known_briefs.clone());
         let (me, now) = (self.me.clone(), self.parts.clock.wall());
         let (workspaces, clock) = (self.parts.workspaces.clone(), self.parts.clock);
+        let store = self.parts.store.clone();
         let conversation = key.conversation.clone();
         let (handle, mut receiver) = TurnHandle::new(request.prompt.remaining, MAX_UPDATES);
         let handle = handle.with_access(access);
@@ -357,8 +358,8 @@ impl AgentActor {
                 updates.push(progress);
             }
             // The commit is there before its turn has ended.
-            if let (Some(workspace), Ok(done)) = (&workspace, &end) {
-                match workspace.commit(&me, clock.wall(), done).await {
+            if let (Some(workspace), Ok(done)) = (&mut workspace, &end) {
+                match workspace.commit(store.as_ref(), &me, clock.wall(), done).await {
                     Ok(named) => updates.extend(named),
                     Err(reason) => end = Ok(TurnEnd::Failed { reason }),
                 }

@@ -7,7 +7,7 @@ use blackboard::store::{
     blobs::{self, BlobWriter, WrittenBlob},
 };
 use bytes::Bytes;
-use engine::artifacts::{self, StoredContent};
+use engine::artifacts::{self, UploadedContent};
 use protocol::{
     artifact::{BlobRef, Part, PartContent, blob},
     ids::{AgentId, Digest},
@@ -32,7 +32,7 @@ pub async fn put_file(
     let blob = BlobRef { digest: written.digest, bytes: written.bytes };
     written.keep(me.as_str()).await?;
     for by in readers {
-        let content = StoredContent::Blob(blob);
+        let content = UploadedContent::Blob(blob);
         put_row(store, me, by, now, media_type.map(str::to_owned), &content).await?;
     }
     Ok(blob)
@@ -71,7 +71,7 @@ pub async fn adopt(
     digest: Digest,
 ) -> Result<bool, Error> {
     let Some(blob) = artifacts::blob_of(store, me, &digest)? else { return Ok(false) };
-    put_row(store, me, by, now, None, &StoredContent::Blob(blob)).await?;
+    put_row(store, me, by, now, None, &UploadedContent::Blob(blob)).await?;
     Ok(true)
 }
 
@@ -88,7 +88,7 @@ pub async fn hand_over(
         return Err(missing(digest));
     }
     let sender = Principal::Agent(from.clone());
-    put_row(theirs, to, &sender, now, None, &StoredContent::Blob(blob)).await?;
+    put_row(theirs, to, &sender, now, None, &UploadedContent::Blob(blob)).await?;
     Ok(())
 }
 
@@ -111,9 +111,17 @@ pub async fn part_with_content(
     Ok(blob.bytes)
 }
 
-/// Deletes the files of an agent that no row names any more. They are kept for `keep`, at most an hour. Returns their number.
-pub async fn sweep_files(store: &dyn Store, me: &AgentId, keep: Duration) -> Result<usize, Problem> {
-    let keep = keep.min(MAX_UNNAMED);
+/// Deletes the files of an agent that no row names any more. They are kept for `keep`, at most an hour. The next sweep tries again
+/// what fails.
+pub async fn sweep_files(store: &dyn Store, me: &AgentId, keep: Duration) {
+    match delete_unnamed(store, me, keep.min(MAX_UNNAMED)).await {
+        Ok(0) => {}
+        Ok(files) => tracing::debug!(agent = %me, files, "files that no record names are deleted"),
+        Err(problem) => tracing::warn!(agent = %me, %problem, "files can't be swept"),
+    }
+}
+
+async fn delete_unnamed(store: &dyn Store, me: &AgentId, keep: Duration) -> Result<usize, Problem> {
     let (blobs, mut deleted) = (store.blobs(), 0);
     for digest in blobs.list(me.as_str()).await? {
         if !artifacts::is_known(store, me, &digest)? && blobs.delete(me.as_str(), digest, keep).await? {

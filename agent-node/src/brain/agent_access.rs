@@ -15,7 +15,7 @@ use protocol::{
     signal::{Cursor, Selector},
     time::WallTime,
 };
-use std::{fmt, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 /// The mesh as one agent's turns reach it.
 #[derive(Clone)]
@@ -61,27 +61,33 @@ impl AgentAccess {
 
     /// Lets the brain read a file of its agent. Whether there is one.
     pub(super) async fn adopt_file(&self, digest: Digest) -> Result<bool, Problem> {
-        let (by, now) = (self.principal(), self.clock.wall());
+        // Not the agent, which may hand on what it has put.
+        let (by, now) = (Principal::Brain(self.agent.clone()), self.clock.wall());
         Ok(artifacts::adopt(self.store.as_ref(), &self.agent, &by, now, digest).await?)
     }
 
-    /// Keeps the content of a large part as a file. A name of a file that the agent does not have is no name any more.
-    pub(super) async fn keep_file(&self, part: &mut Part) -> Result<(), Problem> {
+    /// Keeps the content of a large part as a file. With `references`, the part is of another process, which names files by their
+    /// URLs: those to which its prompt refers, and those that it has put.
+    pub(super) async fn keep_file(
+        &self,
+        part: &mut Part,
+        references: Option<&BTreeSet<Digest>>,
+    ) -> Result<(), Problem> {
         let (store, by, now) = (self.store.as_ref(), self.principal(), self.clock.wall());
         artifacts::keep_file(store, &self.agent, &by, now, part).await?;
-        let PartContent::Url(url) = &part.content else { return Ok(()) };
-        let own = |digest: &Digest| match artifacts::is_kept(store, &self.agent, digest, &by, WallTime(i64::MIN))? {
-            true => artifacts::blob_of(store, &self.agent, digest),
-            false => Ok(None),
-        };
+        let (PartContent::Url(url), Some(references)) = (&part.content, references) else { return Ok(()) };
         let put = url.rsplit_once('/').filter(|(base, _)| base.ends_with(routes::ARTIFACTS));
         let put = put.and_then(|(_, digest)| Digest::parse(digest).ok());
-        let named = BlobRef::parse(url).map(|blob| blob.digest).or(put);
-        if let Some(blob) = named.as_ref().map(own).transpose()?.flatten() {
-            part.content = blob.content();
-        } else if url.starts_with(blob::SCHEME) {
-            tracing::warn!(agent = %self.agent, url, "a brain names a file that its agent does not have");
-            part.content = PartContent::Text("[a file that is not here]".to_owned());
+        let Some(digest) = BlobRef::parse(url).map(|blob| blob.digest).or(put) else { return Ok(()) };
+        let is_put = || artifacts::is_kept(store, &self.agent, &digest, &by, WallTime(i64::MIN));
+        let is_own = references.contains(&digest) || is_put()?;
+        match artifacts::blob_of(store, &self.agent, &digest)?.filter(|_| is_own) {
+            Some(blob) => part.content = blob.content(),
+            None if url.starts_with(blob::SCHEME) => {
+                tracing::warn!(agent = %self.agent, url, "a brain names a file that it was not given");
+                part.content = PartContent::Text("[a file that is not here]".to_owned());
+            }
+            None => {}
         }
         Ok(())
     }

@@ -61,8 +61,8 @@ pub struct TurnHandle {
     remaining: Arc<Mutex<RemainingBudget>>,
     call: CallUnderWay,
     access: Option<AgentAccess>,
-    /// The content to which the prompt refers.
-    references: Arc<BTreeSet<Digest>>,
+    /// The content to which the prompt of another process refers; `None` for a brain of this one.
+    references: Option<Arc<BTreeSet<Digest>>>,
 }
 
 impl TurnHandle {
@@ -75,7 +75,7 @@ impl TurnHandle {
                 remaining: Arc::new(Mutex::new(remaining)),
                 call: CallUnderWay::default(),
                 access: None,
-                references: Arc::default(),
+                references: None,
             },
             receiver,
         )
@@ -88,7 +88,7 @@ impl TurnHandle {
 
     /// The same handle for a brain whose prompt refers to `references`.
     pub(super) fn with_references(self, references: BTreeSet<Digest>) -> Self {
-        Self { references: Arc::new(references), ..self }
+        Self { references: Some(Arc::new(references)), ..self }
     }
 
     /// The mesh as the turn reaches it, if it does.
@@ -99,9 +99,12 @@ impl TurnHandle {
     /// Reports something. It is recorded later; nothing is awaited but room in the channel.
     pub async fn send(&self, mut progress: Progress) {
         if let (Progress::Artifact { artifact, .. }, Some(access)) = (&mut progress, &self.access) {
-            restore(artifact, &self.references, access);
+            if let Some(references) = &self.references {
+                restore(artifact, references, access);
+            }
             for part in &mut artifact.parts {
-                if let Err(problem) = access.keep_file(part).await {
+                let kept = access.keep_file(part, self.references.as_deref()).await;
+                if let Err(problem) = kept {
                     let id = &artifact.artifact_id;
                     tracing::warn!(agent = %access.agent, artifact = id, %problem, "a file can't be kept apart");
                 }

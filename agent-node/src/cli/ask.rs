@@ -132,7 +132,10 @@ pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliErro
     if let (true, None) = (ask.plan, &ask.out) {
         planning::show(&done, common.json)?;
     }
-    let found = artifacts::of_task(&done);
+    let mut found = artifacts::of_task(&done);
+    if !common.json || ask.out.is_some() {
+        client.fetch_files(endpoint, &mut found).await?;
+    }
     let end = exit::of_state(state);
     let message = text_of(&done["status"]);
     // Without artifacts, the final message is the result.

@@ -10,11 +10,19 @@ use crate::{
     node::services::{HERE, ServiceAddresses},
 };
 use actix_web::http::{StatusCode, header::HttpDate};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use blackboard::http_client::{ClientRequest, HttpClient, HttpClientLimits, redact_url};
 use bytes::Bytes;
 use eventsource_stream::Eventsource;
 use futures_util::{Stream, StreamExt};
-use protocol::{card::Card, identity::PersonKey, problem::Reason, routes, words};
+use protocol::{
+    artifact::{Artifact, PartContent},
+    card::Card,
+    identity::PersonKey,
+    ids::Digest,
+    problem::Reason,
+    routes, words,
+};
 use registry::entry::AgentEntry;
 use reqwest::{Method, Url};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -132,6 +140,22 @@ impl MeshClient {
         let call = ClientRequest::new(Method::PUT, &url, RECIPIENT).body(Bytes::from(body.to_string()));
         let call = self.authorized(call, base).await;
         self.wire.json(call).await.map_err(|problem| CliError::of(&problem, base))
+    }
+
+    /// Reads the files that artifacts name at the agent `base`, with the caller's credential.
+    pub(super) async fn fetch_files(&self, base: &str, artifacts: &mut [Artifact]) -> Result<(), CliError> {
+        let prefix = format!("{base}{}/", routes::ARTIFACTS);
+        for part in artifacts.iter_mut().flat_map(|artifact| &mut artifact.parts) {
+            let PartContent::Url(url) = &part.content else { continue };
+            let Some(digest) = url.strip_prefix(&prefix).and_then(|digest| Digest::parse(digest).ok()) else {
+                continue;
+            };
+            let url = format!("{prefix}{digest}");
+            let call = self.authorized(ClientRequest::get(&url, RECIPIENT), base).await;
+            let content = self.wire.bytes(call).await.map_err(|problem| CliError::of(&problem, base))?;
+            part.content = PartContent::Raw(STANDARD.encode(&content));
+        }
+        Ok(())
     }
 
     pub(super) async fn upload(&self, base: &str, path: &str, text: String) -> Result<Value, CliError> {

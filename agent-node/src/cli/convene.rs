@@ -146,7 +146,11 @@ pub(super) async fn convene(common: &CommonArgs, args: ConveneArgs) -> Result<()
         output::line(&text_of(&done["status"]))?;
     }
     match &args.out {
-        Some(dir) => artifacts::write(&artifacts::result_of(artifacts::of_task(&done)), dir, args.force),
+        Some(dir) => {
+            let mut made = artifacts::result_of(artifacts::of_task(&done));
+            client.fetch_files(endpoint, &mut made).await?;
+            artifacts::write(&made, dir, args.force)
+        }
         None => Ok(()),
     }
 }

@@ -111,7 +111,11 @@ pub(super) async fn tasks(common: &CommonArgs, tasks: TasksArgs) -> Result<(), C
         TasksVerb::Show { task, out, force } => {
             let LocatedTask { endpoint, task: found } = find(&client, &endpoints, &task).await?;
             match out {
-                Some(dir) => artifacts::write(&exported(&found), &dir, force),
+                Some(dir) => {
+                    let mut files = exported(&found);
+                    client.fetch_files(&endpoint, &mut files).await?;
+                    artifacts::write(&files, &dir, force)
+                }
                 None if common.json => output::json(&found),
                 None => {
                     show(&found)?;

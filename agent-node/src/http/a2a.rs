@@ -19,7 +19,6 @@ mod task_operations;
 mod webhooks;
 
 pub(crate) use call::{A2aCall, A2aResponse, CallHeaders};
-pub use files::ShownFiles;
 pub(crate) use stream::TaskEventStream;
 
 use actix_web::{http::Method, web};

@@ -1,7 +1,7 @@
 //! Server-sent events of one task for `/a2a/tasks`. Each event has an `id:` from which a reader resumes.
 
 use crate::{
-    http::a2a::ShownFiles,
+    artifacts::ShownFiles,
     tasks::{
         ShownEvent, TaskEvent,
         follower::{TaskEventCursor, TaskFollower},

@@ -12,7 +12,6 @@ use crate::{
     agent::{AgentActor, AgentStatus},
     artifacts::ArtifactQuota,
     clock::NodeClock,
-    http::a2a::ShownFiles,
     inbox::LocalAgents,
     node::{hosted_peer::HostedPeer, services::ServiceLocator, signing_keys::SigningKeys},
     outbox::{
@@ -73,14 +72,6 @@ pub struct HostedAgent {
     pub callbacks: OutboundClient,
     /// Its process, if that speaks for itself.
     pub peer: Option<Arc<HostedPeer>>,
-}
-
-impl HostedAgent {
-    /// Where its files are when a client is told of them.
-    pub(crate) fn shown_files(&self) -> ShownFiles {
-        let endpoint = self.card.get().endpoint.clone();
-        ShownFiles { store: self.store.clone(), agent: self.id.clone(), endpoint }
-    }
 }
 
 /// A check of one dependency: its name and the probe. A probe fails with the reason.

@@ -12,7 +12,7 @@ use super::{
     retry_after::retry_after,
 };
 use crate::{
-    http::a2a::ShownFiles,
+    artifacts::ShownFiles,
     journal::for_each_record,
     tasks::{
         self, TaskEvent,

@@ -568,7 +568,7 @@ fn whoever_may_see_a_signal_about_an_artifact_may_read_it() {
     for by in [manager(), user()] {
         assert_eq!(
             read(&by).map(|artifact| artifact.content).ok(),
-            Some(crate::artifacts::StoredContent::Here("hello".into())),
+            Some(crate::artifacts::UploadedContent::Here("hello".into())),
             "{by}"
         );
     }

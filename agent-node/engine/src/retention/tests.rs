@@ -332,7 +332,7 @@ fn an_unreferenced_artifact_is_kept_for_its_retention_time() {
     let mut sweeping = Sweeping::new(Limits { keep_artifacts_ms: 6 * 3_600_000, ..Limits::default() }, PAGE);
     let put = |sweeping: &mut Sweeping, text: &str, hours: i64| {
         let (by, at) = (Principal::local_user(), WallTime(hours * HOUR));
-        let content = artifacts::StoredContent::Here(Bytes::from(long(text)));
+        let content = artifacts::UploadedContent::Here(Bytes::from(long(text)));
         let put = artifacts::put(&sweeping.store, &me(), &by, at, None, content);
         sweeping.store.commit(put.unwrap().1).unwrap();
     };

@@ -3,7 +3,7 @@
 
 use super::input_line;
 use crate::{
-    artifacts::StoredContent,
+    artifacts::UploadedContent,
     brain::{TurnRequest, agent_access::AgentAccess},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -276,12 +276,14 @@ pub(in crate::brain) fn restore(
             continue;
         };
         let content = match (stored.content, named(CONTENT_KIND)) {
-            (StoredContent::Blob(blob), _) => Some(blob.content()),
-            (StoredContent::Here(content), Some("data")) => {
+            (UploadedContent::Blob(blob), _) => Some(blob.content()),
+            (UploadedContent::Here(content), Some("data")) => {
                 serde_json::from_slice(&content).ok().map(PartContent::Data)
             }
-            (StoredContent::Here(content), Some("raw")) => Some(PartContent::Raw(STANDARD.encode(&content))),
-            (StoredContent::Here(content), _) => {
+            (UploadedContent::Here(content), Some("raw")) => {
+                Some(PartContent::Raw(STANDARD.encode(&content)))
+            }
+            (UploadedContent::Here(content), _) => {
                 String::from_utf8(content.to_vec()).ok().map(PartContent::Text)
             }
         };

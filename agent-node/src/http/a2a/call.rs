@@ -165,7 +165,7 @@ impl A2aCall {
     }
 
     async fn answer(self, request: Request) -> Result<A2aResponse, A2aError> {
-        let shown = self.shown_files();
+        let shown = self.local.shown_files();
         let answer = match request {
             Request::SendMessage(request) => {
                 let mut answer = send::send(&self, request).await?;

@@ -2,23 +2,13 @@
 
 use super::call::A2aCall;
 use crate::{
-    artifacts::{keep_file, part_with_content, put_file},
-    http::edge::SpooledFile,
+    artifacts::{ShownFiles, keep_file, put_file},
+    http::{edge::SpooledFile, node_state::HostedAgent},
 };
-use blackboard::store::SharedStore;
 use protocol::{
-    a2a::{
-        error::A2aError,
-        event::{SendMessageResponse, StreamResponse},
-        json::InvalidField,
-        limits::MAX_RAW_RESULT,
-        message::Message,
-        task::A2aTask,
-    },
-    artifact::{Artifact, BlobRef, Part, PartContent, blob},
-    ids::AgentId,
+    a2a::{error::A2aError, json::InvalidField, message::Message},
+    artifact::{Part, PartContent, blob},
     problem::{Problem, Reason},
-    routes,
 };
 use std::sync::{MutexGuard, PoisonError};
 
@@ -84,88 +74,7 @@ fn take(files: &mut MutexGuard<'_, Vec<SpooledFile>>, mark: &str) -> Option<Spoo
     Some(files.swap_remove(at))
 }
 
-/// Where the files of an agent are when a client is told of them.
-#[derive(Clone)]
-pub struct ShownFiles {
-    pub store: SharedStore,
-    pub agent: AgentId,
-    /// The agent's endpoint.
-    pub endpoint: String,
-}
-
-impl ShownFiles {
-    /// Gives files URLs.
-    pub(crate) fn link<'a>(&self, parts: impl IntoIterator<Item = &'a mut Part>) {
-        for part in parts {
-            if let Some(BlobRef { digest, .. }) = BlobRef::of(part) {
-                part.content = PartContent::Url(format!("{}{}/{digest}", self.endpoint, routes::ARTIFACTS));
-            }
-        }
-    }
-
-    /// The same for a task, whose results have their files whole as long as these have no more than [`MAX_RAW_RESULT`] in all.
-    pub(super) async fn show_task(&self, task: &mut A2aTask) {
-        self.fill(&mut task.artifacts).await;
-        self.link_task(task);
-    }
-
-    /// Gives all files of a task URLs.
-    pub(crate) fn link_task(&self, task: &mut A2aTask) {
-        self.link(task.artifacts.iter_mut().flat_map(|artifact| &mut artifact.parts));
-        self.link(task.history.iter_mut().flat_map(|message| &mut message.parts));
-        self.link(task.status.message.iter_mut().flat_map(|message| &mut message.parts));
-    }
-
-    /// Gives all files of an event URLs.
-    pub(crate) fn link_event(&self, event: &mut StreamResponse) {
-        match event {
-            StreamResponse::Task(task) => self.link_task(task),
-            StreamResponse::Message(message) => self.link(&mut message.parts),
-            StreamResponse::StatusUpdate(update) => {
-                self.link(update.status.message.iter_mut().flat_map(|message| &mut message.parts));
-            }
-            StreamResponse::ArtifactUpdate(update) => self.link(&mut update.artifact.parts),
-        }
-    }
-
-    pub(super) async fn show_answer(&self, answer: &mut SendMessageResponse) {
-        match answer {
-            SendMessageResponse::Task(task) => self.show_task(task).await,
-            SendMessageResponse::Message(message) => self.link(&mut message.parts),
-        }
-    }
-
-    pub(super) async fn show_event(&self, event: &mut StreamResponse) {
-        match event {
-            StreamResponse::Task(task) => self.fill(&mut task.artifacts).await,
-            StreamResponse::ArtifactUpdate(update) => {
-                self.fill(std::slice::from_mut(&mut update.artifact)).await
-            }
-            StreamResponse::Message(_) | StreamResponse::StatusUpdate(_) => {}
-        }
-        self.link_event(event);
-    }
-
-    /// Puts the content of files in the place of their names. What can't be read keeps its name.
-    async fn fill(&self, artifacts: &mut [Artifact]) {
-        let mut left = MAX_RAW_RESULT as u64;
-        for part in artifacts.iter_mut().flat_map(|artifact| &mut artifact.parts) {
-            match part_with_content(self.store.as_ref(), &self.agent, part, left).await {
-                Ok(bytes) => left -= bytes,
-                Err(problem) => {
-                    tracing::warn!(agent = %self.agent, %problem, "a file of a result can't be read")
-                }
-            }
-        }
-    }
-}
-
 impl A2aCall {
-    /// Where the files of its agent are.
-    pub(super) fn shown_files(&self) -> ShownFiles {
-        self.local.shown_files()
-    }
-
     fn check_file_quota(&self, bytes: usize) -> Result<(), Problem> {
         let (node, local) = (self.node(), &self.local);
         let max = node.limits.max_artifact_bytes_per_principal;
@@ -174,5 +83,12 @@ impl A2aCall {
 
     fn files(&self) -> MutexGuard<'_, Vec<SpooledFile>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl HostedAgent {
+    /// Where its files are when a client is told of them.
+    pub(crate) fn shown_files(&self) -> ShownFiles {
+        ShownFiles::new(&self.store, &self.id, &self.card.get())
     }
 }

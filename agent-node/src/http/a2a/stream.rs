@@ -1,10 +1,8 @@
 //! The event stream of one task: an initial event, then each later event once, until the task is interrupted or ends.
 
-use super::{
-    call::{A2aCall, store},
-    files::ShownFiles,
-};
+use super::call::{A2aCall, store};
 use crate::{
+    artifacts::ShownFiles,
     http::{drain::DrainSignal, events::HEARTBEAT},
     tasks::{self, TaskEvent, follower::TaskFollower},
 };
@@ -43,7 +41,7 @@ impl TaskEventStream {
         let hitl =
             call.wants_hitl().then(|| (call.local.store.clone(), call.local.id.clone(), call.by.clone()));
         let ready = [first].into();
-        let files = call.shown_files();
+        let files = call.local.shown_files();
         Self { follower, ready, held: None, closes_when_interrupted: false, award, hitl, is_over, files }
     }
 

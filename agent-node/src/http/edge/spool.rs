@@ -176,7 +176,7 @@ impl RawText {
             if let Some(escape) = &mut self.escape {
                 escape.push(*byte);
                 used += 1;
-                if let Some(byte) = unescaped(escape)? {
+                if let Some(byte) = unescaped(escape) {
                     self.sent.push(b'\\');
                     self.sent.extend_from_slice(escape);
                     self.encoded.push(byte);
@@ -237,17 +237,19 @@ impl RawText {
     }
 }
 
-/// The character that an escape stands for; `None` if it is not complete.
-fn unescaped(escape: &[u8]) -> Result<Option<u8>, Problem> {
-    let refused = || no_base64("an escape that stands for none of its characters");
+/// No character of base64.
+const NO_BASE64: u8 = b'*';
+
+/// The character that an escape stands for, if it is one of base64; `None` if it is not complete.
+fn unescaped(escape: &[u8]) -> Option<u8> {
     match escape {
-        [b'/'] => Ok(Some(b'/')),
-        [b'u', digits @ ..] if digits.len() < 4 => Ok(None),
+        [b'/'] => Some(b'/'),
+        [b'u', digits @ ..] if digits.len() < 4 => None,
         [b'u', digits @ ..] => {
-            let digits = std::str::from_utf8(digits).map_err(|_| refused())?;
-            u8::from_str_radix(digits, 16).map(Some).map_err(|_| refused())
+            let digits = std::str::from_utf8(digits).ok();
+            Some(digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).unwrap_or(NO_BASE64))
         }
-        _ => Err(refused()),
+        _ => Some(NO_BASE64),
     }
 }
 

@@ -2,7 +2,7 @@
 //! and that the sender may see.
 
 use crate::{
-    artifacts::{self, StoredArtifact, StoredContent},
+    artifacts::{self, StoredArtifact, UploadedContent},
     http::node_state::{HostedAgent, NodeState},
 };
 use blackboard::http_client::ClientRequest;
@@ -122,7 +122,7 @@ async fn read(
     if let Some(owner) = node.agents.get(owner) {
         let (store, by) = (owner.store.as_ref(), Principal::Agent(local.id.clone()));
         let stored = artifacts::read(store, &owner.id, digest, &by, SenderProof::Credential)?;
-        if matches!(stored.content, StoredContent::Blob(_)) && owner.id != local.id {
+        if matches!(stored.content, UploadedContent::Blob(_)) && owner.id != local.id {
             let (stores, ids) = ((store, local.store.as_ref()), (&owner.id, &local.id));
             artifacts::hand_over(stores, ids, node.clock.wall(), *digest).await?;
         }
@@ -133,5 +133,5 @@ async fn read(
     };
     let url = format!("{endpoint}{}/{digest}", routes::ARTIFACTS);
     let content = local.wire.bytes(ClientRequest::get(&url, owner.as_str())).await?;
-    Ok(StoredArtifact { content: StoredContent::Here(content), media_type: None })
+    Ok(StoredArtifact { content: UploadedContent::Here(content), media_type: None })
 }
