@@ -34,7 +34,7 @@ fn every_fault_applies_and_names_a_test() {
     assert!(faults > 0 && wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Whether there is a test, named by its package, its file and its function.
+/// Whether there is a test, named by its package, its file (`lib` for a unit test) and its function.
 fn is_test(named: &str, metadata: &serde_json::Value) -> bool {
     let [package, file, function] = named.split(' ').collect::<Vec<_>>()[..] else { return false };
     let packages = metadata["packages"].as_array().unwrap();
@@ -42,7 +42,14 @@ fn is_test(named: &str, metadata: &serde_json::Value) -> bool {
         packages.iter().filter(|one| one["name"] == package).flat_map(|one| one["targets"].as_array());
     let mut sources = targets
         .flatten()
-        .filter(|target| target["name"] == file && target["kind"][0] == "test")
-        .map(|target| std::fs::read_to_string(target["src_path"].as_str().unwrap()).unwrap());
-    sources.any(|source| source.contains(&format!("fn {function}()")))
+        .filter(|target| target["kind"][0] == if file == "lib" { "lib" } else { "test" })
+        .filter(|target| file == "lib" || target["name"] == file)
+        .map(|target| Path::new(target["src_path"].as_str().unwrap()).to_owned());
+    let modules: Vec<_> = function.split("::").collect();
+    let Some((function, modules)) = modules.split_last() else { return false };
+    sources.any(|source| {
+        let file = source.with_file_name(modules.join("/")).with_extension("rs");
+        let file = if modules.is_empty() { source } else { file };
+        std::fs::read_to_string(file).is_ok_and(|source| source.contains(&format!("fn {function}()")))
+    })
 }

@@ -63,6 +63,7 @@ impl ShownFiles {
         }
     }
 
+    /// Shows the files of an answer to a message.
     pub async fn show_answer(&self, answer: &mut SendMessageResponse) {
         match answer {
             SendMessageResponse::Task(task) => self.show_task(task).await,
@@ -70,6 +71,7 @@ impl ShownFiles {
         }
     }
 
+    /// Shows the files of an event.
     pub async fn show_event(&self, event: &mut StreamResponse) {
         match event {
             StreamResponse::Task(task) => self.fill(&mut task.artifacts).await,

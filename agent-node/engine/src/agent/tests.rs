@@ -311,6 +311,19 @@ fn a_turn_that_waits_for_a_place_is_not_blamed_for_crashes() {
 }
 
 #[test]
+fn an_award_is_refused_while_the_cancel_that_came_before_it_is_being_committed() {
+    let mut driver = Driver::new();
+    let cancel = json!({ "taskId": "t-1", "epoch": 1, "reason": "not needed" });
+    let cancelled = driver.send(&manager(), "m-1", "task-cancel", cancel);
+    assert!(driver.replies.is_empty(), "it is not durable yet");
+    let awarded = driver.send(&manager(), "m-2", "award", award("t-1", 1));
+    driver.settle();
+    assert!(driver.replies[&cancelled].is_ok(), "{:?}", driver.replies);
+    assert!(driver.replies[&awarded].is_err(), "{:?}", driver.replies);
+    assert!(driver.turns.is_empty());
+}
+
+#[test]
 fn a_task_whose_claim_is_being_closed_cannot_be_cancelled() {
     let mut driver = Driver::new();
     let claim = driver.offer("t-1");
