@@ -47,6 +47,7 @@ mod scenarios {
     mod llm_bids;
     mod llm_budgets;
     mod llm_durable;
+    mod llm_media;
     mod llm_tool_faults;
     mod llm_tools;
     mod mcp;

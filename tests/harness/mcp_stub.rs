@@ -18,6 +18,8 @@ pub enum McpAnswer {
     /// This text, after a pause.
     Late(Duration, String),
     Never,
+    /// An image, by its media type and its content as base64.
+    Image(&'static str, String),
 }
 
 struct McpState {
@@ -94,6 +96,12 @@ async fn serve(state: web::Data<McpState>, message: web::Json<Value>) -> HttpRes
                     text
                 }
                 McpAnswer::Never => std::future::pending().await,
+                McpAnswer::Image(media_type, data) => {
+                    let content = json!([{ "type": "image", "data": data, "mimeType": media_type }]);
+                    let answer =
+                        json!({ "jsonrpc": "2.0", "id": message["id"], "result": { "content": content } });
+                    return HttpResponse::Ok().json(answer);
+                }
             };
             json!({ "content": [{ "type": "text", "text": text }] })
         }

@@ -142,7 +142,7 @@ async fn completions(state: web::Data<StubState>, head: HttpRequest, body: web::
     let messages = body["messages"].as_array().cloned().unwrap_or_default();
     let of = |role: &str| {
         let found = messages.iter().filter(|message| message["role"] == role);
-        found.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+        found.map(|message| text_of(&message["content"])).collect::<Vec<_>>()
     };
     let tools = body["tools"].as_array().into_iter().flatten();
     let tools = tools.map(|tool| tool["function"]["name"].as_str().unwrap_or_default().to_owned()).collect();
@@ -150,13 +150,19 @@ async fn completions(state: web::Data<StubState>, head: HttpRequest, body: web::
     answer(&state, request(&head, &body, system, user, results, tools)).await
 }
 
+/// A text, or the texts among parts.
+fn text_of(content: &Value) -> String {
+    let parts = content.as_array().into_iter().flatten().filter_map(|part| part["text"].as_str());
+    content.as_str().map_or_else(|| parts.collect::<Vec<_>>().join("\n"), str::to_owned)
+}
+
 async fn responses(state: web::Data<StubState>, head: HttpRequest, body: web::Json<Value>) -> HttpResponse {
     let items = body["input"].as_array().cloned().unwrap_or_default();
     let of = |is_wanted: &dyn Fn(&Value) -> bool, place: &str| {
         let found = items.iter().filter(|item| is_wanted(item)).filter_map(|item| item.pointer(place));
-        found.map(|text| text.as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+        found.map(text_of).collect::<Vec<_>>()
     };
-    let user = of(&|item| item["role"] == "user", "/content/0/text");
+    let user = of(&|item| item["role"] == "user", "/content");
     let results = of(&|item| item["type"] == "function_call_output", "/output");
     let tools = body["tools"].as_array().into_iter().flatten();
     let tools = tools.map(|tool| tool["name"].as_str().unwrap_or_default().to_owned()).collect();

@@ -1,7 +1,7 @@
 //! What a running turn reaches of the mesh, with the rights of its agent: the blackboard, and content in the agent's store.
 
 use crate::{
-    artifacts::{self, StoredArtifact},
+    artifacts::{self, StoredArtifact, StoredContent},
     clock::NodeClock,
 };
 use blackboard::{board::SignalPage, client::Blackboard, store::SharedStore};
@@ -95,6 +95,17 @@ impl AgentAccess {
     /// Puts the content of a file in the place of its name.
     pub(super) async fn fill_part(&self, part: &mut Part) -> Result<(), Problem> {
         artifacts::part_with_content(self.store.as_ref(), &self.agent, part, u64::MAX).await.map(drop)
+    }
+
+    /// The bytes with this digest, of a file of the agent or of content that it may read.
+    pub(super) async fn bytes(&self, digest: &Digest) -> Option<Bytes> {
+        match artifacts::file(self.store.as_ref(), &self.agent, *digest).await {
+            Ok(content) => Some(content),
+            Err(_) => match self.content(digest)?.content {
+                StoredContent::Here(content) => Some(content),
+                StoredContent::Blob(_) => None,
+            },
+        }
     }
 
     /// The content with this digest, if the agent may read it.

@@ -3,7 +3,8 @@
 //! `agent_loop` decides, without I/O; `transcript` is what it remembers; this file performs. `model` is the one interface to
 //! models: over `http_model`, with `chat`, `responses` and `messages` as formats, which `request_form` puts by the rules of the
 //! `provider` and by what `server_memory` knows its server to refuse. `cassette` records and replays calls; `tool_server` speaks MCP; `skill_folder` reads skills;
-//! `prompts` has the texts; `bid_answer` makes bids, `match_answer` chooses agents, both by `json_answer`.
+//! `media` are the images and PDFs that models see, and `media_store` has their content; `prompts` has the texts; `bid_answer` makes
+//! bids, `match_answer` chooses agents, both by `json_answer`.
 
 mod agent_loop;
 mod bid_answer;
@@ -15,6 +16,8 @@ mod dialect;
 mod http_model;
 mod json_answer;
 mod match_answer;
+pub mod media;
+mod media_store;
 mod mesh_tools;
 mod messages;
 pub mod model;
@@ -141,11 +144,15 @@ impl LlmBrain {
         Self { servers, ..self.clone() }
     }
 
-    async fn turn(&self, request: TurnRequest, turn: TurnHandle) -> Result<TurnEnd, BrainError> {
+    async fn turn(&self, mut request: TurnRequest, turn: TurnHandle) -> Result<TurnEnd, BrainError> {
         let records = match records(&request) {
             Ok(records) => records,
             Err(reason) => return Ok(TurnEnd::Failed { reason }),
         };
+        let sees_any = self.config.models.iter().any(|model| model.rules.sees.iter().flatten().count() > 0);
+        if let Some(access) = turn.access() {
+            media_store::prepare(&mut request, access, sees_any).await;
+        }
         let idle = request.prompt.remaining.idle_ms.map_or(IDLE, Duration::from_millis);
         let offered = self.offered(idle, &turn).await;
         let mut servers = Vec::new();
@@ -229,7 +236,7 @@ impl LlmBrain {
         (signal_bytes, silence): (usize, Duration),
     ) -> LoopStart {
         let mut verdict = None;
-        let (subject, capability, artifacts) = match &request.prompt.about {
+        let (subject, capability) = match &request.prompt.about {
             TurnSubject::Task(task) => {
                 if is_review_input(task.input.as_ref()) {
                     verdict = OutputSchema::new(verdict_schema()).ok();
@@ -237,25 +244,22 @@ impl LlmBrain {
                 let role = prompts::role_of_seat(request);
                 let is_sealed = seat::is_sealed_input(task.input.as_ref());
                 let subject = role.map_or(LoopSubject::Task, |role| LoopSubject::Seat { role, is_sealed });
-                (subject, task.capability.as_ref(), task.artifacts.as_slice())
+                (subject, task.capability.as_ref())
             }
             TurnSubject::Help(asked) => {
                 let asks_agents = !asked.path.contains(&request.agent);
-                (LoopSubject::Help { asks_agents }, None, asked.artifacts.as_slice())
+                (LoopSubject::Help { asks_agents }, None)
             }
-            TurnSubject::Signal(_) | TurnSubject::Check { .. } => (LoopSubject::Signal, None, [].as_slice()),
+            TurnSubject::Signal(_) | TurnSubject::Check { .. } => (LoopSubject::Signal, None),
         };
         let output =
             capability.and_then(|capability| self.config.outputs.get(capability)).cloned().or(verdict);
-        let answered = request.prompt.answers.iter().flat_map(|answer| &answer.artifacts);
-        let refused = request.prompt.revision.iter().flat_map(|revision| &revision.artifacts);
-        let earlier = request.prompt.context.iter().flat_map(|context| &context.turns);
-        let earlier = earlier.flat_map(|turn| turn.new.iter().chain(&turn.produced));
-        let known = earlier.chain(artifacts).chain(answered).chain(refused).chain(&request.prompt.produced);
         let (subject_text, whole_subject) = prompts::subject(request);
         let first = [subject_text, prompts::earlier_turns(request), prompts::brief(request)].concat();
         let turn_of_context = request.prompt.context.as_ref().and(request.prompt.about.task_id());
-        let mut artifacts = mesh_tools::texts(known);
+        let mut artifacts = mesh_tools::texts(media_store::artifacts(request));
+        let media = media_store::artifacts(request)
+            .map(|artifact| (artifact.artifact_id.clone(), media::of_artifacts(std::iter::once(artifact))));
         artifacts.extend(whole_subject.map(|text| (prompts::SUBJECT.to_owned(), text)));
         let limits = LoopLimits {
             rounds: self.config.rounds,
@@ -281,6 +285,8 @@ impl LlmBrain {
             answers: request.prompt.answers.clone(),
             turn: request.prompt.turn,
             artifacts,
+            first_media: prompts::subject_media(request),
+            media: media.collect(),
             sent: request.prompt.produced.iter().filter(|artifact| seat::is_message(artifact)).count(),
             input: request.prompt.about.task().and_then(|task| task.input.clone()),
             records,
@@ -335,6 +341,8 @@ impl LlmBrain {
             }
             LoopAction::AskModel { model, request } => {
                 *asked = Instant::now();
+                let rules = &self.config.models[model].rules;
+                let request = media_store::with_content(request, rules, turn.access()).await;
                 let deltas = self.models[model].ask(request).map(|delta| match delta {
                     Ok(delta) => LoopEvent::Delta(delta),
                     Err(error) => LoopEvent::Failed(error),
@@ -342,10 +350,13 @@ impl LlmBrain {
                 events.push(deltas.boxed());
             }
             LoopAction::CallTool { server, name, call } => {
-                let this = self.clone();
+                let (this, access) = (self.clone(), turn.access().cloned());
                 let called = async move {
                     let begun = Instant::now();
                     let outcome = this.servers[server].call(name, call.arguments).await;
+                    if let (CallOutcome::Answered(_, files), Some(access)) = (&outcome, &access) {
+                        media_store::keep(files.iter().flat_map(|file| &file.parts), access).await;
+                    }
                     LoopEvent::Called { call: call.id, outcome, took: begun.elapsed() }
                 };
                 events.push(stream::once(called).boxed());
@@ -417,7 +428,8 @@ fn records_of_earlier(turn: &PastTurn) -> Vec<TranscriptRecord> {
     match records.collect::<Result<Vec<_>, _>>() {
         Ok(records) if !records.is_empty() => records,
         Ok(_) | Err(_) => {
-            vec![TranscriptRecord::Began { id: turn.task_id.to_string(), text: prompts::earlier_turn(turn) }]
+            let (id, text, media) = (turn.task_id.to_string(), prompts::earlier_turn(turn), Vec::new());
+            vec![TranscriptRecord::Began { id, text, media }]
         }
     }
 }

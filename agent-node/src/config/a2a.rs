@@ -1,7 +1,11 @@
 //! The A2A parts of the configuration: an agent's policy for its clients, and known callers.
 
 use super::text::YamlText;
-use crate::http::edge::{Caller, Credential};
+use crate::{
+    brain::llm::media::MediaKind,
+    config::BrainConfig,
+    http::edge::{Caller, Credential},
+};
 use protocol::{
     a2a::{agent_policy::AgentPolicy, card::AgentProvider},
     ids::AgentId,
@@ -24,7 +28,7 @@ pub(super) struct A2aPolicyFile {
     requires: Vec<String>,
     /// Whether its brain may answer with a message and make no task of it.
     direct: bool,
-    /// Media types it takes, each whole or as `text/*`.
+    /// Media types it takes, each whole or as `text/*`; if absent all, without images and PDFs if it is an `llm` brain no model of which sees them.
     input_modes: Option<Vec<String>>,
     /// Media types it answers in.
     output_modes: Option<Vec<String>>,
@@ -57,23 +61,34 @@ impl A2aPolicyFile {
     }
 }
 
-impl From<A2aPolicyFile> for AgentPolicy {
-    fn from(file: A2aPolicyFile) -> Self {
-        let defaults = Self::default();
+/// The media types that an agent takes if nobody has said so: without images and PDFs if no model of it sees them.
+fn default_modes(brain: &BrainConfig) -> Vec<String> {
+    let mut modes = AgentPolicy::default().input_modes;
+    if let BrainConfig::Llm(llm) = brain {
+        let seen = [("image/*", MediaKind::Image), ("application/pdf", MediaKind::Pdf)];
+        modes.retain(|mode| seen.iter().all(|(other, kind)| mode != other || llm.sees(*kind)));
+    }
+    modes
+}
+
+impl A2aPolicyFile {
+    /// What the agent with this brain offers.
+    pub(super) fn policy(self, brain: &BrainConfig) -> AgentPolicy {
+        let defaults = AgentPolicy::default();
         let non_empty = |modes: Option<Vec<String>>| modes.filter(|modes| !modes.is_empty());
-        Self {
-            streaming: file.streaming.unwrap_or(defaults.streaming),
-            push_notifications: file.push_notifications.unwrap_or(defaults.push_notifications),
-            extended_card: file.extended_card.unwrap_or(defaults.extended_card),
-            requires: file.requires,
-            direct: file.direct,
-            input_modes: non_empty(file.input_modes).unwrap_or(defaults.input_modes),
-            output_modes: non_empty(file.output_modes).unwrap_or(defaults.output_modes),
-            provider: file
+        AgentPolicy {
+            streaming: self.streaming.unwrap_or(defaults.streaming),
+            push_notifications: self.push_notifications.unwrap_or(defaults.push_notifications),
+            extended_card: self.extended_card.unwrap_or(defaults.extended_card),
+            requires: self.requires,
+            direct: self.direct,
+            input_modes: non_empty(self.input_modes).unwrap_or_else(|| default_modes(brain)),
+            output_modes: non_empty(self.output_modes).unwrap_or(defaults.output_modes),
+            provider: self
                 .provider
                 .map(|ProviderFile { organization, url }| AgentProvider { url, organization }),
-            documentation_url: file.documentation_url,
-            icon_url: file.icon_url,
+            documentation_url: self.documentation_url,
+            icon_url: self.icon_url,
         }
     }
 }

@@ -10,8 +10,9 @@ use super::{
 use crate::{
     brain::llm::{
         LlmConfig,
+        media::MediaKind,
         output::OutputSchema,
-        provider::{Dialect, ModelConfig, ModelSettings, Providers, TokenPrice},
+        provider::{Dialect, ModelConfig, ModelRules, ModelSettings, Providers, TokenPrice},
         skill_folder::SkillFolder,
         tool_server::{ToolServerConfig, ToolServerTransport},
     },
@@ -69,6 +70,8 @@ macro_rules! with_model_keys {
             body: serde_json::Map<String, serde_json::Value>,
             /// Whether the conversation is marked for the provider's cache, where it has marks; true if absent.
             cache: Option<bool>,
+            /// What it sees besides text: `image`, `pdf`; as its provider's file says if absent, which is nothing of an unknown model.
+            sees: Option<Vec<MediaKind>>,
             /// What a million tokens cost, in the unit of the mesh; as its provider's file says if absent, which may be unknown.
             price: Option<TokenPrice>,
             $($(#[$member_doc])* $member: $type,)*
@@ -76,7 +79,7 @@ macro_rules! with_model_keys {
 
         impl $name {
             fn keys(&self) -> ModelKeys<'_> {
-                let Self { model, url, key, dialect, max_tokens, effort, temperature, top_p, stop, seed, headers, body, cache, price, .. } = self;
+                let Self { model, url, key, dialect, max_tokens, effort, temperature, top_p, stop, seed, headers, body, cache, sees, price, .. } = self;
                 let text = |text: &Option<YamlText>| text.as_ref().map(YamlText::copy);
                 ModelKeys {
                     model,
@@ -94,6 +97,7 @@ macro_rules! with_model_keys {
                         body: body.clone(),
                         cache: *cache,
                     },
+                    sees: sees.clone(),
                     price: *price,
                 }
             }
@@ -193,6 +197,7 @@ struct ModelKeys<'a> {
     key: Option<YamlText>,
     dialect: Option<Dialect>,
     settings: ModelSettings,
+    sees: Option<Vec<MediaKind>>,
     price: Option<TokenPrice>,
 }
 
@@ -412,7 +417,8 @@ impl ModelKeys<'_> {
             true => provider.dialect,
             false => provider.dialect_elsewhere.or(provider.dialect),
         });
-        let rules = providers.rules(found);
+        let known = providers.rules(found);
+        let rules = ModelRules { sees: self.sees.or(known.sees.clone()), ..known };
         let price = self.price.or(rules.price);
         let key_header = provider.and_then(|provider| provider.key_header.clone());
         Ok(ModelConfig {
@@ -485,6 +491,11 @@ impl ToolServerFile {
 }
 
 impl LlmConfig {
+    /// Whether one of its models sees this.
+    pub(super) fn sees(&self, kind: MediaKind) -> bool {
+        self.models.iter().any(|model| model.rules.sees.iter().flatten().any(|seen| *seen == kind))
+    }
+
     /// The credentials in the configuration, which telemetry redacts.
     pub(super) fn secrets(&self) -> Vec<String> {
         let of_models = self.models.iter().flat_map(|model| model.settings.headers.values());

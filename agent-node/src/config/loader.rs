@@ -239,7 +239,7 @@ impl TeamLoader {
             settings: AgentSettings {
                 description: agent.description.0,
                 skills: agent.skills.into_iter().map(|MapOrText(skill)| skill.into()).collect(),
-                a2a: agent.a2a.into(),
+                a2a: agent.a2a.policy(&brain),
                 workspaces: workspaces.keys().cloned().collect(),
                 ..settings
             },

@@ -5,13 +5,14 @@
 use super::{
     call_meter::{CallMeter, CallUsage, TOKEN},
     circles::{self, Circle},
+    media::{self, MEDIUM_BYTES},
     mesh_tools::{
         ASK_HELP, ASK_PERSON, DELEGATE, MeshOutcome, MeshTool, READ_ARTIFACT, READ_SIGNALS, SignalSelection,
         WAIT,
     },
     model::{
-        ModelAnswer, ModelDelta, ModelError, ModelErrorKind, ModelMessage, ModelRequest, StopReason,
-        ToolCall, ToolSpec,
+        MediaRef, ModelAnswer, ModelDelta, ModelError, ModelErrorKind, ModelMessage, ModelRequest,
+        StopReason, ToolCall, ToolSpec,
     },
     output::OutputSchema,
     prompts::{self, UserMessage},
@@ -200,6 +201,10 @@ pub(super) struct LoopStart {
     pub(super) sent: usize,
     /// What the task is given, which says whom a seat can reach.
     pub(super) input: Option<Value>,
+    /// The images and files that come with `first`.
+    pub(super) first_media: Vec<MediaRef>,
+    /// Those of artifacts, by id.
+    pub(super) media: BTreeMap<String, Vec<MediaRef>>,
     /// The records of earlier turns, and of this one before it was interrupted.
     pub(super) records: Vec<TranscriptRecord>,
     /// The name of the turn, if it belongs to a context: its first message is recorded there, as `repeatable_first`, and comes behind
@@ -224,10 +229,13 @@ pub(super) struct AgentLoop {
     system: String,
     first: String,
     repeatable_first: String,
+    first_media: Vec<MediaRef>,
     tools: BTreeMap<String, LoopTool>,
     output: Option<OutputSchema>,
     answers: BTreeMap<String, RequestResult>,
     artifacts: BTreeMap<String, String>,
+    /// The images and files of artifacts, by id.
+    media: BTreeMap<String, Vec<MediaRef>>,
     /// The messages to other seats that the task has sent.
     sent: usize,
     /// What the task is given.
@@ -308,10 +316,12 @@ impl AgentLoop {
             system: start.system,
             first: start.first,
             repeatable_first: start.repeatable_first,
+            first_media: start.first_media,
             tools: start.tools.into_iter().map(|tool| (tool.spec.name.clone(), tool)).collect(),
             output: start.output,
             answers: start.answers.iter().map(|answer| (answer.id.clone(), answer.clone())).collect(),
             artifacts: start.artifacts,
+            media: start.media,
             sent: start.sent,
             input: start.input,
             transcript,
@@ -333,9 +343,10 @@ impl AgentLoop {
         let mut actions = Vec::new();
         if let Some(id) = start.turn_of_context.filter(|id| !state.transcript.notes.contains(id)) {
             let text = state.repeatable_first.clone();
-            state.record(TranscriptRecord::Began { id, text }, &mut actions);
+            let media = state.first_media.clone();
+            state.record(TranscriptRecord::Began { id, text, media }, &mut actions);
         }
-        for UserMessage { id, note, whole } in start.messages {
+        for UserMessage { id, note, whole, mut media } in start.messages {
             if state.transcript.notes.contains(&id) {
                 continue;
             }
@@ -347,7 +358,9 @@ impl AgentLoop {
                     last_chunk: true,
                 }));
             }
-            state.record(TranscriptRecord::Noted { id, text: note }, &mut actions);
+            // What the task is about is shown with that.
+            media.retain(|medium| !state.first_media.contains(medium));
+            state.record(TranscriptRecord::Noted { id, text: note, media }, &mut actions);
         }
         for answer in start.answers {
             state.note_late_answer(&answer, &mut actions);
@@ -367,7 +380,8 @@ impl AgentLoop {
         if is_late && !self.transcript.notes.contains(&id) {
             let from = answer.from.as_ref().map_or("an agent", |from| from.as_str());
             let text = prompts::late_answer(from, &answer_text(answer), answer.ok);
-            self.record(TranscriptRecord::Noted { id, text }, actions);
+            let media = media::of_artifacts(answer.artifacts.iter());
+            self.record(TranscriptRecord::Noted { id, text, media }, actions);
         }
     }
 
@@ -529,7 +543,8 @@ impl AgentLoop {
         if let Some(answer) = self.answers.get(&call.id).filter(|_| waits(call)) {
             let is_from_person = call.name == ASK_PERSON;
             let text = prompts::fenced(&answer_text(answer));
-            let result = ToolResult { text, is_error: !answer.ok, is_from_person };
+            let media = media::of_artifacts(answer.artifacts.iter());
+            let result = ToolResult { text, is_error: !answer.ok, is_from_person, media };
             return self.finish(call, result, actions);
         }
         if call.name == WAIT
@@ -568,9 +583,20 @@ impl AgentLoop {
                 self.running.insert(call.id.clone());
                 actions.push(LoopAction::ReadSignals { call: call.clone(), query });
             }
-            Some(MeshOutcome::Result(result)) => self.finish(call, result, actions),
+            Some(MeshOutcome::Result(mut result)) => {
+                result.media = self.media_read(call, &result);
+                self.finish(call, result, actions);
+            }
             None => self.finish(call, ToolResult::error(prompts::unknown_tool(&call.name)), actions),
         }
+    }
+
+    /// The images and files of the artifact that a call has read from its beginning.
+    fn media_read(&self, call: &ToolCall, result: &ToolResult) -> Vec<MediaRef> {
+        let offset = call.arguments.get("offset").and_then(Value::as_u64).unwrap_or_default();
+        let is_read = call.name == READ_ARTIFACT && !result.is_error && offset == 0;
+        let artifact = call.arguments.get("artifact").and_then(Value::as_str).filter(|_| is_read);
+        artifact.and_then(|id| self.media.get(id)).cloned().unwrap_or_default()
     }
 
     /// What a model reads that waits: an answer has come, or none will; `None` if it has to wait.
@@ -669,10 +695,13 @@ impl AgentLoop {
         }
         let Some(call) = self.transcript.call(id).map(|call| call.call.clone()) else { return };
         match outcome {
-            CallOutcome::Answered(result, artifacts) => {
+            CallOutcome::Answered(mut result, artifacts) => {
                 for mut artifact in artifacts {
                     artifact.artifact_id = format!("{}-{}-{}", call.name, call.id, artifact.artifact_id);
                     self.artifacts.insert(artifact.artifact_id.clone(), prompts::readable(&artifact));
+                    let media = media::of_artifacts(std::iter::once(&artifact));
+                    result.media.extend(media.iter().cloned());
+                    self.media.insert(artifact.artifact_id.clone(), media);
                     let report = Progress::Artifact { artifact, append: false, last_chunk: true };
                     actions.push(LoopAction::Report(report));
                 }
@@ -716,7 +745,8 @@ impl AgentLoop {
             }
             self.compact(target, actions);
         }
-        let (mut messages, place) = self.transcript.messages(&self.first, &self.repeatable_first);
+        let task = (self.first.as_str(), self.repeatable_first.as_str());
+        let (mut messages, place) = self.transcript.messages(task, &self.first_media);
         if let Some((Circle { tools, times }, is_poll)) = &circle {
             messages.push(ModelMessage::User(prompts::circle(tools, *times, *is_poll)));
         }
@@ -746,6 +776,7 @@ impl AgentLoop {
             output_schema: None,
             repeatable: (place, self.repeatable_first.clone()),
             has_budget_note: false,
+            media: BTreeMap::new(),
             silence: (model + 1 < self.limits.models.len()).then_some(self.limits.silence),
         }
     }
@@ -759,8 +790,8 @@ impl AgentLoop {
 
     /// Has the model sum up the oldest rounds of its context.
     fn ask_for_summary(&mut self, model: usize, oldest: usize, actions: &mut Vec<LoopAction>) {
-        let (mut messages, place) =
-            self.transcript.oldest(oldest).messages(&self.first, &self.repeatable_first);
+        let task = (self.first.as_str(), self.repeatable_first.as_str());
+        let (mut messages, place) = self.transcript.oldest(oldest).messages(task, &self.first_media);
         messages.push(ModelMessage::User(prompts::sum_up()));
         self.summing = Some(oldest);
         let message = "sums up its earlier turns".to_owned();
@@ -800,7 +831,8 @@ impl AgentLoop {
     /// The bytes of every request that compaction can't change.
     fn fixed_bytes(&self) -> usize {
         let tools = self.tools.values().map(|tool| tool.spec.bytes());
-        self.system.len() + self.first.len() + tools.sum::<usize>()
+        let first = self.first.len() + self.first_media.len() * MEDIUM_BYTES;
+        self.system.len() + first + tools.sum::<usize>()
     }
 
     fn context_bytes(&self) -> usize {

@@ -66,6 +66,7 @@ impl LlmBrain {
         let schema = OutputSchema::new(schema()).map_err(BrainError::NoBid)?;
         let call = ModelRequest {
             has_budget_note: false,
+            media: std::collections::BTreeMap::new(),
             silence: None,
             repeatable: (0, prompts::call_for_proposals(&request, false)),
             system: prompts::system(

@@ -94,6 +94,7 @@ mod tests {
             output_schema: None,
             repeatable: (0, "not sent".into()),
             has_budget_note: false,
+            media: std::collections::BTreeMap::new(),
             silence: None,
         })
     }

@@ -2,9 +2,10 @@
 
 use super::{
     dialect::{AnswerDecoder, is_error, provider_error, read_event},
+    media::MediaKind,
     model::{
-        ModelAnswer, ModelDelta, ModelError, ModelMessage, ModelRequest, StopReason, TokenUsage, ToolCall,
-        ToolText,
+        MediaRef, ModelAnswer, ModelDelta, ModelError, ModelMessage, ModelRequest, StopReason, TokenUsage,
+        ToolCall, ToolText,
     },
     request_form::RequestForm,
 };
@@ -27,7 +28,13 @@ pub(super) fn body(form: RequestForm<'_>, request: &ModelRequest) -> Value {
     let mut messages = vec![json!({ "role": "system", "content": request.system })];
     for message in conversation.iter() {
         match message {
+            ModelMessage::User(text) if follows_media(&form, &messages) => {
+                add_parts(&form, &mut messages, vec![text_part(text.clone())]);
+            }
             ModelMessage::User(text) => messages.push(json!({ "role": "user", "content": text })),
+            ModelMessage::Media(media) => {
+                add_parts(&form, &mut messages, form.media_parts(media, request, text_part, media_part));
+            }
             ModelMessage::Assistant { text, calls, kept } => {
                 let mut message = assistant(text, calls, &ids, form.own(kept).is_some());
                 for (name, value) in form.parts(kept).and_then(Value::as_object).into_iter().flatten() {
@@ -71,6 +78,43 @@ pub(super) fn body(form: RequestForm<'_>, request: &ModelRequest) -> Value {
         body[name.map_or("max_tokens", String::as_str)] = json!(most);
     }
     form.finish(body, ("reasoning_effort", |effort| json!(effort)), "stop")
+}
+
+fn text_part(text: String) -> Value {
+    json!({ "type": "text", "text": text })
+}
+
+fn media_part(medium: &MediaRef, content: &str) -> Value {
+    let url = format!("data:{};base64,{content}", medium.media_type);
+    match medium.kind() {
+        MediaKind::Image => json!({ "type": "image_url", "image_url": { "url": url } }),
+        MediaKind::Pdf => {
+            let name = medium.name.as_deref().unwrap_or("document.pdf");
+            json!({ "type": "file", "file": { "filename": name, "file_data": url } })
+        }
+    }
+}
+
+/// Whether the message before has parts to which what follows is joined.
+fn follows_media(form: &RequestForm<'_>, messages: &[Value]) -> bool {
+    form.is_alternating() && messages.last().is_some_and(|last| last["content"].is_array())
+}
+
+/// Adds what the user shows: as a message, or to the message before where roles alternate.
+fn add_parts(form: &RequestForm<'_>, messages: &mut Vec<Value>, parts: Vec<Value>) {
+    let before = messages.last_mut().filter(|last| last["role"] == "user" || last["role"] == "tool");
+    match before.filter(|_| form.is_alternating()) {
+        Some(before) => {
+            if let Some(text) = before["content"].as_str() {
+                before["content"] = json!([text_part(text.to_owned())]);
+            }
+            before["content"]
+                .as_array_mut()
+                .into_iter()
+                .for_each(|content| content.extend(parts.iter().cloned()));
+        }
+        None => messages.push(json!({ "role": "user", "content": parts })),
+    }
 }
 
 /// What was kept as it goes back: of the blocks of LiteLLM, the index is of the stream only.

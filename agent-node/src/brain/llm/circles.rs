@@ -1,6 +1,7 @@
 //! Calls that turn in circles: equal calls with equal results in a row, or two that alternate, while nothing new comes into the task.
 
 use super::transcript::Round;
+use protocol::ids::Digest;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -19,7 +20,7 @@ pub(super) struct Circle {
 
 /// How the newest of these rounds repeat; `None` if they do so less than [`TOLD`] times.
 pub(super) fn circle(rounds: &[Round]) -> Option<Circle> {
-    let mut calls: Vec<(&str, String, &str)> = Vec::new();
+    let mut calls: Vec<(&str, String, &str, Vec<Digest>)> = Vec::new();
     // The newest first, back to what came into the task last.
     'rounds: for round in rounds.iter().rev() {
         if !round.said.is_empty() || !round.next.is_empty() || round.calls.is_empty() {
@@ -31,7 +32,9 @@ pub(super) fn circle(rounds: &[Round]) -> Option<Circle> {
                 break 'rounds;
             }
             let arguments = Value::Object(call.call.arguments.clone()).to_string();
-            calls.push((&call.call.name, arguments, &result.text));
+            // Two screenshots differ in nothing else.
+            let media = result.media.iter().map(|medium| medium.digest).collect();
+            calls.push((&call.call.name, arguments, &result.text, media));
         }
         if calls.len() > 2 * FAILS {
             break;
@@ -51,7 +54,10 @@ pub(super) fn circle(rounds: &[Round]) -> Option<Circle> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::brain::llm::transcript::{ToolResult, tests::round};
+    use crate::brain::llm::{
+        media::tests::medium,
+        transcript::{ToolResult, UserWords, tests::round},
+    };
 
     /// Rounds with a call each: its name and its result.
     fn rounds(calls: &[(&str, &str)]) -> Vec<Round> {
@@ -78,6 +84,12 @@ mod tests {
         assert_eq!(circle(&rounds(&pairs)), Some(Circle { tools: vec!["a".into(), "b".into()], times: 3 }));
         assert_eq!(times(&rounds(&pairs[..5])), 0);
         assert_eq!(times(&[]), 0);
+        let mut screenshots = rounds(&[a, a, a]);
+        for (at, round) in screenshots.iter_mut().enumerate() {
+            let medium = medium(&format!("{at}.png"), "image/png", 1);
+            round.calls[0].result.as_mut().unwrap().media.push(medium);
+        }
+        assert_eq!(times(&screenshots), 0, "they show something else");
         let mut parallel = round(1, &["1", "1", "1"]);
         parallel.text.clear();
         assert_eq!(times(&[parallel]), 3);
@@ -87,13 +99,13 @@ mod tests {
     fn what_comes_into_the_task_begins_the_count_anew() {
         let a = ("a", "1");
         let mut said = rounds(&[a, a, a, a]);
-        said[1].said.push("go on".into());
+        said[1].said.push(UserWords { text: "go on".into(), ..UserWords::default() });
         assert_eq!(times(&said), 0, "two since then");
         let mut asked = rounds(&[a, a, a, a]);
         asked[1].calls[0].result = Some(ToolResult::text("1").of_person());
         assert_eq!(times(&asked), 0);
         let mut next = rounds(&[a, a, a]);
-        next[2].next.push("the next turn".into());
+        next[2].next.push(UserWords { text: "the next turn".into(), ..UserWords::default() });
         assert_eq!(times(&next), 0);
     }
 }

@@ -68,6 +68,7 @@ impl LlmBrain {
             output_schema: Some(schema.schema().clone()),
             repeatable: (0, first),
             has_budget_note: false,
+            media: std::collections::BTreeMap::new(),
             silence: None,
         };
         let asked =

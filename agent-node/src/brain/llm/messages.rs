@@ -2,9 +2,10 @@
 
 use super::{
     dialect::{AnswerDecoder, is_error, provider_error, read_event, unnamed},
+    media::MediaKind,
     model::{
-        ModelAnswer, ModelDelta, ModelError, ModelMessage, ModelRequest, StopReason, TokenUsage, ToolCall,
-        ToolText,
+        MediaRef, ModelAnswer, ModelDelta, ModelError, ModelMessage, ModelRequest, StopReason, TokenUsage,
+        ToolCall, ToolText,
     },
     request_form::RequestForm,
 };
@@ -23,7 +24,8 @@ pub(super) fn body(form: RequestForm<'_>, request: &ModelRequest) -> Value {
     let mut messages: Vec<Value> = Vec::new();
     for message in conversation.iter() {
         let (role, content) = match message {
-            ModelMessage::User(text) => ("user", vec![json!({ "type": "text", "text": text })]),
+            ModelMessage::User(text) => ("user", vec![text_block(text.clone())]),
+            ModelMessage::Media(media) => ("user", form.media_parts(media, request, text_block, media_block)),
             ModelMessage::Assistant { text, calls, kept } => {
                 let has_ids = calls.iter().all(|call| call.provider_id.is_some());
                 let kept = form.parts(kept).and_then(Value::as_array).filter(|_| has_ids);
@@ -72,6 +74,18 @@ pub(super) fn body(form: RequestForm<'_>, request: &ModelRequest) -> Value {
         body["tools"] = json!(tools);
     }
     form.finish(body, ("output_config", |effort| json!({ "effort": effort })), "stop_sequences")
+}
+
+fn text_block(text: String) -> Value {
+    json!({ "type": "text", "text": text })
+}
+
+fn media_block(medium: &MediaRef, content: &str) -> Value {
+    let kind = match medium.kind() {
+        MediaKind::Image => "image",
+        MediaKind::Pdf => "document",
+    };
+    json!({ "type": kind, "source": { "type": "base64", "media_type": medium.media_type, "data": content } })
 }
 
 /// A content block as it arrives.

@@ -1,9 +1,11 @@
 //! The one interface to language models: a request in, a stream of deltas out. Providers' formats are in `chat`, `responses` and `messages`.
 
+use super::media::MEDIUM_BYTES;
 use futures_util::Stream;
+use protocol::ids::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, pin::Pin, sync::Arc, time::Duration};
 
 /// A model at a provider.
 ///
@@ -38,6 +40,8 @@ pub struct ModelRequest {
     pub has_budget_note: bool,
     /// How long the model may send no piece of an answer before the call fails; `None` leaves it to the caller.
     pub silence: Option<Duration>,
+    /// The content of the media that the model is shown, as base64.
+    pub media: BTreeMap<Digest, Arc<str>>,
 }
 
 impl ModelRequest {
@@ -49,6 +53,7 @@ impl ModelRequest {
                 text.len() + calls.iter().map(ToolCall::bytes).sum::<usize>()
             }
             ModelMessage::Results(results) => results.iter().map(|(_, result)| result.text.len()).sum(),
+            ModelMessage::Media(media) => media.len() * MEDIUM_BYTES,
         });
         let schema = self.output_schema.as_ref().map_or(0, |schema| schema.to_string().len());
         let tools = self.tools.iter().map(ToolSpec::bytes);
@@ -67,6 +72,21 @@ pub enum ModelMessage {
     },
     /// The results of all calls of the message before.
     Results(Vec<(String, ToolText)>),
+    /// Images and files of the user, or of the results, that the message before is about.
+    Media(Vec<MediaRef>),
+}
+
+/// An image or a PDF, whose content is in the store of the agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MediaRef {
+    /// Of its content.
+    pub digest: Digest,
+    pub bytes: u64,
+    pub media_type: String,
+    /// The name of the file, or of its artifact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 /// What a provider has sent with an answer only to get it back: reasoning, signatures, the order of its items. It goes to that provider

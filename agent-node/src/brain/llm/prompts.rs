@@ -1,12 +1,13 @@
 //! The texts that a model reads beside an agent's own instructions. They are files in `prompts/`.
 
+use super::{media, model::MediaRef};
 use crate::brain::{TurnRequest, bidding::BidRequest, matching::MatchQuestion};
 use patterns::{
     session::{graph::SeatRole, names::SESSION, seat},
     turn::{PastTurn, PeerQuestion, TurnSubject, TurnTask},
 };
 use protocol::{
-    artifact::{Artifact, Part, PartContent},
+    artifact::{Artifact, BlobRef, Part, PartContent},
     ids::{Capability, Digest},
     task::TaskTerms,
 };
@@ -106,6 +107,16 @@ fn is_known(request: &TurnRequest, artifact: &Artifact) -> bool {
     !is_new && (is_own || given.any(|given| given.artifact_id == artifact.artifact_id))
 }
 
+/// The images and files that come with the first message.
+pub(super) fn subject_media(request: &TurnRequest) -> Vec<MediaRef> {
+    let artifacts = match &request.prompt.about {
+        TurnSubject::Task(task) => task.artifacts.as_slice(),
+        TurnSubject::Help(asked) => asked.artifacts.as_slice(),
+        TurnSubject::Signal(_) | TurnSubject::Check { .. } => &[],
+    };
+    media::of_artifacts(artifacts.iter().filter(|artifact| !is_known(request, artifact)))
+}
+
 /// The first message without what differs between two runs of one task: the deadline, earlier tasks, the other agents, and the
 /// ids and times of a signal.
 pub(super) fn repeatable_subject(request: &TurnRequest) -> String {
@@ -203,6 +214,8 @@ pub(super) struct UserMessage {
     pub(super) note: String,
     /// The artifact with the whole text, if that is too long for the note.
     pub(super) whole: Option<Artifact>,
+    /// The images and files that come with it.
+    pub(super) media: Vec<MediaRef>,
 }
 
 /// What the user has said since the last turn. What an answer already says is left out.
@@ -213,7 +226,8 @@ pub(super) fn new_messages(request: &TurnRequest) -> Vec<UserMessage> {
         push_artifacts(&mut text, revision.artifacts.iter());
         let id = Digest::of(revision.findings.as_bytes()).to_string();
         let note = note("refused result", &[("content", &fenced(&text))]);
-        UserMessage { id: format!("revision-{}", &id[..12]), note, whole: None }
+        let media = media::of_artifacts(revision.artifacts.iter());
+        UserMessage { id: format!("revision-{}", &id[..12]), note, whole: None, media }
     });
     let new = prompt.new_messages().filter_map(|message| {
         let text: String = message.parts.iter().map(readable_part).collect();
@@ -227,7 +241,8 @@ pub(super) fn new_messages(request: &TurnRequest) -> Vec<UserMessage> {
                 push_rest(&mut head, &name, offset, text.len());
                 Artifact::text(&name, "text/plain", text.clone())
             });
-            UserMessage { id, note: note("message", &[("content", &fenced(&head))]), whole }
+            let media = media::of_parts(&message.parts);
+            UserMessage { id, note: note("message", &[("content", &fenced(&head))]), whole, media }
         })
     });
     revision.chain(new).collect()
@@ -280,12 +295,21 @@ fn readable_part(part: &Part) -> String {
     match &part.content {
         PartContent::Text(text) => text.clone(),
         PartContent::Data(data) => format!("{data:#}"),
-        PartContent::Url(url) => format!("[a file at {url}]"),
-        PartContent::Raw(bytes) => {
-            let kind = part.media_type.as_deref().unwrap_or("binary data");
-            format!("[{} bytes of {kind}]", bytes.len() / 4 * 3)
+        PartContent::Url(url) => match BlobRef::of(part) {
+            Some(blob) => file(part, blob.bytes),
+            None => format!("[a file at {url}]"),
+        },
+        PartContent::Raw(raw) => {
+            media::text_of(part).unwrap_or_else(|| file(part, (raw.len() / 4 * 3) as u64))
         }
     }
+}
+
+/// What a file is, in place of its content.
+fn file(part: &Part, bytes: u64) -> String {
+    let kind = part.media_type.as_deref().unwrap_or("binary data");
+    let name = part.filename.as_deref().map(|name| format!(", {name}")).unwrap_or_default();
+    format!("[{bytes} bytes of {kind}{name}]")
 }
 
 /// The longest beginning of `text` of at most `bytes` that ends between two characters.

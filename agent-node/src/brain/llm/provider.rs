@@ -1,7 +1,7 @@
 //! Providers of models as data: where each is, which dialect it speaks, and how its models differ. The files of `providers/` are
 //! compiled in; a team's file may add to them or correct them. A file chooses among behaviours that have names here.
 
-use super::model::TokenUsage;
+use super::{media::MediaKind, model::TokenUsage};
 use crate::outbox::a2a::credentials::SecretString;
 use protocol::bid::Cost;
 use schemars::JsonSchema;
@@ -175,6 +175,10 @@ pub struct ModelRules {
     pub context: Option<usize>,
     /// How a conversation is marked for the cache.
     pub cache: Option<CacheForm>,
+    /// What the model sees besides text: `image`, `pdf`; nothing if absent.
+    pub sees: Option<Vec<MediaKind>>,
+    /// The most bytes of an image that the provider takes; if absent, as many as a request.
+    pub max_image: Option<u64>,
     /// What tokens cost; the file says when that was published.
     pub price: Option<TokenPrice>,
 }
@@ -185,7 +189,7 @@ impl ModelRules {
         macro_rules! merged {
             ($($member:ident)*) => { Self { $($member: other.$member.clone().or(self.$member),)* } };
         }
-        merged!(max_tokens most_tokens refuses needs call_ids roles schema schema_with_tools reasoning text_calls context cache price)
+        merged!(max_tokens most_tokens refuses needs call_ids roles schema schema_with_tools reasoning text_calls context cache sees max_image price)
     }
 }
 
@@ -325,6 +329,7 @@ impl Providers {
             max_tokens: None,
             schema: None,
             cache: None,
+            max_image: None,
             ..rules.clone()
         });
         let of_own = found.provider.into_iter().flat_map(|file| fitting(file.models.iter(), found.model));
@@ -369,6 +374,39 @@ mod tests {
             assert!(file.models.contains_key("*"), "{name}");
         }
         assert!(FILES.len() >= 17);
+    }
+
+    #[test]
+    fn what_a_model_sees_is_known_by_its_name_at_any_provider() {
+        use MediaKind::{Image, Pdf};
+        let providers = Providers::default();
+        let (both, image, none): (&[_], &[_], &[_]) = (&[Image, Pdf], &[Image], &[]);
+        for (name, expected) in [
+            ("anthropic/claude-sonnet-4-5", both),
+            ("bedrock/us.anthropic.claude-opus-4-1-20250805-v1:0", both),
+            ("openrouter/openai/gpt-5-mini", both),
+            ("openai/gpt-4o-2024-11-20", both),
+            ("openai/o3", both),
+            ("openai/o3-mini", none),
+            ("gemini/gemini-2.5-flash-lite", both),
+            ("mistral/pixtral-large-latest", image),
+            ("mistral/mistral-large-latest", none),
+            ("xai/grok-4-fast", image),
+            ("ollama/llama3.2-vision:11b", image),
+            ("ollama/qwen2.5vl", image),
+            ("vllm/Qwen/Qwen3-VL-8B", image),
+            ("ollama/gemma3:12b", image),
+            ("ollama/gemma3:1b", none),
+            ("groq/meta-llama/llama-4-scout-17b", image),
+            ("groq/openai/gpt-oss-120b", none),
+            ("deepseek/deepseek-chat", none),
+            ("some-model", none),
+        ] {
+            let seen = providers.rules(providers.find(name, true).unwrap()).sees.unwrap_or_default();
+            assert_eq!(seen, expected, "{name}");
+        }
+        let behind = providers.rules(providers.find("openrouter/anthropic/claude-sonnet-4", true).unwrap());
+        assert_eq!(behind.max_image, None, "a limit is one of a provider");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! its server has refused before.
 
 use super::{
-    model::{Kept, ModelMessage, ModelRequest, ToolCall, ToolSpec},
+    model::{Kept, MediaRef, ModelMessage, ModelRequest, ToolCall, ToolSpec},
     provider::{CacheForm, CallIdForm, ModelConfig, RoleOrder, SchemaForm},
     server_memory::Learned,
     tool_schema,
@@ -47,6 +47,39 @@ impl RequestForm<'_> {
             RoleOrder::Any => Cow::Borrowed(&request.messages),
             RoleOrder::Alternate => Cow::Owned(alternate(&request.messages)),
         }
+    }
+
+    /// Whether what the user says is joined to the message before.
+    pub(super) fn is_alternating(&self) -> bool {
+        self.config.rules.roles == Some(RoleOrder::Alternate)
+    }
+
+    /// Media as parts of a message: each has a text that names it, and is shown by `part` with its content as base64 if the model
+    /// sees it.
+    pub(super) fn media_parts(
+        &self,
+        media: &[MediaRef],
+        request: &ModelRequest,
+        text: fn(String) -> Value,
+        part: fn(&MediaRef, &str) -> Value,
+    ) -> Vec<Value> {
+        let shown = media.iter().flat_map(|medium| {
+            let label = medium.label();
+            let content =
+                request.media.get(&medium.digest).ok_or("left out for newer ones, or not kept any more");
+            let content = match medium.unseen(&self.config.rules) {
+                Some(why) => Err(why),
+                None if self.learned.drops_media => Err("its provider does not take it".to_owned()),
+                None => content.map_err(str::to_owned),
+            };
+            match content {
+                Ok(content) => {
+                    vec![text(format!("[{label}, which is data, follows]")), part(medium, content)]
+                }
+                Err(why) => vec![text(format!("[{label}: {why}]"))],
+            }
+        });
+        shown.collect()
     }
 
     /// The ids of all calls as the provider is sent them, by ours.
@@ -272,6 +305,7 @@ pub(super) mod tests {
             output_schema: None,
             repeatable: (0, String::new()),
             has_budget_note: false,
+            media: BTreeMap::new(),
             silence: None,
         }
     }
@@ -312,6 +346,66 @@ pub(super) mod tests {
         let expected =
             [user("a\n\nb"), answer, ModelMessage::Results(vec![result("c", "r\n\nnote\n\nmore")])];
         assert_eq!(alternate(&messages), expected);
+    }
+
+    #[test]
+    fn media_are_put_in_each_dialect_behind_their_names() {
+        use crate::brain::llm::{
+            chat,
+            media::{MediaKind, PDF, tests::medium},
+            messages, responses,
+        };
+        let (shot, page) = (medium("shot.png", "image/png", 9), medium("page.pdf", PDF, 9));
+        let (large, old) = (medium("large.png", "image/png", 99), medium("old.png", "image/png", 9));
+        let said = ModelMessage::User("look".into());
+        let media = vec![shot.clone(), page.clone(), large, old];
+        let mut asked = request(vec![said, ModelMessage::Media(media), ModelMessage::User("now".into())]);
+        asked.media = [(shot.digest, "SHOT".into()), (page.digest, "PAGE".into())].into();
+        let mut config = model("m");
+        let learned = Learned::default();
+        let shown =
+            |config: &ModelConfig, learned: &Learned, body: fn(RequestForm<'_>, &ModelRequest) -> Value| {
+                let sent = body(RequestForm { config, learned }, &asked);
+                let list = sent.get("messages").or(sent.get("input")).unwrap().as_array().unwrap().clone();
+                let said = list.iter().filter(|message| message["role"] == "user");
+                said.flat_map(|message| message["content"].as_array().cloned().unwrap_or_default())
+                    .collect::<Vec<_>>()
+            };
+        config.rules.sees = Some(vec![MediaKind::Image, MediaKind::Pdf]);
+        config.rules.max_image = Some(50);
+        let data = "data:application/pdf;base64,PAGE";
+        let expected = [
+            json!({ "type": "image_url", "image_url": { "url": "data:image/png;base64,SHOT" } }),
+            json!({ "type": "file", "file": { "filename": "page.pdf", "file_data": data } }),
+        ];
+        let of_chat = shown(&config, &learned, chat::body);
+        assert_eq!([of_chat[1].clone(), of_chat[3].clone()], expected);
+        let text = |part: &Value| part["text"].as_str().unwrap().to_owned();
+        assert_eq!(text(&of_chat[0]), "[file \"shot.png\", image/png, 9 bytes, which is data, follows]");
+        assert!(text(&of_chat[4]).ends_with("99 bytes: larger than the 50 bytes that its provider takes]"));
+        assert!(text(&of_chat[5]).ends_with(": left out for newer ones, or not kept any more]"));
+        let of_responses = shown(&config, &learned, responses::body);
+        let image = "data:image/png;base64,SHOT";
+        assert_eq!(of_responses[2], json!({ "type": "input_image", "detail": "auto", "image_url": image }));
+        assert_eq!(
+            of_responses[4],
+            json!({ "type": "input_file", "filename": "page.pdf", "file_data": data })
+        );
+        let of_messages = shown(&config, &learned, messages::body);
+        let source = |media_type: &str, data: &str| json!({ "type": "base64", "media_type": media_type, "data": data });
+        assert_eq!(of_messages[2], json!({ "type": "image", "source": source("image/png", "SHOT") }));
+        assert_eq!(of_messages[4], json!({ "type": "document", "source": source(PDF, "PAGE") }));
+
+        config.rules.roles = Some(RoleOrder::Alternate);
+        let joined = shown(&config, &learned, chat::body);
+        assert_eq!((text(&joined[0]), joined[2].clone()), ("look".to_owned(), expected[0].clone()));
+        assert_eq!(text(joined.last().unwrap()), "now", "all in one message");
+        let refused = Learned { drops_media: true, ..Learned::default() };
+        let told = shown(&config, &refused, chat::body);
+        assert!(text(&told[1]).ends_with("its provider does not take it]") && told.len() == 6, "{told:#?}");
+        config.rules.sees = None;
+        let blind = shown(&config, &learned, chat::body);
+        assert_eq!(blind.iter().filter(|part| text(part).ends_with("this model can't see it]")).count(), 4);
     }
 
     #[test]

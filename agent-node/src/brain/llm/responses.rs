@@ -2,9 +2,10 @@
 
 use super::{
     dialect::{AnswerDecoder, is_error, provider_error, read_event, unnamed},
+    media::MediaKind,
     model::{
-        ModelAnswer, ModelDelta, ModelError, ModelMessage, ModelRequest, StopReason, TokenUsage, ToolCall,
-        ToolText,
+        MediaRef, ModelAnswer, ModelDelta, ModelError, ModelMessage, ModelRequest, StopReason, TokenUsage,
+        ToolCall, ToolText,
     },
     request_form::RequestForm,
 };
@@ -20,7 +21,11 @@ pub(super) fn body(form: RequestForm<'_>, request: &ModelRequest) -> Value {
     for message in conversation.iter() {
         match message {
             ModelMessage::User(text) => {
-                let content = [json!({ "type": "input_text", "text": text })];
+                let content = [text_part(text.clone())];
+                input.push(json!({ "type": "message", "role": "user", "content": content }));
+            }
+            ModelMessage::Media(media) => {
+                let content = form.media_parts(media, request, text_part, media_part);
                 input.push(json!({ "type": "message", "role": "user", "content": content }));
             }
             ModelMessage::Assistant { text, calls, kept } => {
@@ -64,6 +69,21 @@ pub(super) fn body(form: RequestForm<'_>, request: &ModelRequest) -> Value {
         body["max_output_tokens"] = json!(most);
     }
     form.finish(body, ("reasoning", |effort| json!({ "effort": effort })), "stop")
+}
+
+fn text_part(text: String) -> Value {
+    json!({ "type": "input_text", "text": text })
+}
+
+fn media_part(medium: &MediaRef, content: &str) -> Value {
+    let url = format!("data:{};base64,{content}", medium.media_type);
+    match medium.kind() {
+        MediaKind::Image => json!({ "type": "input_image", "detail": "auto", "image_url": url }),
+        MediaKind::Pdf => {
+            let name = medium.name.as_deref().unwrap_or("document.pdf");
+            json!({ "type": "input_file", "filename": name, "file_data": url })
+        }
+    }
 }
 
 /// The members of messages, calls and texts that are made again, or that say nothing to the model.

@@ -42,7 +42,22 @@ pub(super) struct Learned {
     pub(super) dialect: Option<Dialect>,
     /// Whether nothing that was kept goes back, for one request.
     pub(super) drops_kept: bool,
+    /// Whether no media are shown, for one request.
+    pub(super) drops_media: bool,
 }
+
+/// How servers name what they can't show to a model.
+const MEDIA: [&str; 9] = [
+    "image",
+    "pdf",
+    "document",
+    "file_data",
+    "input_file",
+    "multimodal",
+    "multi-modal",
+    "vision",
+    "media type",
+];
 
 type Known = BTreeMap<(String, String), (Learned, Instant)>;
 
@@ -58,7 +73,7 @@ pub(super) fn recall(url: &str, model: &str) -> Learned {
 
 /// Remembers what has helped.
 pub(super) fn remember(url: &str, model: &str, learned: &Learned) {
-    let learned = Learned { drops_kept: false, ..learned.clone() };
+    let learned = Learned { drops_kept: false, drops_media: false, ..learned.clone() };
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     known.retain(|_, (_, at)| at.elapsed() < REMEMBERED);
     let oldest = known.iter().min_by_key(|(_, (_, at))| *at).map(|(key, _)| key.clone());
@@ -90,6 +105,7 @@ impl Learned {
         }
         self.mend_reasoning(said, sent, request)
             .or_else(|| self.mend_limit(said, sent, form))
+            .or_else(|| self.mend_media(said, request))
             .or_else(|| self.mend_tool(said, request))
             .or_else(|| self.mend_member(said, sent, form))
     }
@@ -116,6 +132,15 @@ impl Learned {
         (is_opaque && has_kept && !self.drops_kept).then(|| {
             self.drops_kept = true;
             "leaves its earlier reasoning out, which the server does not take any more".to_owned()
+        })
+    }
+
+    /// An image or a file is refused, which the model is told.
+    fn mend_media(&mut self, said: &str, request: &ModelRequest) -> Option<String> {
+        let is_meant = !request.media.is_empty() && MEDIA.iter().any(|word| said.contains(word));
+        (is_meant && !self.drops_media).then(|| {
+            self.drops_media = true;
+            "leaves images and files out, which the server does not take".to_owned()
         })
     }
 

@@ -2,7 +2,8 @@
 //! happens, so that a turn goes on where the last one stopped.
 
 use super::{
-    model::{Kept, ModelMessage, StopReason, ToolCall, ToolText},
+    media::MEDIUM_BYTES,
+    model::{Kept, MediaRef, ModelMessage, StopReason, ToolCall, ToolText},
     prompts,
 };
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,9 @@ pub(super) enum TranscriptRecord {
         id: String,
         /// What the model reads.
         text: String,
+        /// The images and files that come with it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        media: Vec<MediaRef>,
     },
     /// The user says something more.
     #[serde(rename_all = "camelCase")]
@@ -38,6 +42,9 @@ pub(super) enum TranscriptRecord {
         id: String,
         /// What the model reads.
         text: String,
+        /// The images and files that come with it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        media: Vec<MediaRef>,
     },
     /// No model could be reached.
     Paused,
@@ -59,7 +66,7 @@ pub(super) enum TranscriptRecord {
 pub(super) struct Transcript {
     /// What people said before the model's first answer, and in rounds that were dropped.
     #[serde(default)]
-    pub(super) opening: Vec<String>,
+    pub(super) opening: Vec<UserWords>,
     /// The model's answers, oldest first.
     pub(super) rounds: Vec<Round>,
     /// Rounds that were dropped.
@@ -102,13 +109,13 @@ pub(super) struct Round {
     pub(super) notes: Vec<String>,
     /// What people said after it.
     #[serde(default)]
-    pub(super) said: Vec<String>,
+    pub(super) said: Vec<UserWords>,
     /// Whether the answer was refused, and it is asked to repair it.
     #[serde(default)]
     pub(super) is_refused: bool,
     /// What it is told for the turns that began after it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) next: Vec<String>,
+    pub(super) next: Vec<UserWords>,
     /// What the provider of the answer wants back with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) kept: Option<Kept>,
@@ -121,13 +128,56 @@ impl Round {
     }
 
     /// What people have said in it: their messages, and their answers to questions, each with the question.
-    fn words_of_people(self) -> impl Iterator<Item = String> {
+    fn words_of_people(self) -> impl Iterator<Item = UserWords> {
         let answers = self.calls.into_iter().filter_map(|CallRecord { call, result, .. }| {
             let result = result.filter(|result| result.is_from_person)?;
             let arguments = Value::Object(call.arguments).to_string();
-            Some(prompts::earlier_answer(&call.name, &arguments, &result.text))
+            let text = prompts::earlier_answer(&call.name, &arguments, &result.text);
+            Some(UserWords { text, media: result.media })
         });
         answers.chain(self.said)
+    }
+}
+
+/// What the model is told by others, with the images and files that come with it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "WordsForm", into = "WordsForm")]
+pub(super) struct UserWords {
+    pub(super) text: String,
+    pub(super) media: Vec<MediaRef>,
+}
+
+/// Words without media are a text.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum WordsForm {
+    Text(String),
+    WithMedia { text: String, media: Vec<MediaRef> },
+}
+
+impl From<WordsForm> for UserWords {
+    fn from(form: WordsForm) -> Self {
+        match form {
+            WordsForm::Text(text) => Self { text, media: Vec::new() },
+            WordsForm::WithMedia { text, media } => Self { text, media },
+        }
+    }
+}
+
+impl From<UserWords> for WordsForm {
+    fn from(UserWords { text, media }: UserWords) -> Self {
+        if media.is_empty() { Self::Text(text) } else { Self::WithMedia { text, media } }
+    }
+}
+
+impl UserWords {
+    fn bytes(&self) -> usize {
+        self.text.len() + self.media.len() * MEDIUM_BYTES
+    }
+
+    fn messages(&self) -> impl Iterator<Item = ModelMessage> {
+        let media = (!self.media.is_empty()).then(|| ModelMessage::Media(self.media.clone()));
+        std::iter::once(ModelMessage::User(self.text.clone())).chain(media)
     }
 }
 
@@ -154,12 +204,19 @@ pub(super) struct ToolResult {
     /// Whether it has words of a person: an answer, or a decision. Compaction keeps them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_from_person: bool,
+    /// The images and files that came with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) media: Vec<MediaRef>,
 }
 
 impl ToolResult {
+    fn bytes(&self) -> usize {
+        self.text.len() + self.media.len() * MEDIUM_BYTES
+    }
+
     /// The result of a call that failed.
     pub(super) fn error(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_error: true, is_from_person: false }
+        Self { text: text.into(), is_error: true, is_from_person: false, media: Vec::new() }
     }
 
     /// The result of a call that succeeded.
@@ -190,12 +247,13 @@ impl Transcript {
                     call.result = Some(result);
                 }
             }
-            TranscriptRecord::Began { id, text } => self.begin_turn(id, text),
-            TranscriptRecord::Noted { id, text } => {
+            TranscriptRecord::Began { id, text, media } => self.begin_turn(id, UserWords { text, media }),
+            TranscriptRecord::Noted { id, text, media } => {
                 self.notes.insert(id);
+                let words = UserWords { text, media };
                 match self.rounds.last_mut() {
-                    Some(round) => round.said.push(text),
-                    None => self.opening.push(text),
+                    Some(round) => round.said.push(words),
+                    None => self.opening.push(words),
                 }
             }
             TranscriptRecord::Paused => self.pauses += 1,
@@ -206,7 +264,7 @@ impl Transcript {
     }
 
     /// A turn of the context begins. The one before has ended: what it has called last has no other result.
-    fn begin_turn(&mut self, id: String, text: String) {
+    fn begin_turn(&mut self, id: String, words: UserWords) {
         (self.begun, self.pauses, self.broken) = (Some(self.answers()), 0, 0);
         self.notes.insert(id);
         for round in &mut self.rounds {
@@ -217,9 +275,9 @@ impl Transcript {
                 for call in round.calls.iter_mut().filter(|call| call.result.is_none()) {
                     call.result = Some(ToolResult::text(prompts::turn_over()));
                 }
-                round.next.push(text);
+                round.next.push(words);
             }
-            None => self.opening.push(text),
+            None => self.opening.push(words),
         }
     }
 
@@ -291,14 +349,19 @@ impl Transcript {
     }
 
     /// The conversation as the model reads it, and the place of the message `task`, which says what the turn is about. Without a
-    /// context that is the first one; in a context it takes the place of what is recorded of it.
-    pub(super) fn messages(&self, task: &str, recorded: &str) -> (Vec<ModelMessage>, usize) {
+    /// context that is the first one, with `media`; in a context it takes the place of what is recorded of it.
+    pub(super) fn messages(
+        &self,
+        (task, recorded): (&str, &str),
+        media: &[MediaRef],
+    ) -> (Vec<ModelMessage>, usize) {
         let mut messages = Vec::new();
         if self.begun.is_none() {
-            messages.push(ModelMessage::User(task.to_owned()));
+            let first = UserWords { text: task.to_owned(), media: media.to_vec() };
+            messages.extend(first.messages());
         }
         messages.extend(self.summary.iter().map(|text| ModelMessage::User(prompts::summary(text))));
-        messages.extend(self.opening.iter().cloned().map(ModelMessage::User));
+        messages.extend(self.opening.iter().flat_map(UserWords::messages));
         if self.dropped > 0 && self.summary.is_none() {
             messages.push(ModelMessage::User(prompts::dropped_rounds(self.dropped)));
         }
@@ -315,8 +378,13 @@ impl Transcript {
             if !results.is_empty() {
                 messages.push(ModelMessage::Results(results));
             }
-            let texts = round.notes.iter().chain(&round.said).chain(&round.next);
-            messages.extend(texts.cloned().map(ModelMessage::User));
+            let media = round.calls.iter().filter_map(|call| call.result.as_ref());
+            let media: Vec<_> = media.flat_map(|result| result.media.iter().cloned()).collect();
+            if !media.is_empty() {
+                messages.push(ModelMessage::Media(media));
+            }
+            messages.extend(round.notes.iter().cloned().map(ModelMessage::User));
+            messages.extend(round.said.iter().chain(&round.next).flat_map(UserWords::messages));
         }
         let is_recorded =
             |message: &ModelMessage| matches!(message, ModelMessage::User(text) if text == recorded);
@@ -336,14 +404,17 @@ impl Transcript {
             let calls = round.calls.iter().map(|call| {
                 call.call.name.len()
                     + serde_json::to_string(&call.call.arguments).map_or(0, |text| text.len())
-                    + call.result.as_ref().map_or(0, |result| result.text.len())
+                    + call.result.as_ref().map_or(0, ToolResult::bytes)
             });
-            let notes = round.notes.iter().chain(&round.said).chain(&round.next).map(String::len);
+            let words = round.said.iter().chain(&round.next).map(UserWords::bytes);
+            let notes = round.notes.iter().map(String::len).chain(words);
             let kept = round.kept.as_ref().map_or(0, |kept| kept.parts.to_string().len());
             round.text.len() + calls.sum::<usize>() + notes.sum::<usize>() + kept
         };
-        let before = self.opening.iter().chain(&self.summary).map(String::len).sum::<usize>();
-        before + self.rounds.iter().map(of_round).sum::<usize>()
+        let before = self.opening.iter().map(UserWords::bytes).sum::<usize>();
+        before
+            + self.summary.as_ref().map_or(0, String::len)
+            + self.rounds.iter().map(of_round).sum::<usize>()
     }
 
     /// Drops content until at most `bytes` are left: the oldest results first, then the oldest rounds. The newest two rounds
@@ -358,7 +429,7 @@ impl Transcript {
                 }
                 let CallRecord { call, result, .. } = &mut self.rounds[at].calls[call];
                 let is_dropped =
-                    |result: &&mut ToolResult| result.text.len() > MIN_DROPPED && !result.is_from_person;
+                    |result: &&mut ToolResult| result.bytes() > MIN_DROPPED && !result.is_from_person;
                 if let Some(result) = result.as_mut().filter(is_dropped) {
                     dropped.push(format!(
                         "the result of {} ({}), {} bytes",
@@ -367,6 +438,7 @@ impl Transcript {
                         result.text.len()
                     ));
                     prompts::dropped_result().clone_into(&mut result.text);
+                    result.media.clear();
                 }
             }
         }
@@ -451,7 +523,11 @@ pub(super) mod tests {
     fn what_people_said_survives_compaction_in_its_order() {
         let long = "x".repeat(1_000);
         let mut transcript = Transcript::default();
-        let said = |at: u32| TranscriptRecord::Noted { id: format!("m{at}"), text: format!("said {at}") };
+        let said = |at: u32| TranscriptRecord::Noted {
+            id: format!("m{at}"),
+            text: format!("said {at}"),
+            media: Vec::new(),
+        };
         transcript.apply(said(0));
         for number in 1..=5 {
             let mut round = round(number, &[&long, "short"]);
@@ -468,15 +544,57 @@ pub(super) mod tests {
         assert_eq!((transcript.rounds.len(), transcript.dropped), (2, 3));
         let text = |message: ModelMessage| match message {
             ModelMessage::User(text) => text,
-            ModelMessage::Assistant { .. } | ModelMessage::Results(_) => String::new(),
+            ModelMessage::Assistant { .. } | ModelMessage::Results(_) | ModelMessage::Media(_) => {
+                String::new()
+            }
         };
-        let texts: Vec<_> = transcript.messages("task", "").0.into_iter().map(text).collect();
+        let texts: Vec<_> = transcript.messages(("task", ""), &[]).0.into_iter().map(text).collect();
         let all = texts.concat();
         let found = |part: &str| all.find(part).unwrap_or_else(|| panic!("no {part} in {all}"));
         let order = ["said 0", "said 1", "red or blue?", "answered", "said 2", "said 3", "said 4", "said 5"];
         assert!(order.map(found).is_sorted(), "{all}");
         assert_eq!(all.matches("said").count(), 6, "once each: {all}");
         assert_eq!(all.matches("cut").count(), 2, "a note on an answer goes with it");
+    }
+
+    #[test]
+    fn media_stay_with_what_they_came_with_and_old_records_can_be_read() {
+        use crate::brain::llm::media::tests::medium;
+        let [first, shot, later] =
+            ["first.png", "shot.png", "later.png"].map(|name| medium(name, "image/png", 9));
+        let mut answered = round(1, &["short", "none"]);
+        answered.calls[0].result.as_mut().unwrap().media = vec![shot.clone()];
+        let noted = TranscriptRecord::Noted { id: "m".into(), text: "n".into(), media: vec![later.clone()] };
+        let records = [TranscriptRecord::Answered { round: Box::new(answered) }, noted];
+        let mut transcript = Transcript::default();
+        for record in records {
+            let text = serde_json::to_string(&record).unwrap();
+            transcript.apply(serde_json::from_str(&text).unwrap());
+        }
+        let whole: Transcript = serde_json::from_value(serde_json::to_value(&transcript).unwrap()).unwrap();
+        assert_eq!(whole, transcript);
+        let shown = |transcript: &Transcript| {
+            let (messages, _) = transcript.messages(("task", ""), std::slice::from_ref(&first));
+            let place = |(at, message): (usize, &ModelMessage)| match message {
+                ModelMessage::Media(media) => Some((at, media[0].name.clone().unwrap())),
+                _ => None,
+            };
+            messages.iter().enumerate().filter_map(place).collect::<Vec<_>>()
+        };
+        let expected = [(1, "first.png"), (4, "shot.png"), (6, "later.png")];
+        assert_eq!(shown(&transcript), expected.map(|(at, name)| (at, name.to_owned())));
+        for number in 2..=3 {
+            transcript.apply(TranscriptRecord::Answered { round: Box::new(round(number, &["x"])) });
+        }
+        let before = transcript.bytes();
+        assert_eq!(transcript.compact(before - 1), ["the result of log (c1_0), 5 bytes"]);
+        assert!(transcript.bytes() + MEDIUM_BYTES / 2 < before);
+        let expected = [(1, "first.png"), (5, "later.png")];
+        assert_eq!(shown(&transcript), expected.map(|(at, name)| (at, name.to_owned())));
+        let old: Transcript =
+            serde_json::from_value(serde_json::json!({ "opening": ["a"], "rounds": [] })).unwrap();
+        assert_eq!(old.opening, [UserWords::from(WordsForm::Text("a".into()))]);
+        assert_eq!(serde_json::to_value(&old).unwrap()["opening"], serde_json::json!(["a"]));
     }
 
     fn records() -> impl Strategy<Value = Vec<TranscriptRecord>> {
@@ -488,7 +606,7 @@ pub(super) mod tests {
             }),
             id.clone().prop_map(|call| TranscriptRecord::Started { call }),
             id.prop_map(|call| TranscriptRecord::Finished { call, result: ToolResult::text("r") }),
-            Just(TranscriptRecord::Noted { id: "m".into(), text: "n".into() }),
+            Just(TranscriptRecord::Noted { id: "m".into(), text: "n".into(), media: Vec::new() }),
             Just(TranscriptRecord::Paused),
             Just(TranscriptRecord::BrokeOff),
         ];
@@ -509,7 +627,7 @@ pub(super) mod tests {
             transcript.compact(bytes);
             prop_assert!(transcript.bytes() <= before);
             prop_assert_eq!(transcript.answers(), answers);
-            let (messages, _) = transcript.messages("task", "");
+            let (messages, _) = transcript.messages(("task", ""), &[]);
             for (at, message) in messages.iter().enumerate() {
                 if let ModelMessage::Results(results) = message {
                     let ModelMessage::Assistant { calls, .. } = &messages[at - 1] else { panic!("{messages:?}") };

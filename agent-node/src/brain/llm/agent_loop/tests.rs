@@ -46,6 +46,8 @@ fn start() -> LoopStart {
         artifacts: BTreeMap::new(),
         sent: 0,
         input: None,
+        first_media: Vec::new(),
+        media: BTreeMap::new(),
         records: Vec::new(),
         turn_of_context: None,
         messages: Vec::new(),
@@ -182,7 +184,7 @@ fn last_results(actions: &[LoopAction]) -> Vec<String> {
             ModelMessage::Results(results) => {
                 Some(results.iter().map(|(_, result)| result.text.clone()).collect())
             }
-            ModelMessage::User(_) | ModelMessage::Assistant { .. } => None,
+            ModelMessage::User(_) | ModelMessage::Assistant { .. } | ModelMessage::Media(_) => None,
         })
         .unwrap_or_default()
 }
@@ -450,8 +452,14 @@ fn the_model_is_told_when_little_of_its_budget_is_left() {
 #[test]
 fn a_new_message_of_the_user_is_heard_once() {
     let artifact = Artifact::text("message-m-1", "text/plain", "Also check the docs.");
-    let message =
-        || vec![UserMessage { id: "m-1".into(), note: "Also".into(), whole: Some(artifact.clone()) }];
+    let message = || {
+        vec![UserMessage {
+            id: "m-1".into(),
+            note: "Also".into(),
+            whole: Some(artifact.clone()),
+            media: Vec::new(),
+        }]
+    };
     let (_, actions) = AgentLoop::begin(LoopStart { messages: message(), ..start() });
     let (_, again) =
         AgentLoop::begin(LoopStart { records: records(&actions), messages: message(), ..start() });
@@ -829,6 +837,7 @@ fn asked(actions: &[LoopAction]) -> Vec<String> {
                 results.iter().map(|(_, result)| result.text.clone()).collect::<Vec<_>>().join("; ")
             )
         }
+        ModelMessage::Media(media) => format!("media: {}", media.len()),
     };
     request.messages.iter().map(line).collect()
 }

@@ -3,7 +3,8 @@
 use super::CassetteError;
 use crate::{
     brain::llm::model::{
-        ModelAnswer, ModelError, ModelErrorKind, ModelMessage, ModelRequest, StopReason, TokenUsage, ToolCall,
+        MediaRef, ModelAnswer, ModelError, ModelErrorKind, ModelMessage, ModelRequest, StopReason,
+        TokenUsage, ToolCall,
     },
     telemetry::capture::Capture,
     text_file,
@@ -73,6 +74,7 @@ pub(super) enum CassetteMessage {
         calls: Vec<CassetteCall>,
     },
     Results(Vec<CassetteResult>),
+    Media(Vec<MediaRef>),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -129,6 +131,7 @@ impl CassetteRequest {
             repeatable: (at, repeatable_message),
             has_budget_note,
             silence: _,
+            media: _,
         } = request;
         let repeatable_message = ModelMessage::User(repeatable_message.clone());
         let notes = usize::from(*has_budget_note);
@@ -179,6 +182,7 @@ impl CassetteMessage {
                 });
                 Self::Results(results.collect())
             }
+            ModelMessage::Media(media) => Self::Media(media.clone()),
         }
     }
 }

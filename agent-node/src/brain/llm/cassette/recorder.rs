@@ -151,6 +151,7 @@ mod tests {
             output_schema: None,
             repeatable: (0, "u".into()),
             has_budget_note: false,
+            media: std::collections::BTreeMap::new(),
             silence: None,
         };
         let error = model.ask(Arc::new(request)).next().await.unwrap().unwrap_err();

@@ -41,6 +41,7 @@ fn request(first: &str) -> ModelRequest {
         output_schema: None,
         repeatable: (0, first.into()),
         has_budget_note: false,
+        media: std::collections::BTreeMap::new(),
         silence: None,
     }
 }
