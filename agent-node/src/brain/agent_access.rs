@@ -1,7 +1,7 @@
 //! What a running turn reaches of the mesh, with the rights of its agent: the blackboard, and content in the agent's store.
 
 use crate::{
-    artifacts::{self, StoredArtifact, StoredContent},
+    artifacts::{self, StoredArtifact, UploadedContent},
     clock::NodeClock,
 };
 use blackboard::{board::SignalPage, client::Blackboard, store::SharedStore};
@@ -66,6 +66,11 @@ impl AgentAccess {
         Ok(artifacts::adopt(self.store.as_ref(), &self.agent, &by, now, digest).await?)
     }
 
+    /// Whether the agent has a file with this digest.
+    pub(super) fn has_file(&self, digest: &Digest) -> bool {
+        artifacts::blob_of(self.store.as_ref(), &self.agent, digest).is_ok_and(|blob| blob.is_some())
+    }
+
     /// Keeps the content of a large part as a file. With `references`, the part is of another process, which names files by their
     /// URLs: those to which its prompt refers, and those that it has put.
     pub(super) async fn keep_file(
@@ -102,8 +107,8 @@ impl AgentAccess {
         match artifacts::file(self.store.as_ref(), &self.agent, *digest).await {
             Ok(content) => Some(content),
             Err(_) => match self.content(digest)?.content {
-                StoredContent::Here(content) => Some(content),
-                StoredContent::Blob(_) => None,
+                UploadedContent::Here(content) => Some(content),
+                UploadedContent::Blob(_) => None,
             },
         }
     }

@@ -266,6 +266,10 @@ pub(in crate::brain) fn restore(
         if !references.contains(&digest) || !url.ends_with(&format!("{}/{digest}", routes::ARTIFACTS)) {
             continue;
         }
+        if access.has_file(&digest) {
+            // Its name stands in the place of the URL, and not its content.
+            continue;
+        }
         let Some(stored) = access.content(&digest) else {
             tracing::warn!(
                 agent = %access.agent,
@@ -276,7 +280,7 @@ pub(in crate::brain) fn restore(
             continue;
         };
         let content = match (stored.content, named(CONTENT_KIND)) {
-            (UploadedContent::Blob(blob), _) => Some(blob.content()),
+            (UploadedContent::Blob(_), _) => None,
             (UploadedContent::Here(content), Some("data")) => {
                 serde_json::from_slice(&content).ok().map(PartContent::Data)
             }
