@@ -120,6 +120,7 @@ async fn every_declared_limit_is_enforced_exactly() {
         "maxGrpcCallsPerConnection",
         "maxGrpcHeadBytes",
         "maxHistoryMessages",
+        "maxRawResultBytes",
         "maxWebhookMissedEvents",
         "tasksPerPage",
         "webhookAttemptMs",

@@ -123,6 +123,9 @@ async fn admit(
         key: credential(API_KEY_HEADER),
         authorization: credential("authorization"),
         from,
+        takes_files: ["/SendMessage", "/SendStreamingMessage"]
+            .iter()
+            .any(|name| head.uri.path().ends_with(name)),
     };
     let admitted = context.edge.admit(served, &credentials, BodyDataStream::new(body)).await;
     let admitted = admitted.inspect_err(|problem| context.edge.count_refusal(problem))?;

@@ -54,6 +54,8 @@ pub(crate) struct A2aCall {
     pub(super) tenant: Option<String>,
     pub(super) trace: Option<TraceContext>,
     permit: Mutex<Option<InFlightPermit>>,
+    /// Whether it came over gRPC.
+    pub(super) is_grpc: bool,
     /// The files that its body has brought.
     pub(super) files: Mutex<Vec<SpooledFile>>,
     node: Arc<NodeState>,
@@ -111,7 +113,7 @@ impl A2aCall {
         let person = person_token::key(http, &node);
         let call = Self::new(headers, local, node.into_inner(), by, take_permit(http))?;
         let SpooledFiles(files) = http.extensions_mut().remove().unwrap_or_default();
-        Ok(Self { is_persons, person, files: Mutex::new(files), ..call })
+        Ok(Self { is_persons, person, is_grpc: false, files: Mutex::new(files), ..call })
     }
 
     /// Counts a message of `bytes` in the caller's quota of content.
@@ -142,6 +144,7 @@ impl A2aCall {
             tenant: None,
             trace,
             permit: Mutex::new(permit),
+            is_grpc: true,
             files: Mutex::default(),
             node,
         })

@@ -49,7 +49,19 @@ pub(super) async fn keep(call: &A2aCall, message: &mut Message) -> Result<(), A2
             None => drop(keep_file(store, me, by, now, part).await.map_err(Problem::from)?),
         }
     }
-    check_left(call)
+    check_left(call)?;
+    // A body of gRPC is larger, because of the files that it may have.
+    let (rest, most) =
+        (serde_json::to_vec(message).map_or(0, |json| json.len()), call.limits().max_body_bytes);
+    match rest <= most || !call.is_grpc {
+        true => Ok(()),
+        false => Err(too_much_text(most)),
+    }
+}
+
+fn too_much_text(limit: usize) -> A2aError {
+    let message = format!("beside the files in its parts (raw) a request may have {limit} bytes");
+    Problem::new(Reason::PayloadTooLarge, message).with("limit", limit).into()
 }
 
 /// Fails if the request has brought a file that is in no part of a message.
@@ -57,9 +69,7 @@ pub(super) fn check_left(call: &A2aCall) -> Result<(), A2aError> {
     if call.files().is_empty() {
         return Ok(());
     }
-    let limit = call.limits().max_body_bytes;
-    let message = format!("beside the `raw` of a message's parts a request may have {limit} bytes");
-    Err(Problem::new(Reason::PayloadTooLarge, message).with("limit", limit).into())
+    Err(too_much_text(call.limits().max_body_bytes))
 }
 
 fn part_bytes(part: &Part) -> usize {

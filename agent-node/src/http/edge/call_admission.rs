@@ -31,6 +31,8 @@ pub(crate) struct CallCredentials<'a> {
     pub(crate) key: Result<Option<&'a str>, Problem>,
     pub(crate) authorization: Result<Option<&'a str>, Problem>,
     pub(crate) from: IpAddr,
+    /// Whether the call is one whose message may have files.
+    pub(crate) takes_files: bool,
 }
 
 pub(crate) struct AdmittedCall {
@@ -68,7 +70,8 @@ impl Edge {
         if holder.has_credential() {
             served.note_caller(&holder)?;
         }
-        let rules = body::BodyRules::for_message(config).of(config.limits.max_a2a_body_bytes);
+        let rules = body::BodyRules::for_message(config);
+        let rules = if credentials.takes_files { rules.of(config.limits.max_a2a_body_bytes) } else { rules };
         let budgets = body::Budgets { memory: state.budget(&holder), disk: &state.spooled };
         let body = body::read(&mut payload, &rules, budgets, &holder).await?;
         if !holder.has_credential() {
