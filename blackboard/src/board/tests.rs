@@ -431,6 +431,10 @@ impl store::Store for PanickingStore {
     fn trim(&self, filter: store::Filter, before: Revision) -> store::StoreFuture<u64> {
         self.store.trim(filter, before)
     }
+
+    fn blobs(&self) -> store::SharedBlobs {
+        self.store.blobs()
+    }
 }
 
 /// Publishes repeatedly until it succeeds.

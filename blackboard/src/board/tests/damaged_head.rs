@@ -66,6 +66,10 @@ impl store::Store for DamagedStore {
     fn trim(&self, filter: store::Filter, before: Revision) -> store::StoreFuture<u64> {
         self.store.trim(filter, before)
     }
+
+    fn blobs(&self) -> store::SharedBlobs {
+        self.store.blobs()
+    }
 }
 
 #[actix::test]

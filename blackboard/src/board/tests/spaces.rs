@@ -545,6 +545,10 @@ impl store::Store for WatchedStore {
     fn trim(&self, filter: store::Filter, before: Revision) -> store::StoreFuture<u64> {
         self.store.trim(filter, before)
     }
+
+    fn blobs(&self) -> store::SharedBlobs {
+        self.store.blobs()
+    }
 }
 
 #[actix::test]

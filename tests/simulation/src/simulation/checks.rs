@@ -14,7 +14,7 @@ use patterns::{Effect, EventKind, Label, reaction, session::host_work::HOST_WORK
 use protocol::{
     acceptance::{AcceptanceTerms, CheckVerdict},
     budget::Budget,
-    ids::{AgentId, Digest, EffectId},
+    ids::{AgentId, EffectId},
     limits::Limits,
     message::{Payload, TaskRequest},
     principal::{Principal, SenderProof},
