@@ -6,15 +6,20 @@ mod quota;
 mod shown;
 
 pub use engine::artifacts::{StoredArtifact, UploadedContent, blob_of, is_kept, read};
-pub use files::{adopt, check_named, file, hand_over, keep_file, part_with_content, put_file, sweep_files};
+pub use files::{
+    adopt, check_named, file, hand_over, keep_file, named_by, part_with_content, put_file, sweep_files,
+};
 pub use quota::ArtifactQuota;
 pub use shown::ShownFiles;
 
-use blackboard::store::{Error, Lane, Store, blobs::BlobWriter};
+use blackboard::store::{
+    Error, Lane, Store,
+    blobs::{BlobWriter, WrittenBlob},
+};
 use bytes::Bytes;
 use engine::artifacts;
 use protocol::{
-    artifact::{BlobRef, blob},
+    artifact::blob,
     ids::{AgentId, Digest},
     principal::{Principal, SenderProof},
     problem::{Problem, Reason},
@@ -24,7 +29,8 @@ use protocol::{
 /// Attempts to commit an artifact that others write concurrently, before [`Error::Full`].
 const MAX_ATTEMPTS: usize = 64;
 
-/// Stores `content` with `by` as a reader. Equal content is one artifact; `by` is added to its readers.
+/// Stores `content` with `by` as a reader: what is large and no text as a file. Equal content is one artifact; `by` is added to its
+/// readers.
 pub async fn put(
     store: &dyn Store,
     me: &AgentId,
@@ -33,20 +39,35 @@ pub async fn put(
     media_type: Option<String>,
     content: Bytes,
 ) -> Result<Digest, Error> {
-    let is_file = content.len() > blob::MIN_BYTES && std::str::from_utf8(&content).is_err();
-    let content = match is_file {
-        false => UploadedContent::Here(content),
-        true => {
-            let blobs = store.blobs();
-            let mut writer = BlobWriter::begin(blobs.as_ref())?;
-            writer.write(&content)?;
-            let written = writer.finish();
-            let blob = BlobRef { digest: written.digest, bytes: written.bytes };
-            written.keep(me.as_str()).await?;
-            UploadedContent::Blob(blob)
-        }
+    if content.len() > blob::MIN_BYTES && std::str::from_utf8(&content).is_err() {
+        return put_as_file(store, me, by, now, media_type, content).await;
+    }
+    put_row(store, me, by, now, media_type, &UploadedContent::Here(content)).await
+}
+
+/// Keeps `content` as a file, with `by` as a reader.
+pub async fn put_as_file(
+    store: &dyn Store,
+    me: &AgentId,
+    by: &Principal,
+    now: WallTime,
+    media_type: Option<String>,
+    content: Bytes,
+) -> Result<Digest, Error> {
+    let written = written(store, content).await?;
+    let readers = std::slice::from_ref(by);
+    Ok(put_file(store, me, readers, now, media_type.as_deref(), written).await?.digest)
+}
+
+/// Writes content where it blocks nobody.
+async fn written(store: &dyn Store, content: Bytes) -> Result<WrittenBlob, Error> {
+    let blobs = store.blobs();
+    let write = move || {
+        let mut writer = BlobWriter::begin(blobs.as_ref())?;
+        writer.write(&content)?;
+        Ok(writer.finish())
     };
-    put_row(store, me, by, now, media_type, &content).await
+    tokio::task::spawn_blocking(write).await.unwrap_or_else(|error| Err(Error::Unknown(error.to_string())))
 }
 
 /// Writes the row of content, and the content if it is in the store.

@@ -56,6 +56,8 @@ pub const READY: &str = "/readyz";
 pub const METRICS: &str = "/metrics";
 /// What every actor is doing.
 pub const STATE: &str = "/state";
+/// The header of content that is put as a file, also if it is a text.
+pub const MESH_FILE: &str = "mesh-file";
 /// A2A's JSON-RPC binding.
 pub const A2A_RPC: &str = "/a2a/rpc";
 /// A2A's HTTP+JSON binding: the base of its routes.

@@ -67,7 +67,8 @@ fn message_with(text: &str, parts: Vec<Value>) -> Value {
 async fn rpc(agent: &Agent, key: &str, method: &str, params: Value) -> (u16, Value) {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
     let request = client().post(format!("{}/a2a/rpc", agent.url)).header("a2a-version", "1.0");
-    let response = request.header("x-api-key", key).json(&body).send().await.unwrap();
+    let request = if key.is_empty() { request } else { request.header("x-api-key", key) };
+    let response = request.json(&body).send().await.unwrap();
     (response.status().as_u16(), response.json().await.unwrap())
 }
 
@@ -131,6 +132,24 @@ async fn a_file_of_ten_megabytes_reaches_the_brain_and_comes_back_by_its_url() {
 }
 
 #[tokio::test]
+async fn files_of_every_size_arrive_as_they_were_sent() {
+    let mesh = up("100000000").await;
+    let agent = mesh.agent("front-01");
+    let sizes = [1, 24_575, 24_576, 24_577, 30_000, 32_768, 32_769, 400_000];
+    let contents: Vec<_> = sizes.into_iter().map(noise).collect();
+    let digests: Vec<_> = contents.iter().map(|content| Digest::of(content).to_string()).collect();
+    let done =
+        task(&agent, ALICE, message_with("look", contents.iter().map(|one| part(one)).collect())).await;
+    assert_eq!(found(&done, "seen")["parts"][0]["text"], json!(digests.join(" ")));
+    let few = message_with("look", vec![part(&contents[4])]);
+    let done = task(&agent, ALICE, few).await;
+    assert_eq!(found(&done, "seen")["parts"][0]["text"], json!(digests[4]));
+    let many = (0..65).map(|_| part(&contents[5])).collect();
+    let (_, refused) = rpc(&agent, ALICE, "SendMessage", message_with("look", many)).await;
+    assert!(refused["error"]["message"].as_str().unwrap().contains("64 files"), "{refused:.300}");
+}
+
+#[tokio::test]
 async fn results_have_small_files_whole() {
     let mesh = up("100000000").await;
     let agent = mesh.agent("front-01");
@@ -179,6 +198,11 @@ async fn what_is_too_large_or_forged_is_refused() {
     // A brain can't name what its agent was not given by its own work.
     let forged = task(&agent, BOB, message_with(&format!("forge {name}"), vec![])).await;
     assert_eq!(found(&forged, "forged")["parts"][0]["text"], "[a file that is not here]");
+    let made = task(&agent, BOB, message_with("make one", vec![])).await;
+    assert!(found(&made, "made")["parts"][0]["raw"].is_string());
+    let name = format!("http://x.example/a2a/artifacts/{}", Digest::of(&[255; 150_000]));
+    let forged = task(&agent, ALICE, message_with(&format!("forge {name}"), vec![])).await;
+    assert_eq!(found(&forged, "forged")["parts"][0]["url"], json!(name), "no file of the agent");
     eventually("no draft is left", async || {
         (files_in(&mesh.data.join("blobs").join("drafts")) == 0).then_some(())
     })
@@ -195,6 +219,17 @@ async fn a_file_goes_to_another_agent_of_the_process_and_to_another_process() {
     asked["message"]["metadata"] = json!({ EXTENSION: { "capability": "paint" } });
     let done = task(&front, ALICE, asked).await;
     assert_eq!(found(&done, "seen")["parts"][0]["text"], json!(digest));
+    // A text that looks like the name of a file is a text.
+    let mut quoting = message_with(&format!("paint mesh-blob:{}/5", "0".repeat(64)), vec![]);
+    quoting["message"]["metadata"] = json!({ EXTENSION: { "capability": "paint" } });
+    task(&front, ALICE, quoting).await;
+    // The same bytes may be a text and a file.
+    let table = "a,b,c\n".repeat(8_000);
+    let mut both =
+        message_with(&format!("paint {table}"), vec![json!({ "text": table }), part(table.as_bytes())]);
+    both["message"]["metadata"] = json!({ EXTENSION: { "capability": "paint" } });
+    let done = task(&front, ALICE, both).await;
+    assert_eq!(found(&done, "seen")["parts"][0]["text"], json!(Digest::of(table.as_bytes()).to_string()));
     let url = found(&done, "copy")["parts"][0]["url"].as_str().unwrap().to_owned();
     assert!(url.starts_with(&front.url), "{url}");
     assert!(fetched(&url, ALICE).await.1 == content);
@@ -224,6 +259,10 @@ async fn a_file_goes_to_another_agent_of_the_process_and_to_another_process() {
     assert!(url.starts_with(&asking.url), "{url}");
     let back = client().get(url).send().await.unwrap().bytes().await.unwrap();
     assert!(back == content, "{} bytes", back.len());
+    let mut asked = message_with("paint", vec![part(table.as_bytes())]);
+    asked["message"]["metadata"] = json!({ EXTENSION: { "capability": "paint" } });
+    let done = task(&asking, "", asked).await;
+    assert_eq!(found(&done, "seen")["parts"][0]["text"], json!(Digest::of(table.as_bytes()).to_string()));
 }
 
 #[tokio::test]

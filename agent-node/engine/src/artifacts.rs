@@ -30,6 +30,9 @@ struct ArtifactRow {
     media_type: Option<String>,
     bytes: usize,
     readers: BTreeSet<Principal>,
+    /// Whether it is kept as a blob, for good.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    blob: bool,
     /// The time of the last upload.
     #[serde(default)]
     put_at: WallTime,
@@ -69,7 +72,7 @@ impl UploadedContent {
     }
 }
 
-/// The content record of a blob. No text has this byte.
+/// The content record of a blob that is no text in the store, too. The sweep deletes it when nothing refers to the digest.
 const BLOB: &[u8] = b"\0";
 
 impl StoredArtifact {
@@ -112,12 +115,14 @@ pub fn put(
     let (mut known, expectation) = match artifact_row(store, me, &digest)? {
         Some((revision, known)) => (known, Expectation::At(key.clone(), revision)),
         None => {
-            let known = ArtifactRow { media_type, bytes, readers: BTreeSet::new(), put_at: now };
+            let readers = BTreeSet::new();
+            let known = ArtifactRow { media_type, bytes, readers, blob: false, put_at: now };
             (known, Expectation::Absent(key.clone()))
         }
     };
     known.readers.insert(by.clone());
     known.put_at = now;
+    known.blob |= matches!(content, UploadedContent::Blob(_));
     let (content, of_content) = match content {
         UploadedContent::Here(content) => (content, None),
         // Records may refer to a text of the same digest, which stays as it is.
@@ -135,11 +140,8 @@ pub fn put(
 
 /// The blob with this digest, if the agent has it.
 pub fn blob_of(store: &dyn Snapshot, me: &AgentId, digest: &Digest) -> Result<Option<BlobRef>, Error> {
-    let known = artifact_row(store, me, digest)?.map(|(_, known)| known);
-    let Some(known) = known else { return Ok(None) };
-    let content = store.latest(&keys::content(me, digest))?;
-    let is_blob = content.is_some_and(|record| record.value == BLOB);
-    Ok(is_blob.then_some(BlobRef { digest: *digest, bytes: known.bytes as u64 }))
+    let known = artifact_row(store, me, digest)?.map(|(_, known)| known).filter(|known| known.blob);
+    Ok(known.map(|known| BlobRef { digest: *digest, bytes: known.bytes as u64 }))
 }
 
 /// Whether a record names content of the agent with this digest, or did so at its last sweep.
@@ -233,10 +235,12 @@ pub fn read(
     let uploaded = artifact_row(store, me, digest)?;
     let is_uploader = uploaded.as_ref().is_some_and(|(_, known)| known.readers.contains(by));
     let upload = |(_, known): (Revision, ArtifactRow)| {
-        let record = store.latest(&keys::content(me, digest))?.ok_or_else(missing)?;
-        let content = match record.value == BLOB {
+        let content = match known.blob {
             true => UploadedContent::Blob(BlobRef { digest: *digest, bytes: known.bytes as u64 }),
-            false => UploadedContent::Here(record.value),
+            false => {
+                let record = store.latest(&keys::content(me, digest))?.ok_or_else(missing)?;
+                UploadedContent::Here(record.value)
+            }
         };
         Ok(StoredArtifact { content, media_type: known.media_type })
     };

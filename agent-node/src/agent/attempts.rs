@@ -22,7 +22,7 @@ use protocol::{
     message::MessageKind,
     principal::{Principal, SenderProof},
     problem::{Problem, Reason},
-    routes,
+    routes::{self, MESH_FILE},
     task::OpenTaskKey,
 };
 use reqwest::Method;
@@ -151,10 +151,10 @@ async fn post(
     }
     for digest in &large.files {
         let content = file(transports.store.as_ref(), me, *digest).await?;
-        put(transports, delivery, endpoint, content).await?;
+        put(transports, delivery, endpoint, content, true).await?;
     }
     if let Some(payload) = &large.payload {
-        put(transports, delivery, endpoint, payload.clone()).await?;
+        put(transports, delivery, endpoint, payload.clone(), false).await?;
     }
     let second = post_once(transports, delivery, endpoint, large.body.clone()).await;
     // The recipient has deleted the payload since; a retry puts it again.
@@ -165,16 +165,18 @@ async fn post(
     })
 }
 
-/// Puts content at the recipient of a message.
+/// Puts content at the recipient of a message: a file of it, or its payload.
 async fn put(
     transports: &Transports,
     delivery: &Delivery,
     endpoint: &str,
     content: Bytes,
+    is_file: bool,
 ) -> Result<(), Problem> {
     let limits = &transports.limits;
     let url = format!("{endpoint}{}", routes::ARTIFACTS);
     let call = ClientRequest::new(Method::PUT, &url, delivery.to.as_str()).body(content);
+    let call = if is_file { call.header(MESH_FILE, "1") } else { call };
     let timeout = limits.ack() + Duration::from_millis(limits.body_ms);
     transports.wire.bytes(call.within(timeout)).await.map(drop)
 }

@@ -1,8 +1,8 @@
 //! Serialises a message: in one piece, or with its payload by reference if it is too large for one request.
 
+use crate::artifacts::named_by;
 use bytes::Bytes;
 use protocol::{
-    artifact::blob,
     envelope::Envelope,
     ids::Digest,
     limits::Limits,
@@ -29,11 +29,9 @@ impl LargeMessage {
             let why = format!("the message has {bytes} bytes, the limit is {max}");
             Err(Problem::new(Reason::PayloadTooLarge, why).with("limit", max))
         };
-        let body = serde_json::to_vec(&envelope.to_json()).map_err(not_serializable)?;
-        let mut files = Vec::new();
-        blob::named_in(&body, |digest| files.push(digest));
-        files.sort_unstable();
-        files.dedup();
+        let json = envelope.to_json();
+        let body = serde_json::to_vec(&json).map_err(not_serializable)?;
+        let files = named_by(&json);
         if body.len() <= limits.max_body_bytes || is_local && body.len() <= max {
             return Ok(Self { body: body.into(), payload: None, files });
         }

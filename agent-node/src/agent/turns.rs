@@ -252,7 +252,7 @@ impl AgentActor {
         let store = self.parts.store.clone();
         let conversation = key.conversation.clone();
         let (handle, mut receiver) = TurnHandle::new(request.prompt.remaining, MAX_UPDATES);
-        let handle = handle.with_access(access);
+        let handle = handle.with_access(access).for_prompt(&request.prompt);
         let call = handle.call_under_way();
         let spawned = (log.task.clone(), call.clone(), origin.clone(), telemetry.clone());
         let running = actix::spawn(async move {

@@ -1,10 +1,10 @@
 //! Files: content that is kept as a blob beside the store. Parts of messages and artifacts name them ([`BlobRef`]).
 
-use super::{missing, put_row};
+use super::{missing, put_row, written};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use blackboard::store::{
     Error, Store,
-    blobs::{self, BlobWriter, WrittenBlob},
+    blobs::{self, WrittenBlob},
 };
 use bytes::Bytes;
 use engine::artifacts::{self, UploadedContent};
@@ -15,6 +15,7 @@ use protocol::{
     problem::{Problem, Reason},
     time::WallTime,
 };
+use serde_json::Value;
 use std::time::Duration;
 
 /// How long a blob is kept at most without a row: it is put before the row.
@@ -52,12 +53,10 @@ pub async fn keep_file(
         return Ok(0);
     }
     let Ok(content) = STANDARD.decode(raw) else { return Ok(0) };
-    let mut writer = BlobWriter::begin(store.blobs().as_ref())?;
-    writer.write(&content)?;
     let bytes = content.len();
-    drop(content);
+    let written = written(store, content.into()).await?;
     let media_type = part.media_type.as_deref();
-    let blob = put_file(store, me, std::slice::from_ref(by), now, media_type, writer.finish()).await?;
+    let blob = put_file(store, me, std::slice::from_ref(by), now, media_type, written).await?;
     part.content = blob.content();
     Ok(bytes)
 }
@@ -105,10 +104,15 @@ pub async fn part_with_content(
     part: &mut Part,
     max: u64,
 ) -> Result<u64, Problem> {
-    let Some(blob) = BlobRef::of(part).filter(|blob| blob.bytes <= max) else { return Ok(0) };
-    let content = file(store, me, blob.digest).await?;
+    let Some(BlobRef { digest, .. }) = BlobRef::of(part) else { return Ok(0) };
+    // What the name says of the size is the word of whoever has written it.
+    let known = artifacts::blob_of(store, me, &digest)?.ok_or_else(|| missing(digest))?;
+    if known.bytes > max {
+        return Ok(0);
+    }
+    let content = file(store, me, digest).await?;
     part.content = PartContent::Raw(STANDARD.encode(&content));
-    Ok(blob.bytes)
+    Ok(content.len() as u64)
 }
 
 /// Deletes the files of an agent that no row names any more. They are kept for `keep`, at most an hour. The next sweep tries again
@@ -124,6 +128,7 @@ pub async fn sweep_files(store: &dyn Store, me: &AgentId, keep: Duration) {
 async fn delete_unnamed(store: &dyn Store, me: &AgentId, keep: Duration) -> Result<usize, Problem> {
     let (blobs, mut deleted) = (store.blobs(), 0);
     for digest in blobs.list(me.as_str()).await? {
+        tokio::task::yield_now().await;
         if !artifacts::is_known(store, me, &digest)? && blobs.delete(me.as_str(), digest, keep).await? {
             deleted += 1;
         }
@@ -131,15 +136,29 @@ async fn delete_unnamed(store: &dyn Store, me: &AgentId, keep: Duration) -> Resu
     Ok(deleted)
 }
 
-/// Fails if JSON names a file that `by` has not put here.
-pub fn check_named(store: &dyn Store, me: &AgentId, by: &Principal, json: &[u8]) -> Result<(), Problem> {
-    let mut named = Vec::new();
-    blob::named_in(json, |digest| named.push(digest));
-    for digest in named {
-        if !artifacts::is_kept(store, me, &digest, by, WallTime(i64::MIN))? {
+/// Fails if the parts of a message name a file that `by` has not put here.
+pub fn check_named(store: &dyn Store, me: &AgentId, by: &Principal, message: &Value) -> Result<(), Problem> {
+    let mut urls = Vec::new();
+    blob::urls_of_parts(message, &mut |url| urls.push(url.to_owned()));
+    for url in urls {
+        let Some(named) = BlobRef::parse(&url) else {
+            return Err(Problem::new(Reason::InvalidField, format!("{url:?} is the name of no file")));
+        };
+        let BlobRef { digest, .. } = named;
+        let is_put = artifacts::is_kept(store, me, &digest, by, WallTime(i64::MIN))?;
+        if !is_put || artifacts::blob_of(store, me, &digest)? != Some(named) {
             return Err(Problem::new(Reason::ArtifactNotFound, format!("no file {digest} of yours is here"))
                 .with("sha256", digest));
         }
     }
     Ok(())
+}
+
+/// The digests of the files that the parts of a message name.
+pub fn named_by(message: &Value) -> Vec<Digest> {
+    let mut files = Vec::new();
+    blob::urls_of_parts(message, &mut |url| files.extend(BlobRef::parse(url).map(|blob| blob.digest)));
+    files.sort_unstable();
+    files.dedup();
+    files
 }

@@ -71,24 +71,37 @@ impl AgentAccess {
         artifacts::blob_of(self.store.as_ref(), &self.agent, digest).is_ok_and(|blob| blob.is_some())
     }
 
-    /// Keeps the content of a large part as a file. With `references`, the part is of another process, which names files by their
-    /// URLs: those to which its prompt refers, and those that it has put.
+    /// Keeps the content of a large part as a file. A part names only files that the turn was given (`given`). Another process names them by
+    /// their URLs here, and those that it has put, too.
     pub(super) async fn keep_file(
         &self,
         part: &mut Part,
-        references: Option<&BTreeSet<Digest>>,
+        given: &BTreeSet<Digest>,
+        is_of_process: bool,
     ) -> Result<(), Problem> {
-        let (store, by, now) = (self.store.as_ref(), self.principal(), self.clock.wall());
-        artifacts::keep_file(store, &self.agent, &by, now, part).await?;
-        let (PartContent::Url(url), Some(references)) = (&part.content, references) else { return Ok(()) };
-        let put = url.rsplit_once('/').filter(|(base, _)| base.ends_with(routes::ARTIFACTS));
-        let put = put.and_then(|(_, digest)| Digest::parse(digest).ok());
-        let Some(digest) = BlobRef::parse(url).map(|blob| blob.digest).or(put) else { return Ok(()) };
-        let is_put = || artifacts::is_kept(store, &self.agent, &digest, &by, WallTime(i64::MIN));
-        let is_own = references.contains(&digest) || is_put()?;
-        match artifacts::blob_of(store, &self.agent, &digest)?.filter(|_| is_own) {
+        // The results of an agent are none of what its process has put.
+        let brain = Principal::Brain(self.agent.clone());
+        let (store, now) = (self.store.as_ref(), self.clock.wall());
+        if artifacts::keep_file(store, &self.agent, &brain, now, part).await? > 0 {
+            return Ok(());
+        }
+        let PartContent::Url(url) = &part.content else { return Ok(()) };
+        let is_name = url.starts_with(blob::SCHEME);
+        let of_url =
+            url.rsplit_once('/').filter(|(base, _)| is_of_process && base.ends_with(routes::ARTIFACTS));
+        let of_url = of_url.and_then(|(_, digest)| Digest::parse(digest).ok());
+        let digest = BlobRef::parse(url).map(|blob| blob.digest).or(of_url);
+        let by = self.principal();
+        let is_put = |digest| artifacts::is_kept(store, &self.agent, digest, &by, WallTime(i64::MIN));
+        let is_own = match &digest {
+            Some(digest) => given.contains(digest) || is_of_process && is_put(digest)?,
+            None => false,
+        };
+        let own = digest.filter(|_| is_own);
+        let own = own.map(|digest| artifacts::blob_of(store, &self.agent, &digest)).transpose()?.flatten();
+        match own {
             Some(blob) => part.content = blob.content(),
-            None if url.starts_with(blob::SCHEME) => {
+            None if is_name => {
                 tracing::warn!(agent = %self.agent, url, "a brain names a file that it was not given");
                 part.content = PartContent::Text("[a file that is not here]".to_owned());
             }

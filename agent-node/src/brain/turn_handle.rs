@@ -1,8 +1,9 @@
 //! The way of a running turn to its agent: reports, and checkpoints that are acknowledged.
 
 use super::{agent_access::AgentAccess, json_lines::prompt_line::restore};
-use patterns::turn::{Checkpoint, Progress};
+use patterns::turn::{Checkpoint, Progress, Prompt};
 use protocol::{
+    artifact::BlobRef,
     ids::Digest,
     usage::{ModelUsage, RemainingBudget, Usage},
 };
@@ -63,6 +64,8 @@ pub struct TurnHandle {
     access: Option<AgentAccess>,
     /// The content to which the prompt of another process refers; `None` for a brain of this one.
     references: Option<Arc<BTreeSet<Digest>>>,
+    /// The files that the turn was given, and may hand on.
+    files: Arc<BTreeSet<Digest>>,
 }
 
 impl TurnHandle {
@@ -76,6 +79,7 @@ impl TurnHandle {
                 call: CallUnderWay::default(),
                 access: None,
                 references: None,
+                files: Arc::default(),
             },
             receiver,
         )
@@ -91,6 +95,12 @@ impl TurnHandle {
         Self { references: Some(Arc::new(references)), ..self }
     }
 
+    /// The same handle for a turn with this prompt, whose files it may hand on.
+    pub fn for_prompt(self, prompt: &Prompt) -> Self {
+        let files = prompt.parts().filter_map(BlobRef::of).map(|blob| blob.digest);
+        Self { files: Arc::new(files.collect()), ..self }
+    }
+
     /// The mesh as the turn reaches it, if it does.
     pub fn access(&self) -> Option<&AgentAccess> {
         self.access.as_ref()
@@ -103,7 +113,7 @@ impl TurnHandle {
                 restore(artifact, references, access);
             }
             for part in &mut artifact.parts {
-                let kept = access.keep_file(part, self.references.as_deref()).await;
+                let kept = access.keep_file(part, &self.files, self.references.is_some()).await;
                 if let Err(problem) = kept {
                     let id = &artifact.artifact_id;
                     tracing::warn!(agent = %access.agent, artifact = id, %problem, "a file can't be kept apart");

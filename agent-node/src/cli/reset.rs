@@ -57,7 +57,8 @@ pub(super) fn reset(reset: &ResetArgs) -> Result<(), CliError> {
         }
     }
     for path in &ours {
-        match std::fs::remove_file(path) {
+        let is_folder = path.is_dir() && !path.is_symlink();
+        match if is_folder { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) } {
             // Opening the store above removes temporary files of a killed process.
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(CliError::new(Exit::Failed, format!("{} stays: {error}", path.display())));
@@ -120,7 +121,8 @@ fn is_replica(name: &str) -> bool {
 }
 
 fn is_ours(name: &str) -> bool {
-    name.starts_with("store.sqlite") || ["join", "token", "lock", "run.json", "run.json.new"].contains(&name)
+    let named = ["join", "token", "lock", "run.json", "run.json.new", "blobs"];
+    name.starts_with("store.sqlite") || named.contains(&name)
 }
 
 #[cfg(test)]
@@ -129,7 +131,9 @@ mod tests {
 
     #[test]
     fn only_the_meshs_own_files_are_deleted() {
-        assert!(["join", "token", "store.sqlite", "store.sqlite-wal", "lock"].into_iter().all(is_ours));
+        assert!(
+            ["join", "token", "store.sqlite", "store.sqlite-wal", "lock", "blobs"].into_iter().all(is_ours)
+        );
         assert!(!["thesis.txt", "mesh", ".ssh"].into_iter().any(is_ours));
     }
 

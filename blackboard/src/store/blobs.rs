@@ -41,6 +41,9 @@ pub trait BlobDraft: Send {
     /// Adds bytes at the end.
     fn write(&mut self, content: &[u8]) -> Result<(), Error>;
 
+    /// Nothing follows.
+    fn end(&mut self) {}
+
     /// Keeps the content, which has this digest, for an owner.
     fn keep(self: Box<Self>, owner: &str, digest: Digest) -> StoreFuture<()>;
 }
@@ -79,7 +82,8 @@ impl BlobWriter {
     }
 
     /// The end of the content.
-    pub fn finish(self) -> WrittenBlob {
+    pub fn finish(mut self) -> WrittenBlob {
+        self.draft.end();
         WrittenBlob { draft: self.draft, digest: self.digest.finish(), bytes: self.bytes }
     }
 }

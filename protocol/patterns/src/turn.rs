@@ -5,7 +5,7 @@ use protocol::{
     a2a::message::Message,
     acceptance::ResultRevision,
     answer::SeatEnd,
-    artifact::Artifact,
+    artifact::{Artifact, Part},
     ids::{Address, Capability, Digest, SpaceId, TaskId},
     message::Epoch,
     question::Question,
@@ -79,6 +79,22 @@ pub struct Prompt {
 }
 
 impl Prompt {
+    /// The parts of all artifacts and messages that the turn is given.
+    pub fn parts(&self) -> impl Iterator<Item = &Part> {
+        let subject = match &self.about {
+            TurnSubject::Task(task) => task.artifacts.as_slice(),
+            TurnSubject::Help(asked) => asked.artifacts.as_slice(),
+            TurnSubject::Check { .. } | TurnSubject::Signal(_) => &[],
+        };
+        let earlier = self.context.iter().flat_map(|context| &context.turns);
+        let earlier = earlier.flat_map(|turn| turn.new.iter().chain(&turn.produced));
+        let answered = self.answers.iter().flat_map(|answer| &answer.artifacts);
+        let refused = self.revision.iter().flat_map(|revision| &revision.artifacts);
+        let artifacts = earlier.chain(subject).chain(answered).chain(refused).chain(&self.produced);
+        let said = self.messages.iter().flat_map(|message| &message.parts);
+        artifacts.flat_map(|artifact| &artifact.parts).chain(said)
+    }
+
     /// The prompt of turn number `turn` with nothing but its subject.
     pub fn new(turn: u32, about: TurnSubject) -> Self {
         Self {

@@ -3,6 +3,7 @@
 
 use super::{Artifact, Part, PartContent};
 use crate::ids::Digest;
+use serde_json::Value;
 
 /// The scheme of the URLs.
 pub const SCHEME: &str = "mesh-blob:";
@@ -55,6 +56,25 @@ pub fn named_in(json: &[u8], mut each: impl FnMut(Digest)) {
     }
 }
 
+/// Members that hold any JSON, of which no part is one of a message or an artifact.
+const ANY_JSON: [&str; 7] = ["input", "data", "metadata", "values", "schema", "args", "accept"];
+
+/// Calls `each` with the URL of every part of `value`, a message or a record, that is of the scheme. It may be none of a blob.
+pub fn urls_of_parts(value: &Value, each: &mut impl FnMut(&str)) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| urls_of_parts(item, each)),
+        Value::Object(members) => {
+            for (name, member) in members.iter().filter(|(name, _)| !ANY_JSON.contains(&name.as_str())) {
+                let parts = member.as_array().filter(|_| name == "parts");
+                let urls = parts.into_iter().flatten().filter_map(|part| part.get("url")?.as_str());
+                urls.filter(|url| url.starts_with(SCHEME)).for_each(&mut *each);
+                urls_of_parts(member, each);
+            }
+        }
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,5 +98,11 @@ mod tests {
             named.push(digest)
         });
         assert_eq!(named, [blob.digest, blob.digest]);
+        let message = json!({ "text": SCHEME, "input": { "parts": [part] }, "artifacts": [{ "parts": [
+            part, { "url": "mesh-blob:x" }, { "url": "http://a.example" }, { "data": { "parts": [part] } },
+        ] }] });
+        let mut urls = Vec::new();
+        urls_of_parts(&message, &mut |url| urls.push(BlobRef::parse(url)));
+        assert_eq!(urls, [Some(blob), None]);
     }
 }

@@ -17,6 +17,10 @@ use std::sync::{MutexGuard, PoisonError};
 pub(super) async fn keep(call: &A2aCall, message: &mut Message) -> Result<(), A2aError> {
     let (store, me) = (call.local.store.as_ref(), &call.local.id);
     let (by, now, max) = (&call.by, call.wall(), call.limits().max_artifact_bytes);
+    // A body of gRPC is larger, because of the files that it may have.
+    if call.is_grpc && bytes_beside_files(message) > call.limits().max_body_bytes {
+        return Err(too_much_text(call.limits().max_body_bytes));
+    }
     for (at, part) in message.parts.iter_mut().enumerate() {
         let spooled = match &part.content {
             PartContent::Raw(raw) => take(&mut call.files(), raw),
@@ -35,7 +39,7 @@ pub(super) async fn keep(call: &A2aCall, message: &mut Message) -> Result<(), A2
                 format!("message.parts[{at}].raw: a file may have {max} bytes at most (maxArtifactBytes)");
             return Err(Problem::new(Reason::PayloadTooLarge, message).with("limit", max).into());
         }
-        if bytes <= blob::MIN_BYTES {
+        if spooled.is_none() && bytes <= blob::MIN_BYTES {
             continue;
         }
         call.check_file_quota(bytes)?;
@@ -49,14 +53,7 @@ pub(super) async fn keep(call: &A2aCall, message: &mut Message) -> Result<(), A2
             None => drop(keep_file(store, me, by, now, part).await.map_err(Problem::from)?),
         }
     }
-    check_left(call)?;
-    // A body of gRPC is larger, because of the files that it may have.
-    let (rest, most) =
-        (serde_json::to_vec(message).map_or(0, |json| json.len()), call.limits().max_body_bytes);
-    match rest <= most || !call.is_grpc {
-        true => Ok(()),
-        false => Err(too_much_text(most)),
-    }
+    check_left(call)
 }
 
 fn too_much_text(limit: usize) -> A2aError {
@@ -70,6 +67,16 @@ pub(super) fn check_left(call: &A2aCall) -> Result<(), A2aError> {
         return Ok(());
     }
     Err(too_much_text(call.limits().max_body_bytes))
+}
+
+/// The bytes of a message without its long `raw` parts.
+fn bytes_beside_files(message: &mut Message) -> usize {
+    let parts = std::mem::take(&mut message.parts);
+    let head = serde_json::to_vec(message).map_or(0, |json| json.len());
+    let rest = parts.iter().filter(|part| part_bytes(part) <= blob::MIN_BYTES);
+    let bytes = head + rest.map(|part| serde_json::to_vec(part).map_or(0, |json| json.len())).sum::<usize>();
+    message.parts = parts;
+    bytes
 }
 
 fn part_bytes(part: &Part) -> usize {

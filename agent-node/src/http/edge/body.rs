@@ -155,6 +155,7 @@ pub(super) async fn read<E: Display>(
     let mut spool = rules.spool.clone().map(Spool::new);
     let mut digest = DigestOfPieces::default();
     let mut on_disk: Option<BodyBudgetGuard> = None;
+    let mut unyielded = 0;
     let started = Instant::now();
     let mut timer = pin!(sleep_until(started + rules.max_duration(0)));
     let mut first = Bytes::new();
@@ -172,10 +173,14 @@ pub(super) async fn read<E: Display>(
                     if received > rules.limit {
                         return Poll::Ready(Err(rules.too_large()));
                     }
-                    if let Some(spool) = &mut spool {
+                    // A body that fits into memory is read like any other.
+                    if let Some(spool) = spool.as_mut().filter(|_| received > rules.kept) {
                         let (kept, written) = (spool.rest.len(), spool.file_bytes());
-                        digest.add(&chunk);
-                        spool.add(&chunk)?;
+                        let held = std::mem::take(&mut all);
+                        for piece in [held.as_ref(), chunk.as_ref()] {
+                            digest.add(piece);
+                            spool.add(piece)?;
+                        }
                         if spool.rest.len() > rules.kept {
                             return Poll::Ready(Err(rules.too_much_text()));
                         }
@@ -183,6 +188,12 @@ pub(super) async fn read<E: Display>(
                         guard.get_or_insert_with(|| budget.guard(holder.clone())).reserve(kept)?;
                         let written = usize::try_from(written).unwrap_or(usize::MAX);
                         on_disk.get_or_insert_with(|| disk.guard(holder.clone())).reserve(written)?;
+                        unyielded += chunk.len();
+                        if unyielded > MAX_UNYIELDED {
+                            unyielded = 0;
+                            cx.waker().wake_by_ref();
+                            return Poll::Pending;
+                        }
                         continue;
                     }
                     if received == chunk.len() && rules.declared == Some(received) {
@@ -211,13 +222,16 @@ pub(super) async fn read<E: Display>(
         }
     })
     .await?;
-    if let Some(spool) = spool {
+    if let Some(spool) = spool.filter(|_| received > rules.kept) {
         let (rest, files) = spool.finish();
         return Ok(BufferedBody { bytes: rest.freeze(), guard, files, digest: Some(digest.finish()) });
     }
     let bytes = if all.is_empty() { first } else { all.freeze() };
     Ok(BufferedBody { bytes, guard, files, digest: None })
 }
+
+/// How many bytes are written into files before others have their turn.
+const MAX_UNYIELDED: usize = 512 << 10;
 
 /// The media types of an object a line.
 const LINES: [&str; 2] = ["application/x-ndjson", "application/jsonl"];

@@ -65,6 +65,9 @@ struct RawText {
     writer: Option<BlobWriter>,
 }
 
+/// The most files of a request.
+const MAX_FILES: usize = 64;
+
 /// Base64 is decoded in pieces of this many characters, a multiple of 4.
 const PIECE: usize = 16 << 10;
 
@@ -115,6 +118,12 @@ impl Spool {
                     if is_over {
                         let Place::Raw(text) = std::mem::replace(&mut self.at, Place::Outside) else { break };
                         let (text, file) = text.finish()?;
+                        if file.is_some() && self.files.len() == MAX_FILES {
+                            let message = format!("a request may have {MAX_FILES} files (long raw parts)");
+                            return Err(
+                                Problem::new(Reason::PayloadTooLarge, message).with("limit", MAX_FILES)
+                            );
+                        }
                         self.rest.extend_from_slice(&text);
                         self.rest.extend_from_slice(b"\"");
                         self.files.extend(file);
@@ -201,7 +210,12 @@ impl RawText {
                 self.sent = Vec::new();
             }
             if self.writer.is_some() && self.encoded.len() >= PIECE {
-                self.decode(self.encoded.len() / 4 * 4)?;
+                // The last characters may be padding, which stands at the end only.
+                let length = self.encoded.len().saturating_sub(4) / 4 * 4;
+                if self.encoded[..length].contains(&b'=') {
+                    return Err(no_base64("padding is at its end"));
+                }
+                self.decode(length)?;
             }
             match piece.get(used) {
                 Some(b'"') => return Ok((used + 1, true)),
@@ -247,6 +261,7 @@ fn unescaped(escape: &[u8]) -> Option<u8> {
         [b'u', digits @ ..] if digits.len() < 4 => None,
         [b'u', digits @ ..] => {
             let digits = std::str::from_utf8(digits).ok();
+            let digits = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
             Some(digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).unwrap_or(NO_BASE64))
         }
         _ => Some(NO_BASE64),
@@ -300,7 +315,13 @@ mod tests {
     #[test]
     fn what_is_no_base64_is_refused_and_other_bodies_are_as_they_were() {
         let long = "A".repeat(100_000);
-        for bad in [format!("{long}*{long}"), format!("{long}\\n{long}"), format!("{long}\\u00e9")] {
+        for bad in [
+            format!("{long}={long}"),
+            format!("{long}\\u+041"),
+            format!("{long}*{long}"),
+            format!("{long}\\n{long}"),
+            format!("{long}\\u00e9"),
+        ] {
             let refused = spooled(&format!(r#"{{"raw":"{bad}"}}"#), 5_000).map(|_| ()).unwrap_err();
             assert_eq!(refused.reason, Reason::InvalidField, "{}", refused.message);
         }

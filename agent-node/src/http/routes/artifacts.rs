@@ -8,6 +8,7 @@ use protocol::{
     ids::Digest,
     principal::Principal,
     problem::{Problem, Reason},
+    routes::MESH_FILE,
 };
 use serde_json::json;
 
@@ -36,9 +37,12 @@ pub async fn put(
     let now = node.clock.wall();
     let (by, max) = (owner(&by), node.limits.max_artifact_bytes_per_principal);
     node.artifact_quota.add(local.store.as_ref(), &local.id, &by, bytes, max)?;
-    let digest = artifacts::put(local.store.as_ref(), &local.id, &by, now, media_type, body)
-        .await
-        .map_err(Problem::from)?;
+    let store = local.store.as_ref();
+    let digest = match request.headers().contains_key(MESH_FILE) {
+        true => artifacts::put_as_file(store, &local.id, &by, now, media_type, body).await,
+        false => artifacts::put(store, &local.id, &by, now, media_type, body).await,
+    };
+    let digest = digest.map_err(Problem::from)?;
     Ok(HttpResponse::Created().json(json!({ "sha256": digest, "bytes": bytes })))
 }
 

@@ -146,9 +146,7 @@ pub async fn post(
 
 /// Fails if a message names files that its sender has not put here.
 fn check_files(local: &HostedAgent, by: &Principal, envelope: &Envelope) -> Result<(), Problem> {
-    let unwritable = |error: serde_json::Error| Problem::new(Reason::Internal, error.to_string());
-    let json = serde_json::to_vec(&envelope.payload).map_err(unwritable)?;
-    artifacts::check_named(local.store.as_ref(), &local.id, by, &json)
+    artifacts::check_named(local.store.as_ref(), &local.id, by, &envelope.payload.to_json())
 }
 
 /// What proves who has sent a request.

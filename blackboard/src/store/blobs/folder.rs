@@ -45,16 +45,23 @@ impl OpenFolder {
         self.path.join(owner_folder(owner)).join(&hex[..2]).join(hex)
     }
 
-    /// Gives a file the name of the blob, durably. One that is there already is as new again.
-    fn put(&self, at: &Path, begin: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+    /// The name of a new draft.
+    fn draft(&self) -> PathBuf {
+        self.path.join(DRAFTS).join(uuid::Uuid::now_v7().simple().to_string())
+    }
+
+    /// Gives the complete file `from` the name of a blob, durably. One that is there already is as new again.
+    fn put(&self, from: &Path, at: &Path) -> io::Result<()> {
         let _change = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Ok(known) = File::open(at) {
+        if let Ok(known) = File::open(at)
+            && known.metadata()?.len() == fs::metadata(from)?.len()
+        {
             return known.set_modified(SystemTime::now());
         }
         let folder = at.parent().unwrap_or(&self.path);
         let is_new = !folder.exists();
         fs::create_dir_all(folder)?;
-        begin(at)?;
+        fs::rename(from, at)?;
         File::open(folder)?.sync_all()?;
         if is_new {
             // The folder's own entry, and that of the owner's.
@@ -90,13 +97,13 @@ fn blocking<T: Send + 'static>(run: impl FnOnce() -> io::Result<T> + Send + 'sta
 fn failed(error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::StorageFull,
-        _ => Error::Unknown(format!("a blob: {error}")),
+        _ => Error::Refused(format!("a file can't be kept or read: {error}")),
     }
 }
 
 impl Blobs for BlobFolder {
     fn draft(&self) -> Result<Box<dyn BlobDraft>, Error> {
-        let path = self.0.path.join(DRAFTS).join(uuid::Uuid::now_v7().simple().to_string());
+        let path = self.0.draft();
         let file = File::create_new(&path).map_err(|error| failed(&error))?;
         Ok(Box::new(FileDraft { folder: self.0.clone(), path, file: Some(file) }))
     }
@@ -125,8 +132,15 @@ impl Blobs for BlobFolder {
             if !from.exists() {
                 return Ok(false);
             }
-            folder.put(&to, |to| fs::copy(&from, to).and_then(|_| File::open(to)?.sync_all()))?;
-            Ok(true)
+            // A blob is never changed, so that both may be one file.
+            let draft = folder.draft();
+            let put = match fs::hard_link(&from, &draft) {
+                Ok(()) => Ok(()),
+                Err(_) => fs::copy(&from, &draft).and_then(|_| File::open(&draft)?.sync_all()),
+            };
+            let put = put.and_then(|()| folder.put(&draft, &to));
+            let _ = fs::remove_file(&draft);
+            put.map(|()| true)
         })
     }
 
@@ -158,7 +172,11 @@ impl Blobs for BlobFolder {
                 Err(error) => return Err(error),
             };
             for part in parts {
-                for file in fs::read_dir(part?.path())? {
+                let part = part?;
+                if !part.file_type()?.is_dir() {
+                    continue;
+                }
+                for file in fs::read_dir(part.path())? {
                     let name = file?.file_name();
                     digests.extend(name.to_str().and_then(|name| Digest::parse(name).ok()));
                 }
@@ -180,13 +198,17 @@ impl BlobDraft for FileDraft {
         file.write_all(content).map_err(|error| failed(&error))
     }
 
+    fn end(&mut self) {
+        // Many drafts of one request would take many descriptors.
+        self.file = None;
+    }
+
     fn keep(mut self: Box<Self>, owner: &str, digest: Digest) -> StoreFuture<()> {
         let to = self.folder.file(owner, digest);
         blocking(move || {
-            if let Some(file) = self.file.take() {
-                file.sync_all()?;
-            }
-            self.folder.put(&to, |to| fs::rename(&self.path, to))
+            self.file = None;
+            File::open(&self.path)?.sync_all()?;
+            self.folder.put(&self.path, &to)
         })
     }
 }

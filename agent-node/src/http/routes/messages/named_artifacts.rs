@@ -105,7 +105,7 @@ async fn content_of(
     let stored = read(node, local, &owner, &digest).await.map_err(|problem| refused(&problem.message))?;
     let (length, media_type) = (stored.content.bytes(), reference.media_type.or_else(|| said("mediaType")));
     let mut artifact = stored.into_artifact(name.clone(), media_type);
-    let (store, by) = (local.store.as_ref(), Principal::Agent(local.id.clone()));
+    let (store, by) = (local.store.as_ref(), Principal::Brain(local.id.clone()));
     for part in &mut artifact.parts {
         artifacts::keep_file(store, &local.id, &by, node.clock.wall(), part).await?;
     }
