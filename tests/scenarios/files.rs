@@ -228,8 +228,8 @@ async fn a_file_goes_to_another_agent_of_the_process_and_to_another_process() {
     let mut both =
         message_with(&format!("paint {table}"), vec![json!({ "text": table }), part(table.as_bytes())]);
     both["message"]["metadata"] = json!({ EXTENSION: { "capability": "paint" } });
-    let done = task(&front, ALICE, both).await;
-    assert_eq!(found(&done, "seen")["parts"][0]["text"], json!(Digest::of(table.as_bytes()).to_string()));
+    let tabled = task(&front, ALICE, both).await;
+    assert_eq!(found(&tabled, "seen")["parts"][0]["text"], json!(Digest::of(table.as_bytes()).to_string()));
     let url = found(&done, "copy")["parts"][0]["url"].as_str().unwrap().to_owned();
     assert!(url.starts_with(&front.url), "{url}");
     assert!(fetched(&url, ALICE).await.1 == content);
