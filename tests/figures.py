@@ -8,9 +8,11 @@ only: the load average before the run is printed with them. Processor times and 
 """
 
 import argparse
+import base64
 import collections
 import dataclasses
 import datetime
+import http.server
 import json
 import os
 import pathlib
@@ -23,6 +25,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TICK = os.sysconf("SC_CLK_TCK")
@@ -406,6 +409,109 @@ def memory(options):
     node.stop()
 
 
+def files(options):
+    """Fifty tasks with a file of 5 MB each, sent by four clients, while eight of them are worked on at a time."""
+    team = options.scratch / "files.yaml"
+    script = options.scratch / "files.sh"
+    script.write_text("read -r line; sleep 2; echo '{\"type\":\"done\"}'")
+    brain = f"brain: {{ exec: [sh, {script}] }}"
+    team.write_text(f"agents:\n  - {{ agent: files-01, skills: [look], bid: {{ maxParallel: 8 }}, {brain} }}\n")
+    node = Process(options, options.scratch / "files", "up", team)
+    time.sleep(3)
+    yield "50 files of 5 MB over A2A: resident before", node.resident() / 2**20, "MiB", "one agent, 3 s after its start"
+    raw = base64.b64encode(os.urandom(5_000_000)).decode()
+    url, numbers = node.described["agents"]["files-01"], iter(range(options.count(50)))
+
+    def rpc(method, params):
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+        headers = {"content-type": "application/json", "a2a-version": "1.0"}
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        return json.load(opener.open(urllib.request.Request(f"{url}/a2a/rpc", body, headers), timeout=ANSWER))
+
+    def send():
+        for number in numbers:
+            # Each is another file.
+            parts = [{"raw": f"{number:04}{raw[4:]}", "mediaType": "image/png"}]
+            message = {"messageId": f"m{number}", "role": "ROLE_USER", "parts": parts}
+            answer = rpc("SendMessage", {"message": message, "configuration": {"returnImmediately": True}})
+            assert "result" in answer, answer
+
+    clients = [threading.Thread(target=send) for _ in range(4)]
+    [client.start() for client in clients]
+    [client.join() for client in clients]
+    deadline = time.monotonic() + 10 * options.limit
+    while time.monotonic() < deadline:
+        tasks = rpc("ListTasks", {"pageSize": 100})["result"]["tasks"]
+        if all(task["status"]["state"] == "TASK_STATE_COMPLETED" for task in tasks):
+            break
+        time.sleep(0.5)
+    yield "  at most", node._number("status", "VmHWM") / 1024, "MiB", f"until {len(tasks)} tasks were completed"
+    node.stop()
+
+
+class CachingProvider(http.server.BaseHTTPRequestHandler):
+    """Anthropic's Messages with its cache: what a mark has covered before is read, what it covers now is written. It calls a tool twenty
+    times, each time with other arguments."""
+
+    def do_POST(self):
+        body, blocks, marks = json.loads(self.rfile.read(int(self.headers["content-length"]))), [], []
+        texts = lambda content: [{"type": "text", "text": content}] if isinstance(content, str) else content
+        messages = [dict(block, role=said["role"]) for said in body["messages"] for block in texts(said["content"])]
+        for block in [*body.get("tools", []), *texts(body.get("system", [])), *messages]:
+            is_marked = block.pop("cache_control", None)
+            blocks.append(json.dumps(block, sort_keys=True))
+            marks += [len(blocks)] if is_marked else []
+        tokens = lambda blocks: sum(map(len, blocks)) // 4
+        read = max((len(known) for known in self.server.known if blocks[: len(known)] == known), default=0)
+        written = max(marks, default=read)
+        self.server.known += [blocks[:mark] for mark in marks]
+        counts = [tokens(blocks[written:]), tokens(blocks[:read]), tokens(blocks[read:written])]
+        self.server.paid = [sum(pair) for pair in zip(self.server.paid, counts)]
+        self.server.requests += 1
+        names = ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"]
+        usage, is_call = dict(zip(names, counts)), self.server.requests <= 20
+        block, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": "done"}
+        if is_call:
+            block = {"type": "tool_use", "id": f"t{self.server.requests}", "name": "read_signals", "input": {}}
+            delta = {"type": "input_json_delta", "partial_json": json.dumps({"limit": self.server.requests})}
+        events = [
+            {"type": "message_start", "message": {"id": "m", "role": "assistant", "content": [], "usage": usage}},
+            {"type": "content_block_start", "index": 0, "content_block": block},
+            {"type": "content_block_delta", "index": 0, "delta": delta},
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": {"stop_reason": "tool_use" if is_call else "end_turn"}, "usage": {"output_tokens": 20}},
+            {"type": "message_stop"},
+        ]
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        self.wfile.write("".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode())
+
+    def log_message(self, *_):
+        pass
+
+
+def cache(options):
+    """What a task of twenty calls pays for its requests, with and without the marks for the provider's cache."""
+    for is_marked in ["true", "false"]:
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), CachingProvider)
+        server.known, server.paid, server.requests = [], [0, 0, 0], 0
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        team = options.scratch / f"cache-{is_marked}.yaml"
+        model = f"model: anthropic/claude-sonnet-4-5, url: 'http://127.0.0.1:{server.server_port}', key: none-needed-00"
+        team.write_text(f"agent: cache-01\nskills: [look]\nbrain: {{ llm: {{ {model}, cache: {is_marked} }} }}\n")
+        node = Process(options, options.scratch / f"cache-{is_marked}", "up", team)
+        ask = [options.mesh, "ask", "look", "--capability", "look", "--quiet", "--url", node.described["url"]]
+        env = os.environ | {"HOME": str(options.scratch)}
+        subprocess.run([str(word) for word in ask], check=True, env=env, timeout=ANSWER, stdout=subprocess.DEVNULL)
+        fresh, read, written = server.paid
+        what = "tokens paid in a task of 20 calls, " + ("marked for the cache" if is_marked == "true" else "not marked")
+        detail = f"{server.requests} requests: {fresh} + {read} read at a tenth + {written} written at 1.25; bytes / 4"
+        yield what, fresh + read / 10 + written * 1.25, "tokens", detail
+        node.stop()
+        server.shutdown()
+
+
 ROWS = {
     "one-process": one_process,
     "processes": many_processes,
@@ -413,6 +519,8 @@ ROWS = {
     "chunks": chunks,
     "lists": lists,
     "memory": memory,
+    "files": files,
+    "cache": cache,
 }
 
 

@@ -215,7 +215,18 @@ async fn after_a_kill_the_parts_go_on_and_nothing_is_sent_twice() {
         (calendar("{}", ForeignBehavior::Answers("free")).await, weather("{}", ForeignBehavior::Never).await);
     let bounds = json!({ "bounds": { "polls": 100000, "pollMs": 10 } });
     let id = desk.send(asked(BOTH, terms(&[&calendar, &weather], bounds))).await;
-    crate::harness::eventually("a look at it", async || weather.received("GetTask").first().cloned()).await;
+    crate::harness::eventually("both are asked, and one is looked at", async || {
+        let is_asked =
+            !calendar.received("SendMessage").is_empty() && !weather.received("GetTask").is_empty();
+        is_asked.then_some(())
+    })
+    .await;
+    // What the part that is done has answered is recorded by then.
+    let looks = weather.received("GetTask").len();
+    crate::harness::eventually("more looks at it", async || {
+        (weather.received("GetTask").len() > looks + 30).then_some(())
+    })
+    .await;
     let mesh = mesh.restart().await;
     weather.set_behavior(ForeignBehavior::Answers("clear"));
     let task = mesh.agent("desk-01").task_in(&id, &["completed", "failed"]).await;
