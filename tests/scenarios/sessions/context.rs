@@ -111,7 +111,7 @@ async fn a_model_goes_on_with_its_calls_and_results_and_sums_up_what_becomes_too
         "{told}"
     );
     let second = requests.iter().find(|one| one.user.last().unwrap().contains("\"round\": 2,")).unwrap();
-    assert!(second.results[0].contains("[No signal.]"), "the result of round 1: {:?}", second.results);
+    assert!(second.results[0].contains("[No signal."), "the result of round 1: {:?}", second.results);
     assert_eq!(second.user.len(), 2, "a turn each: {:?}", second.user);
     assert!(second.user[0].contains("\"round\": 1,"), "{}", second.user[0]);
     let heard = of(at, "other-01");

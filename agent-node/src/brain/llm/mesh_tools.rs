@@ -448,7 +448,8 @@ pub(super) fn signals(page: SignalPage) -> ToolResult {
     let note = format!("[Read on with after {next}.]");
     ToolResult::text(match last {
         Some(_) => format!("{}\n{note}", fenced(&lines)),
-        None => format!("[No signal.]\n{note}"),
+        // Its cursor moves with signals of others, which are no news.
+        None => "[No signal. Read on with the same `after`.]".to_owned(),
     })
 }
 
@@ -618,7 +619,7 @@ mod tests {
         assert_eq!((read, calls), (vec![1, 2, 3, 4, 5], 4));
         let next = Cursor { generation: None, revision: 3 };
         let empty = signals(SignalPage { signals: Vec::new(), next });
-        assert_eq!(empty.text, "[No signal.]\n[Read on with after 3.]");
+        assert_eq!(empty.text, "[No signal. Read on with the same `after`.]");
         let MeshOutcome::Read(query) = run(READ_SIGNALS, json!({ "type": "acme.*", "after": "g1-3" })) else {
             panic!("no query")
         };
