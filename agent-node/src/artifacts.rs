@@ -55,8 +55,7 @@ pub async fn put_as_file(
     content: Bytes,
 ) -> Result<Digest, Error> {
     let written = written(store, content).await?;
-    let readers = std::slice::from_ref(by);
-    Ok(put_file(store, me, readers, now, media_type.as_deref(), written).await?.digest)
+    Ok(put_file(store, me, by, now, media_type.as_deref(), written).await?.digest)
 }
 
 /// Writes content where it blocks nobody.

@@ -358,6 +358,14 @@ pub(crate) fn large_bytes(request: &impl Serialize) -> u64 {
     if bytes > INLINE_CONTENT_BYTES { bytes as u64 } else { 0 }
 }
 
+fn note<'a>(references: &mut Vec<Digest>, parts: impl IntoIterator<Item = &'a Part>) {
+    for BlobRef { digest, .. } in parts.into_iter().filter_map(BlobRef::of) {
+        if !references.contains(&digest) {
+            references.push(digest);
+        }
+    }
+}
+
 impl TaskRow {
     /// The row of a submitted task.
     pub fn new(spec: TaskSpec, owner: Principal, conversation: ConversationId, at: WallTime) -> Self {
@@ -392,23 +400,16 @@ impl TaskRow {
     }
 
     /// Notes the blobs among `parts`: whoever may see the task may read them.
-    pub(crate) fn note_files<'a>(&mut self, parts: impl IntoIterator<Item = &'a Part>) {
-        for BlobRef { digest, .. } in parts.into_iter().filter_map(BlobRef::of) {
-            if !self.references.contains(&digest) {
-                self.references.push(digest);
-            }
-        }
+    pub(crate) fn note_files(&mut self, parts: &[Part]) {
+        note(&mut self.references, parts);
     }
 
     /// The same, with the blobs of the request noted.
     pub(crate) fn with_files_of_request(mut self) -> Self {
         let spec = &self.task.spec;
         let said = spec.contact.iter().flat_map(|contact| &contact.message.parts);
-        let parts: Vec<_> = spec.artifacts.iter().flat_map(|artifact| &artifact.parts).chain(said).collect();
-        if parts.iter().any(|part| BlobRef::of(part).is_some()) {
-            let parts: Vec<_> = parts.into_iter().cloned().collect();
-            self.note_files(&parts);
-        }
+        let parts = spec.artifacts.iter().flat_map(|artifact| &artifact.parts).chain(said);
+        note(&mut self.references, parts);
         self
     }
 

@@ -21,21 +21,18 @@ use std::time::Duration;
 /// How long a blob is kept at most without a row: it is put before the row.
 const MAX_UNNAMED: Duration = Duration::from_secs(3_600);
 
-/// Keeps a file that was written, with `readers`.
+/// Keeps a file that was written, with `by` as a reader.
 pub async fn put_file(
     store: &dyn Store,
     me: &AgentId,
-    readers: &[Principal],
+    by: &Principal,
     now: WallTime,
     media_type: Option<&str>,
     written: WrittenBlob,
 ) -> Result<BlobRef, Error> {
     let blob = BlobRef { digest: written.digest, bytes: written.bytes };
     written.keep(me.as_str()).await?;
-    for by in readers {
-        let content = UploadedContent::Blob(blob);
-        put_row(store, me, by, now, media_type.map(str::to_owned), &content).await?;
-    }
+    put_row(store, me, by, now, media_type.map(str::to_owned), &UploadedContent::Blob(blob)).await?;
     Ok(blob)
 }
 
@@ -56,7 +53,7 @@ pub async fn keep_file(
     let bytes = content.len();
     let written = written(store, content.into()).await?;
     let media_type = part.media_type.as_deref();
-    let blob = put_file(store, me, std::slice::from_ref(by), now, media_type, written).await?;
+    let blob = put_file(store, me, by, now, media_type, written).await?;
     part.content = blob.content();
     Ok(bytes)
 }

@@ -257,8 +257,10 @@ impl LlmBrain {
         let (subject_text, whole_subject) = prompts::subject(request);
         let first = [subject_text, prompts::earlier_turns(request), prompts::brief(request)].concat();
         let turn_of_context = request.prompt.context.as_ref().and(request.prompt.about.task_id());
-        let mut artifacts = mesh_tools::texts(media_store::artifacts(request));
-        let media = media_store::artifacts(request)
+        let mut artifacts = mesh_tools::texts(request.prompt.artifacts());
+        let media = request
+            .prompt
+            .artifacts()
             .map(|artifact| (artifact.artifact_id.clone(), media::of_artifacts(std::iter::once(artifact))));
         artifacts.extend(whole_subject.map(|text| (prompts::SUBJECT.to_owned(), text)));
         let limits = LoopLimits {

@@ -79,8 +79,8 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// The parts of all artifacts and messages that the turn is given.
-    pub fn parts(&self) -> impl Iterator<Item = &Part> {
+    /// All artifacts that the turn is given.
+    pub fn artifacts(&self) -> impl Iterator<Item = &Artifact> {
         let subject = match &self.about {
             TurnSubject::Task(task) => task.artifacts.as_slice(),
             TurnSubject::Help(asked) => asked.artifacts.as_slice(),
@@ -90,9 +90,13 @@ impl Prompt {
         let earlier = earlier.flat_map(|turn| turn.new.iter().chain(&turn.produced));
         let answered = self.answers.iter().flat_map(|answer| &answer.artifacts);
         let refused = self.revision.iter().flat_map(|revision| &revision.artifacts);
-        let artifacts = earlier.chain(subject).chain(answered).chain(refused).chain(&self.produced);
+        earlier.chain(subject).chain(answered).chain(refused).chain(&self.produced)
+    }
+
+    /// The parts of all artifacts and messages that the turn is given.
+    pub fn parts(&self) -> impl Iterator<Item = &Part> {
         let said = self.messages.iter().flat_map(|message| &message.parts);
-        artifacts.flat_map(|artifact| &artifact.parts).chain(said)
+        self.artifacts().flat_map(|artifact| &artifact.parts).chain(said)
     }
 
     /// The prompt of turn number `turn` with nothing but its subject.

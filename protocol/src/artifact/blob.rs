@@ -1,7 +1,7 @@
 //! Files: content that is too large for a record. A part names one by a URL of the mesh's own, which no client sees: what leaves the
 //! mesh has the content itself, or a URL under which the agent serves it.
 
-use super::{Artifact, Part, PartContent};
+use super::{Part, PartContent};
 use crate::ids::Digest;
 use serde_json::Value;
 
@@ -30,14 +30,6 @@ impl BlobRef {
         match &part.content {
             PartContent::Url(url) => Self::parse(url),
             PartContent::Text(_) | PartContent::Data(_) | PartContent::Raw(_) => None,
-        }
-    }
-
-    /// The blob that is all of an artifact.
-    pub fn of_whole(artifact: &Artifact) -> Option<Self> {
-        match artifact.parts.as_slice() {
-            [part] => Self::of(part),
-            _ => None,
         }
     }
 
@@ -90,8 +82,6 @@ mod tests {
         {
             assert_eq!(BlobRef::parse(url), None, "{url}");
         }
-        let two = Artifact { parts: vec![part.clone(), part.clone()], ..Artifact::default() };
-        assert_eq!(BlobRef::of_whole(&two), None);
         let mut named = Vec::new();
         let other = format!("{SCHEME}short");
         named_in(json!([part, other, { "deep": [part] }]).to_string().as_bytes(), |digest| {

@@ -99,7 +99,9 @@ pub(in crate::brain) async fn prompt_text(
                     access.keep_content(media_type, content.clone()).await.map_err(not_stored)?
                 }
                 Referred::File(digest) => {
-                    access.adopt_file(*digest).await.map_err(not_stored)?;
+                    if !access.adopt_file(*digest).await.map_err(not_stored)? {
+                        tracing::warn!(agent = %access.agent, %digest, "a file of a prompt is not here any more");
+                    }
                     *digest
                 }
             };

@@ -10,7 +10,7 @@ use crate::brain::{TurnRequest, agent_access::AgentAccess};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use patterns::turn::TurnSubject;
-use protocol::artifact::{Artifact, BlobRef, Part, PartContent};
+use protocol::artifact::{BlobRef, Part, PartContent};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The most media of a request.
@@ -66,21 +66,6 @@ async fn read_file(part: &mut Part, blob: BlobRef, access: &AgentAccess) {
         }
         Ok(_) | Err(_) => {}
     }
-}
-
-/// All artifacts that a turn is given.
-pub(super) fn artifacts(request: &TurnRequest) -> impl Iterator<Item = &Artifact> {
-    let prompt = &request.prompt;
-    let subject = match &prompt.about {
-        TurnSubject::Task(task) => task.artifacts.as_slice(),
-        TurnSubject::Help(asked) => asked.artifacts.as_slice(),
-        TurnSubject::Signal(_) | TurnSubject::Check { .. } => &[],
-    };
-    let earlier = prompt.context.iter().flat_map(|context| &context.turns);
-    let earlier = earlier.flat_map(|turn| turn.new.iter().chain(&turn.produced));
-    let answered = prompt.answers.iter().flat_map(|answer| &answer.artifacts);
-    let refused = prompt.revision.iter().flat_map(|revision| &revision.artifacts);
-    earlier.chain(subject).chain(answered).chain(refused).chain(&prompt.produced)
 }
 
 /// Keeps the media among parts, so that a request finds them by their digests.

@@ -46,8 +46,7 @@ pub(super) async fn keep(call: &A2aCall, message: &mut Message) -> Result<(), A2
         match spooled {
             Some(SpooledFile { content, .. }) => {
                 let media_type = part.media_type.as_deref();
-                let readers = std::slice::from_ref(by);
-                let kept = put_file(store, me, readers, now, media_type, content).await;
+                let kept = put_file(store, me, by, now, media_type, content).await;
                 part.content = kept.map_err(Problem::from)?.content();
             }
             None => drop(keep_file(store, me, by, now, part).await.map_err(Problem::from)?),
