@@ -361,7 +361,9 @@ fn instructions(given: &str, base: Option<&Path>) -> Result<String, String> {
     if is_text {
         return Ok(given.to_owned());
     }
-    text_file::read(&path).map_err(|error| format!("{} can't be read: {error}", path.display()))
+    let hint =
+        if given.trim().contains(char::is_whitespace) { "" } else { "; one word is the path of a file" };
+    text_file::read(&path).map_err(|error| format!("{} can't be read: {error}{hint}", path.display()))
 }
 
 impl ModelKeys<'_> {
