@@ -118,6 +118,7 @@ async fn a_brain_bids_itself_and_the_computed_bid_stands_in_for_it() {
 
 /// The same template in JavaScript; a result must have the word "good".
 const BRAIN_JS: &str = r#"
+import { writeFileSync } from "node:fs";
 import { run } from "./mesh-agent.mjs";
 
 let turns = 0;
@@ -127,7 +128,9 @@ async function work(turn) {
   const word = turn.task.description;
   if (word === "hang") {
     turn.status("hangs");
-    await new Promise((_, stop) => turn.cancelled.addEventListener("abort", () => stop(new Error("stopped"))));
+    await new Promise((stop) => turn.cancelled.addEventListener("abort", stop));
+    writeFileSync("stopped", String(process.pid));
+    throw new Error("stopped");
   }
   await turn.once("begun", () => 1);
   const text = turn.revision ? `good: ${turn.revision.findings.trim()}` : word === "bad" ? "bad" : "good";
@@ -179,16 +182,24 @@ agents:
     });
     assert_eq!(why.await, "not my field");
 
-    js.send(work("t-hang", "hang")).await;
-    eventually("it hangs", async || (message(&js.task("t-hang").await) == "hangs").then_some(())).await;
-    call(Method::POST, &format!("{}/a2a/tasks/t-hang/cancel", js.url), Some(&json!({}))).await;
     let corrected = js.ask(work("t-bad", "bad")).await;
     assert_eq!(
         artifact(&corrected, "a.txt").as_deref(),
         Some("good: sh check.sh (exit code 1): say good"),
         "{corrected:#}"
     );
-    assert_eq!(message(&corrected), format!("{pid} 4"), "one process for all turns");
+    assert_eq!(message(&corrected), format!("{pid} 3"), "one process for all turns");
+
+    js.send(work("t-hang", "hang")).await;
+    eventually("it hangs", async || (message(&js.task("t-hang").await) == "hangs").then_some(())).await;
+    call(Method::POST, &format!("{}/a2a/tasks/t-hang/cancel", js.url), Some(&json!({}))).await;
+    // While a turn is cancelled, another process takes the next one.
+    message(&js.ask(work("t-next", "next")).await);
+    let stopped = mesh.dir().join("stopped");
+    eventually("the cancelled turn ends itself", async || {
+        std::fs::read_to_string(&stopped).is_ok_and(|by| by == pid).then_some(())
+    })
+    .await;
 }
 
 async fn up(members: &str) -> Process {
