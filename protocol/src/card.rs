@@ -7,7 +7,7 @@ use crate::{
     limits::Limits,
     signal::fits,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer, ser::Error as _};
 use std::time::Duration;
 
 pub use wire::prompt::{PeerSummary, Skill};
@@ -47,11 +47,22 @@ pub struct Card {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comes_back_in: Option<Eta>,
     /// What it takes and how much.
-    #[serde(default, deserialize_with = "of_any_version")]
+    #[serde(default, deserialize_with = "of_any_version", serialize_with = "for_any_version")]
     pub limits: Limits,
     /// What it waits for before it takes work, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
+}
+
+/// The limits that no peer needs to know. A process of the first version refuses a card with a limit that it does not know.
+const LATER_LIMITS: [&str; 2] = ["maxA2aBodyBytes", "keepContextsMs"];
+
+fn for_any_version<S: Serializer>(limits: &Limits, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut written = serde_json::to_value(limits).map_err(S::Error::custom)?;
+    for name in LATER_LIMITS {
+        written.as_object_mut().and_then(|limits| limits.remove(name));
+    }
+    written.serialize(serializer)
 }
 
 /// A card's description or version, or a skill's text, bytes.
@@ -136,4 +147,24 @@ impl Card {
 /// Whether two lists of media types have one in common. An empty list stands for all.
 pub fn have_common(offered: &[String], accepted: &[String]) -> bool {
     offered.is_empty() || accepted.is_empty() || offered.iter().any(|mode| accepted.contains(mode))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_card_has_no_limit_that_the_first_version_refuses() {
+        let limits = Limits { max_hops: 3, ..Limits::default() };
+        let card = json!({ "agentId": "a-01", "endpoint": "http://a", "limits": limits });
+        let card: Card = serde_json::from_value(card).unwrap();
+        let written = serde_json::to_value(&card).unwrap();
+        assert_eq!(written["limits"]["maxHops"], 3);
+        for name in LATER_LIMITS {
+            assert!(serde_json::to_value(&limits).unwrap().get(name).is_some(), "{name}");
+            assert!(written["limits"].get(name).is_none(), "{name}");
+        }
+        assert_eq!(serde_json::from_value::<Card>(written).unwrap(), card);
+    }
 }
