@@ -85,6 +85,7 @@ mod scenarios {
     mod task_history;
     mod tasks;
     mod terminal;
+    mod tool_servers;
     mod trace_delivery;
     mod trace_tree;
     mod traces;

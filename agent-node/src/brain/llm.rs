@@ -76,7 +76,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tool_list::tools_of;
-use tool_server::{ToolServer, ToolServerConfig, ToolServerError, ToolServerTransport};
+use tool_server::{ToolOffer, ToolServer, ToolServerConfig, ToolServerError, ToolServerTransport};
 use transcript::{ToolResult, TranscriptRecord};
 
 /// A brain with a model, as the configuration describes it.
@@ -158,13 +158,20 @@ impl LlmBrain {
         let mut servers = Vec::new();
         for (server, offered) in self.servers.iter().zip(offered) {
             match offered {
-                Ok(tools) => servers.push((server.config.clone(), tools)),
+                Ok(offer) => {
+                    for (tool, why) in offer.left_out {
+                        let message = format!("the tool {tool} of {} is left out: {why}", server.config.name);
+                        turn.send(Progress::Status { message }).await;
+                    }
+                    servers.push((server.config.clone(), offer.tools));
+                }
                 Err(error) if error.is_transient => return Ok(retry(server, &error, &records, &turn).await),
                 Err(error) => return Ok(TurnEnd::Failed { reason: error.to_string() }),
             }
         }
         let signal_bytes = turn.access().map_or(usize::MAX, |access| access.max_signal_bytes);
         let start = self.start(&request, records, &servers, (signal_bytes, idle / 2));
+        let subject = start.subject;
         let (mut state, mut actions) = AgentLoop::begin(start);
         let mut events = LoopEvents::new();
         // An answer that comes slowly is reported well before `idle`. A call of a tool has a timeout of its own.
@@ -194,6 +201,9 @@ impl LlmBrain {
             let Some(event) = event else {
                 return Err(BrainError::NoResult { stderr: String::new() });
             };
+            if matches!(event, LoopEvent::Called { .. }) && self.take_changes(&mut servers).await {
+                state.offer(tools_of(subject, &servers));
+            }
             actions = state.on(event, &turn.remaining());
             if actions.is_empty() && reported.elapsed() > (idle / 3).min(QUIET) {
                 actions = state.on(LoopEvent::Quiet, &turn.remaining());
@@ -201,12 +211,22 @@ impl LlmBrain {
         }
     }
 
+    /// Lists the tools of those `servers` again that say that theirs have changed. Returns whether there are any.
+    async fn take_changes(&self, servers: &mut [(ToolServerConfig, Vec<rmcp::model::Tool>)]) -> bool {
+        let mut has_any = false;
+        for (server, (_, tools)) in self.servers.iter().zip(servers) {
+            if server.take_has_other_tools().await
+                && let Ok(offer) = server.tools().await
+            {
+                *tools = offer.tools;
+                has_any = true;
+            }
+        }
+        has_any
+    }
+
     /// What each tool server offers. A server has a bound of its own for that, so the wait is reported.
-    async fn offered(
-        &self,
-        idle: Duration,
-        turn: &TurnHandle,
-    ) -> Vec<Result<Vec<rmcp::model::Tool>, ToolServerError>> {
+    async fn offered(&self, idle: Duration, turn: &TurnHandle) -> Vec<Result<ToolOffer, ToolServerError>> {
         let asked = self.servers.iter().enumerate();
         let mut asked: FuturesUnordered<_> =
             asked.map(|(at, server)| async move { (at, server.tools().await) }).collect();
@@ -352,11 +372,11 @@ impl LlmBrain {
                 events.push(deltas.boxed());
             }
             LoopAction::CallTool { server, name, call } => {
-                let (this, access) = (self.clone(), turn.access().cloned());
+                let (this, turn) = (self.clone(), turn.clone());
                 let called = async move {
                     let begun = Instant::now();
-                    let outcome = this.servers[server].call(name, call.arguments).await;
-                    if let (CallOutcome::Answered(_, files), Some(access)) = (&outcome, &access) {
+                    let outcome = this.servers[server].call(name, call.arguments, &turn).await;
+                    if let (CallOutcome::Answered(_, files), Some(access)) = (&outcome, turn.access()) {
                         media_store::keep(files.iter().flat_map(|file| &file.parts), access).await;
                     }
                     LoopEvent::Called { call: call.id, outcome, took: begun.elapsed() }

@@ -18,6 +18,7 @@ use super::{
     prompts::{self, UserMessage},
     text_call,
     text_stream::TextStream,
+    tool_list::keep_names,
     transcript::{CallRecord, Round, ToolResult, Transcript, TranscriptRecord},
 };
 use patterns::{
@@ -306,6 +307,11 @@ const MAX_PAUSE: Duration = Duration::from_secs(300);
 const TOOL_ERROR: &str = "tool_error";
 
 impl AgentLoop {
+    /// From the next request on the model is offered these tools. A tool that it has been offered keeps its name.
+    pub(super) fn offer(&mut self, tools: Vec<LoopTool>) {
+        self.tools = keep_names(&self.tools, tools);
+    }
+
     /// Begins or continues; returns the first actions.
     pub(super) fn begin(start: LoopStart) -> (Self, Vec<LoopAction>) {
         let mut transcript = Transcript::default();

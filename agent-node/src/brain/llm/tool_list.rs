@@ -52,6 +52,45 @@ pub(super) fn tools_of(subject: LoopSubject, servers: &[(ToolServerConfig, Vec<T
     tools
 }
 
+/// `tools` by their names, of which those that were `known` keep theirs, and no other gets one of those.
+pub(super) fn keep_names(
+    known: &BTreeMap<String, LoopTool>,
+    tools: Vec<LoopTool>,
+) -> BTreeMap<String, LoopTool> {
+    let (mut kept, mut fresh) = (BTreeMap::new(), Vec::new());
+    for mut tool in tools {
+        let is_same =
+            |(_, other): &(&String, &LoopTool)| place(other).is_some() && place(other) == place(&tool);
+        match known.iter().find(is_same) {
+            Some((name, _)) => {
+                tool.spec.name.clone_from(name);
+                kept.insert(name.clone(), tool);
+            }
+            None if place(&tool).is_none() => drop(kept.insert(tool.spec.name.clone(), tool)),
+            None => fresh.push(tool),
+        }
+    }
+    for mut tool in fresh {
+        let own = tool.spec.name.clone();
+        let mut number = 2;
+        while known.contains_key(&tool.spec.name) || kept.contains_key(&tool.spec.name) {
+            let end = format!("_{number}");
+            tool.spec.name = format!("{}{end}", &own[..own.len().min(MAX_NAME - end.len())]);
+            number += 1;
+        }
+        kept.insert(tool.spec.name.clone(), tool);
+    }
+    kept
+}
+
+/// The server of a tool and its name there.
+fn place(tool: &LoopTool) -> Option<(usize, &str)> {
+    match &tool.kind {
+        LoopToolKind::Server { server, name, .. } => Some((*server, name)),
+        LoopToolKind::Mesh => None,
+    }
+}
+
 /// `name` with a part of the digest of the full name.
 fn with_digest(name: &str, config: &ToolServerConfig, tool: &Tool) -> String {
     let digest = Digest::of(format!("{}\n{}", config.name, tool.name).as_bytes()).to_string();
@@ -148,6 +187,24 @@ mod tests {
         assert_eq!(fewer[&("one".to_owned(), "a.b".to_owned())], of("one", "a.b"), "without a/b");
         let unique: BTreeSet<_> = all.values().collect();
         assert!(unique.len() == all.len() && unique.iter().all(|name| name.len() <= MAX_NAME), "{all:?}");
+    }
+
+    #[test]
+    fn a_tool_that_appears_takes_no_name_and_changes_none() {
+        let by_name = |tools: Vec<LoopTool>| -> BTreeMap<String, LoopTool> {
+            tools.into_iter().map(|tool| (tool.spec.name.clone(), tool)).collect()
+        };
+        let (one, two) = (server("one"), server("two"));
+        let before =
+            tools_of(LoopSubject::Task, &[(one.clone(), vec![tool("search")]), (two.clone(), vec![])]);
+        let known = by_name(before);
+        let after = [(one, vec![tool("search"), tool("more")]), (two, vec![tool("search")])];
+        let tools = keep_names(&known, tools_of(LoopSubject::Task, &after));
+        let at = |name: &str| place(&tools[name]).map(|(server, name)| (server, name.to_owned())).unwrap();
+        assert_eq!(at("search"), (0, "search".to_owned()));
+        assert_eq!(at("more"), (0, "more".to_owned()));
+        assert_eq!(at("two_search"), (1, "search".to_owned()));
+        assert_eq!(tools.len(), known.len() + 2);
     }
 
     #[test]

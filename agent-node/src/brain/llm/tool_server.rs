@@ -1,6 +1,9 @@
 //! MCP servers, whose tools a model may call. A connection stays open between turns; a server that died is started again.
 
 mod failure;
+mod greeting;
+mod listener;
+mod offer;
 mod process;
 mod stdout_lines;
 mod tool_result;
@@ -12,17 +15,22 @@ use crate::brain::{
         process::{WORKSPACE, beside_its_file},
     },
     server_log::ServerLog,
+    turn_handle::TurnHandle,
 };
 use failure::ServerFailure;
+use greeting::{Greeting, LearntGreeting, OneGreeting};
+use listener::ServerListener;
+pub(super) use offer::ToolOffer;
+use patterns::turn::Progress;
 use process::{ServerProcess, ServerStdio};
-use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use rmcp::{
     RoleClient, ServiceError,
-    model::{CallToolRequestParams, ClientConfig, Implementation, ProtocolVersion, Tool},
-    service::{ClientLifecycleMode, ClientServiceExt, RunningService},
+    model::{CallToolRequestParams, CallToolResult, SubscriptionFilter},
+    service::{ClientServiceExt, RunningService},
     transport::{
         StreamableHttpClientTransport,
-        async_rw::DEFAULT_MAX_LINE_LENGTH,
+        async_rw::{AsyncRwTransport, DEFAULT_MAX_LINE_LENGTH},
         streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
     },
 };
@@ -31,11 +39,14 @@ use serde_json::{Map, Value};
 use std::{
     collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use stdout_lines::AnsweredLines;
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, time::Instant};
 
 /// One tool server of an agent.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,6 +89,12 @@ pub enum ToolServerTransport {
 
 /// How long a server may take to start and to say what it offers.
 const START: Duration = Duration::from_secs(60);
+/// How often `timeout` a call may take that reports its progress.
+const MAX_EXTENSION: u32 = 10;
+/// The least time between two reports of progress that are shown.
+const PROGRESS_PAUSE: Duration = Duration::from_secs(1);
+/// How long a server may take to show that it speaks the transport of 2024.
+const SSE_WAIT: Duration = Duration::from_secs(5);
 /// The largest answer of a server at a URL, bytes: as long as the longest line of a command.
 const MAX_ANSWER: usize = DEFAULT_MAX_LINE_LENGTH;
 
@@ -89,6 +106,8 @@ pub(super) struct ToolServerError {
     message: String,
     /// Whether another try may succeed.
     pub(super) is_transient: bool,
+    /// Whether it was reached, but did not take the greeting.
+    is_greeting: bool,
 }
 
 /// A tool server, connected as soon as it is needed.
@@ -100,19 +119,20 @@ pub(super) struct ToolServer {
     /// Where its standard error goes.
     log: ServerLog,
     http: reqwest::Client,
+    greeting: LearntGreeting,
     connection: Mutex<Option<Arc<McpConnection>>>,
 }
 
 #[derive(Debug)]
 struct McpConnection {
-    service: RunningService<RoleClient, ClientConfig>,
+    service: RunningService<RoleClient, ServerListener>,
     _process: Option<ServerProcess>,
 }
 
 impl ToolServer {
     pub(super) fn new(config: ToolServerConfig, rights: &BrainRights, http: reqwest::Client) -> Self {
         let (home, log) = (rights.home.clone(), rights.log.clone());
-        Self { config, home, log, http, connection: Mutex::new(None) }
+        Self { config, home, log, http, greeting: LearntGreeting::default(), connection: Mutex::new(None) }
     }
 
     /// The same server in the clone that a turn works in: a command is started there for that turn.
@@ -126,7 +146,7 @@ impl ToolServer {
             *dir = Some(workspace.to_owned());
         }
         let (home, log, http) = (self.home.clone(), self.log.clone(), self.http.clone());
-        Self { config, home, log, http, connection: Mutex::new(None) }
+        Self { config, home, log, http, greeting: self.greeting.clone(), connection: Mutex::new(None) }
     }
 
     /// Its command or URL, for people.
@@ -139,86 +159,132 @@ impl ToolServer {
     }
 
     fn error(&self, message: impl Into<String>, is_transient: bool) -> ToolServerError {
-        ToolServerError { server: self.name(), message: message.into(), is_transient }
+        ToolServerError { server: self.name(), message: message.into(), is_transient, is_greeting: false }
     }
 
     /// Its tools that are allowed. Connects if there is no live connection; a connection that fails is opened anew once.
-    pub(super) async fn tools(&self) -> Result<Vec<Tool>, ToolServerError> {
+    pub(super) async fn tools(&self) -> Result<ToolOffer, ToolServerError> {
         if let ToolServerTransport::Skills(folder) = &self.config.transport {
-            return Ok(vec![folder.tool()]);
+            return Ok(ToolOffer { tools: vec![folder.tool()], left_out: Vec::new() });
         }
-        let connection = self.connect().await?;
-        let listed = match self.list(&connection).await {
-            Ok(tools) => tools,
-            Err(_) => {
-                self.disconnect(&connection).await;
-                let connection = self.connect().await?;
-                let listed = self.list(&connection).await;
-                listed.map_err(|ServerFailure { message, is_transient }| self.error(message, is_transient))?
-            }
-        };
+        let mut connection = self.connect().await?;
+        let mut listed = self.list(&connection).await;
+        if listed.as_ref().is_err_and(|failure| failure.is_transient) {
+            self.disconnect(&connection).await;
+            connection = self.connect().await?;
+            listed = self.list(&connection).await;
+        }
+        let ToolOffer { mut tools, mut left_out } =
+            listed.map_err(|ServerFailure { message, is_transient }| self.error(message, is_transient))?;
+        let (agent, server) = (self.log.agent.as_str(), self.config.name.as_str());
         let allow = self.config.allow.as_ref();
-        let is_allowed = |tool: &Tool| allow.is_none_or(|allow| allow.iter().any(|name| *name == tool.name));
+        let is_allowed = |name: &str| allow.is_none_or(|allow| allow.iter().any(|allowed| allowed == name));
+        let is_known = |name: &str| {
+            tools.iter().any(|tool| tool.name == name)
+                || left_out.iter().any(|(left_out, _)| left_out == name)
+        };
         let wanted = allow.into_iter().flatten().chain(&self.config.approve);
-        if let Some(missing) = wanted.into_iter().find(|name| listed.iter().all(|tool| tool.name != **name)) {
-            let known: Vec<_> = listed.iter().map(|tool| tool.name.as_ref()).collect();
+        if let Some(missing) = wanted.into_iter().find(|name| !is_known(name)) {
+            let known: Vec<_> = tools.iter().map(|tool| tool.name.as_ref()).collect();
             let message = format!("has no tool {missing:?}; it has: {}", known.join(", "));
-            return Err(self.error(message, false));
-        }
-        let (usable, nameless): (Vec<_>, Vec<_>) =
-            listed.into_iter().filter(is_allowed).partition(|tool| !tool.name.is_empty());
-        if !nameless.is_empty() {
-            let (agent, server) = (self.log.agent.as_str(), self.config.name.as_str());
-            tracing::warn!(target: "brain", agent, server, "a tool without a name is left out");
-        }
-        Ok(usable)
-    }
-
-    async fn list(&self, connection: &McpConnection) -> Result<Vec<Tool>, ServerFailure> {
-        match tokio::time::timeout(START, connection.service.peer().list_all_tools()).await {
-            Ok(tools) => tools.map_err(|error| {
-                let failure = failure::of_request(&error);
-                let message = format!("does not list its tools: it {}", failure.message);
-                ServerFailure { message, ..failure }
-            }),
-            Err(_) => {
-                let message = format!("does not list its tools within {} s", START.as_secs());
-                Err(ServerFailure { message, is_transient: true })
+            if !connection.has_changing_tools() {
+                return Err(self.error(message, false));
             }
+            tracing::warn!(target: "brain", agent, server, "the tool server {message}; its list may change");
         }
+        tools.retain(|tool| is_allowed(&tool.name));
+        left_out.retain(|(name, _)| allow.is_none() || is_allowed(name));
+        for (tool, why) in &left_out {
+            tracing::warn!(target: "brain", agent, server, tool, why, "a tool is left out");
+        }
+        Ok(ToolOffer { tools, left_out })
     }
 
-    /// Calls a tool. Dropping the future cancels the call at the server.
-    pub(super) async fn call(&self, name: String, arguments: Map<String, Value>) -> CallOutcome {
+    /// Whether it has said that its tools have changed, since the last such question.
+    pub(super) async fn take_has_other_tools(&self) -> bool {
+        let held = self.connection.lock().await;
+        held.as_ref().is_some_and(|connection| connection.service.service().take_has_other_tools())
+    }
+
+    async fn list(&self, connection: &McpConnection) -> Result<ToolOffer, ServerFailure> {
+        tokio::time::timeout(START, offer::list(connection.service.peer())).await.unwrap_or_else(|_| {
+            let message = format!("does not list its tools within {} s", START.as_secs());
+            Err(ServerFailure { message, is_transient: true })
+        })
+    }
+
+    /// Calls a tool. Dropping the future cancels the call at the server. What it reports of its progress is sent to `turn`.
+    pub(super) async fn call(
+        &self,
+        name: String,
+        arguments: Map<String, Value>,
+        turn: &TurnHandle,
+    ) -> CallOutcome {
         if let ToolServerTransport::Skills(folder) = &self.config.transport {
             return folder.call(arguments).await;
         }
         let connection = match self.connect().await {
             Ok(connection) => connection,
-            Err(error) => return CallOutcome::Interrupted(error.to_string()),
+            Err(error) => return tool_result::failed(format!("the call was not made: {error}")),
         };
-        let request = CallToolRequestParams::new(name).with_arguments(arguments);
         let limit = self.config.timeout;
-        match tokio::time::timeout(limit, connection.service.call_tool(request)).await {
-            Ok(Ok(result)) => tool_result::read(result),
+        match self.result(&connection, name, arguments, turn).await {
+            Some(Ok(result)) => tool_result::read(result),
             // The server has refused the call, or an answer came that is no result of a tool.
-            Ok(Err(ServiceError::McpError(error))) => tool_result::failed(error.message.to_string()),
-            Ok(Err(ServiceError::UnexpectedResponse | ServiceError::InputRequiredRoundsExceeded { .. })) => {
-                tool_result::failed("the tool asks for input, which this agent can't give".to_owned())
-            }
-            Ok(Err(error)) if is_too_large(&error) => {
+            Some(Err(ServiceError::McpError(error))) => tool_result::failed(error.message.to_string()),
+            Some(Err(
+                ServiceError::UnexpectedResponse | ServiceError::InputRequiredRoundsExceeded { .. },
+            )) => tool_result::failed("the tool asks for input, which this agent can't give".to_owned()),
+            Some(Err(error)) if is_too_large(&error) => {
                 self.disconnect(&connection).await;
                 let mib = MAX_ANSWER >> 20;
                 tool_result::failed(format!("the result has more than {mib} MiB, and was dropped"))
             }
-            Ok(Err(error)) => {
+            Some(Err(error)) => {
                 self.disconnect(&connection).await;
-                CallOutcome::Interrupted(format!("the server {}", failure::of_request(&error).message))
+                let said = failure::of_request(&error).message;
+                match failure::is_before_call(&error) {
+                    true => tool_result::failed(format!("the call was not made: the server {said}")),
+                    false => CallOutcome::Interrupted(format!("the server {said}")),
+                }
             }
-            Err(_) => {
+            None => {
                 // It may be stuck. Other calls that are under way keep it.
                 self.disconnect(&connection).await;
                 CallOutcome::Interrupted(format!("no answer within {} s (`timeout`)", limit.as_secs()))
+            }
+        }
+    }
+
+    /// The result of a call, or `None` if there is none within `timeout` of its begin or of the last report of progress. Reports
+    /// do not say to which of several calls of a connection they belong, so they extend all of them.
+    async fn result(
+        &self,
+        connection: &McpConnection,
+        name: String,
+        arguments: Map<String, Value>,
+        turn: &TurnHandle,
+    ) -> Option<Result<CallToolResult, ServiceError>> {
+        let (limit, tool) = (self.config.timeout, name.clone());
+        let mut progress = connection.service.service().progress();
+        let call = connection.service.call_tool(CallToolRequestParams::new(name).with_arguments(arguments));
+        tokio::pin!(call);
+        let begun = Instant::now();
+        let (mut until, mut shown) = (begun + limit, None);
+        loop {
+            tokio::select! {
+                result = &mut call => return Some(result),
+                Ok(()) = progress.changed() => {
+                    let said = progress.borrow_and_update().clone();
+                    let now = Instant::now();
+                    until = (now + limit).min(begun + limit * MAX_EXTENSION);
+                    if shown.is_none_or(|shown| now > shown + PROGRESS_PAUSE) {
+                        shown = Some(now);
+                        let message = format!("{tool}: {said}");
+                        turn.send(Progress::Status { message }).await;
+                    }
+                }
+                () = tokio::time::sleep_until(until) => return None,
             }
         }
     }
@@ -230,14 +296,34 @@ impl ToolServer {
             return Ok(connection.clone());
         }
         *held = None;
-        let opened = match tokio::time::timeout(START, self.open()).await {
-            Ok(opened) => opened?,
-            Err(_) => {
-                return Err(self.error(format!("does not start within {} s", START.as_secs()), true));
+        let known = self.greeting.get();
+        let answers_late = Arc::new(AtomicBool::new(false));
+        let opened = match self.open_within(known, &answers_late).await {
+            Err(error) if error.is_greeting => {
+                let other = known.after_failure(answers_late.load(Ordering::Relaxed));
+                tracing::debug!(server = self.name(), %error, ?other, "a tool server is greeted once more");
+                self.open_within(other, &answers_late).await?
             }
+            opened => opened?,
         };
+        if let Some(server) = opened.service.peer().peer_info() {
+            self.greeting.put(Greeting::of(&server.protocol_version));
+        }
+        if self.greeting.get() == Greeting::Discover && opened.has_changing_tools() {
+            follow_changes(&opened.service);
+        }
         tracing::debug!(server = self.name(), "a tool server is connected");
         Ok(held.insert(Arc::new(opened)).clone())
+    }
+
+    async fn open_within(
+        &self,
+        greeting: Greeting,
+        answers_late: &Arc<AtomicBool>,
+    ) -> Result<McpConnection, ToolServerError> {
+        tokio::time::timeout(START, self.open(greeting, answers_late))
+            .await
+            .unwrap_or_else(|_| Err(self.error(format!("does not start within {} s", START.as_secs()), true)))
     }
 
     /// Drops `connection` if it is still the one in use. Its process ends with it.
@@ -248,13 +334,12 @@ impl ToolServer {
         }
     }
 
-    async fn open(&self) -> Result<McpConnection, ToolServerError> {
-        let mut client = ClientConfig::default();
-        client.client_info = Implementation::new("agent-mesh", env!("CARGO_PKG_VERSION"));
-        let lifecycle = ClientLifecycleMode::Auto {
-            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-            legacy_version: None,
-        };
+    async fn open(
+        &self,
+        greeting: Greeting,
+        answers_late: &Arc<AtomicBool>,
+    ) -> Result<McpConnection, ToolServerError> {
+        let (listener, lifecycle) = (ServerListener::new(), greeting.lifecycle());
         match &self.config.transport {
             ToolServerTransport::Skills(_) => Err(self.error("is a folder and speaks no MCP", false)),
             ToolServerTransport::Stdio { command, env, dir } => {
@@ -267,15 +352,15 @@ impl ToolServer {
                 );
                 let (process, ServerStdio { stdout, stdin }) = started
                     .map_err(|error| self.error(format!("can't be started: {error}"), may_pass(&error)))?;
-                let stdout = AnsweredLines::new(stdout);
-                match client.serve_with_lifecycle((stdout, stdin), lifecycle).await {
+                let transport = AsyncRwTransport::new(AnsweredLines::new(stdout), stdin);
+                let transport =
+                    OneGreeting::new(transport, listener.clone(), self.name(), answers_late.clone());
+                match listener.serve_with_lifecycle(transport, lifecycle).await {
                     Ok(service) => Ok(McpConnection { service, _process: Some(process) }),
                     Err(error) => {
                         let last_words = process.last_words().await;
-                        Err(self.error(
-                            format!("does not speak MCP: {error}; its last words: {last_words}"),
-                            false,
-                        ))
+                        let message = format!("does not speak MCP: {error}; its last words: {last_words}");
+                        Err(ToolServerError { is_greeting: true, ..self.error(message, false) })
                     }
                 }
             }
@@ -295,20 +380,56 @@ impl ToolServer {
                     value.set_sensitive(true);
                     custom.insert(name, value);
                 }
+                let all_headers: HeaderMap = custom.clone().into_iter().collect();
                 let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
                     .custom_headers(custom)
                     .max_json_response_size(MAX_ANSWER)
                     .max_sse_event_size(MAX_ANSWER);
                 let transport = StreamableHttpClientTransport::with_client(self.http.clone(), config);
-                let service = client.serve_with_lifecycle(transport, lifecycle).await;
-                let service = service.map_err(|error| {
-                    let ServerFailure { message, is_transient } = failure::of_start(&error);
-                    self.error(message, is_transient)
-                })?;
-                Ok(McpConnection { service, _process: None })
+                let transport =
+                    OneGreeting::new(transport, listener.clone(), self.name(), answers_late.clone());
+                match listener.serve_with_lifecycle(transport, lifecycle).await {
+                    Ok(service) => Ok(McpConnection { service, _process: None }),
+                    Err(error) => {
+                        let ServerFailure { mut message, is_transient } = failure::of_start(&error);
+                        let is_greeting = !error.is_authorization_required() && !is_transient;
+                        if is_greeting && self.speaks_sse(url, all_headers).await {
+                            message = "speaks HTTP+SSE of MCP 2024-11-05, which is not supported: give its URL for \
+                                       streamable HTTP (often …/mcp), or a command that bridges the two"
+                                .to_owned();
+                        }
+                        Err(ToolServerError { is_greeting, ..self.error(message, is_transient) })
+                    }
+                }
             }
         }
     }
+
+    /// Whether a server that took no message is one of the transport of 2024, HTTP+SSE: it opens an event stream first.
+    async fn speaks_sse(&self, url: &str, headers: HeaderMap) -> bool {
+        let asked = async {
+            let request = self.http.get(url).headers(headers).header("accept", "text/event-stream");
+            let mut answer = request.send().await.ok()?;
+            let kind = answer.headers().get("content-type")?.to_str().ok()?.to_owned();
+            let begin = answer.chunk().await.ok()??;
+            let is_endpoint =
+                begin.windows(15).any(|text| text == b"event: endpoint" || text == b"event:endpoint\n");
+            Some(kind.starts_with("text/event-stream") && is_endpoint)
+        };
+        tokio::time::timeout(SSE_WAIT, asked).await.ok().flatten().unwrap_or(false)
+    }
+}
+
+/// Asks a server of 2026-07-28 to say when its tools change; older ones say so unasked. It ends with the connection.
+fn follow_changes(service: &RunningService<RoleClient, ServerListener>) {
+    let (peer, listener) = (service.peer().clone(), service.service().clone());
+    drop(tokio::spawn(async move {
+        let wanted = SubscriptionFilter::builder().tools_list_changed().build();
+        let Ok(mut changes) = peer.listen(wanted).await else { return };
+        while let Ok(Some(_)) = changes.next().await {
+            listener.note_other_tools();
+        }
+    }));
 }
 
 /// Whether a command can't be started because the machine lacks something for a while. All other reasons stay.
@@ -326,6 +447,13 @@ fn is_too_large(error: &ServiceError) -> bool {
 }
 
 impl McpConnection {
+    /// Whether the server says that its list of tools may change.
+    fn has_changing_tools(&self) -> bool {
+        let server = self.service.peer().peer_info();
+        let tools = server.and_then(|server| server.capabilities.tools.clone());
+        tools.and_then(|tools| tools.list_changed).unwrap_or(false)
+    }
+
     fn is_closed(&self) -> bool {
         self.service.is_closed() || self.service.peer().is_transport_closed()
     }

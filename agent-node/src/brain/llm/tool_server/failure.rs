@@ -38,6 +38,27 @@ pub(super) fn of_request(error: &ServiceError) -> ServerFailure {
     }
 }
 
+/// Whether a call was refused before a tool could see it: the caller is not known, or the server takes nothing at the moment.
+pub(super) fn is_before_call(error: &ServiceError) -> bool {
+    let ServiceError::TransportSend(error) = error else { return false };
+    let status = match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+        Some(StreamableHttpError::Client(error)) if error.is_connect() => return true,
+        Some(StreamableHttpError::Client(error)) => error.status().map(|status| status.as_u16()),
+        Some(StreamableHttpError::HttpStatus(error)) => Some(error.status),
+        Some(StreamableHttpError::UnexpectedServerResponse(text)) => {
+            status_and_body(text).map(|(status, _)| status)
+        }
+        Some(
+            StreamableHttpError::AuthRequired(_)
+            | StreamableHttpError::InsufficientScope(_)
+            | StreamableHttpError::SessionExpired
+            | StreamableHttpError::ReinitializationFailed(_),
+        ) => return true,
+        _ => None,
+    };
+    status.is_some_and(|status| [401, 403, 404, 429, 503].contains(&status))
+}
+
 fn of_transport(error: &DynamicTransportError) -> ServerFailure {
     let Some(error) = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() else {
         return transient(format!("gives no answer: {}", error.error));

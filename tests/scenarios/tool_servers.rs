@@ -1,0 +1,175 @@
+//! MCP servers as people have them: strict old ones, slow ones, endless lists, bad tools, tools that appear, calls that take long.
+
+use super::llm::{model, team};
+use crate::harness::{
+    Process, artifact, directory, eventually, file, message,
+    model_stub::{ModelStub, calls, says},
+    state, stream,
+};
+use serde_json::json;
+
+/// A tool server on standard input and output. Its first argument says what is wrong with it; it writes what it is sent into the
+/// file of the second.
+const SERVER: &str = r#"
+import json, sys, time
+mode, path = sys.argv[1:]
+log = open(path, "a")
+log.write("start\n"); log.flush()
+begun, unlocked = False, False
+if mode == "slow":
+    time.sleep(11)
+def write(message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+def tool(name, **more):
+    return {"name": name, "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}, **more}
+for line in sys.stdin:
+    request = json.loads(line)
+    method, key, params = request.get("method"), request.get("id"), request.get("params", {})
+    log.write(method + "\n"); log.flush()
+    if method == "initialize":
+        begun = True
+        result = {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}, "serverInfo": {"name": mode, "version": "1"}}
+    elif mode == "strict" and not begun:
+        sys.exit("expected initialize")
+    elif key is None:
+        continue
+    elif method == "tools/list" and mode == "same":
+        result = {"tools": [tool("time")], "nextCursor": "same"}
+    elif method == "tools/list" and mode == "endless":
+        result = {"tools": [tool("time")], "nextCursor": str(time.time_ns())}
+    elif method == "tools/list" and mode == "bad":
+        result = {"tools": [{"name": "broken"}, None, tool("time", outputSchema=7)]}
+    elif method == "tools/list":
+        result = {"tools": [tool("time")] + ([tool("secret")] if unlocked else [])}
+    elif method == "tools/call":
+        if mode == "unlock" and params["name"] == "time":
+            unlocked = True
+            write({"method": "notifications/tools/list_changed"})
+        if mode == "progress":
+            for step in range(8):
+                time.sleep(0.4)
+                token = params["_meta"]["progressToken"]
+                write({"method": "notifications/progress",
+                       "params": {"progressToken": token, "progress": step, "message": "step %d" % step}})
+        result = {"content": [{"type": "text", "text": "result of " + params["name"]}]}
+    else:
+        write({"id": key, "error": {"code": -32601, "message": "no method " + str(method)}})
+        continue
+    write({"id": key, "result": result})
+"#;
+
+struct Tried {
+    node: Process,
+    stub: ModelStub,
+    log: std::path::PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+/// An agent with a server of this kind, whose model calls `time` and then what is new.
+async fn tried(mode: &str, more: &str) -> Tried {
+    let dir = directory();
+    let (script, log) = (file(dir.path(), "server.py", SERVER), dir.path().join("log"));
+    let stub = ModelStub::start(|request| match request.results.as_slice() {
+        [] => calls(&[("time", json!({}))]),
+        [_] if request.tools.iter().any(|name| name == "secret") => calls(&[("secret", json!({}))]),
+        [.., last] => says(last),
+    });
+    let command = format!("[python3, '{}', {mode}, '{}']", script.display(), log.display());
+    let llm = format!("{}, tools: [{{ mcp: {command}{more} }}]", model(&stub, "openai"));
+    let node = Process::up(&team(&llm)).await;
+    Tried { node, stub, log, _dir: dir }
+}
+
+impl Tried {
+    async fn ask(&self) -> serde_json::Value {
+        self.node.agent("thinker-01").ask(json!({ "description": "x" })).await
+    }
+
+    /// Everything that was to be seen of a task.
+    async fn events(&self, task: &serde_json::Value) -> String {
+        let id = task["id"].as_str().unwrap();
+        let url = format!("{}/a2a/tasks/{id}/events", self.node.agent("thinker-01").url);
+        stream(&url, None).await.iter().map(|(_, event)| event.to_string()).collect()
+    }
+
+    /// How often the server got this line.
+    fn count(&self, line: &str) -> usize {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        log.lines().filter(|logged| *logged == line).count()
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_ends_at_an_unknown_message_is_started_again_and_that_is_learnt() {
+    let tried = tried("strict", "").await;
+    for _ in 0..2 {
+        let task = tried.ask().await;
+        assert_eq!(artifact(&task, "answer").as_deref(), Some("result of time"), "{task:#}");
+    }
+    assert_eq!((tried.count("start"), tried.count("server/discover")), (2, 1));
+    // It dies, and is greeted with `initialize` at once.
+    let killed = std::process::Command::new("pkill").args(["-f", tried.log.to_str().unwrap()]).status();
+    assert!(killed.unwrap().success());
+    eventually("the server runs again", async || {
+        let task = tried.ask().await;
+        (artifact(&task, "answer").as_deref() == Some("result of time")).then_some(())
+    })
+    .await;
+    assert_eq!((tried.count("start"), tried.count("server/discover")), (3, 1));
+}
+
+#[tokio::test]
+async fn the_late_answer_of_a_server_that_starts_slowly_is_dropped() {
+    let tried = tried("slow", "").await;
+    let task = tried.ask().await;
+    assert_eq!(artifact(&task, "answer").as_deref(), Some("result of time"), "{task:#}");
+    assert_eq!(tried.count("start"), 1);
+    let log = tried.node.log();
+    assert!(log.contains("a late answer to an earlier greeting is dropped"), "{log}");
+}
+
+#[tokio::test]
+async fn a_list_without_an_end_fails_the_task_with_the_name_of_the_server() {
+    for (mode, why) in [("same", "has the same cursor twice"), ("endless", "has more than 100 pages")] {
+        let tried = tried(mode, "").await;
+        let task = tried.ask().await;
+        assert_eq!(state(&task), "failed", "{task:#}");
+        let text = message(&task);
+        assert!(text.contains("server.py") && text.contains(why), "{text}");
+        assert!(tried.count("tools/list") <= 100, "it is listed once");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_can_not_be_read_is_left_out_and_named() {
+    let tried = tried("bad", "").await;
+    let task = tried.ask().await;
+    assert_eq!(artifact(&task, "answer").as_deref(), Some("result of time"), "{task:#}");
+    let log = tried.node.log();
+    for (tool, why) in [("broken", "it has no inputSchema"), ("tool 2", "it is no object")] {
+        assert!(log.contains(tool) && log.contains(why), "{log}");
+    }
+    let events = tried.events(&task).await;
+    assert!(events.contains("the tool broken of"), "{events}");
+}
+
+#[tokio::test]
+async fn a_tool_that_appears_is_offered_to_the_next_call_of_the_model() {
+    let tried = tried("unlock", "").await;
+    let task = tried.ask().await;
+    assert_eq!(artifact(&task, "answer").as_deref(), Some("result of secret"), "{task:#}");
+    let requests = tried.stub.requests();
+    assert_eq!(requests.len(), 3);
+    let has_secret = |at: usize| requests[at].tools.iter().any(|name| name == "secret");
+    assert!(!has_secret(0) && has_secret(1) && has_secret(2));
+}
+
+#[tokio::test]
+async fn a_call_that_reports_its_progress_has_more_time_and_shows_it() {
+    let tried = tried("progress", ", timeout: 1s").await;
+    let task = tried.ask().await;
+    assert_eq!(artifact(&task, "answer").as_deref(), Some("result of time"), "{task:#}");
+    assert_eq!(tried.count("tools/call"), 1);
+    let events = tried.events(&task).await;
+    assert!(events.contains("time: step "), "{events}");
+}
