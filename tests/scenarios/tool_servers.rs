@@ -6,7 +6,8 @@ use crate::harness::{
     model_stub::{ModelStub, calls, says},
     state, stream,
 };
-use serde_json::json;
+use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
+use serde_json::{Value, json};
 
 /// A tool server on standard input and output. Its first argument says what is wrong with it; it writes what it is sent into the
 /// file of the second.
@@ -81,12 +82,12 @@ async fn tried(mode: &str, more: &str) -> Tried {
 }
 
 impl Tried {
-    async fn ask(&self) -> serde_json::Value {
+    async fn ask(&self) -> Value {
         self.node.agent("thinker-01").ask(json!({ "description": "x" })).await
     }
 
     /// Everything that was to be seen of a task.
-    async fn events(&self, task: &serde_json::Value) -> String {
+    async fn events(&self, task: &Value) -> String {
         let id = task["id"].as_str().unwrap();
         let url = format!("{}/a2a/tasks/{id}/events", self.node.agent("thinker-01").url);
         stream(&url, None).await.iter().map(|(_, event)| event.to_string()).collect()
@@ -172,4 +173,64 @@ async fn a_call_that_reports_its_progress_has_more_time_and_shows_it() {
     assert_eq!(tried.count("tools/call"), 1);
     let events = tried.events(&task).await;
     assert!(events.contains("time: step "), "{events}");
+}
+
+#[tokio::test]
+async fn a_denied_tool_is_not_shown_and_a_call_of_it_is_refused() {
+    let tried = tried("plain", ", deny: ['t*'], allow: [time]").await;
+    let task = tried.ask().await;
+    let answer = artifact(&task, "answer").unwrap();
+    assert!(answer.contains("time was not called") && answer.contains("denies it"), "{task:#}");
+    assert_eq!(tried.count("tools/call"), 0);
+    assert!(tried.stub.requests().iter().all(|request| request.tools.iter().all(|name| name != "time")));
+}
+
+/// Servers at a URL: `/plain` knows `initialize` only and says so without JSON, `/busy` takes no calls, `/sse` is of 2024.
+async fn old_http(request: HttpRequest, body: web::Bytes) -> HttpResponse {
+    let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let path = request.path();
+    if path == "/sse" {
+        return match request.method().as_str() {
+            "GET" => HttpResponse::Ok()
+                .content_type("text/event-stream")
+                .body("event: endpoint\ndata: /messages?session=1\n\n"),
+            _ => HttpResponse::MethodNotAllowed().finish(),
+        };
+    }
+    let result = match message["method"].as_str().unwrap_or_default() {
+        "initialize" => json!({
+            "protocolVersion": "2025-03-26", "capabilities": { "tools": {} },
+            "serverInfo": { "name": "old", "version": "1" },
+        }),
+        "tools/list" => json!({ "tools": [{ "name": "time", "inputSchema": { "type": "object" } }] }),
+        "tools/call" if path == "/busy" => return HttpResponse::ServiceUnavailable().body("busy"),
+        "tools/call" => json!({ "content": [{ "type": "text", "text": "result of time" }] }),
+        _ if message["id"].is_null() && message.is_object() => return HttpResponse::Accepted().finish(),
+        _ => return HttpResponse::BadRequest().body("Bad Request"),
+    };
+    HttpResponse::Ok().json(json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }))
+}
+
+#[tokio::test]
+async fn an_old_server_at_a_url_works_or_is_named() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = HttpServer::new(|| App::new().default_service(web::to(old_http)));
+    tokio::spawn(server.workers(1).disable_signals().listen(listener).unwrap().run());
+    for (path, ends, expected) in [
+        ("plain", "completed", "result of time"),
+        ("busy", "completed", "the call was not made: the server answers with status 503"),
+        ("sse", "failed", "speaks HTTP+SSE of MCP 2024-11-05"),
+    ] {
+        let stub = ModelStub::start(|request| match request.results.as_slice() {
+            [] => calls(&[("time", json!({}))]),
+            [.., last] => says(last),
+        });
+        let llm = format!("{}, tools: [{{ mcp: 'http://{address}/{path}' }}]", model(&stub, "openai"));
+        let node = Process::up(&team(&llm)).await;
+        let task = node.agent("thinker-01").ask(json!({ "description": "x" })).await;
+        assert_eq!(state(&task), ends, "{task:#}");
+        let text = artifact(&task, "answer").unwrap_or_else(|| message(&task));
+        assert!(text.contains(expected), "{path}: {text}");
+    }
 }

@@ -31,6 +31,7 @@ pub mod skill_folder;
 mod text_call;
 mod text_stream;
 mod tool_list;
+pub mod tool_permission;
 mod tool_schema;
 pub mod tool_server;
 mod transcript;

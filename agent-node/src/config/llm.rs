@@ -14,6 +14,7 @@ use crate::{
         output::OutputSchema,
         provider::{Dialect, ModelConfig, ModelRules, ModelSettings, Providers, TokenPrice},
         skill_folder::SkillFolder,
+        tool_permission::ToolPermissions,
         tool_server::{ToolServerConfig, ToolServerTransport},
     },
     outbox::a2a::credentials::SecretString,
@@ -213,11 +214,17 @@ struct ToolServerFile {
     mcp: McpFile,
     /// What comes before the names of its tools where they collide; `server1`, `server2`, … if absent.
     name: Option<String>,
-    /// The tools that may be called; all if absent.
+    /// The tools that may be called; all if absent. A name, or a pattern such as `git_*`.
     allow: Option<Vec<String>>,
-    /// Tools of which a person decides on every call.
+    /// Tools of which a person decides on every call; names or patterns. Beats `allow`.
+    #[serde(default)]
+    ask: Vec<String>,
+    /// The same as `ask`.
     #[serde(default)]
     approve: Vec<String>,
+    /// Tools that are never called; names or patterns. Beats `ask`.
+    #[serde(default)]
+    deny: Vec<String>,
     /// Tools that look for something that takes time: calls of them that are equal, with equal results, do not fail the task.
     #[serde(default)]
     poll: Vec<String>,
@@ -330,8 +337,7 @@ impl LlmFile {
             tools.push(ToolServerConfig {
                 name: "skills".to_owned(),
                 transport: ToolServerTransport::Skills(folder),
-                allow: None,
-                approve: Vec::new(),
+                permissions: ToolPermissions::default(),
                 poll: Vec::new(),
                 idempotent: true,
                 timeout: CALL,
@@ -468,14 +474,6 @@ impl ToolServerFile {
                 ToolServerTransport::Http { url: url.clone(), headers }
             }
         };
-        if let (Some(allow), approve) = (&self.allow, &self.approve)
-            && let Some(missing) = approve.iter().find(|name| !allow.contains(name))
-        {
-            return Err(fault(
-                "approve",
-                &format!("{missing:?} is not in `allow`, so that it can't be called"),
-            ));
-        }
         let timeout = self.timeout.map_or(CALL, Eta::duration);
         if timeout.is_zero() {
             return Err(fault("timeout", "must be more than 0"));
@@ -483,8 +481,11 @@ impl ToolServerFile {
         Ok(ToolServerConfig {
             name: self.name.clone().unwrap_or_else(|| format!("server{}", at + 1)),
             transport,
-            allow: self.allow.clone(),
-            approve: self.approve.clone(),
+            permissions: ToolPermissions {
+                deny: self.deny.clone(),
+                ask: self.ask.iter().chain(&self.approve).cloned().collect(),
+                allow: self.allow.clone(),
+            },
             poll: self.poll.clone(),
             idempotent: self.idempotent,
             timeout,

@@ -19,6 +19,7 @@ use super::{
     text_call,
     text_stream::TextStream,
     tool_list::keep_names,
+    tool_permission::ToolPermission,
     transcript::{CallRecord, Round, ToolResult, Transcript, TranscriptRecord},
 };
 use patterns::{
@@ -83,6 +84,13 @@ pub(super) struct LoopTool {
     pub(super) kind: LoopToolKind,
 }
 
+impl LoopTool {
+    /// Whether the model may not call it: it is not shown to the model.
+    fn is_denied(&self) -> bool {
+        matches!(self.kind, LoopToolKind::Server { permission: ToolPermission::Denied, .. })
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum LoopToolKind {
     Mesh,
@@ -94,8 +102,8 @@ pub(super) enum LoopToolKind {
         name: String,
         /// Whether a call that was interrupted may be made again.
         is_repeatable: bool,
-        /// Whether a person decides on every call.
-        needs_approval: bool,
+        /// Whether it may be called.
+        permission: ToolPermission,
         /// Whether it looks for something that takes time, so that equal calls are no circle.
         is_poll: bool,
     },
@@ -477,12 +485,15 @@ impl AgentLoop {
         let Some(tool) = self.tools.get(&call.name).map(|tool| tool.kind.clone()) else {
             return self.finish(call, ToolResult::error(prompts::unknown_tool(&call.name)), actions);
         };
-        let LoopToolKind::Server { server, name, is_repeatable, needs_approval, .. } = tool else {
+        let LoopToolKind::Server { server, name, is_repeatable, permission, .. } = tool else {
             return self.take_up_mesh(call, actions, asks);
         };
+        if permission == ToolPermission::Denied {
+            return self.finish(call, ToolResult::error(prompts::denied_tool(&call.name)), actions);
+        }
         let starts = self.transcript.call(&call.id).map_or(0, |call| call.starts);
         let question = match starts {
-            0 if !needs_approval => None,
+            0 if permission == ToolPermission::Allowed => None,
             0 => Some((call.id.clone(), format!("May {} be called?", call.name))),
             _ if is_repeatable && starts < MAX_STARTS => None,
             _ if is_repeatable => {
@@ -778,7 +789,12 @@ impl AgentLoop {
         ModelRequest {
             system: self.system.clone(),
             messages,
-            tools: self.tools.values().map(|tool| tool.spec.clone()).collect(),
+            tools: self
+                .tools
+                .values()
+                .filter(|tool| !tool.is_denied())
+                .map(|tool| tool.spec.clone())
+                .collect(),
             output_schema: None,
             repeatable: (place, self.repeatable_first.clone()),
             has_budget_note: false,
@@ -836,7 +852,7 @@ impl AgentLoop {
 
     /// The bytes of every request that compaction can't change.
     fn fixed_bytes(&self) -> usize {
-        let tools = self.tools.values().map(|tool| tool.spec.bytes());
+        let tools = self.tools.values().filter(|tool| !tool.is_denied()).map(|tool| tool.spec.bytes());
         let first = self.first.len() + self.first_media.len() * MEDIUM_BYTES;
         self.system.len() + first + tools.sum::<usize>()
     }
@@ -1029,7 +1045,7 @@ impl AgentLoop {
     /// Whether a call begins with the record of the answer: its intent is in that record.
     fn starts_at_once(&self, call: &ToolCall) -> bool {
         let kind = self.tools.get(&call.name).map(|tool| &tool.kind);
-        matches!(kind, Some(LoopToolKind::Server { needs_approval: false, .. }))
+        matches!(kind, Some(LoopToolKind::Server { permission: ToolPermission::Allowed, .. }))
     }
 
     /// What the model is told about an answer without calls that is no result.

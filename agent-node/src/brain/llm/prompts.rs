@@ -357,6 +357,10 @@ pub(super) fn unknown_tool(name: &str) -> String {
     note("unknown tool", &[("name", name)])
 }
 
+pub(super) fn denied_tool(name: &str) -> String {
+    note("denied tool", &[("name", name)])
+}
+
 pub(super) fn too_many_requests(most: usize) -> String {
     note("too many requests", &[("most", &most.to_string())])
 }

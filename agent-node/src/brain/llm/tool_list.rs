@@ -113,9 +113,9 @@ fn kind(server: usize, config: &ToolServerConfig, tool: &Tool) -> LoopToolKind {
     let says = |hint: Option<bool>| hint.unwrap_or(false);
     let is_repeatable = config.idempotent
         || hints.is_some_and(|hints| says(hints.read_only_hint) || says(hints.idempotent_hint));
-    let needs_approval = config.approve.iter().any(|name| *name == tool.name);
+    let permission = config.permissions.of(&tool.name);
     let is_poll = config.poll.iter().any(|name| *name == tool.name);
-    LoopToolKind::Server { server, name: tool.name.to_string(), is_repeatable, needs_approval, is_poll }
+    LoopToolKind::Server { server, name: tool.name.to_string(), is_repeatable, permission, is_poll }
 }
 
 /// `name` with what providers refuse replaced.
@@ -127,7 +127,7 @@ fn accepted(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::brain::llm::tool_server::tests::server;
+    use crate::brain::llm::{tool_permission::ToolPermission, tool_server::tests::server};
     use rmcp::model::ToolAnnotations;
     use std::sync::Arc;
 
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn names_are_unique_and_accepted_by_all_providers() {
         let (one, mut two) = (server("one"), server("two"));
-        two.approve = vec!["delegate".into()];
+        two.permissions.ask = vec!["delegate".into()];
         let long = "x".repeat(100);
         let offered = [
             (one, vec![tool("search"), tool("a.b/c"), tool(&long)]),
@@ -153,7 +153,7 @@ mod tests {
         assert!(names.iter().all(|name| name.len() <= MAX_NAME));
         let asks = tools.iter().find(|tool| tool.spec.name == "two_delegate").unwrap();
         assert!(
-            matches!(&asks.kind, LoopToolKind::Server { needs_approval: true, name, .. } if name == "delegate")
+            matches!(&asks.kind, LoopToolKind::Server { permission: ToolPermission::Asked, name, .. } if name == "delegate")
         );
     }
 

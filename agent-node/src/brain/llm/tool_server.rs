@@ -8,7 +8,11 @@ mod process;
 mod stdout_lines;
 mod tool_result;
 
-use super::{agent_loop::CallOutcome, skill_folder::SkillFolder};
+use super::{
+    agent_loop::CallOutcome,
+    skill_folder::SkillFolder,
+    tool_permission::{ToolPermission, ToolPermissions},
+};
 use crate::brain::{
     exec::{
         BrainRights,
@@ -54,10 +58,8 @@ pub struct ToolServerConfig {
     /// What comes before the names of its tools where they collide.
     pub name: String,
     pub transport: ToolServerTransport,
-    /// The tools that the model may call, by their names there; all if `None`.
-    pub allow: Option<Vec<String>>,
-    /// Those of which a person decides on every call.
-    pub approve: Vec<String>,
+    /// The tools that the model may call, by their names there.
+    pub permissions: ToolPermissions,
     /// Tools that look for something that takes time: equal calls of them are no circle.
     pub poll: Vec<String>,
     /// Whether calls may be repeated, whatever the server says about them.
@@ -162,7 +164,7 @@ impl ToolServer {
         ToolServerError { server: self.name(), message: message.into(), is_transient, is_greeting: false }
     }
 
-    /// Its tools that are allowed. Connects if there is no live connection; a connection that fails is opened anew once.
+    /// Its tools but those that are hidden. Connects if there is no live connection; a connection that fails is opened anew once.
     pub(super) async fn tools(&self) -> Result<ToolOffer, ToolServerError> {
         if let ToolServerTransport::Skills(folder) = &self.config.transport {
             return Ok(ToolOffer { tools: vec![folder.tool()], left_out: Vec::new() });
@@ -177,14 +179,12 @@ impl ToolServer {
         let ToolOffer { mut tools, mut left_out } =
             listed.map_err(|ServerFailure { message, is_transient }| self.error(message, is_transient))?;
         let (agent, server) = (self.log.agent.as_str(), self.config.name.as_str());
-        let allow = self.config.allow.as_ref();
-        let is_allowed = |name: &str| allow.is_none_or(|allow| allow.iter().any(|allowed| allowed == name));
+        let permissions = &self.config.permissions;
         let is_known = |name: &str| {
             tools.iter().any(|tool| tool.name == name)
                 || left_out.iter().any(|(left_out, _)| left_out == name)
         };
-        let wanted = allow.into_iter().flatten().chain(&self.config.approve);
-        if let Some(missing) = wanted.into_iter().find(|name| !is_known(name)) {
+        if let Some(missing) = permissions.named().find(|name| !is_known(name)) {
             let known: Vec<_> = tools.iter().map(|tool| tool.name.as_ref()).collect();
             let message = format!("has no tool {missing:?}; it has: {}", known.join(", "));
             if !connection.has_changing_tools() {
@@ -192,8 +192,10 @@ impl ToolServer {
             }
             tracing::warn!(target: "brain", agent, server, "the tool server {message}; its list may change");
         }
-        tools.retain(|tool| is_allowed(&tool.name));
-        left_out.retain(|(name, _)| allow.is_none() || is_allowed(name));
+        tools.retain(|tool| permissions.of(&tool.name) != ToolPermission::Hidden);
+        left_out.retain(|(name, _)| {
+            matches!(permissions.of(name), ToolPermission::Allowed | ToolPermission::Asked)
+        });
         for (tool, why) in &left_out {
             tracing::warn!(target: "brain", agent, server, tool, why, "a tool is left out");
         }
@@ -474,8 +476,7 @@ pub(super) mod tests {
                 env: BTreeMap::new(),
                 dir: None,
             },
-            allow: None,
-            approve: Vec::new(),
+            permissions: ToolPermissions::default(),
             poll: Vec::new(),
             idempotent: false,
             timeout: Duration::from_secs(5),

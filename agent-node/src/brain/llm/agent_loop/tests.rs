@@ -14,8 +14,9 @@ const APPROVED: &str = "deploy";
 fn server_tool(name: &str, is_repeatable: bool, needs_approval: bool) -> LoopTool {
     let spec =
         ToolSpec { name: name.into(), description: String::new(), schema: json!({ "type": "object" }) };
+    let permission = if needs_approval { ToolPermission::Asked } else { ToolPermission::Allowed };
     let kind =
-        LoopToolKind::Server { server: 0, name: name.into(), is_repeatable, needs_approval, is_poll: false };
+        LoopToolKind::Server { server: 0, name: name.into(), is_repeatable, permission, is_poll: false };
     LoopTool { spec, kind }
 }
 
