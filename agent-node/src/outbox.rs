@@ -1,6 +1,7 @@
 //! Delivery to destinations outside of the process: peers, the board, foreign agents and webhooks.
 
 pub mod a2a;
+pub(crate) mod environment_proxy;
 pub mod outbound_client;
 pub(crate) mod retry_after;
 pub(crate) mod sse_parser;

@@ -4,6 +4,7 @@ use super::llm::{model, team};
 use crate::harness::{
     Process, artifact, call, eventually, is_success,
     mcp_stub::{McpAnswer, McpStub, tool},
+    message,
     model_stub::{ModelStub, StubAnswer, calls, says},
     state,
 };
@@ -77,6 +78,31 @@ async fn a_large_result_becomes_an_artifact_and_parallel_calls_keep_their_order(
     assert_eq!(artifact(&task, "log-c1_0").map(|text| text.len()), Some(50_001));
     assert!(stub.requests()[1].results[0].len() < 6_000);
     assert_eq!(tools.calls().len(), 3);
+}
+
+#[tokio::test]
+async fn this_machine_is_called_without_the_proxy_and_an_error_through_it_names_it() {
+    let proxy = ModelStub::start(|_| StubAnswer::Returns(407, json!({ "error": "who are you?" })));
+    let at = proxy.url.strip_prefix("http://").unwrap().trim_end_matches("/v1");
+    let environment = [format!("HTTP_PROXY=http://me:secret-1@{at}"), "NO_PROXY=".to_owned()];
+    let tools = McpStub::start(json!([tool("read", json!({}))]), |_, _| McpAnswer::Text("seven".to_owned()));
+    let stub = ModelStub::start(|request| match request.results.as_slice() {
+        [] => calls(&[("read", json!({}))]),
+        [result, ..] => says(result),
+    });
+    let llm = format!("{}, tools: [{{ mcp: '{}' }}]", model(&stub, "ollama"), tools.url);
+    let node = Process::up_in(&environment, &team(&llm)).await;
+    let task = node.agent("thinker-01").ask(json!({ "description": "read" })).await;
+    assert_eq!(artifact(&task, "answer").as_deref(), Some("seven"), "{task:#}");
+    assert!(proxy.requests().is_empty());
+    drop(node);
+
+    let far = "model: openai/stub-1, url: 'http://models.example/v1', key: k, dialect: chat";
+    let node = Process::up_in(&environment, &team(far)).await;
+    let task = node.agent("thinker-01").ask(json!({ "description": "read" })).await;
+    let text = message(&task);
+    assert!(text.contains(&format!("(through the proxy http://{at})")), "{text}");
+    assert!(!text.contains("secret-1"), "{text}");
 }
 
 #[tokio::test]

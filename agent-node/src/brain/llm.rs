@@ -126,16 +126,16 @@ impl LlmBrain {
         rights: &BrainRights,
         cassette: Option<&Cassette>,
     ) -> Result<Self, BrainError> {
-        let client = HttpModel::client().map_err(|error| BrainError::NotStarted {
+        let clients = HttpModel::clients().map_err(|error| BrainError::NotStarted {
             what: format!("no HTTP client: {error}"),
             source: None,
         })?;
         let models = config.models.iter().map(|model| {
-            let model: Arc<dyn ModelClient> = Arc::new(HttpModel::new(model.clone(), client.clone()));
+            let model: Arc<dyn ModelClient> = Arc::new(HttpModel::new(model.clone(), &clients));
             cassette.map_or_else(|| model.clone(), |cassette| cassette.wrap(model.clone()))
         });
         let servers =
-            config.tools.iter().map(|server| ToolServer::new(server.clone(), rights, client.clone()));
+            config.tools.iter().map(|server| ToolServer::new(server.clone(), rights, clients.clone()));
         Ok(Self { models: models.collect(), servers: servers.collect(), config: Arc::new(config) })
     }
 

@@ -11,14 +11,17 @@ use super::{
     responses,
     server_memory::{self, Learned, MAX_CHANGES},
 };
-use crate::outbox::retry_after::retry_after;
+use crate::outbox::{
+    environment_proxy::{ProxiedClients, proxy_of},
+    retry_after::retry_after,
+};
 use blackboard::http_client::redact_url;
 use eventsource_stream::Eventsource;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use patterns::turn::MAX_CHECKPOINT_BYTES;
 use protocol::address_policy::OUTBOUND;
 use reqwest::{
-    Client, Response,
+    Client, Response, Url,
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 use serde_json::Value;
@@ -46,23 +49,26 @@ pub(super) struct HttpModel {
 }
 
 impl HttpModel {
-    /// The model of `config`, called through `client`.
-    pub(super) fn new(config: ModelConfig, client: Client) -> Self {
-        Self { config: Arc::new(config), client }
+    /// The model of `config`, called through one of `clients`.
+    pub(super) fn new(config: ModelConfig, clients: &ProxiedClients) -> Self {
+        Self { client: clients.for_url(&config.url).clone(), config: Arc::new(config) }
     }
 
-    /// A client for providers and tool servers. It follows no redirect: a key goes to the configured host only. Its calls are
+    /// The clients for providers and tool servers. They follow no redirect: a key goes to the configured host only. Their calls are
     /// marked as outbound, so that a node of the mesh behind such a URL does not take them for the local user's.
-    pub(super) fn client() -> Result<Client, reqwest::Error> {
-        blackboard::http_client::tls::client()
-            .default_headers(
-                [(HeaderName::from_static(OUTBOUND), HeaderValue::from_static("1"))].into_iter().collect(),
-            )
-            .redirect(reqwest::redirect::Policy::none())
-            .referer(false)
-            .user_agent(concat!("agent-mesh/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT)
-            .build()
+    pub(super) fn clients() -> Result<ProxiedClients, reqwest::Error> {
+        ProxiedClients::new(|| {
+            blackboard::http_client::tls::client()
+                .default_headers(
+                    [(HeaderName::from_static(OUTBOUND), HeaderValue::from_static("1"))]
+                        .into_iter()
+                        .collect(),
+                )
+                .redirect(reqwest::redirect::Policy::none())
+                .referer(false)
+                .user_agent(concat!("agent-mesh/", env!("CARGO_PKG_VERSION")))
+                .connect_timeout(CONNECT)
+        })
     }
 
     /// The request with its body, and what reads the answer.
@@ -223,6 +229,10 @@ fn explained(config: &ModelConfig, error: &ModelError) -> String {
         _ if error.said.contains("reasoning_effort") && config.settings.effort.is_none() => {
             " (`effort` sets it)".to_owned()
         }
+        // Proxies answer with these, too.
+        (Some(407 | 502..=504), _, _) => {
+            Url::parse(&config.url).map(|url| through_proxy(&url)).unwrap_or_default()
+        }
         _ => String::new(),
     };
     format!("{} at {}: {}{key}", config.model, redact_url(&config.url), error.message)
@@ -317,10 +327,15 @@ fn unreachable(error: &reqwest::Error) -> ModelError {
     ModelError::transient(format!("no answer: {}", cause_of(error)))
 }
 
-/// The innermost cause, without the URL, which may hold a token.
+/// The innermost cause, and the proxy that the call went through. Without the URL, which may hold a token.
 pub(super) fn cause_of(error: &reqwest::Error) -> String {
     let causes = std::iter::successors(std::error::Error::source(error), |error| error.source());
-    causes.last().map_or_else(|| "no answer".to_owned(), ToString::to_string)
+    let cause = causes.last().map_or_else(|| "no answer".to_owned(), ToString::to_string);
+    cause + &error.url().map(through_proxy).unwrap_or_default()
+}
+
+fn through_proxy(url: &Url) -> String {
+    proxy_of(url).map(|proxy| format!(" (through the proxy {proxy})")).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -336,8 +351,8 @@ mod tests {
         config.key_header = "x-api-key".to_owned();
         let set = [("Anthropic-Version", "2026-10-21"), ("X-Api-Key", "mine"), ("Content-Type", "text/json")];
         config.settings.headers = set.map(|(name, value)| (name.to_owned(), secret(value))).into();
-        let client = HttpModel::client().unwrap();
-        let sent = HttpModel::new(config, client.clone()).with_headers(client.post("http://m")).json(&0);
+        let model = HttpModel::new(config, &HttpModel::clients().unwrap());
+        let sent = model.with_headers(model.client.post("http://m")).json(&0);
         let headers = sent.build().unwrap().headers().clone();
         for (name, value) in set {
             let values: Vec<_> = headers.get_all(name).iter().collect();

@@ -13,13 +13,16 @@ use super::{
     skill_folder::SkillFolder,
     tool_permission::{ToolPermission, ToolPermissions},
 };
-use crate::brain::{
-    exec::{
-        BrainRights,
-        process::{WORKSPACE, beside_its_file},
+use crate::{
+    brain::{
+        exec::{
+            BrainRights,
+            process::{WORKSPACE, beside_its_file},
+        },
+        server_log::ServerLog,
+        turn_handle::TurnHandle,
     },
-    server_log::ServerLog,
-    turn_handle::TurnHandle,
+    outbox::environment_proxy::ProxiedClients,
 };
 use failure::ServerFailure;
 use greeting::{Greeting, LearntGreeting, OneGreeting};
@@ -120,7 +123,7 @@ pub(super) struct ToolServer {
     home: Option<PathBuf>,
     /// Where its standard error goes.
     log: ServerLog,
-    http: reqwest::Client,
+    http: ProxiedClients,
     greeting: LearntGreeting,
     connection: Mutex<Option<Arc<McpConnection>>>,
 }
@@ -132,7 +135,7 @@ struct McpConnection {
 }
 
 impl ToolServer {
-    pub(super) fn new(config: ToolServerConfig, rights: &BrainRights, http: reqwest::Client) -> Self {
+    pub(super) fn new(config: ToolServerConfig, rights: &BrainRights, http: ProxiedClients) -> Self {
         let (home, log) = (rights.home.clone(), rights.log.clone());
         Self { config, home, log, http, greeting: LearntGreeting::default(), connection: Mutex::new(None) }
     }
@@ -387,7 +390,8 @@ impl ToolServer {
                     .custom_headers(custom)
                     .max_json_response_size(MAX_ANSWER)
                     .max_sse_event_size(MAX_ANSWER);
-                let transport = StreamableHttpClientTransport::with_client(self.http.clone(), config);
+                let transport =
+                    StreamableHttpClientTransport::with_client(self.http.for_url(url).clone(), config);
                 let transport =
                     OneGreeting::new(transport, listener.clone(), self.name(), answers_late.clone());
                 match listener.serve_with_lifecycle(transport, lifecycle).await {
@@ -410,7 +414,8 @@ impl ToolServer {
     /// Whether a server that took no message is one of the transport of 2024, HTTP+SSE: it opens an event stream first.
     async fn speaks_sse(&self, url: &str, headers: HeaderMap) -> bool {
         let asked = async {
-            let request = self.http.get(url).headers(headers).header("accept", "text/event-stream");
+            let request =
+                self.http.for_url(url).get(url).headers(headers).header("accept", "text/event-stream");
             let mut answer = request.send().await.ok()?;
             let kind = answer.headers().get("content-type")?.to_str().ok()?.to_owned();
             let begin = answer.chunk().await.ok()??;
@@ -485,7 +490,7 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn a_command_that_is_missing_is_no_passing_failure() {
-        let server = ToolServer::new(server("s"), &BrainRights::default(), HttpModel::client().unwrap());
+        let server = ToolServer::new(server("s"), &BrainRights::default(), HttpModel::clients().unwrap());
         let error = server.tools().await.unwrap_err();
         assert!(
             !error.is_transient && error.to_string().contains("/nonexistent/server can't be started"),
@@ -503,7 +508,7 @@ pub(super) mod tests {
             let command = vec![path.display().to_string()];
             let transport = ToolServerTransport::Stdio { command, env: BTreeMap::new(), dir: None };
             let config = ToolServerConfig { transport, ..server("s") };
-            let server = ToolServer::new(config, &BrainRights::default(), HttpModel::client().unwrap());
+            let server = ToolServer::new(config, &BrainRights::default(), HttpModel::clients().unwrap());
             let error = server.tools().await.unwrap_err();
             assert!(!error.is_transient && error.to_string().contains("can't be started"), "{name}: {error}");
         }
@@ -516,7 +521,7 @@ pub(super) mod tests {
         let mut config = server("s");
         let command = ["sh", "-c", "echo no such module >&2; exit 3"].map(str::to_owned).to_vec();
         config.transport = ToolServerTransport::Stdio { command, env: BTreeMap::new(), dir: None };
-        let error = ToolServer::new(config, &BrainRights::default(), HttpModel::client().unwrap())
+        let error = ToolServer::new(config, &BrainRights::default(), HttpModel::clients().unwrap())
             .tools()
             .await
             .unwrap_err();
