@@ -135,6 +135,8 @@ impl ForeignAgent {
             App::new()
                 .app_data(web::Data::from(shared.clone()))
                 .route("/.well-known/agent-card.json", web::get().to(serve_card))
+                .route("/serve/7", web::post().to(rpc))
+                .route("/serve/7/.well-known/agent-card.json", web::get().to(serve_card))
                 .route("/.well-known/jwks.json", web::get().to(keys))
                 .route("/rpc", web::post().to(rpc))
         })

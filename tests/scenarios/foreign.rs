@@ -451,6 +451,35 @@ async fn mesh_join_adds_an_agent_by_its_card() {
 }
 
 #[actix::test]
+async fn a_card_is_found_below_a_path_or_at_the_origin_and_the_error_names_all_that_was_tried() {
+    let foreign = weather("{}", ForeignBehavior::Answers("fine")).await;
+    for path in ["/serve/7", "/nowhere/"] {
+        let card = format!("{}{path}", foreign.url);
+        let team = format!(
+            "mesh: {{ outside: {{ allow: [127.0.0.0/8] }} }}
+agents: [{{ agent: weather-bot, open: true, brain: {{ a2a: {{ card: \"{card}\" }} }} }}]"
+        );
+        let node = Process::up(&team).await;
+        let task = node.agent("weather-bot").ask(forecast_of("Bern")).await;
+        assert_eq!(artifact(&task, "result").as_deref(), Some("fine"), "{path}: {task:#}");
+    }
+    let nothing = crate::harness::model_stub::ModelStub::start(|_| unreachable!());
+    let url = nothing.url.clone();
+    let joined = tokio::task::spawn_blocking(move || mesh(&["join", &url, "--allow", "127.0.0.0/8"], &[]));
+    let (code, _, said) = joined.await.unwrap();
+    let origin = nothing.url.trim_end_matches("/v1");
+    let suffix = "/.well-known/agent-card.json";
+    assert_eq!(code, 6, "{said}");
+    for part in [
+        format!("the card at {}", nothing.url),
+        format!("{}{suffix} answered 404", nothing.url),
+        format!("{origin}{suffix} answered 404"),
+    ] {
+        assert!(said.contains(&part), "{part}: {said}");
+    }
+}
+
+#[actix::test]
 async fn an_agent_cannot_join_under_the_name_of_a_service() {
     let foreign =
         ForeignAgent::start("Registry", forecast(), json!({}), ForeignBehavior::Answers("fine")).await;

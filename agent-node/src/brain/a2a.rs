@@ -161,17 +161,18 @@ impl A2aBrain {
     }
 
     async fn refresh(&self, old: Option<&CachedAgent>) -> Result<CachedAgent, String> {
-        let freshness = old.map(|old| &old.freshness);
-        match (card_fetch::refetch(&self.client, &self.config.card, freshness).await?, old) {
-            (CardRefresh::Unchanged(freshness), Some(old)) => {
-                Ok(CachedAgent::new(old.remote.clone(), freshness))
-            }
-            (CardRefresh::Unchanged(_), None) => Err("answered 304, but no card is cached".to_owned()),
-            (CardRefresh::Changed(fetched), _) => {
-                let card = fetched.validate(&self.client).map_err(|reasons| reasons.join("; "))?;
-                Ok(CachedAgent::new(self.remote_agent(card)?, fetched.freshness))
-            }
-        }
+        let known = old.and_then(|old| Some((old, old.freshness.found_at.as_deref()?)));
+        let fetched = match known {
+            Some((old, url)) => match card_fetch::refetch(&self.client, url, &old.freshness).await? {
+                CardRefresh::Unchanged(freshness) => {
+                    return Ok(CachedAgent::new(old.remote.clone(), freshness));
+                }
+                CardRefresh::Changed(fetched) => *fetched,
+            },
+            None => card_fetch::fetch(&self.client, &self.config.card).await?,
+        };
+        let card = fetched.validate(&self.client).map_err(|reasons| reasons.join("; "))?;
+        Ok(CachedAgent::new(self.remote_agent(card)?, fetched.freshness))
     }
 
     /// What is remembered of the agent, for the task of a turn: a seat goes on where its earlier turns and sessions were, another

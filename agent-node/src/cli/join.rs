@@ -31,7 +31,7 @@ use std::{path::Path, process::ExitCode};
 
 #[derive(Debug, Args)]
 pub(super) struct JoinArgs {
-    /// The URL of the agent's card; for a host, its well-known URL.
+    /// The URL of the agent or of its card: tried are the URL, `/.well-known/agent-card.json` below it, and that of its host.
     card: String,
     /// The agent's id in the mesh; derived from its name if not given.
     #[arg(long = "as", value_name = "AGENT")]
@@ -66,8 +66,9 @@ pub(super) struct JoinArgs {
 
 /// `url` is that of `--url`.
 pub(super) fn join(join: JoinArgs, url: &str) -> ExitCode {
-    match id_and_description(&join) {
-        Ok((id, description)) => {
+    match foreign_agent(&join) {
+        Ok((id, description, card)) => {
+            let join = JoinArgs { card, ..join };
             let registry = join.registry.clone().unwrap_or_else(|| url.to_owned());
             let registry = ServiceLocation::Remote(registry);
             let board = join.board.clone().map_or(ServiceLocation::FromRegistry, ServiceLocation::Remote);
@@ -82,8 +83,8 @@ pub(super) fn join(join: JoinArgs, url: &str) -> ExitCode {
     }
 }
 
-/// The agent's id and description, from the command line and the foreign card.
-fn id_and_description(join: &JoinArgs) -> Result<(AgentId, String), CliError> {
+/// The agent's id and description, from the command line and the foreign card, and the URL where that was found.
+fn foreign_agent(join: &JoinArgs) -> Result<(AgentId, String, String), CliError> {
     let refused = |what: String| CliError::new(Exit::Refused, what);
     let outside = OutboundClient::new(AddressPolicy { allow: join.allow.clone() }, Default::default())
         .map_err(|error| refused(error.to_string()))?;
@@ -104,7 +105,7 @@ fn id_and_description(join: &JoinArgs) -> Result<(AgentId, String), CliError> {
     if id.is_reserved() {
         return Err(refused(format!("{id} is a service's name and no agent's; say --as AGENT")));
     }
-    Ok((id, truncate(&validated.card.description)))
+    Ok((id, truncate(&validated.card.description), found.url))
 }
 
 fn team(

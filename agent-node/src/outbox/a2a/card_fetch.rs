@@ -1,4 +1,5 @@
-//! Fetches cards, from a given URL or the well-known URI of a host (A2A §8.2), and checks their signatures.
+//! Fetches cards, from a given URL, the well-known path below it, or the well-known URI of its host (A2A §8.2), and checks their
+//! signatures.
 
 mod freshness;
 
@@ -110,12 +111,45 @@ pub fn well_known_url(url: &str) -> Result<String, String> {
         .map_err(|error| format!("{:?}: {error}", redact_url(url)))
 }
 
-/// The card at `url`. For an origin without a path, this is its well-known URI.
+/// The card at `url`; if there is none, that at the well-known path below `url`, or that of its origin. An error names all that
+/// were tried.
 pub async fn fetch(client: &OutboundClient, url: &str) -> Result<FetchedCard, String> {
-    match refetch(client, url, None).await? {
-        CardRefresh::Changed(found) => Ok(*found),
-        CardRefresh::Unchanged(_) => Err("answered 304 to an unconditional request".to_owned()),
+    let mut tried = Vec::new();
+    for place in places(url)? {
+        let response = get(client, &place, None).await?;
+        let why = match parse_card(&response) {
+            Ok(raw) => return Ok(found(client, &place, raw, &response).await),
+            Err(why) => why,
+        };
+        tried.push(if place == url { why } else { format!("{} {why}", redact_url(&place)) });
+        // Another status says nothing about where the card is: a server that is busy must not be replaced by its origin's agent.
+        if !response.status.is_success()
+            && ![401, 403, 404, 405, 406, 410].contains(&response.status.as_u16())
+        {
+            break;
+        }
     }
+    Err(tried.join("; "))
+}
+
+/// Where the card that `url` names may be, the likeliest place first.
+fn places(url: &str) -> Result<Vec<String>, String> {
+    let origin = well_known_url(url)?;
+    let Ok(parsed) = Url::parse(url) else { return Ok(vec![origin]) };
+    let path = parsed.path().trim_end_matches('/');
+    if path.is_empty() {
+        return Ok(vec![origin]);
+    }
+    let mut places = vec![url.to_owned()];
+    if !path.ends_with(routes::AGENT_CARD) {
+        let mut below = parsed.clone();
+        below.set_path(&format!("{path}{}", routes::AGENT_CARD));
+        places.push(below.into());
+    }
+    if !places.contains(&origin) {
+        places.push(origin);
+    }
+    Ok(places)
 }
 
 /// The result of a conditional request for a card.
@@ -125,24 +159,27 @@ pub enum CardRefresh {
     Changed(Box<FetchedCard>),
 }
 
-/// Fetches the card at `url`, unless the entity tag in `known` still holds.
-pub async fn refetch(
-    client: &OutboundClient,
-    url: &str,
-    known: Option<&Freshness>,
-) -> Result<CardRefresh, String> {
-    let is_origin = Url::parse(url).is_ok_and(|parsed| matches!(parsed.path(), "" | "/"));
-    let url = if is_origin { well_known_url(url)? } else { url.to_owned() };
-    let etag = known.and_then(|known| known.etag.as_deref());
-    let response = get(client, &url, etag).await?;
-    let freshness = Freshness::from_headers(&response.headers);
+/// Fetches the card again from `url`, where it was found, unless the entity tag in `known` still holds.
+pub async fn refetch(client: &OutboundClient, url: &str, known: &Freshness) -> Result<CardRefresh, String> {
+    let etag = known.etag.as_deref();
+    let response = get(client, url, etag).await?;
     if let (304, Some(etag)) = (response.status.as_u16(), etag) {
+        let freshness = Freshness::from_headers(&response.headers, url);
         let etag = freshness.etag.or_else(|| Some(etag.to_owned()));
         return Ok(CardRefresh::Unchanged(Freshness { etag, ..freshness }));
     }
     let raw = parse_json(&response)?;
-    let signature = check_signatures(client, &url, &raw).await;
-    Ok(CardRefresh::Changed(Box::new(FetchedCard { url, raw, signature, freshness })))
+    Ok(CardRefresh::Changed(Box::new(found(client, url, raw, &response).await)))
+}
+
+async fn found(client: &OutboundClient, url: &str, raw: Value, response: &OutboundResponse) -> FetchedCard {
+    let signature = check_signatures(client, url, &raw).await;
+    FetchedCard {
+        url: url.to_owned(),
+        raw,
+        signature,
+        freshness: Freshness::from_headers(&response.headers, url),
+    }
 }
 
 /// Checks the signatures with keys from the card's own origin only: they prove that the host published this card.
@@ -187,6 +224,13 @@ async fn get(client: &OutboundClient, url: &str, etag: Option<&str>) -> Result<O
     client.send(request).await.map_err(|error: outbound_client::Error| error.to_string())
 }
 
+/// The JSON in a response, if it looks like a card: a base URL may answer with something else.
+fn parse_card(response: &OutboundResponse) -> Result<Value, String> {
+    let raw = parse_json(response)?;
+    let is_card = ["name", "supportedInterfaces", "url"].iter().any(|member| raw.get(member).is_some());
+    if is_card { Ok(raw) } else { Err("answered with JSON that is no agent card".to_owned()) }
+}
+
 fn parse_json(response: &OutboundResponse) -> Result<Value, String> {
     if !response.status.is_success() {
         return Err(format!("answered {}", response.status.as_u16()));
@@ -195,4 +239,25 @@ fn parse_json(response: &OutboundResponse) -> Result<Value, String> {
         return Err(format!("is longer than {MAX_CARD_BYTES} bytes"));
     }
     parse(&response.body, MAX_DEPTH).map_err(|problem| problem.message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::places;
+
+    #[test]
+    fn a_card_is_looked_for_at_its_url_then_below_it_then_at_its_origin() {
+        let suffix = ".well-known/agent-card.json";
+        let origin = format!("https://h:8/{suffix}");
+        assert_eq!(places("h:8").unwrap(), [origin.as_str()]);
+        for url in ["https://h:8", "https://h:8/", origin.as_str()] {
+            assert_eq!(places(url).unwrap(), [origin.as_str()], "{url}");
+        }
+        for url in ["https://h:8/a/b", "https://h:8/a/b/"] {
+            let below = format!("https://h:8/a/b/{suffix}");
+            assert_eq!(places(url).unwrap(), [url, &below, &origin]);
+        }
+        let exact = format!("https://h:8/a/{suffix}");
+        assert_eq!(places(&exact).unwrap(), [exact.as_str(), &origin]);
+    }
 }

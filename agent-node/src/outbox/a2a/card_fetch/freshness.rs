@@ -14,28 +14,31 @@ pub struct Freshness {
     pub lifetime: Duration,
     /// The entity tag of this version.
     pub etag: Option<String>,
+    /// The URL that the tag belongs to. `None` if the card was not fetched by this process.
+    pub found_at: Option<String>,
 }
 
 impl Default for Freshness {
     fn default() -> Self {
-        Self { lifetime: DEFAULT, etag: None }
+        Self { lifetime: DEFAULT, etag: None, found_at: None }
     }
 }
 
 impl Freshness {
-    pub(super) fn from_headers(headers: &HeaderMap) -> Self {
+    pub(super) fn from_headers(headers: &HeaderMap, url: &str) -> Self {
+        let found_at = Some(url.to_owned());
         let values = headers.get_all(CACHE_CONTROL).into_iter().filter_map(|value| value.to_str().ok());
         let directives: Vec<_> =
             values.flat_map(|value| value.split(',')).map(|part| part.trim().to_ascii_lowercase()).collect();
         let etag = headers.get(ETAG).and_then(|etag| etag.to_str().ok()).map(str::to_owned);
         if directives.iter().any(|directive| ["no-store", "no-cache"].contains(&directive.as_str())) {
-            return Self { lifetime: Duration::ZERO, etag };
+            return Self { lifetime: Duration::ZERO, etag, found_at };
         }
         let seconds = |text: &str| text.trim_matches('"').parse().map(Duration::from_secs).ok();
         let max_age = directives.iter().find_map(|directive| seconds(directive.strip_prefix("max-age=")?));
         let age = headers.get(AGE).and_then(|age| seconds(age.to_str().ok()?)).unwrap_or_default();
         let lifetime = max_age.map_or(DEFAULT, |max_age| max_age.saturating_sub(age).min(MAX));
-        Self { lifetime, etag }
+        Self { lifetime, etag, found_at }
     }
 }
 
@@ -45,7 +48,7 @@ mod tests {
 
     fn of(headers: &[(&str, &str)]) -> (u64, Option<String>) {
         let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
-        let freshness = Freshness::from_headers(&headers.collect());
+        let freshness = Freshness::from_headers(&headers.collect(), "https://h/");
         (freshness.lifetime.as_secs(), freshness.etag)
     }
 
