@@ -276,7 +276,8 @@ fn a_wrong_command_line_or_file_is_refused() {
         (&["ask", "x", "--task-id", "../x"], 2, "a task id must match"),
         (&["tasks", "--limit", "0"], 2, "0 is not in 1..=1000"),
         (&["tasks", "--limit", "1001"], 2, "1001 is not in 1..=1000"),
-        (&["node", name, "--url", "http://127.0.0.1:1"], 2, "--registry says where its registry is"),
+        (&["node", name, "--url", "http://127.0.0.1:1"], 78, "did you mean `brain`?"),
+        (&["join", "http://127.0.0.1:9", "--url", "http://127.0.0.1:1"], 6, "the card at http://127.0.0.1:9"),
         (
             &["--url=http://127.0.0.1:1", "blackboard"],
             2,

@@ -40,14 +40,13 @@ pub(super) fn parse_from<C: CommandFactory + FromArgMatches>(words: Vec<OsString
 
 /// The error for `--url` with a verb that runs a process, which would ignore it.
 fn misplaced_url(matches: &ArgMatches) -> Option<String> {
-    let (verb, words) = matches.subcommand().filter(|(verb, _)| SERVERS.contains(verb))?;
+    let ignores_url = |verb: &str| SERVERS.contains(&verb) && !["node", "join"].contains(&verb);
+    let (verb, words) = matches.subcommand().filter(|(verb, _)| ignores_url(verb))?;
     let is_given =
         words.try_contains_id("url").is_ok() && words.value_source("url") == Some(ValueSource::CommandLine);
-    let instead = match verb {
-        "node" | "join" => "--registry says where its registry is",
-        _ => "--listen and --port say where it listens",
-    };
-    is_given.then(|| format!("`mesh {verb}` takes no --url: {instead} (`--help` says what there is)"))
+    is_given.then(|| {
+        format!("`mesh {verb}` takes no --url: --listen and --port say where it listens (`--help` says what there is)")
+    })
 }
 
 /// Ignores empty environment variables, as the OpenTelemetry specification does.
