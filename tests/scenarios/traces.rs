@@ -345,21 +345,53 @@ async fn rejected_spans_are_counted_and_logged_once() {
 }
 
 #[tokio::test]
-async fn invalid_trace_settings_are_named_in_one_line() {
-    let wrong = [
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318"),
-        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+async fn otel_variables_with_values_that_are_not_known_give_warnings_and_no_failed_start() {
+    let collector = Collector::start();
+    let odd = [
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "carrier-pigeon"),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "brotli"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"),
+        ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "canary"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "canary"),
         ("OTEL_TRACES_SAMPLER", "sometimes"),
-        ("OTEL_EXPORTER_OTLP_HEADERS", "canary"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "0"),
+        ("OTEL_TRACES_EXPORTER", "console"),
     ];
-    for (name, value) in wrong {
-        let dir = crate::harness::directory();
-        let data = dir.path().to_string_lossy().into_owned();
-        let envs = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9"), (name, value)];
-        let (code, _, errors) = mesh(&["up", "--port", "0", "--data", &data], &envs);
-        assert_eq!((code, errors.lines().count()), (78, 1), "{errors}");
-        assert!(errors.contains(name) && !errors.contains("canary"), "{errors}");
+    let variables: Vec<_> = odd.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let task = json!({ "taskId": "t-odd", "description": "say", "capability": "echo" });
+    for is_exporting in [false, true] {
+        let mut environment = variables.clone();
+        if is_exporting {
+            environment.extend(collector.environment());
+        }
+        let mesh = Process::up_in(&environment, ECHO).await;
+        assert_eq!(state(&mesh.agent("echo-01").ask(task.clone()).await), "completed");
+        let log = mesh.log();
+        for (name, _) in odd {
+            assert_eq!(
+                log.matches(&format!("{name} ")).count() + log.matches(&format!("{name}:")).count(),
+                1,
+                "{name}: {log}"
+            );
+        }
+        assert!(!log.contains("canary"), "{log}");
+        if is_exporting {
+            collector.spans_where("in spite of all", |spans| !spans.is_empty()).await;
+        }
     }
+    let mut environment = [variables, collector.environment()].concat();
+    environment.push("OTEL_SDK_DISABLED=true".to_owned());
+    let before = collector.requests();
+    let mut mesh = Process::up_in(&environment, ECHO).await;
+    assert_eq!(state(&mesh.agent("echo-01").ask(task).await), "completed");
+    mesh.signal("TERM");
+    assert_eq!(mesh.ended().await, 0);
+    assert!(!mesh.log().contains("OTEL_"), "{}", mesh.log());
+    assert_eq!(collector.requests(), before);
+}
+
+#[tokio::test]
+async fn a_backend_that_is_not_there_is_named_and_tasks_go_on() {
     let nobody = ["OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:9".to_owned()];
     let mesh = Process::up_in(&nobody, ECHO).await;
     eventually("the line", async || mesh.log().contains("traces can't be delivered").then_some(())).await;

@@ -6,7 +6,7 @@ use super::{
     parsing::all_args,
     settings_reference::{COMPOSE, STANDARD},
 };
-use crate::telemetry::otel_settings::unused;
+use crate::telemetry::otel_settings::{is_disabled, unused};
 use clap::{Args as _, Command, CommandFactory as _};
 use std::collections::BTreeSet;
 
@@ -19,6 +19,7 @@ const LOGS_PREFIX: &str = "OTEL_BLRP_";
 pub(super) fn warn_unknown() {
     let mut names: Vec<_> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
     names.sort();
+    names.retain(|name| !(is_disabled() && name.starts_with("OTEL_")));
     let (ours, standard) = (mesh_variables(), otel_variables());
     let unused =
         names.iter().filter(|name| !standard.contains(*name) && nearest_typo(name, &standard).is_none());

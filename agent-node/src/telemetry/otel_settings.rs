@@ -1,5 +1,6 @@
-//! OpenTelemetry's variables (`OTEL_*`), read once at the start. A wrong value fails in one line that names the variable and
-//! shows no header's value.
+//! OpenTelemetry's variables (`OTEL_*`), read once at the start. A wrong or unsupported value gives a warning that names the
+//! variable and shows no header's value, and is ignored: such variables are often set for every program of a cluster. Only
+//! files of certificates that can't be used are errors, and only with an endpoint.
 
 pub mod unused;
 
@@ -15,7 +16,7 @@ pub struct TelemetrySettings {
     /// The backend; `None` without an endpoint.
     pub export: Option<ExportSettings>,
     pub queue: SpanQueueSettings,
-    /// Settings that have no effect or are replaced.
+    /// Settings that are wrong, have no effect or are replaced.
     pub warnings: Vec<String>,
 }
 
@@ -81,57 +82,80 @@ impl TelemetrySettings {
         Self::read(&|name| std::env::var(name).ok())
     }
 
-    /// The settings of the variables that `variable` returns. An empty variable counts as unset.
+    /// The settings of the variables that `variable` returns. An empty variable counts as unset. Fails if a certificate lacks
+    /// its key, or a key its certificate.
     pub fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
         let get =
             |name: &str| variable(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
-        let mut settings = Self { queue: queue(&get)?, ..Self::default() };
-        pairs(&get, "OTEL_RESOURCE_ATTRIBUTES")?;
-        if let Some(name) = get("OTEL_TRACES_SAMPLER") {
-            settings.sampler = TraceSampler::parse(&name, get("OTEL_TRACES_SAMPLER_ARG").as_deref())?;
-        }
-        if let Some(exporter) = get("OTEL_TRACES_EXPORTER").filter(|name| name != "otlp") {
-            return match exporter.as_str() {
-                "none" => Ok(settings),
-                _ => Err(format!("OTEL_TRACES_EXPORTER is {exporter:?}: there are otlp and none")),
-            };
-        }
-        match get("OTEL_SDK_DISABLED").map(|text| text.to_ascii_lowercase()).as_deref() {
+        let mut warnings = Vec::new();
+        let queue = queue(&get, &mut warnings);
+        let sampler = get("OTEL_TRACES_SAMPLER").and_then(|name| {
+            let sampler = TraceSampler::parse(&name, get("OTEL_TRACES_SAMPLER_ARG").as_deref());
+            known(&mut warnings, sampler)
+        });
+        let mut settings = Self { queue, sampler: sampler.unwrap_or_default(), ..Self::default() };
+        match get(DISABLED).map(|text| text.to_ascii_lowercase()).as_deref() {
             Some("true") => return Ok(settings),
             None | Some("false") => {}
-            Some(_) => settings
-                .warnings
-                .push("OTEL_SDK_DISABLED is neither true nor false: false is assumed".to_owned()),
+            Some(_) => warnings.push(format!("{DISABLED} is neither true nor false: false is assumed")),
         }
-        settings.warnings.extend(propagators(&get));
-        settings.export = export(&get)?;
+        warnings.extend(propagators(&get));
+        let export = export(&get, &mut warnings)?;
+        if exports_otlp(&get, &mut warnings) {
+            settings.export = export;
+        }
         if let Some(export) = settings.export.as_ref().filter(|export| export.url.scheme() == "http") {
             let names = export.pems.names();
-            settings.warnings.extend(names.map(|name| {
+            warnings.extend(names.map(|name| {
                 format!("{name} is set, but the endpoint begins with http://: nothing is encrypted and nobody's certificate is asked for")
             }));
         }
-        if settings.export.is_none() {
+        if endpoint(&get).is_none() {
             let unused = [
                 "OTEL_EXPORTER_OTLP_HEADERS",
-                "OTEL_EXPORTER_OTLP_PROTOCOL",
                 "OTEL_EXPORTER_OTLP_CERTIFICATE",
                 "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
-                "OTEL_TRACES_EXPORTER",
             ];
-            settings.warnings.extend(unused.into_iter().filter(|name| get(name).is_some()).map(|name| {
+            warnings.extend(unused.into_iter().filter(|name| get(name).is_some()).map(|name| {
                 format!("{name} is set, but no endpoint is: OTEL_EXPORTER_OTLP_ENDPOINT says where traces go")
             }));
         }
         let is_share = get("OTEL_TRACES_SAMPLER").is_some_and(|name| name.contains("ratio"));
         if get("OTEL_TRACES_SAMPLER_ARG").is_some() && !is_share {
-            settings.warnings.push(
+            warnings.push(
                 "OTEL_TRACES_SAMPLER_ARG is set, but OTEL_TRACES_SAMPLER names no sampler by ratio"
                     .to_owned(),
             );
         }
+        settings.warnings = warnings;
         Ok(settings)
     }
+}
+
+/// Turns all telemetry off if it is `true`.
+const DISABLED: &str = "OTEL_SDK_DISABLED";
+
+/// Whether this process's environment turns telemetry off. No other variable then matters.
+pub fn is_disabled() -> bool {
+    std::env::var(DISABLED).is_ok_and(|text| text.trim().eq_ignore_ascii_case("true"))
+}
+
+/// The value of `read`; an error becomes a warning.
+fn known<T>(warnings: &mut Vec<String>, read: Result<T, String>) -> Option<T> {
+    read.map_err(|wrong| warnings.push(format!("{wrong}; the value is ignored"))).ok()
+}
+
+/// Whether one of the exporters, which are separated by commas, is OTLP. That is the default.
+fn exports_otlp(get: VariableLookup<'_>, warnings: &mut Vec<String>) -> bool {
+    let Some(asked) = get("OTEL_TRACES_EXPORTER") else { return true };
+    let (known, others): (Vec<_>, Vec<_>) =
+        asked.split(',').map(str::trim).partition(|name| ["otlp", "none"].contains(name));
+    if !others.is_empty() {
+        warnings.push(format!(
+            "OTEL_TRACES_EXPORTER is {asked:?}: there are otlp and none; other names are ignored"
+        ));
+    }
+    known.is_empty() || known.contains(&"otlp")
 }
 
 /// OpenTelemetry's default propagators, accepted without a warning.
@@ -152,38 +176,54 @@ fn given<'n>(get: VariableLookup<'_>, names: [&'n str; 2]) -> Option<(&'n str, S
     names.into_iter().find_map(|name| Some((name, get(name)?)))
 }
 
-fn export(get: VariableLookup<'_>) -> Result<Option<ExportSettings>, String> {
+fn export(get: VariableLookup<'_>, warnings: &mut Vec<String>) -> Result<Option<ExportSettings>, String> {
     // Every variable is checked, also without an endpoint.
     let protocol = given(get, ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"]);
     if let Some((name, protocol)) = protocol.filter(|(_, protocol)| protocol != "http/protobuf") {
-        return Err(format!("{name} is {protocol:?}: only http/protobuf is spoken (port 4318, not 4317)"));
+        warnings
+            .push(format!("{name} is {protocol:?}: http/protobuf is spoken instead (port 4318, not 4317)"));
     }
     let compression = given(get, ["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"]);
     if let Some((name, other)) = compression.filter(|(_, compression)| compression != "none") {
-        return Err(format!("{name} is {other:?}: nothing is compressed; leave it out"));
+        warnings.push(format!("{name} is {other:?}: nothing is compressed"));
     }
     let timeout = given(get, ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"]);
-    let timeout = timeout.map(|(name, _)| timeout_of(get, name)).transpose()?.flatten();
+    let timeout = timeout.and_then(|(name, _)| known(warnings, timeout_of(get, name))).flatten();
     let timeout = timeout.unwrap_or(Duration::from_secs(10));
-    let pems = pems(get)?;
     let max_attribute_len =
         given(get, ["OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"]);
-    let max_attribute_len = max_attribute_len.map(|(name, text)| {
-        text.parse().map_err(|_| format!("{name} is {text:?}: a whole number of characters is wanted"))
+    let max_attribute_len = max_attribute_len.and_then(|(name, text)| {
+        let number = text.parse();
+        known(
+            warnings,
+            number.map_err(|_| format!("{name} is {text:?}: a whole number of characters is wanted")),
+        )
     });
-    let max_attribute_len = max_attribute_len.transpose()?;
-    let mut headers = headers(get, "OTEL_EXPORTER_OTLP_HEADERS")?;
-    headers.extend(self::headers(get, "OTEL_EXPORTER_OTLP_TRACES_HEADERS")?);
-    let (name, text, path) =
-        match (get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), get("OTEL_EXPORTER_OTLP_ENDPOINT")) {
-            (Some(whole), _) => ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", whole, ""),
-            (None, Some(base)) => ("OTEL_EXPORTER_OTLP_ENDPOINT", base, "/v1/traces"),
-            (None, None) => return Ok(None),
-        };
+    let mut headers = HashMap::new();
+    for name in ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"] {
+        headers.extend(known(warnings, self::headers(get, name)).unwrap_or_default());
+    }
+    let attributes = known(warnings, pairs(get, "OTEL_RESOURCE_ATTRIBUTES")).unwrap_or_default();
+    let Some((name, text, path)) = endpoint(get) else { return Ok(None) };
+    let Some(url) = known(warnings, url(name, &text, path)) else { return Ok(None) };
+    let pems = pems(get)?;
+    let attributes = attributes.into_iter().map(|(_, name, value)| (name, decoded(&value))).collect();
+    Ok(Some(ExportSettings { url, headers, timeout, attributes, pems, max_attribute_len }))
+}
+
+/// The variable of the endpoint, its value, and the path to append.
+fn endpoint(get: VariableLookup<'_>) -> Option<(&'static str, String, &'static str)> {
+    let (whole, base) = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT");
+    let of_traces = get(whole).map(|text| (whole, text, ""));
+    of_traces.or_else(|| Some((base, get(base)?, "/v1/traces")))
+}
+
+/// The endpoint `text` of the variable `name`, with `path` appended.
+fn url(name: &str, text: &str, path: &str) -> Result<Url, String> {
     let wrong = |why: &str| {
         format!("{name} {why}: an http:// or https:// URL is wanted, such as http://localhost:4318")
     };
-    let mut url = Url::parse(&text).map_err(|error| wrong(&format!("is no URL ({error})")))?;
+    let mut url = Url::parse(text).map_err(|error| wrong(&format!("is no URL ({error})")))?;
     if !["http", "https"].contains(&url.scheme()) || !url.has_host() {
         return Err(wrong(&format!("has the scheme {:?}", url.scheme())));
     }
@@ -195,9 +235,7 @@ fn export(get: VariableLookup<'_>) -> Result<Option<ExportSettings>, String> {
     if !path.is_empty() {
         url.set_path(&format!("{}{path}", url.path().trim_end_matches('/')));
     }
-    let attributes = pairs(get, "OTEL_RESOURCE_ATTRIBUTES")?;
-    let attributes = attributes.into_iter().map(|(_, name, value)| (name, decoded(&value))).collect();
-    Ok(Some(ExportSettings { url, headers, timeout, attributes, pems, max_attribute_len }))
+    Ok(url)
 }
 
 /// The files of certificates and keys, which are read later.
@@ -270,25 +308,24 @@ pub(super) fn decoded(text: &str) -> String {
     String::from_utf8(out).unwrap_or_else(|_| text.to_owned())
 }
 
-fn queue(get: VariableLookup<'_>) -> Result<SpanQueueSettings, String> {
+fn queue(get: VariableLookup<'_>, warnings: &mut Vec<String>) -> SpanQueueSettings {
     let usual = SpanQueueSettings::default();
-    let count = |name: &str, usual: usize| match get(name).map(|text| text.parse::<usize>()) {
-        None => Ok(usual),
-        Some(Ok(number)) if number > 0 => Ok(number),
-        Some(_) => {
-            Err(format!("{name} is {:?}: a whole number above 0 is wanted", get(name).unwrap_or_default()))
-        }
+    let mut count = |name: &str, usual: usize| {
+        let Some(text) = get(name) else { return usual };
+        let number = text.parse().ok().filter(|number| (1..=MAX_CAPACITY).contains(number));
+        let wrong = || format!("{name} is {text:?}: a whole number from 1 to {MAX_CAPACITY} is wanted");
+        known(warnings, number.ok_or_else(wrong)).unwrap_or(usual)
     };
-    let capacity = count("OTEL_BSP_MAX_QUEUE_SIZE", usual.capacity)?;
-    if capacity > MAX_CAPACITY {
-        return Err(format!("OTEL_BSP_MAX_QUEUE_SIZE is {capacity}: at most {MAX_CAPACITY} spans may wait"));
-    }
-    Ok(SpanQueueSettings {
-        delay: milliseconds(get, "OTEL_BSP_SCHEDULE_DELAY")?.unwrap_or(usual.delay),
+    let capacity = count("OTEL_BSP_MAX_QUEUE_SIZE", usual.capacity);
+    let batch = count("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", usual.batch).min(capacity);
+    let delay = known(warnings, milliseconds(get, "OTEL_BSP_SCHEDULE_DELAY")).flatten();
+    let timeout = known(warnings, timeout_of(get, "OTEL_BSP_EXPORT_TIMEOUT")).flatten();
+    SpanQueueSettings {
+        delay: delay.unwrap_or(usual.delay),
         capacity,
-        batch: count("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", usual.batch)?.min(capacity),
-        timeout: timeout_of(get, "OTEL_BSP_EXPORT_TIMEOUT")?.unwrap_or(usual.timeout),
-    })
+        batch,
+        timeout: timeout.unwrap_or(usual.timeout),
+    }
 }
 
 fn milliseconds(get: VariableLookup<'_>, name: &str) -> Result<Option<Duration>, String> {

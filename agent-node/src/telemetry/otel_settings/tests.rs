@@ -57,7 +57,7 @@ fn the_otel_variables_set_the_endpoint_and_the_queue() {
 }
 
 #[test]
-fn an_error_is_one_line_that_names_the_variable() {
+fn a_wrong_value_is_ignored_with_a_warning_that_names_the_variable() {
     let at = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h");
     let wrong: &[&[(&str, &str)]] = &[
         &[("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318")],
@@ -80,16 +80,41 @@ fn an_error_is_one_line_that_names_the_variable() {
         &[("OTEL_RESOURCE_ATTRIBUTES", "a=b,=canary")],
         &[("OTEL_EXPORTER_OTLP_TIMEOUT", "0")],
         &[("OTEL_BSP_EXPORT_TIMEOUT", "0")],
-        &[("OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "/canary.key")],
         &[("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "long")],
         &[("OTEL_TRACES_SAMPLER", "sometimes")],
         &[("OTEL_TRACES_EXPORTER", "zipkin")],
     ];
     for variables in wrong {
-        let error = read(variables).unwrap_err();
-        assert!(error.contains(variables[0].0) && error.lines().count() == 1, "{error}");
-        assert!(!error.contains("canary"), "{error}");
+        let settings = read(variables).unwrap();
+        let [warning] = &settings.warnings[..] else { panic!("{variables:?}: {:?}", settings.warnings) };
+        assert!(warning.contains(variables[0].0) && warning.lines().count() == 1, "{warning}");
+        assert!(!warning.contains("canary"), "{warning}");
+        let usual: Vec<_> = variables.iter().copied().filter(|variable| *variable == at).collect();
+        let usual = read(&usual).unwrap();
+        assert_eq!((&settings.export, settings.queue), (&usual.export, usual.queue), "{variables:?}");
     }
+    let key = ("OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "/canary.key");
+    let error = read(&[at, key]).unwrap_err();
+    assert!(error.contains(key.0) && !error.contains("canary"), "{error}");
+    assert!(read(&[key]).is_ok_and(|settings| settings.export.is_none()));
+    for (exporter, exports) in [("console", true), ("console, otlp", true), ("none,console", false)] {
+        let settings = read(&[("OTEL_TRACES_EXPORTER", exporter), at]).unwrap();
+        assert_eq!((settings.export.is_some(), settings.warnings.len()), (exports, 1), "{exporter}");
+    }
+}
+
+#[test]
+fn a_disabled_sdk_exports_nothing_and_gives_no_warning() {
+    let settings = read(&[
+        ("OTEL_SDK_DISABLED", "TRUE"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "carrier-pigeon"),
+        ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "/key.pem"),
+        ("OTEL_TRACES_SAMPLER", "sometimes"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "0"),
+    ])
+    .unwrap();
+    assert_eq!((settings.export, settings.warnings), (None, Vec::new()));
 }
 
 #[test]
