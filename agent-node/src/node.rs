@@ -386,11 +386,11 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         .with_metrics_callers(setup.advertise.metrics_callers())
         .with_callers(callers)
         .with_tokens(setup.tokens.clone());
-    let hosts = setup.advertise.names(setup.listen);
     let telemetry = Some(setup.telemetry.clone());
     let server_config = HttpServerConfig {
         spool: Some(setup.store.blobs()),
-        hosts,
+        hosts: setup.advertise.names(setup.listen),
+        origins: setup.advertise.origins.clone(),
         telemetry,
         shutdown: shutdown::RESPONSE_TIMEOUT,
         ..HttpServerConfig::new(setup.mesh.limits.clone(), auth)

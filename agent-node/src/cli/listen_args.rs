@@ -1,7 +1,7 @@
 //! The flags for the listen address and the advertised names of a process.
 
 use crate::{
-    http::edge::LocalCaller,
+    http::edge::{BrowserOrigin, LocalCaller},
     node::advertise::{AdvertiseConfig, UrlHost},
 };
 use clap::Args;
@@ -22,6 +22,15 @@ pub(super) struct ListenArgs {
     /// Further host names to accept, beside the advertised one; a call by such a name needs a credential or a signature.
     #[arg(long, env = "MESH_HOSTS", value_name = "HOST,…", default_value = "", hide_default_value = true)]
     hosts: CommaList<UrlHost>,
+    /// Origins of web pages whose requests are taken, with a credential: https://app.example, …
+    #[arg(
+        long,
+        env = "MESH_ORIGINS",
+        value_name = "ORIGIN,…",
+        default_value = "",
+        hide_default_value = true
+    )]
+    origins: CommaList<BrowserOrigin>,
     /// Sources of calls that need no credential if they name localhost, beside loopback: `gateway` (of the container's network), addresses, networks.
     #[arg(
         long,
@@ -53,10 +62,11 @@ pub(super) fn port(text: &str) -> Result<u16, String> {
 impl ListenArgs {
     /// The node's configuration from these flags.
     pub(super) fn advertise(self) -> AdvertiseConfig {
-        let Self { advertise, hosts, local_callers, metrics_callers, .. } = self;
+        let Self { advertise, hosts, origins, local_callers, metrics_callers, .. } = self;
         AdvertiseConfig {
             advertise,
             hosts: hosts.0,
+            origins: origins.0,
             local_callers: local_callers.0,
             metrics_callers: metrics_callers.0,
         }

@@ -8,6 +8,7 @@ mod body;
 mod budget_holder;
 mod call_admission;
 mod callers;
+mod cross_origin;
 mod error_format;
 mod identity;
 mod in_flight;
@@ -32,6 +33,7 @@ pub(crate) use identity::{bearer_token, single};
 pub use in_flight::release_permit;
 pub(crate) use in_flight::{InFlightPermit, take_permit};
 pub use local_callers::{LocalCaller, LocalCallers};
+pub use origin::BrowserOrigin;
 pub(crate) use origin::is_proxy_header;
 pub use server_config::HttpServerConfig;
 pub(crate) use spool::{SpooledFile, SpooledFiles};
@@ -48,6 +50,7 @@ use actix_web::{
 };
 use blackboard::{key_ring::is_unknown_key, refusal::Refusal};
 use bytes::Bytes;
+use cross_origin::CrossOrigin;
 use error_format::ErrorFormat;
 use futures_util::{FutureExt, future::LocalBoxFuture};
 use in_flight::InFlightLimit;
@@ -149,9 +152,14 @@ where
         let inner = Rc::clone(&self.0);
         Box::pin(async move {
             let format = ErrorFormat::of(request.path());
+            let origin = CrossOrigin::of(&request, &inner.state.config.origins);
             let answer = inner.handle(request).await;
             inner.count_refusal(&answer);
-            answer.map_err(|error| format.apply(error))
+            let answer = answer.map_err(|error| format.apply(error));
+            match origin {
+                Some(origin) => origin.apply(answer),
+                None => answer,
+            }
         })
     }
 }
@@ -165,7 +173,10 @@ where
         let guard = request.conn_data::<Rc<ConnectionState>>().map(ConnectionState::begin_request);
         let mut payload = request.take_payload();
         let checks = async {
-            origin::check(&request, &state.config.hosts)?;
+            origin::check(&request, &state.config.hosts, &state.config.origins)?;
+            if let Some(answer) = cross_origin::preflight(&request) {
+                return Ok(Err(answer));
+            }
             let rules = body::BodyRules::for_request(&request, &payload, &state.config)?;
             let address = request.peer_addr().map(|peer| peer.ip().to_canonical());
             let limited = |problem| state.failed_auth.limit_failure(address, problem, Instant::now());
@@ -189,10 +200,11 @@ where
                 note_caller()?;
             }
             let permit = state.in_flight.acquire()?;
-            Ok((body, sender, permit))
+            Ok(Ok((body, sender, permit)))
         };
         let (body, sender, permit) = match checks.await {
-            Ok(checked) => checked,
+            Ok(Ok(checked)) => checked,
+            Ok(Err(preflight)) => return Ok(request.into_response(preflight)),
             Err(problem) => {
                 state.count(&problem);
                 return Err(response::refuse_unread(problem, payload));

@@ -70,10 +70,9 @@ impl McpEndpoint {
         sessions.keep_alive = Some(SESSION_IDLE);
         manager.session_config = sessions;
         let manager = Arc::new(manager);
-        // The edge has checked the host.
+        // The edge has checked the host and the origin.
         let config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
-            .enforce_origin_validation()
             .with_json_response(true)
             .with_max_request_body_bytes(limits.max_body_bytes);
         let server = MeshServer::per_request();

@@ -1,6 +1,6 @@
 //! The names under which others reach a process, and the networks from which calls need no credential.
 
-use crate::http::edge::{LocalCaller, LocalCallers};
+use crate::http::edge::{BrowserOrigin, LocalCaller, LocalCallers};
 use reqwest::Url;
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
@@ -16,6 +16,8 @@ pub struct AdvertiseConfig {
     pub hosts: Vec<UrlHost>,
     /// Sources of calls that need no credential, beside loopback.
     pub local_callers: Vec<LocalCaller>,
+    /// Origins of web pages whose requests are taken, with a credential.
+    pub origins: Vec<BrowserOrigin>,
     /// Sources that may read `/metrics` without a credential.
     pub metrics_callers: Vec<LocalCaller>,
 }

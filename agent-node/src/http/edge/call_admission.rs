@@ -96,6 +96,7 @@ impl Edge {
             from: Some(credentials.from),
             is_outbound: credentials.is_outbound,
             is_proxied: credentials.is_proxied,
+            has_origin: credentials.has_origin,
             hosts: credentials.hosts,
             port: None,
         };

@@ -15,7 +15,7 @@ use actix_web::{
     dev::ServiceRequest,
     http::{
         Method,
-        header::{AUTHORIZATION, HeaderName},
+        header::{AUTHORIZATION, HeaderName, ORIGIN},
     },
 };
 use blackboard::key_ring::KeyRing;
@@ -113,6 +113,9 @@ impl Auth {
         if presented.is_outbound {
             return Err(outbound_is_not_local(Reason::Unauthenticated));
         }
+        if presented.has_origin {
+            return Err(credential_required("of a web page (Origin)"));
+        }
         if presented.is_proxied {
             return Err(credential_required(
                 "through a proxy (Forwarded, X-Forwarded-\u{2026}, X-Real-IP or Via)",
@@ -158,6 +161,8 @@ pub(super) struct PresentedCredentials<'a> {
     pub(super) is_outbound: bool,
     /// Whether a proxy passes the call on.
     pub(super) is_proxied: bool,
+    /// Whether a web page makes the call.
+    pub(super) has_origin: bool,
     pub(super) hosts: &'a [&'a str],
     /// The port at which the call arrived; `None` takes no tickets of the person.
     pub(super) port: Option<u16>,
@@ -227,8 +232,10 @@ pub(super) fn authenticate(
         let from = request.peer_addr().map(|peer| peer.ip());
         let is_outbound = request.headers().contains_key(&headers::OUTBOUND);
         let is_proxied = request.headers().keys().any(|name| origin::is_proxy_header(name.as_str()));
+        let has_origin = request.headers().contains_key(ORIGIN);
         let is_metrics_caller = || {
             !is_outbound
+                && !has_origin
                 && !is_proxied
                 && request.path() == routes::METRICS
                 && from.is_some_and(|from| auth.metrics_callers.lists(from))
@@ -248,6 +255,7 @@ pub(super) fn authenticate(
                     from,
                     is_outbound,
                     is_proxied,
+                    has_origin,
                     hosts: &hosts,
                     port,
                 },

@@ -1,14 +1,54 @@
 //! Checks `Host` and `Origin`, against DNS rebinding and cross-site requests; finds what a proxy passes on.
 
-use actix_web::{dev::ServiceRequest, http::header};
+use actix_web::{
+    dev::ServiceRequest,
+    http::header::{self, HeaderValue},
+};
 use protocol::problem::{Problem, Reason};
-use std::net::Ipv4Addr;
+use reqwest::Url;
+use std::{net::Ipv4Addr, str::FromStr};
 
-/// Refuses any `Origin`, and any host but this machine's names and `names`.
-pub(super) fn check(request: &ServiceRequest, names: &[String]) -> Result<(), Problem> {
+/// The origin of web pages whose requests are taken, such as `https://app.example`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrowserOrigin(String);
+
+impl BrowserOrigin {
+    /// Whether it is the value of an `Origin` header.
+    pub(super) fn is(&self, header: &HeaderValue) -> bool {
+        self.0.as_bytes() == header.as_bytes()
+    }
+}
+
+impl FromStr for BrowserOrigin {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let origin = Url::parse(text)
+            .ok()
+            .filter(|url| ["http", "https"].contains(&url.scheme()))
+            .map(|url| url.origin().ascii_serialization());
+        // A browser sends it in this form.
+        match origin.filter(|origin| origin == text) {
+            Some(origin) => Ok(Self(origin)),
+            None => Err(format!(
+                "{text:?} is no origin like https://app.example or http://localhost:5173 (no path, no `*`)"
+            )),
+        }
+    }
+}
+
+/// Refuses any `Origin` that is not in `origins`, and any host but this machine's names and `names`.
+pub(super) fn check(
+    request: &ServiceRequest,
+    names: &[String],
+    origins: &[BrowserOrigin],
+) -> Result<(), Problem> {
     let headers = request.headers();
-    if headers.contains_key(header::ORIGIN) {
-        return Err(Problem::new(Reason::ForeignOrigin, "requests of web pages (Origin) are not taken"));
+    let is_listed = |origin: &HeaderValue| origins.iter().any(|listed| listed.is(origin));
+    if headers.get_all(header::ORIGIN).any(|origin| !is_listed(origin)) {
+        let why =
+            "requests of web pages (Origin) are taken from the origins that --origins (MESH_ORIGINS) lists";
+        return Err(Problem::new(Reason::ForeignOrigin, why));
     }
     let mut hosts = headers.get_all(header::HOST);
     let (Some(_), None) = (hosts.next(), hosts.next()) else {
@@ -63,7 +103,7 @@ pub(super) fn is_loopback_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{check_host, is_loopback_host, is_own_name, is_proxy_header};
+    use super::{BrowserOrigin, check_host, is_loopback_host, is_own_name, is_proxy_header};
 
     #[test]
     fn the_refusal_of_a_foreign_host_names_the_settings() {
@@ -129,6 +169,25 @@ mod tests {
             "127.1",
         ] {
             assert!(!is_loopback_host(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_written_as_browsers_send_it() {
+        for text in ["https://app.example", "http://localhost:5173", "https://[::1]:8443"] {
+            text.parse::<BrowserOrigin>().unwrap_or_else(|error| panic!("{text}: {error}"));
+        }
+        for text in [
+            "*",
+            "null",
+            "",
+            "app.example",
+            "https://app.example/",
+            "https://App.example",
+            "https://a.example:443",
+            "file:///a",
+        ] {
+            assert!(text.parse::<BrowserOrigin>().is_err(), "{text}");
         }
     }
 

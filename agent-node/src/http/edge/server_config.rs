@@ -1,6 +1,6 @@
 //! Configuration of an HTTP server.
 
-use super::{identity::Auth, stream_limit::StreamLimit};
+use super::{identity::Auth, origin::BrowserOrigin, stream_limit::StreamLimit};
 use crate::{
     http::{connections::ConnectionLimits, drain::DrainSignal},
     telemetry::Telemetry,
@@ -21,6 +21,8 @@ pub struct HttpServerConfig {
     pub drain: DrainSignal,
     /// Names accepted in `Host`, beside this machine's own.
     pub hosts: Vec<String>,
+    /// Origins of web pages whose requests are taken. They need a credential.
+    pub origins: Vec<BrowserOrigin>,
     pub telemetry: Option<Telemetry>,
     /// Number of worker threads.
     pub workers: usize,
@@ -62,6 +64,7 @@ impl HttpServerConfig {
             auth,
             drain: DrainSignal::default(),
             hosts: Vec::new(),
+            origins: Vec::new(),
             telemetry: None,
             workers: 2,
             connections: ConnectionLimits::of_process(),

@@ -250,6 +250,55 @@ fn a_request_that_a_proxy_passes_on_is_never_the_local_users() {
 }
 
 #[test]
+fn a_page_of_a_listed_origin_is_answered_and_is_never_the_local_user() {
+    let (mut config, token) = behind_a_proxy(LocalCallers::default());
+    config.origins = vec!["https://app.example".parse().unwrap()];
+    let server = serve(config);
+    let origin = "origin: https://app.example\r\n";
+    let asks = "access-control-request-method: POST\r\naccess-control-request-headers: authorization, a2a-version\r\n";
+    let reply = server.ask("OPTIONS", "/echo", &format!("{origin}{asks}"), b"");
+    assert_eq!(reply.status, 204, "{reply:?}");
+    for (name, value) in [
+        ("access-control-allow-origin", "https://app.example"),
+        ("access-control-allow-headers", "authorization, a2a-version"),
+        ("access-control-max-age", "600"),
+    ] {
+        assert_eq!(reply.header(name), Some(value), "{reply:?}");
+    }
+    assert!(reply.header("access-control-allow-methods").unwrap().contains("POST"));
+    assert_eq!(reply.header("access-control-allow-credentials"), None, "cookies are none");
+
+    let readable = |reply: &Reply| reply.header("access-control-allow-origin") == Some("https://app.example");
+    for path in ["/echo", "/metrics", "/stream", "/nothing"] {
+        let reply = server.ask("GET", path, origin, b"");
+        assert_eq!(reply.refusal(), refused(401, "unauthenticated"), "{path}");
+        assert!(readable(&reply), "a page can read why: {reply:?}");
+    }
+    let reply = server.ask("OPTIONS", "/echo", origin, b"");
+    assert_eq!(reply.status, 401, "without a method that is asked for it is no preflight");
+    let head = format!("content-type: application/json\r\n{origin}authorization: Bearer {token}\r\n");
+    let reply = post(&server, &head);
+    assert_eq!((reply.status, reply.json()["who"].clone()), (200, "user:local".into()));
+    assert!(
+        readable(&reply) && reply.header("vary").is_some_and(|vary| vary.contains("Origin")),
+        "{reply:?}"
+    );
+
+    for other in ["https://app.example.evil", "http://app.example", "https://app.example:444", "null"] {
+        for method in ["OPTIONS", "GET"] {
+            let reply = server.ask(method, "/echo", &format!("origin: {other}\r\n{asks}"), b"");
+            assert_eq!(reply.refusal(), refused(403, "foreign_origin"), "{method} {other}");
+            assert_eq!(reply.header("access-control-allow-origin"), None);
+        }
+        let reply = server.ask("GET", "/echo", &format!("{origin}origin: {other}\r\n"), b"");
+        assert_eq!(reply.status, 403, "two origins");
+    }
+    let reply = server.ask("OPTIONS", "/echo", &format!("host: evil.example\r\n{origin}{asks}"), b"");
+    assert_eq!(reply.status, 403, "a name that is not this process's");
+    assert_eq!(server.ask("GET", "/echo", "", b"").status, 200, "the local user, without a page");
+}
+
+#[test]
 fn the_target_and_every_host_must_name_loopback() {
     let (config, _) = behind_a_proxy(LocalCallers::default());
     let server = serve(config);
