@@ -1,4 +1,4 @@
-//! A tracing backend: OTLP over HTTP, in protobuf. It can be slow or refuse.
+//! A tracing backend: OTLP over HTTP, in protobuf, plain or compressed by gzip. It can be slow or refuse.
 
 use super::eventually;
 use opentelemetry_proto::tonic::{
@@ -57,6 +57,8 @@ struct CollectorState {
     /// The bodies of all accepted requests.
     raw: Vec<u8>,
     requests: usize,
+    /// The heads of all accepted requests, in lower case.
+    heads: Vec<String>,
     arrivals: Vec<std::time::Instant>,
 }
 
@@ -133,6 +135,11 @@ impl Collector {
 
     pub fn requests(&self) -> usize {
         self.state.lock().unwrap().requests
+    }
+
+    /// The heads of all accepted requests, in lower case.
+    pub fn heads(&self) -> Vec<String> {
+        self.state.lock().unwrap().heads.clone()
     }
 
     /// The pauses between the requests.
@@ -232,10 +239,16 @@ fn serve(
             }
             CollectorBehavior::Accepts | CollectorBehavior::RejectsSome(_) => {
                 assert!(head.starts_with("POST /v1/traces "), "{head}");
-                assert!(head.to_lowercase().contains("content-type: application/x-protobuf"), "{head}");
+                let head = head.to_lowercase();
+                assert!(head.contains("content-type: application/x-protobuf"), "{head}");
+                if head.contains("content-encoding: gzip") {
+                    let packed = std::mem::take(&mut body);
+                    flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut body)?;
+                }
                 let request = ExportTraceServiceRequest::decode(body.as_slice()).unwrap();
                 let mut state = state.lock().unwrap();
                 state.raw.extend_from_slice(&body);
+                state.heads.push(head);
                 state.spans.extend(spans_of(request));
                 drop(state);
                 let rejected = match behavior {

@@ -97,3 +97,19 @@ async fn a_failing_backend_is_logged_with_its_address_and_a_batch_is_given_up_in
         assert!(begun.elapsed() < Duration::from_secs(25), "{url}: {:?}", begun.elapsed());
     }
 }
+
+#[tokio::test]
+async fn spans_are_compressed_and_carry_the_headers_if_the_variables_ask_for_it() {
+    for variable in ["OTEL_EXPORTER_OTLP_COMPRESSION=gzip", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION=gzip"] {
+        let collector = Collector::start();
+        let mesh = Process::up_in(&[collector.environment(), vec![variable.to_owned()]].concat(), ECHO).await;
+        ask(&mesh, "t-1").await;
+        delivered(&collector, "t-1").await;
+        for head in collector.heads() {
+            assert!(
+                head.contains("content-encoding: gzip") && head.contains("x-key: canary-header"),
+                "{head}"
+            );
+        }
+    }
+}

@@ -27,12 +27,16 @@ pub(super) const STANDARD: [(&str, &str, &str); 32] = [
     ("OTEL_EXPORTER_OTLP_HEADERS", "", "headers that go with them, `name=value,…`, values percent-encoded"),
     ("OTEL_EXPORTER_OTLP_TIMEOUT", "10000", "how long one request may take, milliseconds"),
     ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf", "the only one there is"),
-    ("OTEL_EXPORTER_OTLP_COMPRESSION", "none", "the only one there is"),
+    ("OTEL_EXPORTER_OTLP_COMPRESSION", "none", "`gzip` compresses what is sent"),
     ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "", "the whole URL, before that of the general variable"),
     ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "", "before those of the general variable"),
     ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "10000", "before that of the general variable"),
     ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf", "the only one there is"),
-    ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "none", "the only one there is"),
+    (
+        "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION",
+        "none",
+        "`gzip` compresses traces; `none` does not cancel a general `gzip`",
+    ),
     (
         "OTEL_EXPORTER_OTLP_CERTIFICATE",
         "",

@@ -12,7 +12,9 @@ use super::{
     otlp_client::{ExportResults, RecordingClient},
     span::Span,
 };
-use opentelemetry_otlp::{Protocol, RetryPolicy, SpanExporter as Otlp, WithExportConfig, WithHttpConfig};
+use opentelemetry_otlp::{
+    Compression, Protocol, RetryPolicy, SpanExporter as Otlp, WithExportConfig, WithHttpConfig,
+};
 use opentelemetry_sdk::{
     Resource,
     trace::{SpanData, SpanExporter},
@@ -111,11 +113,13 @@ impl Exporter {
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(export.url.as_str())
             .with_timeout(queue.timeout)
-            .with_headers(export.headers.clone())
-            .build()
-            .map_err(|error| {
-                format!("{} can't be sent traces: {error}", otel_settings::without_query(&export.url))
-            })?;
+            .with_headers(export.headers.clone());
+        if export.is_compressed {
+            otlp = otlp.with_compression(Compression::Gzip);
+        }
+        let mut otlp = otlp.build().map_err(|error| {
+            format!("{} can't be sent traces: {error}", otel_settings::without_query(&export.url))
+        })?;
         otlp.set_resource(&resource(service, &export.attributes, &capture));
         let (sender, receiver) = mpsc::unbounded_channel();
         let shared = Arc::<ExporterState>::default();

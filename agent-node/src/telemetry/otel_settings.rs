@@ -27,6 +27,8 @@ pub struct ExportSettings {
     /// Headers of every request, such as credentials.
     pub headers: HashMap<String, String>,
     pub timeout: Duration,
+    /// Whether bodies are compressed by gzip.
+    pub is_compressed: bool,
     pub attributes: HashMap<String, String>,
     pub pems: TlsFiles,
     /// The most characters of an attribute.
@@ -183,9 +185,14 @@ fn export(get: VariableLookup<'_>, warnings: &mut Vec<String>) -> Result<Option<
         warnings
             .push(format!("{name} is {protocol:?}: http/protobuf is spoken instead (port 4318, not 4317)"));
     }
-    let compression = given(get, ["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"]);
-    if let Some((name, other)) = compression.filter(|(_, compression)| compression != "none") {
-        warnings.push(format!("{name} is {other:?}: nothing is compressed"));
+    // As the exporter reads them: `none` for traces does not cancel a general `gzip`.
+    let mut is_compressed = false;
+    for name in ["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"] {
+        match get(name).map(|text| text.to_ascii_lowercase()).as_deref() {
+            Some("gzip") => is_compressed = true,
+            None | Some("none") => {}
+            Some(other) => warnings.push(format!("{name} is {other:?}: there are gzip and none")),
+        }
     }
     let timeout = given(get, ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"]);
     let timeout = timeout.and_then(|(name, _)| known(warnings, timeout_of(get, name))).flatten();
@@ -208,7 +215,7 @@ fn export(get: VariableLookup<'_>, warnings: &mut Vec<String>) -> Result<Option<
     let Some(url) = known(warnings, url(name, &text, path)) else { return Ok(None) };
     let pems = pems(get)?;
     let attributes = attributes.into_iter().map(|(_, name, value)| (name, decoded(&value))).collect();
-    Ok(Some(ExportSettings { url, headers, timeout, attributes, pems, max_attribute_len }))
+    Ok(Some(ExportSettings { url, headers, timeout, is_compressed, attributes, pems, max_attribute_len }))
 }
 
 /// The variable of the endpoint, its value, and the path to append.

@@ -53,7 +53,11 @@ fn the_otel_variables_set_the_endpoint_and_the_queue() {
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"),
         ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "70"),
     ]);
-    assert_eq!(settings.unwrap().export.unwrap().timeout, Duration::from_millis(70), "that of traces counts");
+    let settings = settings.unwrap().export.unwrap();
+    assert_eq!(settings.timeout, Duration::from_millis(70), "that of traces counts");
+    assert!(settings.is_compressed);
+    let of_traces = ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "GZIP");
+    assert!(read(&[at, of_traces]).unwrap().export.unwrap().is_compressed);
 }
 
 #[test]
@@ -65,12 +69,12 @@ fn a_wrong_value_is_ignored_with_a_warning_that_names_the_variable() {
         &[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "ftp://h")],
         &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://u:canary@h")],
         &[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), at],
-        &[("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"), at],
+        &[("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd"), at],
         &[("OTEL_EXPORTER_OTLP_HEADERS", "canary"), at],
         &[("OTEL_EXPORTER_OTLP_HEADERS", "a b=canary"), at],
         &[("OTEL_EXPORTER_OTLP_TIMEOUT", "5s"), at],
         &[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")],
-        &[("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")],
+        &[("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "zstd")],
         &[("OTEL_EXPORTER_OTLP_HEADERS", "canary")],
         &[("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "5s")],
         &[("OTEL_BSP_MAX_QUEUE_SIZE", "0")],
