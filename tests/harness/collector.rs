@@ -46,6 +46,8 @@ pub enum CollectorBehavior {
     /// Accepts all but so many spans.
     RejectsSome(i64),
     Refuses,
+    /// Answers 413 to bodies of more bytes.
+    AcceptsUpTo(usize),
     /// Answers so many requests with this status and `Retry-After` in seconds; then accepts.
     Busy(usize, u16, u64),
     Hangs,
@@ -237,7 +239,12 @@ fn serve(
                 let answer = format!("HTTP/1.1 {status} Busy\r\n{after}content-length: 0\r\n\r\n");
                 reader.get_mut().write_all(answer.as_bytes())?;
             }
-            CollectorBehavior::Accepts | CollectorBehavior::RejectsSome(_) => {
+            CollectorBehavior::AcceptsUpTo(most) if body.len() > most => {
+                reader.get_mut().write_all(b"HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n")?;
+            }
+            CollectorBehavior::Accepts
+            | CollectorBehavior::RejectsSome(_)
+            | CollectorBehavior::AcceptsUpTo(_) => {
                 assert!(head.starts_with("POST /v1/traces "), "{head}");
                 let head = head.to_lowercase();
                 assert!(head.contains("content-type: application/x-protobuf"), "{head}");
@@ -257,6 +264,7 @@ fn serve(
                         error_message: "too many, says the canary".to_owned(),
                     }),
                     CollectorBehavior::Accepts
+                    | CollectorBehavior::AcceptsUpTo(_)
                     | CollectorBehavior::Refuses
                     | CollectorBehavior::Busy(..)
                     | CollectorBehavior::Hangs => None,

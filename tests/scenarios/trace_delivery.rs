@@ -113,3 +113,31 @@ async fn spans_are_compressed_and_carry_the_headers_if_the_variables_ask_for_it(
         }
     }
 }
+
+#[tokio::test]
+async fn a_batch_that_is_too_large_is_halved_and_a_span_that_is_too_large_is_cut() {
+    let collector = Collector::start();
+    collector.set_behavior(CollectorBehavior::AcceptsUpTo(6_000));
+    let mut environment = collector.environment();
+    environment.extend(["OTEL_BSP_SCHEDULE_DELAY=1000".to_owned(), "MESH_CAPTURE=full".to_owned()]);
+    let mesh = Process::up_in(&environment, ECHO).await;
+    let agent = mesh.agent("echo-01");
+    let long = "word ".repeat(8_000);
+    agent.ask(json!({ "taskId": "t-1", "description": long, "capability": "echo" })).await;
+    for number in 2..8 {
+        ask(&mesh, &format!("t-{number}")).await;
+    }
+    for number in 1..8 {
+        delivered(&collector, &format!("t-{number}")).await;
+    }
+    eventually("all spans", async || {
+        let counts = get(&format!("{}/state", mesh.url)).await["telemetry"].clone();
+        (counts["waiting"] == 0 && counts["cut"].as_u64()? > 0).then_some(())
+    })
+    .await;
+    let counts = get(&format!("{}/state", mesh.url)).await["telemetry"].clone();
+    assert_eq!(counts["droppedFailed"], 0, "{counts}");
+    assert!(!mesh.log().contains("traces"), "nothing was lost: {}", mesh.log());
+    let metrics = crate::harness::text(&format!("{}/metrics", mesh.url)).await;
+    assert!(metrics.contains(&format!("mesh_spans_cut_total {}", counts["cut"])), "{metrics}");
+}

@@ -43,6 +43,8 @@ pub struct SpanCounts {
     pub dropped_failed: u64,
     /// Rejected by the backend out of an accepted batch.
     pub dropped_rejected: u64,
+    /// Accepted after their attributes were cut, because the backend found the whole span too large.
+    pub cut: u64,
     pub waiting: usize,
 }
 
@@ -52,6 +54,7 @@ struct ExporterState {
     full: AtomicU64,
     failed: AtomicU64,
     rejected: AtomicU64,
+    cut: AtomicU64,
     waiting: AtomicUsize,
     journal_reads: watch::Sender<usize>,
     /// Whether the log has a line about the full queue since the last accepted batch.
@@ -113,7 +116,9 @@ impl Exporter {
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(export.url.as_str())
             .with_timeout(queue.timeout)
-            .with_headers(export.headers.clone());
+            .with_headers(export.headers.clone())
+            // The backend says what is too large.
+            .with_max_request_body_size(usize::MAX);
         if export.is_compressed {
             otlp = otlp.with_compression(Compression::Gzip);
         }
@@ -178,6 +183,7 @@ impl Exporter {
             dropped_full: self.shared.full.load(Relaxed),
             dropped_failed: self.shared.failed.load(Relaxed),
             dropped_rejected: self.shared.rejected.load(Relaxed),
+            cut: self.shared.cut.load(Relaxed),
             waiting: self.shared.waiting.load(Relaxed),
         }
     }
@@ -307,15 +313,7 @@ impl ExportWorker {
         let size = self.waiting.len().min(self.queue.batch);
         let (batch, steps): (Vec<_>, Vec<_>) = self.waiting.drain(..size).unzip();
         let count = batch.len();
-        let sent = match tokio::time::timeout(self.queue.timeout, self.otlp.export(batch)).await {
-            Ok(sent) => {
-                sent.map_err(|error| self.outcome.take_failure().unwrap_or_else(|| error.to_string()))
-            }
-            Err(_) => Err(self
-                .outcome
-                .take_failure()
-                .unwrap_or_else(|| format!("no answer within {:?}", self.queue.timeout))),
-        };
+        let (accepted, failure) = self.export(batch).await;
         self.shared.waiting.fetch_sub(count, Relaxed);
         let cursors: Vec<_> = steps.iter().flatten().map(|step| step.cursor().clone()).collect();
         drop(steps);
@@ -323,12 +321,13 @@ impl ExportWorker {
             cursor.save().await;
         }
         let is_first = !self.is_broken;
-        self.is_broken = sent.is_err();
-        match sent {
-            Ok(()) => {
-                let rejected = self.outcome.rejected.swap(0, Relaxed).min(count as u64);
-                self.shared.exported.fetch_add(count as u64 - rejected, Relaxed);
-                self.shared.rejected.fetch_add(rejected, Relaxed);
+        self.is_broken = failure.is_some();
+        let rejected = self.outcome.rejected.swap(0, Relaxed).min(accepted as u64);
+        self.shared.exported.fetch_add(accepted as u64 - rejected, Relaxed);
+        self.shared.rejected.fetch_add(rejected, Relaxed);
+        self.shared.failed.fetch_add((count - accepted) as u64, Relaxed);
+        match failure {
+            None => {
                 // The backend's message is not logged: it may repeat headers.
                 if rejected > 0 && !self.has_logged_rejected {
                     let to = otel_settings::without_query(&self.url);
@@ -346,12 +345,38 @@ impl ExportWorker {
                     );
                 }
             }
-            Err(why) => {
-                self.shared.failed.fetch_add(count as u64, Relaxed);
-                if is_first {
-                    self.log_failure(&why);
+            Some(why) if is_first => self.log_failure(&why),
+            Some(_) => {}
+        }
+    }
+
+    /// Exports `batch` within the time for a batch. A part that the backend finds too large is halved; a single span is cut.
+    /// Returns how many spans were accepted, and why others were not.
+    async fn export(&self, batch: Vec<SpanData>) -> (usize, Option<String>) {
+        let deadline = tokio::time::Instant::now() + self.queue.timeout;
+        let (mut parts, mut accepted, mut failure) = (vec![(batch, false)], 0, None);
+        while let Some((mut part, is_cut)) = parts.pop() {
+            self.outcome.is_too_large.store(false, Relaxed);
+            let reason = match tokio::time::timeout_at(deadline, self.otlp.export(part.clone())).await {
+                Ok(Ok(())) => {
+                    accepted += part.len();
+                    self.shared.cut.fetch_add(u64::from(is_cut), Relaxed);
+                    continue;
                 }
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => format!("no answer within {:?}", self.queue.timeout),
+            };
+            let reason = self.outcome.take_failure().unwrap_or(reason);
+            let is_too_large = self.outcome.is_too_large.load(Relaxed);
+            if is_too_large && part.len() > 1 {
+                let second = part.split_off(part.len() / 2);
+                parts.extend([(second, false), (part, false)]);
+            } else if is_too_large && part.first_mut().is_some_and(otlp::cut) {
+                parts.push((part, true));
+            } else {
+                failure = Some(reason);
             }
         }
+        (accepted, failure)
     }
 }

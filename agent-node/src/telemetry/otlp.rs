@@ -54,6 +54,34 @@ pub(super) fn span_data(span: &Span, capture: &Capture, max_len: Option<usize>) 
     })
 }
 
+/// The length that no text is cut below, in bytes.
+const MIN_CUT_LEN: usize = 256;
+
+/// Cuts the long texts among the attributes to half the length of the longest. Returns false if all are short.
+pub(super) fn cut(span: &mut SpanData) -> bool {
+    let lens = span.attributes.iter_mut().flat_map(|attribute| texts(&mut attribute.value));
+    let longest = lens.map(|text| text.as_str().len()).max().unwrap_or_default();
+    if longest <= MIN_CUT_LEN {
+        return false;
+    }
+    let max_len = (longest / 2).max(MIN_CUT_LEN);
+    for text in span.attributes.iter_mut().flat_map(|attribute| texts(&mut attribute.value)) {
+        let end = text.as_str().floor_char_boundary(max_len);
+        *text = text.as_str()[..end].to_owned().into();
+    }
+    true
+}
+
+fn texts(value: &mut Attribute) -> &mut [StringValue] {
+    if let Attribute::String(text) = value {
+        std::slice::from_mut(text)
+    } else if let Attribute::Array(Array::String(texts)) = value {
+        texts
+    } else {
+        &mut []
+    }
+}
+
 fn state(text: Option<&str>) -> TraceState {
     text.and_then(|text| text.parse().ok()).unwrap_or_default()
 }
@@ -78,5 +106,32 @@ fn attribute(value: &Value, capture: &Capture, max_len: Option<usize>) -> Attrib
         },
         Value::Array(items) => Attribute::Array(Array::String(items.iter().map(text).collect())),
         _ => Attribute::String(text(value)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::{ids::AgentId, trace::TraceContext};
+    use serde_json::json;
+
+    #[test]
+    fn the_long_texts_of_a_span_are_halved_down_to_a_limit() {
+        let trace = TraceContext { trace_id: 7, span_id: 1, sampled: true, state: None };
+        let agent = AgentId::parse("a-01").unwrap();
+        let mut span = Span::new(&trace, 2, None, &agent, span::SpanKind::Internal, "turn", WallTime(0))
+            .with("list", json!(["é".repeat(300), "short"]))
+            .with("number", json!(1))
+            .with("text", json!("x".repeat(1_000)));
+        span.end = Some(WallTime(1));
+        let mut span = span_data(&span, &Capture::default(), None).unwrap();
+        let mut lens = || {
+            let is_cut = cut(&mut span);
+            let texts = span.attributes.iter_mut().flat_map(|attribute| texts(&mut attribute.value));
+            (is_cut, texts.map(|text| text.as_str().len()).collect::<Vec<_>>())
+        };
+        assert_eq!(lens(), (true, vec![500, 5, 500]));
+        assert_eq!(lens(), (true, vec![256, 5, 256]));
+        assert_eq!(lens(), (false, vec![256, 5, 256]));
     }
 }

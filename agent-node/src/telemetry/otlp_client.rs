@@ -11,7 +11,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -28,6 +28,8 @@ pub(super) struct RecordingClient {
 pub(super) struct ExportResults {
     /// Spans that the backend rejected out of accepted batches, since the last reset.
     pub(super) rejected: AtomicU64,
+    /// Whether the backend found the last request too large.
+    pub(super) is_too_large: AtomicBool,
     failure: Mutex<Option<String>>,
 }
 
@@ -53,6 +55,8 @@ impl HttpClient for RecordingClient {
     {
         Box::pin(async move {
             let answer = self.client.send_bytes(request).await;
+            let status = answer.as_ref().ok().map(Response::status);
+            self.outcome.is_too_large.store(status == Some(StatusCode::PAYLOAD_TOO_LARGE), Relaxed);
             match &answer {
                 Ok(answer) if answer.status().is_success() => {
                     self.outcome.set_failure(None);

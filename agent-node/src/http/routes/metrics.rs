@@ -57,6 +57,7 @@ fn add_counters(node: &NodeState, page: &mut MetricsPage) {
             ("rejected", spans.dropped_rejected),
         ],
     );
+    page.one(Metric::SpansCut, spans.cut);
     page.one(Metric::SpansWaiting, spans.waiting as u64);
 }
 

@@ -77,6 +77,7 @@ metrics! {
     ConnectionsClosed = "mesh_connections_closed_total", Counter, "reason", "Connections that a limit closed: new ones at once (limit), idle ones in favour of a new one (idle)";
     SpansExported = "mesh_spans_exported_total", Counter, "", "Spans that the backend took";
     SpansDropped = "mesh_spans_dropped_total", Counter, "reason", "Spans that were lost: too many waited (full), the backend did not take them (failed), or took only others of their batch (rejected)";
+    SpansCut = "mesh_spans_cut_total", Counter, "", "Spans whose attributes were cut because the backend found them too large";
     SpansWaiting = "mesh_spans_waiting", Gauge, "", "Spans on their way";
     StoreBytes = "mesh_store_bytes", Gauge, "", "Bytes of the store's files";
     StoreWaiting = "mesh_store_queue_waiting", Gauge, "", "Commits that wait for the store's writer";
