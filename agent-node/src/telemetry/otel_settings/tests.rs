@@ -75,7 +75,6 @@ fn a_wrong_value_is_ignored_with_a_warning_that_names_the_variable() {
         &[("OTEL_EXPORTER_OTLP_TIMEOUT", "5s"), at],
         &[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")],
         &[("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "zstd")],
-        &[("OTEL_EXPORTER_OTLP_HEADERS", "canary")],
         &[("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "5s")],
         &[("OTEL_BSP_MAX_QUEUE_SIZE", "0")],
         &[("OTEL_BSP_MAX_QUEUE_SIZE", "65537")],
