@@ -62,7 +62,10 @@ fn workspace_dependencies(package_name: &str) -> BTreeSet<String> {
         "wire",
         "protocol",
         "patterns",
+        "transport",
         "store-types",
+        "store",
+        "supervisor",
         "blackboard",
         "registry",
         "engine",
@@ -85,8 +88,12 @@ fn crates_depend_only_on_those_that_the_design_allows() {
     assert_eq!(workspace_dependencies("protocol"), string_set(&["wire"]));
     assert_eq!(workspace_dependencies("patterns"), string_set(&["protocol", "wire"]));
     assert_eq!(workspace_dependencies("store-types"), string_set(&["protocol"]));
-    assert_eq!(workspace_dependencies("blackboard"), string_set(&["protocol", "store-types"]));
-    assert_eq!(workspace_dependencies("registry"), string_set(&["protocol", "blackboard"]));
+    assert_eq!(workspace_dependencies("store"), string_set(&["protocol", "store-types"]));
+    assert_eq!(workspace_dependencies("transport"), string_set(&["protocol"]));
+    assert_eq!(workspace_dependencies("supervisor"), string_set(&["protocol"]));
+    let of_services = string_set(&["protocol", "store", "supervisor", "transport"]);
+    assert_eq!(workspace_dependencies("registry"), of_services);
+    assert_eq!(workspace_dependencies("blackboard"), of_services);
     assert_eq!(workspace_dependencies("engine"), string_set(&["patterns", "protocol", "store-types"]));
     assert_eq!(
         workspace_dependencies("agent-node"),
@@ -94,6 +101,8 @@ fn crates_depend_only_on_those_that_the_design_allows() {
             "wire",
             "patterns",
             "protocol",
+            "transport",
+            "store",
             "blackboard",
             "registry",
             "engine",

@@ -8,6 +8,7 @@ mod scenarios {
     mod a2a;
     mod a2a_clients;
     mod a2a_limits;
+    mod a2a_v03;
     mod acceptance;
     mod agent_address;
     mod approvals;
@@ -19,6 +20,7 @@ mod scenarios {
     mod budgets;
     mod capture;
     mod cassettes;
+    mod chats;
     mod command_failures;
     mod config;
     mod connections;
@@ -34,6 +36,7 @@ mod scenarios {
     mod foreign_team_models;
     mod foreign_team_questions;
     mod foreign_unavailable;
+    mod foreign_v03;
     mod grpc;
     mod health;
     mod help;
@@ -50,6 +53,7 @@ mod scenarios {
     mod llm_media;
     mod llm_tool_faults;
     mod llm_tools;
+    mod log_and_metric_export;
     mod mcp;
     mod messages;
     mod metrics;
@@ -62,6 +66,7 @@ mod scenarios {
     mod peers;
     mod person_token;
     mod principals;
+    mod proxies;
     mod readme;
     mod refusals;
     mod registry;
@@ -85,6 +90,8 @@ mod scenarios {
     mod task_history;
     mod tasks;
     mod terminal;
+    mod tool_hooks;
+    mod tool_logins;
     mod tool_servers;
     mod trace_delivery;
     mod trace_tree;

@@ -26,11 +26,10 @@ use crate::{
     clock::NodeClock,
     inbox::LocalAgent,
     outbox::{Transports, a2a::remote_task_store},
-    telemetry::{Telemetry, cursor::SpanCursor},
+    telemetry::Telemetry,
     workspace::WorkspaceRights,
 };
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
-use blackboard::store::{Error, SharedStore};
 use engine::{Ack, Agent, AttemptId, EngineConfig, Input, Output, ReplyTo, TimerId, TurnKey, records::keys};
 use protocol::{
     ids::{AgentId, ConversationId},
@@ -42,6 +41,7 @@ use std::{
     sync::Arc,
     time::Instant,
 };
+use store::{Error, SharedStore};
 use supervision::Supervision;
 use tokio::{sync::oneshot, task::JoinHandle};
 use turn_brief::KnownBriefs;
@@ -92,8 +92,6 @@ pub struct AgentActor {
     /// The number of commits, of any life, that have not settled.
     commits: usize,
     is_drained: bool,
-    /// How far the spans of the journal are exported; `None` if they are not.
-    span_cursor: Option<Arc<SpanCursor>>,
 }
 
 /// The reply to a message to an agent.
@@ -126,7 +124,6 @@ impl AgentActor {
             refusals: BTreeMap::new(),
             commits: 0,
             is_drained: false,
-            span_cursor: None,
         }
     }
 
@@ -340,9 +337,6 @@ impl Actor for AgentActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        if let Err(error) = self.export_pending_spans() {
-            self.give_up_store(&error);
-        }
         self.recover(ctx);
         ctx.run_interval(peer_probe::INTERVAL, Self::probe_peers);
         let local = LocalAgent { inbox: ctx.address().recipient(), store: self.parts.store.clone() };

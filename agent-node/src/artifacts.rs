@@ -12,10 +12,6 @@ pub use files::{
 pub use quota::ArtifactQuota;
 pub use shown::ShownFiles;
 
-use blackboard::store::{
-    Error, Lane, Store,
-    blobs::{BlobWriter, WrittenBlob},
-};
 use bytes::Bytes;
 use engine::artifacts;
 use protocol::{
@@ -24,6 +20,10 @@ use protocol::{
     principal::{Principal, SenderProof},
     problem::{Problem, Reason},
     time::WallTime,
+};
+use store::{
+    Error, Lane, Store,
+    blobs::{BlobWriter, WrittenBlob},
 };
 
 /// Attempts to commit an artifact that others write concurrently, before [`Error::Full`].
@@ -125,7 +125,7 @@ fn missing(digest: Digest) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blackboard::store::{embedded, memory};
+    use store::{embedded, memory};
 
     #[tokio::test]
     async fn every_concurrent_writer_of_an_artifact_may_read_it() {

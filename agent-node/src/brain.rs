@@ -23,6 +23,7 @@ pub mod session_work;
 use patterns::turn::{Progress, Prompt, TurnEnd};
 use protocol::{
     ids::{AgentId, ConversationId},
+    principal::TaskRoot,
     trace::TraceContext,
 };
 use serde::{Deserialize, Serialize};
@@ -106,6 +107,9 @@ pub struct TurnRequest {
     /// Whether the turn works under an award that has a runner-up.
     #[serde(skip)]
     pub has_runner_up: bool,
+    /// The root of the task, if the turn is about one.
+    #[serde(skip)]
+    pub root: Option<TaskRoot>,
     /// The clone of a repository that it works in.
     #[serde(skip)]
     pub workspace: Option<PathBuf>,
@@ -187,6 +191,7 @@ pub(crate) mod tests {
             trace: None,
             workspace: None,
             has_runner_up: false,
+            root: None,
         }
     }
 

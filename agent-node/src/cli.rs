@@ -7,8 +7,11 @@ mod ask;
 mod award;
 mod board;
 mod brief;
+mod chat;
 mod client;
+mod contexts;
 mod convene;
+mod data_dir_args;
 mod dlq;
 mod doctor;
 mod endpoints;
@@ -21,14 +24,19 @@ mod join_secret;
 mod keys;
 mod listen_args;
 mod local_tokens;
+mod located_task;
+mod login;
 mod ls;
 mod mcp;
 mod output;
 mod parsing;
 mod people;
 mod processes;
+mod prompt;
+mod questions;
 mod reset;
 mod say;
+mod sent_task;
 mod settings_reference;
 mod shell_quote;
 mod space;
@@ -58,6 +66,12 @@ struct Cli {
 
 /// The default address of the registry and the board.
 const DEFAULT_URL: &str = "http://127.0.0.1:8000";
+
+/// The recipient named in requests; servers check it for signed requests only.
+const RECIPIENT: &str = "mesh";
+
+/// The verbs that run a process.
+const SERVERS: [&str; 5] = ["up", "node", "join", "registry", "blackboard"];
 
 /// What every verb takes.
 #[derive(Debug, Clone, Args)]
@@ -122,8 +136,12 @@ enum ClientVerb {
     Ask(ask::AskArgs),
     /// Have a team work on a goal in turns: a round table of agents, or the stages of a file.
     Convene(convene::ConveneArgs),
-    /// Say something to one agent: a task in a conversation that it remembers.
+    /// Say something to one agent, in a chat that it remembers, and print its answer.
     Say(say::SayArgs),
+    /// Chat with an agent: it remembers what was said, also after a restart.
+    Chat(chat::ChatArgs),
+    /// Your chats with agents, which A2A calls contexts: list, show, export or forget them.
+    Context(contexts::ContextArgs),
     /// Follow what a team does, in one log: who found, said, asked, decided, learnt.
     Follow(follow::FollowArgs),
     /// Steer a session while it runs.
@@ -141,6 +159,10 @@ enum ClientVerb {
     Inbox(people::InboxArgs),
     /// Answer a question of a task: by a text, a decision, or the values of a form.
     Answer(people::AnswerArgs),
+    /// Log in at a tool server of an agent (OAuth), or list the servers that take a login.
+    Login(login::LoginArgs),
+    /// Forget the login at a tool server.
+    Logout(login::LogoutArgs),
     /// Follow the blackboard.
     #[command(subcommand)]
     Board(board::BoardVerb),
@@ -218,6 +240,8 @@ async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
         ClientVerb::Ask(ask) => ask::ask(common, ask).await,
         ClientVerb::Convene(args) => convene::convene(common, args).await,
         ClientVerb::Say(args) => say::say(common, args).await,
+        ClientVerb::Chat(args) => chat::chat(common, args).await,
+        ClientVerb::Context(args) => contexts::context(common, args).await,
         ClientVerb::Follow(args) => follow::follow(common, args).await,
         ClientVerb::Steer(args) => steer::steer(common, args).await,
         ClientVerb::Ls(list) => ls::ls(common, list).await,
@@ -226,6 +250,8 @@ async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
         ClientVerb::Tasks(tasks) => tasks::tasks(common, tasks).await,
         ClientVerb::Inbox(inbox) => people::inbox(common, inbox).await,
         ClientVerb::Answer(answer) => people::answer(common, answer).await,
+        ClientVerb::Login(args) => login::login(common, args).await,
+        ClientVerb::Logout(args) => login::logout(common, args).await,
         ClientVerb::Board(board::BoardVerb::Tail(tail)) => board::tail(common, tail).await,
         ClientVerb::Brief(args) => brief::brief(common, args).await,
         ClientVerb::Vault(args) => vault::vault(common, args).await,

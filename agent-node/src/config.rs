@@ -1,7 +1,7 @@
 //! The YAML configuration of a node (DESIGN §12): agents, one per document or as a team, and the mesh's settings.
 //!
 //! `document` is a YAML file of something else, such as a session. `yaml` parses YAML with line numbers, `variables` substitutes `${VAR:-default}` and `${param.name}`, `unknown_keys` finds unknown keys,
-//! `sources` reads a file and those that it includes, `parameters` has the values of `--set`, `file` has the types of the YAML, `forms` keeps the keys of faults in values of several forms, `type_names` rewords type errors, `loader` validates and converts.
+//! `sources` reads a file and those that it includes, `parameters` has the values of `--set`, `file` has the types of the YAML, `forms` keeps the keys of faults in values of several forms, `loader` validates and converts.
 
 mod a2a;
 mod accept;
@@ -15,6 +15,7 @@ mod forms;
 mod http;
 mod llm;
 mod loader;
+mod login;
 mod mesh;
 mod parameters;
 mod peer;
@@ -22,7 +23,6 @@ mod schema;
 mod sources;
 mod space;
 mod text;
-mod type_names;
 mod unknown_keys;
 mod variables;
 mod yaml;
@@ -43,12 +43,17 @@ use crate::brain::{
     echo::EchoBrain,
     exec::{BrainRights, ExecBrain, ExecMode},
     http::HttpBrainConfig,
-    llm::{LlmBrain, LlmConfig, cassette::Cassette},
+    llm::{
+        LlmBrain, LlmConfig,
+        cassette::Cassette,
+        tool_server::{ToolServerConfig, ToolServerTransport},
+    },
     scripted::ScriptedBrain,
 };
 use crate::{
     telemetry::capture::{of_command, of_variable},
     text_file,
+    tool_login::LoginOwner,
 };
 use engine::settings::AgentSettings;
 use protocol::ids::AgentId;
@@ -178,6 +183,13 @@ impl Team {
 }
 
 impl BrainConfig {
+    /// The tool servers to which it sends one token of its own, whoever asks.
+    pub fn own_logins(&self) -> Vec<&str> {
+        let Self::Llm(config) = self else { return Vec::new() };
+        let is_own = |server: &&ToolServerConfig| matches!(&server.transport, ToolServerTransport::Http { login: Some(login), .. } if login.whose == LoginOwner::Agent);
+        config.tools.iter().filter(is_own).map(|server| server.name.as_str()).collect()
+    }
+
     /// Creates the brain; `rights` are those of a command or a tool server, and `cassette` records or replaces models. Fails for
     /// a foreign agent, a service and a process that registers, which need a node.
     pub fn brain(

@@ -1,10 +1,10 @@
 //! Delivery of messages to the agents of this node, from each other and from the routes, without a socket.
 
 use actix::{Message, Recipient};
-use blackboard::store::SharedStore;
 use dashmap::DashMap;
 use engine::{Ack, IncomingMessage};
 use protocol::{ids::AgentId, problem::Problem};
+use store::SharedStore;
 
 /// Delivers a message to an agent; answered when it is durable.
 #[derive(Debug, Message)]

@@ -1,11 +1,11 @@
 //! Reads journals and other records, page by page.
 
-use blackboard::store::{Error, Filter, Record, Revision, Store};
 use engine::{
     content,
     records::{Step, keys},
 };
 use protocol::ids::{AgentId, ConversationId};
+use store::{Error, Filter, Record, Store};
 
 const PAGE: usize = 256;
 
@@ -13,18 +13,9 @@ const PAGE: usize = 256;
 pub(crate) fn for_each_record(
     store: &dyn Store,
     filter: &Filter,
-    each: impl FnMut(Record) -> Result<(), Error>,
-) -> Result<(), Error> {
-    for_each_record_after(store, filter, 0, each)
-}
-
-/// Calls `each` with every record that matches `filter` and is newer than `after`.
-pub(crate) fn for_each_record_after(
-    store: &dyn Store,
-    filter: &Filter,
-    mut after: Revision,
     mut each: impl FnMut(Record) -> Result<(), Error>,
 ) -> Result<(), Error> {
+    let mut after = 0;
     loop {
         let page = store.read(filter, after, PAGE)?;
         let Some(last) = page.last().map(|record| record.revision) else { return Ok(()) };

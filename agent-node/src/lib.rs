@@ -16,16 +16,28 @@ pub mod mcp;
 pub mod outbox;
 
 pub mod artifacts;
+pub mod budget_holder;
+pub mod callers;
 pub mod clock;
+pub mod data_dir;
+mod grpc_wire;
 pub mod inbox;
 mod journal;
 mod json_schema;
+mod key_records;
+pub mod os_user;
 pub mod peers;
+pub mod private_dir;
+pub mod public_url;
+pub mod services;
 pub mod shared_cell;
+pub mod signing_keys;
+pub mod start_error;
 pub mod tasks;
 mod terminal;
 mod text_file;
 mod token_format;
+pub mod tool_login;
 pub mod workspace;
 
 pub mod config;

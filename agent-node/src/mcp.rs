@@ -9,6 +9,7 @@ mod elicitation;
 mod server;
 mod task_extension;
 mod task_output;
+mod tool_call;
 mod tools;
 mod waiting;
 

@@ -4,46 +4,49 @@ pub mod advertise;
 mod agent_ports;
 mod arbiter_pool;
 pub mod card_retry;
-pub mod data_dir;
 mod directory_sync;
 mod foreign_agents;
 mod grpc_port;
 mod health_checks;
-pub mod hosted_peer;
-pub mod key_rotation;
 pub mod key_sync;
+mod own_endpoints;
 pub mod process;
+mod public_urls;
 mod registration;
 mod replica;
-mod running_card;
-pub mod services;
 mod setup;
 mod shutdown;
-pub mod signing_keys;
 pub mod token_sync;
 mod unreachable_reports;
 
-pub use services::ServiceLocation;
 pub use setup::{AgentSpec, NodeSetup};
 
 use crate::{
     agent::{AgentActor, AgentParts, AgentStatus, StartRetentionSweep},
     artifacts::{ShownFiles, sweep_files},
     brain::{PeerSummary, exec::access::BrainAccess, session_work::SessionWork},
+    callers::Callers,
     clock::NodeClock,
     http::{
         a2a::{self, facade::AgentFacade},
         drain::DrainSignal,
-        edge::{Auth, Callers, Edge, HttpServerConfig},
-        mcp::{self, McpEndpoint},
+        edge::{Auth, Edge, HttpServerConfig},
+        hosted_peer::HostedPeer,
+        key_rotation::CardSigner,
+        listener::own_url,
+        mcp,
+        mcp_endpoint::McpEndpoint,
         node_state::{HostedAgent, LocalServices, NodeState},
         openapi, routes,
-        server::{own_url, server},
+        running_card::RunningCard,
+        server::server,
     },
     inbox::LocalAgents,
     outbox::{Transports, a2a::remote_task_store::RemoteTaskStore, webhooks::Pusher},
     peers::Peers,
+    services::{self, ServiceLocation},
     shared_cell::SharedCell,
+    start_error::StartError,
     telemetry::Telemetry,
 };
 use actix::{Actor, Addr};
@@ -54,20 +57,14 @@ use arbiter_pool::ArbiterPool;
 use blackboard::{
     board::{Board, BoardClock, BoardConfig, BoardStores},
     client::{Backoff, Blackboard},
-    http_client::{HttpClient, HttpClientLimits, Signer},
-    key_ring::KeyRing,
-    resource::registered,
-    store::{SharedStore, owned_store::OwnedStore},
 };
 use engine::EngineConfig;
-use hosted_peer::HostedPeer;
-use key_rotation::CardSigner;
 use patterns::work::WorkLimits;
 use protocol::{
     a2a::agent_policy::CallerSchemes,
     card::Card,
     ids::AgentId,
-    principal::{MeshService, Principal},
+    principal::Principal,
     problem::{Problem, Reason},
     signal::Signal,
     time::NodeTime,
@@ -77,14 +74,15 @@ use registry::{
     client::Registry,
     registrar::{Clocks, SignalPublisher, SupervisedRegistry},
 };
-use running_card::RunningCard;
-use services::StartError;
 use std::{
     collections::BTreeMap,
     net::{IpAddr, SocketAddr, TcpListener},
     sync::Arc,
     time::Duration,
 };
+use store::{SharedStore, owned_store::OwnedStore};
+use transport::http_client::{HttpClient, HttpClientLimits, Signer};
+use transport::resource::registered;
 
 /// A running process.
 pub struct RunningNode {
@@ -123,9 +121,10 @@ impl SignalPublisher for BoardPublisher {
 const FIRST_SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Starts everything. Returns once it listens and every local agent is registered, or after [`FIRST_SNAPSHOT_TIMEOUT`].
-pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
+pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
+    let public_urls = public_urls::give(&mut setup)?;
     let limits = Arc::new(setup.mesh.limits.clone());
-    let keys = own_keys(&setup)?;
+    let keys = setup.own_keys()?;
     let has_services =
         setup.registry == Some(ServiceLocation::Local) || setup.board == ServiceLocation::Local;
     let services = has_services.then(|| listen(setup.listen, setup.port)).transpose()?;
@@ -295,7 +294,8 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
             status: status.clone(),
             fatal: Arc::new(exit_on_store_failure),
         };
-        let access = BrainAccess::new(own_url(*address));
+        let issuer = spec.settings.a2a.base_url(&card.get()).to_owned();
+        let access = BrainAccess::new(own_url(*address)).signing(keys.clone(), issuer);
         setup.tokens.add_brain(access.digest(), spec.id.clone());
         drop(spec.access.set(access));
         let actor = arbiters.start(parts);
@@ -307,9 +307,9 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         let registry = registry_for(&spec.id);
         let seal = setup.keys.seal(&spec.id, &key)?;
         let clients = (outside.clone(), callbacks.clone());
-        let files = ShownFiles::new(&store, &spec.id, &card.get());
+        let files = ShownFiles::new(&store, &spec.id, spec.settings.a2a.base_url(&card.get()));
         let pusher = Pusher::new(files, clients, seal.clone()).start();
-        let interface = grpc.as_ref().map(|(_, address)| grpc_port::interface(&setup, *address, &spec.id));
+        let interface = grpc.as_ref().and_then(|(_, address)| grpc_port::interface(&setup, *address, spec));
         let facade = SharedCell::new(AgentFacade::new(
             &card.get(),
             spec.settings.a2a.clone(),
@@ -384,12 +384,14 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     let auth = Auth::new(keys.clone())
         .with_local_callers(setup.advertise.callers())
         .with_metrics_callers(setup.advertise.metrics_callers())
+        .with_trusted_proxies(setup.advertise.trusted_proxies())
+        .with_public_urls(public_urls.clone())
         .with_callers(callers)
         .with_tokens(setup.tokens.clone());
     let telemetry = Some(setup.telemetry.clone());
     let server_config = HttpServerConfig {
         spool: Some(setup.store.blobs()),
-        hosts: setup.advertise.names(setup.listen),
+        hosts: setup.advertise.names(setup.listen, &public_urls),
         origins: setup.advertise.origins.clone(),
         telemetry,
         shutdown: shutdown::RESPONSE_TIMEOUT,
@@ -403,14 +405,15 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         .chain(grpc.iter().map(|(_, address)| address))
         .copied()
         .collect();
-    outside.refuse_endpoints(endpoints_of_mesh(
-        &setup.advertise,
+    outside.refuse_endpoints(own_endpoints::of_mesh(
+        (&setup.advertise, &public_urls),
         own_addresses,
         peers.clone(),
         service_locator.clone(),
     ));
     if let Some((_, _, address)) = listeners.first() {
-        setup.hooks.set_base_url(setup.advertise.endpoint(*address));
+        let public = setup.agents.first().and_then(|first| first.settings.a2a.public_url.clone());
+        setup.hooks.set_base_url(public.unwrap_or_else(|| setup.advertise.endpoint(*address)));
     }
     let node = NodeState {
         by_port: listeners.iter().map(|(id, _, address)| (address.port(), id.clone())).collect(),
@@ -418,6 +421,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         artifact_quota: Default::default(),
         streams,
         tokens: setup.tokens.clone(),
+        public_urls,
         approvers: setup.mesh.approvers.clone(),
         keys: keys.clone(),
         key_files: setup.keys.clone(),
@@ -441,6 +445,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
             store: setup.gauge.clone(),
         },
         hooks: setup.hooks.clone(),
+        logins: setup.logins.clone(),
         mcp: McpEndpoint::new(&setup.mesh.limits).map_err(|problem| anyhow::anyhow!(problem.message))?,
     };
     let has_agents = !node.agents.is_empty();
@@ -484,6 +489,10 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     };
     let served = openapi::all_routes(registered(configure.clone()));
     drop(document_of.openapi.set(openapi::document(&served)));
+    if setup.telemetry.metric_interval().is_some() {
+        let node = document_of.clone();
+        actix::spawn(async move { routes::metrics::send_at_intervals(&node).await });
+    }
     let advertise = setup.advertise;
     let services_address = services.as_ref().map(|(_, address)| *address);
     let sockets = services.into_iter().map(|(listener, _)| listener);
@@ -508,39 +517,6 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         telemetry,
         drain,
     })
-}
-
-/// The keys of the agents and services of this process.
-fn own_keys(setup: &NodeSetup) -> anyhow::Result<KeyRing> {
-    let keys = KeyRing::new(setup.secret.clone(), setup.keys.0.clone());
-    let is_local = [
-        (MeshService::Registry, setup.registry == Some(ServiceLocation::Local)),
-        (MeshService::Board, setup.board == ServiceLocation::Local),
-    ];
-    for (service, _) in is_local.into_iter().filter(|(_, is_local)| *is_local) {
-        let (key, history) = setup.keys.service(&AgentId::parse(service.name())?)?;
-        keys.set_own_service(key, history);
-    }
-    for spec in &setup.agents {
-        keys.set_own(setup.keys.identity(&spec.id)?);
-    }
-    Ok(keys)
-}
-
-/// Lists the endpoints of the mesh: those of this process, which listens at `own`, the services, and the registered agents.
-fn endpoints_of_mesh(
-    advertise: &AdvertiseConfig,
-    own: Vec<SocketAddr>,
-    peers: Arc<Peers>,
-    services: Arc<services::ServiceLocator>,
-) -> impl Fn() -> Vec<String> + Send + Sync + 'static {
-    let own: Vec<_> =
-        own.iter().flat_map(|address| [own_url(*address), advertise.endpoint(*address)]).collect();
-    move || {
-        let addresses = services.addresses();
-        let agents = peers.cards().into_iter().map(|card| card.endpoint.clone());
-        own.iter().cloned().chain(addresses.registry).chain(addresses.board).chain(agents).collect()
-    }
 }
 
 fn listen(ip: IpAddr, port: u16) -> anyhow::Result<(TcpListener, SocketAddr)> {

@@ -8,9 +8,11 @@ pub(crate) mod sse_parser;
 pub mod webhooks;
 
 use crate::{clock::NodeClock, inbox::LocalAgents, peers::Peers, telemetry::Telemetry};
-use blackboard::{client::Blackboard, http_client::HttpClient, store::SharedStore};
+use blackboard::client::Blackboard;
 use protocol::limits::Limits;
 use std::{sync::Arc, time::Duration};
+use store::SharedStore;
+use transport::http_client::HttpClient;
 
 /// The clients that an agent sends through.
 #[derive(Clone)]

@@ -13,7 +13,6 @@ use engine::{
 };
 pub use outcome::conversation_outcome;
 
-use blackboard::store::{Error, ListedKey, Record, Revision, Store};
 use patterns::{
     Effect, Event, EventKind, Update,
     session::{is_shown_to, shows_confidential_to},
@@ -27,6 +26,7 @@ use protocol::{
     time::WallTime,
 };
 use serde_json::Value;
+use store::{Error, ListedKey, Record, Revision, Store};
 
 /// The task with this id that `by` may see, with its artifacts.
 pub fn find(

@@ -2,32 +2,38 @@
 //!
 //! Traces are built from the journal: [`span_builder`] turns the steps of a conversation into spans. Their ids are derived
 //! from the ids in the journal, so every reader builds the same spans, also after a restart. Bids are in no journal and are
-//! exported at once. [`export`] sends spans to a backend from a thread of its own.
+//! exported at once. [`span_export`] sends spans to a backend from threads of its own. Spans that wait when the process is
+//! killed are lost there; `mesh trace` builds them again.
 
 pub mod capture;
-pub mod cursor;
-pub mod export;
+mod delivery;
+mod export_batch;
+mod export_thread;
 pub mod log;
+mod log_export;
 pub mod meters;
+mod metric_export;
 mod model_name;
 pub mod names;
 pub mod otel_settings;
-mod otlp;
 mod otlp_client;
+mod resource;
 pub mod sampler;
 pub mod span;
 pub mod span_builder;
+mod span_data;
+pub mod span_export;
 
 pub use log::{LogFormat, format_line, print_line, set_format, start};
 
 use capture::Capture;
-use cursor::PendingExport;
-use export::Exporter;
 use meters::Meters;
+use metric_export::MetricExport;
 use otel_settings::TelemetrySettings;
 use protocol::trace::TraceContext;
 use sampler::TraceSampler;
 use span::Span;
+use span_export::SpanExport;
 use std::{sync::Arc, time::Duration};
 
 /// A wrong setting, described in one line.
@@ -43,20 +49,35 @@ pub struct Telemetry(Arc<TelemetryParts>);
 struct TelemetryParts {
     sampler: TraceSampler,
     capture: Capture,
-    exporter: Option<Exporter>,
+    spans: Option<SpanExport>,
+    metrics: Option<MetricExport>,
     meters: Meters,
 }
 
 impl Telemetry {
     /// Starts what `settings` ask for. `service` is the service name unless they set one. Fails if the exporter can't start.
     pub fn start(settings: &TelemetrySettings, capture: Capture, service: &str) -> Result<Self, String> {
-        let exporter = settings
-            .export
+        let spans = settings
+            .traces
             .as_ref()
-            .map(|export| Exporter::start(export, settings.queue, service, capture.clone()))
+            .map(|traces| SpanExport::start(traces, settings.queue, service, capture.clone()))
             .transpose()?;
+        let metrics = settings
+            .metrics
+            .as_ref()
+            .map(|(backend, interval)| MetricExport::start(backend, *interval, service, &capture));
+        let metrics = metrics.transpose()?;
+        if let Some(logs) = &settings.logs {
+            log_export::start(logs, settings.log_queue, service, capture.clone())?;
+        }
         let meters = Meters::default();
-        Ok(Self(Arc::new(TelemetryParts { sampler: settings.sampler.clone(), capture, exporter, meters })))
+        Ok(Self(Arc::new(TelemetryParts {
+            sampler: settings.sampler.clone(),
+            capture,
+            spans,
+            metrics,
+            meters,
+        })))
     }
 
     /// Whether a trace is sampled, under a parent that was or was not, or as a new one.
@@ -64,14 +85,9 @@ impl Telemetry {
         self.0.sampler.decide(parent, trace)
     }
 
-    /// Whether spans are exported.
-    pub fn is_exporting(&self) -> bool {
-        self.0.exporter.is_some()
-    }
-
     /// Whether spans of `trace` are exported.
     pub fn exports(&self, trace: Option<&TraceContext>) -> bool {
-        self.0.exporter.is_some() && trace.is_some_and(|trace| trace.sampled)
+        self.0.spans.is_some() && trace.is_some_and(|trace| trace.sampled)
     }
 
     /// Counts and latencies.
@@ -84,40 +100,44 @@ impl Telemetry {
         &self.0.capture
     }
 
-    /// Queues `spans`, or drops and counts them if the queue is full.
-    pub fn export(&self, spans: Vec<Span>) {
-        if let Some(exporter) = &self.0.exporter {
-            exporter.export(spans, None);
-        }
-    }
-
-    /// Queues the spans of a step, which `build` reads from the journal on a thread that may block. [`Telemetry::flush`] waits
-    /// for it.
-    pub fn export_from_journal(
-        &self,
-        step: Option<PendingExport>,
-        build: impl FnOnce() -> Vec<Span> + Send + 'static,
-    ) {
-        let Some(exporter) = &self.0.exporter else { return };
-        let (telemetry, reading) = (self.clone(), exporter.begin_journal_read());
+    /// Queues the spans that `build` returns, which may block, or drops and counts them if too many wait. [`Telemetry::flush`]
+    /// waits for it.
+    pub fn export_with(&self, build: impl FnOnce() -> Vec<Span> + Send + 'static) {
+        let Some(spans) = &self.0.spans else { return };
+        let (telemetry, reading) = (self.clone(), spans.begin_journal_read());
         drop(tokio::task::spawn_blocking(move || {
-            if let Some(exporter) = &telemetry.0.exporter {
-                exporter.export(build(), step);
+            if let Some(spans) = &telemetry.0.spans {
+                spans.export(&build());
             }
             drop(reading);
         }));
     }
 
-    /// How many spans were exported and dropped, and how many wait.
-    pub fn counts(&self) -> export::SpanCounts {
-        self.0.exporter.as_ref().map(Exporter::counts).unwrap_or_default()
+    /// How often metrics are to be sent, if they are.
+    pub fn metric_interval(&self) -> Option<Duration> {
+        self.0.metrics.as_ref().map(|metrics| metrics.interval)
     }
 
-    /// Sends what waits, for at most `timeout`.
-    pub async fn flush(&self, timeout: Duration) {
-        if let Some(exporter) = &self.0.exporter {
-            exporter.flush(timeout).await;
+    /// Sends a page of `GET /metrics` to the backend, unless the one before is still on its way.
+    pub fn send_metrics(&self, page: String) {
+        if let Some(metrics) = &self.0.metrics {
+            metrics.send(page);
         }
+    }
+
+    /// How many spans were exported and dropped, and how many wait.
+    pub fn counts(&self) -> span_export::SpanCounts {
+        self.0.spans.as_ref().map(SpanExport::counts).unwrap_or_default()
+    }
+
+    /// Sends the spans and the logs that wait, for at most `timeout`.
+    pub async fn flush(&self, timeout: Duration) {
+        let spans = async {
+            if let Some(spans) = &self.0.spans {
+                spans.flush(timeout).await;
+            }
+        };
+        tokio::join!(spans, log_export::flush(timeout));
     }
 }
 

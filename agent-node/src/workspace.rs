@@ -4,7 +4,7 @@
 mod git;
 mod nested;
 
-use crate::brain::exec::{os_user::OsUser, private_dir};
+use crate::{os_user::OsUser, private_dir};
 use git::{Committer, Repository};
 use patterns::{
     session::{

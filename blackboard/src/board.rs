@@ -5,8 +5,6 @@ use crate::{
     claims::{ClaimState, ClaimView, Lease},
     feed::{self, Feed, FeedSubscription},
     registered_agents, signals,
-    store::{self, Revision, SharedStore},
-    supervisor::{RestartBudget, RestartGuard, Supervisor},
 };
 use actix::prelude::*;
 use protocol::{
@@ -23,6 +21,8 @@ use std::{
     sync::{Arc, Weak},
     time::Duration,
 };
+use store::{self, Revision, SharedStore};
+use supervisor::{RestartBudget, RestartGuard, Supervisor};
 
 pub mod config;
 pub use config::{BoardClock, BoardConfig};

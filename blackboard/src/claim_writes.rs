@@ -2,10 +2,9 @@
 //! offered again only if an offer is stored, because the offer holds the task's description. Pure.
 
 use crate::{
-    access,
-    claims::{self, ClaimState, ClaimSwap, Lease, StoredClaim},
+    OWNER, access,
+    claims::{self, ClaimState, ClaimSwap, Lease, StoredClaim, find_claim},
     signals,
-    store::{Batch, Expectation, Filter, Key, Revision, Snapshot, Write},
 };
 use bytes::Bytes;
 use protocol::{
@@ -18,6 +17,7 @@ use protocol::{
 };
 use serde_json::{Map, json};
 use std::time::Duration;
+use store::{Batch, Expectation, Filter, Key, Revision, Snapshot, Write};
 
 /// A decided change of a claim that is not written yet.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ pub enum EndDecision {
 impl ClaimWrite {
     /// The batch to commit; the claim's row is its first write.
     pub fn batch(self, task: &OpenTaskKey) -> Result<Batch, Problem> {
-        let key = claims::claim_key(signals::OWNER, task);
+        let key = claims::claim_key(OWNER, task);
         let expectation = match self.swap.expected {
             0 => Expectation::Absent(key.clone()),
             revision => Expectation::At(key.clone(), revision),
@@ -58,21 +58,7 @@ impl ClaimWrite {
 
 /// All claims, oldest first.
 pub fn all_claims() -> Filter {
-    Filter::Below(Key::new(&[signals::OWNER, "claim"]))
-}
-
-/// The stored claim on `task`, if there is one.
-pub fn find_claim(
-    store: &(impl Snapshot + ?Sized),
-    task: &OpenTaskKey,
-) -> Result<Option<StoredClaim>, Problem> {
-    match store.latest(&claims::claim_key(signals::OWNER, task))? {
-        None => Ok(None),
-        Some(record) => match StoredClaim::of(&record) {
-            Some(claim) => Ok(Some(claim)),
-            None => Err(Problem::new(Reason::Internal, format!("{} holds no claim", record.key))),
-        },
-    }
+    Filter::Below(Key::new(&[OWNER, "claim"]))
 }
 
 /// Decides a claim of `task` by `holder`; refused if the task is claimed, or not offered to `by`.

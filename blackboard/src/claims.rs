@@ -3,7 +3,7 @@
 //! The *epoch* of a claim is the revision of the write that made it, so it only grows, and every later write names it.
 //! The store's compare-and-swap alone decides who wins; the clock only decides when another agent may try.
 
-use crate::store::{Key, Record, Revision};
+use crate::OWNER;
 use protocol::{
     ids::{AgentId, Digest, TaskId},
     principal::Principal,
@@ -13,6 +13,7 @@ use protocol::{
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+use store::{Key, Record, Revision, Snapshot};
 
 /// The state of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,6 +107,20 @@ pub fn claimed_task(record: &Record) -> Option<OpenTaskKey> {
     let mut tokens = record.key.tokens();
     let task_id = TaskId::parse(&tokens.pop()?).ok()?;
     Some(OpenTaskKey { publisher: Principal::try_from(tokens.pop()?).ok()?, task_id })
+}
+
+/// The stored claim on `task`, if there is one.
+pub fn find_claim(
+    store: &(impl Snapshot + ?Sized),
+    task: &OpenTaskKey,
+) -> Result<Option<StoredClaim>, Problem> {
+    match store.latest(&claim_key(OWNER, task))? {
+        None => Ok(None),
+        Some(record) => match StoredClaim::of(&record) {
+            Some(claim) => Ok(Some(claim)),
+            None => Err(Problem::new(Reason::Internal, format!("{} holds no claim", record.key))),
+        },
+    }
 }
 
 impl StoredClaim {

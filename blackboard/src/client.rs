@@ -3,7 +3,6 @@
 use crate::{
     board::{Board, BoardSnapshot, SignalPage},
     claims::ClaimView,
-    http_client::HttpClient,
 };
 use futures_util::Stream;
 use protocol::{
@@ -14,6 +13,7 @@ use protocol::{
     task::OpenTaskKey,
 };
 use std::{pin::Pin, time::Duration};
+use transport::http_client::HttpClient;
 
 mod local;
 mod remote;

@@ -3,10 +3,7 @@
 //! One task watches the store. A subscriber keeps only a cursor and is woken when the head moves. A subscriber that is
 //! behind the signals in memory reads pages from the store, so a slow one needs no more memory than a fast one.
 
-use crate::{
-    signals,
-    store::{self, Filter, Record, Revision, SharedStore},
-};
+use crate::signals;
 use bytes::Bytes;
 use protocol::{
     principal::Principal,
@@ -21,6 +18,7 @@ use std::{
     },
     time::Duration,
 };
+use store::{self, Filter, Record, Revision, SharedStore};
 use tokio::{sync::watch, task::AbortHandle};
 
 /// A signal and its encoded server-sent event.

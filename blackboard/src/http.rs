@@ -4,10 +4,7 @@ mod request;
 mod spaces;
 mod stream;
 
-use crate::{
-    board::Board, client::MAX_SIGNALS, http_client::MessageAnswer, refusal::Refusal, resource::resource,
-    store::Revision,
-};
+use crate::{board::Board, client::MAX_SIGNALS};
 use actix_web::{HttpRequest, HttpResponse, http::Method, web};
 use protocol::{
     ids::AgentId,
@@ -18,6 +15,10 @@ use protocol::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
+use store::Revision;
+use transport::http_client::MessageAnswer;
+use transport::refusal::Refusal;
+use transport::resource::resource;
 
 type BoardResult = Result<HttpResponse, Refusal>;
 type BoardData = web::Data<Board>;

@@ -1,10 +1,8 @@
-//! The store (one ordered log of keyed records) and the blackboard on top of it.
+//! The blackboard on top of the store.
 //!
 //! Invariants: nothing is acknowledged before it is durable; revisions only grow; an owner writes only under its own prefix.
 //!
 //! The modules, in reading order:
-
-pub mod store;
 
 pub mod access;
 pub mod claim_writes;
@@ -19,8 +17,5 @@ mod feed;
 pub mod client;
 pub mod http;
 
-pub mod http_client;
-pub mod key_ring;
-pub mod refusal;
-pub mod resource;
-pub mod supervisor;
+/// The owner of the board's keys.
+pub const OWNER: &str = "board";

@@ -1,10 +1,7 @@
 //! The agents as the board knows them: one row per registered agent, written with the registry's `agent.joined` and deleted
 //! with its `agent.left`, and one row per name, which stays.
 
-use crate::{
-    signals::{self, OWNER},
-    store::{Key, Store, Write},
-};
+use crate::{OWNER, signals};
 use bytes::Bytes;
 use protocol::{
     ids::AgentId,
@@ -12,6 +9,7 @@ use protocol::{
     signal::{MAX_PARALLEL, Signal, SignalType},
 };
 use serde::{Deserialize, Serialize};
+use store::{Key, Store, Write};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -1,10 +1,9 @@
 //! Signals in the store: keys, validation, the batch of a publication, and the encoding for readers. Pure.
 
 use crate::{
+    OWNER,
     access::BOARD,
-    claim_writes,
-    claims::StoredClaim,
-    store::{Batch, Expectation, Filter, Key, Record, Revision, Snapshot, Write},
+    claims::{StoredClaim, find_claim},
 };
 use bytes::Bytes;
 use protocol::{
@@ -22,9 +21,8 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use store::{Batch, Expectation, Filter, Key, Record, Revision, Snapshot, Write};
 
-/// The owner of the board's keys.
-pub const OWNER: &str = "board";
 const LOG: &str = "signal";
 const DEDUP: &str = "seen";
 const OFFERS: &str = "offer";
@@ -156,7 +154,7 @@ pub fn prepare_write(
     if let Some(task_id) = offered {
         let task = OpenTaskKey { publisher: by.clone(), task_id };
         let record = store.latest(&offer_key(&task))?;
-        let claim = claim_writes::find_claim(store, &task)?;
+        let claim = find_claim(store, &task)?;
         check_same_offer(by, &signal, record.as_ref(), claim.as_ref())?;
         if claim.is_none_or(|claim| claim.row.offer.is_none()) {
             expectations.push(match record {

@@ -30,6 +30,8 @@ pub mod limits;
 pub mod request;
 pub mod route;
 
+pub mod v03;
+
 pub mod card_validation;
 pub mod credential;
 pub mod interaction;

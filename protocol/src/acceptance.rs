@@ -3,7 +3,6 @@
 use crate::{
     artifact::{Artifact, PartContent},
     ids::{AgentId, Capability, Digest, TaskId},
-    message::TaskResponse,
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
@@ -143,19 +142,6 @@ pub fn is_review_input(input: Option<&Value>) -> bool {
     input.and_then(|input| input.get("answer")).is_some_and(|answer| *answer == verdict_schema())
 }
 
-/// The verdict in a reviewer's response: whether it accepts, and its findings. `None` if there is none: neither an artifact,
-/// the last one first, nor the message is a JSON object with a boolean `accepted`.
-pub fn verdict_of(response: &TaskResponse) -> Option<(bool, String)> {
-    let artifacts = response.artifacts.iter().rev().filter_map(json_of);
-    let message = response.message.as_deref().and_then(json_in);
-    artifacts.chain(message).find_map(|answer| {
-        let accepted = answer.get("accepted")?.as_bool()?;
-        let findings = answer.get("findings");
-        let findings = findings.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-        Some((accepted, clip_findings(&findings.unwrap_or_default())))
-    })
-}
-
 /// The JSON that an artifact holds: its data, or its text if that is JSON.
 pub fn json_of(artifact: &Artifact) -> Option<Value> {
     let data = artifact.parts.iter().find_map(|part| match &part.content {
@@ -176,27 +162,9 @@ pub fn json_in(text: &str) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::task::TaskState;
 
     fn capability(name: &str) -> Capability {
         Capability::parse(name).unwrap()
-    }
-
-    fn response(artifacts: Vec<Artifact>, message: Option<&str>) -> TaskResponse {
-        TaskResponse {
-            seat: None,
-            task_id: TaskId::parse("t").unwrap(),
-            seq: 1,
-            state: TaskState::Completed,
-            epoch: None,
-            doer: None,
-            artifacts,
-            chunks: None,
-            message: message.map(str::to_owned),
-            lasting: false,
-            usage: Default::default(),
-            extra: Default::default(),
-        }
     }
 
     #[test]
@@ -218,28 +186,5 @@ mod tests {
     fn a_request_can_demand_no_command() {
         let demand = serde_json::from_value::<AcceptanceDemand>(json!({ "exec": ["rm"] }));
         assert!(demand.unwrap_err().to_string().contains("unknown field `exec`"));
-    }
-
-    #[test]
-    fn a_verdict_is_json_in_an_artifact_or_in_the_message_and_words_are_none() {
-        let text = |text: &str| vec![Artifact::text("a", "text/plain", text)];
-        for (artifacts, message, verdict) in [
-            (text(r#"{"accepted":true}"#), None, Some((true, ""))),
-            (
-                text("```json\n{\"accepted\":false,\"findings\":\"no test\"}\n```"),
-                None,
-                Some((false, "no test")),
-            ),
-            (
-                text("I looked at it."),
-                Some(r#"{"accepted":false,"findings":["a"]}"#),
-                Some((false, "[\"a\"]")),
-            ),
-            (text("accepted: true"), Some("fine"), None),
-            (text(r#"{"accepted":"true"}"#), None, None),
-        ] {
-            let expected = verdict.map(|(accepted, findings)| (accepted, findings.to_owned()));
-            assert_eq!(verdict_of(&response(artifacts, message)), expected);
-        }
     }
 }

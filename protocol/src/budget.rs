@@ -1,6 +1,6 @@
 //! What work for another may use, and how a parent divides its own bound among its children.
 
-use crate::usage::Usage;
+use wire::usage::Usage;
 
 pub use wire::usage::Budget;
 

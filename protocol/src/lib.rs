@@ -16,6 +16,7 @@ pub mod json;
 pub mod limits;
 pub mod log_throttle;
 pub mod routes;
+pub mod run_root;
 pub mod trace;
 pub mod words;
 

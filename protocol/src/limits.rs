@@ -1,15 +1,17 @@
-//! Every limit, with its default. All are configurable and all are served at `/state` and in the card.
+//! Every limit, with its default. All are configurable and all are served at `/state` and in the card. A member is the key `mesh.limits`
+//! of the YAML, and its doc comment the description in the published JSON Schema.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What a node takes, and for how long it waits (DESIGN §4). Bytes and milliseconds, as integers on the wire.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What a node takes, and for how long it waits; bytes, counts and milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Limits {
     /// A message's body, bytes. At most 1 MiB.
     pub max_body_bytes: usize,
-    /// The body of a request of A2A, with the files in its parts (`raw`), bytes. Beside the files it may have `max_body_bytes`.
+    /// The body of a request of A2A, with the files in its parts (`raw`), bytes. Beside the files it may have `maxBodyBytes`.
     pub max_a2a_body_bytes: usize,
     /// A signal's JSON, bytes.
     pub max_signal_bytes: usize,

@@ -13,8 +13,9 @@ use crate::{
     principal::{Principal, RootProof},
     problem::{Problem, Reason},
     question::Answer,
+    run_root::RunRoot,
     signal::SignalType,
-    task::{RunRoot, Status, TaskSpec, TaskState, TaskTerms},
+    task::{Status, TaskSpec, TaskState, TaskTerms},
     time::WallTime,
     usage::Usage,
 };

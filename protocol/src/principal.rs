@@ -58,6 +58,21 @@ impl RootProof {
     }
 }
 
+/// Who is at the root of a task, and how that is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskRoot {
+    pub principal: Principal,
+    pub proof: Option<RootProof>,
+}
+
+impl TaskRoot {
+    /// The user that it is proven to be, by a credential: the address of a request is also that of every program on a machine.
+    pub fn proven_user(&self) -> Option<&Principal> {
+        let is_proven = matches!(self.proof, Some(RootProof::Credential | RootProof::Token));
+        Some(&self.principal).filter(|principal| is_proven && matches!(principal, Principal::User(_)))
+    }
+}
+
 /// A service of the mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MeshService {

@@ -55,6 +55,7 @@ reasons! {
     AgentNotFound = "agent_not_found", 404;
     /// No such task, or not yours.
     TaskNotFound = "task_not_found", 404;
+    ContextNotFound = "context_not_found", 404;
     /// No such message, or not yours.
     MessageNotFound = "message_not_found", 404;
     /// No such artifact, or not yours.

@@ -4,12 +4,18 @@
 pub const MESSAGES: &str = "/a2a/messages";
 /// Tasks, the house view: `{id}`, `{id}/events`, `{id}/award`, `{id}/trace`, `{id}/cancel`, `{id}/answer`.
 pub const TASKS: &str = "/a2a/tasks";
+/// The A2A contexts of the caller: `{id}`.
+pub const CONTEXTS: &str = "/a2a/contexts";
 /// The questions that wait for the caller.
 pub const INBOX: &str = "/a2a/inbox";
 /// What a space knows for the agent of the calling brain: `{space}/brief`.
 pub const AGENT_SPACES: &str = "/a2a/spaces";
 /// The process that speaks for an agent: PUT registers it, DELETE says goodbye; `heartbeat`, `turns`, `lines`, `token`.
 pub const PEER: &str = "/a2a/peer";
+/// Logins at tool servers: GET lists, POST begins one; `finish`, `forget`.
+pub const LOGINS: &str = "/a2a/logins";
+/// Where the browser of a person who logs in at a tool server is sent back to.
+pub const LOGIN_CALLBACK: &str = "/a2a/logins/callback";
 /// Artifacts by digest.
 pub const ARTIFACTS: &str = "/a2a/artifacts";
 /// Messages that were given up: `{id}`, `{id}/redrive`.
@@ -72,3 +78,19 @@ pub const JWKS: &str = "/.well-known/jwks.json";
 pub const AI_CATALOG: &str = "/.well-known/ai-catalog.json";
 /// The OpenAPI document of a process.
 pub const OPENAPI: &str = "/openapi.json";
+/// The first names of the paths of all processes of a mesh; a path of a proxy that begins with one of them would be ambiguous.
+pub const FIRST_SEGMENTS: [&str; 13] = [
+    ".well-known",
+    "a2a",
+    "board",
+    "healthz",
+    "join",
+    "keys",
+    "mcp",
+    "metrics",
+    "openapi.json",
+    "readyz",
+    "registry",
+    "services",
+    "state",
+];

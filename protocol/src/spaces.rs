@@ -8,6 +8,7 @@ pub mod space;
 pub mod entry;
 pub mod entry_draft;
 pub mod entry_state;
+pub mod entry_type;
 pub mod slug;
 
 pub mod may;
@@ -19,9 +20,10 @@ pub mod curate;
 pub mod task_history;
 pub mod vault;
 
-pub use entry::{Entry, EntryId, EntryKind, EntryLink, EntryType, Grade, MemoryScope};
+pub use entry::{Entry, EntryId, EntryKind, Grade, MemoryScope};
 pub use entry_draft::EntryDraft;
 pub use entry_state::{EntryAction, EntryState};
+pub use entry_type::{EntryLink, EntryType};
 pub use may::{Reader, SpaceVerb, may};
 pub use slug::Slug;
 pub use space::{MemberId, Space, SpaceId, SpaceRole, SpaceRouting};

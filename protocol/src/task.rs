@@ -13,6 +13,7 @@ use crate::{
     json::any_version::of_any_version,
     principal::{Principal, RootProof},
     question::Question,
+    run_root::RunRoot,
     spaces::Space,
     time::WallTime,
     usage::Usage,
@@ -134,14 +135,6 @@ impl TaskSpec {
     pub fn space(&self) -> SpaceId {
         self.space.clone().unwrap_or_else(|| Space::initial_default().id)
     }
-}
-
-/// The task at the root of a run, and the agent that answers for it. What is proposed in the run waits for its end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RunRoot {
-    pub task: TaskId,
-    pub agent: AgentId,
 }
 
 /// The most bytes of the history of a context, as JSON.

@@ -1,31 +1,21 @@
 //! The registry's client: the same calls and results whether the registry is in this process or behind HTTP.
 
-mod remote;
 #[cfg(test)]
 mod tests;
 mod watch;
 
 pub use watch::RegistryWatch;
 
-use crate::{
-    entry::{AgentEntry, AgentQuery, Heartbeat, LeaseGrant},
-    pinned_keys::{KeyCursor, KeyPage},
-    registrar::{
-        ChangeKey, Deregister, FindAgents, GetAgent, ReadKeyRecords, RecordHeartbeat, Register,
-        ReportSuspicion, SupervisedRegistry,
-    },
-    registration_request::RegistrationRequest,
-};
-use blackboard::http_client::HttpClient;
+use crate::registrar::{GetAgent, OWNER, SupervisedRegistry};
 use protocol::{
-    card::Card,
-    identity::{KeyCertificate, KeyChange, PublicIdentity},
+    identity::{KeyCertificate, PublicIdentity},
     ids::AgentId,
-    principal::Principal,
-    problem::Problem,
+    principal::{MeshService, Principal, SenderProof},
+    problem::{Problem, Reason},
 };
-use remote::RemoteRegistry;
 use std::sync::Arc;
+use transport::http_client::{HttpClient, is_foreign_response, redact_url};
+use transport::operation::{Caller, Operation, RemoteService, Service};
 
 /// A handle to the registry. Cheap to clone.
 #[derive(Clone)]
@@ -34,7 +24,7 @@ pub struct Registry(RegistryBackend);
 #[derive(Clone)]
 enum RegistryBackend {
     Local(SupervisedRegistry),
-    Remote(RemoteRegistry),
+    Remote(RemoteService),
 }
 
 impl Registry {
@@ -45,7 +35,26 @@ impl Registry {
 
     /// The registry at `base` (`http://127.0.0.1:8000`). `wire` must sign as the agent that registers.
     pub fn remote(base: &str, wire: HttpClient) -> Self {
-        Self(RegistryBackend::Remote(RemoteRegistry::new(base, wire)))
+        let wire = wire.with_unreachable_reason(Reason::RegistryUnavailable);
+        Self(RegistryBackend::Remote(RemoteService::new(base, OWNER, wire)))
+    }
+
+    /// Performs `operation` as the agent `by`.
+    pub async fn call<O: Operation>(&self, by: &AgentId, operation: O) -> Result<O::Answer, Problem>
+    where
+        SupervisedRegistry: Service<O>,
+    {
+        Service::call(self, &Caller::agent(by), operation).await
+    }
+
+    /// Performs an operation that everybody may.
+    pub async fn read<O: Operation>(&self, operation: O) -> Result<O::Answer, Problem>
+    where
+        SupervisedRegistry: Service<O>,
+    {
+        let principal = Principal::Service(MeshService::Registry);
+        let nobody = Caller { principal, proof: SenderProof::Credential, root: None };
+        Service::call(self, &nobody, operation).await
     }
 
     /// Pins the key of an agent, and returns its certificate if the registry is in this process; else the client of this handle
@@ -54,102 +63,10 @@ impl Registry {
         match &self.0 {
             RegistryBackend::Local(registry) => registry.admit_key(identity.clone()).await.map(Some),
             // Its client tells its key where that is not known.
-            RegistryBackend::Remote(remote) => remote.get(identity.id()).await.map(|_| None),
-        }
-    }
-
-    /// Registers the agent of `card`. `instance` is random for each start of its process. A repeat gets the first answer.
-    /// A new process of the same agent supersedes the old one, which is then refused with `stale_incarnation`.
-    pub async fn register(&self, card: Arc<Card>, instance: String) -> Result<LeaseGrant, Problem> {
-        let by = Principal::Agent(card.agent_id.clone());
-        let request = RegistrationRequest { card, instance };
-        match &self.0 {
-            RegistryBackend::Local(registry) => registry.ask(Register { by, request }).await?,
-            RegistryBackend::Remote(remote) => remote.register(&request).await,
-        }
-    }
-
-    /// Renews the lease and reports the load. Fails with `agent_not_found` if the lease has expired (register again), and
-    /// with `stale_incarnation` if another process has taken over (stop).
-    pub async fn heartbeat(&self, id: &AgentId, heartbeat: Heartbeat) -> Result<(), Problem> {
-        let by = Principal::Agent(id.clone());
-        match &self.0 {
-            RegistryBackend::Local(registry) => {
-                registry.ask(RecordHeartbeat { by, id: id.clone(), heartbeat }).await?
-            }
-            RegistryBackend::Remote(remote) => remote.heartbeat(id, heartbeat).await,
-        }
-    }
-
-    /// Reports that `reporter` could not reach that incarnation of `id`. Two reports shorten the lease of `id` to one
-    /// heartbeat interval; one changes nothing.
-    pub async fn report_suspicion(
-        &self,
-        reporter: &AgentId,
-        id: &AgentId,
-        incarnation: u64,
-    ) -> Result<(), Problem> {
-        let by = Principal::Agent(reporter.clone());
-        match &self.0 {
-            RegistryBackend::Local(registry) => {
-                registry.ask(ReportSuspicion { by, id: id.clone(), incarnation }).await?
-            }
-            RegistryBackend::Remote(remote) => remote.report_suspicion(id, incarnation).await,
-        }
-    }
-
-    /// Deregisters that incarnation of the agent; a repeat is no error.
-    pub async fn deregister(&self, id: &AgentId, incarnation: u64) -> Result<(), Problem> {
-        self.send_deregister(id, incarnation, false).await
-    }
-
-    /// Deregisters an agent that has finished or handed back its work.
-    pub async fn deregister_drained(&self, id: &AgentId, incarnation: u64) -> Result<(), Problem> {
-        self.send_deregister(id, incarnation, true).await
-    }
-
-    async fn send_deregister(&self, id: &AgentId, incarnation: u64, is_drained: bool) -> Result<(), Problem> {
-        let by = Principal::Agent(id.clone());
-        match &self.0 {
-            RegistryBackend::Local(registry) => {
-                registry.ask(Deregister { by, id: id.clone(), incarnation, is_drained }).await?
-            }
-            RegistryBackend::Remote(remote) => remote.deregister(id, incarnation, is_drained).await,
-        }
-    }
-
-    /// Replaces the key of the agent `id`, as its old key says. Returns the certificate of the new one; a repeat gets the same.
-    pub async fn change_key(&self, id: &AgentId, change: KeyChange) -> Result<KeyCertificate, Problem> {
-        let by = Principal::Agent(id.clone());
-        match &self.0 {
-            RegistryBackend::Local(registry) => {
-                registry.ask(ChangeKey { by, id: id.clone(), change }).await?
-            }
-            RegistryBackend::Remote(remote) => remote.change_key(id, &change).await,
-        }
-    }
-
-    /// The key records that changed after `after`; all from the beginning without it, or if the registry has restarted.
-    pub async fn key_records(&self, after: Option<KeyCursor>) -> Result<KeyPage, Problem> {
-        match &self.0 {
-            RegistryBackend::Local(registry) => registry.ask(ReadKeyRecords(after)).await?,
-            RegistryBackend::Remote(remote) => remote.key_records(after).await,
-        }
-    }
-
-    /// The agents that match `query`, in its order.
-    pub async fn find(&self, query: &AgentQuery) -> Result<Vec<AgentEntry>, Problem> {
-        match &self.0 {
-            RegistryBackend::Local(registry) => registry.ask(FindAgents(query.clone())).await,
-            RegistryBackend::Remote(remote) => remote.find(query).await,
-        }
-    }
-
-    /// One agent in any state; `None` if the registry has no row of it.
-    pub async fn get(&self, id: &AgentId) -> Result<Option<AgentEntry>, Problem> {
-        match &self.0 {
-            RegistryBackend::Local(registry) => registry.ask(GetAgent(id.clone())).await,
-            RegistryBackend::Remote(remote) => remote.get(id).await,
+            RegistryBackend::Remote(_) => match self.read(GetAgent { id: identity.id().clone() }).await {
+                Err(problem) if problem.reason != Reason::AgentNotFound => Err(problem),
+                _ => Ok(None),
+            },
         }
     }
 
@@ -160,4 +77,34 @@ impl Registry {
             RegistryBackend::Remote(remote) => RegistryWatch::remote(remote.clone()),
         }
     }
+}
+
+impl<O: Operation> Service<O> for Registry
+where
+    SupervisedRegistry: Service<O>,
+{
+    async fn call(&self, by: &Caller, operation: O) -> Result<O::Answer, Problem> {
+        match &self.0 {
+            RegistryBackend::Local(registry) => registry.call(by, operation).await,
+            RegistryBackend::Remote(remote) => check_registry(remote, remote.call(by, operation).await),
+        }
+    }
+}
+
+/// `answer`, but an error that no registry would answer says so.
+fn check_registry<T>(remote: &RemoteService, answer: Result<T, Problem>) -> Result<T, Problem> {
+    answer.map_err(|problem| {
+        let is_foreign = is_foreign_response(&problem) || problem.reason == Reason::RouteNotFound;
+        if is_foreign { not_a_registry(remote, &problem.message) } else { problem }
+    })
+}
+
+/// The problem of an address at which something other than a registry listens.
+fn not_a_registry(remote: &RemoteService, answer: &str) -> Problem {
+    let base = redact_url(remote.base());
+    let message = format!(
+        "what listens at {base} is no registry ({answer}): --registry (MESH_REGISTRY) wants the base URL of `mesh registry` or \
+         `mesh up`, such as http://127.0.0.1:8000"
+    );
+    Problem::new(Reason::RegistryUnavailable, message)
 }

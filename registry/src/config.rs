@@ -1,10 +1,12 @@
-//! The registry's timing and limits.
+//! The registry's timing and limits. What schemars does not skip is a key of the YAML, `mesh.registry`, and its doc comment the description
+//! in the published JSON Schema.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Timeouts in milliseconds, and limits as counts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Config {
     /// How long an agent stays registered after its last heartbeat.
@@ -14,28 +16,37 @@ pub struct Config {
     /// The interval between checks of all leases.
     pub sweep_ms: u64,
     /// How long the row of a departed or dead agent is kept, so that peers answer *departed* instead of *unknown*.
+    #[schemars(skip)]
     pub keep_departed_ms: u64,
     /// The share of live agents that may expire within one lease, in percent; at least one agent may.
+    #[schemars(skip)]
     pub max_expiry_percent: u32,
-    /// Most joined and left signals about one agent within `flap_window_ms`; further ones are suppressed.
+    /// Most joined and left signals about one agent within `flapWindowMs`; further ones are suppressed.
     pub flap_limit: usize,
     /// The window in which those signals are counted.
     pub flap_window_ms: u64,
     /// How long the state of a flapping agent must be stable before it is signalled again.
     pub flap_calm_ms: u64,
     /// Most rows; a further registration is answered 503.
+    #[schemars(skip)]
     pub max_agents: usize,
     /// Most changes (registrations, departures) that wait for the store; a further one is answered 503.
+    #[schemars(skip)]
     pub max_waiting: usize,
     /// Most concurrent watchers; a further one is answered 503.
+    #[schemars(skip)]
     pub max_watchers: usize,
     /// Most changes a watcher may lag behind; beyond that it gets a new snapshot.
+    #[schemars(skip)]
     pub max_watch_lag: usize,
     /// The interval of keep-alive comments on an idle watch.
+    #[schemars(skip)]
     pub watch_comment_ms: u64,
     /// The first pause before a failed signal is published again; doubles up to `retry_cap_ms`.
+    #[schemars(skip)]
     pub retry_ms: u64,
     /// The longest such pause.
+    #[schemars(skip)]
     pub retry_cap_ms: u64,
 }
 

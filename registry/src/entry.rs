@@ -4,9 +4,11 @@ use protocol::{
     card::Card,
     identity::KeyCertificate,
     ids::{AgentId, Capability},
+    routes,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use transport::operation::{Operation, OperationInfo};
 
 /// The membership state of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -113,17 +115,26 @@ pub enum CapabilityMatch {
     All,
 }
 
-/// A search for agents.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// Finds agents, in the order of the query.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct AgentQuery {
     /// Skill ids or tags; an empty list matches every agent.
+    #[serde(rename = "capability")]
     pub capabilities: Vec<Capability>,
     /// Whether one of them suffices.
+    #[serde(rename = "match")]
     pub matching: CapabilityMatch,
     /// The order of the results.
     pub prefer: SearchOrder,
     /// Whether dead and departed agents are included.
+    #[serde(rename = "includeDead")]
     pub include_dead: bool,
+}
+
+impl Operation for AgentQuery {
+    type Answer = AgentList;
+    const INFO: OperationInfo = OperationInfo::get(routes::AGENTS);
 }
 
 impl AgentQuery {
@@ -176,7 +187,7 @@ pub enum RegistryEvent {
 }
 
 /// The body of a search result and of a watch's snapshot.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentList {
     pub agents: Vec<AgentEntry>,
 }

@@ -12,29 +12,18 @@ mod signal_outbox;
 pub(crate) mod tests;
 
 pub use messages::{
-    AdmitKey, ChangeKey, Deregister, FindAgents, Forget, GetAgent, GetRegistryState, ListKeys,
-    ReadKeyRecords, Recertify, RecordHeartbeat, Register, RegistryState, ReportSuspicion, ResetKey,
-    SweepLeases, WatchDirectory, WatchStart,
+    AdmitKey, ChangeKey, Deregister, Forget, GetAgent, GetRegistryState, LeaveReason, ListKeys,
+    ReadKeyRecords, Recertify, RecordHeartbeat, RegistryState, ReportSuspicion, ResetKey, SweepLeases,
+    WatchDirectory, WatchStart,
 };
 pub use registration_service::Clocks;
 pub use rows::OWNER;
 pub use signal_outbox::SignalPublisher;
 
-use crate::{
-    config::Config,
-    directory::{AgentDirectory, Departure},
-    entry::{AgentEntry, LeaseGrant},
-    pinned_keys::{KeyPage, PinnedKey},
-    registration_request::may_speak_for,
-};
+use crate::{config::Config, directory::AgentDirectory, pinned_keys::PinnedKey};
 use actix::{
     Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, MessageResult,
     ResponseFuture, WrapFuture, dev::ToEnvelope,
-};
-use blackboard::{
-    key_ring::KeyRing,
-    store::{Error, SharedStore},
-    supervisor::{RestartBudget, RestartGuard, Supervisor},
 };
 use protocol::{
     identity::{KeyCertificate, PublicIdentity},
@@ -51,7 +40,11 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+use store::{Error, SharedStore};
+use supervisor::{RestartBudget, RestartGuard, Supervisor};
 use tokio::sync::{Mutex, Semaphore, broadcast};
+use transport::key_ring::KeyRing;
+use transport::operation::{Call, Caller, Operation, Service};
 
 /// The actor that owns the directory.
 pub struct RegistryActor {
@@ -240,61 +233,23 @@ impl Actor for RegistryActor {
     }
 }
 
-impl Handler<Register> for RegistryActor {
-    type Result = ResponseFuture<Result<LeaseGrant, Problem>>;
-    fn handle(&mut self, Register { by, request }: Register, _: &mut Self::Context) -> Self::Result {
+impl<O: Operation> Handler<Call<O>> for RegistryActor
+where
+    RegistrationService: Service<O>,
+{
+    type Result = ResponseFuture<Result<O::Answer, Problem>>;
+    fn handle(&mut self, Call { by, operation }: Call<O>, _: &mut Self::Context) -> Self::Result {
         let service = self.service.clone();
-        Box::pin(async move { service.register(by, request).await })
+        Box::pin(async move { service.call(&by, operation).await })
     }
 }
 
-impl Handler<RecordHeartbeat> for RegistryActor {
-    type Result = Result<(), Problem>;
-    fn handle(
-        &mut self,
-        RecordHeartbeat { by, id, heartbeat }: RecordHeartbeat,
-        _: &mut Self::Context,
-    ) -> Self::Result {
-        may_speak_for(&by, &id, true)?;
-        self.service.heartbeat(&id, heartbeat)
-    }
-}
-
-impl Handler<ReportSuspicion> for RegistryActor {
-    type Result = Result<(), Problem>;
-    fn handle(
-        &mut self,
-        ReportSuspicion { by, id, incarnation }: ReportSuspicion,
-        _: &mut Self::Context,
-    ) -> Self::Result {
-        self.service.suspect(&by, &id, incarnation)
-    }
-}
-
-impl Handler<Deregister> for RegistryActor {
-    type Result = ResponseFuture<Result<(), Problem>>;
-    fn handle(&mut self, message: Deregister, _: &mut Self::Context) -> Self::Result {
-        let Deregister { by, id, incarnation, is_drained } = message;
-        let reason = if is_drained { Departure::Drained } else { Departure::Deregistered };
-        let service = self.service.clone();
-        Box::pin(async move {
-            may_speak_for(&by, &id, true)?;
-            service.deregister(id, incarnation, reason).await
-        })
-    }
-}
-
-impl Handler<FindAgents> for RegistryActor {
-    type Result = MessageResult<FindAgents>;
-    fn handle(&mut self, FindAgents(query): FindAgents, _: &mut Self::Context) -> Self::Result {
-        MessageResult(self.service.find(&query))
-    }
-}
-
-impl Handler<GetAgent> for RegistryActor {
-    type Result = Option<AgentEntry>;
-    fn handle(&mut self, GetAgent(id): GetAgent, _: &mut Self::Context) -> Self::Result {
-        self.service.entry(&id)
+impl<O: Operation> Service<O> for SupervisedRegistry
+where
+    RegistryActor: Handler<Call<O>>,
+{
+    async fn call(&self, by: &Caller, operation: O) -> Result<O::Answer, Problem> {
+        self.ask(Call { by: by.clone(), operation }).await?
     }
 }
 
@@ -303,17 +258,6 @@ impl Handler<AdmitKey> for RegistryActor {
     fn handle(&mut self, AdmitKey(identity): AdmitKey, _: &mut Self::Context) -> Self::Result {
         let service = self.service.clone();
         Box::pin(async move { service.admit_key(&identity).await })
-    }
-}
-
-impl Handler<ChangeKey> for RegistryActor {
-    type Result = ResponseFuture<Result<KeyCertificate, Problem>>;
-    fn handle(&mut self, ChangeKey { by, id, change }: ChangeKey, _: &mut Self::Context) -> Self::Result {
-        let service = self.service.clone();
-        Box::pin(async move {
-            may_speak_for(&by, &id, true)?;
-            service.change_key(&id, &change).await
-        })
     }
 }
 
@@ -337,13 +281,6 @@ impl Handler<Recertify> for RegistryActor {
     type Result = ();
     fn handle(&mut self, _: Recertify, _: &mut Self::Context) {
         self.service.recertify();
-    }
-}
-
-impl Handler<ReadKeyRecords> for RegistryActor {
-    type Result = Result<KeyPage, Problem>;
-    fn handle(&mut self, ReadKeyRecords(after): ReadKeyRecords, _: &mut Self::Context) -> Self::Result {
-        self.service.key_records(after)
     }
 }
 

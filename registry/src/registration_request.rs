@@ -1,21 +1,30 @@
 //! Validation of a registration request: its limits, and whether the principal may register the agent.
 
+use crate::entry::LeaseGrant;
 use protocol::{
     card::{Card, MAX_MODE, MAX_PER_SKILL, MAX_SKILLS, MAX_TEXT},
     ids::AgentId,
     principal::Principal,
     problem::{Problem, Reason},
+    routes,
 };
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use transport::operation::{Operation, OperationInfo};
 
-/// The body of `POST /registry/agents`.
+/// Registers the agent of a card. A repeat gets the first answer. A new process of the same agent supersedes the old one, which is then
+/// refused with `stale_incarnation`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegistrationRequest {
     pub card: Arc<Card>,
     /// A random id of the agent's process, minted at its start. A repeat with the same id changes nothing.
     pub instance: String,
+}
+
+impl Operation for RegistrationRequest {
+    type Answer = LeaseGrant;
+    const INFO: OperationInfo = OperationInfo::agents("POST", routes::AGENTS).status(201);
 }
 
 const MAX_INSTANCE: usize = 128;

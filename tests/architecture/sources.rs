@@ -10,7 +10,10 @@ pub(crate) const LIBRARY: &str = "agent-node/mesh-agent";
 pub(crate) const CRATES: &[&str] = &[
     "protocol",
     "protocol/patterns",
+    "protocol/transport",
     "blackboard/store-types",
+    "blackboard/store",
+    "blackboard/supervisor",
     "blackboard",
     "registry",
     "agent-node/engine",

@@ -1,10 +1,6 @@
 //! The replay audit over what a process left on disk: every journal whose first step is still kept must replay to the
 //! effects that it recorded.
 
-use blackboard::store::{
-    Filter, Snapshot,
-    embedded::{self, StoreOptions},
-};
 use engine::{
     content,
     records::{Step, keys},
@@ -12,6 +8,10 @@ use engine::{
 };
 use protocol::ids::{AgentId, ConversationId};
 use std::path::Path;
+use store::{
+    Filter, Snapshot,
+    embedded::{self, StoreOptions},
+};
 
 /// The number of journals that were replayed. Fails with the first that differs from its replay. Reads a copy of the
 /// store, so that what a scenario does with the data afterwards is not disturbed. A directory whose store cannot be

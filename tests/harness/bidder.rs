@@ -2,10 +2,6 @@
 //! tells it to.
 
 use super::{Agent, Process, cluster::SECRET, eventually, test_identity};
-use blackboard::{
-    http_client::{ClientRequest, HttpClient, HttpClientLimits, Signer},
-    key_ring::KeyRing,
-};
 use bytes::Bytes;
 use protocol::{identity::IdentityKey, problem::Problem, signature::Secret};
 use reqwest::Method;
@@ -21,6 +17,8 @@ use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinHandle,
 };
+use transport::http_client::{ClientRequest, HttpClient, HttpClientLimits, Signer};
+use transport::key_ring::KeyRing;
 
 /// A registered peer; it stops when dropped.
 pub struct Bidder {

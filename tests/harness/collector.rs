@@ -1,11 +1,16 @@
-//! A tracing backend: OTLP over HTTP, in protobuf, plain or compressed by gzip. It can be slow or refuse.
+//! A tracing backend: OTLP over HTTP or gRPC, in protobuf, plain or compressed by gzip. It can be slow or refuse.
+
+mod grpc;
 
 use super::eventually;
 use opentelemetry_proto::tonic::{
-    collector::trace::v1::{
-        ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
+    collector::{
+        logs::v1::ExportLogsServiceRequest,
+        metrics::v1::ExportMetricsServiceRequest,
+        trace::v1::{ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse},
     },
     common::v1::{AnyValue, KeyValue, any_value::Value},
+    metrics::v1::Metric,
 };
 use prost::Message;
 use std::{
@@ -39,6 +44,17 @@ impl ReceivedSpan {
     }
 }
 
+/// A received line of a log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReceivedLog {
+    pub text: String,
+    pub target: String,
+    pub severity: String,
+    pub trace: String,
+    pub service: String,
+    pub attributes: BTreeMap<String, String>,
+}
+
 /// How the backend answers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum CollectorBehavior {
@@ -46,9 +62,13 @@ pub enum CollectorBehavior {
     /// Accepts all but so many spans.
     RejectsSome(i64),
     Refuses,
-    /// Answers 413 to bodies of more bytes.
+    /// Answers 404, or UNIMPLEMENTED.
+    IsNotThere,
+    /// Answers so to all but spans.
+    TakesTracesOnly,
+    /// Answers 413, or RESOURCE_EXHAUSTED, to bodies of more bytes.
     AcceptsUpTo(usize),
-    /// Answers so many requests with this status and `Retry-After` in seconds; then accepts.
+    /// Answers so many requests with this status, or UNAVAILABLE, and `Retry-After` in seconds; then accepts.
     Busy(usize, u16, u64),
     Hangs,
 }
@@ -56,6 +76,10 @@ pub enum CollectorBehavior {
 #[derive(Default)]
 struct CollectorState {
     spans: Vec<ReceivedSpan>,
+    logs: Vec<ReceivedLog>,
+    metrics: Vec<Metric>,
+    /// The paths of all requests.
+    paths: Vec<String>,
     /// The bodies of all accepted requests.
     raw: Vec<u8>,
     requests: usize,
@@ -67,6 +91,7 @@ struct CollectorState {
 /// The backend.
 pub struct Collector {
     pub url: String,
+    is_grpc: bool,
     state: Arc<Mutex<CollectorState>>,
     behavior: Arc<Mutex<CollectorBehavior>>,
 }
@@ -85,6 +110,33 @@ impl Collector {
         })
     }
 
+    /// A backend over gRPC.
+    pub fn over_grpc() -> Self {
+        Self::listening("http", |stream, state, behavior| grpc::serve(stream, None, state, behavior))
+            .speaking_grpc()
+    }
+
+    /// A backend over gRPC and TLS, as [`Collector::over_tls`].
+    pub fn over_grpc_and_tls() -> Self {
+        let mut config = tls();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let config = Arc::new(config);
+        Self::listening("https", move |stream, state, behavior| {
+            grpc::serve(stream, Some(config.clone()), state, behavior);
+        })
+        .speaking_grpc()
+    }
+
+    /// A backend over gRPC at a given address.
+    pub fn over_grpc_at(address: std::net::SocketAddr) -> Self {
+        Self::at(address, "http", |stream, state, behavior| grpc::serve(stream, None, state, behavior))
+            .speaking_grpc()
+    }
+
+    fn speaking_grpc(self) -> Self {
+        Self { is_grpc: true, ..self }
+    }
+
     /// A backend at a given address.
     pub fn start_at(address: std::net::SocketAddr) -> Self {
         Self::at(address, "http", |stream, state, behavior| drop(serve(stream, state, behavior)))
@@ -92,7 +144,10 @@ impl Collector {
 
     fn listening(
         scheme: &str,
-        serve: impl Fn(TcpStream, &Mutex<CollectorState>, &Mutex<CollectorBehavior>) + Send + Sync + 'static,
+        serve: impl Fn(TcpStream, &Arc<Mutex<CollectorState>>, &Arc<Mutex<CollectorBehavior>>)
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
         Self::at(([127, 0, 0, 1], 0).into(), scheme, serve)
     }
@@ -100,7 +155,10 @@ impl Collector {
     fn at(
         address: std::net::SocketAddr,
         scheme: &str,
-        serve: impl Fn(TcpStream, &Mutex<CollectorState>, &Mutex<CollectorBehavior>) + Send + Sync + 'static,
+        serve: impl Fn(TcpStream, &Arc<Mutex<CollectorState>>, &Arc<Mutex<CollectorBehavior>>)
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
         let listener = TcpListener::bind(address).unwrap();
         let url = format!("{scheme}://{}", listener.local_addr().unwrap());
@@ -115,7 +173,7 @@ impl Collector {
                 std::thread::spawn(move || serve(stream, &state, &behavior));
             }
         });
-        Self { url, state, behavior }
+        Self { url, is_grpc: false, state, behavior }
     }
 
     pub fn set_behavior(&self, behavior: CollectorBehavior) {
@@ -124,15 +182,31 @@ impl Collector {
 
     /// The environment variables of a process that exports here without delay.
     pub fn environment(&self) -> Vec<String> {
-        vec![
+        let protocol = self.is_grpc.then(|| "OTEL_EXPORTER_OTLP_PROTOCOL=grpc".to_owned());
+        let others = [
             format!("OTEL_EXPORTER_OTLP_ENDPOINT={}", self.url),
             "OTEL_BSP_SCHEDULE_DELAY=50".to_owned(),
             "OTEL_EXPORTER_OTLP_HEADERS=x-key=canary-header".to_owned(),
-        ]
+        ];
+        protocol.into_iter().chain(others).collect()
     }
 
     pub fn spans(&self) -> Vec<ReceivedSpan> {
         self.state.lock().unwrap().spans.clone()
+    }
+
+    pub fn logs(&self) -> Vec<ReceivedLog> {
+        self.state.lock().unwrap().logs.clone()
+    }
+
+    /// The metrics of the last request that had some.
+    pub fn metrics(&self) -> Vec<Metric> {
+        self.state.lock().unwrap().metrics.clone()
+    }
+
+    /// How many requests had a path with `word` in it.
+    pub fn requests_to(&self, word: &str) -> usize {
+        self.state.lock().unwrap().paths.iter().filter(|path| path.to_lowercase().contains(word)).count()
     }
 
     pub fn requests(&self) -> usize {
@@ -210,29 +284,17 @@ fn serve(
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body)?;
-        let behavior = {
-            let mut behavior = behavior.lock().unwrap();
-            let now = *behavior;
-            if let CollectorBehavior::Busy(times, status, seconds) = now {
-                *behavior = if times > 1 {
-                    CollectorBehavior::Busy(times - 1, status, seconds)
-                } else {
-                    CollectorBehavior::Accepts
-                };
-            }
-            now
-        };
-        {
-            let mut state = state.lock().unwrap();
-            state.requests += 1;
-            state.arrivals.push(std::time::Instant::now());
-        }
+        let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+        let behavior = arrived(&path, state, behavior);
         match behavior {
             CollectorBehavior::Hangs => loop {
                 std::thread::park();
             },
             CollectorBehavior::Refuses => {
                 reader.get_mut().write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")?;
+            }
+            CollectorBehavior::IsNotThere => {
+                reader.get_mut().write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")?;
             }
             CollectorBehavior::Busy(_, status, seconds) => {
                 let after = if seconds > 0 { format!("retry-after: {seconds}\r\n") } else { String::new() };
@@ -243,39 +305,81 @@ fn serve(
                 reader.get_mut().write_all(b"HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n")?;
             }
             CollectorBehavior::Accepts
+            | CollectorBehavior::TakesTracesOnly
             | CollectorBehavior::RejectsSome(_)
             | CollectorBehavior::AcceptsUpTo(_) => {
-                assert!(head.starts_with("POST /v1/traces "), "{head}");
                 let head = head.to_lowercase();
                 assert!(head.contains("content-type: application/x-protobuf"), "{head}");
                 if head.contains("content-encoding: gzip") {
                     let packed = std::mem::take(&mut body);
                     flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut body)?;
                 }
-                let request = ExportTraceServiceRequest::decode(body.as_slice()).unwrap();
-                let mut state = state.lock().unwrap();
-                state.raw.extend_from_slice(&body);
-                state.heads.push(head);
-                state.spans.extend(spans_of(request));
-                drop(state);
-                let rejected = match behavior {
-                    CollectorBehavior::RejectsSome(rejected_spans) => Some(ExportTracePartialSuccess {
-                        rejected_spans,
-                        error_message: "too many, says the canary".to_owned(),
-                    }),
-                    CollectorBehavior::Accepts
-                    | CollectorBehavior::AcceptsUpTo(_)
-                    | CollectorBehavior::Refuses
-                    | CollectorBehavior::Busy(..)
-                    | CollectorBehavior::Hangs => None,
-                };
-                let body = ExportTraceServiceResponse { partial_success: rejected }.encode_to_vec();
+                let body = accept(&path, &body, head, state, behavior);
                 let head = "HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length";
                 reader.get_mut().write_all(format!("{head}: {}\r\n\r\n", body.len()).as_bytes())?;
                 reader.get_mut().write_all(&body)?;
             }
         }
     }
+}
+
+/// Counts a request, and returns how it is answered.
+fn arrived(
+    path: &str,
+    state: &Mutex<CollectorState>,
+    behavior: &Mutex<CollectorBehavior>,
+) -> CollectorBehavior {
+    let mut behavior = behavior.lock().unwrap();
+    let now = *behavior;
+    if let CollectorBehavior::Busy(times, status, seconds) = now {
+        *behavior = if times > 1 {
+            CollectorBehavior::Busy(times - 1, status, seconds)
+        } else {
+            CollectorBehavior::Accepts
+        };
+    }
+    let mut state = state.lock().unwrap();
+    state.requests += 1;
+    state.paths.push(path.to_owned());
+    state.arrivals.push(std::time::Instant::now());
+    let is_other = !path.to_lowercase().contains("trace");
+    if now == CollectorBehavior::TakesTracesOnly && is_other { CollectorBehavior::IsNotThere } else { now }
+}
+
+/// Keeps what a request has; returns the answer.
+fn accept(
+    path: &str,
+    body: &[u8],
+    head: String,
+    state: &Mutex<CollectorState>,
+    behavior: CollectorBehavior,
+) -> Vec<u8> {
+    let mut state = state.lock().unwrap();
+    state.raw.extend_from_slice(body);
+    state.heads.push(head);
+    match path {
+        "/v1/traces" | "/opentelemetry.proto.collector.trace.v1.TraceService/Export" => {
+            state.spans.extend(spans_of(ExportTraceServiceRequest::decode(body).unwrap()));
+        }
+        "/v1/logs" | "/opentelemetry.proto.collector.logs.v1.LogsService/Export" => {
+            state.logs.extend(logs_of(ExportLogsServiceRequest::decode(body).unwrap()));
+        }
+        "/v1/metrics" | "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export" => {
+            let request = ExportMetricsServiceRequest::decode(body).unwrap();
+            let scopes = request.resource_metrics.into_iter().flat_map(|resource| resource.scope_metrics);
+            state.metrics = scopes.flat_map(|scope| scope.metrics).collect();
+        }
+        other => panic!("no path of OTLP: {other}"),
+    }
+    let partial_success = if let CollectorBehavior::RejectsSome(rejected_spans) = behavior {
+        Some(ExportTracePartialSuccess {
+            rejected_spans,
+            error_message: "too many, says the canary".to_owned(),
+        })
+    } else {
+        None
+    };
+    ExportTraceServiceResponse { partial_success }.encode_to_vec()
 }
 
 fn spans_of(request: ExportTraceServiceRequest) -> Vec<ReceivedSpan> {
@@ -303,14 +407,39 @@ fn spans_of(request: ExportTraceServiceRequest) -> Vec<ReceivedSpan> {
     spans
 }
 
-fn attributes(list: &[KeyValue]) -> BTreeMap<String, String> {
-    let text = |value: &Option<AnyValue>| match value.as_ref().and_then(|value| value.value.as_ref()) {
+fn logs_of(request: ExportLogsServiceRequest) -> Vec<ReceivedLog> {
+    let mut logs = Vec::new();
+    for resource in request.resource_logs {
+        let known = attributes(&resource.resource.unwrap_or_default().attributes);
+        let service = known.get("service.name").cloned().unwrap_or_default();
+        for scope in resource.scope_logs {
+            let target = scope.scope.unwrap_or_default().name;
+            for log in scope.log_records {
+                logs.push(ReceivedLog {
+                    text: text(&log.body),
+                    target: target.clone(),
+                    severity: log.severity_text,
+                    trace: hex(&log.trace_id),
+                    service: service.clone(),
+                    attributes: attributes(&log.attributes),
+                });
+            }
+        }
+    }
+    logs
+}
+
+fn text(value: &Option<AnyValue>) -> String {
+    match value.as_ref().and_then(|value| value.value.as_ref()) {
         Some(Value::StringValue(text)) => text.clone(),
         Some(Value::IntValue(number)) => number.to_string(),
         Some(Value::DoubleValue(number)) => number.to_string(),
         Some(Value::BoolValue(is)) => is.to_string(),
         other => format!("{other:?}"),
-    };
+    }
+}
+
+fn attributes(list: &[KeyValue]) -> BTreeMap<String, String> {
     list.iter().map(|pair| (pair.key.clone(), text(&pair.value))).collect()
 }
 
@@ -324,18 +453,6 @@ pub fn is_whole<'a>(spans: impl IntoIterator<Item = &'a ReceivedSpan> + Clone) -
     let ids: std::collections::BTreeSet<_> = spans.clone().into_iter().map(|span| span.id.as_str()).collect();
     let roots = spans.into_iter().filter(|span| !ids.contains(span.parent.as_str()));
     roots.map(|span| span.id.as_str()).collect::<std::collections::BTreeSet<_>>().len() == 1
-}
-
-/// Each span once. A process that was killed before it recorded an export sends the same spans again; they must be equal.
-pub fn each_once(spans: Vec<ReceivedSpan>) -> Vec<ReceivedSpan> {
-    let mut once: Vec<ReceivedSpan> = Vec::new();
-    for span in spans {
-        match once.iter().find(|known| known.id == span.id) {
-            Some(known) => assert_eq!(*known, span, "sent again with other content"),
-            None => once.push(span),
-        }
-    }
-    once
 }
 
 /// Asserts that the spans are one tree of one trace whose root has the parent `caller`.

@@ -26,6 +26,7 @@ struct McpState {
     tools: Value,
     answer: Answer,
     calls: Mutex<Vec<(String, Value)>>,
+    metas: Mutex<Vec<Value>>,
 }
 
 /// A tool server; stops when dropped.
@@ -51,7 +52,12 @@ impl McpStub {
     pub fn start(tools: Value, answer: impl Fn(&str, &Value) -> McpAnswer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-        let state = Arc::new(McpState { tools, answer: Box::new(answer), calls: Mutex::default() });
+        let state = Arc::new(McpState {
+            tools,
+            answer: Box::new(answer),
+            calls: Mutex::default(),
+            metas: Mutex::default(),
+        });
         let shared = state.clone();
         let server = HttpServer::new(move || {
             App::new().app_data(web::Data::from(shared.clone())).route("/mcp", web::post().to(serve))
@@ -70,6 +76,11 @@ impl McpStub {
     pub fn calls(&self) -> Vec<(String, Value)> {
         self.state.calls.lock().unwrap().clone()
     }
+
+    /// The `_meta` of each call so far.
+    pub fn metas(&self) -> Vec<Value> {
+        self.state.metas.lock().unwrap().clone()
+    }
 }
 
 async fn serve(state: web::Data<McpState>, message: web::Json<Value>) -> HttpResponse {
@@ -83,6 +94,7 @@ async fn serve(state: web::Data<McpState>, message: web::Json<Value>) -> HttpRes
             let name = message["params"]["name"].as_str().unwrap_or_default().to_owned();
             let arguments = message["params"]["arguments"].clone();
             state.calls.lock().unwrap().push((name.clone(), arguments.clone()));
+            state.metas.lock().unwrap().push(message["params"]["_meta"].clone());
             let text = match (state.answer)(&name, &arguments) {
                 McpAnswer::Text(text) => text,
                 McpAnswer::Event(text) => {

@@ -12,6 +12,7 @@ pub mod documentation;
 pub mod foreign;
 pub mod mcp_stub;
 pub mod model_stub;
+pub mod oauth_stub;
 pub mod peer;
 pub mod ports;
 pub mod written_answers;
@@ -321,7 +322,7 @@ pub(crate) struct Answer {
 }
 
 pub(crate) fn client() -> Client {
-    blackboard::http_client::tls::client().no_proxy().timeout(DEADLINE).build().unwrap()
+    transport::http_client::tls::client().no_proxy().timeout(DEADLINE).build().unwrap()
 }
 
 pub(crate) async fn read_answer(response: reqwest::Response) -> Answer {

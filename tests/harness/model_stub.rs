@@ -100,6 +100,9 @@ impl ModelStub {
                 .route("/v1/responses", web::post().to(responses))
         })
         .workers(1)
+        // On a slow machine it must not close a connection while a request is on its way.
+        .keep_alive(Duration::from_secs(600))
+        .client_request_timeout(Duration::ZERO)
         .disable_signals()
         .listen(listener)
         .unwrap()

@@ -1,10 +1,6 @@
 //! Signed requests, and a registered peer that the test plays itself.
 
 use super::{Agent, Answer, Process, client, eventually, get, read_answer, test_identity};
-use blackboard::{
-    http_client::{ClientRequest, HttpClient, HttpClientLimits, Signer},
-    key_ring::KeyRing,
-};
 use protocol::{
     ids::{AgentId, Digest},
     problem::{Problem, Reason},
@@ -23,6 +19,8 @@ use std::{
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
+use transport::http_client::{ClientRequest, HttpClient, HttpClientLimits, Signer};
+use transport::key_ring::KeyRing;
 
 /// A client that signs as an agent of a mesh that runs in one process.
 #[derive(Clone)]

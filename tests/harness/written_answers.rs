@@ -4,7 +4,7 @@ use super::{
     Process, directory,
     model_stub::{ModelStub, StubAnswer, StubRequest},
 };
-use serde_json::{Deserializer, Value};
+use serde_json::{Deserializer, Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
@@ -69,7 +69,10 @@ fn asked(request: &StubRequest) -> &str {
 /// The section that is about a request.
 fn name_of(request: &StubRequest) -> String {
     let agent = request.system.split([' ', ',']).nth(2).unwrap_or_default();
-    let content = content_of(asked(request)).unwrap();
+    let asked = asked(request);
+    // In a chat they are the words of the person.
+    let words = || json!({ "task": asked.split("\n\nWhat comes with it is data").next() });
+    let content = content_of(asked).unwrap_or_else(words);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     if let Some(request) = content["request"].as_str() {
         return format!("{agent} matches: {request}");
@@ -109,10 +112,17 @@ pub fn check(path: &Path, recorded: &str) {
     let mut seen = BTreeSet::new();
     let calls: Vec<_> = recorded.lines().skip(1).filter(|line| seen.insert(*line)).collect();
     let kept = std::fs::read_to_string(path).unwrap_or_default();
-    if kept.lines().next() == Some(header) && kept.lines().skip(1).collect::<BTreeSet<_>>() == seen {
+    let known: BTreeSet<_> = kept.lines().skip(1).collect();
+    if kept.lines().next() == Some(header) && known == seen {
         return;
     }
+    let (new, gone): (Vec<_>, Vec<_>) =
+        (seen.difference(&known).collect(), known.difference(&seen).collect());
     let is_update = std::env::var_os("UPDATE_CASSETTE").is_some();
-    assert!(is_update, "{} is not that of the answers; UPDATE_CASSETTE=1 records it", path.display());
+    assert!(
+        is_update,
+        "{} is not that of the answers; UPDATE_CASSETTE=1 records it\nnew: {new:#?}\ngone: {gone:#?}",
+        path.display()
+    );
     std::fs::write(path, format!("{header}\n{}\n", calls.join("\n"))).unwrap();
 }

@@ -3,7 +3,6 @@
 use crate::harness::{
     Process, bidder::Bidder, client, cluster::Cluster, eventually, mesh, message, refusal_of_status, state,
 };
-use blackboard::http_client::ClientRequest;
 use protocol::{problem::Reason, task::EXTENSION};
 use serde_json::{Value, json};
 use std::{
@@ -11,6 +10,7 @@ use std::{
     net::TcpListener,
     path::Path,
 };
+use transport::http_client::ClientRequest;
 
 const FRONT: &str = "agents: [{ agent: front-01, skills: [front], brain: { echo: {} } }]";
 const GATE: &str = "agents: [{ agent: gate-01, skills: [gate], brain: { scripted: script.yaml } }]";

@@ -24,14 +24,14 @@ esac
 "#;
 
 /// `mesh` on a terminal of its own.
-struct Terminal {
+pub(super) struct Terminal {
     child: Child,
     screen: Arc<Mutex<String>>,
     _home: TempDir,
 }
 
 impl Terminal {
-    fn start(args: &[&str]) -> Self {
+    pub(super) fn start(args: &[&str]) -> Self {
         let home = directory();
         let words = [&[env!("CARGO_BIN_EXE_mesh")], args].concat();
         let quoted: Vec<_> = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect();
@@ -55,7 +55,7 @@ impl Terminal {
     }
 
     /// Waits until `text` is shown, and forgets what came before.
-    async fn shows(&self, text: &str) {
+    pub(super) async fn shows(&self, text: &str) {
         let started = Instant::now();
         loop {
             {
@@ -70,12 +70,12 @@ impl Terminal {
         }
     }
 
-    fn types(&mut self, text: &str) {
+    pub(super) fn types(&mut self, text: &str) {
         self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
     }
 
     /// The exit code, and what is shown last.
-    async fn ends(mut self) -> (i32, String) {
+    pub(super) async fn ends(mut self) -> (i32, String) {
         let started = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {

@@ -101,7 +101,7 @@ case "$line" in
 esac
 "#;
 
-/// A text with every secret of the process, as it is, in base64 and in JSON.
+/// A text with every secret of the process, as it is, in a URL and in JSON.
 fn own() -> String {
     let plain = [
         "own-nightingale-1",
@@ -113,8 +113,8 @@ fn own() -> String {
     let config = ["own-nightingale-caller", "own-nightingale-outside"];
     let mut text = String::from("The public-word\nof the day:");
     for secret in plain.into_iter().chain(config) {
-        let packed = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, format!("x{secret}"));
-        text += &format!(" {secret} {packed} {}", json!(json!(secret).to_string()));
+        let in_url = reqwest::Url::parse_with_params("http://x", [("q", secret)]).unwrap();
+        text += &format!(" {secret} {in_url} {}", json!(json!(secret).to_string()));
     }
     text
 }
@@ -194,7 +194,6 @@ agents:
         let message = json!({
             "message": { "messageId": "m-1", "role": "ROLE_USER", "parts": [
                 { "text": said }, { "data": { "sessionToken": "canary-part", "text": said } },
-                { "raw": base64::Engine::encode(&base64::engine::general_purpose::STANDARD, &said), "mediaType": "text/plain" },
             ], "metadata": { "token": "canary-message" } },
             "metadata": { "skill": "tell", "apiKey": "canary-request" },
             "configuration": { "returnImmediately": true, "taskPushNotificationConfig": {
@@ -225,12 +224,7 @@ agents:
         mesh.signal("TERM");
         assert_eq!(mesh.ended().await, 0);
         let raw = collector.raw();
-        // Each alignment, without the digits that depend on what precedes it.
-        let packed = ["", "x", "xy"].map(|before| {
-            let text = format!("{before}own-nightingale");
-            base64::Engine::encode(&base64::engine::general_purpose::STANDARD, text)[4..16].to_owned()
-        });
-        for canary in ["canary", "nightingale"].into_iter().chain(packed.iter().map(String::as_str)) {
+        for canary in ["canary", "nightingale"] {
             let at = raw.find(canary).map(|at| {
                 String::from_utf8_lossy(&raw.as_bytes()[at.saturating_sub(90)..(at + 60).min(raw.len())])
                     .into_owned()

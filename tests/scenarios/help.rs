@@ -187,7 +187,7 @@ async fn one_log_has_who_found_asked_and_said_and_the_person_reads_and_mends_a_v
         log.lines().iter().any(|(_, what, text)| what == "found" && text == "hello").then_some(())
     })
     .await;
-    let said = mesh(&["say", "please @oracle-01 find bugs"], &envs);
+    let said = mesh(&["say", "--no-wait", "please @oracle-01 find bugs"], &envs);
     assert!(said.1.contains("delivered to oracle-01"), "{said:?}");
     let task = json!({ "taskId": "t-1", "description": "find bugs" });
     running.agent("oracle-01").ask(task).await;

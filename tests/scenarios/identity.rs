@@ -8,7 +8,6 @@ use crate::harness::{
     cluster::{Cluster, SECRET, gated_brain, started_turns},
     eventually, get, mesh, refusal, refusal_text, test_identity,
 };
-use blackboard::key_ring::KeyRing;
 use protocol::{
     a2a::card_signature::SigningKey,
     identity::{IdentityKey, Introduction, KeyCertificate},
@@ -24,6 +23,7 @@ use std::{
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
+use transport::key_ring::KeyRing;
 
 const TEAM: &str = "
 agents:
@@ -165,7 +165,7 @@ async fn an_agent_with_the_join_secret_acts_as_nobody_but_itself() {
         let body = request("mallory-01", MessageKind::TaskRequest);
         let url = format!("{}/a2a/messages", builder.url);
         let id = body["messageId"].as_str().unwrap();
-        let call = blackboard::http_client::ClientRequest::post(&url, "builder-01", body.to_string().into());
+        let call = transport::http_client::ClientRequest::post(&url, "builder-01", body.to_string().into());
         mallory.json::<Value>(call.message_id(id)).await.ok()
     })
     .await;
@@ -179,7 +179,7 @@ async fn an_agent_with_the_join_secret_acts_as_nobody_but_itself() {
             let url = format!("{}/a2a/messages", builder.url);
             let id = body["messageId"].as_str().unwrap().to_owned();
             let call =
-                blackboard::http_client::ClientRequest::post(&url, "builder-01", body.to_string().into());
+                transport::http_client::ClientRequest::post(&url, "builder-01", body.to_string().into());
             let problem = mallory.json::<Value>(call.message_id(&id)).await.unwrap_err();
             let is_refused =
                 [Reason::SenderNotProven, Reason::InvalidField, Reason::Forbidden].contains(&problem.reason);
@@ -230,7 +230,7 @@ async fn an_agent_with_the_join_secret_acts_as_nobody_but_itself() {
         protocol::identity::KeyChange::new(&Thief::key("planner-01"), Thief::key("planner-01").public());
     let url = format!("{}/registry/keys/planner-01/change", cluster.registry.url);
     let call =
-        blackboard::http_client::ClientRequest::post(&url, "registry", json!(change).to_string().into());
+        transport::http_client::ClientRequest::post(&url, "registry", json!(change).to_string().into());
     let problem = mallory.bytes(call).await.unwrap_err();
     assert_eq!(problem.reason, Reason::AgentIdTaken, "{problem}");
     // Nor does a person without the token.

@@ -220,7 +220,7 @@ fn faults_of_the_configuration_are_named() {
         ("model: ollama/qwen3, tools: [{ mcp: [./team.yaml] }]", "brain.llm.tools[0].mcp: "),
         (
             "model: ollama/qwen3, fallback: [{ model: ollama/x, maxTokens: y }]",
-            "brain.llm.fallback[0].maxTokens: must be a whole number",
+            "brain.llm.fallback[0].maxTokens: invalid type: string \"y\", expected u32",
         ),
         ("model: ollama/qwen3, toolz: []", "brain.llm.toolz: unknown key; did you mean `tools`?"),
     ] {

@@ -65,7 +65,7 @@ async fn a_url_that_refuses_or_is_no_tool_server_fails_the_task() {
         let expected = match path {
             "page" => "answers with text/html that is no MCP (is its URL right?)".to_owned(),
             "401" | "403" => {
-                format!("answers with status {path}: refused: *** (the credentials are those of `headers`)")
+                format!("answers with status {path}: refused: *** (the credentials are those of `headers`")
             }
             _ => format!("answers with status {path}: refused: *** (is its URL right?)"),
         };

@@ -137,7 +137,7 @@ turns:
 }
 
 #[tokio::test]
-async fn a_model_is_told_the_beginning_of_what_it_has_answered_before() {
+async fn a_model_is_told_all_that_it_has_answered_before_as_its_own_words() {
     let answer = format!("Use port 7411. {}", "And mind the gap. ".repeat(500));
     let said = answer.clone();
     let stub = ModelStub::start(move |_| says(&said));
@@ -150,9 +150,13 @@ async fn a_model_is_told_the_beginning_of_what_it_has_answered_before() {
     assert_eq!(message(&task), "", "the answer is told once");
     let second = say(&agent, "and why?", in_context).await;
     agent.task_in(&second, &["completed", "failed"]).await;
-    let told = stub.requests().pop().unwrap().user[0].clone();
-    assert!(told.contains("\"message\": \"Use port 7411. And mind the gap."), "{told}");
-    assert!(told.len() < 5_000, "{} bytes", told.len());
+    let request = stub.requests().pop().unwrap();
+    let told = &request.body["messages"][2];
+    assert_eq!(
+        (&told["role"], told["content"].as_str().map(str::trim)),
+        (&json!("assistant"), Some(answer.trim()))
+    );
+    assert!(request.user[1].starts_with("and why?"), "{:?}", request.user);
 }
 
 /// Writes two artifacts by turns, and what it is told of earlier tasks into a file.

@@ -209,6 +209,7 @@ fn every_yaml_block_of_a_page_is_valid() {
         ("ANTHROPIC_API_KEY", "a-key"),
         ("OPENAI_API_KEY", "a-key"),
         ("TOOLS_TOKEN", "a-token"),
+        ("BUILD_SECRET", "a-secret"),
         ("PATH", &search),
     ];
     let pages = pages();

@@ -139,7 +139,7 @@ async fn agents_are_found_by_capability_in_the_requested_order() {
     let wire = bidder::wire("a-dear", &bidder::secret_of(&mesh));
     let url = format!("{}/registry/agents/a-dear/heartbeat", mesh.url);
     let body = bytes::Bytes::from(busy.to_string());
-    wire.bytes(blackboard::http_client::ClientRequest::new(Method::PUT, &url, "registry").body(body))
+    wire.bytes(transport::http_client::ClientRequest::new(Method::PUT, &url, "registry").body(body))
         .await
         .unwrap();
     assert_eq!(

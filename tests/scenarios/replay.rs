@@ -1,16 +1,16 @@
 //! The journals of a real run replay. Every other scenario checks the same of the processes that it started.
 
 use crate::harness::{Process, audit::replay_journals, state};
-use blackboard::store::{
-    Batch, Lane, Write,
-    embedded::{self, StoreOptions},
-};
 use engine::{
     content,
     records::{Step, keys},
 };
 use protocol::ids::AgentId;
 use serde_json::json;
+use store::{
+    Batch, Lane, Write,
+    embedded::{self, StoreOptions},
+};
 
 const TEAM: &str = "agents:
   - { agent: manager-01, skills: [manage], brain: { echo: {} } }

@@ -137,7 +137,7 @@ async fn line_48_a_person_speaks_to_one_agent() {
     let token = running.data.join("token").to_string_lossy().into_owned();
     let envs = [("MESH_URL", running.url.as_str()), ("MESH_TOKEN_FILE", token.as_str())];
     let say = |words: &[&str]| {
-        let args: Vec<_> = ["say"].iter().chain(words).copied().collect();
+        let args: Vec<_> = ["say", "--no-wait"].iter().chain(words).copied().collect();
         mesh(&args, &envs)
     };
     let said = |words: &[&str]| {
@@ -190,7 +190,11 @@ async fn line_48_a_person_speaks_to_one_agent() {
     let queued: Value = serde_json::from_str(&queued).unwrap();
     assert_eq!(
         (&queued["agent"], &queued["outcome"], &queued["message"]),
-        (&json!("builder-01"), &json!("queued"), &json!("queued: builder-01 is busy"))
+        (
+            &json!("builder-01"),
+            &json!("queued"),
+            &json!("queued: builder-01 is busy with what was said before in this context")
+        )
     );
     assert_eq!(said(&["fifth"]), "queued: builder-01 is busy and takes it next");
     release(at, "builder-01");
@@ -241,8 +245,8 @@ async fn the_bridge_example_runs_as_its_page_shows() {
             vault_has("smith-01", 1).await;
         }
     }
-    assert!(outputs[0].starts_with("delivered to scout-01"), "{outputs:?}");
-    assert!(outputs[2].starts_with("delivered to smith-01"), "{outputs:?}");
+    assert!(outputs[0].starts_with("Done: go to the north gate."), "{outputs:?}");
+    assert!(outputs[2].starts_with("Done: mend the bell."), "{outputs:?}");
     assert!(outputs[3].contains("go to the north gate: looked at its walls."), "{outputs:?}");
     assert!(
         outputs[4].contains("mend the bell: looked at its iron.") && outputs[4].contains("of its vault"),

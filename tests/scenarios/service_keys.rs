@@ -8,13 +8,13 @@ use crate::harness::{
     cluster::{Cluster, SECRET, started_turns},
     eventually, mesh, test_identity,
 };
-use blackboard::http_client::ClientRequest;
 use protocol::{
     identity::PublicIdentity,
     problem::{Problem, Reason},
 };
 use serde_json::{Value, json};
 use std::path::Path;
+use transport::http_client::ClientRequest;
 
 const TEAM: &str = "
 agents:

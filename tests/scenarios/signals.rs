@@ -5,9 +5,9 @@ use crate::harness::{
     bidder::{Bidder, secret_of, wire_with},
     call, client, eventually, get, refusal, refusal_text, test_identity,
 };
-use blackboard::http_client::ClientRequest;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
+use transport::http_client::ClientRequest;
 
 /// A worker that asks for help on the board, and its manager.
 async fn team() -> (tempfile::TempDir, Process) {

@@ -77,9 +77,9 @@ async fn an_unknown_variable_is_named_with_the_nearest_known_one() {
         "OTEL_EXPORTER_OTLP_ENDPIONT=http://127.0.0.1:4318",
         "OTEL_METRICS_EXPORTER=none",
         "OTEL_LOGS_EXPORTER=",
-        "OTEL_EXPORTER_OTLP_INSECURE=true",
-        "OTEL_METRIC_EXPORT_INTERVAL=1",
-        "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=http://127.0.0.1:9",
+        "OTEL_EXPORTER_OTLP_SPAN_INSECURE=true",
+        "OTEL_METRICS_EXEMPLAR_FILTER=always_on",
+        "OTEL_EXPORTER_PROMETHEUS_PORT=1",
         "OTEL_EXOTIC=1",
         "OTEL_PROPAGATORS=b3,tracecontext",
     ];
@@ -92,8 +92,8 @@ async fn an_unknown_variable_is_named_with_the_nearest_known_one() {
     let is_said = |line: &&str| line.contains("ENDPIONT") && line.contains("OTEL_EXPORTER_OTLP_ENDPOINT");
     assert_eq!(log.lines().filter(is_said).count(), 1, "{log}");
     for (named, why) in [
-        (&["OTEL_EXPORTER_OTLP_INSECURE is set, but not used"][..], "https://"),
-        (&["OTEL_EXPORTER_OTLP_METRICS_ENDPOINT, OTEL_METRIC_EXPORT_INTERVAL are set"], "/metrics"),
+        (&["OTEL_EXPORTER_OTLP_SPAN_INSECURE is set, but not used"][..], "https://"),
+        (&["OTEL_EXPORTER_PROMETHEUS_PORT, OTEL_METRICS_EXEMPLAR_FILTER are set"], "/metrics"),
         (&["OTEL_EXOTIC is set, but not used by mesh"], "none that mesh knows"),
         (&["OTEL_PROPAGATORS", "b3"], "tracecontext"),
     ] {

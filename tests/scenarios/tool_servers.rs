@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 /// A tool server on standard input and output. Its first argument says what is wrong with it; it writes what it is sent into the
 /// file of the second.
 const SERVER: &str = r#"
-import json, sys, time
+import json, os, sys, time
 mode, path = sys.argv[1:]
 log = open(path, "a")
 log.write("start\n"); log.flush()
-begun, unlocked = False, False
+begun, unlocked = False, 0
 if mode == "slow":
     time.sleep(11)
 def write(message):
@@ -40,11 +40,15 @@ for line in sys.stdin:
         result = {"tools": [tool("time")], "nextCursor": str(time.time_ns())}
     elif method == "tools/list" and mode == "bad":
         result = {"tools": [{"name": "broken"}, None, tool("time", outputSchema=7)]}
+    elif method == "tools/list" and mode == "relist" and unlocked == 1:
+        unlocked = 2
+        write({"id": key, "error": {"code": -32603, "message": "the list is being made"}})
+        continue
     elif method == "tools/list":
         result = {"tools": [tool("time")] + ([tool("secret")] if unlocked else [])}
     elif method == "tools/call":
-        if mode == "unlock" and params["name"] == "time":
-            unlocked = True
+        if mode in ("unlock", "relist") and params["name"] == "time" and not unlocked:
+            unlocked = 1
             write({"method": "notifications/tools/list_changed"})
         if mode == "progress":
             for step in range(8):
@@ -52,7 +56,8 @@ for line in sys.stdin:
                 token = params["_meta"]["progressToken"]
                 write({"method": "notifications/progress",
                        "params": {"progressToken": token, "progress": step, "message": "step %d" % step}})
-        result = {"content": [{"type": "text", "text": "result of " + params["name"]}]}
+        text = json.dumps(dict(os.environ)) if mode == "env" else "result of " + params["name"]
+        result = {"content": [{"type": "text", "text": text}]}
     else:
         write({"id": key, "error": {"code": -32601, "message": "no method " + str(method)}})
         continue
@@ -70,14 +75,22 @@ struct Tried {
 async fn tried(mode: &str, more: &str) -> Tried {
     let dir = directory();
     let (script, log) = (file(dir.path(), "server.py", SERVER), dir.path().join("log"));
-    let stub = ModelStub::start(|request| match request.results.as_slice() {
+    let is_found_late = mode == "relist";
+    let stub = ModelStub::start(move |request| match request.results.as_slice() {
         [] => calls(&[("time", json!({}))]),
-        [_] if request.tools.iter().any(|name| name == "secret") => calls(&[("secret", json!({}))]),
+        [.., last] if last.ends_with("of time") && request.tools.iter().any(|name| name == "secret") => {
+            calls(&[("secret", json!({}))])
+        }
+        [first] if is_found_late => calls(&[("time", json!({ "after": first }))]),
         [.., last] => says(last),
     });
     let command = format!("[python3, '{}', {mode}, '{}']", script.display(), log.display());
     let llm = format!("{}, tools: [{{ mcp: {command}{more} }}]", model(&stub, "openai"));
-    let node = Process::up(&team(&llm)).await;
+    let environment =
+        ["HTTPS_PROXY=http://me:a-password@proxy.example:3128", "NO_PROXY=inside", "UNRELATED=1"];
+    let environment = environment.map(str::to_owned);
+    let environment = if mode == "env" { environment.as_slice() } else { &[] };
+    let node = Process::up_in(environment, &team(&llm)).await;
     Tried { node, stub, log, _dir: dir }
 }
 
@@ -163,6 +176,28 @@ async fn a_tool_that_appears_is_offered_to_the_next_call_of_the_model() {
     assert_eq!(requests.len(), 3);
     let has_secret = |at: usize| requests[at].tools.iter().any(|name| name == "secret");
     assert!(!has_secret(0) && has_secret(1) && has_secret(2));
+}
+
+#[tokio::test]
+async fn a_change_of_the_tools_is_not_lost_with_a_list_that_fails() {
+    let tried = tried("relist", "").await;
+    let task = tried.ask().await;
+    assert_eq!(artifact(&task, "answer").as_deref(), Some("result of secret"), "{task:#}");
+    assert_eq!(tried.count("tools/list"), 3, "at the begin, in vain, and after the second call");
+    let events = tried.events(&task).await;
+    for text in [&events, &tried.node.log()] {
+        assert!(text.contains("have changed, but the tool server"), "{text}");
+        assert!(text.contains("refuses: the list is being made"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_is_told_of_proxies_and_of_nothing_else() {
+    let task = tried("env", "").await.ask().await;
+    let got: Value = serde_json::from_str(&artifact(&task, "answer").unwrap()).unwrap();
+    assert_eq!(got["HTTPS_PROXY"], "http://me:a-password@proxy.example:3128");
+    assert_eq!(got["NO_PROXY"], "inside");
+    assert_eq!(got["UNRELATED"], Value::Null);
 }
 
 #[tokio::test]

@@ -21,9 +21,23 @@ async fn delivered(collector: &Collector, task: &str) {
         .await;
 }
 
+/// A backend over HTTP and one over gRPC.
+fn both() -> [Collector; 2] {
+    [Collector::start(), Collector::over_grpc()]
+}
+
+async fn counts(mesh: &Process) -> serde_json::Value {
+    get(&format!("{}/state", mesh.url)).await["telemetry"].clone()
+}
+
 #[tokio::test]
 async fn spans_are_retried_until_a_busy_backend_accepts_them_and_after_its_retry_after() {
-    let collector = Collector::start();
+    for collector in both() {
+        spans_are_retried(collector).await;
+    }
+}
+
+async fn spans_are_retried(collector: Collector) {
     let mesh = Process::up_in(&collector.environment(), ECHO).await;
     for (status, task) in [(503, "t-1"), (429, "t-2"), (502, "t-3"), (504, "t-4")] {
         collector.set_behavior(CollectorBehavior::Busy(if status == 503 { 6 } else { 1 }, status, 0));
@@ -100,23 +114,33 @@ async fn a_failing_backend_is_logged_with_its_address_and_a_batch_is_given_up_in
 
 #[tokio::test]
 async fn spans_are_compressed_and_carry_the_headers_if_the_variables_ask_for_it() {
-    for variable in ["OTEL_EXPORTER_OTLP_COMPRESSION=gzip", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION=gzip"] {
-        let collector = Collector::start();
-        let mesh = Process::up_in(&[collector.environment(), vec![variable.to_owned()]].concat(), ECHO).await;
-        ask(&mesh, "t-1").await;
-        delivered(&collector, "t-1").await;
-        for head in collector.heads() {
-            assert!(
-                head.contains("content-encoding: gzip") && head.contains("x-key: canary-header"),
-                "{head}"
-            );
+    for (variables, is_compressed) in [
+        (&["OTEL_EXPORTER_OTLP_COMPRESSION=gzip"][..], true),
+        (&["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION=gzip"], true),
+        (&["OTEL_EXPORTER_OTLP_COMPRESSION=gzip", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION=none"], false),
+    ] {
+        for collector in both() {
+            let mut environment = collector.environment();
+            environment.extend(variables.iter().map(|variable| (*variable).to_owned()));
+            let mesh = Process::up_in(&environment, ECHO).await;
+            ask(&mesh, "t-1").await;
+            delivered(&collector, "t-1").await;
+            for head in collector.heads() {
+                assert_eq!(head.contains("-encoding: gzip"), is_compressed, "{head}");
+                assert!(head.contains("x-key: canary-header"), "{head}");
+            }
         }
     }
 }
 
 #[tokio::test]
 async fn a_batch_that_is_too_large_is_halved_and_a_span_that_is_too_large_is_cut() {
-    let collector = Collector::start();
+    for collector in both() {
+        too_large(collector).await;
+    }
+}
+
+async fn too_large(collector: Collector) {
     collector.set_behavior(CollectorBehavior::AcceptsUpTo(6_000));
     let mut environment = collector.environment();
     environment.extend(["OTEL_BSP_SCHEDULE_DELAY=1000".to_owned(), "MESH_CAPTURE=full".to_owned()]);
@@ -130,14 +154,88 @@ async fn a_batch_that_is_too_large_is_halved_and_a_span_that_is_too_large_is_cut
     for number in 1..8 {
         delivered(&collector, &format!("t-{number}")).await;
     }
-    eventually("all spans", async || {
-        let counts = get(&format!("{}/state", mesh.url)).await["telemetry"].clone();
-        (counts["waiting"] == 0 && counts["cut"].as_u64()? > 0).then_some(())
+    let counts = eventually("all spans", async || {
+        let counts = counts(&mesh).await;
+        (counts["waiting"] == 0 && counts["cut"].as_u64()? > 0).then_some(counts)
     })
     .await;
-    let counts = get(&format!("{}/state", mesh.url)).await["telemetry"].clone();
     assert_eq!(counts["droppedFailed"], 0, "{counts}");
     assert!(!mesh.log().contains("traces"), "nothing was lost: {}", mesh.log());
     let metrics = crate::harness::text(&format!("{}/metrics", mesh.url)).await;
     assert!(metrics.contains(&format!("mesh_spans_cut_total {}", counts["cut"])), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_backend_that_finds_everything_too_large_is_not_asked_for_each_span() {
+    let collector = Collector::over_grpc();
+    collector.set_behavior(CollectorBehavior::AcceptsUpTo(0));
+    let mut environment = collector.environment();
+    environment.push("OTEL_BSP_SCHEDULE_DELAY=1000".to_owned());
+    let mesh = Process::up_in(&environment, ECHO).await;
+    for number in 1..20 {
+        ask(&mesh, &format!("t-{number}")).await;
+    }
+    let counts = eventually("all given up", async || {
+        let counts = counts(&mesh).await;
+        (counts["waiting"] == 0 && counts["droppedFailed"].as_u64()? > 50).then_some(counts)
+    })
+    .await;
+    let lost = counts["droppedFailed"].as_u64().unwrap();
+    assert!((collector.requests() as u64) < lost / 2, "{} requests for {lost} spans", collector.requests());
+    assert_eq!(mesh.log().matches("it answers ResourceExhausted (gRPC)").count(), 1, "{}", mesh.log());
+}
+
+#[tokio::test]
+async fn a_backend_that_takes_no_traces_is_named_once_and_left() {
+    for (collector, why) in both().into_iter().zip(["it answers 404", "it answers Unimplemented (gRPC)"]) {
+        collector.set_behavior(CollectorBehavior::IsNotThere);
+        let mesh = Process::up_in(&collector.environment(), ECHO).await;
+        ask(&mesh, "t-1").await;
+        eventually("the line", async || mesh.log().contains("takes no traces").then_some(())).await;
+        let before = counts(&mesh).await["droppedFailed"].as_u64().unwrap();
+        for number in 2..6 {
+            ask(&mesh, &format!("t-{number}")).await;
+        }
+        eventually("spans dropped", async || {
+            let counts = counts(&mesh).await;
+            (counts["waiting"] == 0 && counts["droppedFailed"].as_u64()? > before).then_some(())
+        })
+        .await;
+        assert_eq!(collector.requests(), 1);
+        let log = mesh.log();
+        let lines: Vec<_> = log.lines().filter(|line| line.contains("traces")).collect();
+        assert!(matches!(lines[..], [line] if line.contains(why) && line.contains(&collector.url)), "{log}");
+    }
+}
+
+#[tokio::test]
+async fn a_collector_that_is_away_costs_spans_only_and_gets_the_later_ones() {
+    let address = ([127, 0, 0, 1], reserved_port()).into();
+    let environment = [
+        format!("OTEL_EXPORTER_OTLP_ENDPOINT=http://{address}"),
+        "OTEL_EXPORTER_OTLP_PROTOCOL=grpc".to_owned(),
+        "OTEL_BSP_SCHEDULE_DELAY=50".to_owned(),
+        "OTEL_BSP_EXPORT_TIMEOUT=500".to_owned(),
+        "OTEL_BSP_MAX_QUEUE_SIZE=20".to_owned(),
+    ];
+    let mesh = Process::up_in(&environment, ECHO).await;
+    let begun = Instant::now();
+    for number in 1..40 {
+        ask(&mesh, &format!("t-{number}")).await;
+    }
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    eventually("dropped spans, few that wait", async || {
+        let counts = counts(&mesh).await;
+        let lost = counts["droppedFull"].as_u64()? + counts["droppedFailed"].as_u64()?;
+        assert!(counts["waiting"].as_u64()? <= 20, "{counts}");
+        (lost > 40).then_some(())
+    })
+    .await;
+    let collector = Collector::over_grpc_at(address);
+    eventually("good news", async || {
+        ask(&mesh, &uuid::Uuid::now_v7().to_string()).await;
+        mesh.log().contains("traces are delivered again").then_some(())
+    })
+    .await;
+    assert!(!collector.spans().is_empty());
 }

@@ -4,7 +4,7 @@ use super::traces::ended;
 use crate::harness::{
     DEADLINE, Process, client,
     cluster::Cluster,
-    collector::{Collector, ReceivedSpan, each_once, is_whole},
+    collector::{Collector, ReceivedSpan, is_whole},
     eventually, mesh,
 };
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ fn difference(
         Ok(shown) => shown,
         Err(why) => return Some(why),
     };
-    let spans = each_once(collector.spans());
+    let spans = collector.spans();
     let (theirs, ours) = (tree_at(&spans, &shown["traceId"]), tree_of(&shown));
     let its_own: Vec<_> = spans.into_iter().filter(|span| shown["traceId"] == *span.trace).collect();
     let is_same = ours == theirs && shown["missing"].as_array().is_some_and(Vec::is_empty);

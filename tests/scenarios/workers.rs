@@ -219,9 +219,13 @@ fn is_running(pid: &str) -> bool {
     stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with(['Z', 'X']))
 }
 
-fn last_pid(mesh: &Process) -> String {
-    let pids = std::fs::read_to_string(mesh.dir().join("pids")).unwrap();
-    pids.lines().last().unwrap().to_owned()
+/// The process that has begun last, once there is one.
+async fn last_pid(mesh: &Process) -> String {
+    eventually("a process has begun", async || {
+        let pids = std::fs::read_to_string(mesh.dir().join("pids")).ok()?;
+        pids.lines().last().map(str::to_owned)
+    })
+    .await
 }
 
 async fn has_ended(pid: &str) {
@@ -244,7 +248,7 @@ async fn a_worker_keeps_its_memory_and_its_death_fails_one_task() {
     // A cancelled turn ends in the process, which goes on.
     solo.send(work("t-5", "hang")).await;
     eventually("it hangs", async || (message(&solo.task("t-5").await) == "hangs").then_some(())).await;
-    let pid = last_pid(&mesh);
+    let pid = last_pid(&mesh).await;
     call(Method::POST, &format!("{}/a2a/tasks/t-5/cancel", solo.url), Some(&json!({}))).await;
     assert_eq!(state(&solo.task_in("t-5", &["canceled", "completed", "failed"]).await), "canceled");
     let fourth = eventually("the same process", async || {
@@ -263,7 +267,7 @@ async fn a_kill_of_the_node_ends_its_worker_and_repeats_no_acknowledged_call() {
     mesh.agent("solo-01").send(work("t-1", "calls")).await;
     let solo = mesh.agent("solo-01");
     eventually("it waits", async || (message(&solo.task("t-1").await) == "waits").then_some(())).await;
-    let pid = last_pid(&mesh);
+    let pid = last_pid(&mesh).await;
     mesh.kill();
     has_ended(&pid).await;
     std::fs::write(mesh.dir().join("gate"), "").unwrap();
@@ -295,7 +299,7 @@ async fn a_command_that_ignores_the_end_of_its_input_ends_with_a_killed_node() {
         let solo = mesh.agent("solo-01");
         solo.send(work("t-1", "x")).await;
         eventually("it is deaf", async || (message(&solo.task("t-1").await) == "deaf").then_some(())).await;
-        let pid = last_pid(&mesh);
+        let pid = last_pid(&mesh).await;
         assert!(is_running(&pid));
         mesh.kill();
         has_ended(&pid).await;
@@ -308,7 +312,7 @@ async fn a_silent_worker_is_cut_by_idle_and_takes_the_next_turn() {
     let solo = mesh.agent("solo-01");
     let task = solo.ask(work("t-1", "hang")).await;
     assert!(message(&task).contains("reported nothing for 5000 ms"), "{task:#}");
-    let pid = last_pid(&mesh);
+    let pid = last_pid(&mesh).await;
     eventually("the same process", async || {
         message(&solo.ask(json!({ "description": "x" })).await).starts_with(&pid).then_some(())
     })

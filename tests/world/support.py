@@ -110,13 +110,14 @@ def call(url, body=None, headers=(), method=None):
 class Node:
     """`mesh up` of a team, with what it says of itself."""
 
-    def __init__(self, place, team):
+    def __init__(self, place, team, env=None):
         if not os.access(MESH, os.X_OK):
             raise FileNotFoundError(f"there is no {MESH}: cargo build first")
         (place / "team.yaml").write_text(json.dumps(team))
         data = place / "data"
         process = start(
-            [MESH, "up", place / "team.yaml", "--port", "0", "--data", data, "--join", place / "join"], place / "node.log"
+            [MESH, "up", place / "team.yaml", "--port", "0", "--data", data, "--join", place / "join"], place / "node.log",
+            env,
         )
 
         def ready():

@@ -201,6 +201,8 @@ impl Agent {
         self.call_queue_heads(cx);
         self.request_waiting_claims(cx);
         self.drain_events(cx);
+        self.start_turns(cx);
+        self.drain_events(cx);
     }
 
     /// Delivers internal events to their conversations, decides the steps that waited for them and begins deliveries, until

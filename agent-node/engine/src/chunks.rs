@@ -12,7 +12,7 @@ use crate::{
 use patterns::{
     ChunkRange, RecordedTurnProgress,
     turn::Prompt,
-    turn_log::{TurnInput, TurnRecord},
+    turn_record::{TurnInput, TurnRecord},
 };
 use protocol::{
     artifact::{self, Artifact, ArtifactChunk},

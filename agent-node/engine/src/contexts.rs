@@ -14,6 +14,8 @@ enum ContextUse {
     Active,
     /// It waits for a person: others of the context may go on.
     Idle,
+    /// It has ended, in a step that is not durable yet.
+    Ending,
 }
 
 /// The open conversations of contexts, each in the order in which they came.
@@ -23,6 +25,8 @@ pub(crate) struct Contexts {
     names: BTreeMap<ConversationId, String>,
     /// Those that were told to go on and have not recorded it yet.
     called: BTreeSet<ConversationId>,
+    /// Those that wait, or were told to go on and have no turn yet, and go before other work of their owner.
+    addressed: BTreeSet<ConversationId>,
 }
 
 impl Contexts {
@@ -36,11 +40,19 @@ impl Contexts {
         if !waits {
             self.called.remove(id);
         }
+        let contact = open.task.as_ref().and_then(|row| row.task.spec.contact.as_ref());
+        if waits && contact.is_some_and(|contact| contact.is_addressed) {
+            self.addressed.insert(id.clone());
+        }
         let used = match open.pattern.view().work {
+            _ if open.ended.is_some() => ContextUse::Ending,
             _ if waits && !self.called.contains(id) => ContextUse::Waiting,
             Some(WorkPhase::AwaitsPerson | WorkPhase::Paused) => ContextUse::Idle,
             _ => ContextUse::Active,
         };
+        if used == ContextUse::Ending {
+            self.addressed.remove(id);
+        }
         self.names.insert(id.clone(), context.name.clone());
         let of_context = self.open.entry(context.name.clone()).or_default();
         match of_context.iter_mut().find(|(other, _)| other == id) {
@@ -49,8 +61,26 @@ impl Contexts {
         }
     }
 
+    /// The turn of a conversation is queued.
+    pub(crate) fn has_turn(&mut self, id: &ConversationId) {
+        self.addressed.remove(id);
+    }
+
+    /// How many turns are about to be queued that go before other work: their context is free, or the turn before has just ended.
+    /// `is_between` says whether the turn of a conversation has ended, in a step that is not decided yet.
+    pub(crate) fn about_to_begin(&self, is_between: impl Fn(&ConversationId) -> bool) -> usize {
+        let is_next = |id: &&ConversationId| {
+            let of_context = self.names.get(*id).and_then(|name| self.open.get(name));
+            let mut before = of_context.into_iter().flatten().take_while(|(other, _)| other != *id);
+            let is_over = |used: ContextUse| matches!(used, ContextUse::Ending | ContextUse::Idle);
+            self.called.contains(*id) || before.all(|(other, used)| is_over(*used) || is_between(other))
+        };
+        self.addressed.iter().filter(is_next).count()
+    }
+
     fn remove(&mut self, id: &ConversationId) {
         self.called.remove(id);
+        self.addressed.remove(id);
         let Some(name) = self.names.remove(id) else { return };
         if let Some(of_context) = self.open.get_mut(&name) {
             of_context.retain(|(other, _)| other != id);

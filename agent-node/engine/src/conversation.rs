@@ -12,7 +12,8 @@ pub(crate) use step::{AdvanceResult, DecidedStep, StepContext, StepFailed};
 use crate::{
     Ack, ReplyTo,
     chunks::ChunkLog,
-    records::{EffectKey, OpenEffect, ReplayStart, SealedReceipt, TaskRow},
+    records::{EffectKey, OpenEffect, SealedReceipt, TaskRow},
+    replay_start::ReplayStart,
     states::{RecordedState, StateRow},
 };
 use origin::Origin;

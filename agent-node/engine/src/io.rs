@@ -13,7 +13,7 @@ use protocol::{
     envelope::Envelope,
     ids::{AgentId, Capability, ConversationId, Digest, MessageId, QuestionId, TaskId},
     message::{Bid, Cfp, MessageKind},
-    principal::{Principal, SenderProof},
+    principal::{Principal, SenderProof, TaskRoot},
     problem::{Problem, Reason},
     question::Answer,
     signal::{Cursor, Selector, Signal, SignalRecord},
@@ -284,6 +284,8 @@ pub struct TurnStart {
     pub trace: Option<TraceContext>,
     /// Whether another bidder would get the work if it is handed back.
     pub has_runner_up: bool,
+    /// The root of its task, if it has one.
+    pub root: Option<TaskRoot>,
 }
 
 /// Something that is counted, or shown in traces. Each is emitted once, after it is durable.
@@ -315,14 +317,13 @@ pub enum Observation {
     /// A message was given up.
     GivenUp(Reason),
     TaskEnded(TaskState),
-    /// Steps after `from` up to `to` of an ended conversation are durable; `head` is the revision of the last.
+    /// Steps after `from` up to `to` of an ended conversation are durable.
     StepsOfEnded {
         conversation: ConversationId,
         trace: Option<TraceContext>,
         /// The last step that was reported before.
         from: u64,
         to: u64,
-        head: Revision,
     },
 }
 

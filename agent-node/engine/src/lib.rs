@@ -14,7 +14,7 @@ mod agent;
 mod io;
 
 mod admission;
-mod context_records;
+pub mod context_records;
 mod contexts;
 mod conversation;
 mod conversations;
@@ -54,6 +54,7 @@ pub mod content;
 pub mod object_change;
 pub mod records;
 pub mod replay;
+pub mod replay_start;
 pub mod settings;
 pub mod states;
 pub mod tasks;

@@ -4,7 +4,11 @@ pub mod keys;
 pub mod lists;
 pub(crate) mod scan;
 
-use crate::{object_change::ObjectChange, origin::Origin};
+use crate::{
+    object_change::ObjectChange,
+    origin::Origin,
+    replay_start::{ReplayStart, of_these_rules},
+};
 use patterns::{AnyPattern, ChunkRange, Effect, Event};
 use protocol::{
     artifact::{BlobRef, Part},
@@ -18,7 +22,7 @@ use protocol::{
     trace::TraceContext,
     usage::Usage,
 };
-use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, fmt, str::FromStr};
 use store_types::{Key, Write};
@@ -57,32 +61,6 @@ impl Step {
         let initial = self.origin.as_ref().and_then(|origin| origin.initial.as_deref());
         initial.or(self.upgraded.as_deref()).map(|start| &start.pattern)
     }
-}
-
-/// A state from which a replay starts. It is read only by the rules that have written it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ReplayStart {
-    rules: u32,
-    pattern: AnyPattern,
-}
-
-impl ReplayStart {
-    /// The state of `pattern`, under these rules.
-    pub fn of(pattern: &AnyPattern) -> Box<Self> {
-        Box::new(Self { rules: AnyPattern::RULES, pattern: pattern.clone() })
-    }
-}
-
-/// A recorded start of a replay; `None` if it is of other rules.
-pub(crate) fn of_these_rules<'de, D: Deserializer<'de>>(
-    from: D,
-) -> Result<Option<Box<ReplayStart>>, D::Error> {
-    let mut recorded = Value::deserialize(from)?;
-    if recorded["rules"] != AnyPattern::RULES {
-        return Ok(None);
-    }
-    let pattern = AnyPattern::deserialize(recorded["pattern"].take()).map_err(D::Error::custom)?;
-    Ok(Some(Box::new(ReplayStart { rules: AnyPattern::RULES, pattern })))
 }
 
 /// The times of a step.

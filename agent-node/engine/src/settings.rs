@@ -58,7 +58,6 @@ pub struct AgentSettings {
     #[schemars(with = "CompactionForms")]
     pub compaction: Compaction,
     /// What it offers to A2A clients.
-    #[serde(skip)]
     pub a2a: AgentPolicy,
 }
 

@@ -89,10 +89,14 @@ impl Turns {
         self.ready.push(principal, is_addressed, Box::new(turn));
     }
 
-    /// Starts waiting turns while there are free slots; returns their conversations and numbers.
-    pub(crate) fn start_ready(&mut self, cx: &mut Context<'_>) -> Vec<(ConversationId, u32)> {
+    /// Starts waiting turns while there are free slots, of which so many are reserved; returns their conversations and numbers.
+    pub(crate) fn start_ready(
+        &mut self,
+        reserved: usize,
+        cx: &mut Context<'_>,
+    ) -> Vec<(ConversationId, u32)> {
         let mut begun = Vec::new();
-        while self.has_free_slot()
+        while self.has_free_slots(reserved + 1)
             && let Some(turn) = self.ready.pop()
         {
             begun.push((turn.key.conversation.clone(), turn.prompt.turn));
@@ -113,13 +117,13 @@ impl Turns {
         cx.out.push(Output::StartTurn(turn));
     }
 
-    fn has_free_slot(&self) -> bool {
-        self.running.values().filter(|turn| turn.takes_place).count() < self.limit
+    fn has_free_slots(&self, wanted: usize) -> bool {
+        self.running.values().filter(|turn| turn.takes_place).count() + wanted <= self.limit
     }
 
     /// Whether a new turn would start at once: a slot is free, and no turn waits.
     pub(crate) fn would_start(&self) -> bool {
-        self.ready.is_empty() && self.has_free_slot()
+        self.ready.is_empty() && self.has_free_slots(1)
     }
 
     /// Takes what a running turn reports. Returns the event for its conversation, and the effect that this closes. A signal that

@@ -30,19 +30,24 @@
 //!
 //! The lines are the types of the crate `wire`, which the node has, too; with the feature `schema` also as JSON Schemas.
 //!
-//! Modules, in reading order: `agent` (what a brain implements), `turn` (what it is given and can report), `content` (bytes and
-//! large texts), `process` (standard input and output), `testing`.
+//! Modules, in reading order: `brain` (what a brain implements), `agent` (one made of closures), `turn` (what it is given and can
+//! report), `end` (how it ends), `content` (bytes and large texts), `process` (standard input and output), `testing`.
 #![warn(missing_docs)]
 
+mod brain;
+
 mod agent;
+mod end;
 mod turn;
 
 mod content;
 mod process;
 pub mod testing;
 
-pub use agent::{Agent, Brain, End, TurnResult};
+pub use agent::Agent;
+pub use brain::Brain;
 pub use content::{artifact_of_bytes, whole as with_content};
+pub use end::{End, TurnResult};
 pub use process::run;
 pub use turn::Turn;
 pub use wire::{

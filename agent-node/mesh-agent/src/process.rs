@@ -2,8 +2,9 @@
 
 use crate::{
     Brain, End, InputLine, OutputLine,
-    agent::{bid_line, end_line},
+    brain::bid_line,
     content,
+    end::end_line,
     turn::{NodeLink, Turn},
 };
 use serde::{Serialize, de::DeserializeOwned};

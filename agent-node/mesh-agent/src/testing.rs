@@ -2,7 +2,8 @@
 
 use crate::{
     AgentId, Answer, BidCall, Brain, End, OutputLine, Subject, Task, TaskId, TaskTerms, TurnPrompt,
-    agent::{bid_line, end_line},
+    brain::bid_line,
+    end::end_line,
     turn::{NodeLink, Turn},
 };
 use std::sync::{Arc, Mutex, PoisonError};

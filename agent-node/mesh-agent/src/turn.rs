@@ -158,12 +158,12 @@ impl Turn {
     /// Notes something for every later turn of the task, also after a crash. In a worker it returns when the note is durable.
     /// Fails if the turn is stopped meanwhile.
     pub fn checkpoint(&self, data: impl Serialize) -> Result<(), End> {
-        self.note(Checkpoint { data: serde_json::to_value(data)?, replace: false })
+        self.note(Checkpoint { data: serde_json::to_value(data)?, replace: false, summary: None })
     }
 
     /// The same; it makes all earlier notes obsolete, also those of [`Turn::once`].
     pub fn replace_checkpoints(&self, data: impl Serialize) -> Result<(), End> {
-        self.note(Checkpoint { data: serde_json::to_value(data)?, replace: true })
+        self.note(Checkpoint { data: serde_json::to_value(data)?, replace: true, summary: None })
     }
 
     fn note(&self, note: Checkpoint) -> Result<(), End> {

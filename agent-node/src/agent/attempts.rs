@@ -6,11 +6,7 @@ use crate::{
     inbox::TakeMessages,
     outbox::Transports,
 };
-use blackboard::{
-    claims::ClaimState,
-    client::Blackboard,
-    http_client::{ClientRequest, MessageAnswer, is_unreachable},
-};
+use blackboard::{claims::ClaimState, client::Blackboard};
 use bytes::Bytes;
 use engine::{
     Attempt, AttemptResult, ClaimRequest, Delivery, IncomingMessage, MessageResult, PeerLocation,
@@ -27,6 +23,7 @@ use protocol::{
 };
 use reqwest::Method;
 use std::time::Duration;
+use transport::http_client::{ClientRequest, MessageAnswer, is_unreachable};
 
 /// The most bytes of several messages in one request.
 const MAX_SHARED_BYTES: usize = 64 * 1024;

@@ -4,7 +4,6 @@
 
 use super::{AckResult, AgentActor};
 use actix::{AsyncContext, Context};
-use blackboard::store::Revision;
 use engine::{IncomingMessage, Input, ReplyTo};
 use protocol::{
     ids::MessageId,
@@ -16,6 +15,7 @@ use std::{
     collections::{HashMap, VecDeque},
     time::{Duration, Instant},
 };
+use store::Revision;
 
 /// The most restarts within [`WINDOW`]. After one more panic the agent stays down.
 const MAX_RESTARTS: usize = 5;

@@ -5,7 +5,6 @@ use crate::{
     brain::TurnRequest,
     workspace::{TurnWorkspace, WorkspaceRights},
 };
-use blackboard::store::Store;
 use patterns::{
     session::{names::SESSION, seat},
     turn::{Progress, TurnEnd, TurnSubject},
@@ -16,6 +15,7 @@ use protocol::{
     time::WallTime,
 };
 use serde_json::json;
+use store::Store;
 
 /// A turn that works in a clone.
 pub(super) struct WorkspaceTurn {

@@ -206,7 +206,7 @@ pub(super) fn ask_bid(
 
 impl AgentActor {
     pub(super) fn start_turn(&mut self, turn: TurnStart, ctx: &mut Context<Self>) {
-        let TurnStart { key, prompt, deadline, trace, has_runner_up } = turn;
+        let TurnStart { key, prompt, deadline, trace, has_runner_up, root } = turn;
         let effect_id = EffectId {
             agent: self.me.clone(),
             conversation: key.conversation.clone(),
@@ -218,12 +218,11 @@ impl AgentActor {
         // Nothing names the other seats of a sealed stage, and nobody is asked there.
         let is_sealed = seat::is_sealed_input(input);
         let others = others.iter().filter(|(peer, _)| **peer != self.me && !is_sealed);
-        let peers = others.map(|(_, card)| card.as_ref().into());
+        let peers = others.map(|(_, card)| card.as_ref().into()).collect();
         let brain = brain_for(&self.parts, &prompt).clone();
-        let peers = peers.collect();
-        let (agent, effect) = (self.me.clone(), effect_id.to_string());
+        let (agent, effect, turn) = (self.me.clone(), effect_id.to_string(), key.clone());
         let mut request =
-            TurnRequest { agent, key: effect, prompt, peers, trace, has_runner_up, workspace: None };
+            TurnRequest { agent, key: effect, prompt, peers, trace, has_runner_up, root, workspace: None };
         let bounds = &self.parts.config.settings.bounds;
         let own = brain.turn_timeout(&request);
         let limits = TurnLimits {
@@ -244,12 +243,10 @@ impl AgentActor {
             keep: Duration::from_millis(self.parts.config.limits.keep_artifacts_ms),
             max_signal_bytes: self.parts.config.limits.max_signal_bytes,
         };
-        let turn = key.clone();
         let (recorded, mut is_recorded) = mpsc::unbounded_channel::<usize>();
         let (board, known_briefs) = (self.parts.transports.board.clone(), self.known_briefs.clone());
-        let (me, now) = (self.me.clone(), self.parts.clock.wall());
-        let (workspaces, clock) = (self.parts.workspaces.clone(), self.parts.clock);
-        let store = self.parts.store.clone();
+        let (me, clock, now) = (self.me.clone(), self.parts.clock, self.parts.clock.wall());
+        let (workspaces, store) = (self.parts.workspaces.clone(), self.parts.store.clone());
         let conversation = key.conversation.clone();
         let (handle, mut receiver) = TurnHandle::new(request.prompt.remaining, MAX_UPDATES);
         let handle = handle.with_access(access).for_prompt(&request.prompt);

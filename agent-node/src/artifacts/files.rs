@@ -2,10 +2,6 @@
 
 use super::{missing, put_row, written};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use blackboard::store::{
-    Error, Store,
-    blobs::{self, WrittenBlob},
-};
 use bytes::Bytes;
 use engine::artifacts::{self, UploadedContent};
 use protocol::{
@@ -17,6 +13,10 @@ use protocol::{
 };
 use serde_json::Value;
 use std::time::Duration;
+use store::{
+    Error, Store,
+    blobs::{self, WrittenBlob},
+};
 
 /// How long a blob is kept at most without a row: it is put before the row.
 const MAX_UNNAMED: Duration = Duration::from_secs(3_600);

@@ -4,7 +4,6 @@
 //! The store knows what is kept. Reading it takes a pass over all rows, so a sum is kept beside it that is never too small: uploads
 //! and requests are added, and what the sweep deletes is found by another pass when the sum reaches the limit.
 
-use blackboard::store::{Error, Store};
 use engine::artifacts::kept_bytes;
 use protocol::{
     ids::AgentId,
@@ -17,6 +16,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
+use store::{Error, Store};
 
 /// The shortest time between two passes for one principal.
 const PASS_INTERVAL: Duration = Duration::from_secs(5);
@@ -92,9 +92,9 @@ impl ArtifactQuota {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blackboard::store::memory;
     use bytes::Bytes;
     use protocol::time::WallTime;
+    use store::memory;
 
     #[tokio::test]
     async fn the_bytes_of_a_principal_are_limited_and_those_of_the_store_count() {

@@ -1,7 +1,6 @@
 //! The files of tasks as clients are told of them: by a URL of the agent, or whole.
 
 use super::part_with_content;
-use blackboard::store::SharedStore;
 use protocol::{
     a2a::{
         event::{SendMessageResponse, StreamResponse},
@@ -9,31 +8,31 @@ use protocol::{
         task::A2aTask,
     },
     artifact::{Artifact, BlobRef, Part, PartContent},
-    card::Card,
     ids::AgentId,
     routes,
 };
+use store::SharedStore;
 
 /// Where the files of an agent are when a client is told of them.
 #[derive(Clone)]
 pub struct ShownFiles {
     pub store: SharedStore,
     pub agent: AgentId,
-    /// The agent's endpoint.
-    pub endpoint: String,
+    /// The base of the URLs that its clients are told.
+    pub base: String,
 }
 
 impl ShownFiles {
-    /// Those of an agent with this card.
-    pub fn new(store: &SharedStore, agent: &AgentId, card: &Card) -> Self {
-        Self { store: store.clone(), agent: agent.clone(), endpoint: card.endpoint.clone() }
+    /// Those of `agent`, whose clients are told URLs that begin with `base`.
+    pub fn new(store: &SharedStore, agent: &AgentId, base: &str) -> Self {
+        Self { store: store.clone(), agent: agent.clone(), base: base.to_owned() }
     }
 
     /// Gives files URLs.
     pub fn link<'a>(&self, parts: impl IntoIterator<Item = &'a mut Part>) {
         for part in parts {
             if let Some(BlobRef { digest, .. }) = BlobRef::of(part) {
-                part.content = PartContent::Url(format!("{}{}/{digest}", self.endpoint, routes::ARTIFACTS));
+                part.content = PartContent::Url(format!("{}{}/{digest}", self.base, routes::ARTIFACTS));
             }
         }
     }

@@ -16,7 +16,6 @@ use crate::outbox::{
     },
     outbound_client::OutboundClient,
 };
-use blackboard::http_client::redact_url;
 use patterns::turn::{Progress, TurnEnd, TurnSubject};
 use protocol::{
     a2a::{
@@ -31,6 +30,8 @@ use protocol::{
     ids::{Capability, ConversationId, EffectId},
     question::Question,
 };
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
 use std::{
     collections::BTreeSet,
@@ -38,6 +39,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::sync::{Mutex, mpsc};
+use transport::http_client::redact_url;
 
 /// How long a stale card is used after a refresh has failed.
 const GRACE: Duration = Duration::from_secs(30);
@@ -45,16 +47,20 @@ const GRACE: Duration = Duration::from_secs(30);
 /// The time for a turn beside its task: fetching the card and reporting the end.
 pub(super) const OVERHEAD: Duration = Duration::from_secs(30);
 
-/// The configuration of a foreign agent.
-#[derive(Debug, Clone, PartialEq)]
+/// A foreign A2A agent.
+// The doc comments are descriptions in the published JSON Schema.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct A2aBrainConfig {
-    /// The URL of its card, or of its host.
+    /// The URL of its card; of a host, its well-known place is meant.
     pub card: String,
-    /// How its tasks are followed; `None` means the best mode that its card offers.
+    /// How its work is followed; the best its card offers if absent.
     pub mode: Option<InteractionMode>,
-    /// Credentials that it accepts.
+    /// Credentials by the names of the card's security schemes; best as `${VARIABLE}`.
+    #[serde(default)]
     pub credentials: SchemeCredentials,
-    /// Limits of time and retries.
+    /// How long its work is pursued.
+    #[serde(default)]
     pub bounds: RemoteTaskLimits,
 }
 

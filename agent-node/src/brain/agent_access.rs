@@ -4,7 +4,7 @@ use crate::{
     artifacts::{self, StoredArtifact, UploadedContent},
     clock::NodeClock,
 };
-use blackboard::{board::SignalPage, client::Blackboard, store::SharedStore};
+use blackboard::{board::SignalPage, client::Blackboard};
 use bytes::Bytes;
 use protocol::{
     artifact::{BlobRef, Part, PartContent, blob},
@@ -16,6 +16,7 @@ use protocol::{
     time::WallTime,
 };
 use std::{collections::BTreeSet, fmt, time::Duration};
+use store::SharedStore;
 
 /// The mesh as one agent's turns reach it.
 #[derive(Clone)]

@@ -4,8 +4,6 @@
 pub mod access;
 pub mod check_command;
 mod command;
-pub mod os_user;
-pub mod private_dir;
 pub(super) mod process;
 mod stderr;
 mod workers;
@@ -16,9 +14,9 @@ use super::{
     json_lines::{input_line, prompt_line},
     server_log::ServerLog,
 };
+use crate::{os_user::OsUser, tool_login::ToolLogins};
 use access::{BrainAccess, BrainAccessCell};
 use command::RunningCommand;
-use os_user::OsUser;
 use patterns::turn::TurnEnd;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 use workers::{BrainQuestion, WorkerPool};
@@ -26,7 +24,7 @@ use workers::{BrainQuestion, WorkerPool};
 /// What a command may do on its machine, and its access to the mesh.
 #[derive(Debug, Clone, Default)]
 pub struct BrainRights {
-    /// Its private directory ([`private_dir::prepare`]).
+    /// Its private directory ([`crate::private_dir::prepare`]).
     pub home: Option<PathBuf>,
     /// The user of the operating system that it runs as; that of this process if `None`.
     pub user: Option<OsUser>,
@@ -34,6 +32,8 @@ pub struct BrainRights {
     pub access: BrainAccessCell,
     /// Where the standard error of a tool server goes.
     pub log: ServerLog,
+    /// The logins at its tool servers.
+    pub logins: Option<ToolLogins>,
 }
 
 /// How a command takes its turns.

@@ -30,6 +30,8 @@ use protocol::{
     trace::TraceContext,
 };
 use reqwest::{Method, StatusCode};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use signing::{authorization, sign};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -59,14 +61,17 @@ const MAX_BROKEN: u32 = 5;
 /// How much of a refusal is shown, bytes.
 const MAX_REFUSAL: usize = 400;
 
-/// The configuration of a service.
-#[derive(Debug, Clone, PartialEq)]
+/// A service as a brain.
+// The doc comments are descriptions in the published JSON Schema.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct HttpBrainConfig {
-    /// Where the prompts go.
+    /// Where its turns are sent; `mesh: { outside: { allow: […] } }` names addresses that are not public.
     pub url: String,
-    /// Headers of every request.
+    /// Headers of every request, such as `Authorization`; best with `${VARIABLE}`.
+    #[serde(default)]
     pub headers: BTreeMap<String, SecretString>,
-    /// With it every request is signed, and has a bearer token of its task.
+    /// What every request is signed with, 16 characters at least; best as `${VARIABLE}`. With it a request has a bearer token of its task, too. Without it requests are not signed.
     pub secret: Option<SecretString>,
 }
 

@@ -1,6 +1,6 @@
 //! A language model as a brain: instructions, tools of MCP servers, and the mesh's own tools.
 //!
-//! `agent_loop` decides, without I/O; `transcript` is what it remembers; this file performs. `model` is the one interface to
+//! `agent_loop` decides, without I/O; `loop_tool` are its tools, `transcript` is what it remembers; this file performs. `model` is the one interface to
 //! models: over `http_model`, with `chat`, `responses` and `messages` as formats, which `request_form` puts by the rules of the
 //! `provider` and by what `server_memory` knows its server to refuse. `cassette` records and replays calls; `tool_server` speaks MCP; `skill_folder` reads skills;
 //! `media` are the images and PDFs that models see, and `media_store` has their content; `prompts` has the texts; `bid_answer` makes
@@ -15,12 +15,14 @@ mod circles;
 mod dialect;
 mod http_model;
 mod json_answer;
+mod loop_tool;
 mod match_answer;
-pub mod media;
+mod media;
 mod media_store;
 mod mesh_tools;
 mod messages;
 pub mod model;
+mod on_behalf_of;
 pub mod output;
 mod prompts;
 pub mod provider;
@@ -30,6 +32,7 @@ mod server_memory;
 pub mod skill_folder;
 mod text_call;
 mod text_stream;
+pub mod tool_hook;
 mod tool_list;
 pub mod tool_permission;
 mod tool_schema;
@@ -42,9 +45,7 @@ use super::{
     exec::BrainRights,
     matching::{MatchFuture, MatchQuestion},
 };
-use agent_loop::{
-    AgentLoop, CallOutcome, LoopAction, LoopBudget, LoopEnd, LoopEvent, LoopLimits, LoopStart, LoopSubject,
-};
+use agent_loop::{AgentLoop, LoopAction, LoopBudget, LoopEnd, LoopEvent, LoopLimits, LoopStart};
 use call_meter::CallUsage;
 use cassette::Cassette;
 use futures_util::{
@@ -52,6 +53,7 @@ use futures_util::{
     stream::{FuturesUnordered, SelectAll},
 };
 use http_model::HttpModel;
+use loop_tool::{CallOutcome, LoopSubject};
 use model::ModelClient;
 use output::OutputSchema;
 use patterns::{
@@ -62,20 +64,22 @@ use protocol::{
     acceptance::{is_review_input, verdict_schema},
     bid::Cost,
     ids::Capability,
+    principal::TaskRoot,
     problem::{Problem, Reason},
-    question::{Question, QuestionKind},
+    question::{Decision, Question, QuestionKind},
     usage::ModelUsage,
 };
 use provider::ModelConfig;
 use serde::Deserialize;
 use serde_json::json;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::Path,
     pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
+use tool_hook::{HookEvent, ToolHooks};
 use tool_list::tools_of;
 use tool_server::{ToolOffer, ToolServer, ToolServerConfig, ToolServerError, ToolServerTransport};
 use transcript::{ToolResult, TranscriptRecord};
@@ -96,6 +100,8 @@ pub struct LlmConfig {
     pub context: usize,
     /// What the results of its skills must look like.
     pub outputs: BTreeMap<Capability, OutputSchema>,
+    /// Commands that decide on its calls, their results and its answers.
+    pub hooks: ToolHooks,
 }
 
 /// A language model that works with tools.
@@ -103,7 +109,9 @@ pub struct LlmConfig {
 pub struct LlmBrain {
     config: Arc<LlmConfig>,
     models: Arc<[Arc<dyn ModelClient>]>,
-    servers: Arc<[ToolServer]>,
+    servers: Arc<[Arc<ToolServer>]>,
+    /// What its hooks may do on their machine.
+    rights: BrainRights,
 }
 
 /// The longest time without a report, unless the agent's bounds say otherwise.
@@ -112,8 +120,14 @@ const IDLE: Duration = Duration::from_secs(120);
 const QUIET: Duration = Duration::from_secs(1);
 /// How long an agent waits for a tool server that can't be reached.
 const SERVER_PAUSE: Duration = Duration::from_secs(10);
+/// How long a tool server may take to list its tools at the start of a turn, with all starts and repeats.
+const FIRST_LIST: Duration = Duration::from_secs(360);
+/// How long it may take to list them again.
+const NEXT_LIST: Duration = Duration::from_secs(10);
 /// How often in a row the command of a tool server may fail to start before the task fails.
 const MAX_SERVER_FAILURES: usize = 5;
+/// How often a task asks its user to log in at a server.
+const MAX_LOGINS: usize = 5;
 /// The code of a call of a model that was stopped before its end.
 const CUT: &str = "cut";
 
@@ -134,15 +148,28 @@ impl LlmBrain {
             let model: Arc<dyn ModelClient> = Arc::new(HttpModel::new(model.clone(), &clients));
             cassette.map_or_else(|| model.clone(), |cassette| cassette.wrap(model.clone()))
         });
-        let servers =
-            config.tools.iter().map(|server| ToolServer::new(server.clone(), rights, clients.clone()));
-        Ok(Self { models: models.collect(), servers: servers.collect(), config: Arc::new(config) })
+        let server =
+            |server: &ToolServerConfig| Arc::new(ToolServer::new(server.clone(), rights, clients.clone()));
+        let servers = config.tools.iter().map(server).collect();
+        Ok(Self { models: models.collect(), servers, rights: rights.clone(), config: Arc::new(config) })
     }
 
     /// The same brain, whose tool servers work in the clone of a turn.
     fn in_workspace(&self, workspace: &Path) -> Self {
-        let servers = self.servers.iter().map(|server| server.in_workspace(workspace)).collect();
+        let servers = self.servers.iter().map(|server| Arc::new(server.in_workspace(workspace))).collect();
         Self { servers, ..self.clone() }
+    }
+
+    /// The same brain for a task of `root`, whose tokens are sent to the tool servers that take a user's.
+    fn for_root(self, root: Option<&TaskRoot>) -> Self {
+        if !self.servers.iter().any(|server| server.is_of_user()) {
+            return self;
+        }
+        let of_task = |server: &Arc<ToolServer>| match server.is_of_user() {
+            true => Arc::new(server.for_root(root)),
+            false => server.clone(),
+        };
+        Self { servers: self.servers.iter().map(of_task).collect(), ..self }
     }
 
     async fn turn(&self, mut request: TurnRequest, turn: TurnHandle) -> Result<TurnEnd, BrainError> {
@@ -155,9 +182,10 @@ impl LlmBrain {
             media_store::prepare(&mut request, access, sees_any).await;
         }
         let idle = request.prompt.remaining.idle_ms.map_or(IDLE, Duration::from_millis);
-        let offered = self.offered(idle, &turn).await;
+        let all = self.servers.iter().map(Arc::as_ref).enumerate();
+        let offered = self.offered(all, FIRST_LIST, idle, &turn).await;
         let mut servers = Vec::new();
-        for (server, offered) in self.servers.iter().zip(offered) {
+        for (server, offered) in self.servers.iter().zip(offered.into_values()) {
             match offered {
                 Ok(offer) => {
                     for (tool, why) in offer.left_out {
@@ -165,6 +193,9 @@ impl LlmBrain {
                         turn.send(Progress::Status { message }).await;
                     }
                     servers.push((server.config.clone(), offer.tools));
+                }
+                Err(error) if error.needs_login && server.is_of_user() => {
+                    return Ok(ask_for_login(server, &error, &request, &turn).await);
                 }
                 Err(error) if error.is_transient => return Ok(retry(server, &error, &records, &turn).await),
                 Err(error) => return Ok(TurnEnd::Failed { reason: error.to_string() }),
@@ -174,6 +205,7 @@ impl LlmBrain {
         let start = self.start(&request, records, &servers, (signal_bytes, idle / 2));
         let subject = start.subject;
         let (mut state, mut actions) = AgentLoop::begin(start);
+        let mut changed = BTreeSet::new();
         let mut events = LoopEvents::new();
         // An answer that comes slowly is reported well before `idle`. A call of a tool has a timeout of its own.
         let mut reported = Instant::now();
@@ -181,7 +213,7 @@ impl LlmBrain {
         loop {
             for action in actions {
                 reported = Instant::now();
-                if let Some(end) = self.perform(action, &mut events, &mut asked, &turn).await {
+                if let Some(end) = self.perform(action, &mut events, &mut asked, (&request, &turn)).await {
                     return Ok(end);
                 }
             }
@@ -202,7 +234,8 @@ impl LlmBrain {
             let Some(event) = event else {
                 return Err(BrainError::NoResult { stderr: String::new() });
             };
-            if matches!(event, LoopEvent::Called { .. }) && self.take_changes(&mut servers).await {
+            let is_called = matches!(event, LoopEvent::Called { .. });
+            if is_called && self.take_changes(&mut servers, &mut changed, idle, &turn).await {
                 state.offer(tools_of(subject, &servers));
             }
             actions = state.on(event, &turn.remaining());
@@ -212,35 +245,64 @@ impl LlmBrain {
         }
     }
 
-    /// Lists the tools of those `servers` again that say that theirs have changed. Returns whether there are any.
-    async fn take_changes(&self, servers: &mut [(ToolServerConfig, Vec<rmcp::model::Tool>)]) -> bool {
+    /// Lists the tools of those `servers` again that say that theirs have changed. One whose list can't be read keeps its tools and
+    /// stays in `changed`. Returns whether there is another list.
+    async fn take_changes(
+        &self,
+        servers: &mut [(ToolServerConfig, Vec<rmcp::model::Tool>)],
+        changed: &mut BTreeSet<usize>,
+        idle: Duration,
+        turn: &TurnHandle,
+    ) -> bool {
+        for (at, server) in self.servers.iter().enumerate() {
+            if server.take_has_other_tools().await {
+                changed.insert(at);
+            }
+        }
+        let asked = changed.iter().map(|at| (*at, self.servers[*at].as_ref()));
         let mut has_any = false;
-        for (server, (_, tools)) in self.servers.iter().zip(servers) {
-            if server.take_has_other_tools().await
-                && let Ok(offer) = server.tools().await
-            {
-                *tools = offer.tools;
-                has_any = true;
+        for (at, listed) in self.offered(asked, NEXT_LIST, idle, turn).await {
+            match listed {
+                Ok(offer) => {
+                    servers[at].1 = offer.tools;
+                    changed.remove(&at);
+                    has_any = true;
+                }
+                Err(error) => {
+                    let (agent, server) = (self.servers[at].agent(), servers[at].0.name.as_str());
+                    tracing::warn!(target: "brain", agent, server, "tools have changed, but {error}");
+                    let message = format!("the tools of {server} have changed, but {error}");
+                    turn.send(Progress::Status { message }).await;
+                }
             }
         }
         has_any
     }
 
-    /// What each tool server offers. A server has a bound of its own for that, so the wait is reported.
-    async fn offered(&self, idle: Duration, turn: &TurnHandle) -> Vec<Result<ToolOffer, ToolServerError>> {
-        let asked = self.servers.iter().enumerate();
+    /// What tool servers offer, each by its position and within `limit`. The wait is reported.
+    async fn offered<'a>(
+        &self,
+        asked: impl Iterator<Item = (usize, &'a ToolServer)>,
+        limit: Duration,
+        idle: Duration,
+        turn: &TurnHandle,
+    ) -> BTreeMap<usize, Result<ToolOffer, ToolServerError>> {
+        let mut silent: BTreeMap<_, _> = asked.map(|(at, server)| (at, server.name())).collect();
+        let asked = silent.keys().copied();
         let mut asked: FuturesUnordered<_> =
-            asked.map(|(at, server)| async move { (at, server.tools().await) }).collect();
+            asked.map(|at| async move { (at, self.servers[at].tools_within(limit).await) }).collect();
         let mut offered = BTreeMap::new();
         loop {
             tokio::select! {
                 answer = asked.next() => match answer {
-                    Some((at, tools)) => drop(offered.insert(at, tools)),
-                    None => return offered.into_values().collect(),
+                    Some((at, tools)) => {
+                        silent.remove(&at);
+                        offered.insert(at, tools);
+                    }
+                    None => return offered,
                 },
                 () = tokio::time::sleep(idle / 3) => {
-                    let silent = self.servers.iter().enumerate().filter(|(at, _)| !offered.contains_key(at));
-                    let names: Vec<_> = silent.map(|(_, server)| server.name()).collect();
+                    let names: Vec<_> = silent.values().map(String::as_str).collect();
                     let message = format!("waits for the tool server {}", names.join(", "));
                     turn.send(Progress::Status { message }).await;
                 }
@@ -291,6 +353,7 @@ impl LlmBrain {
             text_calls: self.config.models.iter().map(|model| model.rules.text_calls == Some(true)).collect(),
             signal_bytes,
             silence,
+            hooks: self.config.hooks.stages(),
         };
         LoopStart {
             limits,
@@ -341,13 +404,12 @@ impl LlmBrain {
         action: LoopAction,
         events: &mut LoopEvents,
         asked: &mut Instant,
-        turn: &TurnHandle,
+        (request, turn): (&TurnRequest, &TurnHandle),
     ) -> Option<TurnEnd> {
         match action {
             LoopAction::Record(record) => {
-                let replace = matches!(record, TranscriptRecord::Compacted { .. });
-                let data = serde_json::to_value(record).unwrap_or_default();
-                if let Err(stopped) = turn.checkpoint(Checkpoint { data, replace }).await {
+                let checkpoint = record.into_checkpoint();
+                if let Err(stopped) = turn.checkpoint(checkpoint).await {
                     return Some(TurnEnd::Failed { reason: stopped.to_string() });
                 }
             }
@@ -362,11 +424,11 @@ impl LlmBrain {
                 let end = end.as_ref().map(|reason| *reason).map_err(Clone::clone);
                 turn.usage(self.usage(model, usage, end, asked.elapsed())).await;
             }
-            LoopAction::AskModel { model, request } => {
+            LoopAction::AskModel { model, request: of_model } => {
                 *asked = Instant::now();
                 let rules = &self.config.models[model].rules;
-                let request = media_store::with_content(request, rules, turn.access()).await;
-                let deltas = self.models[model].ask(request).map(|delta| match delta {
+                let of_model = media_store::with_content(of_model, rules, turn.access()).await;
+                let deltas = self.models[model].ask(of_model).map(|delta| match delta {
                     Ok(delta) => LoopEvent::Delta(delta),
                     Err(error) => LoopEvent::Failed(error),
                 });
@@ -374,15 +436,32 @@ impl LlmBrain {
             }
             LoopAction::CallTool { server, name, call } => {
                 let (this, turn) = (self.clone(), turn.clone());
+                let access = this.rights.access.get();
+                let token = access.and_then(|access| this.servers[server].config.token_for(access, request));
                 let called = async move {
                     let begun = Instant::now();
-                    let outcome = this.servers[server].call(name, call.arguments, &turn).await;
+                    let outcome = this.servers[server].call(name, call.arguments, token, &turn).await;
                     if let (CallOutcome::Answered(_, files), Some(access)) = (&outcome, turn.access()) {
                         media_store::keep(files.iter().flat_map(|file| &file.parts), access).await;
                     }
                     LoopEvent::Called { call: call.id, outcome, took: begun.elapsed() }
                 };
                 events.push(stream::once(called).boxed());
+            }
+            LoopAction::AskHook { call, event } => {
+                let (this, request, turn) = (self.clone(), request.clone(), turn.clone());
+                let hooked = async move {
+                    let name = match &event {
+                        HookEvent::Before { server, .. } | HookEvent::After { server, .. } => {
+                            this.servers[*server].config.name.clone()
+                        }
+                        HookEvent::End { .. } => String::new(),
+                    };
+                    let place = (&this.config.hooks, &this.rights);
+                    let verdict = tool_hook::ask(place, &event, &name, &request, &turn).await;
+                    LoopEvent::Hooked { call, verdict }
+                };
+                events.push(stream::once(hooked).boxed());
             }
             LoopAction::ReadSignals { call, query } => {
                 let access = turn.access().cloned();
@@ -410,6 +489,27 @@ impl LlmBrain {
     }
 }
 
+/// Asks the user of the task to log in. The answer says only that it was done: the token goes another way.
+async fn ask_for_login(
+    server: &ToolServer,
+    error: &ToolServerError,
+    request: &TurnRequest,
+    turn: &TurnHandle,
+) -> TurnEnd {
+    let prefix = format!("login-{}-", server.config.name);
+    let earlier = request.prompt.answers.iter().filter(|answer| answer.id.starts_with(&prefix));
+    let earlier: Vec<_> = earlier.collect();
+    let is_denied = earlier.iter().any(|answer| answer.decision == Some(Decision::Deny));
+    if is_denied || earlier.len() >= MAX_LOGINS {
+        return TurnEnd::Failed { reason: error.to_string() };
+    }
+    let text =
+        format!("{error}. Log in, then answer that it is done; never answer with a password or a token.");
+    let question = Question::credential(format!("{prefix}{}", request.prompt.turn), text);
+    turn.send(Progress::Question(question)).await;
+    TurnEnd::Waiting
+}
+
 /// The turn is tried again after a pause. A URL is waited for as long as the task lives, a command is tried a few times.
 async fn retry(
     server: &ToolServer,
@@ -424,7 +524,7 @@ async fn retry(
             return TurnEnd::Failed { reason: format!("{error}; it was tried {failures} times") };
         }
         let data = serde_json::to_value(TranscriptRecord::ServerFailed).unwrap_or_default();
-        if let Err(stopped) = turn.checkpoint(Checkpoint { data, replace: false }).await {
+        if let Err(stopped) = turn.checkpoint(Checkpoint { data, replace: false, summary: None }).await {
             return TurnEnd::Failed { reason: stopped.to_string() };
         }
     }
@@ -463,6 +563,7 @@ impl Brain for LlmBrain {
             Some(workspace) => self.in_workspace(workspace),
             None => self.clone(),
         };
+        let this = this.for_root(request.root.as_ref());
         Box::pin(async move { this.turn(request, turn).await })
     }
 

@@ -5,8 +5,8 @@ use super::{
     client::{MeshClient, encoded},
     endpoints::{self, AgentEndpoint, AtArgs},
     exit::CliError,
+    located_task::find,
     output::{self, Colour},
-    tasks::find,
 };
 use clap::{Args, Subcommand};
 use comfy_table::Cell;

@@ -6,7 +6,6 @@ use super::{
     exit::{CliError, Exit},
     output::{self, Colour},
 };
-use blackboard::http_client::redact_url;
 use clap::{Args, Subcommand};
 use futures_util::StreamExt;
 use protocol::{
@@ -16,6 +15,7 @@ use protocol::{
 };
 use serde_json::Value;
 use std::{pin::pin, time::Duration};
+use transport::http_client::redact_url;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum BoardVerb {

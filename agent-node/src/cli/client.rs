@@ -1,17 +1,16 @@
 //! The HTTP client of the verbs.
 
 use super::{
-    CommonArgs,
+    CommonArgs, RECIPIENT,
     exit::{CliError, Exit},
     local_tokens::{PROBE, PersonTokens},
 };
 use crate::{
     http::routes::health::Readiness,
-    node::services::{HERE, ServiceAddresses},
+    services::{HERE, ServiceAddresses},
 };
 use actix_web::http::{StatusCode, header::HttpDate};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use blackboard::http_client::{ClientRequest, HttpClient, HttpClientLimits, redact_url};
 use bytes::Bytes;
 use eventsource_stream::Eventsource;
 use futures_util::{Stream, StreamExt};
@@ -33,14 +32,12 @@ use std::{
     sync::Arc,
     time::{Duration, SystemTime},
 };
-
-/// The recipient named in requests; servers check it for signed requests only.
-pub(super) const RECIPIENT: &str = "mesh";
+use transport::http_client::{ClientRequest, HttpClient, HttpClientLimits, redact_url};
 
 /// Requests to the mesh as its user.
 #[derive(Clone)]
 pub(super) struct MeshClient {
-    wire: HttpClient,
+    pub(super) wire: HttpClient,
     tokens: PersonTokens,
     /// The base URL of the registry and the board.
     pub(super) url: String,
@@ -140,6 +137,12 @@ impl MeshClient {
         let call = ClientRequest::new(Method::PUT, &url, RECIPIENT).body(Bytes::from(body.to_string()));
         let call = self.authorized(call, base).await;
         self.wire.json(call).await.map_err(|problem| CliError::of(&problem, base))
+    }
+
+    pub(super) async fn delete(&self, base: &str, path: &str) -> Result<(), CliError> {
+        let url = format!("{base}{path}");
+        let call = self.authorized(ClientRequest::new(Method::DELETE, &url, RECIPIENT), base).await;
+        self.wire.bytes(call).await.map(drop).map_err(|problem| CliError::of(&problem, base))
     }
 
     /// Reads the files that artifacts name at the agent `base`, with the caller's credential.

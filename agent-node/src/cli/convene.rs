@@ -2,13 +2,13 @@
 
 use super::{
     CommonArgs, artifacts,
-    ask::{follow, prompt, recipient, send, unfinished},
     client::{MeshClient, encoded},
-    endpoints::AtArgs,
+    endpoints::{AtArgs, recipient},
     exit::{self, CliError, Exit},
     interrupt::InterruptSignals,
-    output,
-    watch::{TaskWatch, text_of},
+    output, prompt,
+    sent_task::{follow, send, unfinished},
+    watch::{TaskWatch, WatchProgress, text_of},
 };
 use clap::Args;
 use patterns::session::{CAPABILITY, graph::Graph};
@@ -123,15 +123,16 @@ pub(super) async fn convene(common: &CommonArgs, args: ConveneArgs) -> Result<()
     let has_transcript = !args.quiet && !common.json;
     let watch = TaskWatch {
         until: Some(until),
-        json: false,
         shows_progress,
-        says_wait: false,
         has_transcript,
         is_session: true,
         at,
+        ..TaskWatch::default()
     };
     let asks_here = has_transcript && prompt::has_person();
-    let (state, done) = follow(&client, endpoint, &task, &watch, asks_here, &mut signals).await?;
+    let (state, done) =
+        follow(&client, endpoint, &task, (&watch, &mut WatchProgress::new()), asks_here, &mut signals)
+            .await?;
     signals.exit_on_next();
     if common.json {
         output::json(&done)?;

@@ -1,18 +1,17 @@
-//! `mesh doctor`: what does not match in a mesh, with the remedy: keys, join secret, clocks, endpoints, versions.
+//! `mesh doctor`: what does not match in a mesh, with the remedy: keys, join secret, clocks, endpoints, versions, and what a caller
+//! without a credential may do at a URL that others reach.
 
 mod key_files;
+mod outside;
 
 use super::{
     CommonArgs,
     client::MeshClient,
+    data_dir_args::DataDirArgs,
     exit::{CliError, Exit},
     keys::PinnedKeyList,
+    local_tokens::is_on_this_machine,
     output::{self, Colour},
-    processes::DataDirArgs,
-};
-use blackboard::{
-    http_client::{ClientRequest, HttpClient, HttpClientLimits, Signer, redact_url},
-    key_ring::KeyRing,
 };
 use clap::Args;
 use futures_util::future::join_all;
@@ -25,6 +24,8 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+use transport::http_client::{ClientRequest, HttpClient, HttpClientLimits, Signer, redact_url};
+use transport::key_ring::KeyRing;
 
 /// A difference between two clocks that is worth a word; at [`MAX_SKEW`] signatures are refused.
 const NOTABLE_SKEW: Duration = Duration::from_secs(30);
@@ -39,28 +40,47 @@ pub(super) struct DoctorArgs {
     /// The file of the join secret; if not given, `join` in the data directory.
     #[arg(long, env = "MESH_JOIN")]
     join: Option<PathBuf>,
+    /// Say only what a caller without a credential may do at --url. Of a URL of another host than this one that is said, too.
+    #[arg(long)]
+    outside: bool,
 }
 
 /// What one check has found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct DoctorFinding {
     subject: String,
-    ok: bool,
+    /// `None` if it could not be looked at.
+    ok: Option<bool>,
     what: String,
 }
 
 impl DoctorFinding {
     fn right(subject: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { subject: subject.into(), ok: true, what: what.into() }
+        Self { subject: subject.into(), ok: Some(true), what: what.into() }
+    }
+
+    fn skipped(subject: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { subject: subject.into(), ok: None, what: what.into() }
     }
 
     fn wrong(subject: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { subject: subject.into(), ok: false, what: what.into() }
+        Self { subject: subject.into(), ok: Some(false), what: what.into() }
+    }
+
+    fn is_wrong(&self) -> bool {
+        self.ok == Some(false)
     }
 }
 
 pub(super) async fn doctor(common: &CommonArgs, args: DoctorArgs) -> Result<(), CliError> {
     let client = MeshClient::new(common)?;
+    let mut findings = match args.outside || !is_on_this_machine(&client.url) {
+        true => outside::check(&client.wire, &client.url, args.outside).await,
+        false => Vec::new(),
+    };
+    if args.outside {
+        return report(common, &findings);
+    }
     let dir = args.place.dir().map_err(|error| CliError::new(Exit::Usage, format!("{error:#}")))?;
     if args.place.is_named() && !dir.is_dir() {
         let message =
@@ -69,12 +89,16 @@ pub(super) async fn doctor(common: &CommonArgs, args: DoctorArgs) -> Result<(), 
     }
     let join = args.join.unwrap_or_else(|| dir.join("join"));
     let secret = secret(&client.url, &join).await;
-    let mut findings = Vec::new();
     let agents = client.agents(None).await;
     let live: Vec<_> = agents.iter().flatten().map(|entry| entry.id().clone()).collect();
     match client.get::<PinnedKeyList>(&client.url, routes::REGISTRY_KEYS).await {
         Ok(list) => findings.extend(key_files::check(&dir, &list, &live)?),
         Err(failure) if failure.exit == Exit::Unreachable => return Err(failure),
+        Err(failure) if !findings.is_empty() => {
+            let what = format!("the keys of the mesh are not looked at: {}", failure.message);
+            findings.push(DoctorFinding::skipped("registry", what));
+            return report(common, &findings);
+        }
         Err(failure) => {
             let at = redact_url(&client.url);
             let what = format!(
@@ -84,7 +108,7 @@ pub(super) async fn doctor(common: &CommonArgs, args: DoctorArgs) -> Result<(), 
             findings.push(DoctorFinding::wrong("registry", what));
         }
     }
-    if matches!(secret, Err(SecretFault::OfAnotherMesh(_))) && findings.iter().any(|finding| !finding.ok) {
+    if matches!(secret, Err(SecretFault::OfAnotherMesh(_))) && findings.iter().any(DoctorFinding::is_wrong) {
         // What its keys differ from is not their registry: no advice about them is right.
         let at = redact_url(&client.url);
         let what = format!(
@@ -112,14 +136,15 @@ pub(super) async fn doctor(common: &CommonArgs, args: DoctorArgs) -> Result<(), 
 }
 
 fn report(common: &CommonArgs, findings: &[DoctorFinding]) -> Result<(), CliError> {
-    let wrong = findings.iter().filter(|finding| !finding.ok).count();
+    let wrong = findings.iter().filter(|finding| finding.is_wrong()).count();
     if common.json {
         output::json(&json!({ "ok": wrong == 0, "findings": findings }))?;
     } else {
         let rows = findings.iter().map(|finding| {
             let state = match finding.ok {
-                true => output::cell("right", Colour::Green),
-                false => output::cell("wrong", Colour::Red),
+                Some(true) => output::cell("right", Colour::Green),
+                Some(false) => output::cell("wrong", Colour::Red),
+                None => output::cell("skipped", Colour::Yellow),
             };
             vec![finding.subject.as_str().into(), state, output::plain(&finding.what).into()]
         });
@@ -261,7 +286,7 @@ mod tests {
     #[test]
     fn a_skew_is_wrong_from_where_signatures_are_refused() {
         let of = |seconds| clock("a", Duration::from_secs(seconds));
-        assert!(of(0).ok && of(31).ok && of(299).ok && !of(300).ok);
+        assert!([0, 31, 299].into_iter().all(|seconds| !of(seconds).is_wrong()) && of(300).is_wrong());
         assert!(of(31).what.contains("300 s") && of(300).what.contains("NTP"));
     }
 }

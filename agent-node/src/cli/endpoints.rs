@@ -10,11 +10,12 @@ use super::{
     output,
     shell_quote::shell_quoted,
 };
-use blackboard::http_client::redact_url;
 use clap::Args;
 use futures_util::future::join_all;
 use protocol::{card::Card, ids::AgentId};
+use registry::entry::entrance;
 use serde_json::Value;
+use transport::http_client::redact_url;
 
 /// Most agents that an error message names.
 const MAX_NAMED: usize = 2;
@@ -28,6 +29,7 @@ pub(super) struct AtArgs {
 }
 
 /// An agent and its base URL.
+#[derive(Clone)]
 pub(super) struct AgentEndpoint {
     pub(super) agent: AgentId,
     pub(super) endpoint: String,
@@ -58,6 +60,34 @@ impl AtArgs {
             return Ok(vec![AgentEndpoint::given(agent, at)]);
         }
         Ok(client.agents(None).await?.iter().map(|entry| AgentEndpoint::registered(&entry.card)).collect())
+    }
+}
+
+/// The agent to ask: the one of `--at` or the one named, or the mesh's entrance.
+pub(super) async fn recipient(
+    client: &MeshClient,
+    at: &AtArgs,
+    to: Option<&str>,
+) -> Result<AgentEndpoint, CliError> {
+    if let Some(at) = at.base() {
+        let agent = match to {
+            Some(name) => {
+                AgentId::parse(name).map_err(|error| CliError::new(Exit::Usage, error.to_string()))?
+            }
+            None => client.card_at(&at).await?.agent_id,
+        };
+        return Ok(AgentEndpoint::given(agent, at));
+    }
+    if let Some(name) = to {
+        return Ok(AgentEndpoint::registered(client.card_of(name).await?.as_ref()));
+    }
+    let agents = client.agents(None).await?;
+    match entrance(&agents) {
+        Some(entry) => Ok(AgentEndpoint::registered(&entry.card)),
+        None => Err(CliError::new(
+            Exit::Refused,
+            format!("no agent is registered at {}", redact_url(&client.url)),
+        )),
     }
 }
 

@@ -1,12 +1,12 @@
 //! The exit codes of `mesh`, and [`CliError`].
 
 use crate::config::ConfigErrors;
-use blackboard::http_client::{is_unreachable, redact_url};
 use protocol::{
     problem::{Problem, Reason},
     task::TaskState,
 };
 use std::process::ExitCode;
+use transport::http_client::{is_unreachable, redact_url};
 
 /// The table of exit codes in `--help`.
 pub const TABLE: &str = "\

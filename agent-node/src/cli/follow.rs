@@ -6,8 +6,8 @@ use super::{
     convene::session_lines,
     endpoints::{self, AtArgs},
     exit::{CliError, Exit},
+    located_task,
     output::{self, Colour},
-    tasks,
     watch::{status_of, text_of},
 };
 use clap::Args;
@@ -93,7 +93,7 @@ pub(super) async fn follow(common: &CommonArgs, args: FollowArgs) -> Result<(), 
     let named = args.what.as_deref();
     let session = match named {
         Some(name) => {
-            let found = tasks::find(&client, &agents, name).await.ok();
+            let found = located_task::find(&client, &agents, name).await.ok();
             // Every agent of a process answers for the tasks of all; a list has those of one.
             let lists = endpoints::get_each(&client, &agents, &format!("{}?limit=100", routes::TASKS)).await;
             let has_it =

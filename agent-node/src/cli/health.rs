@@ -8,12 +8,12 @@ use super::{
     output::{self, Colour},
 };
 use crate::http::routes::health::Readiness;
-use blackboard::http_client::redact_url;
 use clap::Args;
 use comfy_table::Cell;
 use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
 use std::time::Duration;
+use transport::http_client::redact_url;
 
 /// How long a process may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(2);

@@ -124,7 +124,7 @@ const RUST: AgentTemplate = AgentTemplate {
         ("src/tests.rs", template!("rust/tests.rs")),
     ],
     library: library!(
-        "Cargo.toml", "src/agent.rs", "src/content.rs", "src/lib.rs", "src/process.rs", "src/process/tests.rs",
+        "Cargo.toml", "src/agent.rs", "src/brain.rs", "src/content.rs", "src/end.rs", "src/lib.rs", "src/process.rs", "src/process/tests.rs",
         "src/testing.rs", "src/turn.rs";
         "Cargo.toml", "src/amount.rs", "src/answer.rs", "src/artifact.rs", "src/context.rs", "src/entry.rs", "src/ids.rs", "src/lib.rs",
         "src/line.rs", "src/prompt.rs", "src/question.rs", "src/task.rs", "src/time.rs", "src/usage.rs"

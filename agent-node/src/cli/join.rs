@@ -2,14 +2,14 @@
 
 use super::{
     client::base_url,
+    data_dir_args::ProcessRole,
     exit::{CliError, Exit},
-    processes::{ProcessArgs, ProcessRole, serve},
+    processes::{ProcessArgs, serve},
 };
 use crate::{
     brain::a2a::{A2aBrainConfig, slug, truncate},
     brain::llm::cassette::CassetteMode,
     config::{AgentDefinition, BrainConfig, ConfigErrors, ConfigFault, MeshConfig, Team, TimingPreset},
-    node::ServiceLocation,
     outbox::{
         a2a::{
             card_fetch::{FetchedCard, fetch},
@@ -17,8 +17,8 @@ use crate::{
         },
         outbound_client::OutboundClient,
     },
+    services::ServiceLocation,
 };
-use blackboard::http_client::redact_url;
 use clap::Args;
 use engine::settings::{AgentSettings, BidSettings};
 use protocol::{
@@ -28,6 +28,7 @@ use protocol::{
     ids::AgentId,
 };
 use std::{path::Path, process::ExitCode};
+use transport::http_client::redact_url;
 
 #[derive(Debug, Args)]
 pub(super) struct JoinArgs {

@@ -4,7 +4,7 @@ use super::{
     exit::{CliError, Exit},
     output,
 };
-use crate::{node::data_dir, telemetry::format_line};
+use crate::{data_dir, telemetry::format_line};
 use clap::Args;
 use std::path::PathBuf;
 

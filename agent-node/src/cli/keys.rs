@@ -3,14 +3,13 @@
 use super::{
     CommonArgs,
     client::{MeshClient, encoded},
+    data_dir_args::DataDirArgs,
     endpoints::AtArgs,
     exit::{CliError, Exit},
     output,
-    processes::DataDirArgs,
     reset::data_dirs,
 };
-use crate::node::services::ServiceAddresses;
-use blackboard::http_client::redact_url;
+use crate::services::ServiceAddresses;
 use clap::{Args, Subcommand};
 use protocol::{
     identity::{KeyHistory, PublicIdentity},
@@ -21,6 +20,7 @@ use protocol::{
 use registry::pinned_keys::PinnedKey;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use transport::http_client::redact_url;
 
 #[derive(Debug, Args)]
 pub(super) struct KeysArgs {

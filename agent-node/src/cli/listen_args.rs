@@ -1,8 +1,9 @@
 //! The flags for the listen address and the advertised names of a process.
 
 use crate::{
-    http::edge::{BrowserOrigin, LocalCaller},
-    node::advertise::{AdvertiseConfig, UrlHost},
+    http::{edge::BrowserOrigin, local_callers::LocalCaller},
+    node::advertise::{AdvertiseConfig, GrpcTarget, UrlHost},
+    public_url::PublicUrl,
 };
 use clap::Args;
 use std::{
@@ -49,6 +50,21 @@ pub(super) struct ListenArgs {
         hide_default_value = true
     )]
     metrics_callers: CommaList<LocalCaller>,
+    /// The URL under which clients outside the mesh reach its agents through a proxy: https://mesh.example.com/agents. With several agents each is below it, by its id; peers never use it.
+    #[arg(long, env = "MESH_PUBLIC_URL", value_name = "URL")]
+    public_url: Option<PublicUrl>,
+    /// Where clients outside the mesh reach gRPC: grpc.example.com:443. Without it a card with a public URL does not name gRPC.
+    #[arg(long, env = "MESH_PUBLIC_GRPC", value_name = "HOST:PORT")]
+    public_grpc: Option<GrpcTarget>,
+    /// Proxies whose X-Forwarded-For is believed, so that limits count their clients and not them: `gateway`, addresses, networks.
+    #[arg(
+        long,
+        env = "MESH_TRUSTED_PROXIES",
+        value_name = "FROM,…",
+        default_value = "",
+        hide_default_value = true
+    )]
+    trusted_proxies: CommaList<LocalCaller>,
 }
 
 fn address(text: &str) -> Result<IpAddr, String> {
@@ -62,13 +78,18 @@ pub(super) fn port(text: &str) -> Result<u16, String> {
 impl ListenArgs {
     /// The node's configuration from these flags.
     pub(super) fn advertise(self) -> AdvertiseConfig {
-        let Self { advertise, hosts, origins, local_callers, metrics_callers, .. } = self;
+        let Self {
+            advertise, hosts, origins, local_callers, metrics_callers, public_url, public_grpc, ..
+        } = self;
         AdvertiseConfig {
             advertise,
             hosts: hosts.0,
             origins: origins.0,
             local_callers: local_callers.0,
             metrics_callers: metrics_callers.0,
+            public_url,
+            public_grpc,
+            trusted_proxies: self.trusted_proxies.0,
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Which person's token the command line uses at an address: the one that `--token` names, or that of a mesh in `~/.mesh`
 //! whose process is there. Processes see tickets, each good at one address, and never the token.
 
-use super::{exit::CliError, token};
-use crate::{clock::wall_time, node::data_dir};
-use blackboard::http_client::{ClientRequest, HttpClient, has_credentials};
+use super::{
+    RECIPIENT,
+    exit::{CliError, Exit},
+};
+use crate::{clock::wall_time, data_dir, token_format::PERSON_PREFIX};
 use protocol::{identity::PersonKey, problem::Reason, routes};
 use reqwest::Url;
 use std::{
@@ -13,6 +15,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
+use transport::http_client::{ClientRequest, HttpClient, has_credentials};
 
 /// How long a process may take to say whether it accepts a token.
 pub(super) const PROBE: Duration = Duration::from_secs(2);
@@ -64,7 +67,7 @@ impl PersonTokens {
     /// The token in `file`, or else those of this machine's meshes.
     pub(super) fn find(file: Option<&Path>) -> Result<Self, CliError> {
         Ok(match file {
-            Some(file) => Self::Named(PersonToken::new(token::read(file, TOKEN_REMEDY)?, file)),
+            Some(file) => Self::Named(PersonToken::new(read_token(file, TOKEN_REMEDY)?, file)),
             None => Self::Local { tokens: in_home().into(), accepted: Arc::default() },
         })
     }
@@ -118,11 +121,33 @@ impl PersonTokens {
 /// Whether the process at `base` accepts `token`; `None` if it does not answer.
 async fn is_accepted(wire: &HttpClient, token: &PersonToken, base: &str) -> Option<bool> {
     let url = format!("{base}{}", routes::HEALTH);
-    let probe = ClientRequest::get(&url, super::client::RECIPIENT).within(PROBE);
+    let probe = ClientRequest::get(&url, RECIPIENT).within(PROBE);
     match wire.bytes(probe.header("authorization", token.ticket(base)?)).await {
         Ok(_) => Some(true),
         Err(problem) if problem.reason == Reason::Unauthenticated => Some(false),
         Err(_) => None,
+    }
+}
+
+/// The token in `file`; `remedy` says how another file is named.
+pub(super) fn read_token(file: &Path, remedy: &str) -> Result<String, CliError> {
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        let message = format!(
+            "{} can't be read ({error}): `mesh up` or `mesh registry` makes it at the first start; {remedy}",
+            file.display()
+        );
+        CliError::new(Exit::Secret, message)
+    })?;
+    let token = text.trim();
+    match token.starts_with(PERSON_PREFIX) {
+        true => Ok(token.to_owned()),
+        false => Err(CliError::new(
+            Exit::Secret,
+            format!(
+                "{} holds no token of a mesh: remove it, and the next start of `mesh up` or `mesh registry` makes one; {remedy}",
+                file.display()
+            ),
+        )),
     }
 }
 
@@ -134,7 +159,7 @@ fn in_home() -> Vec<Arc<PersonToken>> {
     dirs.sort_by_key(|dir| (dir.file_name().is_none_or(|name| name != "default"), dir.clone()));
     dirs.iter()
         .map(|dir| dir.join(data_dir::TOKEN))
-        .filter_map(|file| Some(PersonToken::new(token::read(&file, "").ok()?, &file)))
+        .filter_map(|file| Some(PersonToken::new(read_token(&file, "").ok()?, &file)))
         .collect()
 }
 
@@ -146,7 +171,7 @@ fn authority(base: &str) -> Option<String> {
 }
 
 /// Whether `base` names loopback.
-fn is_on_this_machine(base: &str) -> bool {
+pub(super) fn is_on_this_machine(base: &str) -> bool {
     let host = Url::parse(base).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
     let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())

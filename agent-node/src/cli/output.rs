@@ -115,6 +115,16 @@ pub(super) fn bytes(content: &[u8]) -> Result<(), CliError> {
     Ok(out.flush()?)
 }
 
+/// Writes a piece of text to standard output at once, escaped on a terminal.
+pub(super) fn piece(text: &str) -> Result<(), CliError> {
+    let mut out = std::io::stdout().lock();
+    match out.is_terminal() {
+        true => out.write_all(escaped(text).as_bytes())?,
+        false => out.write_all(text.as_bytes())?,
+    }
+    Ok(out.flush()?)
+}
+
 /// Prints one line to standard error; ignores write errors.
 pub(super) fn note(text: &str) {
     crate::telemetry::print_line(tracing::Level::INFO, &text);

@@ -1,11 +1,10 @@
 //! Parses the command line; reports an invalid one in one line that names the flag or the variable.
 
 use super::{
+    SERVERS,
     exit::{CliError, Exit},
-    settings_reference::SERVERS,
 };
 use crate::telemetry::{self, LogFormat};
-use blackboard::http_client::redact_url;
 use clap::{
     Arg, ArgMatches, Command, CommandFactory, FromArgMatches,
     builder::Resettable,
@@ -13,6 +12,7 @@ use clap::{
     parser::ValueSource,
 };
 use std::{error::Error as _, ffi::OsString, process::ExitCode};
+use transport::http_client::redact_url;
 
 /// Starts of clap's closing lines, which are left out.
 const CLOSING_LINES: [&str; 2] = ["Usage:", "For more information"];

@@ -2,13 +2,13 @@
 
 use super::{
     CommonArgs,
-    ask::{open_questions, prompt},
     client::{MeshClient, encoded},
     endpoints::{self, AtArgs},
     exit::{CliError, Exit},
-    output,
+    located_task::find,
+    output, prompt,
+    questions::{open_questions, prove},
     space::SpaceList,
-    tasks::find,
     watch::status_of,
 };
 use clap::Args;
@@ -230,16 +230,4 @@ async fn is_confirmed(task: &Value, answer: &Value) -> Result<bool, CliError> {
         return Ok(true);
     }
     prompt::confirm("approve? y or n: ").await
-}
-
-/// Adds the person's proof to `answer`, if it approves a question of `task`: an agent that passes it on can't prove it.
-pub(super) async fn prove(client: &MeshClient, endpoint: &str, task: &Value, answer: &mut Value) {
-    if answer["decision"] != "approve" {
-        return;
-    }
-    let questions = open_questions(task);
-    let asked = questions.iter().find(|asked| answer["questionId"] == asked.id.as_str());
-    if let (Some(asked), Some(key)) = (asked, client.person(endpoint).await) {
-        answer["proof"] = json!(key.approve(asked));
-    }
 }

@@ -1,17 +1,17 @@
 //! `mesh reset`: deletes stores and the join secret after a confirmation; the keys of agents and other files stay.
 
 use super::{
+    data_dir_args::DataDirArgs,
     exit::{CliError, Exit},
     output,
-    processes::DataDirArgs,
 };
-use crate::node::data_dir::SPACES;
-use blackboard::store::embedded::{self, OpenError};
+use crate::data_dir::SPACES;
 use clap::Args;
 use std::{
     io::{BufRead, IsTerminal},
     path::{Path, PathBuf},
 };
+use store::embedded::{self, OpenError};
 
 #[derive(Debug, Args)]
 pub(super) struct ResetArgs {

@@ -1,18 +1,25 @@
 //! `mesh say`: says something to one agent. Every text is a task in one A2A context, so the agent is told of the earlier ones.
 
 use super::{
-    CommonArgs, ask,
+    CommonArgs,
     client::MeshClient,
-    endpoints::AtArgs,
-    exit::{CliError, Exit},
-    output,
+    endpoints::{AgentEndpoint, AtArgs, recipient},
+    exit::{self, CliError, Exit},
+    interrupt::InterruptSignals,
+    output, prompt,
+    sent_task::{follow, print_result, say_in_context, unfinished},
+    watch::{TaskWatch, WatchProgress},
 };
 use clap::Args;
 use mentions::{bare_name, mentions};
-use protocol::{ids::AgentId, task::EXTENSION};
+use protocol::{bid::Eta, ids::AgentId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::{
+    io::IsTerminal,
+    path::{Path, PathBuf},
+};
+use tokio::time::Instant;
 
 mod mentions;
 
@@ -31,6 +38,12 @@ pub(super) struct SayArgs {
     /// Say everything without a name to this agent from now on; without NAME to the one addressed last, again.
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     focus: Option<String>,
+    /// Return as soon as it is said.
+    #[arg(long)]
+    no_wait: bool,
+    /// How long to wait for the answer, such as `90s` or `10m`.
+    #[arg(long, default_value = "10m", value_parser = Eta::parse)]
+    timeout: Eta,
     #[command(flatten)]
     at: AtArgs,
 }
@@ -79,8 +92,14 @@ pub(super) async fn say(common: &CommonArgs, args: SayArgs) -> Result<(), CliErr
     let known = client.agents(None).await?;
     let known: Vec<&str> = known.iter().map(|entry| entry.card.agent_id.as_str()).collect();
     let Addressed { to, text, note } = addressed(&said, &known, &target)?;
+    let mut signals = (!args.no_wait).then(InterruptSignals::listen).transpose()?;
+    let mut said = Vec::with_capacity(to.len());
     for to in &to {
-        send(common, &client, &mut target, (to, &text), &args.at).await?;
+        let recipient = recipient(&client, &args.at, Some(to.as_str())).await?;
+        let words = json!([{ "text": text }]);
+        let task = say_in_context(&client, &recipient, CONTEXT, (words, json!({}))).await?;
+        target.latest = Some(to.clone());
+        said.push((recipient, task));
     }
     if let Some(dir) = &dir
         && let Err(failure) = target.write(dir)
@@ -89,7 +108,15 @@ pub(super) async fn say(common: &CommonArgs, args: SayArgs) -> Result<(), CliErr
         output::note(&format!("mesh: {}", failure.message));
     }
     note.iter().for_each(|note| output::note(note));
-    Ok(())
+    let mut outcome = Ok(());
+    for (recipient, task) in &said {
+        let shown = match &mut signals {
+            Some(signals) => show_answer(common, &client, (recipient, task), &args, signals).await,
+            None => show_receipt(common, &recipient.agent, task, &args.at),
+        };
+        outcome = outcome.and(shown);
+    }
+    outcome
 }
 
 /// Whom a text is for.
@@ -132,29 +159,40 @@ fn addressed(said: &str, known: &[&str], target: &SayTarget) -> Result<Addressed
     Ok(Addressed { to: vec![to], text, note })
 }
 
-/// Says it to one agent, and tells what became of it.
-async fn send(
+/// Waits for the answer of an agent, and prints it.
+async fn show_answer(
     common: &CommonArgs,
     client: &MeshClient,
-    target: &mut SayTarget,
-    (to, text): (&AgentId, &str),
-    at: &AtArgs,
+    (recipient, task): (&AgentEndpoint, &Value),
+    args: &SayArgs,
+    signals: &mut InterruptSignals,
 ) -> Result<(), CliError> {
-    let recipient = ask::recipient(client, at, Some(to.as_str())).await?;
-    let body = json!({
-        "message": {
-            "messageId": uuid::Uuid::now_v7(), "role": "ROLE_USER", "parts": [{ "text": text }], "contextId": CONTEXT,
-            "metadata": { EXTENSION: { "addressed": true } },
-        },
-        "configuration": { "returnImmediately": true },
-    });
-    let sent = client.post(&recipient.endpoint, "/a2a/v1/message:send?A2A-Version=1.0", &body).await;
-    let task = sent.map_err(|failure| recipient.explain(failure))?["task"].take();
-    target.latest = Some(to.clone());
-    answer(common, to, &task, at)
+    let id = task["id"].as_str().unwrap_or_default();
+    let watch = TaskWatch {
+        until: Some(Instant::now() + args.timeout.duration()),
+        streams: !common.json && std::io::stdout().is_terminal(),
+        shows_progress: std::io::stderr().is_terminal(),
+        is_chat: true,
+        says_wait: true,
+        at: args.at.repeat_flag(common),
+        ..TaskWatch::default()
+    };
+    let asks_here = !common.json && prompt::has_person();
+    let (mut progress, endpoint) = (WatchProgress::new(), &recipient.endpoint);
+    let followed = follow(client, endpoint, id, (&watch, &mut progress), asks_here, signals).await;
+    let (state, done) = followed?;
+    match common.json {
+        true => output::json(&done)?,
+        false if exit::of_state(state) == Exit::Done => {
+            print_result(client, endpoint, &done, &progress).await?
+        }
+        false => {}
+    }
+    if exit::of_state(state) == Exit::Done { Ok(()) } else { Err(unfinished(id, state, &done, &watch.at)) }
 }
 
-fn answer(common: &CommonArgs, to: &AgentId, task: &Value, at: &AtArgs) -> Result<(), CliError> {
+/// Tells what became of what was said.
+fn show_receipt(common: &CommonArgs, to: &AgentId, task: &Value, at: &AtArgs) -> Result<(), CliError> {
     let id = task["id"].as_str().unwrap_or_default();
     let (state, message) = super::watch::status_of(&task["status"]);
     let is_queued = state == Some(protocol::task::TaskState::Submitted);

@@ -2,16 +2,13 @@
 //! Not `clap-markdown`, which lists each command with all its flags again and knows neither the variables that no flag has nor
 //! those of standards.
 
-use super::{Cli, endpoints::AtArgs};
+use super::{Cli, SERVERS, endpoints::AtArgs};
 use crate::telemetry::otel_settings::unused::UNUSED;
 use clap::{Arg, Args as _, Command, CommandFactory as _};
 use std::fmt::Write as _;
 
-/// The verbs that run a process.
-pub(super) const SERVERS: [&str; 5] = ["up", "node", "join", "registry", "blackboard"];
-
 /// Variables of the environment and of standards: name, default, effect.
-pub(super) const STANDARD: [(&str, &str, &str); 32] = [
+pub(super) const STANDARD: [(&str, &str, &str); 59] = [
     ("HOME", "", "where `~/.mesh` lies"),
     (
         "RUST_LOG",
@@ -22,21 +19,35 @@ pub(super) const STANDARD: [(&str, &str, &str); 32] = [
     (
         "OTEL_EXPORTER_OTLP_ENDPOINT",
         "",
-        "where traces go: the base URL of an OTLP receiver over HTTP; nowhere if empty",
+        "where traces, and logs and metrics if they are exported, go: the base URL of an OTLP receiver; nowhere if empty",
     ),
-    ("OTEL_EXPORTER_OTLP_HEADERS", "", "headers that go with them, `name=value,…`, values percent-encoded"),
+    (
+        "OTEL_EXPORTER_OTLP_HEADERS",
+        "",
+        "headers (over gRPC metadata) that go with them, `name=value,…`, values percent-encoded",
+    ),
     ("OTEL_EXPORTER_OTLP_TIMEOUT", "10000", "how long one request may take, milliseconds"),
-    ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf", "the only one there is"),
+    (
+        "OTEL_EXPORTER_OTLP_PROTOCOL",
+        "http/protobuf",
+        "`http/protobuf` (usually port 4318) or `grpc` (usually port 4317)",
+    ),
+    (
+        "OTEL_EXPORTER_OTLP_INSECURE",
+        "false",
+        "`true` for no TLS, if the endpoint of gRPC is a host and a port without `http://` or `https://`",
+    ),
     ("OTEL_EXPORTER_OTLP_COMPRESSION", "none", "`gzip` compresses what is sent"),
-    ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "", "the whole URL, before that of the general variable"),
+    (
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        "",
+        "the whole URL (over gRPC without a path), before that of the general variable",
+    ),
     ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "", "before those of the general variable"),
     ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "10000", "before that of the general variable"),
-    ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf", "the only one there is"),
-    (
-        "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION",
-        "none",
-        "`gzip` compresses traces; `none` does not cancel a general `gzip`",
-    ),
+    ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf", "before that of the general variable"),
+    ("OTEL_EXPORTER_OTLP_TRACES_INSECURE", "false", "before that of the general variable"),
+    ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "none", "before that of the general variable"),
     (
         "OTEL_EXPORTER_OTLP_CERTIFICATE",
         "",
@@ -51,7 +62,28 @@ pub(super) const STANDARD: [(&str, &str, &str); 32] = [
     ("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "", "before that of the general variable"),
     ("OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "", "before that of the general variable"),
     ("OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "", "before that of the general variable"),
+    ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "", "as that of traces, for metrics"),
+    ("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "", "as that of traces, for metrics"),
+    ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "10000", "as that of traces, for metrics"),
+    ("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "http/protobuf", "as that of traces, for metrics"),
+    ("OTEL_EXPORTER_OTLP_METRICS_INSECURE", "false", "as that of traces, for metrics"),
+    ("OTEL_EXPORTER_OTLP_METRICS_COMPRESSION", "none", "as that of traces, for metrics"),
+    ("OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE", "", "as that of traces, for metrics"),
+    ("OTEL_EXPORTER_OTLP_METRICS_CLIENT_CERTIFICATE", "", "as that of traces, for metrics"),
+    ("OTEL_EXPORTER_OTLP_METRICS_CLIENT_KEY", "", "as that of traces, for metrics"),
+    ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "", "as that of traces, for logs"),
+    ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "", "as that of traces, for logs"),
+    ("OTEL_EXPORTER_OTLP_LOGS_TIMEOUT", "10000", "as that of traces, for logs"),
+    ("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "http/protobuf", "as that of traces, for logs"),
+    ("OTEL_EXPORTER_OTLP_LOGS_INSECURE", "false", "as that of traces, for logs"),
+    ("OTEL_EXPORTER_OTLP_LOGS_COMPRESSION", "none", "as that of traces, for logs"),
+    ("OTEL_EXPORTER_OTLP_LOGS_CERTIFICATE", "", "as that of traces, for logs"),
+    ("OTEL_EXPORTER_OTLP_LOGS_CLIENT_CERTIFICATE", "", "as that of traces, for logs"),
+    ("OTEL_EXPORTER_OTLP_LOGS_CLIENT_KEY", "", "as that of traces, for logs"),
     ("OTEL_TRACES_EXPORTER", "otlp", "`none` for no traces"),
+    ("OTEL_METRICS_EXPORTER", "none", "`otlp` sends metrics, too; they are at `GET /metrics` in any case"),
+    ("OTEL_LOGS_EXPORTER", "none", "`otlp` sends logs, too; they go to standard error in any case"),
+    ("OTEL_METRIC_EXPORT_INTERVAL", "60000", "how often metrics are sent, milliseconds"),
     (
         "OTEL_PROPAGATORS",
         "tracecontext,baggage",
@@ -59,7 +91,7 @@ pub(super) const STANDARD: [(&str, &str, &str); 32] = [
     ),
     ("OTEL_TRACES_SAMPLER", "parentbased_always_on", "which traces are recorded"),
     ("OTEL_TRACES_SAMPLER_ARG", "", "the share of them, for a sampler by ratio"),
-    ("OTEL_SDK_DISABLED", "false", "`true` for no traces"),
+    ("OTEL_SDK_DISABLED", "false", "`true` for no export"),
     ("OTEL_SERVICE_NAME", "", "what the process is called in its traces, if not by its part in the mesh"),
     ("OTEL_RESOURCE_ATTRIBUTES", "", "what else is said of the process in its traces, `name=value,…`"),
     (
@@ -68,7 +100,7 @@ pub(super) const STANDARD: [(&str, &str, &str); 32] = [
         "the most characters of a text among a span's attributes; the rest is cut off",
     ),
     ("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "", "before that of the general variable"),
-    ("OTEL_BSP_SCHEDULE_DELAY", "5000", "how long spans are gathered, milliseconds"),
+    ("OTEL_BSP_SCHEDULE_DELAY", "5000", "how long spans are gathered, milliseconds, at least 10"),
     (
         "OTEL_BSP_MAX_QUEUE_SIZE",
         "2048",
@@ -76,6 +108,14 @@ pub(super) const STANDARD: [(&str, &str, &str); 32] = [
     ),
     ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "512", "the most spans that go together; never more than may wait"),
     ("OTEL_BSP_EXPORT_TIMEOUT", "30000", "how long a batch may take with all its repeats, milliseconds"),
+    ("OTEL_BLRP_SCHEDULE_DELAY", "1000", "how long logs are gathered, milliseconds, at least 10"),
+    ("OTEL_BLRP_MAX_QUEUE_SIZE", "2048", "the most lines that wait, up to 65536; more are dropped"),
+    ("OTEL_BLRP_MAX_EXPORT_BATCH_SIZE", "512", "the most lines that go together; never more than may wait"),
+    (
+        "OTEL_BLRP_EXPORT_TIMEOUT",
+        "30000",
+        "how long a batch of them may take with all its repeats, milliseconds",
+    ),
 ];
 
 /// Variables of the compose files, from the shell or from `deploy/.env`: name, default, effect.

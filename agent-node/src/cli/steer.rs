@@ -39,7 +39,7 @@ pub(super) async fn steer(common: &CommonArgs, args: SteerArgs) -> Result<(), Cl
     let client = MeshClient::new(common)?;
     let endpoints = args.at.endpoints(&client).await?;
     let SteerArgs { task, verb, text, stage, seat, .. } = args;
-    let found = super::tasks::find(&client, &endpoints, &task).await?;
+    let found = super::located_task::find(&client, &endpoints, &task).await?;
     let path = format!("{}/{}/directives", routes::TASKS, encoded(&task));
     let body = json!({ "verb": verb, "stage": stage, "seat": seat, "text": text });
     let answer = client.post(&found.endpoint, &path, &body).await?;

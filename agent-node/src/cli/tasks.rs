@@ -2,13 +2,14 @@
 
 use super::{
     CommonArgs, artifacts,
-    ask::how_to_answer,
     award::check_line,
     client::{MeshClient, encoded},
     convene::{session_lines, show_summary},
     endpoints::{self, AgentEndpoint, AtArgs},
     exit::{self, CliError, Exit},
+    located_task::{LocatedTask, UNSEEN, find, hops, sees_no_sessions},
     output,
+    questions::how_to_answer,
     watch::{TaskWatch, status_of},
 };
 use clap::{Args, Subcommand};
@@ -17,7 +18,6 @@ use protocol::{
     acceptance::ResultCheck,
     artifact::Artifact,
     bid::Eta,
-    problem::Reason,
     question::Decision,
     routes,
     task::{EXTENSION, TaskState},
@@ -89,12 +89,6 @@ struct TaskListArgs {
     all: bool,
 }
 
-/// A task and the agent's base URL.
-pub(super) struct LocatedTask {
-    pub(super) endpoint: String,
-    pub(super) task: Value,
-}
-
 pub(super) async fn tasks(common: &CommonArgs, tasks: TasksArgs) -> Result<(), CliError> {
     let client = MeshClient::new(common)?;
     let endpoints = tasks.at.endpoints(&client).await?;
@@ -135,11 +129,12 @@ pub(super) async fn tasks(common: &CommonArgs, tasks: TasksArgs) -> Result<(), C
             let watch = TaskWatch {
                 until,
                 json: common.json,
+                streams: !common.json && !is_session && std::io::stdout().is_terminal(),
                 shows_progress,
-                says_wait: false,
                 has_transcript: is_session && !common.json,
                 is_session,
                 at: at.clone(),
+                ..TaskWatch::default()
             };
             let state = watch.task(&client, &found.endpoint, &task).await?;
             if is_session && shows_progress {
@@ -185,63 +180,8 @@ async fn act(
     output::line(&format!("{task} {state}"))
 }
 
-/// Finds the task at its accountable agent: the one with the shortest path.
-pub(super) async fn find(
-    client: &MeshClient,
-    endpoints: &[AgentEndpoint],
-    task: &str,
-) -> Result<LocatedTask, CliError> {
-    let path = format!("{}/{}", routes::TASKS, encoded(task));
-    let mut best: Option<LocatedTask> = None;
-    let mut error = None;
-    let mut unreachable = Vec::new();
-    for (endpoint, answer) in endpoints::get_each(client, endpoints, &path).await {
-        match answer {
-            Ok(task) if best.as_ref().is_none_or(|best| hops(&task) < hops(&best.task)) => {
-                best = Some(LocatedTask { endpoint: endpoint.endpoint.clone(), task });
-            }
-            Ok(_) => {}
-            Err(failure) if failure.reason == Some(Reason::TaskNotFound) => {}
-            Err(failure) if endpoint.is_unreachable_address(&failure) => unreachable.push(endpoint),
-            Err(failure) => error = Some(failure),
-        }
-    }
-    if let Some(found) = best {
-        return Ok(found);
-    }
-    let (message, gone) = match endpoints {
-        [one] if one.is_given => (format!("{} knows no task", one.agent), None),
-        _ => ("no agent knows a task".to_owned(), endpoints::not_asked(client).await),
-    };
-    let mut gone = gone.map(|gone| format!("; {gone}")).unwrap_or_default();
-    if sees_no_sessions(client, endpoints).await {
-        gone.push_str(&format!("; {UNSEEN}"));
-    }
-    Err(match (error, unreachable.is_empty()) {
-        (Some(failure), _) => failure,
-        (None, false) => endpoints::unreachable_error(&unreachable),
-        (None, true) => {
-            CliError::new(Exit::Refused, format!("{message} {task} of yours (task_not_found){gone}"))
-        }
-    })
-}
-
-/// Said to a person without a token.
-const UNSEEN: &str = "sessions are shown only with the person's token (--token DIR/token)";
-
-async fn sees_no_sessions(client: &MeshClient, endpoints: &[AgentEndpoint]) -> bool {
-    match endpoints.first() {
-        Some(endpoint) => client.credential(&endpoint.endpoint).await.is_none(),
-        None => false,
-    }
-}
-
 fn coloured(state: TaskState) -> String {
     output::paint(state.word(), output::colour_of(state))
-}
-
-fn hops(task: &Value) -> usize {
-    task["metadata"][EXTENSION]["path"].as_array().map_or(0, Vec::len)
 }
 
 /// The first agent of the path, if another agent delegated this task.

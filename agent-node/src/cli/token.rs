@@ -5,17 +5,17 @@
 use super::{
     CommonArgs, DEFAULT_URL,
     client::MeshClient,
+    data_dir_args::DataDirArgs,
     endpoints::AtArgs,
     exit::{CliError, Exit},
+    local_tokens::read_token,
     output,
-    processes::DataDirArgs,
 };
-use crate::{http::edge::tokens::PERSON_PREFIX, node::data_dir};
-use blackboard::http_client::redact_url;
+use crate::data_dir;
 use clap::{Args, Subcommand};
 use protocol::{ids::AgentId, routes};
 use serde_json::json;
-use std::path::Path;
+use transport::http_client::redact_url;
 
 /// `mesh token`.
 #[derive(Debug, Args)]
@@ -56,7 +56,7 @@ pub(super) async fn token(common: &CommonArgs, args: &TokenArgs) -> Result<(), C
         }
     }
     let dir = args.place.dir().map_err(|error| CliError::new(Exit::Usage, format!("{error:#}")))?;
-    output::line(&read(&dir.join(data_dir::TOKEN), "--name or --data tells where their data lies")?)
+    output::line(&read_token(&dir.join(data_dir::TOKEN), "--name or --data tells where their data lies")?)
 }
 
 async fn of_agent(common: &CommonArgs, id: &AgentId, at: &AtArgs) -> Result<(), CliError> {
@@ -67,26 +67,4 @@ async fn of_agent(common: &CommonArgs, id: &AgentId, at: &AtArgs) -> Result<(), 
     };
     let made = client.post(&endpoint, &format!("{}/token", routes::PEER), &json!({ "agentId": id })).await?;
     output::line(made["token"].as_str().unwrap_or_default())
-}
-
-/// The token in `file`; `remedy` says how another file is named.
-pub(super) fn read(file: &Path, remedy: &str) -> Result<String, CliError> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        let message = format!(
-            "{} can't be read ({error}): `mesh up` or `mesh registry` makes it at the first start; {remedy}",
-            file.display()
-        );
-        CliError::new(Exit::Secret, message)
-    })?;
-    let token = text.trim();
-    match token.starts_with(PERSON_PREFIX) {
-        true => Ok(token.to_owned()),
-        false => Err(CliError::new(
-            Exit::Secret,
-            format!(
-                "{} holds no token of a mesh: remove it, and the next start of `mesh up` or `mesh registry` makes one; {remedy}",
-                file.display()
-            ),
-        )),
-    }
 }

@@ -9,8 +9,9 @@ use super::{
     client::{MeshClient, encoded},
     endpoints::{AgentEndpoint, AtArgs},
     exit::CliError,
+    located_task::find,
     output::{self, Colour, paint, plain},
-    tasks::{self, find},
+    tasks,
 };
 use crate::telemetry::{names as n, span::Span};
 use clap::Args;

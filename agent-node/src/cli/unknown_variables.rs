@@ -12,8 +12,6 @@ use std::collections::BTreeSet;
 
 /// Largest edit distance of a misspelled name. Other programs read names that begin with `OTEL_`, too.
 const MAX_TYPO_DISTANCE: usize = 2;
-/// The prefix of the standard's variables for logs, within [`MAX_TYPO_DISTANCE`] of those for spans.
-const LOGS_PREFIX: &str = "OTEL_BLRP_";
 
 /// Logs one warning per misspelled or unused variable of this process.
 pub(super) fn warn_unknown() {
@@ -57,7 +55,7 @@ fn otel_variables() -> BTreeSet<String> {
 
 /// The one of `known` within [`MAX_TYPO_DISTANCE`] of `name`; `None` for standard names that this program does not read.
 fn nearest_typo<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
-    if known.contains(name) || name.starts_with(LOGS_PREFIX) {
+    if known.contains(name) {
         return None;
     }
     let distance = |known: &&str| strsim::damerau_levenshtein(known, name);

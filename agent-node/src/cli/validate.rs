@@ -49,10 +49,16 @@ pub(super) fn validate(common: &CommonArgs, validate: &ValidateArgs) -> Result<(
         validate.files.iter().cloned().partition(|file| session_file::is_session(file));
     let refused = sessions.iter().filter_map(|file| session_file::read(file).err());
     let mut faults: Vec<_> = refused.flat_map(|errors| errors.0).collect();
-    let (mut ids, mut parameters) = (Vec::new(), BTreeMap::new());
+    let (mut ids, mut notes, mut parameters) = (Vec::new(), Vec::new(), BTreeMap::new());
     match Team::load_with(&teams, TimingPreset::Default, ProviderKeys::Required, &validate.set.set) {
         Ok(team) => {
             ids.extend(team.agents.iter().map(|agent| agent.id.to_string()));
+            for agent in &team.agents {
+                let servers = agent.brain.own_logins().into_iter();
+                notes.extend(servers.map(|server| {
+                    format!("{} sends one token to {server}, whoever asks (login: agent)", agent.id)
+                }));
+            }
             parameters = team.parameters;
         }
         Err(errors) => faults.extend(errors.0),
@@ -64,7 +70,7 @@ pub(super) fn validate(common: &CommonArgs, validate: &ValidateArgs) -> Result<(
         let shown: Vec<_> = shown.collect();
         let agents: &[String] = if faults.is_empty() { &ids } else { &[] };
         output::json(
-            &json!({ "valid": faults.is_empty(), "agents": agents, "parameters": parameters, "faults": shown }),
+            &json!({ "valid": faults.is_empty(), "agents": agents, "parameters": parameters, "notes": notes, "faults": shown }),
         )?;
         return if faults.is_empty() { Ok(()) } else { Err(CliError::new(Exit::Config, "")) };
     }
@@ -78,6 +84,6 @@ pub(super) fn validate(common: &CommonArgs, validate: &ValidateArgs) -> Result<(
     let sessions = sessions.iter().map(|file| format!("{} is a session", file.display()));
     output::line(&format!(
         "valid: {}",
-        agents.into_iter().chain(values).chain(sessions).collect::<Vec<_>>().join("; ")
+        agents.into_iter().chain(values).chain(notes).chain(sessions).collect::<Vec<_>>().join("; ")
     ))
 }

@@ -6,18 +6,19 @@ use super::{
     exit::{CliError, Exit},
     output,
 };
-use blackboard::http_client::redact_url;
 use futures_util::StreamExt;
 use patterns::session::RECORD;
 use protocol::{routes, task::TaskState, time::WallTime};
 use rustix::termios::tcgetwinsize;
 use serde_json::Value;
 use std::{
+    collections::BTreeSet,
     io::{IsTerminal, Write},
     pin::pin,
     time::Duration,
 };
 use tokio::time::{Instant, MissedTickBehavior};
+use transport::http_client::redact_url;
 
 /// Most consecutive broken streams.
 const MAX_BROKEN: u32 = 5;
@@ -25,12 +26,18 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// How long a task may take before a person is told what it waits for.
 const SILENCE: Duration = Duration::from_secs(2);
 
+/// How a task is followed. The default shows nothing of it.
+#[derive(Default)]
 pub(super) struct TaskWatch {
     pub(super) until: Option<Instant>,
     /// Whether events are printed to standard output as JSON lines.
     pub(super) json: bool,
+    /// Whether the text of artifacts is printed to standard output as it arrives.
+    pub(super) streams: bool,
     /// Whether progress is printed to standard error.
     pub(super) shows_progress: bool,
+    /// Whether progress is only what the agent calls and asks, and that it is busy: a line each, without the time.
+    pub(super) is_chat: bool,
     /// Whether standard error says what the task waits for if there is no progress: after [`SILENCE`], once for each status.
     pub(super) says_wait: bool,
     /// Whether what the seats of a session say is printed to standard output; otherwise it is part of the progress.
@@ -84,7 +91,8 @@ impl TaskWatch {
                 }
                 None => Ok(self.stream(client, endpoint, &path, progress).await),
             };
-            self.clear_line();
+            self.clear_line(progress);
+            progress.text.end_line()?;
             match end {
                 Err(_) => {
                     let state = progress.line.as_deref().unwrap_or(progress.state.word());
@@ -164,7 +172,7 @@ impl TaskWatch {
         let activity = &event.data["activity"];
         if let Some(line) = activity_line(activity) {
             progress.clock.set(activity);
-            self.note(&line, progress);
+            self.note(&line, progress)?;
             return Ok(None);
         }
         let status = match (&event.data["task"]["status"], &event.data["statusUpdate"]["status"]) {
@@ -177,7 +185,9 @@ impl TaskWatch {
             let line =
                 if text.is_empty() { state.word().to_owned() } else { format!("{}: {text}", state.word()) };
             if progress.line.as_ref() != Some(&line) {
-                self.note(&line, progress);
+                if !self.is_chat || state == TaskState::Submitted && !text.is_empty() {
+                    self.note(&line, progress)?;
+                }
                 progress.line = Some(line);
             }
             changed = Some(status.clone());
@@ -185,26 +195,41 @@ impl TaskWatch {
         let artifact = &event.data["artifactUpdate"]["artifact"];
         match session_lines::speech(artifact) {
             Some(speech) if self.has_transcript => {
-                self.clear_line();
+                self.clear_line(progress);
                 output::line(&speech)?;
             }
-            Some(speech) => self.note(&output::plain(&speech), progress),
+            Some(speech) => self.note(&output::plain(&speech), progress)?,
             None if artifact["artifactId"] == RECORD => {}
             None => {
                 if let Some(id) = artifact["artifactId"].as_str() {
-                    let name = artifact["name"].as_str().unwrap_or(id);
-                    self.note(&format!("artifact {}", output::plain(name)), progress);
+                    match text_of_artifact(artifact).filter(|_| self.streams) {
+                        Some(text) => {
+                            self.clear_line(progress);
+                            let is_append = event.data["artifactUpdate"]["append"] == true;
+                            progress.text.show(id, &text, is_append)?;
+                        }
+                        None if self.is_chat => {}
+                        None => {
+                            let name = artifact["name"].as_str().unwrap_or(id);
+                            self.note(&format!("artifact {}", output::plain(name)), progress)?;
+                        }
+                    }
                 }
             }
         }
         Ok(changed)
     }
 
-    fn note(&self, what: &str, progress: &WatchProgress) {
+    fn note(&self, what: &str, progress: &mut WatchProgress) -> Result<(), CliError> {
         if self.shows_progress {
-            self.clear_line();
-            output::note(&format!("{:>6.1}s  {what}", progress.clock.elapsed().as_secs_f64()));
+            self.clear_line(progress);
+            progress.text.end_line()?;
+            match self.is_chat {
+                true => output::note(&format!("  · {what}")),
+                false => output::note(&format!("{:>6.1}s  {what}", progress.clock.elapsed().as_secs_f64())),
+            }
         }
+        Ok(())
     }
 
     /// Says what the task waits for: its last status, if that is new.
@@ -221,11 +246,11 @@ impl TaskWatch {
 
     /// Whether there is a line below the progress that changes in place.
     fn has_footer(&self) -> bool {
-        self.shows_progress && std::io::stderr().is_terminal()
+        self.shows_progress && !self.is_chat && std::io::stderr().is_terminal()
     }
 
     fn show_timer(&self, progress: &WatchProgress) {
-        if !self.has_footer() {
+        if !self.has_footer() || progress.text.is_mid_line {
             return;
         }
         let mut err = std::io::stderr().lock();
@@ -238,8 +263,8 @@ impl TaskWatch {
         let _ = err.flush();
     }
 
-    fn clear_line(&self) {
-        if self.has_footer() {
+    fn clear_line(&self, progress: &WatchProgress) {
+        if self.has_footer() && !progress.text.is_mid_line {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
         }
     }
@@ -259,6 +284,34 @@ pub(super) struct WatchProgress {
     /// What goes on in the session, if it is one.
     session: Option<String>,
     clock: TaskClock,
+    text: StreamedText,
+}
+
+/// What of the artifacts was printed as it arrived.
+#[derive(Default)]
+struct StreamedText {
+    /// The ids of those of which something was printed.
+    artifacts: BTreeSet<String>,
+    last: Option<String>,
+    /// Whether the last line is not ended.
+    is_mid_line: bool,
+}
+
+impl StreamedText {
+    fn show(&mut self, artifact: &str, text: &str, is_append: bool) -> Result<(), CliError> {
+        if !is_append || self.last.as_deref() != Some(artifact) {
+            self.end_line()?;
+        }
+        output::piece(text)?;
+        self.artifacts.insert(artifact.to_owned());
+        self.last = Some(artifact.to_owned());
+        self.is_mid_line = if text.is_empty() { self.is_mid_line } else { !text.ends_with('\n') };
+        Ok(())
+    }
+
+    fn end_line(&mut self) -> Result<(), CliError> {
+        if std::mem::take(&mut self.is_mid_line) { output::piece("\n") } else { Ok(()) }
+    }
 }
 
 impl WatchProgress {
@@ -274,8 +327,20 @@ impl WatchProgress {
             said: None,
             session: None,
             clock,
+            text: StreamedText::default(),
         }
     }
+
+    /// Whether the text of an artifact was printed as it arrived.
+    pub(super) fn has_shown(&self, artifact: &str) -> bool {
+        self.text.artifacts.contains(artifact)
+    }
+}
+
+/// The text of a piece of an artifact that is nothing but text, and no file.
+fn text_of_artifact(artifact: &Value) -> Option<String> {
+    let parts = artifact["parts"].as_array()?.iter();
+    parts.map(|part| part["text"].as_str().filter(|_| part["filename"].is_null())).collect()
 }
 
 /// The time since the first status of a task, by the timestamps of its statuses. Replayed events arrive at once.

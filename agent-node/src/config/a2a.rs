@@ -2,95 +2,32 @@
 
 use super::text::YamlText;
 use crate::{
-    brain::llm::media::MediaKind,
+    brain::llm::model::MediaKind,
+    callers::{ConfiguredCaller, Credential},
     config::BrainConfig,
-    http::edge::{Caller, Credential},
 };
-use protocol::{
-    a2a::{agent_policy::AgentPolicy, card::AgentProvider},
-    ids::AgentId,
-    principal::Principal,
-};
+use protocol::{a2a::agent_policy::AgentPolicy, ids::AgentId, principal::Principal};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What an agent offers to A2A clients.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct A2aPolicyFile {
-    /// Whether it streams; it does if absent.
-    streaming: Option<bool>,
-    /// Whether it calls webhooks; it does if absent.
-    push_notifications: Option<bool>,
-    /// Whether callers with a credential see a card that says more; they do if absent.
-    extended_card: Option<bool>,
-    /// URIs of extensions without which it takes no message.
-    requires: Vec<String>,
-    /// Whether its brain may answer with a message and make no task of it.
-    direct: bool,
-    /// Media types it takes, each whole or as `text/*`; if absent all, without images and PDFs if it is an `llm` brain no model of which sees them.
-    input_modes: Option<Vec<String>>,
-    /// Media types it answers in.
-    output_modes: Option<Vec<String>>,
-    /// Who runs it.
-    provider: Option<ProviderFile>,
-    /// Where to read more.
-    documentation_url: Option<String>,
-    /// A picture.
-    icon_url: Option<String>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ProviderFile {
-    /// Their name.
-    organization: String,
-    /// Their site.
-    url: String,
-}
-
-impl A2aPolicyFile {
-    /// The URLs that its public card contains, with their keys.
-    pub(super) fn published(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let urls = [
-            ("a2a.provider.url", self.provider.as_ref().map(|provider| &provider.url)),
-            ("a2a.documentationUrl", self.documentation_url.as_ref()),
-            ("a2a.iconUrl", self.icon_url.as_ref()),
-        ];
-        urls.into_iter().filter_map(|(key, url)| Some((key, url?.as_str())))
-    }
+/// The URLs that the public card of an agent contains, with their keys.
+pub(super) fn published(policy: &AgentPolicy) -> impl Iterator<Item = (&'static str, &str)> {
+    let urls = [
+        ("a2a.provider.url", policy.provider.as_ref().map(|provider| &provider.url)),
+        ("a2a.documentationUrl", policy.documentation_url.as_ref()),
+        ("a2a.iconUrl", policy.icon_url.as_ref()),
+    ];
+    urls.into_iter().filter_map(|(key, url)| Some((key, url?.as_str())))
 }
 
 /// The media types that an agent takes if nobody has said so: without images and PDFs if no model of it sees them.
-fn default_modes(brain: &BrainConfig) -> Vec<String> {
+pub(super) fn default_modes(brain: &BrainConfig) -> Vec<String> {
     let mut modes = AgentPolicy::default().input_modes;
     if let BrainConfig::Llm(llm) = brain {
         let seen = [("image/*", MediaKind::Image), ("application/pdf", MediaKind::Pdf)];
         modes.retain(|mode| seen.iter().all(|(other, kind)| mode != other || llm.sees(*kind)));
     }
     modes
-}
-
-impl A2aPolicyFile {
-    /// What the agent with this brain offers.
-    pub(super) fn policy(self, brain: &BrainConfig) -> AgentPolicy {
-        let defaults = AgentPolicy::default();
-        let non_empty = |modes: Option<Vec<String>>| modes.filter(|modes| !modes.is_empty());
-        AgentPolicy {
-            streaming: self.streaming.unwrap_or(defaults.streaming),
-            push_notifications: self.push_notifications.unwrap_or(defaults.push_notifications),
-            extended_card: self.extended_card.unwrap_or(defaults.extended_card),
-            requires: self.requires,
-            direct: self.direct,
-            input_modes: non_empty(self.input_modes).unwrap_or_else(|| default_modes(brain)),
-            output_modes: non_empty(self.output_modes).unwrap_or(defaults.output_modes),
-            provider: self
-                .provider
-                .map(|ProviderFile { organization, url }| AgentProvider { url, organization }),
-            documentation_url: self.documentation_url,
-            icon_url: self.icon_url,
-        }
-    }
 }
 
 /// One user and one credential.
@@ -110,8 +47,8 @@ pub(super) struct CallerFile {
 const MIN_CREDENTIAL: usize = 16;
 
 /// Validates the callers of a file; the error names the user. A credential proves one user and is listed once.
-pub(super) fn callers(files: &[CallerFile]) -> Result<Vec<Caller>, String> {
-    let mut callers: Vec<Caller> = Vec::with_capacity(files.len());
+pub(super) fn callers(files: &[CallerFile]) -> Result<Vec<ConfiguredCaller>, String> {
+    let mut callers: Vec<ConfiguredCaller> = Vec::with_capacity(files.len());
     for file in files {
         let user = &file.user;
         if Principal::User(user.clone()) == Principal::local_user() {
@@ -137,7 +74,7 @@ pub(super) fn callers(files: &[CallerFile]) -> Result<Vec<Caller>, String> {
             };
             return Err(format!("{whose}; give each entry one of its own"));
         }
-        callers.push(Caller { user: user.clone(), credential });
+        callers.push(ConfiguredCaller { user: user.clone(), credential });
     }
     Ok(callers)
 }

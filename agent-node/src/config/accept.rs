@@ -2,8 +2,8 @@
 
 use super::{
     fault::ConfigFault,
-    forms::{self, YamlForms},
-    text::YamlText,
+    forms::OneOrMany,
+    text::{YamlText, texts},
 };
 use crate::{
     brain::{
@@ -15,25 +15,9 @@ use crate::{
 };
 use protocol::{acceptance::AcceptanceRule, bid::Eta, ids::Capability};
 use schemars::JsonSchema;
-use serde::{
-    Deserialize, Deserializer,
-    de::{
-        MapAccess, SeqAccess,
-        value::{MapAccessDeserializer, SeqAccessDeserializer},
-    },
-};
+use serde::Deserialize;
 use serde_json::Value;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
-
-/// What an agent demands of results before they count: one demand, or several.
-#[derive(Debug, JsonSchema)]
-#[schemars(untagged)]
-pub(super) enum AcceptFile {
-    /// One demand.
-    One(Box<DemandFile>),
-    /// Several demands.
-    Several(#[schemars(length(min = 1))] Vec<DemandFile>),
-}
 
 /// What a result must pass before it counts; at least one of `schema`, `exec` and `reviewer`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -55,24 +39,6 @@ pub(super) struct DemandFile {
     /// The capability of the agent that reviews it, found by contract net.
     #[schemars(with = "Option<String>")]
     reviewer: Option<Capability>,
-}
-
-impl<'de> YamlForms<'de> for AcceptFile {
-    const EXPECTED: &'static str = "a map";
-
-    fn of_list<A: SeqAccess<'de>>(list: A) -> Result<Self, A::Error> {
-        Vec::deserialize(SeqAccessDeserializer::new(list)).map(Self::Several)
-    }
-
-    fn of_map<A: MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
-        Box::deserialize(MapAccessDeserializer::new(map)).map(Self::One)
-    }
-}
-
-impl<'de> Deserialize<'de> for AcceptFile {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        forms::deserialize(deserializer)
-    }
 }
 
 /// How long a command may take.
@@ -134,22 +100,17 @@ impl AcceptConfig {
     }
 }
 
-impl AcceptFile {
-    /// The demands. `check_command` says what is wrong with a command; `fault` makes a fault at a key below `accept`.
-    pub(super) fn config(
-        &self,
+impl AcceptConfig {
+    /// The demands of a file. `check_command` says what is wrong with a command; `fault` makes a fault at a key below `accept`.
+    pub(super) fn new(
+        demands: &OneOrMany<DemandFile>,
         env: BTreeMap<String, String>,
         dir: Option<PathBuf>,
         check_command: impl Fn(&[String]) -> Result<(), String>,
         fault: impl Fn(&str, String) -> ConfigFault,
-    ) -> Result<AcceptConfig, ConfigFault> {
-        let (files, is_list) = match self {
-            Self::One(one) => (std::slice::from_ref(one.as_ref()), false),
-            Self::Several(several) => (several.as_slice(), true),
-        };
-        let mut demands = Vec::new();
-        for (at, file) in files.iter().enumerate() {
-            let key = if is_list { format!("accept[{at}]") } else { "accept".to_owned() };
+    ) -> Result<Self, ConfigFault> {
+        let mut read = Vec::new();
+        for (key, file) in demands.keyed("accept") {
             let below = |member: &str, what: String| fault(&format!("{key}.{member}"), what);
             if file.schema.is_none() && file.exec.is_none() && file.reviewer.is_none() {
                 return Err(fault(&key, "demands nothing; it needs schema, exec or reviewer".to_owned()));
@@ -162,17 +123,17 @@ impl AcceptFile {
             }
             let schema = file.schema.clone().map(OutputSchema::new).transpose();
             let command = file.exec.as_ref().map(|words| {
-                let command: Vec<_> = words.iter().map(|word| word.as_str().to_owned()).collect();
+                let command = texts(words);
                 check_command(&command)?;
                 Ok((command, file.within.map_or(WITHIN, Eta::duration)))
             });
-            demands.push(AcceptDemand {
+            read.push(AcceptDemand {
                 capabilities: file.capabilities.clone(),
                 schema: schema.map_err(|what| below("schema", what))?,
                 command: command.transpose().map_err(|what: String| below("exec", what))?,
                 reviewer: file.reviewer.clone(),
             });
         }
-        Ok(AcceptConfig { outputs: Vec::new(), demands, env, dir })
+        Ok(Self { outputs: Vec::new(), demands: read, env, dir })
     }
 }

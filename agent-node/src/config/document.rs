@@ -1,6 +1,6 @@
 //! A file of one YAML document that is read elsewhere: its value, and faults with the lines of its keys.
 
-use super::{ConfigFault, type_names, yaml};
+use super::{ConfigFault, yaml};
 use crate::text_file;
 use serde_json::Value;
 use std::path::Path;
@@ -47,7 +47,7 @@ impl Document {
             file: self.file.clone(),
             line: self.node.line_at(key).filter(|_| !key.is_empty()),
             key: key.to_owned(),
-            what: type_names::explain_words(what),
+            what: what.to_owned(),
         }
     }
 }

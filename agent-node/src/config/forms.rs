@@ -4,34 +4,86 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer,
     de::{
-        Error, MapAccess, SeqAccess, Unexpected, Visitor,
-        value::{MapAccessDeserializer, MapDeserializer},
+        Error, IntoDeserializer as _, MapAccess, SeqAccess, Visitor,
+        value::{MapAccessDeserializer, MapDeserializer, SeqAccessDeserializer, StrDeserializer},
     },
 };
-use std::{borrow::Cow, fmt, marker::PhantomData};
+use std::{borrow::Cow, fmt, iter::once, marker::PhantomData};
 
-/// A value that is a text, a list or a map; the forms that a type does not have are refused.
-pub(super) trait YamlForms<'de>: Sized {
-    /// What else is expected, in serde's words.
-    const EXPECTED: &'static str;
+/// A map of settings of which the value of one key alone is the short form: a text or a list.
+pub(super) trait ShortForm {
+    const KEY: &'static str;
+}
 
-    fn of_text<E: Error>(text: &str) -> Result<Self, E> {
-        Err(E::invalid_type(Unexpected::Str(text), &Self::EXPECTED))
-    }
+/// A map of settings, given as such or in its short form.
+#[derive(Debug)]
+pub(super) struct MapOrShort<T>(pub(super) T);
 
-    fn of_list<A: SeqAccess<'de>>(_list: A) -> Result<Self, A::Error> {
-        Err(A::Error::invalid_type(Unexpected::Seq, &Self::EXPECTED))
-    }
-
-    fn of_map<A: MapAccess<'de>>(_map: A) -> Result<Self, A::Error> {
-        Err(A::Error::invalid_type(Unexpected::Map, &Self::EXPECTED))
+impl<'de, T: ShortForm + Deserialize<'de>> Deserialize<'de> for MapOrShort<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(FormVisitor(PhantomData))
     }
 }
 
-pub(super) fn deserialize<'de, T: YamlForms<'de>, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    deserializer.deserialize_any(FormVisitor(PhantomData))
+/// One, or a list of them.
+#[derive(Debug, JsonSchema)]
+#[schemars(untagged)]
+pub(super) enum OneOrMany<T> {
+    One(T),
+    Many(#[schemars(length(min = 1))] Vec<T>),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(FormVisitor(PhantomData))
+    }
+}
+
+impl<T> OneOrMany<T> {
+    /// The values with their keys: `key`, or in a list `key[0]` and so on.
+    pub(super) fn keyed(&self, key: &str) -> impl Iterator<Item = (String, &T)> {
+        let (values, is_list) = match self {
+            Self::One(one) => (std::slice::from_ref(one), false),
+            Self::Many(many) => (many.as_slice(), true),
+        };
+        let key_of = move |at| if is_list { format!("{key}[{at}]") } else { key.to_owned() };
+        values.iter().enumerate().map(move |(at, value)| (key_of(at), value))
+    }
+}
+
+/// The forms of a type.
+trait YamlForms<'de>: Sized {
+    fn of_text<E: Error>(text: StrDeserializer<'_, E>) -> Result<Self, E>;
+    fn of_list<A: SeqAccess<'de>>(list: SeqAccessDeserializer<A>) -> Result<Self, A::Error>;
+    fn of_map<A: MapAccess<'de>>(map: MapAccessDeserializer<A>) -> Result<Self, A::Error>;
+}
+
+impl<'de, T: ShortForm + Deserialize<'de>> YamlForms<'de> for MapOrShort<T> {
+    fn of_text<E: Error>(text: StrDeserializer<'_, E>) -> Result<Self, E> {
+        T::deserialize(MapDeserializer::new(once((T::KEY, text)))).map(Self)
+    }
+
+    fn of_list<A: SeqAccess<'de>>(list: SeqAccessDeserializer<A>) -> Result<Self, A::Error> {
+        T::deserialize(MapDeserializer::new(once((T::KEY, list)))).map(Self)
+    }
+
+    fn of_map<A: MapAccess<'de>>(map: MapAccessDeserializer<A>) -> Result<Self, A::Error> {
+        T::deserialize(map).map(Self)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> YamlForms<'de> for OneOrMany<T> {
+    fn of_text<E: Error>(text: StrDeserializer<'_, E>) -> Result<Self, E> {
+        T::deserialize(text).map(Self::One)
+    }
+
+    fn of_list<A: SeqAccess<'de>>(list: SeqAccessDeserializer<A>) -> Result<Self, A::Error> {
+        Vec::deserialize(list).map(Self::Many)
+    }
+
+    fn of_map<A: MapAccess<'de>>(map: MapAccessDeserializer<A>) -> Result<Self, A::Error> {
+        T::deserialize(map).map(Self::One)
+    }
 }
 
 struct FormVisitor<T>(PhantomData<T>);
@@ -40,50 +92,23 @@ impl<'de, T: YamlForms<'de>> Visitor<'de> for FormVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(T::EXPECTED)
+        f.write_str("text, a list or a map")
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
-        T::of_text(text)
+        T::of_text(text.into_deserializer())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<T, A::Error> {
-        T::of_list(list)
+        T::of_list(SeqAccessDeserializer::new(list))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-        T::of_map(map)
+        T::of_map(MapAccessDeserializer::new(map))
     }
 }
 
-/// A map of settings of which a text is the short form: the map with one key.
-pub(super) trait ShortForm {
-    const KEY: &'static str;
-}
-
-/// A map of settings, given as such or in its short form.
-#[derive(Debug)]
-pub(super) struct MapOrText<T>(pub(super) T);
-
-impl<'de, T: ShortForm + Deserialize<'de>> YamlForms<'de> for MapOrText<T> {
-    const EXPECTED: &'static str = "a map";
-
-    fn of_text<E: Error>(text: &str) -> Result<Self, E> {
-        T::deserialize(MapDeserializer::new([(T::KEY, text)].into_iter())).map(Self)
-    }
-
-    fn of_map<A: MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(map)).map(Self)
-    }
-}
-
-impl<'de, T: ShortForm + Deserialize<'de>> Deserialize<'de> for MapOrText<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserialize(deserializer)
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for MapOrText<T> {
+impl<T: ShortForm + JsonSchema> JsonSchema for MapOrShort<T> {
     fn inline_schema() -> bool {
         true
     }
@@ -93,6 +118,7 @@ impl<T: JsonSchema> JsonSchema for MapOrText<T> {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "anyOf": [{ "type": "string" }, generator.subschema_for::<T>()] })
+        let map = T::json_schema(generator).to_value();
+        json_schema!({ "anyOf": [map["properties"][T::KEY], map] })
     }
 }

@@ -1,19 +1,22 @@
 //! The `llm` brain in the YAML: models, keys, tools, prices.
 
 use super::{
-    command_check,
-    forms::{self, MapOrText, ShortForm, YamlForms},
-    text::YamlText,
+    ConfigFault, command_check,
+    forms::{MapOrShort, OneOrMany, ShortForm},
+    login::LoginFile,
+    sources::SourceLocation,
+    text::{YamlText, texts},
     variables,
     yaml::{YamlNode, YamlValue},
 };
 use crate::{
     brain::llm::{
         LlmConfig,
-        media::MediaKind,
+        model::MediaKind,
         output::OutputSchema,
         provider::{Dialect, ModelConfig, ModelRules, ModelSettings, Providers, TokenPrice},
         skill_folder::SkillFolder,
+        tool_hook::ToolHooks,
         tool_permission::ToolPermissions,
         tool_server::{ToolServerConfig, ToolServerTransport},
     },
@@ -21,197 +24,161 @@ use crate::{
     telemetry::capture::{of_command, of_query, of_variable},
     text_file,
 };
-use blackboard::http_client::{has_credentials, redact_url};
 use protocol::{bid::Eta, ids::Capability};
 use schemars::JsonSchema;
-use serde::{
-    Deserialize, Deserializer,
-    de::{Error, SeqAccess, value::SeqAccessDeserializer},
-};
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::json;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     time::Duration,
 };
+use transport::http_client::{has_credentials, redact_url};
 
-/// A struct with the keys of a model beside its own.
-macro_rules! with_model_keys {
-    ($(#[$doc:meta])* struct $name:ident { $($(#[$member_doc:meta])* $member:ident: $type:ty,)* }) => {
-        $(#[$doc])*
-        #[derive(Debug, Deserialize, JsonSchema)]
-        #[serde(rename_all = "camelCase", deny_unknown_fields)]
-        pub(super) struct $name {
-            /// The model: the name of a provider, a slash, and its name there, such as `anthropic/…` or `ollama/…`; with `url` any model of a server that speaks OpenAI's format.
-            model: String,
-            /// The base URL of the provider, such as `http://localhost:8080/v1`; the provider's own if absent or empty.
-            url: Option<YamlText>,
-            /// The key, best as `${VARIABLE}`; if absent, and without a `url`, the variable that the provider's own clients read.
-            key: Option<YamlText>,
-            /// The format of requests: `chat`, `responses` or `messages`; that of the provider if absent.
-            dialect: Option<Dialect>,
-            /// The most tokens of one answer; the provider's limit if absent, 8192 for Anthropic.
-            #[schemars(range(min = 1))]
-            max_tokens: Option<u32>,
-            /// How much it reasons, in the provider's words, such as `low`, `high` or `none`; as the provider has it if absent.
-            effort: Option<String>,
-            /// How much chance there is in answers; as the provider has it if absent.
-            temperature: Option<f64>,
-            /// From which part of the likely words an answer is taken; as the provider has it if absent.
-            top_p: Option<f64>,
-            /// Texts at which an answer ends; none if absent.
-            #[serde(default)]
-            stop: Vec<String>,
-            /// The number that chance begins with; as the provider has it if absent.
-            seed: Option<i64>,
-            /// Further headers of each request; best with `${VARIABLE}`.
-            #[serde(default)]
-            headers: BTreeMap<String, YamlText>,
-            /// Further members of each request, as the provider documents them. They take precedence.
-            #[serde(default)]
-            body: serde_json::Map<String, serde_json::Value>,
-            /// Whether the conversation is marked for the provider's cache, where it has marks; true if absent.
-            cache: Option<bool>,
-            /// What it sees besides text: `image`, `pdf`; as its provider's file says if absent, which is nothing of an unknown model.
-            sees: Option<Vec<MediaKind>>,
-            /// What a million tokens cost, in the unit of the mesh; as its provider's file says if absent, which may be unknown.
-            price: Option<TokenPrice>,
-            $($(#[$member_doc])* $member: $type,)*
-        }
-
-        impl $name {
-            fn keys(&self) -> ModelKeys<'_> {
-                let Self { model, url, key, dialect, max_tokens, effort, temperature, top_p, stop, seed, headers, body, cache, sees, price, .. } = self;
-                let text = |text: &Option<YamlText>| text.as_ref().map(YamlText::copy);
-                ModelKeys {
-                    model,
-                    url: text(url),
-                    key: text(key),
-                    dialect: *dialect,
-                    settings: ModelSettings {
-                        max_tokens: *max_tokens,
-                        effort: effort.clone(),
-                        temperature: *temperature,
-                        top_p: *top_p,
-                        stop: stop.clone(),
-                        seed: *seed,
-                        headers: headers.iter().map(hidden).collect(),
-                        body: body.clone(),
-                        cache: *cache,
-                    },
-                    sees: sees.clone(),
-                    price: *price,
-                }
-            }
-        }
-    };
+/// A language model that works with tools.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    dead_code,
+    reason = "its parts are read one by one: serde loses the keys of faults in what it flattens"
+)]
+pub(super) struct LlmFile {
+    #[serde(flatten)]
+    model: ModelFile,
+    #[serde(flatten)]
+    members: LlmMembers,
 }
 
-with_model_keys! {
-    /// A language model that works with tools.
-    struct LlmFile {
-        /// The agent's instructions: the text itself, or the path of a file, relative to this one, such as `AGENTS.md`; or a list of these, one behind the other. None if absent.
-        instructions: Option<InstructionsFile>,
-        /// The path of a folder of skills, relative to this file: each of its folders has a `SKILL.md`. None if absent.
-        skills_folder: Option<YamlText>,
-        /// MCP servers whose tools it may call.
-        #[serde(default)]
-        tools: Vec<ToolServerFile>,
-        /// Models that are asked, in this order, while those before give no answer.
-        #[serde(default)]
-        fallback: Vec<MapOrText<ModelFile>>,
-        /// The most answers of models in a task; 50 if absent.
-        #[schemars(range(min = 1))]
-        rounds: Option<u32>,
-        /// About how many tokens a conversation may have before old results of tools are dropped from it; that of the smallest model as its provider's file says if absent, else 200000.
-        #[schemars(range(min = 1000))]
-        context: Option<usize>,
-    }
+/// What an `llm` brain has beside its model.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct LlmMembers {
+    /// The agent's instructions: the text itself, or the path of a file, relative to this one, such as `AGENTS.md`; or a list of these, one behind the other. None if absent.
+    instructions: Option<OneOrMany<String>>,
+    /// The path of a folder of skills, relative to this file: each of its folders has a `SKILL.md`. None if absent.
+    skills_folder: Option<YamlText>,
+    /// MCP servers whose tools it may call.
+    #[serde(default)]
+    tools: Vec<ToolServerFile>,
+    /// Commands that see a call of a tool server before it is made, its result, and the answer at the end of a turn, and allow, deny or replace it.
+    tool_hooks: Option<ToolHooksFile>,
+    /// Models that are asked, in this order, while those before give no answer.
+    #[serde(default)]
+    #[schemars(with = "Vec<MapOrShort<ModelFile>>")]
+    fallback: Vec<IgnoredAny>,
+    /// The most answers of models in a task; 50 if absent.
+    #[schemars(range(min = 1))]
+    rounds: Option<u32>,
+    /// About how many tokens a conversation may have before old results of tools are dropped from it; that of the smallest model as its provider's file says if absent, else 200000.
+    #[schemars(range(min = 1000))]
+    context: Option<usize>,
 }
 
-with_model_keys! {
-    /// A further model; its name is enough.
-    struct ModelFile {}
+/// A model; its name is enough.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    dead_code,
+    reason = "its parts are read one by one: serde loses the keys of faults in what it flattens"
+)]
+struct ModelFile {
+    #[serde(flatten)]
+    members: ModelMembers,
+    #[serde(flatten)]
+    settings: ModelSettings,
+}
+
+/// What is checked of a model's keys; the rest is [`ModelSettings`].
+#[derive(Debug, Deserialize, JsonSchema)]
+struct ModelMembers {
+    /// The model: the name of a provider, a slash, and its name there, such as `anthropic/…` or `ollama/…`; with `url` any model of a server that speaks OpenAI's format.
+    model: String,
+    /// The base URL of the provider, such as `http://localhost:8080/v1`; the provider's own if absent or empty.
+    url: Option<YamlText>,
+    /// The key, best as `${VARIABLE}`; if absent, and without a `url`, the variable that the provider's own clients read.
+    key: Option<SecretString>,
+    /// The format of requests: `chat`, `responses` or `messages`; that of the provider if absent.
+    dialect: Option<Dialect>,
+    /// What it sees besides text: `image`, `pdf`; as its provider's file says if absent, which is nothing of an unknown model.
+    sees: Option<Vec<MediaKind>>,
+    /// What a million tokens cost, in the unit of the mesh; as its provider's file says if absent, which may be unknown.
+    price: Option<TokenPrice>,
 }
 
 impl ShortForm for ModelFile {
     const KEY: &'static str = "model";
 }
 
-/// Texts of instructions, or the paths of files with them.
-#[derive(Debug, JsonSchema)]
-#[schemars(untagged)]
-enum InstructionsFile {
-    One(String),
-    Several(Vec<String>),
+/// Commands that read a line of JSON and write their verdict; one that fails or is late denies.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ToolHooksFile {
+    /// Before a call of a tool server: denies it, or replaces its arguments.
+    #[schemars(length(min = 1))]
+    before: Option<Vec<YamlText>>,
+    /// After a call: withholds or replaces its result.
+    #[schemars(length(min = 1))]
+    after: Option<Vec<YamlText>>,
+    /// When the model has answered: denies the end of the turn, so that the model is asked again.
+    #[schemars(length(min = 1))]
+    end: Option<Vec<YamlText>>,
+    /// How long each may take: milliseconds, or text like `10s`; 10 s if absent.
+    #[schemars(with = "Option<engine::settings::EtaForms>")]
+    within: Option<Eta>,
 }
 
-impl<'de> YamlForms<'de> for InstructionsFile {
-    const EXPECTED: &'static str = "text, or a list of texts";
-
-    fn of_text<E: Error>(text: &str) -> Result<Self, E> {
-        Ok(Self::One(text.to_owned()))
-    }
-
-    fn of_list<A: SeqAccess<'de>>(list: A) -> Result<Self, A::Error> {
-        Vec::deserialize(SeqAccessDeserializer::new(list)).map(Self::Several)
-    }
-}
-
-impl<'de> Deserialize<'de> for InstructionsFile {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        forms::deserialize(deserializer)
-    }
-}
-
-impl InstructionsFile {
-    /// The instructions, all in one. A fault has its key and what is wrong.
-    fn read(&self, base: Option<&Path>) -> Result<String, (String, String)> {
-        let text = match self {
-            Self::One(given) => {
-                instructions(given, base).map_err(|what| ("instructions".to_owned(), what))?
-            }
-            Self::Several(given) => {
-                let mut texts = Vec::new();
-                for (at, given) in given.iter().enumerate() {
-                    let text = instructions(given, base);
-                    let text = text.map_err(|what| (format!("instructions[{at}]"), what))?;
-                    texts.push(text.trim().to_owned());
-                }
-                texts.join("\n\n")
-            }
+impl ToolHooksFile {
+    /// The hooks, with the environment and the directory of the agent. A fault has the key below `toolHooks` and what is wrong.
+    fn config(&self, agent: &LlmSurroundings<'_>) -> Result<ToolHooks, (String, String)> {
+        let command = |key: &str, words: &Option<Vec<YamlText>>| -> Result<_, (String, String)> {
+            let Some(words) = words else { return Ok(None) };
+            let words = texts(words);
+            let search = agent.env.get("PATH").map(String::as_str);
+            command_check::check(&words, agent.dir.as_deref(), search)
+                .map_err(|what| (key.to_owned(), what))?;
+            Ok(Some(words))
         };
-        if text.len() > MAX_INSTRUCTIONS {
-            let what = format!(
-                "are {} bytes, and at most {MAX_INSTRUCTIONS} are allowed: every call of a model has them",
-                text.len()
-            );
-            return Err(("instructions".to_owned(), what));
+        let hooks = ToolHooks {
+            before: command("before", &self.before)?,
+            after: command("after", &self.after)?,
+            end: command("end", &self.end)?,
+            within: self.within.map_or(HOOK, Eta::duration),
+            env: agent.env.clone(),
+            dir: agent.dir.clone(),
+        };
+        if hooks.commands().next().is_none() {
+            return Err((String::new(), "names no hook; there are before, after and end".to_owned()));
         }
-        Ok(text)
+        if hooks.within.is_zero() {
+            return Err(("within".to_owned(), "must be more than 0".to_owned()));
+        }
+        Ok(hooks)
     }
 }
 
-/// The keys of a model.
-struct ModelKeys<'a> {
-    model: &'a str,
-    url: Option<YamlText>,
-    key: Option<YamlText>,
-    dialect: Option<Dialect>,
-    settings: ModelSettings,
-    sees: Option<Vec<MediaKind>>,
-    price: Option<TokenPrice>,
-}
-
-fn hidden((name, value): (&String, &YamlText)) -> (String, SecretString) {
-    (name.clone(), SecretString::new(value.as_str().to_owned()))
+/// The instructions, all in one. A fault has its key and what is wrong.
+fn read_instructions(all: &OneOrMany<String>, base: Option<&Path>) -> Result<String, (String, String)> {
+    let texts = all.keyed("instructions").map(|(key, given)| {
+        let text = instructions(given, base).map_err(|what| (key, what));
+        text.map(|text| if matches!(all, OneOrMany::One(_)) { text } else { text.trim().to_owned() })
+    });
+    let text = texts.collect::<Result<Vec<_>, _>>()?.join("\n\n");
+    if text.len() > MAX_INSTRUCTIONS {
+        let what = format!(
+            "are {} bytes, and at most {MAX_INSTRUCTIONS} are allowed: every call of a model has them",
+            text.len()
+        );
+        return Err(("instructions".to_owned(), what));
+    }
+    Ok(text)
 }
 
 /// An MCP server.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ToolServerFile {
-    /// A command that speaks MCP, or the URL of a server.
-    mcp: McpFile,
+    /// A command that speaks MCP on its standard input and output, as a list; or the URL of a server that speaks streamable HTTP.
+    mcp: OneOrMany<YamlText>,
     /// What comes before the names of its tools where they collide; `server1`, `server2`, … if absent.
     name: Option<String>,
     /// The tools that may be called; all if absent. A name, or a pattern such as `git_*`.
@@ -234,37 +201,21 @@ struct ToolServerFile {
     /// How long a call may take: milliseconds, or text like `30s`; 100 s if absent.
     #[schemars(with = "Option<engine::settings::EtaForms>")]
     timeout: Option<Eta>,
+    /// `user` tells the server in each call whom it is for, by a token that the agent signs; nothing if absent.
+    forward: Option<ForwardFile>,
     /// Headers of every request to a URL, such as `Authorization`; best with `${VARIABLE}`.
     #[serde(default)]
-    headers: BTreeMap<String, YamlText>,
+    headers: BTreeMap<String, SecretString>,
+    /// The login at a URL by OAuth: `agent` or `user`, or a map with the client; none if absent.
+    login: Option<MapOrShort<LoginFile>>,
 }
 
-/// Where an MCP server is.
-#[derive(Debug, JsonSchema)]
-#[schemars(untagged)]
-enum McpFile {
-    /// A command that speaks MCP on its standard input and output.
-    Command(#[schemars(length(min = 1))] Vec<YamlText>),
-    /// The URL of a server that speaks streamable HTTP.
-    Url(String),
-}
-
-impl<'de> YamlForms<'de> for McpFile {
-    const EXPECTED: &'static str = "a sequence";
-
-    fn of_text<E: Error>(text: &str) -> Result<Self, E> {
-        Ok(Self::Url(text.to_owned()))
-    }
-
-    fn of_list<A: SeqAccess<'de>>(list: A) -> Result<Self, A::Error> {
-        Vec::deserialize(SeqAccessDeserializer::new(list)).map(Self::Command)
-    }
-}
-
-impl<'de> Deserialize<'de> for McpFile {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        forms::deserialize(deserializer)
-    }
+/// What a tool server is told of a task.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum ForwardFile {
+    /// The principal at its root, and whether it is proven.
+    User,
 }
 
 /// Whether the keys of providers are read.
@@ -306,28 +257,60 @@ pub(super) struct LlmSurroundings<'a> {
 /// The longest time without a report is two minutes.
 const CALL: Duration = Duration::from_secs(100);
 const ROUNDS: u32 = 50;
+/// How long a hook may take.
+const HOOK: Duration = Duration::from_secs(10);
 /// The most bytes of instructions.
 const MAX_INSTRUCTIONS: usize = 256 << 10;
 /// The smallest context of the models that Anthropic offers.
 const CONTEXT: usize = 200_000;
 
-impl LlmFile {
+/// The key of the brain in its agent's YAML.
+const KEY: &str = "brain.llm";
+
+/// The `llm` brain of the agent at `location`.
+pub(super) fn config(
+    location: &SourceLocation<'_>,
+    agent: &LlmSurroundings<'_>,
+) -> Result<LlmConfig, ConfigFault> {
+    let brain: LlmMembers = location.read_at(KEY)?;
+    let mut models = vec![model(location, KEY, None, agent)?];
+    for at in 0..brain.fallback.len() {
+        models.push(model(location, &format!("{KEY}.fallback[{at}]"), models.first(), agent)?);
+    }
+    brain.config(models, agent).map_err(|(key, what)| location.fault(&format!("{KEY}.{key}"), what))
+}
+
+/// The model at `key`.
+fn model(
+    location: &SourceLocation<'_>,
+    key: &str,
+    first: Option<&ModelConfig>,
+    agent: &LlmSurroundings<'_>,
+) -> Result<ModelConfig, ConfigFault> {
+    let given = location.node.at(key).map(YamlNode::to_json).unwrap_or_default();
+    let given = if given.is_string() { json!({ ModelFile::KEY: given }) } else { given };
+    let (model, settings): (ModelMembers, _) =
+        (location.read_as(key, given.clone())?, location.read_as(key, given)?);
+    let config = model.config(settings, first, (agent.keys, agent.providers));
+    config.map_err(|(below, what)| location.fault(&format!("{key}.{below}"), what))
+}
+
+impl LlmMembers {
     /// The brain. A fault has the key below `brain.llm` and what is wrong.
-    pub(super) fn config(&self, agent: LlmSurroundings<'_>) -> Result<LlmConfig, (String, String)> {
-        let providers = agent.providers;
-        let mut models = vec![self.keys().config("", None, (agent.keys, providers))?];
-        for (at, MapOrText(fallback)) in self.fallback.iter().enumerate() {
-            let prefix = format!("fallback[{at}].");
-            models.push(fallback.keys().config(&prefix, models.first(), (agent.keys, providers))?);
-        }
-        let instructions = self.instructions.as_ref().map(|given| given.read(agent.base)).transpose()?;
+    fn config(
+        &self,
+        models: Vec<ModelConfig>,
+        agent: &LlmSurroundings<'_>,
+    ) -> Result<LlmConfig, (String, String)> {
+        let instructions =
+            self.instructions.as_ref().map(|given| read_instructions(given, agent.base)).transpose()?;
         let mut instructions = instructions.unwrap_or_default();
         if self.rounds == Some(0) {
             return Err(("rounds".to_owned(), "must be at least 1".to_owned()));
         }
         let mut tools = Vec::new();
         for (at, server) in self.tools.iter().enumerate() {
-            let config = server.config(at, &agent);
+            let config = server.config(at, agent);
             tools.push(config.map_err(|(key, what)| (format!("tools[{at}].{key}"), what))?);
         }
         if let Some(folder) = &self.skills_folder {
@@ -340,17 +323,24 @@ impl LlmFile {
                 permissions: ToolPermissions::default(),
                 poll: Vec::new(),
                 idempotent: true,
+                forwards_user: false,
                 timeout: CALL,
             });
         }
+        let hooks = self.tool_hooks.as_ref().map(|hooks| hooks.config(agent)).transpose();
+        let hooks = hooks.map_err(|(key, what)| {
+            let key = if key.is_empty() { "toolHooks".to_owned() } else { format!("toolHooks.{key}") };
+            (key, what)
+        })?;
         Ok(LlmConfig {
+            hooks: hooks.unwrap_or_default(),
             description: agent.description.to_owned(),
             instructions,
             context: self.context.unwrap_or_else(|| context_of(&models)),
             models,
             tools,
             rounds: self.rounds.unwrap_or(ROUNDS),
-            outputs: agent.outputs,
+            outputs: agent.outputs.clone(),
         })
     }
 }
@@ -372,19 +362,19 @@ fn instructions(given: &str, base: Option<&Path>) -> Result<String, String> {
     text_file::read(&path).map_err(|error| format!("{} can't be read: {error}{hint}", path.display()))
 }
 
-impl ModelKeys<'_> {
-    /// The model; one of the same provider has the key of `first`.
+impl ModelMembers {
+    /// The model with `settings`; one of the same provider has the key of `first`. A fault has the key below and what is wrong.
     fn config(
         self,
-        prefix: &str,
+        settings: ModelSettings,
         first: Option<&ModelConfig>,
         (keys, providers): (ProviderKeys, &Providers),
     ) -> Result<ModelConfig, (String, String)> {
-        let fault = |key: &str, what: String| (format!("{prefix}{key}"), what);
+        let fault = |key: &str, what: String| (key.to_owned(), what);
         let own_url = self.url.as_ref().map(YamlText::as_str).filter(|url| !url.is_empty());
         // A cassette has answers of whatever name.
         let is_any = own_url.is_some() || keys == ProviderKeys::Unused;
-        let found = providers.find(self.model, is_any).map_err(|what| fault("model", what))?;
+        let found = providers.find(&self.model, is_any).map_err(|what| fault("model", what))?;
         let provider = found.provider;
         let usual = provider.and_then(|provider| provider.url.as_deref());
         let Some(url) = own_url.or(usual).or((keys == ProviderKeys::Unused).then_some("http://localhost"))
@@ -399,15 +389,14 @@ impl ModelKeys<'_> {
         if has_credentials(&url) {
             return Err(fault("url", "must not carry a name or a password; `key` is for those".to_owned()));
         }
-        let given = self.key.as_ref().map(|key| key.as_str().to_owned());
         let name = provider.and_then(|provider| provider.name.as_deref()).or(found.prefix);
         let name = name.unwrap_or("openai_compatible").to_owned();
         let of_first = first.filter(|first| first.provider == name && first.url == url);
         // The usual variable holds a key for the provider's own host, and is sent to no other.
         let is_usual = usual.is_none_or(|usual| usual.trim_end_matches('/') == url);
         let variable = provider.and_then(|provider| provider.key.as_deref()).filter(|_| is_usual);
-        let key = given
-            .map(SecretString::new)
+        let key = self
+            .key
             .or_else(|| of_first.and_then(|first| first.key.clone()))
             .or_else(|| Some(SecretString::new(variables::from_process(variable?)?)))
             .filter(|key| keys == ProviderKeys::Required && !key.expose().is_empty());
@@ -416,7 +405,7 @@ impl ModelKeys<'_> {
             let what = format!("is missing: `key: ${{{variable}}}`, or the environment variable {variable}");
             return Err(fault("key", what));
         }
-        for name in self.settings.headers.keys() {
+        for name in settings.headers.keys() {
             if reqwest::header::HeaderName::from_bytes(name.as_bytes()).is_err() {
                 return Err(fault("headers", format!("{name:?} is no name of a header")));
             }
@@ -430,8 +419,8 @@ impl ModelKeys<'_> {
         let price = self.price.or(rules.price);
         let key_header = provider.and_then(|provider| provider.key_header.clone());
         Ok(ModelConfig {
-            model: self.model.to_owned(),
             name: found.model.to_owned(),
+            model: self.model,
             provider: name,
             dialect: self.dialect.or(of_file).unwrap_or(Dialect::Chat),
             is_dialect_set: self.dialect.is_some(),
@@ -440,7 +429,7 @@ impl ModelKeys<'_> {
             key_header: key_header.unwrap_or_else(|| "authorization".to_owned()).to_ascii_lowercase(),
             url,
             rules,
-            settings: self.settings,
+            settings,
             price,
         })
     }
@@ -450,17 +439,20 @@ impl ToolServerFile {
     fn config(&self, at: usize, agent: &LlmSurroundings<'_>) -> Result<ToolServerConfig, (String, String)> {
         let fault = |key: &str, what: &str| (key.to_owned(), what.to_owned());
         let transport = match &self.mcp {
-            McpFile::Command(words) => {
-                let command: Vec<_> = words.iter().map(|word| word.as_str().to_owned()).collect();
+            OneOrMany::Many(words) => {
+                let command = texts(words);
                 let search = agent.env.get("PATH").map(String::as_str);
                 command_check::check(&command, agent.dir.as_deref(), search)
                     .map_err(|what| fault("mcp", &what))?;
+                if self.login.is_some() {
+                    return Err(fault("login", "is for a URL; a command gets the agent's `env`"));
+                }
                 if !self.headers.is_empty() {
                     return Err(fault("headers", "are for a URL; a command gets the agent's `env`"));
                 }
                 ToolServerTransport::Stdio { command, env: agent.env.clone(), dir: agent.dir.clone() }
             }
-            McpFile::Url(url) => {
+            OneOrMany::One(YamlText(url)) => {
                 if !url.starts_with("https://") && !url.starts_with("http://") {
                     return Err(fault(
                         "mcp",
@@ -470,8 +462,13 @@ impl ToolServerFile {
                 if has_credentials(url) {
                     return Err(fault("mcp", "must not carry a name or a password; `headers` are for those"));
                 }
-                let headers = self.headers.iter().map(hidden).collect();
-                ToolServerTransport::Http { url: url.clone(), headers }
+                let headers = &self.headers;
+                let login = self.login.as_ref().map(|MapOrShort(login)| login.config(url)).transpose();
+                let login = login.map_err(|(key, what)| fault(key, &what))?;
+                if login.is_some() && headers.keys().any(|name| name.eq_ignore_ascii_case("authorization")) {
+                    return Err(fault("login", "sends `Authorization`: leave it out of `headers`"));
+                }
+                ToolServerTransport::Http { url: url.clone(), headers: headers.clone(), login }
             }
         };
         let timeout = self.timeout.map_or(CALL, Eta::duration);
@@ -488,6 +485,7 @@ impl ToolServerFile {
             },
             poll: self.poll.clone(),
             idempotent: self.idempotent,
+            forwards_user: self.forward.is_some(),
             timeout,
         })
     }
@@ -504,7 +502,10 @@ impl LlmConfig {
         let of_models = self.models.iter().flat_map(|model| model.settings.headers.values());
         let keys = self.models.iter().filter_map(|model| model.key.as_ref()).chain(of_models);
         let headers = self.tools.iter().flat_map(|server| match &server.transport {
-            ToolServerTransport::Http { headers, .. } => headers.values().collect(),
+            ToolServerTransport::Http { headers, login, .. } => {
+                let client = login.iter().filter_map(|login| login.client.as_ref()?.1.as_ref());
+                headers.values().chain(client).collect::<Vec<_>>()
+            }
             ToolServerTransport::Stdio { .. } | ToolServerTransport::Skills(_) => Vec::new(),
         });
         let mut secrets: Vec<_> = keys.chain(headers).map(|secret| secret.expose().to_owned()).collect();
@@ -518,6 +519,9 @@ impl LlmConfig {
                 ToolServerTransport::Skills(_) => {}
             }
         }
+        let hooks = &self.hooks;
+        secrets.extend(hooks.env.iter().flat_map(|(name, value)| of_variable(name, value)));
+        secrets.extend(hooks.commands().flat_map(|command| of_command(command)));
         secrets
     }
 }

@@ -2,12 +2,14 @@
 
 use super::{
     AcceptConfig, AgentDefinition, BrainConfig, ConfigErrors, ConfigFault, MeshConfig, Team, TimingPreset,
+    a2a,
     command_check::{self, shown},
     exec::ExecSettings,
     fault::FaultLog,
-    file::{AgentFile, AgentMembers, BrainFile, MeshFile, TeamFile},
-    forms::MapOrText,
-    llm::{LlmSurroundings, ProviderKeys},
+    file::{AgentFile, AgentMembers, BrainFile, TeamFile},
+    forms::MapOrShort,
+    http,
+    llm::{self, LlmSurroundings, ProviderKeys},
     parameters::{ParameterValue, Parameters},
     schema,
     sources::{SourceDocument, SourceFile, SourceFiles, SourceLocation},
@@ -19,19 +21,19 @@ use super::{
 use crate::{
     brain::{
         BrainError,
-        a2a::A2aBrainConfig,
-        exec::os_user::OsUser,
         llm::{output::OutputSchema, provider::Providers},
     },
-    outbox::{
-        a2a::credentials::{SchemeCredentials, SecretString},
-        outbound_client::check_url,
-    },
+    os_user::OsUser,
+    outbox::outbound_client::check_url,
+    public_url::PublicUrl,
 };
-use blackboard::http_client::has_credentials;
 use engine::settings::{AgentSettings, SignalFilter};
-use protocol::{bid::Eta, ids::Capability, signal::SIGNAL_TYPES, signal::SignalType};
+use protocol::{
+    a2a::agent_policy::AgentPolicy, bid::Eta, ids::Capability, signal::SIGNAL_TYPES, signal::SignalType,
+};
+use serde_json::Value;
 use std::{collections::BTreeMap, path::Path};
+use transport::http_client::has_credentials;
 
 /// The agents, settings and faults read so far.
 #[derive(Default)]
@@ -114,11 +116,7 @@ impl TeamLoader {
             }
             None => mesh.clone(),
         };
-        let own = location.read::<MeshFile>();
-        let config = own.and_then(|_| file.location(&whole, "mesh").read::<MeshFile>()).and_then(|given| {
-            MeshConfig::from_file(&given, self.preset).map_err(|(key, what)| location.fault(key, what))
-        });
-        match config {
+        match MeshConfig::read(&location, whole.to_json(), self.preset) {
             Ok(config) => self.mesh = Some(GivenMesh { root: file.root, file: at, node: whole, config }),
             Err(fault) => self.faults.push(fault),
         }
@@ -143,15 +141,26 @@ impl TeamLoader {
 
     fn add_agent(&mut self, location: &SourceLocation<'_>) {
         let read = || {
+            let user: Option<YamlText> = location.read_at("brain.user")?;
             // It is beside the kind of the brain, of which serde takes one key.
-            let mut node = location.node.clone();
-            let user = node.get_mut("brain").and_then(|brain| brain.remove("user"));
-            let agent = SourceLocation { node: &node, path: location.path.clone(), ..*location }.read()?;
-            let user = user.map(|user| serde_json::from_value(user.to_json())).transpose();
-            let user = user.map_err(|error| location.fault("brain.user", error.to_string()))?;
-            Ok((agent, user.map(|YamlText(user)| user).filter(|user| !user.is_empty()), location.read()?))
+            let mut value = location.node.to_json();
+            if let Some(brain) = value.get_mut("brain") {
+                let mut kinds = brain.as_object_mut();
+                kinds.iter_mut().for_each(|kinds| drop(kinds.remove("user")));
+                if kinds.is_none_or(|kinds| kinds.len() != 1) {
+                    return Err(location.fault("brain", ONE_KIND));
+                }
+            }
+            for settings in ["/a2a", "/brain/a2a/bounds"] {
+                // A key without a value leaves the default.
+                if let Some(settings) = value.pointer_mut(settings).and_then(Value::as_object_mut) {
+                    settings.retain(|_, value| !value.is_null());
+                }
+            }
+            let user = user.map(|YamlText(user)| user).filter(|user| !user.is_empty());
+            Ok((location.read_as("", value.clone())?, user, location.read_as("", value)?))
         };
-        let (agent, user, settings): (AgentMembers, Option<String>, AgentSettings) = match read() {
+        let (agent, user, mut settings): (AgentMembers, Option<String>, AgentSettings) = match read() {
             Ok(read) => read,
             Err(fault) => return self.faults.push(fault),
         };
@@ -181,8 +190,8 @@ impl TeamLoader {
         for (key, _) in positive.into_iter().filter(|(_, is_zero)| *is_zero) {
             self.faults.push(location.fault(key, "must be at least 1"));
         }
-        for (at, MapOrText(skill)) in agent.skills.iter().enumerate() {
-            if agent.skills[..at].iter().any(|MapOrText(other)| other.id == skill.id) {
+        for (at, MapOrShort(skill)) in agent.skills.iter().enumerate() {
+            if agent.skills[..at].iter().any(|MapOrShort(other)| other.id == skill.id) {
                 let key = format!("skills[{at}]");
                 self.faults.push(location.fault(&key, format!("{} is there twice", skill.id)));
             }
@@ -215,9 +224,22 @@ impl TeamLoader {
             let what = format!("needs the `price` of every model; {} has none", model.model);
             self.faults.push(location.fault("bounds.cost", what));
         }
-        for (key, _) in agent.a2a.published().filter(|(_, url)| has_credentials(url)) {
+        for (key, _) in a2a::published(&settings.a2a).filter(|(_, url)| has_credentials(url)) {
             let what = "must not carry a name or a password: whoever reads the card sees it";
             self.faults.push(location.fault(key, what));
+        }
+        if let Some(url) = &mut settings.a2a.public_url {
+            match url.parse::<PublicUrl>() {
+                Ok(public) => *url = public.as_str().to_owned(),
+                Err(what) => self.faults.push(location.fault("a2a.publicUrl", what)),
+            }
+        }
+        let given = location.node.at("a2a.inputModes").filter(|given| given.value != yaml::YamlValue::Null);
+        if given.is_none() || settings.a2a.input_modes.is_empty() {
+            settings.a2a.input_modes = a2a::default_modes(&brain);
+        }
+        if settings.a2a.output_modes.is_empty() {
+            settings.a2a.output_modes = AgentPolicy::default().output_modes;
         }
         let called = match &brain {
             BrainConfig::Http(service) => Some(("brain.http.url", &service.url)),
@@ -238,8 +260,7 @@ impl TeamLoader {
             id: agent.agent,
             settings: AgentSettings {
                 description: agent.description.0,
-                skills: agent.skills.into_iter().map(|MapOrText(skill)| skill.into()).collect(),
-                a2a: agent.a2a.policy(&brain),
+                skills: agent.skills.into_iter().map(|MapOrShort(skill)| skill.into()).collect(),
                 workspaces: workspaces.keys().cloned().collect(),
                 ..settings
             },
@@ -311,7 +332,7 @@ fn outputs(
     agent: &AgentMembers,
 ) -> Result<BTreeMap<Capability, OutputSchema>, ConfigFault> {
     let mut outputs = BTreeMap::new();
-    for (at, MapOrText(skill)) in agent.skills.iter().enumerate() {
+    for (at, MapOrShort(skill)) in agent.skills.iter().enumerate() {
         let Some(schema) = &skill.output_schema else { continue };
         let schema = OutputSchema::new(schema.clone())
             .map_err(|what| location.fault(&format!("skills[{at}].outputSchema"), what))?;
@@ -330,15 +351,18 @@ fn accept(location: &SourceLocation<'_>, agent: &AgentMembers) -> Result<AcceptC
     };
     let path_variable = agent.env.get("PATH").map(|path| path.0.as_str());
     let check_command = |command: &[String]| command_check::check(command, dir.as_deref(), path_variable);
-    let env = agent.env.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();
     let fault = |key: &str, what: String| location.fault(key, what);
-    let accept = agent.accept.as_ref();
-    let accept = accept.map(|accept| accept.config(env, dir.clone(), check_command, fault)).transpose()?;
-    let mut accept = accept.unwrap_or_default();
+    let mut accept = match &agent.accept {
+        Some(demands) => AcceptConfig::new(demands, agent.env(), dir.clone(), check_command, fault)?,
+        None => AcceptConfig::default(),
+    };
     let outputs = outputs(location, agent)?.into_iter();
     accept.outputs = outputs.map(|(capability, schema)| (vec![capability], schema)).collect();
     Ok(accept)
 }
+
+const ONE_KIND: &str =
+    "has one kind with its settings: exec, http, scripted, echo, llm, a2a or peer, such as `echo: {}`";
 
 fn brain(
     location: &SourceLocation<'_>,
@@ -364,15 +388,13 @@ fn brain(
     match &agent.brain {
         BrainFile::Echo(_) => Ok(BrainConfig::Echo),
         BrainFile::Peer(_) => Ok(BrainConfig::Peer),
-        BrainFile::Llm(llm) => {
+        BrainFile::Llm(_) => {
             let outputs = outputs(location, agent)?;
-            let env = agent.env.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();
+            let env = agent.env();
             let description = &agent.description.0;
             let base = location.base;
             let agent = LlmSurroundings { description, env, dir, base, outputs, keys, providers };
-            let config = llm.config(agent);
-            let config = config.map_err(|(key, what)| location.fault(&format!("brain.llm.{key}"), what))?;
-            Ok(BrainConfig::Llm(Box::new(config)))
+            Ok(BrainConfig::Llm(Box::new(llm::config(location, &agent)?)))
         }
         BrainFile::A2a(foreign) => {
             if !foreign.card.starts_with("https://") && !foreign.card.starts_with("http://") {
@@ -382,21 +404,11 @@ fn brain(
                 let what = "must not carry a name or a password; brain.a2a.credentials is for those";
                 return Err(location.fault("brain.a2a.card", what));
             }
-            let bounds = super::mesh::with_overrides(&Default::default(), &foreign.bounds);
-            let hidden = |(scheme, secret): (&String, &YamlText)| {
-                (scheme.clone(), SecretString::new(secret.0.clone()))
-            };
-            Ok(BrainConfig::Foreign(A2aBrainConfig {
-                card: foreign.card.clone(),
-                mode: foreign.mode.map(Into::into),
-                credentials: SchemeCredentials(foreign.credentials.iter().map(hidden).collect()),
-                bounds: bounds.map_err(|error| location.fault("brain.a2a.bounds", error))?,
-            }))
+            Ok(BrainConfig::Foreign(foreign.clone()))
         }
         BrainFile::Http(service) => {
-            let config = service.config();
-            let config = config.map_err(|(key, what)| location.fault(&format!("brain.http.{key}"), what))?;
-            Ok(BrainConfig::Http(config))
+            http::check(service).map_err(|(key, what)| location.fault(&format!("brain.http.{key}"), what))?;
+            Ok(BrainConfig::Http(service.clone()))
         }
         BrainFile::Scripted(path) => {
             let path = within(path);
@@ -413,15 +425,17 @@ fn brain(
             })?;
             Ok(script)
         }
-        BrainFile::Exec(exec) => {
-            let exec = exec.settings(&agent.env, agent.cwd.as_ref(), user.as_ref());
+        BrainFile::Exec(MapOrShort(exec)) => {
+            let exec = exec.settings(agent.env(), agent.cwd.as_ref(), user.as_ref());
             let exec = exec.map_err(|(key, what)| location.fault(key, what))?;
-            let ExecSettings { mut command, env, cwd, user, mode, command_key } = exec;
+            let ExecSettings { mut command, env, cwd, user, mode } = exec;
             let (cwd_key, cwd) = cwd.map_or(("cwd", None), |(key, cwd)| (key, Some(cwd)));
             let dir = directory(cwd_key, cwd.as_deref())?;
             if let Some((key, user)) = &user {
                 OsUser::lookup(user).map_err(|what| location.fault(key, what))?;
             }
+            let is_short = location.node.at("brain.exec.command").is_none();
+            let command_key = if is_short { "brain.exec" } else { "brain.exec.command" };
             command_check::check(&command, dir.as_deref(), env.get("PATH").map(String::as_str))
                 .map_err(|what| location.fault(command_key, what))?;
             let user = user.map(|(_, user)| user);

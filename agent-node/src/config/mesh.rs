@@ -1,15 +1,14 @@
 //! The settings of the mesh: a timing preset with the file's overrides.
 
-use super::{file::MeshFile, text::YamlText};
-use crate::http::edge::Caller;
-use crate::outbox::a2a::credentials::{Keyring, SchemeCredentials, SecretString};
+use super::{ConfigFault, file::MeshFile, sources::SourceLocation};
+use crate::callers::ConfiguredCaller;
+use crate::outbox::a2a::credentials::Keyring;
 use blackboard::board::BoardConfig;
 use patterns::contract_net::Auction;
-use protocol::{ids::AgentId, limits::Limits};
+use protocol::{address_policy::AddressPolicy, ids::AgentId, limits::Limits};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::Value;
-use std::collections::BTreeMap;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 /// The timing preset: `default`, or `fast` for tests: quick heartbeats and retries, long leases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, clap::ValueEnum)]
@@ -20,10 +19,6 @@ pub enum TimingPreset {
     Default,
     /// Short times, for tests.
     Fast,
-}
-
-fn approvers(ids: &[String]) -> Result<Vec<AgentId>, String> {
-    ids.iter().map(|id| AgentId::parse(id).map_err(|error| format!("{id:?}: {error}"))).collect()
 }
 
 /// The settings of the mesh.
@@ -38,12 +33,12 @@ pub struct MeshConfig {
     /// The board's timing and limits.
     pub board: BoardConfig,
     /// Which addresses outside of the mesh may be called.
-    pub outside: protocol::address_policy::AddressPolicy,
+    pub outside: AddressPolicy,
     /// Credentials for foreign agents.
     pub keyring: Keyring,
     /// The gRPC port, if the node takes A2A over gRPC.
     pub grpc_port: Option<u16>,
-    pub callers: Vec<Caller>,
+    pub callers: Vec<ConfiguredCaller>,
     /// Agents of other processes whose word for a person's approval counts.
     pub approvers: Vec<AgentId>,
 }
@@ -86,26 +81,30 @@ impl MeshConfig {
         }
     }
 
-    /// The settings of a file over `default_preset`; the error is the key and its fault.
-    pub(super) fn from_file(
-        file: &MeshFile,
+    /// What `given`, the YAML at `location` and of the files that it includes, says over the settings of its profile, or of
+    /// `default_preset`.
+    pub(super) fn read(
+        location: &SourceLocation<'_>,
+        given: Value,
         default_preset: TimingPreset,
-    ) -> Result<Self, (&'static str, String)> {
-        let base = Self::of(file.profile.unwrap_or(default_preset));
+    ) -> Result<Self, ConfigFault> {
+        // A profile that is none is a fault below.
+        let base = Self::of(TimingPreset::deserialize(&given["profile"]).unwrap_or(default_preset));
+        let mut merged = json!({ "limits": base.limits, "auction": base.auction, "registry": base.registry });
+        merge(&mut merged, given);
+        let file: MeshFile = location.read_as("", merged)?;
+        let callers = super::a2a::callers(&file.callers).map_err(|what| location.fault("callers", what))?;
+        let spaces = super::space::spaces(&file.spaces).map_err(|what| location.fault("spaces", what))?;
         let mesh = Self {
-            limits: with_overrides(&base.limits, &file.limits).map_err(|error| ("limits", error))?,
-            auction: with_overrides(&base.auction, &file.auction).map_err(|error| ("auction", error))?,
-            registry: with_overrides(&base.registry, &file.registry).map_err(|error| ("registry", error))?,
-            outside: with_overrides(&base.outside, &file.outside)
-                .map_err(|error| ("outside.allow", error))?,
-            callers: super::a2a::callers(&file.callers).map_err(|error| ("callers", error))?,
-            approvers: approvers(&file.approvers).map_err(|error| ("approvers", error))?,
-            keyring: keyring(&file.outside.credentials),
+            limits: file.limits,
+            auction: file.auction,
+            registry: file.registry,
+            outside: AddressPolicy { allow: file.outside.allow },
+            callers,
+            approvers: file.approvers,
+            keyring: file.outside.credentials,
             grpc_port: file.grpc_port,
-            board: BoardConfig {
-                spaces: super::space::spaces(&file.spaces).map_err(|error| ("spaces", error))?,
-                ..base.board
-            },
+            board: BoardConfig { spaces, ..base.board },
             ..base
         };
         let (limits, auction, registry) = (&mesh.limits, &mesh.auction, &mesh.registry);
@@ -141,31 +140,13 @@ impl MeshConfig {
             (registry.sweep_ms == 0, "registry.sweepMs", "must be above 0"),
         ];
         match checks.into_iter().find(|(is_invalid, _, _)| *is_invalid) {
-            Some((_, key, what)) => Err((key, what.to_owned())),
+            Some((_, key, what)) => Err(location.fault(key, what)),
             None => Ok(mesh),
         }
     }
 }
 
-fn keyring(file: &BTreeMap<String, BTreeMap<String, YamlText>>) -> Keyring {
-    let hidden =
-        |(scheme, secret): (&String, &YamlText)| (scheme.clone(), SecretString::new(secret.0.clone()));
-    let of_host =
-        |schemes: &BTreeMap<String, YamlText>| SchemeCredentials(schemes.iter().map(hidden).collect());
-    Keyring(file.iter().map(|(host, schemes)| (host.clone(), of_host(schemes))).collect())
-}
-
-/// `base` with the members of `given` in place of its own.
-pub(super) fn with_overrides<T: Serialize + DeserializeOwned>(
-    base: &T,
-    given: &impl Serialize,
-) -> Result<T, String> {
-    let to_json = |error: serde_json::Error| error.to_string();
-    let mut merged = serde_json::to_value(base).map_err(to_json)?;
-    merge(&mut merged, serde_json::to_value(given).map_err(to_json)?);
-    serde_json::from_value(merged).map_err(to_json)
-}
-
+/// Puts the members of `given` over those of `base`. One without a value leaves what there is.
 fn merge(base: &mut Value, given: Value) {
     match (base, given) {
         (Value::Object(base), Value::Object(given)) => {
@@ -173,6 +154,7 @@ fn merge(base: &mut Value, given: Value) {
                 merge(base.entry(key).or_insert(Value::Null), value);
             }
         }
+        (_, Value::Null) => {}
         (base, given) => *base = given,
     }
 }

@@ -1,6 +1,6 @@
 //! What the process of an agent says when it registers (`PUT /a2a/peer`): its endpoint, and what its card says over the file.
 
-use super::{file::SkillFile, forms::MapOrText};
+use super::{file::SkillFile, forms::MapOrShort};
 use engine::settings::AgentSettings;
 use protocol::{
     bid::{Cost, Eta},
@@ -19,7 +19,7 @@ pub struct PeerRegistration {
     #[serde(default)]
     description: Option<String>,
     #[serde(default)]
-    skills: Option<Vec<MapOrText<SkillFile>>>,
+    skills: Option<Vec<MapOrShort<SkillFile>>>,
     #[serde(default)]
     cost: Option<Cost>,
     #[serde(default)]
@@ -36,12 +36,12 @@ impl PeerRegistration {
             invalid(if path == "." { "the body" } else { &path }, &error.into_inner().to_string())
         })?;
         let skills = read.skills.as_deref().unwrap_or_default();
-        for (at, MapOrText(skill)) in skills.iter().enumerate() {
+        for (at, MapOrShort(skill)) in skills.iter().enumerate() {
             if skill.output_schema.is_some() {
                 let what = "is for the agent's file: results are checked by what that says";
                 return Err(invalid(&format!("skills[{at}].outputSchema"), what));
             }
-            if skills[..at].iter().any(|MapOrText(other)| other.id == skill.id) {
+            if skills[..at].iter().any(|MapOrShort(other)| other.id == skill.id) {
                 return Err(invalid(&format!("skills[{at}]"), &format!("{} is there twice", skill.id)));
             }
         }
@@ -55,7 +55,7 @@ impl PeerRegistration {
     pub fn over(self, file: &AgentSettings) -> AgentSettings {
         let mut settings = file.clone();
         let skills =
-            self.skills.map(|skills| skills.into_iter().map(|MapOrText(skill)| skill.into()).collect());
+            self.skills.map(|skills| skills.into_iter().map(|MapOrShort(skill)| skill.into()).collect());
         settings.skills = skills.unwrap_or(settings.skills);
         settings.description = self.description.unwrap_or(settings.description);
         settings.bid.cost = self.cost.or(settings.bid.cost);

@@ -3,12 +3,12 @@
 use super::{
     ConfigFault, SESSION_KEYS, TEAM_KEYS,
     fault::FaultLog,
-    type_names,
     variables::Substitution,
     yaml::{self, YamlNode},
 };
 use crate::text_file;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -29,26 +29,34 @@ pub(super) struct SourceLocation<'a> {
 impl SourceLocation<'_> {
     pub(super) fn fault(&self, key: &str, what: impl Into<String>) -> ConfigFault {
         let line = self.node.line_at(key);
-        let key = match (self.path.as_str(), key) {
-            ("", key) => key.to_owned(),
-            (path, "") => path.to_owned(),
-            (path, key) if key.starts_with('[') => format!("{path}{key}"),
-            (path, key) => format!("{path}.{key}"),
-        };
-        ConfigFault { file: self.file.to_owned(), line, key, what: what.into() }
+        ConfigFault { file: self.file.to_owned(), line, key: joined(&self.path, key), what: what.into() }
     }
 
     pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigFault> {
-        serde_path_to_error::deserialize(self.node.to_json()).map_err(|error| {
+        self.read_at("")
+    }
+
+    /// Reads what is at `key`.
+    pub(super) fn read_at<T: DeserializeOwned>(&self, key: &str) -> Result<T, ConfigFault> {
+        self.read_as(key, self.node.at(key).map_or(Value::Null, YamlNode::to_json))
+    }
+
+    /// Reads `value` in place of what is at `key`.
+    pub(super) fn read_as<T: DeserializeOwned>(&self, key: &str, value: Value) -> Result<T, ConfigFault> {
+        serde_path_to_error::deserialize(value).map_err(|error| {
             let (path, what) = (error.path().to_string(), error.into_inner().to_string());
-            let path = match path.rsplit_once('.') {
-                _ if path == "." => "",
-                // The kind is the value then, not a key.
-                Some((above, _)) if what.contains("unit variant") => above,
-                _ => path.as_str(),
-            };
-            self.fault(path, type_names::explain(&what))
+            let path = if path == "." { "" } else { path.as_str() };
+            self.fault(&joined(key, path), what)
         })
+    }
+}
+
+/// The key `below` that at `path`.
+fn joined(path: &str, below: &str) -> String {
+    match (path, below) {
+        ("", key) | (key, "") => key.to_owned(),
+        (path, key) if key.starts_with('[') => format!("{path}{key}"),
+        (path, key) => format!("{path}.{key}"),
     }
 }
 
@@ -282,7 +290,7 @@ mod tests {
             ),
             (
                 &[("team.yaml", "include: b.yaml\n"), ("b.yaml", B)],
-                "team.yaml:1: include: must be a list, got string \"b.yaml\"",
+                "team.yaml:1: include: invalid type: string \"b.yaml\", expected a sequence",
             ),
             (
                 &[("team.yaml", "include: ['${param.x}']\nparameters: { x: {} }\n")],

@@ -10,43 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(super) struct SpaceFile {
     /// Its members, agents by id and users as `user:NAME`, and their roles. In the space `default` every agent and every user with a credential is a member beside them.
-    #[schemars(with = "BTreeMap<String, SpaceRoleName>")]
+    #[schemars(with = "BTreeMap<String, SpaceRole>")]
     members: BTreeMap<MemberId, SpaceRole>,
     /// Who may address whom in its sessions.
-    #[schemars(with = "SpaceRoutingName")]
     routing: SpaceRouting,
     /// The types of proposals that the curator merges without a person.
-    #[schemars(with = "Vec<LowRiskTypeName>")]
+    #[schemars(with = "Vec<String>", extend("items" = { "type": "string", "enum": ["learning", "pattern", "update"] }))]
     auto_merge: BTreeSet<EntryType>,
-}
-
-#[derive(JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[expect(dead_code, reason = "only its schema is used")]
-enum SpaceRoleName {
-    Observer,
-    Member,
-    Curator,
-    Owner,
-}
-
-#[derive(JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[expect(dead_code, reason = "only its schema is used")]
-enum SpaceRoutingName {
-    Open,
-    SameStage,
-    UpDown,
-    Mediated,
-}
-
-#[derive(JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[expect(dead_code, reason = "only its schema is used")]
-enum LowRiskTypeName {
-    Learning,
-    Pattern,
-    Update,
 }
 
 /// The spaces of a file; the error names the space.

@@ -1,8 +1,10 @@
 //! A text value of the YAML.
 
-use schemars::JsonSchema;
+use crate::outbox::a2a::credentials::SecretString;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// Text; a number or truth value stands for how it is written.
 #[derive(Debug, Default, JsonSchema)]
@@ -22,10 +24,11 @@ impl YamlText {
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }
+}
 
-    pub(super) fn copy(&self) -> Self {
-        Self(self.0.clone())
-    }
+/// The texts of the words of a command.
+pub(super) fn texts(words: &[YamlText]) -> Vec<String> {
+    words.iter().map(|word| word.0.clone()).collect()
 }
 
 impl<'de> Deserialize<'de> for YamlText {
@@ -38,5 +41,25 @@ impl<'de> Deserialize<'de> for YamlText {
             Value::Array(_) => Err(D::Error::custom("expected text, got a list")),
             Value::Object(_) => Err(D::Error::custom("expected text, got a map; quote it if it has a colon")),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for SecretString {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        YamlText::deserialize(deserializer).map(|YamlText(text)| Self::new(text))
+    }
+}
+
+impl JsonSchema for SecretString {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        YamlText::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        YamlText::json_schema(generator)
     }
 }

@@ -104,30 +104,38 @@ impl YamlNode {
         Some(members.remove(at).2)
     }
 
-    /// The line of the value at `key`, such as `agents[0].bid`, or of its nearest existing ancestor, if it is known.
-    pub(super) fn line_at(&self, key: &str) -> Option<u64> {
-        let steps = key.split(['.', '[', ']']).filter(|step| !step.is_empty());
-        Some(self.line_of(steps)).filter(|line| *line > 0)
+    /// The value at `key`, such as `agents[0].bid`.
+    pub(super) fn at(&self, key: &str) -> Option<&Self> {
+        steps(key).try_fold(self, |node, step| node.step(step).map(|(_, value)| value))
     }
 
-    /// The line of the value at `path`, or of its nearest existing ancestor. Steps are keys or list indexes.
-    fn line_of<'a>(&self, path: impl IntoIterator<Item = &'a str>) -> u64 {
+    /// The line of the value at `key`, such as `agents[0].bid`, or of its nearest existing ancestor, if it is known.
+    pub(super) fn line_at(&self, key: &str) -> Option<u64> {
         let (mut node, mut line) = (self, self.line);
-        for step in path {
-            let next = match &node.value {
-                YamlValue::Map(members) => {
-                    members.iter().find(|(name, _, _)| name == step).map(|(_, at, value)| (*at, value))
-                }
-                YamlValue::List(items) => {
-                    step.parse::<usize>().ok().and_then(|at| items.get(at)).map(|item| (item.line, item))
-                }
-                _ => None,
-            };
-            let Some((at, value)) = next else { break };
+        for step in steps(key) {
+            let Some((at, value)) = node.step(step) else { break };
             (node, line) = (value, at);
         }
-        line
+        Some(line).filter(|line| *line > 0)
     }
+
+    /// The member of a map or the item of a list, with its line.
+    fn step(&self, step: &str) -> Option<(u64, &Self)> {
+        match &self.value {
+            YamlValue::Map(members) => {
+                members.iter().find(|(name, _, _)| name == step).map(|(_, at, value)| (*at, value))
+            }
+            YamlValue::List(items) => {
+                step.parse::<usize>().ok().and_then(|at| items.get(at)).map(|item| (item.line, item))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The names and numbers in a key such as `agents[0].bid`.
+fn steps(key: &str) -> impl Iterator<Item = &str> {
+    key.split(['.', '[', ']']).filter(|step| !step.is_empty())
 }
 
 impl<'de> Deserialize<'de> for YamlNode {

@@ -1,15 +1,19 @@
 //! One call: the edge's checks as over HTTP, the operation, the response.
 
-use super::{
-    schema::{self, JsonCodec, SERVICE},
-    status::status,
-};
-use crate::http::{
-    a2a::{A2aCall, A2aResponse, CallHeaders, TaskEventStream},
-    connections::{ConnectionGuard, ServedRequest},
-    edge::{BudgetHolder, CallCredentials, Edge, InFlightPermit, StreamPermit, is_proxy_header, single},
-    node_state::NodeState,
-    routes::messages::trace_from,
+use crate::{
+    budget_holder::BudgetHolder,
+    grpc_wire::{
+        schema::{self, JsonCodec, SERVICE},
+        status::status,
+    },
+    http::{
+        a2a::{A2aCall, A2aResponse, CallHeaders, TaskEventStream},
+        client_address::FORWARDED_FOR,
+        connections::{ConnectionGuard, ServedRequest},
+        edge::{CallCredentials, Edge, InFlightPermit, StreamPermit, is_proxy_header, single},
+        node_state::NodeState,
+        routes::messages::trace_from,
+    },
 };
 use futures_util::{
     FutureExt as _, StreamExt as _,
@@ -28,7 +32,7 @@ use protocol::{
         error::{A2aError, A2aErrorKind},
         json::InvalidField,
         request::A2aOperation,
-        version::{self, EXTENSIONS_PARAMETER, VERSION_PARAMETER},
+        version::{self, EXTENSIONS_PARAMETER, ProtocolVersion, VERSION_PARAMETER},
     },
     address_policy::OUTBOUND,
     ids::AgentId,
@@ -114,6 +118,8 @@ async fn admit(
     let authority = head.uri.authority().map(|authority| authority.as_str());
     let named = head.headers.get_all(HOST).iter().map(|host| host.to_str().unwrap_or_default());
     let hosts: Vec<_> = authority.into_iter().chain(named).collect();
+    let forwarded_for: Vec<_> =
+        head.headers.get_all(FORWARDED_FOR).iter().filter_map(|line| line.to_str().ok()).collect();
     let credentials = CallCredentials {
         hosts: &hosts,
         has_origin: head.headers.contains_key(ORIGIN),
@@ -123,6 +129,7 @@ async fn admit(
         key: credential(API_KEY_HEADER),
         authorization: credential("authorization"),
         from,
+        forwarded_for: &forwarded_for,
         takes_files: ["/SendMessage", "/SendStreamingMessage"]
             .iter()
             .any(|name| head.uri.path().ends_with(name)),
@@ -210,7 +217,7 @@ impl Performer {
             let no_agent = || Problem::new(Reason::AgentNotFound, "no agent lives here");
             let local = node.agents.get(&first).ok_or_else(no_agent)?.clone();
             let max_depth = node.limits.max_depth;
-            let call = A2aCall::new(call_headers(request.metadata()), local, node, by, permit)?;
+            let call = A2aCall::new(call_headers(request.metadata())?, local, node, by, permit);
             let params = request.into_inner();
             if depth(&params) > max_depth {
                 let message = format!("is nested more than {max_depth} levels deep");
@@ -243,17 +250,19 @@ async fn next((events, mut draining, permit): StreamState) -> Option<(Result<Val
     Some((event, (rest, draining, permit)))
 }
 
-fn call_headers(metadata: &MetadataMap) -> CallHeaders {
+/// Fails if the call does not name version 1.0.
+fn call_headers(metadata: &MetadataMap) -> Result<CallHeaders, A2aError> {
     let text = |name: &str| metadata.get(name.to_ascii_lowercase()).and_then(|value| value.to_str().ok());
     let all = |name: &str| {
         let lines = metadata.get_all(name.to_ascii_lowercase()).into_iter();
         lines.filter_map(|line| line.to_str().ok()).collect::<Vec<_>>()
     };
-    CallHeaders {
-        version: text(VERSION_PARAMETER).map(str::to_owned),
+    version::negotiate(text(VERSION_PARAMETER))?;
+    Ok(CallHeaders {
+        version: ProtocolVersion::V1,
         extensions: version::extensions(all(EXTENSIONS_PARAMETER)),
         trace: trace_from(text(TRACEPARENT), &all(TRACESTATE)),
-    }
+    })
 }
 
 /// `response` with the extensions that the call activated.

@@ -6,9 +6,11 @@
 //! still on its way keeps no place. Where a limit is reached, the caller with the most connections gives up its oldest idle one,
 //! those without a credential first.
 
+pub(super) mod connection_state;
 mod open_connections;
 
-use super::edge::{BudgetHolder, LocalCallers};
+use super::{client_address::counted_as, local_callers::LocalCallers};
+use crate::budget_holder::BudgetHolder;
 use futures_util::task::AtomicWaker;
 use open_connections::{OpenConnection, OpenConnections};
 use protocol::problem::{Problem, Reason};
@@ -136,8 +138,7 @@ impl Connections {
     pub(crate) fn admit(&self, peer: IpAddr) -> Option<ConnectionGuard> {
         let Self(shared) = self;
         let limits = &shared.limits;
-        let peer = peer.to_canonical();
-        let holder = BudgetHolder::Address(peer);
+        let holder = BudgetHolder::Address(counted_as(peer));
         let mut open = shared.open();
         let is_refused = !shared.local.contains(peer)
             && open.count(&holder) >= limits.max_per_address

@@ -5,15 +5,13 @@
 //! it without the copy that `web::Bytes` makes), and the body's [`Digest`] if the request was signed.
 
 mod body;
-mod budget_holder;
 mod call_admission;
-mod callers;
 mod cross_origin;
 mod error_format;
 mod identity;
 mod in_flight;
-mod local_callers;
 mod origin;
+mod public_urls;
 mod rate_limit;
 mod response;
 mod server_config;
@@ -24,31 +22,34 @@ pub mod tokens;
 #[cfg(test)]
 mod tests;
 
-pub use budget_holder::BudgetHolder;
-pub(crate) use budget_holder::HolderLimit;
 pub(crate) use call_admission::CallCredentials;
-pub use callers::{Caller, Callers, Credential};
 pub use identity::Auth;
 pub(crate) use identity::{bearer_token, single};
 pub use in_flight::release_permit;
 pub(crate) use in_flight::{InFlightPermit, take_permit};
-pub use local_callers::{LocalCaller, LocalCallers};
 pub use origin::BrowserOrigin;
 pub(crate) use origin::is_proxy_header;
+pub(crate) use public_urls::AddressedAgent;
+pub use public_urls::PublicUrls;
 pub use server_config::HttpServerConfig;
 pub(crate) use spool::{SpooledFile, SpooledFiles};
 pub use stream_limit::StreamLimit;
 pub(crate) use stream_limit::StreamPermit;
 pub use tokens::IssuedTokens;
 
-use crate::http::{connections::Connections, server::connection::ConnectionState};
+use crate::{
+    budget_holder::BudgetHolder,
+    http::{
+        connections::{Connections, connection_state::ConnectionState},
+        headers,
+    },
+};
 use actix_web::{
     Error, HttpMessage,
     body::{BodySize, BoxBody, MessageBody as _},
     dev::{Payload, Service, ServiceRequest, ServiceResponse, Transform},
     http::Method,
 };
-use blackboard::{key_ring::is_unknown_key, refusal::Refusal};
 use bytes::Bytes;
 use cross_origin::CrossOrigin;
 use error_format::ErrorFormat;
@@ -69,6 +70,8 @@ use std::{
     sync::Arc,
     time::Instant,
 };
+use transport::key_ring::is_unknown_key;
+use transport::refusal::Refusal;
 
 /// The edge of one node, shared by its workers.
 #[derive(Clone)]
@@ -95,7 +98,7 @@ impl Edge {
             unproven: body::BodyBudget::new(config.max_unproven_bytes, config.max_unproven_bytes_per_address),
             spooled: body::BodyBudget::new(config.max_spooled_bytes, config.max_spooled_bytes_per_caller),
             rates: rate_limit::RateLimiter::new(config.limits.max_rate_per_second),
-            connections: Connections::new(config.connections, config.auth.local_callers().clone()),
+            connections: Connections::new(config.connections, config.auth.uncounted_peers()),
             failed_auth: rate_limit::RateLimiter::new(config.limits.max_failed_auth_per_second),
             config,
         }))
@@ -148,9 +151,10 @@ where
         self.0.service.poll_ready(cx)
     }
 
-    fn call(&self, request: ServiceRequest) -> Self::Future {
+    fn call(&self, mut request: ServiceRequest) -> Self::Future {
         let inner = Rc::clone(&self.0);
         Box::pin(async move {
+            inner.state.config.auth.public_urls().enter(&mut request);
             let format = ErrorFormat::of(request.path());
             let origin = CrossOrigin::of(&request, &inner.state.config.origins);
             let answer = inner.handle(request).await;
@@ -178,7 +182,7 @@ where
                 return Ok(Err(answer));
             }
             let rules = body::BodyRules::for_request(&request, &payload, &state.config)?;
-            let address = request.peer_addr().map(|peer| peer.ip().to_canonical());
+            let address = state.config.auth.client_address(&request);
             let limited = |problem| state.failed_auth.limit_failure(address, problem, Instant::now());
             let auth = &state.config.auth;
             // The head authenticates every request, so that no body is read of a sender that proves nothing.
@@ -291,6 +295,11 @@ impl<S> WorkerEdge<S> {
             self.state.count(problem);
         }
     }
+}
+
+/// Whether it has a signature, which is checked then, whatever else it has.
+fn is_signed(request: &ServiceRequest) -> bool {
+    [headers::SIGNATURE_INPUT, headers::SIGNATURE].iter().any(|name| request.headers().contains_key(name))
 }
 
 /// Whether this request uploads an artifact, which may be larger than a message and of any type.

@@ -8,13 +8,13 @@ use crate::{
     },
 };
 use actix_web::{HttpResponse, http::header};
-use blackboard::store::{Error, Key, SharedStore};
 use bytes::Bytes;
 use engine::records::{TaskRow, keys};
 use futures_util::{StreamExt as _, stream};
 use protocol::problem::{Problem, Reason};
 use serde_json::json;
 use std::{convert::Infallible, time::Duration};
+use store::{Error, Key, SharedStore};
 
 /// Interval of heartbeat comments on a silent stream.
 pub const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -138,7 +138,6 @@ fn sse_lines<D>(event: &TaskEvent<D>, data: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blackboard::store::{Batch, Lane, Revision, Write, memory};
     use patterns::{Effect, Event, EventKind, Outcome};
     use protocol::{
         ids::{AgentId, ConversationId},
@@ -146,6 +145,7 @@ mod tests {
         task::{Status, TaskSpec, TaskState},
         time::{NodeTime, WallTime},
     };
+    use store::{Batch, Lane, Revision, Write, memory};
 
     fn row() -> TaskRow {
         let json = serde_json::json!({ "taskId": "t-1", "description": "d", "root": "user:local" });
@@ -172,8 +172,8 @@ mod tests {
         me: &AgentId,
         after: (Revision, usize),
     ) -> Result<String, Problem> {
-        let endpoint = "http://127.0.0.1:1".to_owned();
-        let files = ShownFiles { store: store.clone(), agent: me.clone(), endpoint };
+        let base = "http://127.0.0.1:1".to_owned();
+        let files = ShownFiles { store: store.clone(), agent: me.clone(), base };
         let answer = of_task(files, row(), after, true).await?;
         let bytes = actix_web::body::to_bytes(answer.into_body()).await.unwrap();
         Ok(String::from_utf8(bytes.to_vec()).unwrap())

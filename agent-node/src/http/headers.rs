@@ -15,15 +15,23 @@ pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static(trace::TRACEP
 pub(crate) const TRACESTATE: HeaderName = HeaderName::from_static(trace::TRACESTATE);
 pub(crate) const A2A_VERSION: HeaderName = HeaderName::from_static("a2a-version");
 pub(crate) const A2A_EXTENSIONS: HeaderName = HeaderName::from_static("a2a-extensions");
+pub(crate) const V03_EXTENSIONS: HeaderName = HeaderName::from_static("x-a2a-extensions");
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::a2a::version::{EXTENSIONS_PARAMETER, VERSION_PARAMETER};
+    use protocol::a2a::{
+        v03::EXTENSIONS_HEADER,
+        version::{EXTENSIONS_PARAMETER, VERSION_PARAMETER},
+    };
 
     #[test]
     fn the_a2a_header_names_match_the_protocol() {
-        for (name, expected) in [(A2A_VERSION, VERSION_PARAMETER), (A2A_EXTENSIONS, EXTENSIONS_PARAMETER)] {
+        for (name, expected) in [
+            (A2A_VERSION, VERSION_PARAMETER),
+            (A2A_EXTENSIONS, EXTENSIONS_PARAMETER),
+            (V03_EXTENSIONS, EXTENSIONS_HEADER),
+        ] {
             assert!(name.as_str().eq_ignore_ascii_case(expected), "{name} is not {expected}");
         }
     }

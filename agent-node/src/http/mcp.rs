@@ -4,112 +4,38 @@
 //! from the caller whose task asks. Sessions are in memory; after a restart a client is answered 404 and begins another one.
 
 use super::{
-    edge::{BudgetHolder, release_permit},
+    edge::release_permit,
+    listener::{ListenerAddress, own_url},
+    mcp_endpoint::SessionOwner,
     node_state::NodeState,
     routes::person_token,
-    server::{ListenerAddress, own_url},
 };
-use crate::mcp::{ApiReach, MeshApi, MeshServer};
+use crate::{
+    budget_holder::BudgetHolder,
+    mcp::{ApiReach, MeshApi},
+};
 use actix_web::{
     HttpRequest, HttpResponse,
     http::{Method, StatusCode, header},
     web,
 };
-use blackboard::{http_client::HttpClient, refusal::Refusal, resource::resource};
 use bytes::Bytes;
-use dashmap::DashMap;
 use http_body_util::{BodyExt as _, Full};
 use protocol::{
     a2a::agent_policy::API_KEY_HEADER,
     json,
-    limits::Limits,
     principal::Principal,
     problem::{Problem, Reason},
     routes,
 };
-use rmcp::transport::{
-    StreamableHttpServerConfig, StreamableHttpService,
-    streamable_http_server::session::local::{LocalSessionManager, SessionConfig},
-};
 use serde_json::Value;
-use std::{future::ready, net::SocketAddr, sync::Arc, time::Duration};
-
-/// How long a session without any message lives. A person may take that long for an answer.
-const SESSION_IDLE: Duration = Duration::from_secs(3_600);
-
-const MAX_SESSIONS: usize = 64;
-
-/// How much deeper than a request of the mesh a message of MCP may nest: around the arguments of a tool.
-const ENVELOPE_DEPTH: usize = 8;
+use std::{future::ready, net::SocketAddr, sync::Arc};
+use transport::refusal::Refusal;
+use transport::resource::resource;
 
 const SESSION_ID: &str = "mcp-session-id";
 
 const RESPONSE_HEADERS: [&str; 5] = ["content-type", SESSION_ID, "cache-control", "allow", "retry-after"];
-
-/// Who began a session, and whether it was proven to be a person's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct SessionOwner {
-    principal: Principal,
-    is_persons: bool,
-}
-
-/// The MCP endpoint of a node.
-pub struct McpEndpoint {
-    service: StreamableHttpService<MeshServer, LocalSessionManager>,
-    manager: Arc<LocalSessionManager>,
-    sessions: DashMap<String, SessionOwner>,
-    wire: HttpClient,
-    max_depth: usize,
-}
-
-impl McpEndpoint {
-    /// The endpoint of a node with these limits.
-    pub fn new(limits: &Limits) -> Result<Self, Problem> {
-        let mut manager = LocalSessionManager::default();
-        let mut sessions = SessionConfig::default();
-        sessions.keep_alive = Some(SESSION_IDLE);
-        manager.session_config = sessions;
-        let manager = Arc::new(manager);
-        // The edge has checked the host and the origin.
-        let config = StreamableHttpServerConfig::default()
-            .disable_allowed_hosts()
-            .with_json_response(true)
-            .with_max_request_body_bytes(limits.max_body_bytes);
-        let server = MeshServer::per_request();
-        Ok(Self {
-            service: StreamableHttpService::new(move || Ok(server.clone()), manager.clone(), config),
-            manager,
-            sessions: DashMap::new(),
-            wire: MeshApi::client()?,
-            max_depth: limits.max_depth + ENVELOPE_DEPTH,
-        })
-    }
-
-    /// Refuses a session of somebody else like one that is not there.
-    fn check_session(&self, id: &str, owner: &SessionOwner) -> Result<(), Problem> {
-        match self.sessions.get(id).is_some_and(|known| *known == *owner) {
-            true => Ok(()),
-            false => Err(Problem::new(
-                Reason::SessionNotFound,
-                "no MCP session of yours has this id: begin one with initialize",
-            )),
-        }
-    }
-
-    /// Refuses one more session of a caller that has the most. Forgets those that have ended.
-    async fn check_sessions_of(&self, owner: &SessionOwner) -> Result<(), Problem> {
-        let open = self.manager.sessions.read().await;
-        self.sessions.retain(|id, _| open.contains_key(id.as_str()));
-        drop(open);
-        match self.sessions.iter().filter(|known| **known == *owner).count() {
-            MAX_SESSIONS.. => {
-                let message = format!("{} has {MAX_SESSIONS} MCP sessions; end some first", owner.principal);
-                Err(Problem::new(Reason::RateLimited, message).with("limit", MAX_SESSIONS))
-            }
-            _ => Ok(()),
-        }
-    }
-}
 
 /// The routes.
 pub fn routes(config: &mut web::ServiceConfig) {

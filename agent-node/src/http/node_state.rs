@@ -4,28 +4,30 @@ use super::{
     a2a::facade::AgentFacade,
     connections::Connections,
     drain::DrainSignal,
-    edge::{IssuedTokens, StreamLimit},
-    mcp::McpEndpoint,
-    server::ListenerAddress,
+    edge::{AddressedAgent, IssuedTokens, PublicUrls, StreamLimit},
+    hosted_peer::HostedPeer,
+    listener::ListenerAddress,
+    mcp_endpoint::McpEndpoint,
 };
 use crate::{
     agent::{AgentActor, AgentStatus},
     artifacts::ArtifactQuota,
     clock::NodeClock,
     inbox::LocalAgents,
-    node::{hosted_peer::HostedPeer, services::ServiceLocator, signing_keys::SigningKeys},
     outbox::{
         a2a::callbacks::CallbackRegistry,
         outbound_client::OutboundClient,
         webhooks::{Pusher, Seal},
     },
     peers::Peers,
+    services::ServiceLocator,
     shared_cell::SharedCell,
+    signing_keys::SigningKeys,
     telemetry::Telemetry,
 };
 use actix::Addr;
-use actix_web::HttpRequest;
-use blackboard::{client::Blackboard, http_client::HttpClient, key_ring::KeyRing, store::SharedStore};
+use actix_web::{HttpMessage as _, HttpRequest};
+use blackboard::client::Blackboard;
 use engine::PeerLocation;
 use protocol::{
     a2a::card_signature::SigningKey,
@@ -44,6 +46,9 @@ use std::{
     sync::{Arc, Mutex, OnceLock, atomic::AtomicBool},
     time::Duration,
 };
+use store::SharedStore;
+use transport::http_client::HttpClient;
+use transport::key_ring::KeyRing;
 
 /// One agent of this node, as the routes see it.
 #[derive(Clone)]
@@ -89,7 +94,7 @@ pub struct LocalServices {
     /// The registry, if it runs in this process.
     pub registry: Option<Registry>,
     /// The gauge of the store's files and queue, if it has them.
-    pub store: Option<blackboard::store::embedded::StoreGauge>,
+    pub store: Option<store::embedded::StoreGauge>,
 }
 
 /// The state of a node; shared by all workers.
@@ -126,6 +131,10 @@ pub struct NodeState {
     pub services: Arc<ServiceLocator>,
     /// The callbacks that foreign agents may call.
     pub hooks: CallbackRegistry,
+    /// The logins of its agents at tool servers.
+    pub logins: crate::tool_login::ToolLogins,
+    /// Where browsers and clients reach the agents through a proxy.
+    pub public_urls: PublicUrls,
     pub mcp: McpEndpoint,
     /// The OpenAPI document of its routes.
     pub openapi: OnceLock<Value>,
@@ -136,8 +145,11 @@ pub struct NodeState {
 }
 
 impl NodeState {
-    /// The agent of the port that a request came in at; `None` on the port of the registry and the board.
+    /// The agent of the public path or of the port that a request came in at; `None` on the port of the registry and the board.
     pub(super) fn agent_of_port(&self, request: &HttpRequest) -> Option<&HostedAgent> {
+        if let Some(AddressedAgent(agent)) = request.extensions().get() {
+            return self.agents.get(agent);
+        }
         let ListenerAddress(address) = request.conn_data()?;
         self.agents.get(self.by_port.get(&address.port())?)
     }

@@ -5,13 +5,13 @@ mod descriptions;
 
 use super::node_state::NodeState;
 use actix_web::{HttpResponse, web};
-use blackboard::resource::RegisteredRoute;
 use descriptions::{Description, describe};
 use protocol::{
     a2a::{request::A2aOperation, route},
     routes,
 };
 use serde_json::{Map, Value, json};
+use transport::resource::RegisteredRoute;
 
 pub(super) async fn get(node: web::Data<NodeState>) -> HttpResponse {
     HttpResponse::Ok().json(node.openapi.get())
@@ -116,7 +116,7 @@ fn parameter(name: &str, place: &str, schema: Value) -> Value {
 mod tests {
     use super::*;
     use actix_web::web::ServiceConfig;
-    use blackboard::resource::registered;
+    use transport::resource::registered;
 
     fn every_route() -> Vec<RegisteredRoute> {
         all_routes(registered(|config: &mut ServiceConfig| {

@@ -2,12 +2,14 @@
 
 pub mod artifacts;
 pub mod brief;
+pub mod contexts;
 pub mod dead_letters;
 pub mod health;
 pub mod hooks;
 pub mod inbox;
 pub mod join;
 pub mod keys;
+pub mod logins;
 pub mod messages;
 pub mod metrics;
 pub mod peer;
@@ -16,11 +18,11 @@ pub mod tasks;
 pub mod traces;
 
 use actix_web::web;
-use blackboard::resource::resource;
 use protocol::{
     problem::{Problem, Reason},
     routes,
 };
+use transport::resource::resource;
 
 /// The route of messages.
 pub fn messages(config: &mut web::ServiceConfig) {
@@ -34,6 +36,11 @@ pub fn agents(config: &mut web::ServiceConfig) {
     let dead_letters = routes::DEAD_LETTERS;
     config
         .service(resource(&format!("{}/{{id}}", routes::MESSAGES), [(Method::GET, web::to(messages::get))]))
+        .service(resource(routes::CONTEXTS, [(Method::GET, web::to(contexts::list))]))
+        .service(resource(
+            &format!("{}/{{id}}", routes::CONTEXTS),
+            [(Method::GET, web::to(contexts::get)), (Method::DELETE, web::to(contexts::forget))],
+        ))
         .service(resource(routes::INBOX, [(Method::GET, web::to(inbox::list))]))
         .service(resource(
             &format!("{}/{{space}}/brief", routes::AGENT_SPACES),
@@ -68,6 +75,13 @@ pub fn agents(config: &mut web::ServiceConfig) {
         .service(resource(&format!("{}/turns", routes::PEER), [(Method::GET, web::to(peer::turns))]))
         .service(resource(&format!("{}/lines", routes::PEER), [(Method::POST, web::to(peer::lines))]))
         .service(resource(&format!("{}/token", routes::PEER), [(Method::POST, web::to(peer::token))]))
+        .service(resource(
+            routes::LOGINS,
+            [(Method::GET, web::to(logins::list)), (Method::POST, web::to(logins::begin))],
+        ))
+        .service(resource(&format!("{}/finish", routes::LOGINS), [(Method::POST, web::to(logins::finish))]))
+        .service(resource(&format!("{}/forget", routes::LOGINS), [(Method::POST, web::to(logins::forget))]))
+        .service(resource(routes::LOGIN_CALLBACK, [(Method::GET, web::to(logins::callback))]))
         .service(resource(routes::ARTIFACTS, [(Method::PUT, web::to(artifacts::put))]))
         .service(resource(
             &format!("{}/{{sha256}}", routes::ARTIFACTS),

@@ -7,7 +7,7 @@ mod shared_service;
 pub(crate) use error_response::http2_required;
 pub(super) mod connection;
 
-use super::edge::Edge;
+use super::{edge::Edge, listener::ListenerAddress};
 use actix_http::HttpService;
 use actix_service::{ServiceFactoryExt, fn_service, map_config};
 use actix_web::{
@@ -16,16 +16,12 @@ use actix_web::{
     rt::net::TcpStream,
     web,
 };
-use blackboard::refusal::Refusal;
 use connection::MonitoredStream;
 use protocol::problem::{Problem, Reason};
 use shared_service::{ServerId, SharedServiceFactory};
 use socket2::{SockRef, TcpKeepalive};
-use std::{
-    future::ready,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
-    time::Duration,
-};
+use std::{future::ready, net::TcpListener, time::Duration};
+use transport::refusal::Refusal;
 
 /// The shortest timeout: actix reads its clock every 500 ms, so a shorter one fires too early.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -93,20 +89,6 @@ pub fn server(
         })?;
     }
     Ok(server.run())
-}
-
-/// The local address of the listener that accepted a connection.
-#[derive(Debug, Clone, Copy)]
-pub struct ListenerAddress(pub SocketAddr);
-
-/// The base URL of a listener of this process, from this process.
-pub(crate) fn own_url(listener: SocketAddr) -> String {
-    let ip = match listener.ip() {
-        ip if !ip.is_unspecified() => ip,
-        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-    };
-    format!("http://{}", SocketAddr::new(ip, listener.port()))
 }
 
 /// Sets `TCP_NODELAY`, and timeouts that detect a dead peer within seconds instead of hours.

@@ -1,8 +1,6 @@
 //! Calls of the mesh's HTTP API with the credential of an MCP client.
 
-use super::waiting::answer_path;
-use crate::node::services::{HERE, ServiceAddresses};
-use blackboard::http_client::{ClientRequest, HttpClient, HttpClientLimits};
+use crate::services::{HERE, ServiceAddresses};
 use bytes::Bytes;
 use eventsource_stream::Eventsource;
 use futures_util::{Stream, StreamExt, future::join_all};
@@ -21,6 +19,7 @@ use reqwest::Method;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use transport::http_client::{ClientRequest, HttpClient, HttpClientLimits};
 
 /// The recipient named in requests; servers check it for signed requests only.
 const RECIPIENT: &str = "mesh";
@@ -344,4 +343,9 @@ pub(super) fn encoded(text: &str) -> String {
     text.bytes()
         .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
         .collect()
+}
+
+/// Where a task takes answers.
+pub(super) fn answer_path(task: &str) -> String {
+    format!("{}/{}/answer", routes::TASKS, encoded(task))
 }

@@ -4,10 +4,11 @@ use super::{
     api::{MeshApi, TaskAtEndpoint},
     task_extension,
     task_output::open_questions,
-    tools::{self, McpToolCall, TOOLS},
+    tool_call::{McpToolCall, response},
+    tools::{self, TOOLS},
     waiting,
 };
-use crate::http::edge::{BudgetHolder, HolderLimit};
+use crate::budget_holder::{BudgetHolder, HolderLimit};
 use protocol::problem::{Problem, Reason};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -104,7 +105,7 @@ impl ServerHandler for MeshServer {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let api = self.api(&context)?;
-        let refused = |reason, message| Ok(tools::response(Err(Problem::new(reason, message))));
+        let refused = |reason, message| Ok(response(Err(Problem::new(reason, message))));
         let _of_caller = match caller(&context) {
             None => None,
             Some(caller) => match self.calls_of_caller.acquire(caller) {
@@ -127,7 +128,7 @@ impl ServerHandler for MeshServer {
         let mut call =
             McpToolCall { api: &api, context: &context, input_responses, request_state, progress: 0.0 };
         match tools::perform(&name, arguments, &mut call).await {
-            Some(outcome) => Ok(tools::response(outcome)),
+            Some(outcome) => Ok(response(outcome)),
             None => {
                 let known: Vec<_> = TOOLS.iter().map(|tool| &*tool.name).collect();
                 let name: String = name.chars().take(80).collect();

@@ -3,7 +3,7 @@
 
 use super::{
     task_output::{TaskOutput, open_questions},
-    tools::task_result,
+    tool_call::task_result,
     waiting::{askable, input_requests},
 };
 use protocol::{a2a::task::A2aTask, task::TaskState};

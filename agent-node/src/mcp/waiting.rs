@@ -1,17 +1,16 @@
 //! Waits for a task, puts its questions to the person at the client, and tells the client how the task goes on.
 
 use super::{
-    api::{MeshApi, StatusEvents, encoded},
+    api::{MeshApi, StatusEvents},
     elicitation::{self, ElicitationOutcome},
     task_output::{TaskOutput, open_questions},
-    tools::{McpToolCall, ToolOutcome},
+    tool_call::{McpToolCall, ToolOutcome},
 };
 use futures_util::StreamExt;
 use protocol::{
     a2a::task::A2aTask,
     problem::Problem,
     question::{Question, QuestionKind},
-    routes,
 };
 use rmcp::model::{
     ElicitResult, InputRequest, InputRequests, InputRequiredResult, InputResponses,
@@ -173,10 +172,6 @@ async fn settle(
             answered.err().map(|problem| format!("the answer is not taken: {}", problem.message))
         }
     }
-}
-
-pub(super) fn answer_path(task: &str) -> String {
-    format!("{}/{}/answer", routes::TASKS, encoded(task))
 }
 
 /// Asks the client by a request of the server.

@@ -1,6 +1,12 @@
 //! The names under which others reach a process, and the networks from which calls need no credential.
 
-use crate::http::edge::{BrowserOrigin, LocalCaller, LocalCallers};
+use crate::{
+    http::{
+        edge::{BrowserOrigin, PublicUrls},
+        local_callers::{LocalCaller, LocalCallers},
+    },
+    public_url::PublicUrl,
+};
 use reqwest::Url;
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
@@ -20,6 +26,46 @@ pub struct AdvertiseConfig {
     pub origins: Vec<BrowserOrigin>,
     /// Sources that may read `/metrics` without a credential.
     pub metrics_callers: Vec<LocalCaller>,
+    /// The base URL of its agents for clients outside the mesh.
+    pub public_url: Option<PublicUrl>,
+    /// Where these clients reach it by gRPC.
+    pub public_grpc: Option<GrpcTarget>,
+    /// Proxies that say for whom they pass a request on.
+    pub trusted_proxies: Vec<LocalCaller>,
+}
+
+/// Where A2A clients reach gRPC: `HOST:PORT`, or a URL with `https`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrpcTarget {
+    pub(super) text: String,
+    /// Without the port.
+    host: String,
+}
+
+impl FromStr for GrpcTarget {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let has_scheme = text.contains("://");
+        let url = Url::parse(&if has_scheme { text.to_owned() } else { format!("https://{text}") }).ok();
+        let is_target = |url: &Url| {
+            let names_port =
+                url.port_or_known_default().is_some_and(|port| text.ends_with(&format!(":{port}")));
+            ["http", "https"].contains(&url.scheme())
+                && (has_scheme || names_port)
+                && url.username().is_empty()
+                && url.password().is_none()
+                && url.path() == "/"
+                && url.query().is_none()
+        };
+        let host = url.filter(is_target).and_then(|url| Some(url.host_str()?.to_owned()));
+        match host {
+            Some(host) => Ok(Self { text: text.trim_end_matches('/').to_owned(), host }),
+            None => Err(format!(
+                "{text:?} is no place of gRPC like grpc.example.com:443 or https://grpc.example.com"
+            )),
+        }
+    }
 }
 
 /// The host part of a URL: a name or an address.
@@ -69,15 +115,22 @@ impl AdvertiseConfig {
     }
 
     /// Every accepted `Host` name, beside those of loopback.
-    pub(super) fn names(&self, listen: IpAddr) -> Vec<String> {
+    pub(super) fn names(&self, listen: IpAddr, public: &PublicUrls) -> Vec<String> {
         let own = if listen.is_loopback() { Vec::new() } else { vec![this_machine()] };
         let all = self.hosts.iter().cloned().chain([self.advertised_host(listen)]).chain(own);
-        all.map(|UrlHost(name)| name).collect()
+        let grpc = self.public_grpc.as_ref().map(|grpc| grpc.host.clone());
+        let public = public.hosts().map(str::to_owned).chain(grpc);
+        all.map(|UrlHost(name)| name).chain(public).collect()
     }
 
     /// The sources whose calls are the local user's.
     pub(super) fn callers(&self) -> LocalCallers {
         LocalCallers::resolve(&self.local_callers)
+    }
+
+    /// The proxies that are believed.
+    pub(super) fn trusted_proxies(&self) -> LocalCallers {
+        LocalCallers::resolve(&self.trusted_proxies)
     }
 
     /// The sources that may read `/metrics`.
@@ -125,6 +178,18 @@ mod tests {
         assert_eq!(at("0.0.0.0:8001", Some("fd00::7")), "http://[fd00::7]:8001");
         let own = at("0.0.0.0:8001", None);
         assert!(!own.contains("0.0.0.0") && own.ends_with(":8001"), "{own}");
+    }
+
+    #[test]
+    fn grpc_is_at_a_host_and_port_or_a_url() {
+        for text in
+            ["grpc.example.com:443", "https://grpc.example.com", "http://10.0.0.1:9000", "[fd00::7]:9000"]
+        {
+            text.parse::<GrpcTarget>().unwrap_or_else(|error| panic!("{error}"));
+        }
+        for text in ["grpc.example.com", "ftp://a:1", "a:1/b", "me:pw@a:1", "", "https://a/b", "a:x"] {
+            assert!(text.parse::<GrpcTarget>().is_err(), "{text}");
+        }
     }
 
     #[test]

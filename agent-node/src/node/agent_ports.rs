@@ -1,6 +1,7 @@
 //! The listeners of a node's agents.
 
-use super::{AgentSpec, services::StartError};
+use super::AgentSpec;
+use crate::start_error::StartError;
 use protocol::ids::AgentId;
 use std::{
     io,

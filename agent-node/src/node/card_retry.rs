@@ -1,7 +1,7 @@
 //! Retries the card of a foreign agent that was unavailable at the start. Until the card is read, the agent is shown as
 //! waiting and takes no work. Pauses between attempts grow to a minute.
 
-use super::running_card::RunningCard;
+use crate::http::running_card::RunningCard;
 use crate::outbox::random_fraction;
 use engine::settings::AgentSettings;
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};

@@ -4,7 +4,6 @@ use crate::{
     clock,
     peers::{Absence, Peer, Peers},
 };
-use blackboard::key_ring::KeyRing;
 use engine::PeerLocation;
 use protocol::{
     ids::AgentId,
@@ -21,6 +20,7 @@ use std::{
     time::Duration,
 };
 use tokio::{sync::Notify, time::Instant};
+use transport::key_ring::KeyRing;
 
 /// Watches the registry until the process ends; logs once, for all agents, if it is unavailable. A peer that snapshots
 /// have not confirmed for `timeout` is marked as away.

@@ -15,16 +15,14 @@ use crate::{
         pause,
     },
 };
-use blackboard::{
-    http_client::redact_url,
-    store::{SharedStore, owned_store::OwnedStore},
-};
 use engine::settings::AgentSettings;
 use protocol::a2a::{
     agent_policy::AgentPolicy, card_validation::ValidatedCard, interaction::InteractionMode,
 };
 use protocol::ids::Digest;
 use std::{path::PathBuf, sync::Arc, time::Duration};
+use store::{SharedStore, owned_store::OwnedStore};
+use transport::http_client::redact_url;
 
 /// Attempts to read a card before the cached one is used.
 const MAX_ATTEMPTS: u32 = 4;
@@ -160,7 +158,7 @@ impl ForeignAgents {
         tracing::info!(agent = %agent.id, card = %redact_url(&found.url), signed = %found.signature, "its card was read");
         if let (Some(file), Some(dir)) = (self.cache_file(agent, config), &self.card_dir) {
             let written =
-                super::data_dir::create(dir).and_then(|()| Ok(std::fs::write(file, found.raw.to_string())?));
+                crate::data_dir::create(dir).and_then(|()| Ok(std::fs::write(file, found.raw.to_string())?));
             if let Err(error) = written {
                 tracing::warn!(agent = %agent.id, %error, "its card could not be cached");
             }

@@ -1,12 +1,9 @@
 //! The node's gRPC listener.
 
-use super::NodeSetup;
-use protocol::{
-    a2a::{
-        card::{AgentInterface, GRPC},
-        version::VERSION,
-    },
-    ids::AgentId,
+use super::{AgentSpec, NodeSetup};
+use protocol::a2a::{
+    card::{AgentInterface, GRPC},
+    version::VERSION,
 };
 use std::net::{SocketAddr, TcpListener};
 
@@ -18,12 +15,18 @@ pub(super) fn listen(setup: &NodeSetup) -> anyhow::Result<Option<(TcpListener, S
     super::listen(setup.listen, port).map(Some)
 }
 
-/// The gRPC interface in the card of `agent`. If several agents share the port, its tenant names the agent.
-pub(super) fn interface(setup: &NodeSetup, address: SocketAddr, agent: &AgentId) -> AgentInterface {
-    AgentInterface {
-        url: setup.advertise.authority(address),
+/// The gRPC interface in the card of `agent`; `None` if the agent has a public URL and gRPC has none. If several agents share the
+/// port, its tenant names the agent.
+pub(super) fn interface(setup: &NodeSetup, address: SocketAddr, agent: &AgentSpec) -> Option<AgentInterface> {
+    let url = match (&setup.advertise.public_grpc, &agent.settings.a2a.public_url) {
+        (Some(public), _) => public.text.clone(),
+        (None, Some(_)) => return None,
+        (None, None) => setup.advertise.authority(address),
+    };
+    Some(AgentInterface {
+        url,
         protocol_binding: GRPC.to_owned(),
-        tenant: (setup.agents.len() > 1).then(|| agent.to_string()),
+        tenant: (setup.agents.len() > 1).then(|| agent.id.to_string()),
         protocol_version: VERSION.to_owned(),
-    }
+    })
 }

@@ -2,10 +2,11 @@
 
 use super::NodeSetup;
 use crate::http::{node_state::ReadinessChecks, routes::health::OWN_CHECK};
-use blackboard::{client::Blackboard, store::probe::WriteProbe};
+use blackboard::client::Blackboard;
 use protocol::{ids::AgentId, principal::Principal};
 use registry::client::Registry;
 use std::sync::Arc;
+use store::probe::WriteProbe;
 
 pub(super) fn checks(
     setup: &NodeSetup,
@@ -54,10 +55,10 @@ pub(super) fn checks(
                 let registry = registry.clone();
                 Box::pin(async move {
                     let found = registry
-                        .find(&registry::entry::AgentQuery::default())
+                        .read(registry::entry::AgentQuery::default())
                         .await
                         .map_err(|problem| problem.message)?;
-                    Ok(serde_json::json!({ "agents": found.len() }))
+                    Ok(serde_json::json!({ "agents": found.agents.len() }))
                 })
             }),
         ));

@@ -3,21 +3,18 @@
 //! A process with agents reads the records. A board knows no registry, so the registry tells it. Whoever has restarted begins
 //! anew: a cursor is of one life of the registry, and a board that has forgotten its cursor says so.
 
-use super::services::{ServiceLocation, ServiceLocator};
-use blackboard::{
-    http_client::{ClientRequest, HttpClient},
-    key_ring::KeyRing,
+use crate::{
+    key_records::{ToldCursor, take},
+    services::{ServiceLocation, ServiceLocator},
 };
 use bytes::Bytes;
-use protocol::{identity::KeyCertificate, problem::Problem, routes};
-use registry::{
-    client::Registry,
-    pinned_keys::{KeyCursor, KeyPage},
-};
+use protocol::{problem::Problem, routes};
+use registry::{client::Registry, registrar::ReadKeyRecords};
 use reqwest::Method;
-use serde::{Deserialize, Serialize};
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::Notify, time::Instant};
+use transport::http_client::{ClientRequest, HttpClient};
+use transport::key_ring::KeyRing;
 
 /// The pause after a failure.
 const RETRY: Duration = Duration::from_secs(1);
@@ -28,49 +25,12 @@ const LOOK: Duration = Duration::from_millis(250);
 /// How often the registry calls the board without a new record, in case the board has restarted.
 const TELL: Duration = Duration::from_secs(2);
 
-/// What the board answers: the last cursor that it has been told, `None` after a restart.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToldCursor {
-    pub cursor: Option<KeyCursor>,
-}
-
-/// Takes what the registry says. Fails, and takes nothing, if the registry shows another key that does not follow from the
-/// one that is known.
-pub fn take(keys: &KeyRing, page: &KeyPage) -> Result<(), Problem> {
-    keys.follow_service(&Arc::new(page.registry.clone()), &page.history)?;
-    for record in &page.records {
-        match &record.certificate {
-            Some(certificate) => {
-                if let Err(problem) = keys.learn(certificate) {
-                    tracing::debug!(id = %record.id, %problem, "a key record is not taken");
-                }
-            }
-            None => keys.revoke(record.id.as_str(), Some(record.number)),
-        }
-    }
-    Ok(())
-}
-
-/// Takes the certificate of a key of this process. If the registry made it with a key that is not known yet, reads how that key
-/// came to be.
-pub(super) async fn learn_own(
-    keys: &KeyRing,
-    registry: &Registry,
-    certificate: &KeyCertificate,
-) -> Result<(), Problem> {
-    if keys.learn(certificate).is_ok() {
-        return Ok(());
-    }
-    take(keys, &registry.key_records(None).await?)?;
-    keys.learn(certificate)
-}
-
 /// Follows the records of a registry in another process. `wake` has it read them now.
 pub(super) fn follow_registry(registry: Registry, keys: KeyRing, wake: Arc<Notify>) {
     actix::spawn(async move {
         let mut cursor = None;
         loop {
-            let page = registry.key_records(cursor.clone()).await;
+            let page = registry.read(ReadKeyRecords::after(cursor.clone())).await;
             let taken = page.and_then(|page| take(&keys, &page).map(|()| page));
             let pause = match taken {
                 Ok(page) => {
@@ -95,7 +55,7 @@ fn tell_board(locator: Arc<ServiceLocator>, registry: Registry, wire: HttpClient
         let (mut cursor, mut told_at) = (None, None::<Instant>);
         loop {
             let told = async {
-                let page = registry.key_records(cursor.clone()).await?;
+                let page = registry.read(ReadKeyRecords::after(cursor.clone())).await?;
                 if page.records.is_empty() && told_at.is_some_and(|at| at.elapsed() < TELL) {
                     return Ok(None);
                 }

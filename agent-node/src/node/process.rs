@@ -1,40 +1,44 @@
 //! Runs a process of the mesh as the command line and the files configure it, until it is stopped.
 
 use super::{
-    AgentSpec, NodeSetup, RunningNode, ServiceLocation, advertise::AdvertiseConfig, card_retry::PendingCard,
-    data_dir, exit_on_store_failure, foreign_agents::ForeignAgents, replica, services::StartError,
-    shutdown::SHUTDOWN_MARGIN, start,
+    AgentSpec, NodeSetup, RunningNode, advertise::AdvertiseConfig, card_retry::PendingCard,
+    exit_on_store_failure, foreign_agents::ForeignAgents, replica, shutdown::SHUTDOWN_MARGIN, start,
 };
 use crate::{
     brain::{
         Brain,
         a2a::{A2aBrain, A2aBrainConfig},
-        exec::{BrainRights, access::BrainAccessCell, os_user::OsUser, private_dir},
+        exec::{BrainRights, access::BrainAccessCell},
         http::{HttpBrain, HttpBrainConfig},
-        llm::cassette::{Cassette, CassetteMode},
+        llm::{
+            cassette::{Cassette, CassetteMode},
+            tool_server::ToolServerTransport,
+        },
         peer::{PeerBrain, process::PeerProcess},
         server_log::ServerLog,
     },
     config::{AgentDefinition, BrainConfig, Team},
+    data_dir,
     http::edge::IssuedTokens,
+    os_user::OsUser,
     outbox::{
         a2a::callbacks::CallbackRegistry,
         outbound_client::{OutboundClient, OutboundLimits},
     },
+    private_dir,
+    services::ServiceLocation,
+    signing_keys::SigningKeys,
+    start_error::StartError,
     telemetry::{
         Telemetry, TelemetrySettingsError,
         capture::{Capture, CaptureLevel, of_variable},
         otel_settings::TelemetrySettings,
         print_line,
     },
+    tool_login::ToolLogins,
     workspace::{WorkspaceHost, WorkspaceRights},
 };
 use anyhow::Context as _;
-use blackboard::store::{
-    SharedStore,
-    embedded::{self, OpenError, StoreGauge},
-    memory,
-};
 use engine::settings::AgentSettings;
 use protocol::{identity::PersonKey, ids::AgentId, signature::Secret};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
@@ -46,6 +50,11 @@ use std::{
     pin::Pin,
     sync::Arc,
     time::Duration,
+};
+use store::{
+    SharedStore,
+    embedded::{self, OpenError, StoreGauge},
+    memory,
 };
 use tracing::Level;
 
@@ -88,7 +97,10 @@ pub async fn run(mut config: ProcessConfig) -> anyhow::Result<()> {
     if let Err(error) = child_process::raise_open_files() {
         print_line(Level::WARN, &format!("mesh: the limit of open files is not raised: {error}"));
     }
-    let _replica_lock = if config.is_replica { Some(replica::claim(&mut config)?) } else { None };
+    let _replica_lock = match config.is_replica {
+        true => Some(replica::claim(&mut config.team, &mut config.data)?),
+        false => None,
+    };
     let (data, grace) = (config.data.clone(), config.grace);
     if let Some(kill_timeout) = config.kill_timeout
         && kill_timeout < grace + SHUTDOWN_MARGIN
@@ -190,7 +202,9 @@ async fn open(
     if let Some(cassette) = &cassette {
         print_line(Level::INFO, &format!("mesh: {cassette}"));
     }
-    let agents = agent_specs(&config, &capture, cassette.as_ref(), &store, &hooks, &outside).await?;
+    let logins = ToolLogins::new(config.data.join("logins"), outside.clone());
+    let agents =
+        agent_specs(&config, &capture, cassette.as_ref(), &store, &hooks, (&outside, &logins)).await?;
     // Also without a store on disk: others have pinned them.
     let keys = Some(config.data.join("keys"));
     let telemetry = telemetry(&config, &settings, capture)?;
@@ -206,7 +220,8 @@ async fn open(
         space_store,
         secret,
         outside,
-        keys: super::signing_keys::SigningKeys(keys),
+        logins,
+        keys: SigningKeys(keys),
         hooks,
         telemetry,
         tokens,
@@ -256,7 +271,7 @@ fn secrets(config: &ProcessConfig, settings: &TelemetrySettings) -> Vec<String> 
     let agents = config.team.agents.iter();
     let of_agents = agents.flat_map(|agent| agent.brain.secrets().into_iter().chain(agent.accept.secrets()));
     let callers = config.team.mesh.callers.iter().map(|caller| caller.credential.secret().to_owned());
-    let of_export = settings.export.iter().flat_map(|export| export.headers.values().cloned());
+    let of_export = settings.backends().flat_map(|backend| backend.headers.values().cloned());
     let join_secret = std::fs::read_to_string(&config.join).ok().map(|text| text.trim().to_owned());
     let outside = config.team.mesh.keyring.secrets().map(str::to_owned);
     let services = [config.registry.as_ref(), Some(&config.board)].into_iter().flatten();
@@ -285,7 +300,7 @@ async fn agent_specs(
     cassette: Option<&Cassette>,
     store: &SharedStore,
     hooks: &CallbackRegistry,
-    outside: &OutboundClient,
+    (outside, logins): (&OutboundClient, &ToolLogins),
 ) -> anyhow::Result<Vec<AgentSpec>> {
     let card_dir = (!config.is_in_memory).then(|| config.data.join("cards"));
     let keyring = config.team.mesh.keyring.clone();
@@ -326,7 +341,9 @@ async fn agent_specs(
                     BrainConfig::Exec { .. } | BrainConfig::Llm(_) => {
                         let log = ServerLog { agent: agent.id.to_string(), capture: capture.clone() };
                         let access = access.clone();
-                        BrainRights { access, log, ..brain_rights(own, &agent.id, &config.data)? }
+                        add_logins(logins, agent).with_context(what)?;
+                        let logins = Some(logins.clone());
+                        BrainRights { access, log, logins, ..brain_rights(own, &agent.id, &config.data)? }
                     }
                     _ => BrainRights::default(),
                 };
@@ -352,6 +369,17 @@ async fn agent_specs(
         });
     }
     Ok(agents)
+}
+
+/// Adds the tool servers at which `agent` logs in.
+fn add_logins(logins: &ToolLogins, agent: &AgentDefinition) -> anyhow::Result<()> {
+    let BrainConfig::Llm(config) = &agent.brain else { return Ok(()) };
+    for server in &config.tools {
+        if let ToolServerTransport::Http { url, login: Some(login), .. } = &server.transport {
+            logins.add(&agent.id, &server.name, url, login)?;
+        }
+    }
+    Ok(())
 }
 
 /// The rights of the brain `config` of `agent`, whose node has its data in `data`.
@@ -429,6 +457,9 @@ fn announce(running: &RunningNode, services: &str) {
     }
     if let Some(address) = running.grpc {
         print_line(Level::INFO, &format!("mesh: gRPC at {}", running.advertise.authority(address)));
+    }
+    if let Some(url) = &running.advertise.public_url {
+        print_line(Level::INFO, &format!("mesh: clients are told {}", url.as_str()));
     }
     for (id, address) in &running.agents {
         print_line(Level::INFO, &format!("mesh: {id} at {}", running.advertise.endpoint(*address)));

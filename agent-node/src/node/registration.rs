@@ -1,11 +1,13 @@
 //! Keeps one agent registered: registers it, sends heartbeats, registers again when needed, deregisters at shutdown.
 
-use super::{
-    key_rotation::CardSigner, key_sync, running_card::WakeSignal, services::StartError,
+use crate::{
+    agent::AgentStatus,
+    http::{key_rotation::CardSigner, running_card::WakeSignal},
+    key_records,
+    shared_cell::SharedCell,
     signing_keys::SigningKeys,
+    start_error::StartError,
 };
-use crate::{agent::AgentStatus, shared_cell::SharedCell};
-use blackboard::key_ring::KeyRing;
 use protocol::{
     card::Card,
     identity::KeyCertificate,
@@ -15,12 +17,15 @@ use protocol::{
 use registry::{
     client::Registry,
     entry::{Heartbeat, LeaseGrant},
+    registrar::{Deregister, LeaveReason, RecordHeartbeat},
+    registration_request::RegistrationRequest,
 };
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
 use tokio::sync::Notify;
+use transport::key_ring::KeyRing;
 
 /// How often a start replaces a key that the registry refuses.
 const MAX_REPLACEMENTS: u32 = 3;
@@ -50,7 +55,7 @@ impl OwnKeys {
                     return Err(StartError::KeyRefused { message: problem.message });
                 }
                 Ok(Some(certificate)) => {
-                    if let Err(problem) = key_sync::learn_own(&self.keys, registry, &certificate).await {
+                    if let Err(problem) = key_records::learn_own(&self.keys, registry, &certificate).await {
                         tracing::warn!(%agent, %problem, "its certificate is refused");
                     }
                     return Ok(());
@@ -135,7 +140,8 @@ impl RegistrationTask {
         let incarnation = self.incarnation.lock().ok().and_then(|incarnation| *incarnation);
         if let Some(incarnation) = incarnation {
             let id = self.card.get().agent_id.clone();
-            let deregistered = self.registry.deregister_drained(&id, incarnation);
+            let leaving = Deregister { id: id.clone(), incarnation, reason: Some(LeaveReason::Drained) };
+            let deregistered = self.registry.call(&id, leaving);
             match tokio::time::timeout(Duration::from_secs(2), deregistered).await {
                 Ok(Ok(())) => {}
                 Ok(Err(problem)) => {
@@ -165,7 +171,8 @@ async fn run(
             instance = uuid::Uuid::now_v7().to_string();
         }
         card = newest;
-        let grant = match registry.register(card.clone(), instance.clone()).await {
+        let request = RegistrationRequest { card: card.clone(), instance: instance.clone() };
+        let grant = match registry.call(&card.agent_id, request).await {
             Ok(grant) => grant,
             Err(problem) if keys.replaces_key(&card.agent_id, &problem) => {
                 card_signer.use_own_key(&keys.keys, &card);
@@ -207,7 +214,7 @@ async fn run(
                 card_signer.use_own_key(&keys.keys, &card);
                 continue;
             }
-            if let Err(problem) = key_sync::learn_own(&keys.keys, &registry, certificate).await {
+            if let Err(problem) = key_records::learn_own(&keys.keys, &registry, certificate).await {
                 tracing::warn!(agent = %card.agent_id, %problem, "its certificate is refused");
             }
         }
@@ -234,7 +241,8 @@ async fn send_heartbeats(
             running: status.running(),
             accepting: !status.is_draining() && status.waits_for().is_none() && status.failed().is_none(),
         };
-        match registry.heartbeat(&card.agent_id, heartbeat).await {
+        let id = card.agent_id.clone();
+        match registry.call(&card.agent_id, RecordHeartbeat { id, heartbeat }).await {
             Ok(()) => {}
             Err(problem)
                 if [Reason::AgentNotFound, Reason::KeyMismatch, Reason::KeyReset]

@@ -1,15 +1,17 @@
 //! Replicas of an agent that share a data directory. A replica locks the first free `<data>/<agent>-<n>` and takes its
 //! name as id. The lock ends with the process, so that the next replica takes over the directory and its data.
 
-use super::{data_dir, process::ProcessConfig};
-use crate::config::{ConfigErrors, ConfigFault};
-use blackboard::store::embedded::OpenError;
+use crate::{
+    config::{ConfigErrors, ConfigFault, Team},
+    data_dir,
+};
 use protocol::ids::AgentId;
 use std::{
     fs::{File, TryLockError},
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
+use store::embedded::OpenError;
 
 const MAX_REPLICAS: usize = 1_000;
 /// How long a lock may outlive its process: a forked child holds it until it calls exec.
@@ -22,25 +24,25 @@ pub(super) struct ReplicaLock {
     _lock: File,
 }
 
-/// Locks a directory for the one agent of `config`, and sets its id and data directory.
-pub(super) fn claim(config: &mut ProcessConfig) -> anyhow::Result<ReplicaLock> {
-    let [agent] = config.team.agents.as_mut_slice() else {
-        let count = config.team.agents.len();
+/// Locks a directory in `data` for the one agent of `team`, and sets the agent's id and `data` to it.
+pub(super) fn claim(team: &mut Team, data: &mut PathBuf) -> anyhow::Result<ReplicaLock> {
+    let [agent] = team.agents.as_mut_slice() else {
+        let count = team.agents.len();
         return Err(config_error(format!("a replica is one agent, the files name {count}")).into());
     };
-    data_dir::create(&config.data)?;
+    data_dir::create(data)?;
     for n in 1..=MAX_REPLICAS {
         let name = format!("{}-{n}", agent.id);
         let id = AgentId::parse(&name).map_err(|error| config_error(error.to_string()))?;
-        let dir = config.data.join(&name);
+        let dir = data.join(&name);
         if let Some(lock) = try_lock(&dir)? {
             tracing::info!(agent = %id, dir = %dir.display(), "a replica has locked its directory");
             agent.id = id;
-            config.data = dir;
+            *data = dir;
             return Ok(lock);
         }
     }
-    anyhow::bail!("all {MAX_REPLICAS} places of {} in {} are taken", agent.id, config.data.display())
+    anyhow::bail!("all {MAX_REPLICAS} places of {} in {} are taken", agent.id, data.display())
 }
 
 fn config_error(what: String) -> ConfigErrors {

@@ -1,18 +1,22 @@
 //! Everything [`super::start`] needs.
 
-use super::{advertise::AdvertiseConfig, card_retry, services::ServiceLocation, signing_keys};
+use super::{advertise::AdvertiseConfig, card_retry};
 use crate::{
     brain::{Brain, exec::access::BrainAccessCell, peer::PeerBrain, result_checker::AgentAcceptance},
     config::MeshConfig,
     http::edge::IssuedTokens,
     outbox::outbound_client::OutboundClient,
+    services::ServiceLocation,
+    signing_keys::SigningKeys,
     telemetry::Telemetry,
+    tool_login::ToolLogins,
     workspace::{WorkspaceHost, WorkspaceRights},
 };
-use blackboard::store::SharedStore;
 use engine::settings::AgentSettings;
-use protocol::{ids::AgentId, signature::Secret};
+use protocol::{ids::AgentId, principal::MeshService, signature::Secret};
 use std::{net::IpAddr, sync::Arc};
+use store::SharedStore;
+use transport::key_ring::KeyRing;
 
 /// One agent to run.
 #[derive(Clone)]
@@ -62,14 +66,35 @@ pub struct NodeSetup {
     pub mesh: MeshConfig,
     /// The client for calls that leave the mesh.
     pub outside: OutboundClient,
+    /// The logins of its agents at tool servers.
+    pub logins: ToolLogins,
     /// Keys with which agents sign their cards.
-    pub keys: signing_keys::SigningKeys,
+    pub keys: SigningKeys,
     /// Measures the store, if it is on disk.
-    pub gauge: Option<blackboard::store::embedded::StoreGauge>,
+    pub gauge: Option<store::embedded::StoreGauge>,
     /// Webhooks that foreign agents call.
     pub hooks: crate::outbox::a2a::callbacks::CallbackRegistry,
     /// Traces, metrics and logs.
     pub telemetry: Telemetry,
     /// The tokens that the process accepts: its brains', and the person's once it is known.
     pub tokens: IssuedTokens,
+}
+
+impl NodeSetup {
+    /// The keys of the agents and services of this process.
+    pub(super) fn own_keys(&self) -> anyhow::Result<KeyRing> {
+        let keys = KeyRing::new(self.secret.clone(), self.keys.0.clone());
+        let is_local = [
+            (MeshService::Registry, self.registry == Some(ServiceLocation::Local)),
+            (MeshService::Board, self.board == ServiceLocation::Local),
+        ];
+        for (service, _) in is_local.into_iter().filter(|(_, is_local)| *is_local) {
+            let (key, history) = self.keys.service(&AgentId::parse(service.name())?)?;
+            keys.set_own_service(key, history);
+        }
+        for spec in &self.agents {
+            keys.set_own(self.keys.identity(&spec.id)?);
+        }
+        Ok(keys)
+    }
 }

@@ -10,12 +10,14 @@ use crate::{
     brain::{Brain, echo::EchoBrain},
     config::MeshConfig,
 };
-use blackboard::store::{
-    Batch, Error, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, Store, StoreFuture, StoreWatch,
-};
 use engine::settings::{AgentSettings, BidSettings};
 use protocol::{card::Skill, ids::Capability, limits::Limits, signature::Secret};
+use registry::registration_request::RegistrationRequest;
 use serde_json::{Value, json};
+use store::{
+    Batch, Error, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, Store, StoreFuture, StoreWatch,
+};
+use transport::key_ring::KeyRing;
 
 /// The keys of all nodes of these tests: an agent keeps its key when its node starts again.
 static KEYS: std::sync::LazyLock<tempfile::TempDir> =
@@ -52,6 +54,8 @@ fn agent_spec(id: &str, skill: &str, cost: f64, eta: u64) -> AgentSpec {
 }
 
 fn setup(agents: Vec<AgentSpec>) -> NodeSetup {
+    let outside = crate::outbox::outbound_client::OutboundClient::new(Default::default(), Default::default());
+    let outside = outside.unwrap();
     NodeSetup {
         listen: "127.0.0.1".parse().unwrap(),
         advertise: Default::default(),
@@ -59,13 +63,13 @@ fn setup(agents: Vec<AgentSpec>) -> NodeSetup {
         registry: Some(ServiceLocation::Local),
         board: ServiceLocation::Local,
         agents,
-        store: blackboard::store::memory::new(),
+        store: store::memory::new(),
         space_store: None,
         secret: Secret::new(&[7; 32]).unwrap(),
         mesh: MeshConfig::default(),
-        outside: crate::outbox::outbound_client::OutboundClient::new(Default::default(), Default::default())
-            .unwrap(),
-        keys: signing_keys::SigningKeys(Some(KEYS.path().to_owned())),
+        logins: crate::tool_login::ToolLogins::new(KEYS.path().join("logins"), outside.clone()),
+        outside,
+        keys: crate::signing_keys::SigningKeys(Some(KEYS.path().to_owned())),
         hooks: Default::default(),
         telemetry: Default::default(),
         tokens: Default::default(),
@@ -77,7 +81,7 @@ fn setup(agents: Vec<AgentSpec>) -> NodeSetup {
 async fn manager(secret: Secret, running: &RunningNode) -> HttpClient {
     let me = AgentId::parse("manager-01").unwrap();
     let keys = KeyRing::new(secret, None);
-    keys.set_own(signing_keys::SigningKeys(None).identity(&me).unwrap());
+    keys.set_own(crate::signing_keys::SigningKeys(None).identity(&me).unwrap());
     let signer = Signer { keys: keys.clone(), me: me.clone() };
     let wire = HttpClient::new(Some(signer), HttpClientLimits::default()).unwrap();
     let registry = Registry::remote(&format!("http://{}", running.services.unwrap()), wire.clone());
@@ -86,13 +90,14 @@ async fn manager(secret: Secret, running: &RunningNode) -> HttpClient {
         "http://127.0.0.1:1".to_owned(),
         Limits::default(),
     );
-    let grant = registry.register(Arc::new(card), "1".to_owned()).await.unwrap();
+    let request = RegistrationRequest { card: Arc::new(card), instance: "1".to_owned() };
+    let grant = registry.call(&request.card.agent_id.clone(), request).await.unwrap();
     keys.learn(&grant.certificate.unwrap()).unwrap();
     wire
 }
 
 async fn ask(url: &str, body: &Value) -> (u16, Value) {
-    let client = blackboard::http_client::tls::client().no_proxy().build().unwrap();
+    let client = transport::http_client::tls::client().no_proxy().build().unwrap();
     let answer = client
         .post(format!("{url}/a2a/messages"))
         .header("prefer", "wait=10")
@@ -153,14 +158,12 @@ impl Brain for NeverEnds {
 async fn a_new_award_and_the_end_of_the_older_one_are_one_commit() {
     let batches: Arc<std::sync::Mutex<Vec<Vec<String>>>> = Arc::default();
     let recorded = batches.clone();
-    let store = intercepting_store::InterceptingStore::new(
-        blackboard::store::memory::new(),
-        move |store, lane, batch| {
+    let store =
+        intercepting_store::InterceptingStore::new(store::memory::new(), move |store, lane, batch| {
             let keys = batch.writes.iter().map(|write| write.key().to_string()).collect();
             recorded.lock().unwrap().push(keys);
             store.commit(lane, batch)
-        },
-    );
+        });
     let mut busy = AgentSpec { brain: Arc::new(NeverEnds), ..agent_spec("builder-01", "build", 0.0, 1_000) };
     busy.settings.bid.max_parallel = Some(1);
     let setup = NodeSetup { store, ..setup(vec![busy]) };
@@ -176,7 +179,7 @@ async fn a_new_award_and_the_end_of_the_older_one_are_one_commit() {
                 "task": { "taskId": "t-1", "description": "x", "root": "user:local" } }
         });
         let call = || {
-            blackboard::http_client::ClientRequest::post(&url, "builder-01", body.to_string().into())
+            transport::http_client::ClientRequest::post(&url, "builder-01", body.to_string().into())
                 .message_id(&id)
         };
         loop {

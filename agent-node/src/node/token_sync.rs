@@ -3,28 +3,21 @@
 //! A process with agents asks the registry. A board knows no registry, so the registry tells it. Both repeat it, because either
 //! may have been restarted.
 
-use super::services::{ServiceLocation, ServiceLocator};
-use crate::http::edge::IssuedTokens;
-use blackboard::http_client::{ClientRequest, HttpClient};
+use crate::{
+    http::{edge::IssuedTokens, routes::person_token::PersonVerifier},
+    services::{ServiceLocation, ServiceLocator},
+};
 use bytes::Bytes;
-use protocol::{identity::PersonPublicKey, problem::Problem, routes};
+use protocol::{problem::Problem, routes};
 use reqwest::Method;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
+use transport::http_client::{ClientRequest, HttpClient};
 
 /// The pause until the key is known to both.
 const UNKNOWN: Duration = Duration::from_secs(1);
 /// The pause after that.
 const KNOWN: Duration = Duration::from_secs(5);
-
-/// What the person's token is checked by, as one process tells it to another. It proves nothing itself.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PersonVerifier {
-    /// The public key that follows from the token.
-    pub public_key: PersonPublicKey,
-}
 
 /// Keeps the person's key that this process accepts in step with the registry at `url`; `wire` signs.
 pub(super) fn follow_registry(url: String, wire: HttpClient, tokens: IssuedTokens) {

@@ -3,7 +3,7 @@
 
 use crate::peers::{Peers, UnreachableReport};
 use protocol::ids::AgentId;
-use registry::client::Registry;
+use registry::{client::Registry, registrar::ReportSuspicion};
 use std::{collections::BTreeMap, time::Duration};
 use tokio::{sync::mpsc, time::Instant};
 
@@ -23,7 +23,8 @@ pub(super) fn spawn(registries: BTreeMap<AgentId, Registry>, peers: &Peers, inte
                 continue;
             };
             let UnreachableReport { reporter, peer, incarnation } = &report;
-            if let Err(problem) = registry.report_suspicion(reporter, peer, *incarnation).await {
+            let suspicion = ReportSuspicion { id: peer.clone(), incarnation: *incarnation };
+            if let Err(problem) = registry.call(reporter, suspicion).await {
                 tracing::debug!(%reporter, %peer, %problem, "a suspicion could not be reported");
             }
             sent.insert(report, Instant::now());

@@ -1,5 +1,5 @@
 //! The A2A client: fetches the card of a foreign agent and calls its operations over JSON-RPC or HTTP+JSON, whichever the
-//! card prefers, or over gRPC if it offers nothing else (A2A §5, §9–11). All requests go through [`super::outbound_client`].
+//! card prefers, or over gRPC if it offers nothing else (A2A §5, §9–11). Agents of A2A 0.3 are called as `v03` says. All requests go through [`super::outbound_client`].
 
 pub mod callbacks;
 pub mod card_fetch;
@@ -9,6 +9,7 @@ mod grpc_client;
 pub mod remote_memory;
 pub mod remote_task_runner;
 pub mod remote_task_store;
+mod v03;
 
 use super::{
     outbound_client::{
@@ -25,8 +26,8 @@ use protocol::{
         error::{A2aError, A2aErrorKind},
         event::{SendMessageResponse, StreamResponse},
         json::FromProtoJson,
-        request::{SendMessage, SubscribeToTask},
-        route::encoded,
+        request::{A2aOperation, SendMessage, SubscribeToTask},
+        route::{self, encoded},
         task::A2aTask,
         version::{VERSION, VERSION_PARAMETER},
     },
@@ -141,10 +142,13 @@ impl RemoteAgent {
         timeout: Duration,
     ) -> Result<SendMessageResponse, CallError> {
         let params = json!(request);
-        let response = self.try_interfaces(|interface| {
-            let params = params.clone();
-            async move { self.operation(&interface, "SendMessage", "", params, Some(timeout)).await }
-        });
+        let response =
+            self.try_interfaces(|interface| {
+                let params = params.clone();
+                async move {
+                    self.operation(&interface, A2aOperation::SendMessage, "", params, Some(timeout)).await
+                }
+            });
         decode(response.await?)
     }
 
@@ -157,7 +161,9 @@ impl RemoteAgent {
         let params = json!(request);
         self.try_interfaces(|interface| {
             let params = params.clone();
-            async move { self.open_stream(&interface, "SendStreamingMessage", "", params, timeout).await }
+            async move {
+                self.open_stream(&interface, A2aOperation::SendStreamingMessage, "", params, timeout).await
+            }
         })
         .await
     }
@@ -165,21 +171,22 @@ impl RemoteAgent {
     /// Subscribes to a task. Fails if there is no event within `timeout`.
     pub async fn subscribe(&self, task: &str, timeout: Duration) -> Result<RemoteEventStream, CallError> {
         let request = SubscribeToTask { tenant: None, id: task.to_owned() };
-        self.open_stream(&self.interface(), "SubscribeToTask", task, json!(request), timeout).await
+        self.open_stream(&self.interface(), A2aOperation::SubscribeToTask, task, json!(request), timeout)
+            .await
     }
 
     /// Opens a stream and waits for its first event.
     async fn open_stream(
         &self,
         interface: &AgentInterface,
-        method: &str,
+        operation: A2aOperation,
         task: &str,
         params: Value,
         timeout: Duration,
     ) -> Result<RemoteEventStream, CallError> {
         let params = with_tenant(interface, params);
         let first = async {
-            let mut events = self.request_stream(interface, method, task, params, timeout).await?;
+            let mut events = self.request_stream(interface, operation, task, params, timeout).await?;
             let first = events.next().await;
             Ok(futures_util::stream::iter(first).chain(events).boxed())
         };
@@ -190,12 +197,14 @@ impl RemoteAgent {
 
     /// Gets the task.
     pub async fn get(&self, task: &str) -> Result<A2aTask, CallError> {
-        decode(self.operation(&self.interface(), "GetTask", task, json!({ "id": task }), None).await?)
+        let params = json!({ "id": task });
+        decode(self.operation(&self.interface(), A2aOperation::GetTask, task, params, None).await?)
     }
 
     /// Cancels the task.
     pub async fn cancel(&self, task: &str) -> Result<A2aTask, CallError> {
-        decode(self.operation(&self.interface(), "CancelTask", task, json!({ "id": task }), None).await?)
+        let params = json!({ "id": task });
+        decode(self.operation(&self.interface(), A2aOperation::CancelTask, task, params, None).await?)
     }
 
     fn interface(&self) -> AgentInterface {
@@ -227,42 +236,44 @@ impl RemoteAgent {
     async fn operation(
         &self,
         interface: &AgentInterface,
-        method: &str,
+        operation: A2aOperation,
         task: &str,
         params: Value,
         timeout: Option<Duration>,
     ) -> Result<Value, CallError> {
         if interface.protocol_binding == GRPC {
-            let request = self.with_metadata(OutboundRequest::new(Method::POST, ""));
+            let request = self.with_metadata(OutboundRequest::new(Method::POST, ""), VERSION);
             let request = timeout.map_or(request.clone(), |timeout| request.with_timeout(timeout));
             let params = with_tenant(interface, params);
-            return grpc_client::call(&self.client, request, interface, method, params).await;
+            return grpc_client::call(&self.client, request, interface, operation.name(), params).await;
         }
-        let request = self.request(interface, method, task, with_tenant(interface, params));
+        let request = self.request(interface, operation, task, with_tenant(interface, params));
         let mut request = request.header("accept", "application/json");
         if let Some(timeout) = timeout {
             request = request.with_timeout(timeout);
         }
         let response = self.client.send(request).await.map_err(from_outbound_error)?;
-        result(interface, &response)
+        let result = result(interface, &response)?;
+        Ok(if v03::is_spoken(interface) { v03::result(operation, result) } else { result })
     }
 
     async fn request_stream(
         &self,
         interface: &AgentInterface,
-        method: &str,
+        operation: A2aOperation,
         task: &str,
         params: Value,
         timeout: Duration,
     ) -> Result<RemoteEventStream, CallError> {
         if interface.protocol_binding == GRPC {
-            let request = self.with_metadata(OutboundRequest::new(Method::POST, ""));
-            return grpc_client::call_streaming(&self.client, request, interface, method, params).await;
+            let request = self.with_metadata(OutboundRequest::new(Method::POST, ""), VERSION);
+            return grpc_client::call_streaming(&self.client, request, interface, operation.name(), params)
+                .await;
         }
-        let request = self.request(interface, method, task, params).with_timeout(timeout);
+        let request = self.request(interface, operation, task, params).with_timeout(timeout);
         match self.client.stream(request).await.map_err(from_outbound_error)? {
             StreamOrResponse::Stream(bytes) => {
-                Ok(event_stream::events(bytes, is_rest(interface), self.client.limits().max_bytes))
+                Ok(event_stream::events(bytes, interface, self.client.limits().max_bytes))
             }
             StreamOrResponse::Response(response) => match result(interface, &response) {
                 Ok(_) => Err(CallError::Malformed("an answer came where a stream was to be".to_owned())),
@@ -274,25 +285,24 @@ impl RemoteAgent {
     fn request(
         &self,
         interface: &AgentInterface,
-        method: &str,
+        operation: A2aOperation,
         task: &str,
         params: Value,
     ) -> OutboundRequest {
         let base = interface.url.trim_end_matches('/');
-        let (verb, url, body) = if is_rest(interface) {
+        let is_v03 = v03::is_spoken(interface);
+        let (verb, url, body) = if is_v03 && is_rest(interface) {
+            v03::rest(interface, operation, task, params)
+        } else if is_rest(interface) {
             let tenant = interface.tenant.as_deref().filter(|tenant| !tenant.is_empty());
             let base = tenant.map_or_else(|| base.to_owned(), |tenant| format!("{base}/{}", encoded(tenant)));
-            let task = encoded(task);
-            let body = params.to_string();
-            match method {
-                "SendMessage" => (Method::POST, format!("{base}/message:send"), Some(body)),
-                "SendStreamingMessage" => (Method::POST, format!("{base}/message:stream"), Some(body)),
-                "SubscribeToTask" => (Method::POST, format!("{base}/tasks/{task}:subscribe"), None),
-                "CancelTask" => (Method::POST, format!("{base}/tasks/{task}:cancel"), None),
-                _ => (Method::GET, format!("{base}/tasks/{task}"), None),
-            }
+            let path = route::template(operation).1.replace("{id}", &encoded(task));
+            let verb = if operation == A2aOperation::GetTask { Method::GET } else { Method::POST };
+            (verb, format!("{base}/{path}"), operation.sends().then(|| params.to_string()))
         } else {
             let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+            let (method, params) =
+                if is_v03 { v03::rpc(operation, params) } else { (operation.name(), params) };
             let body = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
             (Method::POST, interface.url.clone(), Some(body.to_string()))
         };
@@ -301,12 +311,12 @@ impl RemoteAgent {
         if let Some(body) = body {
             request = request.body("application/json", body);
         }
-        self.with_metadata(request)
+        self.with_metadata(request, if is_v03 { v03::VERSION } else { VERSION })
     }
 
     /// Adds the protocol version, the trace and the credentials.
-    fn with_metadata(&self, request: OutboundRequest) -> OutboundRequest {
-        let mut request = request.header(VERSION_PARAMETER, VERSION);
+    fn with_metadata(&self, request: OutboundRequest, version: &str) -> OutboundRequest {
+        let mut request = request.header(VERSION_PARAMETER, version);
         if let Some(trace) = &self.trace {
             request = request.header(TRACEPARENT, &trace.to_string());
         }

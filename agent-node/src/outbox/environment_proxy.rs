@@ -1,10 +1,10 @@
 //! The proxy that the environment names for calls of models and tool servers: `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, less what
 //! `NO_PROXY` lists. This machine is never called through one. The calls of [`super::outbound_client`] use no proxy.
 
-use blackboard::http_client::redact_url;
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::{Client, Url};
 use std::net::{Ipv4Addr, Ipv6Addr};
+use transport::http_client::redact_url;
 
 /// A client for URLs of this machine, and one for all others.
 #[derive(Debug, Clone)]
@@ -36,7 +36,8 @@ fn proxy_by(environment: &Matcher, url: &Url) -> Option<String> {
     Some(redact_url(proxy.uri().to_string().trim_end_matches('/')).to_string())
 }
 
-fn is_loopback(url: &Url) -> bool {
+/// Whether `url` leads to this machine.
+pub(crate) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let name = host.trim_end_matches('.');
     name == "localhost"

@@ -10,7 +10,6 @@ mod http2;
 mod mesh_endpoints;
 mod resolve;
 
-use blackboard::http_client::redact_url;
 use bytes::{Bytes, BytesMut};
 use clients::{Clients, HttpVersion};
 use futures_util::{Stream, StreamExt};
@@ -30,6 +29,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+use transport::http_client::redact_url;
 
 /// Limits of every request.
 #[derive(Debug, Clone, Copy)]
@@ -145,6 +145,17 @@ impl OutboundRequest {
     }
 }
 
+impl From<http::Request<Vec<u8>>> for OutboundRequest {
+    fn from(request: http::Request<Vec<u8>>) -> Self {
+        let (mut head, body) = request.into_parts();
+        if let Some(authorization) = head.headers.get_mut(http::header::AUTHORIZATION) {
+            authorization.set_sensitive(true);
+        }
+        let request = Self::new(head.method, head.uri.to_string());
+        Self { headers: head.headers, body: body.into(), ..request }
+    }
+}
+
 /// A response of any status.
 #[derive(Debug, Clone)]
 pub struct OutboundResponse {
@@ -235,6 +246,23 @@ impl OutboundClient {
         let response = async {
             let response = self.open(HttpVersion::Http1, request).await?;
             read_body(response, self.limits.max_bytes).await
+        };
+        tokio::time::timeout(timeout, response).await.unwrap_or_else(|_| Err(timed_out("no answer in time")))
+    }
+
+    /// Sends `request` and reads the whole response, but nothing of an event stream, which may have no end.
+    pub async fn send_unless_stream(&self, request: OutboundRequest) -> Result<OutboundResponse, Error> {
+        let timeout = request.timeout.unwrap_or(self.limits.response);
+        let response = async {
+            let response = self.open(HttpVersion::Http1, request).await?;
+            let media_type = response.headers().get("content-type").and_then(|value| value.to_str().ok());
+            match media_type.is_some_and(|given| given.starts_with("text/event-stream")) {
+                false => read_body(response, self.limits.max_bytes).await,
+                true => {
+                    let (status, headers) = (response.status(), response.headers().clone());
+                    Ok(OutboundResponse { status, headers, body: Bytes::new() })
+                }
+            }
         };
         tokio::time::timeout(timeout, response).await.unwrap_or_else(|_| Err(timed_out("no answer in time")))
     }

@@ -22,11 +22,12 @@ use crate::{
 use actix::{
     Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseFuture, SpawnHandle, WrapFuture,
 };
-use blackboard::store::{Batch, Error, Key, Lane, SharedStore, Write};
 use protocol::{
     a2a::{
+        event::StreamResponse,
         limits::{MAX_WEBHOOK_MISSED, WEBHOOK_ATTEMPT_MS, WEBHOOK_ATTEMPTS},
         push::{NOTIFICATION_TOKEN, PushConfig},
+        v03::{self, V03Form},
     },
     envelope::Envelope,
     ids::{Address, AgentId, MessageId, TaskId},
@@ -36,12 +37,14 @@ use protocol::{
 };
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::{
     cell::Cell,
     collections::HashMap,
     rc::Rc,
     time::{Duration, SystemTime},
 };
+use store::{Batch, Error, Key, Lane, SharedStore, Write};
 
 /// How long one attempt may take.
 const ATTEMPT: Duration = Duration::from_millis(WEBHOOK_ATTEMPT_MS as u64);
@@ -92,6 +95,9 @@ pub struct Webhook {
     /// Set for a `replyTo`: only the response of the task is delivered, as an envelope.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<ResponseAddress>,
+    /// Whether it was set over A2A 0.3, whose webhooks are sent the task.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_v03: bool,
 }
 
 /// Whom the response of a task answers.
@@ -351,7 +357,7 @@ impl Pushing {
         let bytes = bytes.map_err(|why| Error::Refused(format!("a webhook can't be written: {why}")))?;
         let batch = Batch {
             writes: vec![Write::Put(self.key.clone(), bytes.into())],
-            expectations: vec![blackboard::store::Expectation::At(self.key.clone(), kept.revision)],
+            expectations: vec![store::Expectation::At(self.key.clone(), kept.revision)],
         };
         match self.store.commit(Lane::Progress, batch).await {
             // Somebody has just replaced or removed it, and its follower is another by now.
@@ -363,14 +369,27 @@ impl Pushing {
     /// The media type and the body of the call for an event, if there is one.
     fn body(&self, seen: &TaskEvent) -> Result<Option<(&'static str, String)>, Error> {
         match &self.webhook.response {
+            None if self.webhook.is_v03 => Ok(self.task_of_v03(seen)?.map(|body| (PLAIN_JSON, body))),
             None => {
                 let mut event = seen.data.clone();
                 self.files.link_event(&mut event);
                 Ok(Some(("application/a2a+json", event.to_json())))
             }
             Some(_) if !seen.is_last => Ok(None),
-            Some(response) => Ok(self.response(response)?.map(|body| ("application/json", body))),
+            Some(response) => Ok(self.response(response)?.map(|body| (PLAIN_JSON, body))),
         }
+    }
+
+    /// The task as it is, which 0.3 tells after an event. There is none after an answer without a task.
+    fn task_of_v03(&self, seen: &TaskEvent) -> Result<Option<String>, Error> {
+        if matches!(seen.data, StreamResponse::Message(_)) {
+            return Ok(None);
+        }
+        let Webhook { task, owner, .. } = &self.webhook;
+        let Some(row) = tasks::find(self.store.as_ref(), &self.me, task, owner)? else { return Ok(None) };
+        let mut task = row.task.to_a2a();
+        self.files.link_task(&mut task);
+        Ok(Some(v03::task_to_v03(json!(task), V03Form::Schema).to_string()))
     }
 
     /// The `task-response` of the ended task, unsigned.

@@ -2,9 +2,9 @@
 //! streams and webhooks use this.
 
 use super::{ShownEvent, TaskEvent, events_in, final_event, shown_in};
-use blackboard::store::{Error, Filter, Record, Revision, SharedStore, Store, StoreWatch};
 use engine::records::{TaskRow, keys};
 use protocol::{a2a::event::StreamResponse, ids::AgentId, task::Task};
+use store::{Error, Filter, Record, Revision, SharedStore, Store, StoreWatch};
 
 const PAGE: usize = 64;
 

@@ -1,7 +1,6 @@
 //! The outcome of a message's conversation, for requests after its end.
 
 use super::row;
-use blackboard::store::{Error, Filter, Record, Revision, Store};
 use engine::{
     chunks, content,
     records::{Receipt, Step, keys},
@@ -13,6 +12,7 @@ use protocol::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use store::{Error, Filter, Record, Revision, Store};
 
 /// The revisions before the last line of a journal that are searched first.
 const FIRST_RANGE: Revision = 64;
@@ -98,9 +98,6 @@ fn outcome(store: &dyn Store, me: &AgentId, line: &Record) -> Result<Option<Outc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blackboard::store::{
-        Batch, Key, Lane, ListQuery, ListedKey, SharedStore, StoreFuture, StoreWatch, Write, memory,
-    };
     use engine::records::ConversationState;
     use patterns::{AnyPattern, Event, EventKind, broadcast::Broadcast};
     use protocol::{
@@ -110,11 +107,14 @@ mod tests {
         time::{NodeTime, WallTime},
     };
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use store::{
+        Batch, Key, Lane, ListQuery, ListedKey, SharedStore, StoreFuture, StoreWatch, Write, memory,
+    };
 
     /// A store that counts the journal lines that are read.
     struct CountingStore(SharedStore, AtomicUsize);
 
-    impl blackboard::store::Snapshot for CountingStore {
+    impl store::Snapshot for CountingStore {
         fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
             self.1.fetch_add(usize::from(key.as_str().contains("journal")), Ordering::Relaxed);
             self.0.latest(key)
@@ -156,7 +156,7 @@ mod tests {
             self.0.trim(filter, before)
         }
 
-        fn blobs(&self) -> blackboard::store::SharedBlobs {
+        fn blobs(&self) -> store::SharedBlobs {
             self.0.blobs()
         }
     }

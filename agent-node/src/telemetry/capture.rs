@@ -77,7 +77,6 @@ fn without_secret_members(content: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base64::{Engine as _, engine::general_purpose::STANDARD};
     use serde_json::json;
 
     #[test]
@@ -104,14 +103,9 @@ mod tests {
         let secrets = ["night\"in\\gale", "nightingale-2", "12345678"];
         let capture = Capture::new(CaptureLevel::Full, secrets.map(str::to_owned));
         for secret in secrets {
-            for before in ["", "x", "xy"] {
-                let packed = STANDARD.encode(format!("{before}{secret}!"));
-                let content = json!({ secret: [format!("a{secret}b"), json!({ "x": secret }).to_string()], "raw": packed });
-                let text = capture.render(&content).unwrap();
-                for form in [secret, "night", "gale", &packed[4..packed.len() - 4]] {
-                    assert!(!text.contains(form), "{form} in {text}");
-                }
-            }
+            let content = json!({ secret: [format!("a{secret}b"), json!({ "x": secret }).to_string()] });
+            let text = capture.render(&content).unwrap();
+            assert!([secret, "night", "gale"].iter().all(|form| !text.contains(form)), "{text}");
             assert_eq!(capture.label(&format!("a {secret}")), "a ***");
         }
         assert!(!capture.render(&json!({ "pin": 12_345_678 })).unwrap().contains("456"));

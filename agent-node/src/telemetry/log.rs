@@ -1,5 +1,7 @@
-//! Logs: to standard error, as text or one JSON object a line, filtered by `--log` or `RUST_LOG`.
+//! Logs: to standard error, as text or one JSON object a line, filtered by `--log` or `RUST_LOG`, and to a backend if one is
+//! named ([`super::log_export`]).
 
+use super::log_export::LogExportLayer;
 use crate::terminal::escaped;
 use serde_json::json;
 use std::{
@@ -12,6 +14,8 @@ use tracing::Level;
 use tracing_subscriber::{
     EnvFilter,
     filter::{LevelFilter, ParseError},
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
 };
 
 /// Whether every line of this process is JSON, also those outside the log: the listen address, the reason of its end.
@@ -56,14 +60,21 @@ pub fn format_line(level: Level, text: &dyn Display) -> String {
 /// that fail, with the credentials that are in them. The node reports such failures itself, masked.
 const QUIET: [&str; 2] = ["actix_http", "rmcp"];
 
-/// The filter that `text` names. What the crates of [`QUIET`] say is logged from the level `debug` on, or if `text` names them.
+/// What logs the codes with which tokens are got, at `debug`.
+const OAUTH: &str = "rmcp::transport::auth";
+
+/// The filter that `text` names. What the crates of [`QUIET`] say is logged from the level `debug` on, or if `text` names them; what
+/// [`OAUTH`] says at `debug` never is.
 fn log_filter(text: &str) -> Result<EnvFilter, ParseError> {
-    let filter = EnvFilter::try_new(text)?;
-    if filter.max_level_hint().is_none_or(|level| level >= LevelFilter::DEBUG) {
-        return Ok(filter);
-    }
-    let quiet = QUIET.iter().filter(|name| !text.contains(**name));
-    EnvFilter::try_new(quiet.fold(text.to_owned(), |text, name| format!("{text},{name}=off")))
+    let level = EnvFilter::try_new(text)?.max_level_hint();
+    let is_verbose = level.is_none_or(|level| level >= LevelFilter::DEBUG);
+    let directives = match is_verbose {
+        true => vec![format!("{OAUTH}=info")],
+        false => {
+            QUIET.iter().filter(|name| !text.contains(**name)).map(|name| format!("{name}=off")).collect()
+        }
+    };
+    EnvFilter::try_new(directives.iter().fold(text.to_owned(), |text, more| format!("{text},{more}")))
 }
 
 /// Starts the log. `filter` is a directive such as `info` or `agent_node=debug`; without it `RUST_LOG` counts, then `default`.
@@ -85,8 +96,8 @@ pub fn start(filter: Option<&str>, default: &str, format: LogFormat) -> Result<(
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
     // A test may have started a log before; it stays.
     let _ = match format {
-        LogFormat::Text => log.try_init(),
-        LogFormat::Json => log.json().flatten_event(true).try_init(),
+        LogFormat::Text => log.finish().with(LogExportLayer).try_init(),
+        LogFormat::Json => log.json().flatten_event(true).finish().with(LogExportLayer).try_init(),
     };
     Ok(())
 }
@@ -105,5 +116,6 @@ mod tests {
             assert!(!hides(&format!("info,{name}=error"), name));
         }
         assert!(hides("info,rmcp=error", "actix_http"));
+        assert!(log_filter("info,rmcp=trace").unwrap().to_string().contains("rmcp::transport::auth=info"));
     }
 }

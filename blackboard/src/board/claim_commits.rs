@@ -2,9 +2,8 @@
 
 use super::ActiveLease;
 use crate::{
-    claim_writes::{ClaimWrite, EndDecision, all_claims, decide_end, decide_expire, decide_take, find_claim},
-    claims::{self, ClaimState, Lease, StoredClaim},
-    store::{self, Lane, Revision, SharedStore},
+    claim_writes::{ClaimWrite, EndDecision, all_claims, decide_end, decide_expire, decide_take},
+    claims::{self, ClaimState, Lease, StoredClaim, find_claim},
 };
 use protocol::{
     ids::AgentId,
@@ -14,6 +13,7 @@ use protocol::{
     time::{NodeTime, WallTime},
 };
 use std::{collections::BTreeMap, time::Duration};
+use store::{self, Lane, Revision, SharedStore};
 
 /// The leases of all held claims, each restarted at `now`.
 pub(super) fn load_leases(

@@ -6,7 +6,6 @@ use crate::{
     claims::{ClaimState, StoredClaim},
     feed,
     signals::{self, DedupRow},
-    store::{self, Batch, Expectation, Filter, Lane, Record, Revision, SharedStore, Write},
 };
 use protocol::{
     principal::Principal,
@@ -15,6 +14,7 @@ use protocol::{
     time::WallTime,
 };
 use std::time::Duration;
+use store::{self, Batch, Expectation, Filter, Lane, Record, Revision, SharedStore, Write};
 
 const PAGE: usize = 256;
 

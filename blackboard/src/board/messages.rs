@@ -134,7 +134,7 @@ impl Handler<GetClaim> for BlackboardActor {
 
     fn handle(&mut self, GetClaim(by, task): GetClaim, _: &mut Self::Context) -> Self::Result {
         self.check_participant(&by, &task)?;
-        match claim_writes::find_claim(self.store.as_ref(), &task)? {
+        match claims::find_claim(self.store.as_ref(), &task)? {
             Some(claim) => Ok(claim.claim(&task, self.lease(&task), self.clock.node())),
             None => Err(claims::not_claimed(&task)),
         }
@@ -163,7 +163,7 @@ impl BlackboardActor {
     /// Refuses whoever may not see the claim on `task`, as if there were none.
     fn check_participant(&self, by: &Principal, task: &OpenTaskKey) -> Result<(), Problem> {
         let offer = claim_writes::find_offer(self.store.as_ref(), task)?;
-        let claim = claim_writes::find_claim(self.store.as_ref(), task)?;
+        let claim = claims::find_claim(self.store.as_ref(), task)?;
         match access::may_see_claim(by, task, offer.as_ref(), claim.as_ref().map(|claim| &claim.row)) {
             true => Ok(()),
             false => Err(claims::not_claimed(task)),
@@ -253,7 +253,7 @@ impl BlackboardActor {
     }
 
     fn renew(&mut self, by: &Principal, task: &OpenTaskKey, epoch: Revision) -> Result<ClaimView, Problem> {
-        let claim = claim_writes::find_claim(self.store.as_ref(), task)?;
+        let claim = claims::find_claim(self.store.as_ref(), task)?;
         let is_ending = self.leases.get(task).is_some_and(|h| h.is_ending && h.lease.epoch == epoch);
         let renewed = claims::renew(claim.as_ref(), by, epoch).and_then(|lease| match &claim {
             Some(claim) if !is_ending => Ok((claim, lease)),
@@ -289,7 +289,7 @@ impl BlackboardActor {
 
     /// Starts the lease of a held claim that has none: the outcome of its write was unknown, and it must still expire.
     fn track_lease(&mut self, task: &OpenTaskKey) {
-        let Ok(Some(claim)) = claim_writes::find_claim(self.store.as_ref(), task) else { return };
+        let Ok(Some(claim)) = claims::find_claim(self.store.as_ref(), task) else { return };
         let is_known = self.lease(task).is_some_and(|lease| lease.epoch >= claim.revision);
         if claim.row.state == ClaimState::Held && !is_known {
             let now = self.clock.node();

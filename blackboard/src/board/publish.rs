@@ -1,15 +1,13 @@
 //! Commits signals. A signal that is published again is written once.
 
-use crate::{
-    signals::{self, SignalWrite},
-    store::{self, Batch, Lane, Revision, SharedStore},
-};
+use crate::signals::{self, SignalWrite};
 use futures_util::future::join_all;
 use protocol::{
     ids::Digest,
     problem::{Problem, Reason},
 };
 use std::collections::HashSet;
+use store::{self, Batch, Lane, Revision, SharedStore};
 use tokio::sync::oneshot;
 
 /// The most signals that share a commit.

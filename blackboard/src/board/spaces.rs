@@ -2,16 +2,17 @@
 //! overwritten.
 
 use crate::{
+    OWNER,
     feed::run_blocking,
-    signals::{self, OWNER},
+    signals,
     spaces::{
         EntryChange, EntryOutcome, EntryPage, EntryQuery,
-        entry_writes::{self, EntryDecision, EntryWrite, ImportDecision, permitted, permitted_entry},
+        entry_decision::{EntryDecision, EntryWrite},
+        entry_writes::{self, ImportDecision, permitted, permitted_entry},
         release::decide_release,
         retention, rows,
         space_cursor::CursorKey,
     },
-    store::{self, Batch, Expectation, Filter, Key, Lane, SharedStore, Store, Write},
 };
 use protocol::{
     ids::{EntryId, SpaceId},
@@ -21,6 +22,7 @@ use protocol::{
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use store::{self, Batch, Expectation, Filter, Key, Lane, SharedStore, Store, Write};
 use tokio::sync::{OnceCell, Semaphore};
 
 use super::{BoardClock, BoardConfig};

@@ -5,7 +5,6 @@ mod spaces;
 mod task_history;
 
 use super::*;
-use crate::store::memory;
 use futures_util::{StreamExt, future::join_all};
 use protocol::{
     ids::{Capability, TaskId},
@@ -13,6 +12,7 @@ use protocol::{
     time::{NodeTime, WallTime},
 };
 use std::sync::atomic::{AtomicU64, Ordering};
+use store::memory;
 
 fn board() -> Board {
     Board::start(memory::new(), BoardConfig::fast(), BoardClock::system()).unwrap()
@@ -319,7 +319,7 @@ async fn old_signals_are_removed_and_a_cursor_below_the_floor_is_refused() {
 
 #[actix::test]
 async fn the_oldest_signals_are_trimmed_to_the_size_limit_and_repeats_are_still_recognised() {
-    let store = crate::store::memory::new();
+    let store = store::memory::new();
     let board = Board::start(store.clone(), BoardConfig::fast(), BoardClock::system()).unwrap();
     let by = agent("b-1");
     let mut revisions = Vec::new();
@@ -361,14 +361,14 @@ async fn on_disk_a_repeat_after_a_restart_is_answered_with_the_first_revision() 
     let dir = tempfile::tempdir().unwrap();
     let (by, task) = (agent("b-1"), OpenTaskKey { publisher: agent("b-1"), ..open_task("t-1") });
     let offer = Signal { task_id: Some(task.task_id.clone()), ..signal("a", "task.available", "b-1") };
-    let store = crate::store::embedded::open(dir.path(), Default::default()).unwrap();
+    let store = store::embedded::open(dir.path(), Default::default()).unwrap();
     let board = Board::start(store, BoardConfig::fast(), BoardClock::system()).unwrap();
     let first = board.publish(&by, offer.clone()).await.unwrap();
     let claim = board.claim(&by, &task, by.agent().unwrap(), Duration::from_secs(5)).await.unwrap();
     drop(board);
     let board = within("the store is free again", async {
         loop {
-            match crate::store::embedded::open(dir.path(), Default::default()) {
+            match store::embedded::open(dir.path(), Default::default()) {
                 Ok(store) => return Board::start(store, BoardConfig::fast(), BoardClock::system()).unwrap(),
                 Err(_) => tokio::task::yield_now().await,
             }

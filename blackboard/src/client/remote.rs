@@ -1,11 +1,7 @@
 //! The board of another process, over HTTP.
 
 use super::SignalStream;
-use crate::{
-    board::SignalPage,
-    claims::ClaimView,
-    http_client::{ClientRequest, HttpClient, MessageAnswer, is_unreachable},
-};
+use crate::{board::SignalPage, claims::ClaimView};
 use bytes::Bytes;
 use eventsource_stream::Eventsource;
 use futures_util::{Stream, StreamExt, stream};
@@ -28,6 +24,7 @@ use std::{
     time::Duration,
 };
 use tokio::sync::Mutex;
+use transport::http_client::{ClientRequest, HttpClient, MessageAnswer, is_unreachable};
 
 /// The answer to a signal that was published.
 #[derive(Deserialize)]

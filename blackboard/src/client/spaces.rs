@@ -1,10 +1,7 @@
 //! Spaces and entries by the handle of the blackboard: of this process, or over HTTP.
 
 use super::{Blackboard, BoardBackend, remote::RemoteBoard};
-use crate::{
-    http_client::ClientRequest,
-    spaces::{EntryChange, EntryOutcome, EntryPage, EntryQuery, FindingsOf},
-};
+use crate::spaces::{EntryChange, EntryOutcome, EntryPage, EntryQuery, FindingsOf};
 use protocol::{
     ids::{EntryId, SpaceId},
     principal::{Principal, SenderProof},
@@ -14,6 +11,7 @@ use protocol::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use transport::http_client::ClientRequest;
 
 /// An agent or a service of this process; its calls to another process are signed.
 pub(super) fn reader(by: &Principal) -> Reader {

@@ -3,8 +3,6 @@
 use super::{BoardData, BoardResult, request};
 use crate::{
     board::{ImportedEntry, SpaceStore},
-    refusal::Refusal,
-    resource::resource,
     spaces::{EntryChange, EntryOutcome},
 };
 use actix_web::{HttpRequest, HttpResponse, http::Method, web};
@@ -20,6 +18,8 @@ use protocol::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::str::FromStr;
+use transport::refusal::Refusal;
+use transport::resource::resource;
 
 mod briefs;
 mod entry_stream;

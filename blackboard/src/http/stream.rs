@@ -1,13 +1,14 @@
 //! The signal stream as server-sent events: `id` is the cursor; a comment is the heartbeat.
 
 use super::{BoardData, CallerId, request};
-use crate::{feed::FeedSubscription, refusal::Refusal};
+use crate::feed::FeedSubscription;
 use actix_web::{HttpRequest, HttpResponse, http::header};
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use protocol::problem::Problem;
 use std::convert::Infallible;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+use transport::refusal::Refusal;
 
 pub(super) const LAST_EVENT_ID: &str = "last-event-id";
 

@@ -1,8 +1,6 @@
 use crate::{
     board::{Board, BoardClock, BoardConfig},
     client::{Backoff, Blackboard},
-    http_client::{HttpClient, HttpClientLimits},
-    store::memory,
 };
 use actix_web::{
     App, Error, HttpMessage, HttpServer,
@@ -25,6 +23,8 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     time::{Duration, Instant},
 };
+use store::memory;
+use transport::http_client::{HttpClient, HttpClientLimits};
 
 mod fan_out;
 mod local_and_remote;

@@ -5,7 +5,6 @@ use super::{
     rows,
     space_cursor::{CursorKey, CursorKind},
 };
-use crate::store::{Key, ListOrder, ListPosition, ListQuery, ListedKey, Snapshot, words};
 use protocol::{
     ids::{SpaceId, TaskId},
     principal::Principal,
@@ -16,6 +15,7 @@ use protocol::{
 };
 use serde::{Deserialize, Serialize};
 use std::{cmp::Reverse, collections::BTreeSet};
+use store::{Key, ListOrder, ListPosition, ListQuery, ListedKey, Snapshot, words};
 
 /// Selects entries of a space.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

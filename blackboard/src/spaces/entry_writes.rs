@@ -2,20 +2,17 @@
 //! again after a conflict.
 
 use super::{
-    release::{SealedPost, decide_sealed},
+    entry_decision::{EntryDecision, EntryOutcome, EntryWrite},
     rows::{self, ExpertiseRow, SlugRow, Stored, TaskHistoryRow},
+    sealing::{SealedPost, decide_sealed},
 };
-use crate::{
-    signals,
-    store::{Batch, Expectation, Revision, Snapshot, Write},
-};
+use crate::signals;
 use protocol::{
     ids::{AgentId, EntryId, SpaceId},
     principal::{MeshService, Principal},
     problem::{Problem, Reason},
     spaces::{
-        Entry, EntryAction, EntryDraft, EntryLink, EntryState, MemberId, MemoryScope, Reader, Slug, Space,
-        SpaceRole, SpaceVerb,
+        Entry, EntryAction, EntryDraft, MemberId, MemoryScope, Reader, Slug, Space, SpaceRole, SpaceVerb,
         brief::AgentKnowledge,
         curate::Curation,
         entry_draft::{MAX_AREAS, MAX_TITLE_BYTES},
@@ -28,6 +25,7 @@ use protocol::{
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
+use store::{Batch, Expectation, Revision, Snapshot, Write};
 
 /// A change of an entry's state that somebody asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,60 +58,6 @@ pub enum EntryChange {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-}
-
-/// What a post or a change left.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct EntryOutcome {
-    pub id: EntryId,
-    pub version: u64,
-    pub state: EntryState,
-    /// The slug that a proposal got.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub slug: Option<Slug>,
-    /// What a merged proposal became.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub became: Option<EntryId>,
-    /// Whether the same post was recorded before.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub duplicate: bool,
-}
-
-impl EntryOutcome {
-    /// What a write left that ended with `entry`.
-    pub(crate) fn of(entry: &Entry) -> Self {
-        Self {
-            id: entry.id.clone(),
-            version: entry.version,
-            state: entry.state,
-            slug: entry.slug.clone(),
-            became: entry.links.get(&EntryLink::Became).cloned(),
-            duplicate: false,
-        }
-    }
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
-/// A decided write, or the outcome of the same post before.
-#[derive(Debug)]
-pub(crate) enum EntryDecision {
-    /// Nothing has to be written.
-    Done(EntryOutcome),
-    /// This has to be committed.
-    Write(Box<EntryWrite>),
-}
-
-/// A batch, and the entry as it is after it.
-#[derive(Debug)]
-pub(crate) struct EntryWrite {
-    pub(crate) batch: Batch,
-    pub(crate) entry: Entry,
-    /// Whether its author has one entry more with it.
-    pub(crate) is_new: bool,
 }
 
 impl EntryChange {

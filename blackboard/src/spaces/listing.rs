@@ -3,16 +3,14 @@
 //! An entry stands in the lists of its audiences: all members, one member, or those who watch. In each it stands twice, by time
 //! and by importance. The part of a list says kind, type and state.
 
-use crate::{
-    signals::OWNER,
-    store::{Key, ListEntry},
-};
+use crate::OWNER;
 use protocol::{
     ids::{Digest, SpaceId, TaskId},
     principal::Principal,
     spaces::{Entry, EntryKind, EntryState, EntryType, Grade, MemberId, MemoryScope, Reader, SpaceRole},
     time::WallTime,
 };
+use store::{Key, ListEntry};
 
 /// Who a list of entries is for. It is no permission: that is [`protocol::spaces::may`]'s to give, for each entry.
 #[derive(Debug, Clone, PartialEq, Eq)]

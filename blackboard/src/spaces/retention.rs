@@ -5,12 +5,10 @@ use super::{
     release::findings_of_session,
     rows,
 };
-use crate::{
-    feed::run_blocking,
-    store::{self, Batch, Expectation, Lane, ListQuery, SharedStore, Write},
-};
+use crate::feed::run_blocking;
 use protocol::{problem::Problem, spaces::Entry, time::WallTime};
 use std::time::Duration;
+use store::{self, Batch, Expectation, Lane, ListQuery, SharedStore, Write};
 
 const PAGE: usize = 200;
 

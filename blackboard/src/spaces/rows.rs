@@ -1,10 +1,7 @@
 //! The rows of spaces and entries: their keys, and how they are read.
 
 use super::listing::{self, AgedRow};
-use crate::{
-    signals::{self, OWNER},
-    store::{Filter, Key, MAX_READ, Record, Revision, Snapshot, Write},
-};
+use crate::{OWNER, signals};
 use bytes::Bytes;
 use protocol::{
     ids::{AgentId, EntryId, SpaceId, TaskId},
@@ -13,11 +10,13 @@ use protocol::{
     spaces::{
         Entry, Slug, Space,
         brief::{AgentKnowledge, short_id},
-        sealed::{SealedEntry, SealedStage},
+        entry_draft::SealedStage,
+        sealed::SealedEntry,
     },
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, VecDeque};
+use store::{Filter, Key, MAX_READ, Record, Revision, Snapshot, Write};
 
 const SPACE: &str = "space";
 const ENTRY: &str = "entry";

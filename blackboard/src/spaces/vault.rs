@@ -4,7 +4,6 @@ use super::{
     entry_writes::{EntryBatch, permitted},
     rows::{self, ExpertiseRow},
 };
-use crate::store::{Batch, Expectation, Snapshot};
 use protocol::{
     ids::{AgentId, EntryId, SpaceId},
     problem::{Problem, Reason},
@@ -16,6 +15,7 @@ use protocol::{
     },
     time::WallTime,
 };
+use store::{Batch, Expectation, Snapshot};
 
 pub(crate) fn decide_vault_change(
     store: &(impl Snapshot + ?Sized),

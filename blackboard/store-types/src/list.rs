@@ -54,7 +54,7 @@ pub struct ListQuery {
     pub until: Option<i64>,
     pub order: ListOrder,
     /// Only entries whose record has a text with all words of this one, or words that begin so. A text without words matches
-    /// nothing.
+    /// nothing. A page costs the entries up to its last one, matching or not; all other pages cost their own entries.
     pub text: Option<String>,
     /// Only entries behind this position, in the direction of reading. Does not affect counts.
     pub after: Option<ListPosition>,

@@ -1,5 +1,5 @@
-//! Contexts: what one agent has done on one seat of a session, turn by turn. Each turn is a task of its own; the next one goes on
-//! from those before it.
+//! Contexts: what one agent has done on one seat of a session, or in one A2A context of a user, turn by turn. Each turn is a task of
+//! its own; the next one goes on from those before it.
 //!
 //! A task is told where it goes on from once, before its first turn. That is in the state of its conversation, so that a turn that
 //! begins again is given the same. The content of earlier turns stays in the logs of their tasks.
@@ -9,17 +9,17 @@ use protocol::{
     compaction::{Compaction, KeptTurns},
     ids::{ConversationId, Digest},
     principal::Principal,
-    task::TaskSpec,
+    task::{TaskSpec, TaskTerms},
     words::cut,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// The most turns that are given whole.
-const MAX_TURNS: usize = 64;
+const MAX_TURNS: usize = 256;
 
 /// The most bytes of all turns that are given whole.
-const MAX_BYTES: u64 = 512 * 1024;
+const MAX_BYTES: u64 = 4 << 20;
 
 /// The most characters of the line about a turn.
 const MAX_LINE: usize = 240;
@@ -28,7 +28,7 @@ const MAX_LINE: usize = 240;
 const MAX_OLD: usize = 8 * 1024;
 
 /// How many of the newest turns are looked at; a line each is kept of those before.
-const MAX_LISTED: usize = 128;
+const MAX_LISTED: usize = 512;
 
 /// The kinds of turns that a context tells apart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,35 +47,45 @@ pub enum ContextTurnKind {
 #[serde(rename_all = "camelCase")]
 pub struct EndedTurn {
     pub kind: ContextTurnKind,
-    /// Where it was, for people and models.
+    /// Where it was, for people and models; empty if it was on no seat.
     pub place: String,
+    /// The beginning of what the user has said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub asked: String,
     /// The beginning of its last words.
     pub said: String,
     /// The checkpoints that count.
     pub checkpoints: ChunkRange,
     /// About how many bytes it has if it is given whole.
     pub bytes: u64,
+    /// What is left of the turns before it, in the brain's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
 }
 
 impl EndedTurn {
-    /// The turn of a task with this input that has ended with `said`.
-    pub fn new(input: Option<&Value>, said: &str) -> Self {
-        let (kind, place) = place(input);
-        let first_line = said.trim().lines().next().unwrap_or_default();
-        Self { kind, place, said: cut(first_line, MAX_LINE), ..Self::default() }
+    /// The turn of a task that has ended with `said`.
+    pub fn new(spec: &TaskTerms, said: &str) -> Self {
+        let (kind, place) = place(spec.input.as_ref());
+        let first_line = |text: &str| cut(text.trim().lines().next().unwrap_or_default(), MAX_LINE);
+        let asked = if place.is_empty() { first_line(&spec.description) } else { String::new() };
+        Self { kind, place, asked, said: first_line(said), ..Self::default() }
     }
 
     /// The line about it.
     pub fn line(&self) -> String {
         let said = if self.said.is_empty() { "nothing was said" } else { &self.said };
-        format!("- {}: {said}\n", self.place)
+        match self.place.as_str() {
+            "" => format!("- asked: {}; answered: {said}\n", self.asked),
+            place => format!("- {place}: {said}\n"),
+        }
     }
 }
 
 /// Where a turn with this input is.
 fn place(input: Option<&Value>) -> (ContextTurnKind, String) {
     let Some(seat) = input.and_then(|input| input.get("seat")) else {
-        return (ContextTurnKind::Task, "a task".to_owned());
+        return (ContextTurnKind::Task, String::new());
     };
     let text = |name: &str| seat[name].as_str().unwrap_or_default();
     let mut place = format!("stage {}, round {}", text("stage"), seat["round"]);
@@ -90,18 +100,33 @@ fn place(input: Option<&Value>) -> (ContextTurnKind, String) {
     }
 }
 
-/// The name of the context in which `owner` has an agent do this task: for a seat of a session, that seat. Only the host of the session
-/// knows it. A sealed stage has contexts of its own, so that what its seats have heard elsewhere stays out; and so has each item of a
-/// plan, whose seats are called alike and work at once.
+/// The name of the context in which `owner` has an agent do this task: the A2A context of a user, or for a seat of a session, that
+/// seat. Two users who name theirs alike have two. What another agent sends over A2A is in no context: its words are data, and not
+/// those of a person. The name of a seat's context is known to the host of the session only. A sealed stage has contexts of its own,
+/// so that what its seats have heard elsewhere stays out; and so has each item of a plan, whose seats are called alike and work at
+/// once.
 pub fn name(spec: &TaskSpec, owner: &Principal) -> Option<String> {
-    let seat = spec.input.as_ref().filter(|input| seat::is_seat_input(Some(input)))?.get("seat")?;
+    let tenant = spec.contact.as_ref().and_then(|contact| contact.tenant.as_deref());
+    let Some(seat) = spec.input.as_ref().filter(|input| seat::is_seat_input(Some(input))) else {
+        let is_user = matches!((owner, &spec.root), (Principal::User(_), Principal::User(_)));
+        let context = spec.contact.as_ref().filter(|_| is_user)?.context_id.as_deref()?;
+        return Some(name_of((owner, &spec.root), tenant, context));
+    };
+    let seat = seat.get("seat")?;
     let (session, seat_name) = (seat.get("session")?.as_str()?, seat.get("seat")?.as_str()?);
     let stage = seat.get("stage").and_then(Value::as_str);
     let own_stage = stage.filter(|stage| seat::is_sealed(spec) || stage.contains('/'));
-    let tenant = spec.contact.as_ref().and_then(|contact| contact.tenant.as_deref());
-    let key = json!([owner, spec.root, tenant, session, seat_name, own_stage]);
+    Some(named(&json!([owner, spec.root, tenant, session, seat_name, own_stage])))
+}
+
+/// The name of the A2A context `context` of a tenant, for its owner and the root of its tasks.
+pub fn name_of((owner, root): (&Principal, &Principal), tenant: Option<&str>, context: &str) -> String {
+    named(&json!([owner, root, tenant, context]))
+}
+
+fn named(key: &Value) -> String {
     let digest = Digest::of(key.to_string().as_bytes()).to_string();
-    Some(digest.trim_start_matches("sha256:").chars().take(32).collect())
+    digest.trim_start_matches("sha256:").chars().take(32).collect()
 }
 
 /// What is kept of turns that are long ago.
@@ -114,6 +139,16 @@ pub struct ContextHead {
     dropped: u64,
     /// The revision of the last of them.
     pub after: u64,
+    /// The turn with the last summary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base: Option<ContextBase>,
+}
+
+/// The turn that has summed up those before it. It is given whole, whatever comes after it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct ContextBase {
+    conversation: ConversationId,
+    bytes: u64,
 }
 
 impl ContextHead {
@@ -148,6 +183,13 @@ impl ContextStart {
         compaction: Compaction,
         input: Option<&Value>,
     ) -> Self {
+        // What is before the last summary is in it.
+        let summed_up = ended.iter().rposition(|(_, _, turn)| turn.summary.is_some());
+        if let Some((after, conversation, turn)) = summed_up.and_then(|at| ended.drain(..=at).next_back()) {
+            let base = Some(ContextBase { conversation, bytes: turn.bytes });
+            head = ContextHead { after, base, ..ContextHead::default() };
+        }
+        let base = head.base.clone();
         let old = ended.len().saturating_sub(MAX_LISTED);
         for (revision, _, turn) in ended.drain(..old) {
             head.add(revision, &turn);
@@ -161,7 +203,8 @@ impl ContextStart {
         .map(|(kind, kept)| (kind, kept.unwrap_or_default()));
         // A side conversation that goes on is no earlier one.
         let mut goes_on = kind == ContextTurnKind::Side;
-        let (mut turns, mut lines, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let (mut turns, mut lines) = (Vec::new(), Vec::new());
+        let mut bytes = base.as_ref().map_or(0, |base| base.bytes);
         for (_, conversation, turn) in ended.into_iter().rev() {
             goes_on &= turn.place == here;
             let kept = kept.iter_mut().find(|(kind, _)| *kind == turn.kind).map(|(_, kept)| kept);
@@ -172,6 +215,7 @@ impl ContextStart {
                 false => lines.push(turn.line()),
             }
         }
+        turns.extend(base.map(|base| base.conversation));
         turns.reverse();
         let mut summary = head.old.clone();
         if head.dropped > 0 {
@@ -245,7 +289,8 @@ mod tests {
 
     fn ended(revision: u64, input: &Value, said: &str, bytes: u64) -> (u64, ConversationId, EndedTurn) {
         let id = ConversationId::parse(&format!("c-{revision}")).unwrap();
-        (revision, id, EndedTurn { bytes, ..EndedTurn::new(Some(input), said) })
+        let terms = serde_json::from_value(json!({ "description": "why?\nsay", "input": input })).unwrap();
+        (revision, id, EndedTurn { bytes, ..EndedTurn::new(&terms, said) })
     }
 
     fn start(turns: Vec<(u64, ConversationId, EndedTurn)>, compaction: Value, now: &Value) -> ContextStart {
@@ -288,19 +333,44 @@ mod tests {
         let few = start((1..=6).map(turn).collect(), json!({}), &input("table", 7, None));
         assert_eq!(ids(&few), ["c-3", "c-4", "c-5", "c-6"]);
         assert_eq!(few.summary, "- stage table, round 1: said 1\n- stage table, round 2: said 2\n");
-        let many = start((1..=600).map(turn).collect(), json!({}), &input("table", 601, None));
-        assert_eq!(many.head.after, 600 - 128);
+        let listed = u64::try_from(MAX_LISTED).unwrap();
+        let last = listed + 472;
+        let many = start((1..=last).map(turn).collect(), json!({}), &input("table", 601, None));
+        assert_eq!(many.head.after, 472);
         assert!(
             many.summary.starts_with("- ") && many.summary.contains("turns before these\n"),
             "{}",
             many.summary
         );
-        assert!(many.summary.contains("said 472\n") && many.summary.contains("said 596\n"));
-        assert!(many.summary.len() < 2 * MAX_OLD, "{}", many.summary.len());
-        let later = (473..=601).map(turn).collect();
+        let newest_line = format!("said {}\n", last - 4);
+        assert!(many.summary.contains("said 472\n") && many.summary.contains(&newest_line));
+        assert!(many.summary.len() < MAX_OLD + 64 * MAX_LISTED, "{}", many.summary.len());
+        let later = (473..=last + 1).map(turn).collect();
         let later = ContextStart::new(many.head.clone(), later, Compaction::default(), None);
         assert!(later.summary.contains("said 472\n"), "what was kept stays");
         assert_eq!(later.head.after, 473);
+    }
+
+    #[test]
+    fn what_is_before_a_summary_is_in_it_and_the_turn_that_has_it_stays() {
+        let small = |at: u64| ended(at, &Value::Null, &format!("said {at}."), 10);
+        let mut turns: Vec<_> = (1..=9).map(small).collect();
+        turns[2].2.summary = Some("one to three".into());
+        turns[5].2.summary = Some("all before".into());
+        let first = start(turns, json!({}), &Value::Null);
+        assert_eq!((ids(&first), first.summary.as_str()), (vec!["c-6", "c-7", "c-8", "c-9"], ""));
+        let count = u64::try_from(MAX_TURNS).unwrap();
+        let more = (7..8 + count).map(small).collect();
+        let later = ContextStart::new(first.head.clone(), more, Compaction::default(), None);
+        assert_eq!(
+            (ids(&later)[0], later.turns.len()),
+            ("c-6", MAX_TURNS + 1),
+            "it is the first that is given"
+        );
+        assert_eq!(later.summary, "- asked: why?; answered: said 7.\n");
+        let large = ended(7, &Value::Null, "large", MAX_BYTES);
+        let large = ContextStart::new(first.head, vec![large], Compaction::default(), None);
+        assert_eq!(ids(&large), ["c-6"]);
     }
 
     #[test]
@@ -323,6 +393,28 @@ mod tests {
         let item = of(input("plan/api", 1, None), "host");
         assert!(item != of(input("plan/page", 1, None), "host") && item != Some(first), "items work at once");
         assert_eq!(of(json!({ "seat": 7 }), "host"), None);
+    }
+
+    #[test]
+    fn an_a2a_context_is_of_one_user_one_root_and_one_tenant() {
+        let of = |by: &str, context: Value| {
+            let message = json!({ "messageId": "m", "role": "ROLE_USER", "parts": [] });
+            let mut contact = json!({ "message": message });
+            contact.as_object_mut().unwrap().extend(context.as_object().unwrap().clone());
+            let spec = json!({ "taskId": "t", "description": "d", "root": by, "contact": contact });
+            name(&serde_json::from_value(spec).unwrap(), &by.to_owned().try_into().unwrap())
+        };
+        let first = of("user:anna", json!({ "contextId": "c" })).unwrap();
+        assert_eq!(of("user:anna", json!({ "contextId": "c" })).as_ref(), Some(&first));
+        for other in [
+            of("user:bob", json!({ "contextId": "c" })),
+            of("user:anna", json!({ "contextId": "d" })),
+            of("user:anna", json!({ "contextId": "c", "tenant": "t" })),
+        ] {
+            assert!(other.is_some_and(|other| other != first));
+        }
+        assert_eq!(of("user:anna", json!({})), None);
+        assert_eq!(of("agent:anna", json!({ "contextId": "c" })), None, "its words are data");
     }
 
     proptest! {

@@ -5,7 +5,7 @@ use super::{
     chunk::ChunkRange,
     context::ContextEntry,
     turn::Prompt,
-    turn_log::{TurnInput, TurnRecord},
+    turn_record::{TurnInput, TurnRecord},
 };
 use protocol::{
     acceptance::ResultCheck,

@@ -13,7 +13,8 @@ mod progress;
 mod result_check;
 pub mod speech;
 pub mod turn;
-pub mod turn_log;
+mod turn_log;
+pub mod turn_record;
 mod view;
 
 pub mod broadcast;

@@ -13,8 +13,9 @@ use protocol::{
     message::{Epoch, Payload, Seq, TaskResponse, TaskUpdate},
     problem::Reason,
     question::Question,
+    run_root::RunRoot,
     signal::{SHA256, SignalType},
-    task::{RunRoot, Status, TaskSpec, TaskState},
+    task::{Status, TaskSpec, TaskState},
     usage::Usage,
 };
 use serde::{Deserialize, Serialize};

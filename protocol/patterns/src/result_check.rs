@@ -10,7 +10,9 @@ use super::{
     turn::{Prompt, ResultToCheck, TurnEnd, TurnSubject},
 };
 use protocol::{
-    acceptance::{AcceptanceTerms, CheckVerdict, ResultCheck, clip_findings, verdict_of, verdict_schema},
+    acceptance::{
+        AcceptanceTerms, CheckVerdict, ResultCheck, clip_findings, json_in, json_of, verdict_schema,
+    },
     budget::Budget,
     ids::{Address, AgentId, Capability, Digest, TaskId},
     message::{Payload, TaskCancel, TaskRequest, TaskResponse},
@@ -408,4 +410,63 @@ fn review_id(me: &AgentId, ownership: &TaskOwnership, number: u32) -> TaskId {
         format!("{}|{me}|{}|{epoch:?}|{request}|{:?}|review {number}", spec.root, spec.task_id, spec.path);
     let digest = Digest::of(seed.as_bytes()).to_string();
     TaskId::parse(&format!("review-{}", &digest[..20])).unwrap_or_else(|_| spec.task_id.clone())
+}
+
+/// The verdict in a reviewer's response: whether it accepts, and its findings. `None` if there is none: neither an artifact,
+/// the last one first, nor the message is a JSON object with a boolean `accepted`.
+fn verdict_of(response: &TaskResponse) -> Option<(bool, String)> {
+    let artifacts = response.artifacts.iter().rev().filter_map(json_of);
+    let message = response.message.as_deref().and_then(json_in);
+    artifacts.chain(message).find_map(|answer| {
+        let accepted = answer.get("accepted")?.as_bool()?;
+        let findings = answer.get("findings");
+        let findings = findings.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        Some((accepted, clip_findings(&findings.unwrap_or_default())))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::artifact::Artifact;
+
+    fn response(artifacts: Vec<Artifact>, message: Option<&str>) -> TaskResponse {
+        TaskResponse {
+            seat: None,
+            task_id: TaskId::parse("t").unwrap(),
+            seq: 1,
+            state: TaskState::Completed,
+            epoch: None,
+            doer: None,
+            artifacts,
+            chunks: None,
+            message: message.map(str::to_owned),
+            lasting: false,
+            usage: Default::default(),
+            extra: Default::default(),
+        }
+    }
+
+    #[test]
+    fn a_verdict_is_json_in_an_artifact_or_in_the_message_and_words_are_none() {
+        let text = |text: &str| vec![Artifact::text("a", "text/plain", text)];
+        for (artifacts, message, verdict) in [
+            (text(r#"{"accepted":true}"#), None, Some((true, ""))),
+            (
+                text("```json\n{\"accepted\":false,\"findings\":\"no test\"}\n```"),
+                None,
+                Some((false, "no test")),
+            ),
+            (
+                text("I looked at it."),
+                Some(r#"{"accepted":false,"findings":["a"]}"#),
+                Some((false, "[\"a\"]")),
+            ),
+            (text("accepted: true"), Some("fine"), None),
+            (text(r#"{"accepted":"true"}"#), None, None),
+        ] {
+            let expected = verdict.map(|(accepted, findings)| (accepted, findings.to_owned()));
+            assert_eq!(verdict_of(&response(artifacts, message)), expected);
+        }
+    }
 }

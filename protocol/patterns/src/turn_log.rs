@@ -5,47 +5,10 @@ use super::{
     chunk::ChunkRange,
     effect::Effect,
     turn::{Checkpoint, MAX_CHECKPOINT_BYTES, RequestResult},
+    turn_record::{TurnInput, TurnRecord},
 };
 use protocol::a2a::message::Message;
 use serde::{Deserialize, Serialize};
-
-/// A record of the log.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", tag = "record")]
-pub enum TurnRecord {
-    /// The result of a request of the brain.
-    Answer(RequestResult),
-    /// A message of the owner.
-    Message(Box<Message>),
-    /// A note of the brain to itself.
-    Checkpoint(Checkpoint),
-}
-
-/// The answers and messages that a turn is given, by their numbers. The answers are those before a number.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TurnInput {
-    /// The number of answers.
-    #[serde(default)]
-    pub answers: u64,
-    /// The messages that are new to it.
-    #[serde(default)]
-    pub messages: ChunkRange,
-    /// The chunks of a refused result, for the artifacts of the prompt's `revision`.
-    #[serde(default, skip_serializing_if = "ChunkRange::is_default")]
-    pub refused: ChunkRange,
-}
-
-impl TurnInput {
-    pub(super) fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// Whether a turn is given none.
-    pub fn is_empty(&self) -> bool {
-        self.answers == 0 && self.messages.is_empty() && self.refused.is_empty()
-    }
-}
 
 /// The numbers of a task's records.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -58,6 +21,9 @@ pub(super) struct TurnLog {
     /// The checkpoints that count.
     checkpoints: ChunkRange,
     checkpoint_bytes: usize,
+    /// What is left of the earlier turns of the context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    summary: Option<String>,
 }
 
 impl TurnLog {
@@ -84,6 +50,7 @@ impl TurnLog {
         if checkpoint.replace {
             (self.checkpoints.from, self.checkpoint_bytes) = (number, 0);
         }
+        self.summary = checkpoint.summary.clone().or_else(|| self.summary.take());
         self.checkpoints.to += 1;
         self.checkpoint_bytes += checkpoint.data.to_string().len();
         if self.checkpoint_bytes > MAX_CHECKPOINT_BYTES {
@@ -120,6 +87,11 @@ impl TurnLog {
     /// The checkpoints that count.
     pub(super) fn checkpoints(&self) -> ChunkRange {
         self.checkpoints
+    }
+
+    /// What is left of the earlier turns of the context, if the brain has said it.
+    pub(super) fn summary(&self) -> Option<&String> {
+        self.summary.as_ref()
     }
 
     /// Their bytes, as JSON.

@@ -22,6 +22,8 @@ use crate::{
     routes,
     task::EXTENSION,
 };
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -30,27 +32,34 @@ pub const API_KEY_HEADER: &str = "x-api-key";
 const API_KEY: &str = "apiKey";
 const BEARER: &str = "bearer";
 
-/// What an agent offers to A2A clients.
-#[derive(Debug, Clone, PartialEq)]
+/// What an agent offers to A2A clients. A member is the key `a2a` of its YAML, and its doc comment the description in the published JSON
+/// Schema.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct AgentPolicy {
+    /// Whether it streams.
     pub streaming: bool,
     /// Whether it calls webhooks.
     pub push_notifications: bool,
-    /// Whether authenticated callers get an extended card.
+    /// Whether callers with a credential see a card that says more.
     pub extended_card: bool,
-    /// Extensions without which it takes no message.
+    /// URIs of extensions without which it takes no message.
     pub requires: Vec<String>,
-    /// Whether its brain may answer with a message and make no task of it. Its clients then hear nothing before the
-    /// brain's first word.
+    /// Whether its brain may answer with a message and make no task of it. Its clients then hear nothing before the brain's first word.
     pub direct: bool,
-    /// Media types it takes.
+    /// Media types it takes, each whole or as `text/*`; if absent all, without images and PDFs if it is an `llm` brain no model of which sees them.
     pub input_modes: Vec<String>,
     /// Media types it answers in.
     pub output_modes: Vec<String>,
+    /// Who runs it.
     pub provider: Option<AgentProvider>,
     /// Where to read more.
     pub documentation_url: Option<String>,
+    /// A picture.
     pub icon_url: Option<String>,
+    /// The URL under which clients outside the mesh reach it through a proxy, such as `https://mesh.example.com/planner`; that of
+    /// `--public-url` if absent. Peers never use it: they sign the path that they call.
+    pub public_url: Option<String>,
 }
 
 impl Default for AgentPolicy {
@@ -76,6 +85,7 @@ impl Default for AgentPolicy {
             provider: None,
             documentation_url: None,
             icon_url: None,
+            public_url: None,
         }
     }
 }
@@ -99,6 +109,11 @@ impl CallerSchemes {
 }
 
 impl AgentPolicy {
+    /// The base of every URL that clients are told of the agent with this card.
+    pub fn base_url<'a>(&'a self, card: &'a Card) -> &'a str {
+        self.public_url.as_deref().unwrap_or(&card.endpoint)
+    }
+
     /// Whether there is an extended card; it needs an authenticated caller.
     pub fn has_extended_card(&self, schemes: CallerSchemes) -> bool {
         self.extended_card && schemes.any()
@@ -174,9 +189,10 @@ impl AgentPolicy {
             tenant: None,
             protocol_version: VERSION.to_owned(),
         };
+        let base = self.base_url(card);
         let mut interfaces = vec![
-            interface(format!("{}{}", card.endpoint, routes::A2A_RPC), JSONRPC),
-            interface(format!("{}{}", card.endpoint, routes::A2A_REST), HTTP_JSON),
+            interface(format!("{base}{}", routes::A2A_RPC), JSONRPC),
+            interface(format!("{base}{}", routes::A2A_REST), HTTP_JSON),
         ];
         interfaces.extend(grpc.cloned());
         let described = if card.description.is_empty() { card.agent_id.as_str() } else { &card.description };

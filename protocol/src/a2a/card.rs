@@ -3,7 +3,9 @@
 use super::{
     json::{Fields, FromProtoJson, InvalidField},
     security::{SecurityRequirement, SecurityScheme},
+    version::ProtocolVersion,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -66,10 +68,20 @@ pub struct AgentInterface {
     pub protocol_version: String,
 }
 
+impl AgentInterface {
+    /// The version that it speaks, if that is known here.
+    pub fn version(&self) -> Option<ProtocolVersion> {
+        ProtocolVersion::of_interface(&self.protocol_version)
+    }
+}
+
 /// Who runs an agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct AgentProvider {
+    /// Their site.
     pub url: String,
+    /// Their name.
     pub organization: String,
 }
 

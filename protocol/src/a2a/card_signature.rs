@@ -1,7 +1,7 @@
 //! Who vouches for a card: a detached JWS (RFC 7515) over the card in canonical form (A2A §8.4).
 //!
-//! Signed is the card without its signatures and without members that say no more than their absence would. We sign with
-//! Ed25519 and verify that and ES256, which is what others sign with.
+//! Signed is the card without its signatures, without members that say no more than their absence would, and without those that
+//! a card of 1.0 has for clients of 0.3. We sign with Ed25519 and verify that and ES256, which is what others sign with.
 
 mod defaults;
 mod keys;
@@ -9,7 +9,7 @@ mod keys;
 pub use defaults::without_defaults;
 pub use keys::{PublicKey, SigningKey};
 
-use super::jcs::canonical;
+use super::{jcs::canonical, v03};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Map, Value, json};
 use std::fmt;
@@ -123,12 +123,16 @@ fn check(card: &Value, claim: &CardSignatureClaim, keys: &[PublicKey]) -> Result
     if named.peek().is_none() {
         return Err(CardSignatureError::UnknownKey(claim.kid.clone()));
     }
-    // Signers differ on which defaults they omit; both forms mean the same.
+    // Signers differ on which defaults they omit; all forms mean the same. Members of 0.3 are not signed beside those of 1.0.
     let mut whole = card.clone();
     if let Some(members) = whole.as_object_mut() {
         members.remove("signatures");
     }
-    let forms = [payload(card), canonical(&whole)];
+    let own = v03::without_v03_members(&whole);
+    let forms = match v03::is_v03_card(card) {
+        true => vec![canonical(&whole), canonical(&v03::to_v03_signed(&whole))],
+        false => vec![payload(&own), canonical(&own), payload(card), canonical(&whole)],
+    };
     let holds = named.any(|key| {
         forms
             .iter()

@@ -5,7 +5,8 @@ mod unreadable;
 use super::{
     card::{AgentCard, AgentInterface, AgentSkill, GRPC},
     json::FromProtoJson,
-    version::{VERSION, negotiate},
+    v03,
+    version::{ProtocolVersion, VERSION},
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -31,8 +32,8 @@ const REQUIRED: &[&str] = &[
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValidatedCard {
     pub card: AgentCard,
-    /// The interfaces that can be used, the agent's preferred one first; at least one. Those over gRPC only where there is
-    /// no other.
+    /// The interfaces that can be used, the agent's preferred one first; at least one. Those of A2A 0.3, and of the others those
+    /// over gRPC, only where there is no other.
     pub interfaces: Vec<AgentInterface>,
 }
 
@@ -43,7 +44,7 @@ pub struct ClientProtocols<'a> {
     pub bindings: &'a [&'a str],
 }
 
-/// The card in `raw`, or all its errors. `refuses` returns why a URL must not be called.
+/// The card in `raw`, of 1.0 or of 0.3, or all its errors. `refuses` returns why a URL must not be called.
 pub fn validate(
     raw: &Value,
     spoken: ClientProtocols,
@@ -57,13 +58,10 @@ pub fn validate(
         let of = || format!("{} at {:?}", interface.protocol_binding, interface.url);
         (!why.is_empty()).then(|| format!("{}: {}", of(), why.join(", ")))
     };
+    let translated = v03::is_v03_card(raw).then(|| v03::to_v1_card(raw.clone()));
+    let raw = translated.as_ref().unwrap_or(raw);
     let missing = REQUIRED.iter().filter(|name| member(raw, name).is_none());
     let mut against: Vec<_> = missing.map(|name| format!("{name} is missing")).collect();
-    if raw.get("url").is_some() && member(raw, "supportedInterfaces").is_none() {
-        against.push(
-            "it is a card of A2A 0.3 (`url` instead of `supportedInterfaces`); 1.0 is spoken here".to_owned(),
-        );
-    }
     let card = match AgentCard::from_proto(raw.clone()) {
         Ok(card) => card,
         Err(invalid) => {
@@ -113,8 +111,13 @@ pub fn validate(
             Some(why) => unusable.push(why),
         }
     }
-    if interfaces.iter().any(|interface| interface.protocol_binding != GRPC) {
-        interfaces.retain(|interface| interface.protocol_binding != GRPC);
+    for is_preferred in [
+        |interface: &AgentInterface| interface.version() != Some(ProtocolVersion::V03),
+        |interface: &AgentInterface| interface.protocol_binding != GRPC,
+    ] {
+        if interfaces.iter().any(is_preferred) {
+            interfaces.retain(is_preferred);
+        }
     }
     if interfaces.is_empty() {
         against.push(format!("no interface can be used: {}", unusable.join("; ")));
@@ -153,8 +156,15 @@ fn why_not(
     if !bindings.contains(&interface.protocol_binding.as_str()) {
         against.push("the binding is not spoken here".to_owned());
     }
-    if negotiate(Some(&interface.protocol_version)).is_err() {
-        against.push(format!("version {:?} is not spoken here, {VERSION} is", interface.protocol_version));
+    match interface.version() {
+        None => against.push(format!(
+            "version {:?} is not spoken here, {VERSION} and 0.3 are",
+            interface.protocol_version
+        )),
+        Some(ProtocolVersion::V03) if interface.protocol_binding == GRPC => {
+            against.push("version 0.3 is spoken over JSON-RPC and HTTP+JSON only".to_owned());
+        }
+        Some(_) => {}
     }
     let rest = interface.url.strip_prefix("https://").or_else(|| interface.url.strip_prefix("http://"));
     let is_bare = interface.protocol_binding == GRPC && !interface.url.contains("://");
@@ -273,10 +283,41 @@ mod tests {
     }
 
     #[test]
+    fn a_card_of_0_3_is_used_and_1_0_is_preferred() {
+        let spoken = ClientProtocols { bindings: &[JSONRPC, HTTP_JSON, GRPC], ..SPOKEN };
+        let old = json!({
+            "name": "Old", "description": "From before", "version": "1", "url": "https://old.example/rpc",
+            "additionalInterfaces": [
+                { "url": "https://old.example/rpc", "transport": "JSONRPC" },
+                { "url": "https://old.example/rest", "transport": "HTTP+JSON" },
+                { "url": "old.example:443", "transport": "GRPC" },
+            ],
+            "capabilities": { "streaming": true, "stateTransitionHistory": false },
+            "securitySchemes": { "key": { "type": "apiKey", "in": "header", "name": "X-Key" } }, "security": [{ "key": [] }],
+            "defaultInputModes": ["text"], "defaultOutputModes": ["text"],
+            "skills": [{ "id": "a", "name": "A", "description": "d", "tags": [] }],
+        });
+        let read = validate(&old, spoken).unwrap();
+        let urls: Vec<_> = read.interfaces.iter().map(|interface| interface.url.as_str()).collect();
+        assert_eq!(urls, ["https://old.example/rpc", "https://old.example/rest"]);
+        assert_eq!(read.card.skills[0].tags, ["a"]);
+        assert!(read.card.security_schemes.contains_key("key"));
+
+        let mut both = card();
+        let is_old =
+            |at: usize, card: &mut Value| card["supportedInterfaces"][at]["protocolVersion"] = json!("0.3");
+        is_old(1, &mut both);
+        assert_eq!(validate(&both, spoken).unwrap().interfaces[0].url, "https://w.example/rpc");
+        is_old(2, &mut both);
+        assert_eq!(validate(&both, spoken).unwrap().interfaces[0].url, "w.example:443", "1.0 over gRPC");
+        is_old(0, &mut both);
+        assert_eq!(validate(&both, spoken).unwrap().interfaces.len(), 2);
+    }
+
+    #[test]
     fn every_reason_against_a_card_is_given() {
-        let against = validate(&json!({ "name": "x", "url": "https://x" }), SPOKEN).unwrap_err();
-        assert_eq!(against.len(), REQUIRED.len(), "{against:?}");
-        assert!(against.iter().any(|why| why.contains("0.3")));
+        let against = validate(&json!({ "name": "x" }), SPOKEN).unwrap_err();
+        assert_eq!(against.len(), REQUIRED.len() - 1, "{against:?}");
         let with = |path: &str, value: Value| {
             let mut card = card();
             *card.pointer_mut(path).unwrap() = value;
@@ -307,8 +348,8 @@ mod tests {
             ),
             (
                 "/supportedInterfaces",
-                json!([{ "url": "https://x/", "protocolBinding": "JSONRPC", "protocolVersion": "0.3" }]),
-                "version \"0.3\"",
+                json!([{ "url": "https://x/", "protocolBinding": "JSONRPC", "protocolVersion": "0.1" }]),
+                "version \"0.1\"",
             ),
             (
                 "/supportedInterfaces",

@@ -290,7 +290,9 @@ fn kind_of(reason: Reason) -> A2aErrorKind {
         | Reason::KeyReset => A2aErrorKind::InvalidParams,
         Reason::Unauthenticated | Reason::StaleSignature => A2aErrorKind::Unauthenticated,
         Reason::SenderNotProven | Reason::Forbidden | Reason::ForeignOrigin => A2aErrorKind::Forbidden,
-        Reason::TaskNotFound | Reason::MessageNotFound => A2aErrorKind::TaskNotFound,
+        Reason::TaskNotFound | Reason::MessageNotFound | Reason::ContextNotFound => {
+            A2aErrorKind::TaskNotFound
+        }
         Reason::RouteNotFound | Reason::MethodNotAllowed => A2aErrorKind::MethodNotFound,
         Reason::TaskNotCancelable => A2aErrorKind::TaskNotCancelable,
         Reason::NotAwaitingAnswer => A2aErrorKind::UnsupportedOperation,

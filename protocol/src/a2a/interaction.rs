@@ -1,6 +1,7 @@
 //! How a foreign agent's work is followed: one answer, looking again and again, a stream, or a call back (A2A §3.1, §3.5).
 
 use super::card::AgentCapabilities;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ const SHORT: Duration = Duration::from_secs(5);
 const LONG: Duration = Duration::from_secs(300);
 
 /// A way to follow a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InteractionMode {
     /// The answer to the message is the result. If an agent has streams it answers by one, so that its progress is seen and it can

@@ -5,10 +5,11 @@ use super::{
     message::Message,
     part::Artifact,
 };
-pub use crate::task::TaskState;
 use crate::time::WallTime;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+pub use wire::task::TaskState;
 
 /// A task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

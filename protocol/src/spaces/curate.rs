@@ -62,8 +62,8 @@ mod tests {
     use super::*;
     use crate::{
         ids::{AgentId, EntryId},
+        run_root::RunRoot,
         spaces::EntryDraft,
-        task::RunRoot,
         time::WallTime,
     };
     use std::collections::BTreeSet;

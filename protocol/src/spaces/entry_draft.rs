@@ -1,18 +1,17 @@
 //! What is posted to a space, before it is an entry.
 
-use super::{
-    EntryKind, EntryLink, EntryType, Grade, MemberId, MemoryScope, Slug, entry::CROSS_TEAM,
-    sealed::SealedStage,
-};
+use super::{EntryKind, EntryLink, EntryType, Grade, MemberId, MemoryScope, Slug};
 use crate::{
-    ids::{EntryId, StageId, TaskId},
+    ids::{AgentId, EntryId, StageId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
-    task::RunRoot,
+    run_root::RunRoot,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The tag of a memory that concerns the whole team.
+pub const CROSS_TEAM: &str = "cross-team";
 /// The most bytes of an entry's content; more goes by artifact.
 pub const MAX_CONTENT_BYTES: usize = 16 * 1024;
 /// The most bytes of a title or a reason.
@@ -29,6 +28,18 @@ pub const MAX_POSTED_FILES: usize = 100;
 pub const MAX_ADDRESSEES: usize = 100;
 /// The most bytes of a poster's own id for an entry.
 const MAX_OWN_ID_BYTES: usize = 96;
+
+/// Which sealed stage an entry is of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SealedStage {
+    /// The agent that hosts the session, and releases the entry.
+    pub host: AgentId,
+    pub session: TaskId,
+    pub stage: StageId,
+    /// How often the stage was begun.
+    pub iteration: u32,
+}
 
 /// What is posted to a space: the body of `POST /board/spaces/{id}/entries`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

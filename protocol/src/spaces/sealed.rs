@@ -1,26 +1,14 @@
 //! Entries of a sealed stage. They are kept apart from those of their space: in no list, no count, no search and no stream, for
 //! nobody but their author. When the stage ends, the host of its session releases them in one commit.
 
-use super::{Entry, EntryDraft, EntryId, EntryState};
+use super::{Entry, EntryDraft, EntryId, EntryState, entry_draft::SealedStage};
 use crate::{
-    ids::{AgentId, SpaceId, StageId, TaskId},
+    ids::{SpaceId, StageId, TaskId},
     principal::Principal,
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// Which sealed stage an entry is of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SealedStage {
-    /// The agent that hosts the session, and releases the entry.
-    pub host: AgentId,
-    pub session: TaskId,
-    pub stage: StageId,
-    /// How often the stage was begun.
-    pub iteration: u32,
-}
 
 /// What a host releases.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

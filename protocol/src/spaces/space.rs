@@ -6,6 +6,7 @@ use crate::{
     principal::Principal,
     problem::{Problem, Reason},
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -92,7 +93,7 @@ impl Space {
 }
 
 /// What a member may do in a space. A later one may do what an earlier one may.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpaceRole {
     Observer,
@@ -115,7 +116,7 @@ impl fmt::Display for SpaceRole {
 }
 
 /// Who may address whom in a session of the space (DESIGN §14).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpaceRouting {
     /// Every seat may address every other.

@@ -1,4 +1,4 @@
-//! What a turn is given of the turns before it in the same context: on one seat of a session.
+//! What a turn is given of the turns before it in the same context: on one seat of a session, or in one A2A context of a user.
 
 use crate::{artifact::Artifact, ids::TaskId};
 use serde::{Deserialize, Serialize};
@@ -24,8 +24,15 @@ pub struct TurnContext {
 pub struct PastTurn {
     /// Its task.
     pub task_id: TaskId,
-    /// Where it was: the stage, the round and whom it talked with alone.
+    /// Where it was: the stage, the round and whom it talked with alone; empty if it was on no seat.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub place: String,
+    /// What the user has said; absent for the turn of a seat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
+    /// What is left of the turns before it, in the brain's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
     /// What was new to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub new: Vec<Artifact>,

@@ -674,6 +674,9 @@ pub struct Checkpoint {
     /// Whether it makes all earlier ones obsolete.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace: bool,
+    /// What is left of all earlier turns of the context, in the brain's words. Later turns are given this turn and no earlier one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
 }
 
 /// A bid. What is absent is as in the computed bid.

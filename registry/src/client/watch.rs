@@ -1,13 +1,16 @@
 //! A watch of the registry. It connects on the first `next`, and buffers no more than the registry's channel.
 
-use super::remote::RemoteRegistry;
+use super::{check_registry, not_a_registry};
 use crate::{
     entry::{AgentEntry, AgentList, RegistryEvent},
-    registrar::{SupervisedRegistry, WatchDirectory},
+    registrar::{OWNER, SupervisedRegistry, WatchDirectory},
 };
 use eventsource_stream::{Event, EventStreamError, Eventsource};
 use futures_util::{Stream, StreamExt};
-use protocol::problem::{Problem, Reason};
+use protocol::{
+    problem::{Problem, Reason},
+    routes,
+};
 use std::{
     hash::{BuildHasher, RandomState},
     pin::Pin,
@@ -15,13 +18,15 @@ use std::{
     time::Duration,
 };
 use tokio::sync::broadcast::{Receiver, error::RecvError};
+use transport::http_client::ClientRequest;
+use transport::operation::RemoteService;
 
 /// A watch of the registry: a snapshot first, then each change.
 pub struct RegistryWatch(WatchSource);
 
 enum WatchSource {
     Local { registry: SupervisedRegistry, changes: Option<Receiver<Arc<AgentEntry>>> },
-    Remote { remote: RemoteRegistry, events: Option<WatchEvents>, failures: u32 },
+    Remote { remote: RemoteService, events: Option<WatchEvents>, failures: u32 },
 }
 
 type WatchEvents = Pin<Box<dyn Stream<Item = Result<Event, Problem>> + Send>>;
@@ -34,7 +39,7 @@ impl RegistryWatch {
         Self(WatchSource::Local { registry, changes: None })
     }
 
-    pub(super) fn remote(remote: RemoteRegistry) -> Self {
+    pub(super) fn remote(remote: RemoteService) -> Self {
         Self(WatchSource::Remote { remote, events: None, failures: 0 })
     }
 
@@ -64,7 +69,7 @@ async fn next_local(
 }
 
 async fn next_remote(
-    remote: &RemoteRegistry,
+    remote: &RemoteService,
     events: &mut Option<WatchEvents>,
     failures: &mut u32,
 ) -> Result<RegistryEvent, Problem> {
@@ -80,7 +85,7 @@ async fn next_remote(
     };
     let next = match stream.next().await {
         Some(event) => event.and_then(|event| read(&event)),
-        None if *failures > 0 => Err(remote.not_a_registry("its watch ended before it began")),
+        None if *failures > 0 => Err(not_a_registry(remote, "its watch ended before it began")),
         None => Err(Problem::new(Reason::RegistryUnavailable, "the registry ended the watch")),
     };
     match &next {
@@ -90,8 +95,10 @@ async fn next_remote(
     next
 }
 
-async fn connect(remote: &RemoteRegistry) -> Result<WatchEvents, Problem> {
-    let events = remote.events().await?.eventsource();
+async fn connect(remote: &RemoteService) -> Result<WatchEvents, Problem> {
+    let url = format!("{}{}", remote.base(), routes::REGISTRY_WATCH);
+    let events = check_registry(remote, remote.wire.events(ClientRequest::get(&url, OWNER)).await)?;
+    let events = events.eventsource();
     let problem = |error: EventStreamError<Problem>| match error {
         EventStreamError::Transport(problem) => Problem { reason: Reason::RegistryUnavailable, ..problem },
         EventStreamError::Utf8(error) => unreadable(&error),

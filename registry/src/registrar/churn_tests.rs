@@ -7,12 +7,12 @@ use crate::{
     directory::test_cards::card,
     entry::{AgentQuery, Heartbeat, Presence},
 };
-use blackboard::store::{
-    Batch, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, Store, StoreFuture, StoreWatch,
-};
 use futures_util::future::join_all;
 use protocol::ids::AgentId;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use store::{
+    Batch, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, Store, StoreFuture, StoreWatch,
+};
 
 fn agent(id: &str) -> AgentId {
     AgentId::parse(id).unwrap()
@@ -25,7 +25,7 @@ struct CountingStore {
     panics: Arc<AtomicUsize>,
 }
 
-impl blackboard::store::Snapshot for CountingStore {
+impl store::Snapshot for CountingStore {
     fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
         self.store.latest(key)
     }
@@ -71,14 +71,14 @@ impl Store for CountingStore {
         self.store.trim(filter, before)
     }
 
-    fn blobs(&self) -> blackboard::store::SharedBlobs {
+    fn blobs(&self) -> store::SharedBlobs {
         self.store.blobs()
     }
 }
 
 fn counting_store() -> (SharedStore, Arc<AtomicUsize>, Arc<AtomicUsize>) {
     let (commits, panics) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let store = blackboard::store::memory::new();
+    let store = store::memory::new();
     (Arc::new(CountingStore { store, commits: commits.clone(), panics: panics.clone() }), commits, panics)
 }
 
@@ -122,7 +122,7 @@ async fn concurrent_registrations_fill_the_registry_up_to_its_limit() {
 #[actix_web::test]
 async fn a_flapping_agent_is_signalled_a_few_times_and_again_once_it_settles() {
     let config = Config { flap_limit: 4, retry_ms: 1, retry_cap_ms: 1, ..Config::default() };
-    let rig = Rig::over(blackboard::store::memory::new(), config, 0);
+    let rig = Rig::over(store::memory::new(), config, 0);
     let steady = rig.join("steady", "1").await.unwrap();
     let mut last = 0;
     for round in 0..20 {
@@ -164,7 +164,7 @@ async fn two_suspicion_reports_shorten_the_lease_and_one_does_not() {
             rig.beat(id, incarnations[id]).await.unwrap();
         }
     };
-    let state = async || rig.registry.get(&agent("missed")).await.unwrap().unwrap().state;
+    let state = async || rig.registry.get(&agent("missed")).await.unwrap().state;
     let report = async |by: &str| {
         rig.registry.report_suspicion(&agent(by), &agent("missed"), incarnations["missed"]).await
     };

@@ -2,14 +2,14 @@
 
 use super::tests::Rig;
 use crate::{config::Config, directory::test_cards::card, entry::AgentQuery};
-use blackboard::store::{
-    Batch, Error, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, SharedStore, Store, StoreFuture,
-    StoreWatch,
-};
 use protocol::{ids::AgentId, problem::Reason};
 use std::sync::{
     Arc,
     atomic::{AtomicU8, Ordering},
+};
+use store::{
+    Batch, Error, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, SharedStore, Store, StoreFuture,
+    StoreWatch,
 };
 
 const HEALTHY: u8 = 0;
@@ -23,7 +23,7 @@ struct FaultyStore {
     fault: Arc<AtomicU8>,
 }
 
-impl blackboard::store::Snapshot for FaultyStore {
+impl store::Snapshot for FaultyStore {
     fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
         self.store.latest(key)
     }
@@ -71,7 +71,7 @@ impl Store for FaultyStore {
         self.store.trim(filter, before)
     }
 
-    fn blobs(&self) -> blackboard::store::SharedBlobs {
+    fn blobs(&self) -> store::SharedBlobs {
         self.store.blobs()
     }
 }
@@ -79,7 +79,7 @@ impl Store for FaultyStore {
 #[actix_web::test]
 async fn a_failed_commit_changes_nothing_and_an_unknown_one_is_read_back() {
     let fault = Arc::new(AtomicU8::new(FULL));
-    let store = Arc::new(FaultyStore { store: blackboard::store::memory::new(), fault: fault.clone() });
+    let store = Arc::new(FaultyStore { store: store::memory::new(), fault: fault.clone() });
     let rig = Rig::over(store, Config { retry_ms: 1, retry_cap_ms: 1, ..Config::default() }, 0);
     let join = |instance: &str| rig.registry.register(card("a", &[]), instance.into());
 
@@ -105,7 +105,7 @@ async fn a_failed_commit_changes_nothing_and_an_unknown_one_is_read_back() {
 #[actix_web::test]
 async fn the_last_state_of_a_flapping_agent_is_signalled_though_the_first_commit_fails() {
     let fault = Arc::new(AtomicU8::new(HEALTHY));
-    let store = Arc::new(FaultyStore { store: blackboard::store::memory::new(), fault: fault.clone() });
+    let store = Arc::new(FaultyStore { store: store::memory::new(), fault: fault.clone() });
     let config = Config { flap_limit: 2, retry_ms: 1, retry_cap_ms: 1, ..Config::default() };
     let calm = config.flap_calm_ms / 1_000 + 1;
     let rig = Rig::over(store, config, 0);

@@ -1,23 +1,22 @@
 //! Serialises changes of the directory: decide, commit, apply, notify watchers.
 
 use super::{
-    messages::{RegistryState, WatchStart},
+    messages::{
+        ChangeKey, Deregister, GetAgent, LeaveReason, ReadKeyRecords, RecordHeartbeat, RegistryState,
+        ReportSuspicion, WatchStart,
+    },
     rows,
 };
 use crate::{
     config::Config,
     directory::{AgentDirectory, Departure, DirectoryChange, DirectoryError, RegistrationDecision},
-    entry::{AgentEntry, AgentQuery, Heartbeat, LeaseGrant},
+    entry::{AgentEntry, AgentList, AgentQuery, Heartbeat, LeaseGrant},
     pinned_keys::{KeyCursor, KeyPage, PinnedKey, PinnedKeys},
     registration_request::{RegistrationRequest, may_speak_for},
 };
-use blackboard::{
-    key_ring::KeyRing,
-    store::{Error, Lane, SharedStore},
-};
 use protocol::{
     card::Card,
-    identity::{KeyCertificate, KeyChange, PublicIdentity},
+    identity::{KeyCertificate, PublicIdentity},
     ids::AgentId,
     principal::{MeshService, Principal},
     problem::{Problem, Reason},
@@ -29,10 +28,13 @@ use std::{
     rc::Rc,
     sync::Arc,
 };
+use store::{Error, Lane, SharedStore};
 use tokio::sync::{
     Mutex, MutexGuard, Notify, Semaphore, broadcast,
     oneshot::{self, error::TryRecvError},
 };
+use transport::key_ring::KeyRing;
+use transport::operation::{Caller, Service};
 
 /// The node clock and the wall clock, as functions so that tests can drive them.
 #[derive(Clone)]
@@ -84,16 +86,12 @@ impl RegistrationService {
         (self.clocks.node)()
     }
 
-    pub(super) async fn register(
-        &self,
-        by: Principal,
-        request: RegistrationRequest,
-    ) -> Result<LeaseGrant, Problem> {
+    async fn register(&self, by: &Principal, request: RegistrationRequest) -> Result<LeaseGrant, Problem> {
         request.check()?;
         let RegistrationRequest { card, instance } = request;
         let id = card.agent_id.clone();
         let taken = self.directory.borrow().get(&id, self.now()).is_some();
-        may_speak_for(&by, &id, taken)?;
+        may_speak_for(by, &id, taken)?;
         // The key that the request was proven by.
         let identity = self
             .keys
@@ -174,17 +172,6 @@ impl RegistrationService {
         self.heartbeat(id, Heartbeat { incarnation, running, accepting })
     }
 
-    /// Records that the agent `by` could not reach `id`.
-    pub(super) fn suspect(&self, by: &Principal, id: &AgentId, incarnation: u64) -> Result<(), Problem> {
-        let Principal::Agent(reporter) = by else {
-            return Err(Problem::new(
-                Reason::Forbidden,
-                "agents report whom they cannot reach; a user may only read",
-            ));
-        };
-        Ok(self.directory.borrow_mut().suspect(reporter, id, incarnation, self.now())?)
-    }
-
     /// Renews a lease. An agent whose key is not pinned, after a reset, has to register again.
     pub(super) fn heartbeat(&self, id: &AgentId, heartbeat: Heartbeat) -> Result<(), Problem> {
         if self.pins.borrow().identity(id).is_none() {
@@ -235,18 +222,6 @@ impl RegistrationService {
         pins.into_iter().for_each(|pin| self.apply_pin(pin));
     }
 
-    /// The key records that changed after `after`.
-    pub(super) fn key_records(&self, after: Option<KeyCursor>) -> Result<KeyPage, Problem> {
-        let name = MeshService::Registry.name();
-        let no_key = || Problem::new(Reason::Internal, "this registry has no key to certify with");
-        let registry = self.keys.own(name).ok_or_else(no_key)?.as_ref().clone();
-        let from =
-            after.as_ref().filter(|cursor| cursor.life == self.life).map_or(0, |cursor| cursor.revision);
-        let (records, revision, has_more) = self.pins.borrow().changed_after(from);
-        let cursor = KeyCursor { life: self.life.clone(), revision };
-        Ok(KeyPage { registry, history: self.keys.own_history(name), after, records, cursor, has_more })
-    }
-
     /// Pins the key of an agent that has proven the join secret; a repeat gets the same certificate.
     pub(super) async fn admit_key(&self, identity: &PublicIdentity) -> Result<KeyCertificate, Problem> {
         self.pins.borrow().check(identity)?;
@@ -266,22 +241,6 @@ impl RegistrationService {
         certificate.ok_or_else(|| Problem::new(Reason::Internal, "this registry has no key to certify with"))
     }
 
-    /// Replaces the key of `id`, as its old key says; a repeat gets the same certificate.
-    pub(super) async fn change_key(
-        &self,
-        id: &AgentId,
-        change: &KeyChange,
-    ) -> Result<KeyCertificate, Problem> {
-        let guard = self.lock_changes()?.await;
-        let pin = self.pins.borrow().change(id, change, (self.clocks.wall)())?;
-        if let Some(pin) = pin {
-            tracing::info!(agent = %id, "its key was replaced, as its old key says");
-            let change = DirectoryChange { pinned: vec![pin], ..DirectoryChange::default() };
-            self.commit_change(&guard, Lane::Progress, change).await?;
-        }
-        self.certificate(id)
-    }
-
     /// Gives up the key of `id`, as a person says.
     pub(super) async fn reset_key(&self, id: &AgentId) -> Result<(), Problem> {
         let guard = self.lock_changes()?.await;
@@ -289,20 +248,6 @@ impl RegistrationService {
         tracing::warn!(agent = %id, "its key was reset by a person: the next process that registers under the id with a new key pins that");
         let change = DirectoryChange { pinned: vec![pin], ..DirectoryChange::default() };
         self.commit_change(&guard, Lane::Progress, change).await
-    }
-
-    pub(super) async fn deregister(
-        &self,
-        id: AgentId,
-        incarnation: u64,
-        reason: Departure,
-    ) -> Result<(), Problem> {
-        let guard = self.lock_changes()?.await;
-        let decision = self.directory.borrow().deregister(&id, incarnation, reason, self.now());
-        match decision? {
-            Some(change) => self.commit_change(&guard, Lane::Progress, change).await,
-            None => Ok(()),
-        }
     }
 
     pub(super) async fn forget(&self, id: &AgentId) -> Result<(), Problem> {
@@ -387,6 +332,89 @@ impl RegistrationService {
             watchers: self.changes.receiver_count(),
             signals_waiting: rows::count_waiting_signals(&self.store),
         }
+    }
+}
+
+impl Service<RegistrationRequest> for RegistrationService {
+    async fn call(&self, by: &Caller, request: RegistrationRequest) -> Result<LeaseGrant, Problem> {
+        self.register(&by.principal, request).await
+    }
+}
+
+impl Service<RecordHeartbeat> for RegistrationService {
+    async fn call(&self, by: &Caller, call: RecordHeartbeat) -> Result<(), Problem> {
+        may_speak_for(&by.principal, &call.id, true)?;
+        self.heartbeat(&call.id, call.heartbeat)
+    }
+}
+
+impl Service<ReportSuspicion> for RegistrationService {
+    async fn call(&self, by: &Caller, call: ReportSuspicion) -> Result<(), Problem> {
+        let Principal::Agent(reporter) = &by.principal else {
+            let message = "agents report whom they cannot reach; a user may only read";
+            return Err(Problem::new(Reason::Forbidden, message));
+        };
+        Ok(self.directory.borrow_mut().suspect(reporter, &call.id, call.incarnation, self.now())?)
+    }
+}
+
+impl Service<Deregister> for RegistrationService {
+    async fn call(&self, by: &Caller, call: Deregister) -> Result<(), Problem> {
+        may_speak_for(&by.principal, &call.id, true)?;
+        let reason = match call.reason {
+            Some(LeaveReason::Drained) => Departure::Drained,
+            None => Departure::Deregistered,
+        };
+        let guard = self.lock_changes()?.await;
+        let decision = self.directory.borrow().deregister(&call.id, call.incarnation, reason, self.now());
+        match decision? {
+            Some(change) => self.commit_change(&guard, Lane::Progress, change).await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Service<AgentQuery> for RegistrationService {
+    async fn call(&self, _: &Caller, query: AgentQuery) -> Result<AgentList, Problem> {
+        Ok(AgentList { agents: self.find(&query) })
+    }
+}
+
+impl Service<GetAgent> for RegistrationService {
+    async fn call(&self, _: &Caller, GetAgent { id }: GetAgent) -> Result<AgentEntry, Problem> {
+        let unknown = || Problem::new(Reason::AgentNotFound, format!("no agent {id} is known"));
+        self.entry(&id).ok_or_else(unknown)
+    }
+}
+
+impl Service<ChangeKey> for RegistrationService {
+    async fn call(
+        &self,
+        by: &Caller,
+        ChangeKey { id, change }: ChangeKey,
+    ) -> Result<KeyCertificate, Problem> {
+        may_speak_for(&by.principal, &id, true)?;
+        let guard = self.lock_changes()?.await;
+        let pin = self.pins.borrow().change(&id, &change, (self.clocks.wall)())?;
+        if let Some(pin) = pin {
+            tracing::info!(agent = %id, "its key was replaced, as its old key says");
+            let change = DirectoryChange { pinned: vec![pin], ..DirectoryChange::default() };
+            self.commit_change(&guard, Lane::Progress, change).await?;
+        }
+        self.certificate(&id)
+    }
+}
+
+impl Service<ReadKeyRecords> for RegistrationService {
+    async fn call(&self, _: &Caller, call: ReadKeyRecords) -> Result<KeyPage, Problem> {
+        let (name, after) = (MeshService::Registry.name(), call.cursor()?);
+        let no_key = || Problem::new(Reason::Internal, "this registry has no key to certify with");
+        let registry = self.keys.own(name).ok_or_else(no_key)?.as_ref().clone();
+        let from =
+            after.as_ref().filter(|cursor| cursor.life == self.life).map_or(0, |cursor| cursor.revision);
+        let (records, revision, has_more) = self.pins.borrow().changed_after(from);
+        let cursor = KeyCursor { life: self.life.clone(), revision };
+        Ok(KeyPage { registry, history: self.keys.own_history(name), after, records, cursor, has_more })
     }
 }
 

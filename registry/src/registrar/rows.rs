@@ -4,7 +4,6 @@ use crate::{
     directory::{AgentRow, DirectoryChange, MembershipEvent},
     pinned_keys::PinnedKey,
 };
-use blackboard::store::{Batch, Error, Filter, Key, Lane, Record, SharedStore, Write};
 use protocol::{
     ids::AgentId,
     signal::{MAX_PARALLEL, Signal, SignalType},
@@ -12,6 +11,7 @@ use protocol::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
+use store::{Batch, Error, Filter, Key, Lane, Record, SharedStore, Write};
 
 /// The prefix of the registry's keys, and the agent id under which it publishes signals.
 pub const OWNER: &str = "registry";

@@ -3,12 +3,12 @@
 use super::rows;
 use crate::config::Config;
 use backon::{ExponentialBuilder, Retryable as _};
-use blackboard::store::SharedStore;
 use protocol::{
     problem::{Problem, Reason},
     signal::Signal,
 };
 use std::{future::Future, pin::Pin, rc::Rc, sync::Arc, time::Duration};
+use store::SharedStore;
 use tokio::sync::Notify;
 
 /// Publishes a signal to the board.

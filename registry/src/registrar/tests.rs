@@ -106,11 +106,7 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) fn new() -> Self {
-        Self::over(
-            blackboard::store::memory::new(),
-            Config { retry_ms: 1, retry_cap_ms: 1, ..Config::default() },
-            0,
-        )
+        Self::over(store::memory::new(), Config { retry_ms: 1, retry_cap_ms: 1, ..Config::default() }, 0)
     }
 
     pub(crate) fn over(store: SharedStore, config: Config, now: u64) -> Self {
@@ -194,7 +190,7 @@ async fn joins_and_exits_are_signalled_with_their_reasons() {
     rig.registry.deregister(&agent("a"), 2).await.unwrap();
     let unknown = rig.registry.deregister(&agent("nobody"), 1).await.unwrap_err();
     assert_eq!(unknown.reason, Reason::AgentNotFound);
-    assert_eq!(rig.registry.get(&agent("a")).await.unwrap().unwrap().state, Presence::Departed);
+    assert_eq!(rig.registry.get(&agent("a")).await.unwrap().state, Presence::Departed);
 
     let signals = rig.signals(4).await;
     assert_eq!(signals, ["agent.joined:a:1", "agent.left:a:1", "agent.joined:a:2", "agent.left:a:2"]);
@@ -245,8 +241,7 @@ async fn a_restart_keeps_incarnations_and_expires_no_agent_in_the_grace_period()
 
 #[actix_web::test]
 async fn a_registry_that_lost_its_data_reuses_no_incarnation() {
-    let fresh =
-        |wall| Rig::with_wall_clock(blackboard::store::memory::new(), Config::default(), 0, WallTime(wall));
+    let fresh = |wall| Rig::with_wall_clock(store::memory::new(), Config::default(), 0, WallTime(wall));
     let before = fresh(1_000);
     let old = before.join("a", "old").await.unwrap();
     let after = fresh(2_000);
@@ -301,7 +296,7 @@ async fn a_heartbeat_writes_nothing_and_racing_processes_get_different_incarnati
 #[actix_web::test]
 async fn a_watch_starts_with_a_snapshot_then_changes_and_a_new_snapshot_after_a_lag() {
     let config = Config { max_watch_lag: 4, ..Config::default() };
-    let rig = Rig::over(blackboard::store::memory::new(), config, 0);
+    let rig = Rig::over(store::memory::new(), config, 0);
     rig.join("a", "1").await.unwrap();
     let mut watch = rig.registry.watch();
     let RegistryEvent::Snapshot(all) = watch.next().await.unwrap() else { panic!("no snapshot") };
@@ -317,6 +312,11 @@ async fn a_watch_starts_with_a_snapshot_then_changes_and_a_new_snapshot_after_a_
     assert_eq!((all.len(), all.last().map(|a| (a.running, a.accepting))), (2, Some((9, false))));
 }
 
+fn caller(text: &str) -> Caller {
+    let principal = text.to_owned().try_into().unwrap();
+    Caller { principal, proof: protocol::principal::SenderProof::Credential, root: None }
+}
+
 #[actix_web::test]
 async fn an_agent_cannot_register_or_deregister_another() {
     let rig = Rig::new();
@@ -324,15 +324,14 @@ async fn an_agent_cannot_register_or_deregister_another() {
     let register = |by: &str, id: &str| {
         let request =
             crate::registration_request::RegistrationRequest { card: card(id, &[]), instance: "i".into() };
-        rig.addr.send(Register { by: by.to_owned().try_into().unwrap(), request })
+        rig.addr.send(Call { by: caller(by), operation: request })
     };
     let refused = [("agent:b", "a", Reason::AgentIdTaken), ("agent:b", "c", Reason::SenderNotProven)];
     for (by, id, reason) in refused.into_iter().chain([("user:local", "d", Reason::Forbidden)]) {
         assert_eq!(register(by, id).await.unwrap().unwrap_err().reason, reason);
     }
-    let by = "agent:b".to_owned().try_into().unwrap();
-    let stolen =
-        rig.addr.send(Deregister { by, id: agent("a"), incarnation: 1, is_drained: false }).await.unwrap();
+    let operation = Deregister { id: agent("a"), incarnation: 1, reason: None };
+    let stolen = rig.addr.send(Call { by: caller("agent:b"), operation }).await.unwrap();
     assert_eq!(stolen.unwrap_err().reason, Reason::AgentIdTaken);
     let bad = crate::directory::test_cards::card_with_endpoint("e", "file:///etc/passwd");
     let refused = rig.registry.register(bad, "1".into()).await.unwrap_err();
@@ -347,7 +346,7 @@ async fn leases_are_checked_on_a_timer() {
         node: Arc::new(move || NodeTime(u64::try_from(start.elapsed().as_millis()).unwrap())),
         wall: Arc::new(|| WallTime(0)),
     };
-    let (store, board) = (blackboard::store::memory::new(), Arc::new(FakeBoard::default()));
+    let (store, board) = (store::memory::new(), Arc::new(FakeBoard::default()));
     let actor =
         RegistryActor::open(Config::default(), store, Arc::new(board.clone()), clocks, keys()).unwrap();
     let addr = actor.run();
@@ -362,15 +361,12 @@ async fn leases_are_checked_on_a_timer() {
 #[actix_web::test]
 async fn a_pinned_key_outlives_the_row_of_its_agent() {
     let config = Config { keep_departed_ms: 1_000, ..Config::default() };
-    let rig = Rig::over(blackboard::store::memory::new(), config, 0);
+    let rig = Rig::over(store::memory::new(), config, 0);
     let id = agent("a");
     rig.join("a", "1").await.unwrap();
-    let certificate = rig.registry.get(&id).await.unwrap().unwrap().key.unwrap();
+    let certificate = rig.registry.get(&id).await.unwrap().key.unwrap();
     assert!(certificate.verify(identity("registry", 1).public()).unwrap().is_same(identity("a", 1).public()));
-    let writes = rig
-        .store
-        .read(&blackboard::store::Filter::Below(blackboard::store::Key::new(&[OWNER])), 0, 10)
-        .unwrap();
+    let writes = rig.store.read(&store::Filter::Below(store::Key::new(&[OWNER])), 0, 10).unwrap();
     let keys: Vec<_> = writes.iter().map(|record| record.key.to_string()).collect();
     assert!(
         keys.contains(&"registry.key.a".to_owned()) && keys.contains(&"registry.agent.a".to_owned()),
@@ -379,7 +375,7 @@ async fn a_pinned_key_outlives_the_row_of_its_agent() {
 
     rig.registry.deregister(&id, 1).await.unwrap();
     rig.pass(3).await;
-    assert_eq!(rig.registry.get(&id).await, Ok(None), "the row is forgotten");
+    assert!(rig.registry.get(&id).await.is_err(), "the row is forgotten");
     let rig = rig.restarted();
     let registry = SupervisedRegistry::from(rig.addr.clone());
     let refused = registry.admit_key(identity("a", 2).public().clone()).await.unwrap_err();
@@ -403,7 +399,7 @@ async fn after_a_reset_a_running_agent_registers_with_a_new_key_only() {
     let incarnation = rig.join("a", "1").await.unwrap();
     assert_eq!(rig.beat("a", incarnation).await, Ok(()));
     SupervisedRegistry::from(rig.addr.clone()).reset_key(agent("a")).await.unwrap();
-    assert_eq!(rig.registry.get(&agent("a")).await.unwrap().unwrap().key, None);
+    assert_eq!(rig.registry.get(&agent("a")).await.unwrap().key, None);
     assert_eq!(rig.beat("a", incarnation).await, Err(Reason::AgentNotFound));
     let refused = rig.join("a", "1").await.map_err(|problem| problem.reason);
     assert_eq!(refused, Err(Reason::KeyReset), "the key that was reset");

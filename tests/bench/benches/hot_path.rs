@@ -2,10 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that can't set up has nothing to measure")]
 
-use blackboard::{
-    key_ring::KeyRing,
-    store::{Batch, Key, Lane, SharedStore, Write, embedded, memory},
-};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use patterns::{
     AnyPattern, Candidate, Event, EventKind,
@@ -27,6 +23,8 @@ use protocol::{
 };
 use serde_json::{Value, json};
 use std::{hint::black_box, sync::Arc, time::Duration};
+use store::{Batch, Key, Lane, SharedStore, Write, embedded, memory};
+use transport::key_ring::KeyRing;
 
 fn id(text: &str) -> AgentId {
     AgentId::parse(text).unwrap()
@@ -182,7 +180,7 @@ fn commit(criterion: &mut Criterion) {
 }
 
 /// A step as an agent commits it: a receipt and a journal record.
-fn step(store: &SharedStore, number: u64) -> blackboard::store::StoreFuture<Vec<u64>> {
+fn step(store: &SharedStore, number: u64) -> store::StoreFuture<Vec<u64>> {
     let value = bytes::Bytes::from_static(&[b'x'; 300]);
     let receipt = Key::new(&["builder-01", "receipt", &uuid::Uuid::now_v7().to_string()]);
     let journal = Key::new(&["builder-01", "journal", &number.to_string()]);

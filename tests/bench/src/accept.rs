@@ -8,11 +8,12 @@ use crate::{
     nodes::{HOLDER, SECRET, SENDER, TaskNode},
     traffic::{self, Conversation, Sender},
 };
-use agent_node::node::signing_keys::SigningKeys;
+use agent_node::signing_keys::SigningKeys;
 use anyhow::{Context as _, ensure};
-use blackboard::{http_client::Signer, key_ring::KeyRing};
 use protocol::{ids::AgentId, signature::Secret};
 use serde_json::Value;
+use transport::http_client::Signer;
+use transport::key_ring::KeyRing;
 
 /// The store of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

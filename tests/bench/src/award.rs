@@ -11,7 +11,6 @@ use agent_node::{
     node::{self, AgentSpec},
 };
 use anyhow::{Context as _, ensure};
-use blackboard::store::{Filter, Key, StoreWatch};
 use engine::settings::{AgentSettings, BidSettings, Openness};
 use patterns::contract_net::Auction;
 use protocol::{
@@ -27,6 +26,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+use store::{Filter, Key, StoreWatch};
 
 const MANAGER: &str = "planner-01";
 const CAPABILITY: &str = "build";

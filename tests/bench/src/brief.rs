@@ -3,10 +3,7 @@
 
 use crate::Options;
 use anyhow::Context as _;
-use blackboard::{
-    board::{Board, BoardClock, BoardConfig},
-    store::embedded,
-};
+use blackboard::board::{Board, BoardClock, BoardConfig};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use protocol::{
     ids::{AgentId, SpaceId},
@@ -14,6 +11,7 @@ use protocol::{
     spaces::{EntryDraft, EntryKind, EntryType, MemoryScope, Reader},
 };
 use std::{path::Path, time::Duration};
+use store::embedded;
 
 /// Entries that the agent sees.
 const VISIBLE: usize = 300;

@@ -4,15 +4,19 @@ use crate::child::{ChildAddress, report, wait_for_parent};
 use agent_node::{
     brain::{Brain, TurnFuture, TurnHandle, TurnRequest},
     config::MeshConfig,
-    node::{self, AgentSpec, NodeSetup, ServiceLocation},
+    node::{self, AgentSpec, NodeSetup},
+    outbox::outbound_client::OutboundClient,
+    services::ServiceLocation,
+    signing_keys::SigningKeys,
+    tool_login::ToolLogins,
 };
 use anyhow::Context as _;
-use blackboard::store::{SharedStore, embedded, memory};
 use engine::settings::{AgentBounds, AgentSettings, BidSettings};
 use patterns::contract_net::Auction;
 use protocol::{bid::Eta, ids::AgentId, limits::Limits, signature::Secret};
 use serde::{Deserialize, Serialize};
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc, time::Duration};
+use store::{SharedStore, embedded, memory};
 
 /// The agent that has the tasks.
 pub(crate) const HOLDER: &str = "builder-01";
@@ -61,6 +65,7 @@ pub(crate) fn setup(
     auction: Auction,
 ) -> anyhow::Result<NodeSetup> {
     let limits = Limits { max_rate_per_second: 0, ..Limits::default() };
+    let outside = OutboundClient::new(Default::default(), Default::default())?;
     Ok(NodeSetup {
         listen: Ipv4Addr::LOCALHOST.into(),
         advertise: Default::default(),
@@ -72,10 +77,8 @@ pub(crate) fn setup(
         space_store: None,
         secret: Secret::new(&SECRET)?,
         mesh: MeshConfig { limits, auction, ..MeshConfig::default() },
-        outside: agent_node::outbox::outbound_client::OutboundClient::new(
-            Default::default(),
-            Default::default(),
-        )?,
+        logins: ToolLogins::new(std::env::temp_dir().join("mesh-bench-logins"), outside.clone()),
+        outside,
         keys: Default::default(),
         hooks: Default::default(),
         telemetry: Default::default(),
@@ -107,7 +110,7 @@ pub(crate) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<AgentSpec>
 pub(crate) async fn serve(node: TaskNode) -> anyhow::Result<()> {
     let agents = vec![seat(HOLDER, Arc::new(BlockingBrain))?, seat(SENDER, Arc::new(BlockingBrain))?];
     let setup = setup(agents, store(node.store.as_ref())?, Auction::default())?;
-    let keys = node::signing_keys::SigningKeys(Some(node.keys));
+    let keys = SigningKeys(Some(node.keys));
     let running = node::start(NodeSetup { keys, ..setup }).await?;
     let address = *running.agents.get(&AgentId::parse(HOLDER)?).context("the holder has no address")?;
     report(&ChildAddress { address })?;

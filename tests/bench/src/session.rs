@@ -11,7 +11,6 @@ use agent_node::{
     node::{self, AgentSpec},
 };
 use anyhow::{Context as _, ensure};
-use blackboard::store::embedded;
 use patterns::{contract_net::Auction, turn::TurnEnd};
 use protocol::{answer::SeatEnd, routes};
 use serde_json::json;
@@ -20,6 +19,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
+use store::embedded;
 
 const SEATS: usize = 6;
 const ROUNDS: usize = 30;

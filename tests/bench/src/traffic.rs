@@ -1,7 +1,6 @@
 //! The sent messages: the request that opens a task, and the measured updates.
 
 use crate::load::Requests;
-use blackboard::http_client::Signer;
 use protocol::{
     ids::{AgentId, Digest},
     routes,
@@ -10,6 +9,7 @@ use protocol::{
 };
 use serde_json::json;
 use std::time::{SystemTime, UNIX_EPOCH};
+use transport::http_client::Signer;
 
 /// The sender of a message.
 #[derive(Debug, Clone)]

@@ -53,7 +53,10 @@ async fn line_44_stop_acts_at_once_amend_and_redirect_at_the_next_turn_and_pause
     let task = host.task_in("t-1", &["completed", "failed"]).await;
     assert_eq!((state(&task).as_str(), message(&task).as_str()), ("failed", "stopped by a person: enough"));
     release(at, "one-01");
-    let late = direct(json!({ "verb": "amend", "text": "too late" })).await;
+    let late = eventually("the end is written", || async {
+        Some(direct(json!({ "verb": "amend", "text": "too late" })).await).filter(|late| late.status != 503)
+    });
+    let late = late.await;
     assert_eq!(refusal(&late).0, 409, "{late:?}");
     assert!(refusal_text(&late).contains("failed"), "the state is named: {late:?}");
     let (code, _, errors) = steer(&["amend", "too late"]);

@@ -143,7 +143,7 @@ impl SimulatedBoard {
             ClaimRequest::Take { lease } => match self.take(&by, task, me, lease, now) {
                 Ok(claim) => Ok(EventKind::Claimed { holder: me.clone(), epoch: claim }),
                 Err(problem) if problem.reason == Reason::AlreadyClaimed => {
-                    let stands = claim_writes::find_claim(&self.store, task)?;
+                    let stands = claims::find_claim(&self.store, task)?;
                     let own = stands
                         .as_ref()
                         .filter(|stands| stands.row.state == ClaimState::Held && stands.row.by == by);
@@ -155,7 +155,7 @@ impl SimulatedBoard {
                 Err(problem) => Err(problem),
             },
             ClaimRequest::Renew(epoch) => {
-                let stands = claim_writes::find_claim(&self.store, task)?;
+                let stands = claims::find_claim(&self.store, task)?;
                 let lease = claims::renew(stands.as_ref(), &by, epoch)?;
                 self.leases.insert(task.clone(), Lease { epoch, until: now.0 + lease + self.config.grace() });
                 Ok(EventKind::Claimed { holder: me.clone(), epoch })
@@ -166,7 +166,7 @@ impl SimulatedBoard {
                 self.end(&by, task, epoch, standing, now.1)
             }
             ClaimRequest::Confirm { doer, epoch } => {
-                let claim = claim_writes::find_claim(&self.store, task)?;
+                let claim = claims::find_claim(&self.store, task)?;
                 let is_confirmed = claim.is_some_and(|claim| {
                     let has_ended = matches!(claim.row.state, ClaimState::Completed | ClaimState::Failed);
                     has_ended && claim.row.by == Principal::Agent(doer.clone()) && claim.epoch() == epoch
@@ -232,7 +232,7 @@ impl SimulatedBoard {
 
     /// The claim on a task, if there was one.
     pub(crate) fn find_claim(&self, task: &OpenTaskKey) -> Option<StoredClaim> {
-        claim_writes::find_claim(&self.store, task).ok().flatten()
+        claims::find_claim(&self.store, task).ok().flatten()
     }
 
     /// Whether the signal with this id is on the board.

@@ -238,7 +238,8 @@ fn steps(random: &mut Random, prompt: &Prompt, is_slow: bool) -> Vec<(u64, Brain
     let begun = u64::try_from(prompt.checkpoints.len()).unwrap_or(u64::MAX);
     let mut actions = Vec::new();
     for step in begun..STEPS {
-        let checkpoint = Progress::Checkpoint(Checkpoint { data: step.into(), replace: false });
+        let checkpoint =
+            Progress::Checkpoint(Checkpoint { data: step.into(), replace: false, summary: None });
         let work = random.between(1, if is_slow { 4_000 } else { 900 });
         actions.push((work, BrainAction::Report(vec![checkpoint])));
         if step == 2 {

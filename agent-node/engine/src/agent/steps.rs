@@ -230,9 +230,7 @@ impl Agent {
         let (from, to) = (conversation.traced_step, conversation.step);
         conversation.traced_step = to;
         let trace = conversation.trace.clone();
-        let head = conversation.head();
-        let conversation_id = id.clone();
-        cx.observe(Observation::StepsOfEnded { conversation: conversation_id, trace, from, to, head });
+        cx.observe(Observation::StepsOfEnded { conversation: id.clone(), trace, from, to });
         if from > 0 {
             return;
         }
@@ -255,7 +253,6 @@ impl Agent {
             self.deliveries.withdraw_claim_request(id, *effect);
             self.turns.stop(&crate::TurnKey { conversation: id.clone(), effect: *effect }, cx);
         }
-        self.start_turns(cx);
     }
 
     /// Commits records that belong to no open conversation.

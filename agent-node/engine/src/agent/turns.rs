@@ -9,7 +9,7 @@ use patterns::{
 };
 use protocol::{
     ids::{ConversationId, EffectId},
-    principal::Principal,
+    principal::{Principal, TaskRoot},
     task::{TaskSpec, TaskState},
     time::WallTime,
     trace::SpanName,
@@ -33,12 +33,16 @@ impl Agent {
         let trace = conversation.and_then(|conversation| conversation.trace.as_ref());
         let trace = trace.map(|trace| trace.below(SpanName::Effect(&key.to_string()).id()));
         let pattern = conversation.map(|conversation| &conversation.pattern);
+        let task = conversation.and_then(|conversation| conversation.task.as_ref());
+        let root = task
+            .map(|row| TaskRoot { principal: row.task.spec.root.clone(), proof: row.task.spec.root_proof });
         let turn = TurnStart {
             key: TurnKey { conversation: id.clone(), effect },
             prompt,
             deadline,
             trace,
             has_runner_up: pattern.is_some_and(|pattern| pattern.view().has_runner_up),
+            root,
         };
         if self.is_host_work(&turn.prompt) {
             return self.turns.start_beside(turn, cx);
@@ -46,6 +50,7 @@ impl Agent {
         let principal = conversation.and_then(|conversation| conversation.principal.clone());
         let contact = conversation.and_then(|open| open.task.as_ref()?.task.spec.contact.as_ref());
         let is_addressed = contact.is_some_and(|contact| contact.is_addressed);
+        self.contexts.has_turn(id);
         self.turns.add(principal, is_addressed, turn);
         self.start_turns(cx);
     }
@@ -97,7 +102,11 @@ impl Agent {
 
     /// Starts ready turns while fewer than `maxParallel` run. A task that was shown as queued is told.
     pub(super) fn start_turns(&mut self, cx: &mut Context<'_>) {
-        for (id, turn) in self.turns.start_ready(cx) {
+        let is_between = |id: &ConversationId| {
+            self.conversations.phase(id) == Some(WorkPhase::Active) && self.turns.of(id).is_empty()
+        };
+        let reserved = self.contexts.about_to_begin(is_between);
+        for (id, turn) in self.turns.start_ready(reserved, cx) {
             let row = self.conversations.get(&id).and_then(|conversation| conversation.task.as_ref());
             if row.is_some_and(|row| row.task.status.state == TaskState::Submitted) {
                 self.events.push(&id, None, EventKind::TurnStarted { turn });
@@ -121,7 +130,6 @@ impl Agent {
         cx: &mut Context<'_>,
     ) {
         let Some(what) = self.turns.end(key, updates, end, cx.world.now()) else { return };
-        self.start_turns(cx);
         self.events.push(&key.conversation, Some(key.effect), what);
     }
 

@@ -8,7 +8,7 @@ use crate::{
     records::{DeadLetter, EffectKey, OpenEffect, TaskClaim, TaskRow, keys, large_bytes, lists},
 };
 use bytes::Bytes;
-use patterns::{ChunkRange, Effect, Outcome, OutgoingSignal, Update, turn_log::TurnRecord};
+use patterns::{ChunkRange, Effect, Outcome, OutgoingSignal, Update, turn_record::TurnRecord};
 use protocol::{
     ids::AgentId, message::Payload, principal::Principal, problem::Reason, task::TaskState, time::WallTime,
 };

@@ -1,6 +1,6 @@
 //! The origin of a conversation, recorded in its journal's first step. The exporter builds the spans from it.
 
-use crate::records::{ReplayStart, of_these_rules};
+use crate::replay_start::{ReplayStart, of_these_rules};
 use patterns::AnyPattern;
 use protocol::{
     envelope::Envelope,

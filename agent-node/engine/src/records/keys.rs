@@ -84,11 +84,6 @@ pub fn cursor(me: &AgentId) -> Key {
     Key::new(&[me.as_str(), "cursor", "board"])
 }
 
-/// The cursor of the span exporter in the journals (state).
-pub fn trace_cursor(me: &AgentId) -> Key {
-    Key::new(&[me.as_str(), "told", "traces"])
-}
-
 /// Content by digest (state).
 pub fn content(me: &AgentId, digest: &Digest) -> Key {
     Key::new(&[me.as_str(), "content", &digest.to_string()])

@@ -84,6 +84,17 @@ pub fn of_task(me: &AgentId, key: &Key, row: &TaskRow) -> Vec<ListEntry> {
     entries
 }
 
+/// The A2A contexts of a user, the one that was used last first.
+pub(crate) fn contexts_of(me: &AgentId, user: &Principal) -> ListQuery {
+    let list = Key::new(&[me.as_str(), "context", "of", &user.to_string()]);
+    ListQuery { order: ListOrder::NewestFirst, ..ListQuery::oldest(list) }
+}
+
+/// The entry of a context that a user has used last at `at`.
+pub(crate) fn context_of(me: &AgentId, user: &Principal, at: WallTime) -> ListEntry {
+    ListEntry { list: contexts_of(me, user).list, part: 0, at: at.0, group: 0 }
+}
+
 /// Selects tasks, the latest status first.
 #[derive(Debug, Clone, Default)]
 pub struct TaskFilter {

@@ -112,6 +112,7 @@ impl Sweeper<'_> {
             return Ok(false);
         }
         let writes = &mut batch.writes;
+        writes.extend(context_records::deletions_with(self.store, me, &row)?);
         writes.push(Write::Delete(keys::award(me, &row.task.conversation)));
         let delete_reader = |digest| Write::Delete(keys::reader(me, digest, task, owner));
         writes.extend(row.references.iter().map(delete_reader));

@@ -12,7 +12,7 @@ use crate::{
     testing::{EmptyWorld, HOUR, me},
 };
 use bytes::Bytes;
-use patterns::{Event, EventKind, turn::Checkpoint, turn_log::TurnRecord};
+use patterns::{Event, EventKind, turn::Checkpoint, turn_record::TurnRecord};
 use proptest::prelude::*;
 use protocol::{
     ids::{ConversationId, Digest, TaskId},
@@ -261,7 +261,7 @@ fn checkpoints_without_a_task_are_deleted_with_the_last_line_of_their_journal() 
         let mut sweeping = Sweeping::new(limits, page);
         let log = ChunkLog::of_conversation(&me(), &conversation("c1"));
         let data = json!("half of it");
-        let record = TurnRecord::Checkpoint(Checkpoint { data, replace: false });
+        let record = TurnRecord::Checkpoint(Checkpoint { data, replace: false, summary: None });
         let mut writes = [journal("c1", 0), journal("c1", 20)].concat();
         for number in 0..3 {
             StepChunks::default().record_of_turn(&log, number, &record, &mut writes).unwrap();

@@ -1,17 +1,23 @@
 //! A brain's access to the mesh: a token that is good at its own node only.
 
-use crate::http::edge::tokens::{BRAIN_PREFIX, random_token};
-use protocol::ids::Digest;
+use crate::token_format::{BRAIN_PREFIX, random_token};
+use protocol::{
+    a2a::card_signature::SigningKey,
+    ids::{AgentId, Digest},
+};
 use std::{
     fmt,
     sync::{Arc, OnceLock},
 };
+use transport::key_ring::KeyRing;
 
 /// The address of its node, and a token for it. A new one is made at each start of the node.
 #[derive(Clone)]
 pub struct BrainAccess {
     url: String,
     token: String,
+    /// The keys of the node, and the URL under which others find the agent's.
+    signer: Option<(KeyRing, String)>,
 }
 
 /// The access of one agent's brain, set when the node listens.
@@ -25,7 +31,19 @@ pub const BRAIN_TOKEN: &str = "MESH_BRAIN_TOKEN";
 impl BrainAccess {
     /// A new token for the node at `url`.
     pub fn new(url: String) -> Self {
-        Self { url, token: random_token(BRAIN_PREFIX) }
+        Self { url, token: random_token(BRAIN_PREFIX), signer: None }
+    }
+
+    /// The same, of an agent that signs with its key in `keys`, which others find at `issuer`.
+    #[must_use]
+    pub fn signing(self, keys: KeyRing, issuer: String) -> Self {
+        Self { signer: Some((keys, issuer)), ..self }
+    }
+
+    /// The key with which `agent` signs now, and where others find its public half.
+    pub(in crate::brain) fn signer(&self, agent: &AgentId) -> Option<(Arc<SigningKey>, &str)> {
+        let (keys, issuer) = self.signer.as_ref()?;
+        Some((keys.own_signing_key(agent.as_str())?, issuer))
     }
 
     /// The digest of the token, by which the node recognises it.

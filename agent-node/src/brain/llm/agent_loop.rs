@@ -5,28 +5,27 @@
 use super::{
     call_meter::{CallMeter, CallUsage, TOKEN},
     circles::{self, Circle},
-    media::{self, MEDIUM_BYTES},
+    loop_tool::{CallOutcome, LoopSubject, LoopTool, LoopToolKind},
+    media,
     mesh_tools::{
         ASK_HELP, ASK_PERSON, DELEGATE, MeshOutcome, MeshTool, READ_ARTIFACT, READ_SIGNALS, SignalSelection,
         WAIT,
     },
     model::{
-        MediaRef, ModelAnswer, ModelDelta, ModelError, ModelErrorKind, ModelMessage, ModelRequest,
-        StopReason, ToolCall, ToolSpec,
+        MEDIUM_BYTES, MediaRef, ModelAnswer, ModelDelta, ModelError, ModelErrorKind, ModelMessage,
+        ModelRequest, StopReason, ToolCall,
     },
     output::OutputSchema,
     prompts::{self, UserMessage},
     text_call,
-    text_stream::TextStream,
+    text_stream::{ANSWER, TextStream},
+    tool_hook::{HookEvent, HookStages, HookVerdict},
     tool_list::keep_names,
     tool_permission::ToolPermission,
     transcript::{CallRecord, Round, ToolResult, Transcript, TranscriptRecord},
 };
 use patterns::{
-    session::{
-        graph::SeatRole,
-        seat::{self, MAX_SAY_BYTES, MAX_SAYS},
-    },
+    session::seat::{self, MAX_SAY_BYTES, MAX_SAYS},
     turn::{Progress, RequestResult, TurnEnd},
     work::MAX_REQUESTS,
 };
@@ -57,57 +56,14 @@ pub(super) struct LoopLimits {
     pub(super) signal_bytes: usize,
     /// How long a model may send nothing before the next one is asked.
     pub(super) silence: Duration,
+    /// Where the agent has hooks.
+    pub(super) hooks: HookStages,
 }
 
 /// The longest last words of a seat, bytes; longer ones are an artifact.
 const MAX_WORDS: usize = 16 << 10;
 /// How much of longer ones is said.
 const MAX_WORDS_SHOWN: usize = 500;
-
-/// What a turn is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LoopSubject {
-    /// A task: the answer is an artifact.
-    Task,
-    /// The turn of a seat in a session: the answer is what it says.
-    Seat { role: SeatRole, is_sealed: bool },
-    /// A question: the answer is the message of the end.
-    Help { asks_agents: bool },
-    /// A signal: there need not be an answer.
-    Signal,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct LoopTool {
-    /// What the model sees of it.
-    pub(super) spec: ToolSpec,
-    pub(super) kind: LoopToolKind,
-}
-
-impl LoopTool {
-    /// Whether the model may not call it: it is not shown to the model.
-    fn is_denied(&self) -> bool {
-        matches!(self.kind, LoopToolKind::Server { permission: ToolPermission::Denied, .. })
-    }
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum LoopToolKind {
-    Mesh,
-    /// A tool server, by its position.
-    Server {
-        /// The position of the server in the configuration.
-        server: usize,
-        /// The name of the tool there.
-        name: String,
-        /// Whether a call that was interrupted may be made again.
-        is_repeatable: bool,
-        /// Whether it may be called.
-        permission: ToolPermission,
-        /// Whether it looks for something that takes time, so that equal calls are no circle.
-        is_poll: bool,
-    },
-}
 
 #[derive(Debug)]
 pub(super) enum LoopEvent {
@@ -125,14 +81,12 @@ pub(super) enum LoopEvent {
         /// How long it took.
         took: Duration,
     },
-}
-
-/// What came of a call of a tool server, or of the board.
-#[derive(Debug)]
-pub(super) enum CallOutcome {
-    Answered(ToolResult, Vec<Artifact>),
-    /// There is no answer, and nobody knows whether the call took effect.
-    Interrupted(String),
+    /// A hook has answered.
+    Hooked {
+        /// The call that it was asked about; [`END`] for the end of the turn.
+        call: String,
+        verdict: HookVerdict,
+    },
 }
 
 /// What to do, in order.
@@ -170,6 +124,12 @@ pub(super) enum LoopAction {
         /// The name of the tool there.
         name: String,
         call: ToolCall,
+    },
+    /// Ask a hook.
+    AskHook {
+        /// The call that it is about; [`END`] for the end of the turn.
+        call: String,
+        event: HookEvent,
     },
     /// Read signals of the board.
     ReadSignals {
@@ -250,8 +210,10 @@ pub(super) struct AgentLoop {
     /// What the task is given.
     input: Option<Value>,
     transcript: Transcript,
-    /// Calls that run in this life.
+    /// Calls that run in this life, or about which a hook is asked.
     running: BTreeSet<String>,
+    /// Results that a hook is asked about.
+    held: BTreeMap<String, (ToolResult, Vec<Artifact>, Duration)>,
     turn: u32,
     /// Whether an answer has come for which the last turn waited.
     has_news: bool,
@@ -291,8 +253,6 @@ const GROWN_BYTES: usize = 8 << 10;
 /// How often in a row that is a cut.
 const MAX_STILL: u32 = 2;
 
-/// The id and the name of the artifact with the answer.
-pub(super) const ANSWER: &str = "answer";
 /// The longest result that the model reads whole, bytes.
 const MAX_RESULT: usize = 16 << 10;
 /// How much of a longer one it reads, bytes.
@@ -311,6 +271,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const MAX_BROKEN: u32 = 3;
 /// The longest such pause.
 const MAX_PAUSE: Duration = Duration::from_secs(300);
+/// In place of the id of a call: the end of the turn, about which a hook is asked.
+const END: &str = "end";
 /// The code of a call whose result is an error.
 const TOOL_ERROR: &str = "tool_error";
 
@@ -340,6 +302,7 @@ impl AgentLoop {
             input: start.input,
             transcript,
             running: BTreeSet::new(),
+            held: BTreeMap::new(),
             turn: start.turn,
             asked: 0,
             has_news: start.answers.iter().any(|answer| answer.for_turn == start.turn),
@@ -427,6 +390,7 @@ impl AgentLoop {
             LoopEvent::Quiet => actions.extend(self.stream.flush().map(LoopAction::Report)),
             LoopEvent::Failed(error) => self.failed(error, &mut actions),
             LoopEvent::Called { call, outcome, took } => self.called(&call, outcome, took, &mut actions),
+            LoopEvent::Hooked { call, verdict } => self.hooked(&call, verdict, &mut actions),
         }
         actions
     }
@@ -441,9 +405,13 @@ impl AgentLoop {
         !self.running.is_empty()
     }
 
-    /// Whether the text of an answer goes to the artifact as it arrives. JSON is shown when it is valid.
+    /// Whether the text of an answer goes to the artifact as it arrives. JSON is shown when it is valid, and what a hook may deny
+    /// once it has allowed it.
     fn is_text_shown(&self) -> bool {
-        self.subject == LoopSubject::Task && self.output.is_none() && self.summing.is_none()
+        self.subject == LoopSubject::Task
+            && self.output.is_none()
+            && self.summing.is_none()
+            && !self.limits.hooks.end
     }
 
     fn record(&mut self, record: TranscriptRecord, actions: &mut Vec<LoopAction>) {
@@ -475,6 +443,15 @@ impl AgentLoop {
             return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Waiting)));
         }
         match self.transcript.rounds.last() {
+            Some(round)
+                if round.is_last()
+                    && self.limits.hooks.end
+                    && !round.is_allowed
+                    && round.stop != StopReason::Refused =>
+            {
+                let event = HookEvent::End { text: round.text.trim().to_owned() };
+                self.ask_hook(END.to_owned(), event, actions);
+            }
             Some(round) if round.is_last() => self.end(actions),
             Some(_) | None => self.ask(0, actions),
         }
@@ -491,7 +468,14 @@ impl AgentLoop {
         if permission == ToolPermission::Denied {
             return self.finish(call, ToolResult::error(prompts::denied_tool(&call.name)), actions);
         }
-        let starts = self.transcript.call(&call.id).map_or(0, |call| call.starts);
+        let record = self.transcript.call(&call.id);
+        let starts = record.map_or(0, |call| call.starts);
+        if self.limits.hooks.before && starts == 0 && record.is_some_and(|call| call.checked.is_none()) {
+            let event = HookEvent::Before { server, tool: name, call: call.clone() };
+            return self.ask_hook(call.id.clone(), event, actions);
+        }
+        // What a person approves is what is called.
+        let call = &record.map_or_else(|| call.clone(), CallRecord::made);
         let question = match starts {
             0 if permission == ToolPermission::Allowed => None,
             0 => Some((call.id.clone(), format!("May {} be called?", call.name))),
@@ -533,6 +517,64 @@ impl AgentLoop {
         // The intent is durable before the call is made.
         self.record(TranscriptRecord::Started { call: call.id.clone() }, actions);
         self.start(server, name, call, actions);
+    }
+
+    fn ask_hook(&mut self, call: String, event: HookEvent, actions: &mut Vec<LoopAction>) {
+        self.running.insert(call.clone());
+        actions.push(LoopAction::AskHook { call, event });
+    }
+
+    /// Takes what a hook says. It is recorded before it counts.
+    fn hooked(&mut self, id: &str, verdict: HookVerdict, actions: &mut Vec<LoopAction>) {
+        if !self.running.remove(id) {
+            return;
+        }
+        if id == END {
+            return self.end_checked(verdict, actions);
+        }
+        let Some(call) = self.transcript.call(id).map(|call| call.call.clone()) else { return };
+        match (self.held.remove(id), verdict) {
+            (None, HookVerdict::Deny(reason)) => {
+                self.finish(&call, ToolResult::error(prompts::hook_denied(&call.name, &reason)), actions);
+            }
+            (None, verdict) => {
+                let arguments = match verdict {
+                    HookVerdict::Arguments(arguments) => Some(arguments),
+                    _ => None,
+                };
+                self.record(TranscriptRecord::Checked { call: call.id, arguments }, actions);
+            }
+            (Some((_, _, took)), HookVerdict::Deny(reason)) => {
+                let withheld = ToolResult::error(prompts::hook_withheld(&call.name, &reason));
+                self.take_result(&call, withheld, Vec::new(), took, actions);
+            }
+            (Some((result, _, took)), HookVerdict::Result(text)) => {
+                let replaced = ToolResult { text, media: Vec::new(), ..result };
+                self.take_result(&call, replaced, Vec::new(), took, actions);
+            }
+            (Some((result, artifacts, took)), HookVerdict::Allow | HookVerdict::Arguments(_)) => {
+                self.take_result(&call, result, artifacts, took, actions);
+            }
+        }
+        self.advance(actions);
+    }
+
+    /// Takes what a hook says of the end of the turn. A denial asks the model again, a few times.
+    fn end_checked(&mut self, verdict: HookVerdict, actions: &mut Vec<LoopAction>) {
+        let HookVerdict::Deny(reason) = verdict else {
+            self.record(TranscriptRecord::EndChecked { denied: None }, actions);
+            return self.advance(actions);
+        };
+        let message = format!("a hook has denied the end of the turn: {reason}");
+        actions.push(LoopAction::Report(Progress::Status { message }));
+        let denied = Some(prompts::hook_denied_end(&reason));
+        self.record(TranscriptRecord::EndChecked { denied }, actions);
+        let times = self.transcript.refused_in_a_row();
+        if times > MAX_REPAIRS {
+            let reason = format!("a hook has denied the end of the turn {times} times in a row: {reason}");
+            return actions.push(LoopAction::End(LoopEnd::Turn(TurnEnd::Failed { reason })));
+        }
+        self.advance(actions);
     }
 
     fn start(&mut self, server: usize, name: String, call: &ToolCall, actions: &mut Vec<LoopAction>) {
@@ -712,18 +754,13 @@ impl AgentLoop {
         }
         let Some(call) = self.transcript.call(id).map(|call| call.call.clone()) else { return };
         match outcome {
-            CallOutcome::Answered(mut result, artifacts) => {
-                for mut artifact in artifacts {
-                    artifact.artifact_id = format!("{}-{}-{}", call.name, call.id, artifact.artifact_id);
-                    self.artifacts.insert(artifact.artifact_id.clone(), prompts::readable(&artifact));
-                    let media = media::of_artifacts(std::iter::once(&artifact));
-                    result.media.extend(media.iter().cloned());
-                    self.media.insert(artifact.artifact_id.clone(), media);
-                    let report = Progress::Artifact { artifact, append: false, last_chunk: true };
-                    actions.push(LoopAction::Report(report));
+            CallOutcome::Answered(result, artifacts) => match self.hook_after(&call, &result) {
+                Some(event) => {
+                    self.held.insert(id.to_owned(), (result, artifacts, took));
+                    self.ask_hook(id.to_owned(), event, actions);
                 }
-                self.finish_after(&call, result, Some(took), actions);
-            }
+                None => self.take_result(&call, result, artifacts, took, actions),
+            },
             CallOutcome::Interrupted(reason) => {
                 actions.push(LoopAction::Report(self.tool_use(&call, Some(took), Some("interrupted"))));
                 let message = format!("{} was interrupted: {reason}", call.name);
@@ -731,6 +768,38 @@ impl AgentLoop {
             }
         }
         self.advance(actions);
+    }
+
+    /// What a hook is asked about the result of a call of a tool server, if there is one.
+    fn hook_after(&self, call: &ToolCall, result: &ToolResult) -> Option<HookEvent> {
+        let tool = self.tools.get(&call.name).filter(|_| self.limits.hooks.after);
+        let Some(LoopToolKind::Server { server, name, .. }) = tool.map(|tool| &tool.kind) else {
+            return None;
+        };
+        let call = self.transcript.call(&call.id)?.made();
+        let (text, is_error) = (result.text.clone(), result.is_error);
+        Some(HookEvent::After { server: *server, tool: name.clone(), call, text, is_error })
+    }
+
+    /// Takes the result of a call, with further artifacts.
+    fn take_result(
+        &mut self,
+        call: &ToolCall,
+        mut result: ToolResult,
+        artifacts: Vec<Artifact>,
+        took: Duration,
+        actions: &mut Vec<LoopAction>,
+    ) {
+        for mut artifact in artifacts {
+            artifact.artifact_id = format!("{}-{}-{}", call.name, call.id, artifact.artifact_id);
+            self.artifacts.insert(artifact.artifact_id.clone(), prompts::readable(&artifact));
+            let media = media::of_artifacts(std::iter::once(&artifact));
+            result.media.extend(media.iter().cloned());
+            self.media.insert(artifact.artifact_id.clone(), media);
+            let report = Progress::Artifact { artifact, append: false, last_chunk: true };
+            actions.push(LoopAction::Report(report));
+        }
+        self.finish_after(call, result, Some(took), actions);
     }
 
     fn ask(&mut self, model: usize, actions: &mut Vec<LoopAction>) {
@@ -981,7 +1050,7 @@ impl AgentLoop {
             is_refused |= problem.is_some();
             let problem = problem.or_else(|| (at >= MAX_CALLS).then(|| prompts::too_many_calls(MAX_CALLS)));
             let starts = u32::from(problem.is_none() && self.starts_at_once(&call));
-            CallRecord { call, starts, result: problem.map(ToolResult::error) }
+            CallRecord { call, checked: None, starts, result: problem.map(ToolResult::error) }
         });
         let calls: Vec<_> = calls.collect();
         let starting: Vec<_> =
@@ -991,7 +1060,7 @@ impl AgentLoop {
         let problem = problem.or_else(|| calls.iter().find_map(|call| call.call.invalid.clone()));
         let problem = problem.or(notes.first().cloned());
         let (said, next) = (Vec::new(), Vec::new());
-        let round = Round { text, calls, stop, notes, said, is_refused, next, kept };
+        let round = Round { text, calls, stop, notes, said, is_refused, next, kept, is_allowed: false };
         self.record(TranscriptRecord::Answered { round: Box::new(round) }, actions);
         // Arguments that can't be read go back once, an unacceptable answer twice.
         let most = if has_invalid_call || has_text_call { 1 } else { MAX_REPAIRS };
@@ -1045,7 +1114,8 @@ impl AgentLoop {
     /// Whether a call begins with the record of the answer: its intent is in that record.
     fn starts_at_once(&self, call: &ToolCall) -> bool {
         let kind = self.tools.get(&call.name).map(|tool| &tool.kind);
-        matches!(kind, Some(LoopToolKind::Server { permission: ToolPermission::Allowed, .. }))
+        !self.limits.hooks.before
+            && matches!(kind, Some(LoopToolKind::Server { permission: ToolPermission::Allowed, .. }))
     }
 
     /// What the model is told about an answer without calls that is no result.

@@ -2,10 +2,9 @@
 
 use super::{
     dialect::{AnswerDecoder, is_error, provider_error, read_event},
-    media::MediaKind,
     model::{
-        MediaRef, ModelAnswer, ModelDelta, ModelError, ModelMessage, ModelRequest, StopReason, TokenUsage,
-        ToolCall, ToolText,
+        MediaKind, MediaRef, ModelAnswer, ModelDelta, ModelError, ModelMessage, ModelRequest, StopReason,
+        TokenUsage, ToolCall, ToolText,
     },
     request_form::RequestForm,
 };
@@ -570,8 +569,8 @@ mod tests {
     fn reasoning_goes_back_to_those_who_want_it_and_to_no_other() {
         use crate::brain::llm::{
             model::Kept,
+            request_form::Learned,
             request_form::tests::{call, model, request},
-            server_memory::Learned,
         };
         let parts = json!({ "reasoning_content": "r", "reasoning": "r", "reasoning_details": [{ "a": 1 }] });
         let sent = |name: &str, by: Option<&str>| {
@@ -630,8 +629,8 @@ mod tests {
     fn thoughts_in_blocks_are_joined_and_go_back_without_their_index() {
         use crate::brain::llm::{
             model::Kept,
+            request_form::Learned,
             request_form::tests::{model, request},
-            server_memory::Learned,
         };
         let piece = |mut block: Value, index: Option<u64>| {
             if let Some(index) = index {

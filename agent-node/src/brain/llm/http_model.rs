@@ -7,15 +7,14 @@ use super::{
     model::{Kept, ModelClient, ModelDelta, ModelError, ModelErrorKind, ModelRequest, ModelStream},
     prompts,
     provider::{Dialect, ModelConfig},
-    request_form::RequestForm,
+    request_form::{Learned, RequestForm},
     responses,
-    server_memory::{self, Learned, MAX_CHANGES},
+    server_memory::{self, MAX_CHANGES},
 };
 use crate::outbox::{
     environment_proxy::{ProxiedClients, proxy_of},
     retry_after::retry_after,
 };
-use blackboard::http_client::redact_url;
 use eventsource_stream::Eventsource;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use patterns::turn::MAX_CHECKPOINT_BYTES;
@@ -29,6 +28,7 @@ use std::{
     sync::Arc,
     time::{Duration, SystemTime},
 };
+use transport::http_client::redact_url;
 
 /// How long a connection to a provider may take. The time to the first byte of an answer is limited by the agent's bounds.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -58,7 +58,7 @@ impl HttpModel {
     /// marked as outbound, so that a node of the mesh behind such a URL does not take them for the local user's.
     pub(super) fn clients() -> Result<ProxiedClients, reqwest::Error> {
         ProxiedClients::new(|| {
-            blackboard::http_client::tls::client()
+            transport::http_client::tls::client()
                 .default_headers(
                     [(HeaderName::from_static(OUTBOUND), HeaderValue::from_static("1"))]
                         .into_iter()

@@ -1,26 +1,15 @@
 //! Images and PDFs, which some models see: which parts are such, what they are called, and why a model does not see one.
 
-use super::{model::MediaRef, provider::ModelRules};
+use super::{
+    model::{MediaKind, MediaRef},
+    provider::ModelRules,
+};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use protocol::{
     artifact::{Artifact, BlobRef, Part, PartContent},
     ids::Digest,
 };
-use schemars::JsonSchema;
-use serde::Deserialize;
 
-/// What a model may see besides text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum MediaKind {
-    /// PNG, JPEG, GIF and WebP.
-    Image,
-    /// PDF.
-    Pdf,
-}
-
-/// About how many bytes of text a medium is worth to a model: some 1,600 tokens.
-pub(super) const MEDIUM_BYTES: usize = 6 << 10;
 /// The longest name of a file that a model reads, characters.
 const MAX_NAME: usize = 100;
 

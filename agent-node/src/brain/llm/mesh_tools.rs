@@ -5,7 +5,7 @@
 //! the lines of the brain protocol have, too, is theirs.
 
 use super::{
-    agent_loop::LoopSubject,
+    loop_tool::LoopSubject,
     model::{ToolCall, ToolSpec},
     prompts::{beginning, fenced, readable},
     transcript::ToolResult,

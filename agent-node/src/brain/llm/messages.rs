@@ -2,10 +2,9 @@
 
 use super::{
     dialect::{AnswerDecoder, is_error, provider_error, read_event, unnamed},
-    media::MediaKind,
     model::{
-        MediaRef, ModelAnswer, ModelDelta, ModelError, ModelMessage, ModelRequest, StopReason, TokenUsage,
-        ToolCall, ToolText,
+        MediaKind, MediaRef, ModelAnswer, ModelDelta, ModelError, ModelMessage, ModelRequest, StopReason,
+        TokenUsage, ToolCall, ToolText,
     },
     request_form::RequestForm,
 };
@@ -246,8 +245,8 @@ mod tests {
     use crate::brain::llm::{
         model::{Kept, ModelErrorKind},
         provider::{ModelConfig, ModelSettings},
+        request_form::Learned,
         request_form::tests::{model, request, result},
-        server_memory::Learned,
     };
 
     fn events() -> Vec<Value> {

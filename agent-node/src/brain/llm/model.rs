@@ -1,8 +1,8 @@
 //! The one interface to language models: a request in, a stream of deltas out. Providers' formats are in `chat`, `responses` and `messages`.
 
-use super::media::MEDIUM_BYTES;
 use futures_util::Stream;
 use protocol::ids::Digest;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, pin::Pin, sync::Arc, time::Duration};
@@ -75,6 +75,19 @@ pub enum ModelMessage {
     /// Images and files of the user, or of the results, that the message before is about.
     Media(Vec<MediaRef>),
 }
+
+/// What a model may see besides text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum MediaKind {
+    /// PNG, JPEG, GIF and WebP.
+    Image,
+    /// PDF.
+    Pdf,
+}
+
+/// About how many bytes of text a medium is worth to a model: some 1,600 tokens.
+pub(super) const MEDIUM_BYTES: usize = 6 << 10;
 
 /// An image or a PDF, whose content is in the store of the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

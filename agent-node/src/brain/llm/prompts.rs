@@ -85,7 +85,10 @@ pub(super) fn earlier_turns(request: &TurnRequest) -> String {
 
 /// An earlier turn of which there is no transcript.
 pub(super) fn earlier_turn(turn: &PastTurn) -> String {
-    let mut text = format!("{}\n", turn.place);
+    let mut text = turn.asked.as_ref().map_or_else(
+        || format!("{}\n", turn.place),
+        |asked| format!("The user said:\n{}\n", beginning(asked, MAX_INLINE)),
+    );
     push_artifacts(&mut text, turn.new.iter());
     push_artifacts(&mut text, turn.produced.iter());
     if let Some(message) = &turn.message {
@@ -149,7 +152,8 @@ fn rendered_subject(request: &TurnRequest, is_whole: bool) -> (String, Option<St
             if !accepted_modes.is_empty() {
                 content["acceptedMediaTypes"] = json!(accepted_modes);
             }
-            if is_whole && !request.prompt.history.is_empty() {
+            let is_chat = request.prompt.context.is_some() && role_of_seat(request).is_none();
+            if is_whole && !is_chat && !request.prompt.history.is_empty() {
                 content["earlierTasks"] = json!(request.prompt.history);
             }
             let peers = request.peers.iter().filter(|peer| !peer.skills.is_empty()).take(MAX_PEERS);
@@ -160,6 +164,14 @@ fn rendered_subject(request: &TurnRequest, is_whole: bool) -> (String, Option<St
             let peers: Vec<_> = peers.collect();
             if is_whole && !peers.is_empty() {
                 content["agents"] = Value::Array(peers);
+            }
+            if is_chat {
+                content["capability"] = json!(capability);
+                return message_of_user(
+                    description,
+                    content,
+                    artifacts.iter().filter(|artifact| !is_known(request, artifact)),
+                );
             }
             if !is_whole && let Some(seat) = content["input"]["seat"].as_object_mut() {
                 seat.remove("session");
@@ -186,6 +198,30 @@ fn rendered_subject(request: &TurnRequest, is_whole: bool) -> (String, Option<St
         // The node checks results, not the model.
         TurnSubject::Check { .. } => (String::new(), None),
     }
+}
+
+/// What a user says in a context of theirs: their own words as they are, and what comes with them fenced. The second is the whole of
+/// words that are too long.
+fn message_of_user<'a>(
+    words: &str,
+    mut content: Value,
+    artifacts: impl Iterator<Item = &'a Artifact>,
+) -> (String, Option<String>) {
+    if let Some(members) = content.as_object_mut() {
+        members.retain(|name, value| name != "task" && !value.is_null());
+    }
+    let head = beginning(words, MAX_INLINE);
+    let mut text = head.to_owned();
+    let is_cut = head.len() < words.len();
+    if is_cut {
+        push_rest(&mut text, SUBJECT, head.len(), words.len());
+    }
+    let mut data = if content == json!({}) { String::new() } else { format!("{content:#}\n") };
+    push_artifacts(&mut data, artifacts);
+    if !data.is_empty() {
+        let _ = write!(text, "\n\n{}", note("with message", &[("content", &fenced(&data))]));
+    }
+    (text, is_cut.then(|| words.to_owned()))
 }
 
 /// The question for a bid: the call for proposals and the computed bid, fenced.
@@ -400,6 +436,18 @@ pub(super) fn large_result(head: &str, bytes: usize, artifact: &str) -> String {
 
 pub(super) fn cut_result(whole: usize, kept: usize) -> String {
     note("cut result", &[("whole", &whole.to_string()), ("kept", &kept.to_string())])
+}
+
+pub(super) fn hook_denied(name: &str, reason: &str) -> String {
+    note("hook denied", &[("name", name), ("reason", reason)])
+}
+
+pub(super) fn hook_withheld(name: &str, reason: &str) -> String {
+    note("hook withheld", &[("name", name), ("reason", reason)])
+}
+
+pub(super) fn hook_denied_end(reason: &str) -> String {
+    note("hook denied end", &[("reason", reason)])
 }
 
 pub(super) fn denied(reason: &str) -> String {

@@ -1,7 +1,7 @@
 //! Providers of models as data: where each is, which dialect it speaks, and how its models differ. The files of `providers/` are
 //! compiled in; a team's file may add to them or correct them. A file chooses among behaviours that have names here.
 
-use super::{media::MediaKind, model::TokenUsage};
+use super::model::{MediaKind, TokenUsage};
 use crate::outbox::a2a::credentials::SecretString;
 use protocol::bid::Cost;
 use schemars::JsonSchema;
@@ -38,23 +38,32 @@ pub struct ModelConfig {
     pub price: Option<TokenPrice>,
 }
 
-/// What a person has set for a model. A provider that refuses it is told nothing else: the task fails with its name.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// What a person has set for a model. A provider that refuses it is told nothing else: the task fails with its name. The doc comments are
+/// descriptions in the published JSON Schema.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct ModelSettings {
-    /// The most tokens of one answer; `None` leaves it to the provider.
+    /// The most tokens of one answer; the provider's limit if absent, 8192 for Anthropic.
+    #[schemars(range(min = 1))]
     pub max_tokens: Option<u32>,
-    /// How much it reasons, in the provider's words.
+    /// How much it reasons, in the provider's words, such as `low`, `high` or `none`; as the provider has it if absent.
     pub effort: Option<String>,
+    /// How much chance there is in answers; as the provider has it if absent.
     pub temperature: Option<f64>,
+    /// From which part of the likely words an answer is taken; as the provider has it if absent.
     pub top_p: Option<f64>,
-    /// Texts at which an answer ends.
+    /// Texts at which an answer ends; none if absent.
+    #[serde(default)]
     pub stop: Vec<String>,
+    /// The number that chance begins with; as the provider has it if absent.
     pub seed: Option<i64>,
-    /// Further headers of each request.
+    /// Further headers of each request; best with `${VARIABLE}`.
+    #[serde(default)]
     pub headers: BTreeMap<String, SecretString>,
-    /// Further members of each request.
+    /// Further members of each request, as the provider documents them. They take precedence.
+    #[serde(default)]
     pub body: Map<String, Value>,
-    /// Whether the conversation is marked for the provider's cache.
+    /// Whether the conversation is marked for the provider's cache, where it has marks; true if absent.
     pub cache: Option<bool>,
 }
 

@@ -3,18 +3,41 @@
 
 use super::{
     model::{Kept, MediaRef, ModelMessage, ModelRequest, ToolCall, ToolSpec},
-    provider::{CacheForm, CallIdForm, ModelConfig, RoleOrder, SchemaForm},
-    server_memory::Learned,
+    provider::{CacheForm, CallIdForm, Dialect, ModelConfig, RoleOrder, SchemaForm},
     tool_schema,
 };
 use protocol::ids::Digest;
 use serde_json::{Value, json};
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 /// The letters of an id of nine.
 const NINE: usize = 9;
 /// The longest id that all providers take.
 const MAX_ID: usize = 64;
+
+/// How a model at a server is asked, differently from the rules of its provider.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Learned {
+    /// Members that are left out.
+    pub(super) left_out: BTreeSet<String>,
+    /// Members of answers that go back.
+    pub(super) sends_back: BTreeSet<String>,
+    /// Tools whose schemas are reduced.
+    pub(super) plain_tools: BTreeSet<String>,
+    /// Tools that are not offered.
+    pub(super) dropped_tools: BTreeSet<String>,
+    /// The name of the limit of an answer.
+    pub(super) max_tokens: Option<String>,
+    /// The format.
+    pub(super) dialect: Option<Dialect>,
+    /// Whether nothing that was kept goes back, for one request.
+    pub(super) drops_kept: bool,
+    /// Whether no media are shown, for one request.
+    pub(super) drops_media: bool,
+}
 
 /// How a conversation is put for a model.
 #[derive(Clone, Copy)]
@@ -352,8 +375,10 @@ pub(super) mod tests {
     fn media_are_put_in_each_dialect_behind_their_names() {
         use crate::brain::llm::{
             chat,
-            media::{MediaKind, PDF, tests::medium},
-            messages, responses,
+            media::{PDF, tests::medium},
+            messages,
+            model::MediaKind,
+            responses,
         };
         let (shot, page) = (medium("shot.png", "image/png", 9), medium("page.pdf", PDF, 9));
         let (large, old) = (medium("large.png", "image/png", 99), medium("old.png", "image/png", 9));

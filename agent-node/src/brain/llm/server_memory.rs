@@ -4,11 +4,11 @@
 use super::{
     model::{ModelError, ModelErrorKind, ModelMessage, ModelRequest},
     provider::Dialect,
-    request_form::{OWN_MEMBERS, RequestForm},
+    request_form::{Learned, OWN_MEMBERS, RequestForm},
 };
 use serde_json::Value;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{LazyLock, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -24,27 +24,6 @@ pub(super) const MAX_CHANGES: usize = 8;
 const REASONING: [&str; 3] = ["reasoning_content", "reasoning_details", "reasoning"];
 /// The names of the limit of an answer.
 const LIMITS: [&str; 3] = ["max_completion_tokens", "max_output_tokens", "max_tokens"];
-
-/// How a model at a server is asked, differently from the rules of its provider.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Learned {
-    /// Members that are left out.
-    pub(super) left_out: BTreeSet<String>,
-    /// Members of answers that go back.
-    pub(super) sends_back: BTreeSet<String>,
-    /// Tools whose schemas are reduced.
-    pub(super) plain_tools: BTreeSet<String>,
-    /// Tools that are not offered.
-    pub(super) dropped_tools: BTreeSet<String>,
-    /// The name of the limit of an answer.
-    pub(super) max_tokens: Option<String>,
-    /// The format.
-    pub(super) dialect: Option<Dialect>,
-    /// Whether nothing that was kept goes back, for one request.
-    pub(super) drops_kept: bool,
-    /// Whether no media are shown, for one request.
-    pub(super) drops_media: bool,
-}
 
 /// How servers name what they can't show to a model.
 const MEDIA: [&str; 9] = [

@@ -1,7 +1,7 @@
 //! A folder of skills (agentskills.io): each subfolder has a `SKILL.md` with a name, a description and instructions. The prompt
 //! lists names and descriptions; the model reads the rest with the tool `read_skill`.
 
-use super::{agent_loop::CallOutcome, prompts, transcript::ToolResult};
+use super::{loop_tool::CallOutcome, prompts, transcript::ToolResult};
 use crate::{json_schema, text_file};
 use rmcp::model::{Tool, ToolAnnotations};
 use schemars::JsonSchema;

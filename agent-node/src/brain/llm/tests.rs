@@ -25,6 +25,7 @@ fn brain() -> LlmBrain {
         rounds: 1,
         context: 1_000,
         outputs: BTreeMap::new(),
+        hooks: ToolHooks::default(),
     };
     LlmBrain::new(config, &BrainRights::default(), None).unwrap()
 }

@@ -1,6 +1,6 @@
 //! A call of a tool that a server has left in the text of an answer, because it has no parser for the calls of its model.
 
-use super::{agent_loop::LoopTool, model::ToolCall, output::OutputSchema};
+use super::{loop_tool::LoopTool, model::ToolCall, output::OutputSchema};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -90,7 +90,7 @@ fn of_json(value: &Value) -> Option<(String, Map<String, Value>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::brain::llm::{agent_loop::LoopToolKind, model::ToolSpec};
+    use crate::brain::llm::{loop_tool::LoopToolKind, model::ToolSpec};
     use serde_json::json;
 
     fn tools() -> BTreeMap<String, LoopTool> {

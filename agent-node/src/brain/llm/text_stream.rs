@@ -1,9 +1,10 @@
 //! The text of an answer as it arrives, in pieces that are worth a record each.
 
-use super::agent_loop::ANSWER;
 use patterns::turn::Progress;
 use protocol::artifact::Artifact;
 
+/// The id and the name of the artifact with the answer.
+pub(super) const ANSWER: &str = "answer";
 /// A piece is sent as soon as it has this many bytes.
 const PIECE: usize = 240;
 /// A status is sent after this many bytes that nobody sees.

@@ -1,7 +1,7 @@
 //! The tools of a turn, by names that providers accept and that are unique.
 
 use super::{
-    agent_loop::{LoopSubject, LoopTool, LoopToolKind},
+    loop_tool::{LoopSubject, LoopTool, LoopToolKind},
     mesh_tools::{MeshTool, TOOLS},
     model::ToolSpec,
     tool_server::ToolServerConfig,

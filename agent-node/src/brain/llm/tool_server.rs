@@ -9,20 +9,24 @@ mod stdout_lines;
 mod tool_result;
 
 use super::{
-    agent_loop::CallOutcome,
+    loop_tool::CallOutcome,
+    on_behalf_of::{self, ON_BEHALF_OF},
     skill_folder::SkillFolder,
     tool_permission::{ToolPermission, ToolPermissions},
 };
 use crate::{
     brain::{
+        TurnRequest,
         exec::{
             BrainRights,
+            access::BrainAccess,
             process::{WORKSPACE, beside_its_file},
         },
         server_log::ServerLog,
         turn_handle::TurnHandle,
     },
     outbox::environment_proxy::ProxiedClients,
+    tool_login::{LoginConfig, LoginError, LoginOwner, ServerLogin},
 };
 use failure::ServerFailure;
 use greeting::{Greeting, LearntGreeting, OneGreeting};
@@ -30,15 +34,18 @@ use listener::ServerListener;
 pub(super) use offer::ToolOffer;
 use patterns::turn::Progress;
 use process::{ServerProcess, ServerStdio};
+use protocol::principal::TaskRoot;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use rmcp::{
     RoleClient, ServiceError,
-    model::{CallToolRequestParams, CallToolResult, SubscriptionFilter},
-    service::{ClientServiceExt, RunningService},
+    model::{CallToolRequestParams, CallToolResult, RequestMetaObject, SubscriptionFilter},
+    service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, RunningService},
     transport::{
-        StreamableHttpClientTransport,
+        AuthClient, StreamableHttpClientTransport,
         async_rw::{AsyncRwTransport, DEFAULT_MAX_LINE_LENGTH},
-        streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
+        streamable_http_client::{
+            StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
+        },
     },
 };
 use rustix::io::Errno;
@@ -69,6 +76,19 @@ pub struct ToolServerConfig {
     pub idempotent: bool,
     /// How long a call may take.
     pub timeout: Duration,
+    /// Whether it is told whom each call is for.
+    pub forwards_user: bool,
+}
+
+impl ToolServerConfig {
+    /// The token that tells whom a call in the turn of `request` is for, if the server is told.
+    pub(super) fn token_for(&self, access: &BrainAccess, request: &TurnRequest) -> Option<String> {
+        let audience = match &self.transport {
+            ToolServerTransport::Http { url, .. } => url.split('?').next().unwrap_or_default(),
+            ToolServerTransport::Stdio { .. } | ToolServerTransport::Skills(_) => &self.name,
+        };
+        self.forwards_user.then(|| on_behalf_of::token(access, audience, request)).flatten()
+    }
 }
 
 /// Where a tool server is.
@@ -78,7 +98,7 @@ pub enum ToolServerTransport {
     Stdio {
         /// The program and its arguments.
         command: Vec<String>,
-        /// Its environment beside `PATH` and `LANG`.
+        /// Its environment beside what it inherits.
         env: BTreeMap<String, String>,
         dir: Option<PathBuf>,
     },
@@ -87,6 +107,8 @@ pub enum ToolServerTransport {
         url: String,
         /// Headers of every request. They hold credentials.
         headers: BTreeMap<String, crate::outbox::a2a::credentials::SecretString>,
+        /// How the agent logs in there.
+        login: Option<LoginConfig>,
     },
     /// A folder of skills, which this process reads.
     Skills(SkillFolder),
@@ -113,6 +135,8 @@ pub(super) struct ToolServerError {
     pub(super) is_transient: bool,
     /// Whether it was reached, but did not take the greeting.
     is_greeting: bool,
+    /// Whether a login is missing.
+    pub(super) needs_login: bool,
 }
 
 /// A tool server, connected as soon as it is needed.
@@ -125,6 +149,9 @@ pub(super) struct ToolServer {
     log: ServerLog,
     http: ProxiedClients,
     greeting: LearntGreeting,
+    login: Option<ServerLogin>,
+    /// The root of the task that the connection is for, if it is for one task.
+    root: Option<TaskRoot>,
     connection: Mutex<Option<Arc<McpConnection>>>,
 }
 
@@ -137,7 +164,9 @@ struct McpConnection {
 impl ToolServer {
     pub(super) fn new(config: ToolServerConfig, rights: &BrainRights, http: ProxiedClients) -> Self {
         let (home, log) = (rights.home.clone(), rights.log.clone());
-        Self { config, home, log, http, greeting: LearntGreeting::default(), connection: Mutex::new(None) }
+        let login = rights.logins.as_ref().and_then(|logins| logins.find(&log.agent, &config.name));
+        let (greeting, connection) = Default::default();
+        Self { config, home, log, http, greeting, login, root: None, connection }
     }
 
     /// The same server in the clone that a turn works in: a command is started there for that turn.
@@ -150,21 +179,84 @@ impl ToolServer {
             env.insert(WORKSPACE.to_owned(), workspace.to_string_lossy().into_owned());
             *dir = Some(workspace.to_owned());
         }
-        let (home, log, http) = (self.home.clone(), self.log.clone(), self.http.clone());
-        Self { config, home, log, http, greeting: self.greeting.clone(), connection: Mutex::new(None) }
+        Self { config, ..self.anew() }
+    }
+
+    /// The same server without its connection.
+    fn anew(&self) -> Self {
+        let Self { config, home, log, http, greeting, login, root, connection: _ } = self;
+        Self {
+            config: config.clone(),
+            home: home.clone(),
+            log: log.clone(),
+            http: http.clone(),
+            greeting: greeting.clone(),
+            login: login.clone(),
+            root: root.clone(),
+            connection: Mutex::default(),
+        }
+    }
+
+    /// Whether it is sent the token of the user whose task it is.
+    pub(super) fn is_of_user(&self) -> bool {
+        self.login.as_ref().is_some_and(|login| login.config.whose == LoginOwner::User)
+    }
+
+    /// The same server for a task of `root`: its connection is that of one user.
+    pub(super) fn for_root(&self, root: Option<&TaskRoot>) -> Self {
+        Self { root: root.cloned(), ..self.anew() }
     }
 
     /// Its command or URL, for people.
     pub(super) fn name(&self) -> String {
         match &self.config.transport {
             ToolServerTransport::Stdio { command, .. } => command.join(" "),
-            ToolServerTransport::Http { url, .. } => blackboard::http_client::redact_url(url).to_string(),
+            ToolServerTransport::Http { url, .. } => transport::http_client::redact_url(url).to_string(),
             ToolServerTransport::Skills(folder) => folder.dir.display().to_string(),
         }
     }
 
     fn error(&self, message: impl Into<String>, is_transient: bool) -> ToolServerError {
-        ToolServerError { server: self.name(), message: message.into(), is_transient, is_greeting: false }
+        let (is_greeting, needs_login) = (false, false);
+        ToolServerError {
+            server: self.name(),
+            message: message.into(),
+            is_transient,
+            is_greeting,
+            needs_login,
+        }
+    }
+
+    fn login_error(&self, error: &LoginError) -> ToolServerError {
+        let is_transient = matches!(error, LoginError::Unreachable(_));
+        let needs_login = matches!(error, LoginError::Missing(_));
+        ToolServerError { needs_login, ..self.error(error.to_string(), is_transient) }
+    }
+
+    /// What a failure says, and how one logs in if that may be missing.
+    fn explained(&self, failure: &ServerFailure) -> String {
+        let message = &failure.message;
+        match (&self.login, failure.is_unauthorized) {
+            (_, false) => message.clone(),
+            (Some(login), true) => format!("{message} (`{}` logs in)", login.command()),
+            (None, true) => format!(
+                "{message} (the credentials are those of `headers`; with OAuth give it `login: agent` or `login: user`, \
+                 then run `mesh login {} --agent {}`)",
+                self.config.name, self.log.agent
+            ),
+        }
+    }
+
+    /// The agent whose server it is.
+    pub(super) fn agent(&self) -> &str {
+        &self.log.agent
+    }
+
+    /// Its tools, as [`Self::tools`] has them, within `limit`.
+    pub(super) async fn tools_within(&self, limit: Duration) -> Result<ToolOffer, ToolServerError> {
+        tokio::time::timeout(limit, self.tools()).await.unwrap_or_else(|_| {
+            Err(self.error(format!("does not list its tools within {} s", limit.as_secs()), true))
+        })
     }
 
     /// Its tools but those that are hidden. Connects if there is no live connection; a connection that fails is opened anew once.
@@ -174,13 +266,19 @@ impl ToolServer {
         }
         let mut connection = self.connect().await?;
         let mut listed = self.list(&connection).await;
-        if listed.as_ref().is_err_and(|failure| failure.is_transient) {
+        let is_unauthorized = listed.as_ref().is_err_and(|failure| failure.is_unauthorized);
+        if is_unauthorized {
+            self.drop_token();
+        }
+        if is_unauthorized || listed.as_ref().is_err_and(|failure| failure.is_transient) {
             self.disconnect(&connection).await;
             connection = self.connect().await?;
             listed = self.list(&connection).await;
         }
-        let ToolOffer { mut tools, mut left_out } =
-            listed.map_err(|ServerFailure { message, is_transient }| self.error(message, is_transient))?;
+        let ToolOffer { mut tools, mut left_out } = listed.map_err(|failure| {
+            let needs_login = failure.is_unauthorized && self.login.is_some();
+            ToolServerError { needs_login, ..self.error(self.explained(&failure), failure.is_transient) }
+        })?;
         let (agent, server) = (self.log.agent.as_str(), self.config.name.as_str());
         let permissions = &self.config.permissions;
         let is_known = |name: &str| {
@@ -213,8 +311,7 @@ impl ToolServer {
 
     async fn list(&self, connection: &McpConnection) -> Result<ToolOffer, ServerFailure> {
         tokio::time::timeout(START, offer::list(connection.service.peer())).await.unwrap_or_else(|_| {
-            let message = format!("does not list its tools within {} s", START.as_secs());
-            Err(ServerFailure { message, is_transient: true })
+            Err(failure::transient(format!("does not list its tools within {} s", START.as_secs())))
         })
     }
 
@@ -223,6 +320,7 @@ impl ToolServer {
         &self,
         name: String,
         arguments: Map<String, Value>,
+        token: Option<String>,
         turn: &TurnHandle,
     ) -> CallOutcome {
         if let ToolServerTransport::Skills(folder) = &self.config.transport {
@@ -233,7 +331,7 @@ impl ToolServer {
             Err(error) => return tool_result::failed(format!("the call was not made: {error}")),
         };
         let limit = self.config.timeout;
-        match self.result(&connection, name, arguments, turn).await {
+        match self.result(&connection, (name, arguments, token), turn).await {
             Some(Ok(result)) => tool_result::read(result),
             // The server has refused the call, or an answer came that is no result of a tool.
             Some(Err(ServiceError::McpError(error))) => tool_result::failed(error.message.to_string()),
@@ -247,7 +345,11 @@ impl ToolServer {
             }
             Some(Err(error)) => {
                 self.disconnect(&connection).await;
-                let said = failure::of_request(&error).message;
+                let failure = failure::of_request(&error);
+                if failure.is_unauthorized {
+                    self.drop_token();
+                }
+                let said = self.explained(&failure);
                 match failure::is_before_call(&error) {
                     true => tool_result::failed(format!("the call was not made: the server {said}")),
                     false => CallOutcome::Interrupted(format!("the server {said}")),
@@ -266,13 +368,18 @@ impl ToolServer {
     async fn result(
         &self,
         connection: &McpConnection,
-        name: String,
-        arguments: Map<String, Value>,
+        (name, arguments, token): (String, Map<String, Value>, Option<String>),
         turn: &TurnHandle,
     ) -> Option<Result<CallToolResult, ServiceError>> {
         let (limit, tool) = (self.config.timeout, name.clone());
         let mut progress = connection.service.service().progress();
-        let call = connection.service.call_tool(CallToolRequestParams::new(name).with_arguments(arguments));
+        let mut params = CallToolRequestParams::new(name).with_arguments(arguments);
+        params.meta = token.map(|token| {
+            let mut meta = RequestMetaObject::default();
+            meta.insert(ON_BEHALF_OF.to_owned(), token.into());
+            meta
+        });
+        let call = connection.service.call_tool(params);
         tokio::pin!(call);
         let begun = Instant::now();
         let (mut until, mut shown) = (begun + limit, None);
@@ -321,14 +428,23 @@ impl ToolServer {
         Ok(held.insert(Arc::new(opened)).clone())
     }
 
+    /// What may keep its command from starting.
+    fn fetch_hint(&self) -> String {
+        match &self.config.transport {
+            ToolServerTransport::Stdio { command, env, .. } => process::fetch_hint(command, env),
+            ToolServerTransport::Http { .. } | ToolServerTransport::Skills(_) => String::new(),
+        }
+    }
+
     async fn open_within(
         &self,
         greeting: Greeting,
         answers_late: &Arc<AtomicBool>,
     ) -> Result<McpConnection, ToolServerError> {
-        tokio::time::timeout(START, self.open(greeting, answers_late))
-            .await
-            .unwrap_or_else(|_| Err(self.error(format!("does not start within {} s", START.as_secs()), true)))
+        tokio::time::timeout(START, self.open(greeting, answers_late)).await.unwrap_or_else(|_| {
+            let hint = self.fetch_hint();
+            Err(self.error(format!("does not start within {} s{hint}", START.as_secs()), true))
+        })
     }
 
     /// Drops `connection` if it is still the one in use. Its process ends with it.
@@ -364,12 +480,14 @@ impl ToolServer {
                     Ok(service) => Ok(McpConnection { service, _process: Some(process) }),
                     Err(error) => {
                         let last_words = process.last_words().await;
-                        let message = format!("does not speak MCP: {error}; its last words: {last_words}");
+                        let hint = self.fetch_hint();
+                        let message =
+                            format!("does not speak MCP: {error}; its last words: {last_words}{hint}");
                         Err(ToolServerError { is_greeting: true, ..self.error(message, false) })
                     }
                 }
             }
-            ToolServerTransport::Http { url, headers } => {
+            ToolServerTransport::Http { url, headers, login } => {
                 let mut custom = HashMap::new();
                 for (name, value) in headers {
                     let (Ok(name), Ok(mut value)) =
@@ -390,24 +508,62 @@ impl ToolServer {
                     .custom_headers(custom)
                     .max_json_response_size(MAX_ANSWER)
                     .max_sse_event_size(MAX_ANSWER);
-                let transport =
-                    StreamableHttpClientTransport::with_client(self.http.for_url(url).clone(), config);
-                let transport =
-                    OneGreeting::new(transport, listener.clone(), self.name(), answers_late.clone());
-                match listener.serve_with_lifecycle(transport, lifecycle).await {
+                let client = self.http.for_url(url).clone();
+                let greeted = match (login, &self.login) {
+                    (None, _) => self.greet(client, config, (listener, lifecycle), answers_late).await,
+                    (Some(_), None) => {
+                        return Err(self.error("needs a login, and this process keeps none", false));
+                    }
+                    (Some(_), Some(login)) => {
+                        let user =
+                            login.holder(self.root.as_ref()).map_err(|error| self.login_error(&error))?;
+                        let manager =
+                            login.open(user.as_ref()).await.map_err(|error| self.login_error(&error))?;
+                        let client = AuthClient::new(client, manager);
+                        self.greet(client, config, (listener, lifecycle), answers_late).await
+                    }
+                };
+                match greeted {
                     Ok(service) => Ok(McpConnection { service, _process: None }),
                     Err(error) => {
-                        let ServerFailure { mut message, is_transient } = failure::of_start(&error);
+                        let failure = failure::of_start(&error);
+                        let (mut message, is_transient) = (self.explained(&failure), failure.is_transient);
+                        let needs_login = failure.is_unauthorized && self.login.is_some();
+                        if needs_login {
+                            self.drop_token();
+                        }
                         let is_greeting = !error.is_authorization_required() && !is_transient;
                         if is_greeting && self.speaks_sse(url, all_headers).await {
                             message = "speaks HTTP+SSE of MCP 2024-11-05, which is not supported: give its URL for \
                                        streamable HTTP (often …/mcp), or a command that bridges the two"
                                 .to_owned();
                         }
-                        Err(ToolServerError { is_greeting, ..self.error(message, is_transient) })
+                        Err(ToolServerError { is_greeting, needs_login, ..self.error(message, is_transient) })
                     }
                 }
             }
+        }
+    }
+
+    /// Greets a server at a URL.
+    async fn greet<C: StreamableHttpClient + Send + 'static>(
+        &self,
+        client: C,
+        config: StreamableHttpClientTransportConfig,
+        (listener, lifecycle): (ServerListener, ClientLifecycleMode),
+        answers_late: &Arc<AtomicBool>,
+    ) -> Result<RunningService<RoleClient, ServerListener>, Box<ClientInitializeError>> {
+        let transport = StreamableHttpClientTransport::with_client(client, config);
+        let transport = OneGreeting::new(transport, listener.clone(), self.name(), answers_late.clone());
+        listener.serve_with_lifecycle(transport, lifecycle).await.map_err(Box::new)
+    }
+
+    /// A token that was not taken is of no use if another can be got without a person.
+    fn drop_token(&self) {
+        if let Some(login) = &self.login
+            && let Err(error) = login.drop_own_token()
+        {
+            tracing::warn!(target: "brain", agent = self.log.agent, server = self.config.name, %error, "a token stays");
         }
     }
 
@@ -484,6 +640,7 @@ pub(super) mod tests {
             permissions: ToolPermissions::default(),
             poll: Vec::new(),
             idempotent: false,
+            forwards_user: false,
             timeout: Duration::from_secs(5),
         }
     }

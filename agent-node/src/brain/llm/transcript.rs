@@ -2,12 +2,12 @@
 //! happens, so that a turn goes on where the last one stopped.
 
 use super::{
-    media::MEDIUM_BYTES,
-    model::{Kept, MediaRef, ModelMessage, StopReason, ToolCall, ToolText},
+    model::{Kept, MEDIUM_BYTES, MediaRef, ModelMessage, StopReason, ToolCall, ToolText},
     prompts,
 };
+use patterns::turn::Checkpoint;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
 /// One record of a transcript, as a checkpoint holds it.
@@ -17,6 +17,18 @@ pub(super) enum TranscriptRecord {
     /// The model answered. The calls in `started` begin with this record.
     #[serde(rename_all = "camelCase")]
     Answered { round: Box<Round> },
+    /// A hook has allowed a call, with other arguments if it has named some.
+    Checked {
+        call: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arguments: Option<Map<String, Value>>,
+    },
+    /// A hook has allowed the newest answer, or says why the turn does not end with it.
+    #[serde(rename_all = "camelCase")]
+    EndChecked {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        denied: Option<String>,
+    },
     /// A call begins, again if it has begun before.
     Started { call: String },
     /// A call has ended.
@@ -58,6 +70,23 @@ pub(super) enum TranscriptRecord {
         /// What was dropped, for people.
         dropped: Vec<String>,
     },
+}
+
+impl TranscriptRecord {
+    /// The checkpoint that holds it. One that replaces what was said in a context is a summary of the turns before, too.
+    pub(super) fn into_checkpoint(self) -> Checkpoint {
+        let (replace, summary) = match &self {
+            Self::Compacted { transcript, dropped } if transcript.begun.is_some() => (
+                true,
+                Some(
+                    transcript.summary.clone().unwrap_or_else(|| format!("dropped: {}", dropped.join(", "))),
+                ),
+            ),
+            Self::Compacted { .. } => (true, None),
+            _ => (false, None),
+        };
+        Checkpoint { data: serde_json::to_value(self).unwrap_or_default(), replace, summary }
+    }
 }
 
 /// The conversation with the model after the task itself.
@@ -119,6 +148,9 @@ pub(super) struct Round {
     /// What the provider of the answer wants back with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) kept: Option<Kept>,
+    /// Whether a hook has allowed the turn to end with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_allowed: bool,
 }
 
 impl Round {
@@ -185,12 +217,31 @@ impl UserWords {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct CallRecord {
     pub(super) call: ToolCall,
+    /// What a hook has said of it; set if it has allowed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) checked: Option<CheckedCall>,
     /// How often it was started.
     #[serde(default)]
     pub(super) starts: u32,
     /// What came of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) result: Option<ToolResult>,
+}
+
+/// A call that a hook has allowed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct CheckedCall {
+    /// The arguments in place of the model's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) arguments: Option<Map<String, Value>>,
+}
+
+impl CallRecord {
+    /// The call as it is made: with the arguments that a hook has named.
+    pub(super) fn made(&self) -> ToolCall {
+        let arguments = self.checked.as_ref().and_then(|checked| checked.arguments.clone());
+        ToolCall { arguments: arguments.unwrap_or_else(|| self.call.arguments.clone()), ..self.call.clone() }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -236,6 +287,18 @@ impl Transcript {
             TranscriptRecord::Answered { round } => {
                 (self.pauses, self.broken) = (0, 0);
                 self.rounds.push(*round);
+            }
+            TranscriptRecord::Checked { call, arguments } => {
+                if let Some(call) = self.call_mut(&call) {
+                    call.checked = Some(CheckedCall { arguments });
+                }
+            }
+            TranscriptRecord::EndChecked { denied } => {
+                if let Some(round) = self.rounds.last_mut() {
+                    round.is_allowed = denied.is_none();
+                    round.is_refused |= denied.is_some();
+                    round.notes.extend(denied);
+                }
             }
             TranscriptRecord::Started { call } => {
                 if let Some(call) = self.call_mut(&call) {
@@ -484,6 +547,7 @@ pub(super) mod tests {
                 provider_id: None,
                 extra: None,
             },
+            checked: None,
             starts: 1,
             result: Some(ToolResult::text(*text)),
         };
@@ -498,6 +562,7 @@ pub(super) mod tests {
             is_refused: false,
             next,
             kept: None,
+            is_allowed: false,
         }
     }
 

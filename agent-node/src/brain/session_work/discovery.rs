@@ -6,7 +6,6 @@ use crate::{
     brain::{PeerSummary, TurnHandle, TurnRequest, matching::MatchQuestion},
     outbox::a2a::card_fetch::{self, FetchedCard},
 };
-use blackboard::http_client::redact_url;
 use futures_util::future::join_all;
 use patterns::session::{
     graph::TeamTerms,
@@ -19,6 +18,7 @@ use patterns::session::{
 use protocol::{a2a::card::AgentSkill, artifact::Artifact, words::counted};
 use serde_json::{Value, json};
 use std::time::Duration;
+use transport::http_client::redact_url;
 
 /// How long a model is waited for.
 const MODEL_ANSWERS: Duration = Duration::from_secs(30);

@@ -1,7 +1,7 @@
 //! `mesh convene --from TASK`: the graph of a session begins again in a new one, which is given what was said to all.
 
 use super::{
-    super::{client::MeshClient, endpoints::AgentEndpoint, exit::CliError, exit::Exit, tasks},
+    super::{client::MeshClient, endpoints::AgentEndpoint, exit::CliError, exit::Exit, located_task},
     session_lines::speech,
 };
 use crate::cli::client::encoded;
@@ -28,7 +28,7 @@ pub(super) async fn read(
     endpoints: &[AgentEndpoint],
     task: &str,
 ) -> Result<RestartedSession, CliError> {
-    let found = tasks::find(client, endpoints, task).await?;
+    let found = located_task::find(client, endpoints, task).await?;
     let path = format!("{}/{}/session", routes::TASKS, encoded(task));
     let session: Value = client.get(&found.endpoint, &path).await?;
     let mut graph = session["input"].clone();

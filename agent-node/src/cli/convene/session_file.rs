@@ -149,8 +149,8 @@ mod tests {
             ("stages:\n  - { id: a, task: none.md, seats: [x] }", "bad.yaml:2: stages[0].task: none.md: "),
             ("- a", "bad.yaml: a session has"),
             ("agents: [{ agent: a }]", "bad.yaml: describes agents, which `mesh up` starts"),
-            ("stages: [a]", "bad.yaml:1: stages[0]: must be a map of settings, got string \"a\""),
-            ("seats: [a]\nrouting: 1", "bad.yaml:2: routing: must be text, got integer 1"),
+            ("stages: [a]", "bad.yaml:1: stages[0]: invalid type: string \"a\", expected struct Stage"),
+            ("seats: [a]\nrouting: 1", "bad.yaml:2: routing: invalid type: integer `1`, expected"),
             (
                 "seats: [a]\nbudget:\n  time: 20",
                 "bad.yaml:3: budget.time: a time needs its unit, such as `20s` or `20min`, not 20",

@@ -185,22 +185,22 @@ mod tests {
             PinnedKeyList { registry, history: Default::default(), keys: vec![pin("a", 1), pin("b", 2)] };
         let comparison = Comparison { list: &list, live: &[], boards: Vec::new(), files: &[] };
         let of = |file: &Path| of_file(file, &comparison).unwrap();
-        assert!(of(&write("a.ed25519", 1)).ok);
+        assert!(!of(&write("a.ed25519", 1)).is_wrong());
         let other = of(&write("b.ed25519", 3));
-        assert!(!other.ok && other.what.contains("mesh keys reset b"), "{other:?}");
-        assert!(of(&write("c.ed25519", 1)).ok, "not pinned yet");
+        assert!(other.is_wrong() && other.what.contains("mesh keys reset b"), "{other:?}");
+        assert!(!of(&write("c.ed25519", 1)).is_wrong(), "not pinned yet");
         let unfinished = of(&write("a.ed25519.next", 1));
-        assert!(!unfinished.ok && unfinished.what.contains("mesh keys rotate a"), "{unfinished:?}");
-        assert!(of(&write("registry.ed25519", 9)).ok);
+        assert!(unfinished.is_wrong() && unfinished.what.contains("mesh keys rotate a"), "{unfinished:?}");
+        assert!(!of(&write("registry.ed25519", 9)).is_wrong());
         let running = of(&write("registry.ed25519", 8));
-        assert!(running.ok && running.what.contains("that of the process that runs"), "{running:?}");
+        assert!(!running.is_wrong() && running.what.contains("that of the process that runs"), "{running:?}");
         let open = write("a.ed25519", 1);
         fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).unwrap();
         assert!(of(&open).what.contains("chmod 600"));
         assert!(of_file(&write("a.seal", 1), &comparison).is_none());
         let pinned = keys.join("registry.pinned");
         fs::write(&pinned, serde_json::to_vec(&list.registry).unwrap()).unwrap();
-        assert!(of(&pinned).ok);
+        assert!(!of(&pinned).is_wrong());
         fs::write(&pinned, "{}").unwrap();
         assert!(of(&pinned).what.contains("mesh keys reset registry"));
         assert_eq!(check(dir.path(), &list, &[]).unwrap().len(), 6);
@@ -214,9 +214,13 @@ mod tests {
             finding.clone()
         };
         write("board.ed25519", 5);
-        assert!(of_board().ok);
+        assert!(!of_board().is_wrong());
         write("board.ed25519", 6);
-        assert!(!of_board().ok && of_board().what.contains("mesh keys reset board"), "{:?}", of_board());
+        assert!(
+            of_board().is_wrong() && of_board().what.contains("mesh keys reset board"),
+            "{:?}",
+            of_board()
+        );
     }
     #[test]
     fn the_key_of_a_running_agent_is_not_given_up_for_a_file_of_a_stopped_process() {
@@ -245,9 +249,9 @@ mod tests {
         let of = |subject: &str, part: &str| {
             found.iter().find(|finding| finding.subject == subject && finding.what.contains(part)).unwrap()
         };
-        assert!(of("a", "node-team/keys/a.ed25519: a process that has stopped left this file").ok);
-        assert!(of("b", "that of the process that runs").ok);
-        assert!(!of("c", "put the file back before it restarts").ok);
+        assert!(!of("a", "node-team/keys/a.ed25519: a process that has stopped left this file").is_wrong());
+        assert!(!of("b", "that of the process that runs").is_wrong());
+        assert!(of("c", "put the file back before it restarts").is_wrong());
         let stopped = check(dir.path(), &list, &[]).unwrap();
         let lost = stopped.iter().filter(|finding| finding.what.contains("keys reset")).count();
         assert_eq!(lost, 2, "{stopped:#?}");

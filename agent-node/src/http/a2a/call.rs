@@ -1,9 +1,8 @@
 //! One request of any binding: the caller, the agent, and the negotiated version and extensions.
 
-use super::{facade::AgentFacade, files, send, stream::TaskEventStream, task_operations, webhooks};
 use crate::http::{
     edge::{InFlightPermit, SpooledFile, SpooledFiles, take_permit},
-    headers::{A2A_EXTENSIONS, A2A_VERSION},
+    headers::{A2A_EXTENSIONS, A2A_VERSION, V03_EXTENSIONS},
     node_state::{HostedAgent, NodeState},
     routes::{
         messages::trace_of,
@@ -19,14 +18,10 @@ use patterns::session::is_confidential;
 use protocol::{
     a2a::{
         error::{A2aError, A2aErrorKind},
-        event::SendMessageResponse,
         hitl::HITL_EXTENSION,
         limits::MAX_TENANT,
-        push::PushConfig,
-        request::{A2aOperation, PushConfigPage, Request, TaskPage},
         route,
-        task::A2aTask,
-        version::{self, VERSION_PARAMETER},
+        version::{self, ProtocolVersion, VERSION_PARAMETER},
     },
     identity::PersonKey,
     ids::{AgentId, TaskId},
@@ -36,8 +31,6 @@ use protocol::{
     time::WallTime,
     trace::TraceContext,
 };
-use serde::Serialize;
-use serde_json::Value;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -50,6 +43,8 @@ pub(crate) struct A2aCall {
     /// The key of the person, if the request carries the person's token.
     pub(super) person: Option<PersonKey>,
     pub(super) extensions: Vec<String>,
+    /// The version that its client speaks.
+    pub(super) version: ProtocolVersion,
     /// The tenant, if it is not one of this node's agents.
     pub(super) tenant: Option<String>,
     pub(super) trace: Option<TraceContext>,
@@ -62,56 +57,30 @@ pub(crate) struct A2aCall {
 }
 
 /// What a request says in its headers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct CallHeaders {
-    pub(crate) version: Option<String>,
+    pub(crate) version: ProtocolVersion,
     /// Extensions that the client requests.
     pub(crate) extensions: Vec<String>,
     pub(crate) trace: Option<TraceContext>,
 }
 
-/// The successful result of a request.
-pub(crate) enum A2aResponse {
-    Single(Box<OperationResult>),
-    Stream(Box<TaskEventStream>),
-}
-
-/// The result of a unary operation, which serializes to its JSON.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-pub(crate) enum OperationResult {
-    Message(SendMessageResponse),
-    Task(A2aTask),
-    Tasks(TaskPage),
-    Webhook(PushConfig),
-    Webhooks(PushConfigPage),
-    Card(Value),
-    Done {},
-}
-
 impl A2aCall {
-    /// The call in an HTTP request. Fails if the protocol version is not supported.
+    /// The call in an HTTP request of this version.
     pub(super) fn from_http(
         http: &HttpRequest,
         node: web::Data<NodeState>,
         by: Principal,
+        version: ProtocolVersion,
     ) -> Result<Self, A2aError> {
         let headers = http.headers();
-        let query = || {
-            let members = route::query(http.query_string()).ok()?;
-            let mut named = members.iter().filter(|(name, _)| name.eq_ignore_ascii_case(VERSION_PARAMETER));
-            named.next()?.1.as_str().map(str::to_owned)
-        };
-        let lines = headers.get_all(&A2A_EXTENSIONS).filter_map(|line| line.to_str().ok());
-        let headers = CallHeaders {
-            version: text(headers, &A2A_VERSION).map(str::to_owned).or_else(query),
-            extensions: version::extensions(lines),
-            trace: trace_of(http),
-        };
+        let legacy = headers.get_all(&V03_EXTENSIONS).filter(|_| version == ProtocolVersion::V03);
+        let lines = headers.get_all(&A2A_EXTENSIONS).chain(legacy).filter_map(|line| line.to_str().ok());
+        let headers = CallHeaders { version, extensions: version::extensions(lines), trace: trace_of(http) };
         let local = node.default_agent(http)?.clone();
         let is_persons = is_persons(http, &by);
         let person = person_token::key(http, &node);
-        let call = Self::new(headers, local, node.into_inner(), by, take_permit(http))?;
+        let call = Self::new(headers, local, node.into_inner(), by, take_permit(http));
         let SpooledFiles(files) = http.extensions_mut().remove().unwrap_or_default();
         Ok(Self { is_persons, person, is_grpc: false, files: Mutex::new(files), ..call })
     }
@@ -123,105 +92,34 @@ impl A2aCall {
         self.node.artifact_quota.add_message(store.as_ref(), id, &self.by, bytes, max)
     }
 
-    /// A call of `by` to the agent `local`, which a tenant in the parameters may replace. Fails if the protocol version is
-    /// not supported. Holds `permit` until it only waits.
+    /// A call of `by` to the agent `local`, which a tenant in the parameters may replace. Holds `permit` until it only waits.
     pub(crate) fn new(
         headers: CallHeaders,
         local: HostedAgent,
         node: Arc<NodeState>,
         by: Principal,
         permit: Option<InFlightPermit>,
-    ) -> Result<Self, A2aError> {
-        version::negotiate(headers.version.as_deref())?;
-        let CallHeaders { extensions, trace, version: _ } = headers;
+    ) -> Self {
+        let CallHeaders { version, extensions, trace } = headers;
         let is_persons = matches!(&by, Principal::User(_)) && by != Principal::local_user();
-        Ok(Self {
+        Self {
             local,
             by,
             is_persons,
             person: None,
             extensions,
+            version,
             tenant: None,
             trace,
             permit: Mutex::new(permit),
             is_grpc: true,
             files: Mutex::default(),
             node,
-        })
-    }
-
-    /// Performs `operation`. Returns the result and the value of the extensions header.
-    pub(crate) async fn perform(
-        mut self,
-        operation: A2aOperation,
-        params: Value,
-    ) -> Result<(A2aResponse, Option<String>), A2aError> {
-        // The tenant decides which agent's policy applies.
-        self.select_tenant(params.get("tenant").and_then(Value::as_str).filter(|tenant| !tenant.is_empty()))?;
-        let facade = self.local.facade.get();
-        facade.policy.check(operation, &self.extensions, facade.schemes)?;
-        let activated_extensions = activated_extensions(&self.extensions, &facade);
-        if !matches!(operation, A2aOperation::SendMessage | A2aOperation::SendStreamingMessage) {
-            files::check_left(&self)?;
         }
-        Ok((self.answer(Request::read(operation, params)?).await?, activated_extensions))
-    }
-
-    async fn answer(self, request: Request) -> Result<A2aResponse, A2aError> {
-        let shown = self.local.shown_files();
-        let answer = match request {
-            Request::SendMessage(request) => {
-                let mut answer = send::send(&self, request).await?;
-                shown.show_answer(&mut answer).await;
-                OperationResult::Message(answer)
-            }
-            Request::SendStreamingMessage(request) => {
-                return Ok(A2aResponse::Stream(Box::new(send::stream(&self, request).await?)));
-            }
-            Request::GetTask(request) => {
-                let mut task = task_operations::get(&self, &request)?;
-                shown.show_task(&mut task).await;
-                OperationResult::Task(task)
-            }
-            Request::ListTasks(request) => {
-                let mut page = task_operations::list(&self, request).await?;
-                page.tasks.iter_mut().for_each(|task| shown.link_task(task));
-                OperationResult::Tasks(page)
-            }
-            Request::CancelTask(request) => {
-                let mut task = task_operations::cancel(&self, request).await?;
-                shown.show_task(&mut task).await;
-                OperationResult::Task(task)
-            }
-            Request::SubscribeToTask(request) => {
-                return Ok(A2aResponse::Stream(Box::new(task_operations::subscribe(&self, &request)?)));
-            }
-            Request::CreateTaskPushNotificationConfig(config) => {
-                OperationResult::Webhook(webhooks::create(&self, config).await?)
-            }
-            Request::GetTaskPushNotificationConfig(name) => {
-                OperationResult::Webhook(webhooks::get(&self, &name)?)
-            }
-            Request::ListTaskPushNotificationConfigs(request) => {
-                OperationResult::Webhooks(webhooks::list(&self, &request)?)
-            }
-            Request::DeleteTaskPushNotificationConfig(name) => {
-                webhooks::delete(&self, name).await?;
-                OperationResult::Done {}
-            }
-            Request::GetExtendedAgentCard(_) => {
-                if self.by == Principal::local_user() {
-                    let message = "the extended card is for callers with a credential of a declared scheme";
-                    return Err(A2aError::new(A2aErrorKind::Unauthenticated, message));
-                }
-                OperationResult::Card(self.local.facade.get().extended.clone())
-            }
-        };
-        Ok(A2aResponse::Single(Box::new(answer)))
     }
 
     /// Selects the agent that `tenant` names; any other name becomes the tenant of the caller's tasks.
-    fn select_tenant(&mut self, tenant: Option<&str>) -> Result<(), A2aError> {
+    pub(super) fn select_tenant(&mut self, tenant: Option<&str>) -> Result<(), A2aError> {
         let Some(tenant) = tenant else { return Ok(()) };
         let named = AgentId::parse(tenant).ok().and_then(|id| self.node.agents.get(&id));
         match named {
@@ -295,19 +193,20 @@ impl A2aCall {
     }
 }
 
+/// The version that an HTTP request names in its header, or as a parameter.
+pub(super) fn named_version(http: &HttpRequest) -> Option<String> {
+    let query = || {
+        let members = route::query(http.query_string()).ok()?;
+        let mut named = members.iter().filter(|(name, _)| name.eq_ignore_ascii_case(VERSION_PARAMETER));
+        named.next()?.1.as_str().map(str::to_owned)
+    };
+    text(http.headers(), &A2A_VERSION).map(str::to_owned).or_else(query)
+}
+
 /// The same error for an unknown task and for another caller's.
 pub(super) fn task_not_found(id: &str) -> A2aError {
     let id: String = id.chars().take(80).collect();
     A2aError::new(A2aErrorKind::TaskNotFound, format!("no task {id} of yours")).with("taskId", id)
-}
-
-/// The requested extensions that this agent supports, for the response header.
-fn activated_extensions(extensions: &[String], facade: &AgentFacade) -> Option<String> {
-    let is_spoken = |uri: &&String| {
-        [EXTENSION, HITL_EXTENSION].contains(&uri.as_str()) || facade.policy.requires.contains(uri)
-    };
-    let activated_extensions: Vec<_> = extensions.iter().filter(is_spoken).map(String::as_str).collect();
-    (!activated_extensions.is_empty()).then(|| activated_extensions.join(", "))
 }
 
 /// The first header of this name, as text.
@@ -321,6 +220,6 @@ pub(super) fn unavailable(error: impl std::fmt::Display) -> A2aError {
 }
 
 /// The error for a store that can't be read.
-pub(super) fn store(error: &blackboard::store::Error) -> A2aError {
+pub(super) fn store(error: &store::Error) -> A2aError {
     protocol::problem::Problem::from(error.clone()).into()
 }

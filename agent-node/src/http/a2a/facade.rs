@@ -41,7 +41,7 @@ impl AgentFacade {
         grpc: Option<AgentInterface>,
         key: &SigningKey,
     ) -> Self {
-        let jwks = format!("{}{}", card.endpoint, routes::JWKS);
+        let jwks = format!("{}{}", policy.base_url(card), routes::JWKS);
         let signed_card = |is_extended| {
             let mut card = json!(policy.card(card, schemes, grpc.as_ref(), is_extended));
             let signature = card_signature::sign(&card, key, Some(&jwks));

@@ -105,6 +105,6 @@ impl A2aCall {
 impl HostedAgent {
     /// Where its files are when a client is told of them.
     pub(crate) fn shown_files(&self) -> ShownFiles {
-        ShownFiles::new(&self.store, &self.id, &self.card.get())
+        ShownFiles::new(&self.store, &self.id, self.facade.get().policy.base_url(&self.card.get()))
     }
 }

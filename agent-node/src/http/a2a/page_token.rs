@@ -1,8 +1,8 @@
 //! The token of the next page of a task list.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use blackboard::store::ListPosition;
 use protocol::a2a::json::InvalidField;
+use store::ListPosition;
 
 /// Where a page ended, and the number of tasks on all pages, which is counted for the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

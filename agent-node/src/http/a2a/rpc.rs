@@ -1,10 +1,12 @@
-//! The JSON-RPC binding (A2A §9). Errors are in the body, mostly with status 200. Every operation of A2A has a response, so
+//! The JSON-RPC binding (A2A §9); the method tells 1.0 from 0.3. Errors are in the body, mostly with status 200. Every operation of A2A has a response, so
 //! a request without an id, which is a notification (JSON-RPC 2.0 §4.1), is refused.
 
 use super::{
-    call::{A2aCall, A2aResponse, text},
+    call::{A2aCall, named_version, text},
+    dispatch::A2aResponse,
     json_body::{self, JsonRpcId},
     stream,
+    v03::AnswerFormat,
 };
 use crate::http::node_state::NodeState;
 use actix_web::{
@@ -17,7 +19,8 @@ use protocol::{
     a2a::{
         error::{A2aError, A2aErrorKind},
         request::A2aOperation,
-        version::EXTENSIONS_PARAMETER,
+        v03::{self, V03Form},
+        version::{self, ProtocolVersion},
     },
     principal::Principal,
 };
@@ -30,26 +33,27 @@ pub(super) async fn post(
     by: web::ReqData<Principal>,
     body: web::ReqData<Bytes>,
 ) -> HttpResponse {
-    let mut id = JsonRpcId::default();
+    let (mut id, mut format) = (JsonRpcId::default(), AnswerFormat::default());
     let drain = node.drain.clone();
-    match perform(&request, node, by.into_inner(), &body, &mut id).await {
+    match perform(&request, node, by.into_inner(), &body, (&mut id, &mut format)).await {
         Ok((A2aResponse::Single(result), extensions)) => {
             let mut answer = HttpResponse::Ok();
             if let Some(extensions) = extensions {
-                answer.insert_header((EXTENSIONS_PARAMETER, extensions));
+                answer.insert_header((format.extensions_header(), extensions));
             }
-            match serde_json::to_string(&result) {
+            match format.result(&result) {
                 Ok(result) => answer.content_type(JSON).body(response_text(&id, "result", &result)),
-                Err(error) => refusal(&A2aError::new(A2aErrorKind::Internal, error.to_string()), &id),
+                Err(error) => refusal(&error, &id),
             }
         }
         Ok((A2aResponse::Stream(events), extensions)) => {
-            stream::answer(*events, &drain, extensions, move |event| match event {
-                Ok(event) => response_text(&id, "result", &event.to_json()),
+            let extensions = extensions.map(|uris| (format.extensions_header(), uris));
+            stream::answer(format.stream(*events), &drain, extensions, move |event| match event {
+                Ok(event) => response_text(&id, "result", &format.event(&event)),
                 Err(error) => response_text(&id, "error", &error.to_rpc().to_string()),
             })
         }
-        Err(error) => refusal(&error, &id),
+        Err(error) => refusal(&format.error(error), &id),
     }
 }
 
@@ -79,7 +83,7 @@ async fn perform(
     node: web::Data<NodeState>,
     by: Principal,
     body: &[u8],
-    id: &mut JsonRpcId,
+    (id, format): (&mut JsonRpcId, &mut AnswerFormat),
 ) -> Result<(A2aResponse, Option<String>), A2aError> {
     let media_type = text(request.headers(), header::CONTENT_TYPE).unwrap_or_default();
     if !is_json(media_type) {
@@ -110,14 +114,31 @@ async fn perform(
         None | Some(Value::Null) => Value::Object(Map::new()),
         Some(params) => params,
     };
-    let call = A2aCall::from_http(request, node, by)?;
-    let Some(operation) = A2aOperation::from_name(&method) else {
-        let method: String = method.chars().take(80).collect();
-        let known: Vec<_> = A2aOperation::ALL.iter().map(|operation| operation.name()).collect();
-        let message = format!("no method {method:?}; there are {}", known.join(", "));
-        return Err(A2aError::new(A2aErrorKind::MethodNotFound, message));
+    let named = named_version(request);
+    let version = ProtocolVersion::requested(named.as_deref())?;
+    let (operation, params) = match (version, v03::operation(&method), A2aOperation::from_name(&method)) {
+        (ProtocolVersion::V1, _, Some(operation)) => (operation, params),
+        (ProtocolVersion::V03, Some(operation), _) => {
+            *format = AnswerFormat::of(version, V03Form::Schema);
+            format.read(operation, params)
+        }
+        (ProtocolVersion::V03, None, Some(_)) => {
+            return Err(version::not_v1(named.as_deref()));
+        }
+        (_, _, None) => return Err(no_method(&method, version)),
     };
+    let call = A2aCall::from_http(request, node, by, version)?;
     call.perform(operation, params).await
+}
+
+fn no_method(method: &str, version: ProtocolVersion) -> A2aError {
+    let method: String = method.chars().take(80).collect();
+    let known = A2aOperation::ALL.iter().filter_map(|operation| match version {
+        ProtocolVersion::V1 => Some(operation.name()),
+        ProtocolVersion::V03 => v03::method(*operation),
+    });
+    let message = format!("no method {method:?}; there are {}", known.collect::<Vec<_>>().join(", "));
+    A2aError::new(A2aErrorKind::MethodNotFound, message)
 }
 
 /// Whether a body of this type is JSON.

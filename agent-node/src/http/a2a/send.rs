@@ -2,20 +2,13 @@
 
 use super::{
     call::{A2aCall, store, task_not_found, unavailable},
+    caller_tasks::{a2a_task, follow, row, snapshot, wait_for, with_artifacts},
     files,
     stream::TaskEventStream,
-    task_operations, webhooks,
+    webhooks,
 };
-use crate::{
-    agent::AnswerTaskRequest,
-    inbox::TakeMessage,
-    tasks::{self, follower::TaskFollower},
-};
-use blackboard::store::{Filter, Revision};
-use engine::{
-    IncomingMessage,
-    records::{TaskRow, keys},
-};
+use crate::{agent::AnswerTaskRequest, inbox::TakeMessage, tasks};
+use engine::{IncomingMessage, records::TaskRow};
 use protocol::{
     a2a::{
         agent_policy::{ANY, TaskMetadata, data_of},
@@ -64,7 +57,7 @@ fn answer(call: &A2aCall, row: &TaskRow, history: Option<usize>) -> Result<SendM
     if row.task.is_message {
         return Ok(SendMessageResponse::Message(Box::new(row.task.answer_a2a())));
     }
-    Ok(SendMessageResponse::Task(Box::new(task_operations::a2a_task(call, row, history)?)))
+    Ok(SendMessageResponse::Task(Box::new(a2a_task(call, row, history)?)))
 }
 
 pub(super) async fn stream(call: &A2aCall, request: SendMessage) -> Result<TaskEventStream, A2aError> {
@@ -85,22 +78,13 @@ pub(super) async fn stream(call: &A2aCall, request: SendMessage) -> Result<TaskE
         };
         (initial.to_a2a().with_history(history), (0, 0))
     } else {
-        (task_operations::a2a_task(call, &row, history)?, (head, usize::MAX))
+        (a2a_task(call, &row, history)?, (head, usize::MAX))
     };
     let is_direct = is_new && call.local.facade.get().policy.direct;
     let follower = follow(call, row, after)?;
     let events = TaskEventStream::new(follower, StreamResponse::Task(Box::new(first)), call)
         .closing_when_interrupted();
     Ok(if is_direct { events.holding_back() } else { events })
-}
-
-pub(super) fn follow(
-    call: &A2aCall,
-    row: TaskRow,
-    after: tasks::follower::TaskEventCursor,
-) -> Result<TaskFollower, A2aError> {
-    TaskFollower::after(call.local.store.clone(), call.local.id.clone(), row, after)
-        .map_err(|error| store(&error))
 }
 
 async fn accept(call: &A2aCall, mut request: SendMessage) -> Result<AcceptedMessage, A2aError> {
@@ -237,9 +221,8 @@ fn row_state(call: &A2aCall, task: &TaskId) -> Result<TaskState, A2aError> {
 }
 
 async fn begin_task(call: &A2aCall, request: SendMessage) -> Result<TaskId, A2aError> {
-    let context = request.message.context_id.clone();
-    if context.as_ref().is_some_and(|id| id.chars().count() > MAX_CONTEXT || id.chars().any(char::is_control))
-    {
+    let context = request.message.context_id.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
+    if context.chars().count() > MAX_CONTEXT || context.chars().any(char::is_control) {
         let problem = format!("may have {MAX_CONTEXT} characters, no control ones");
         return Err(InvalidField::new("message.contextId", problem).into());
     }
@@ -285,7 +268,7 @@ async fn begin_task(call: &A2aCall, request: SendMessage) -> Result<TaskId, A2aE
         extra: Map::new(),
     });
     let contact = Some(Box::new(A2aRequestContext {
-        context_id: context,
+        context_id: Some(context),
         tenant: call.tenant.clone(),
         is_addressed: metadata.is_addressed,
         message,
@@ -355,37 +338,6 @@ fn referenced_artifacts(call: &A2aCall, message: &Message) -> Result<Vec<Artifac
     Ok(artifacts)
 }
 
-/// Waits until `is_reached` is true for the task, and returns its row without artifacts. Fails when the node drains.
-pub(super) async fn wait_for(
-    call: &A2aCall,
-    task: &TaskId,
-    is_reached: impl Fn(&TaskRow) -> bool,
-) -> Result<TaskRow, A2aError> {
-    let mut current = row(call, task)?;
-    if is_reached(&current) {
-        return Ok(current);
-    }
-    let filter = Filter::Exactly(keys::task(&call.local.id, task, &current.task.owner));
-    let mut changes =
-        call.local.store.watch(filter, call.local.store.head()).map_err(|error| store(&error))?;
-    let drained = call.drained();
-    tokio::pin!(drained);
-    loop {
-        current = row(call, task)?;
-        if is_reached(&current) {
-            return Ok(current);
-        }
-        tokio::select! {
-            biased;
-            change = changes.next() => drop(change.map_err(|error| store(&error))?),
-            () = &mut drained => {
-                let message = format!("{} leaves; task {task} goes on, and GetTask tells how it stands", call.local.id);
-                return Err(A2aError::new(A2aErrorKind::Unavailable, message).with("taskId", task));
-            }
-        }
-    }
-}
-
 /// Waits for the brain's first output: an event of a step after the one that began the task, or the end.
 async fn wait_for_first_output(call: &A2aCall, task: &TaskId) -> Result<(), A2aError> {
     let (row, _) = snapshot(call, task)?;
@@ -402,19 +354,4 @@ async fn wait_for_first_output(call: &A2aCall, task: &TaskId) -> Result<(), A2aE
             return Ok(());
         }
     }
-}
-
-fn row(call: &A2aCall, task: &TaskId) -> Result<TaskRow, A2aError> {
-    let found = tasks::row(call.local.store.as_ref(), &call.local.id, task, &call.by);
-    found.map_err(|error| store(&error))?.ok_or_else(|| task_not_found(task.as_str()))
-}
-
-fn with_artifacts(call: &A2aCall, row: TaskRow) -> Result<TaskRow, A2aError> {
-    tasks::with_artifacts(call.local.store.as_ref(), &call.local.id, row, Revision::MAX)
-        .map_err(|error| store(&error))
-}
-
-pub(super) fn snapshot(call: &A2aCall, task: &TaskId) -> Result<(TaskRow, u64), A2aError> {
-    let found = tasks::snapshot(call.local.store.as_ref(), &call.local.id, task, &call.by);
-    found.map_err(|error| store(&error))?.ok_or_else(|| task_not_found(task.as_str()))
 }

@@ -7,7 +7,6 @@ use crate::{
     tasks::{self, TaskEvent, follower::TaskFollower},
 };
 use actix_web::{HttpResponse, http::header};
-use blackboard::store::{Revision, SharedStore};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, stream};
 use protocol::{
@@ -18,6 +17,7 @@ use protocol::{
 };
 use serde_json::json;
 use std::{collections::VecDeque, convert::Infallible};
+use store::{Revision, SharedStore};
 
 pub(crate) struct TaskEventStream {
     follower: TaskFollower,
@@ -145,11 +145,11 @@ fn is_interruption(event: &StreamResponse) -> bool {
     }
 }
 
-/// A response of server-sent events, each formatted by `write`; it ends when the node drains.
+/// A response of server-sent events, each formatted by `write`; it ends when the node drains. `extensions` is a header.
 pub(super) fn answer(
     events: TaskEventStream,
     drain: &DrainSignal,
-    extensions: Option<String>,
+    extensions: Option<(&'static str, String)>,
     write: impl Fn(Result<StreamResponse, A2aError>) -> String + 'static,
 ) -> HttpResponse {
     let drained = Box::pin(drain.started().fuse());
@@ -170,7 +170,7 @@ pub(super) fn answer(
         .insert_header((header::CACHE_CONTROL, "no-store"))
         .insert_header(("x-accel-buffering", "no"));
     if let Some(extensions) = extensions {
-        answer.insert_header((protocol::a2a::version::EXTENSIONS_PARAMETER, extensions));
+        answer.insert_header(extensions);
     }
     answer.streaming(body)
 }

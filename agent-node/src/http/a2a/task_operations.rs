@@ -1,60 +1,25 @@
 //! The operations on tasks: get, list, cancel, subscribe.
 
 use super::{
-    call::{A2aCall, store, task_not_found, unavailable},
+    call::{A2aCall, store, unavailable},
+    caller_tasks::{a2a_task, find, follow, wait_for},
     page_token::PageToken,
-    send::{follow, snapshot, wait_for},
     stream::TaskEventStream,
 };
 use crate::{agent::CancelTaskRequest, tasks};
-use blackboard::store::{Error, ListQuery};
-use engine::records::{TaskRow, lists::TaskFilter};
+use engine::records::lists::TaskFilter;
 use protocol::{
     a2a::{
         error::{A2aError, A2aErrorKind},
         event::StreamResponse,
-        hitl,
         limits::PAGE,
         request::{CancelTask, GetTask, ListTasks, SubscribeToTask, TaskPage},
         task::A2aTask,
     },
-    task::{EXTENSION, Task},
+    task::Task,
 };
 use serde_json::Value;
-
-/// The A2A task of `row`, with this length of history, and with its award if the client requests the mesh's extension.
-pub(super) fn a2a_task(call: &A2aCall, row: &TaskRow, history: Option<usize>) -> Result<A2aTask, A2aError> {
-    let mut task = row.task.to_a2a().with_history(history);
-    if let Some(award) = award(call, row)?
-        && let Some(extension) = task.metadata.get_mut(EXTENSION).and_then(Value::as_object_mut)
-    {
-        extension.insert("award".into(), award);
-    }
-    attach_hitl(call, row, &mut task);
-    Ok(task)
-}
-
-/// Shows the open questions to a client that activates the human-in-the-loop extension.
-pub(super) fn attach_hitl(call: &A2aCall, row: &TaskRow, task: &mut A2aTask) {
-    if call.wants_hitl() && row.ended_at.is_none() {
-        hitl::attach(&mut task.status.message, &task.id, &row.task.status.questions);
-    }
-}
-
-/// The award record, if the client requests the mesh's extension.
-fn award(call: &A2aCall, row: &TaskRow) -> Result<Option<Value>, A2aError> {
-    if !call.wants_extension() {
-        return Ok(None);
-    }
-    let found = tasks::award(call.local.store.as_ref(), &call.local.id, &row.task.conversation);
-    found.map_err(|error| store(&error))
-}
-
-/// One of the caller's tasks, and the store's revision of the read.
-pub(super) fn find(call: &A2aCall, id: &str) -> Result<(TaskRow, u64), A2aError> {
-    let (row, head) = snapshot(call, &call.task_id(id)?)?;
-    if call.may_see(&row.task) { Ok((row, head)) } else { Err(task_not_found(id)) }
-}
+use store::{Error, ListQuery};
 
 pub(super) fn get(call: &A2aCall, request: &GetTask) -> Result<A2aTask, A2aError> {
     a2a_task(call, &find(call, &request.id)?.0, request.history_length)

@@ -2,7 +2,7 @@
 
 use super::{
     call::{A2aCall, store, unavailable},
-    task_operations,
+    caller_tasks,
 };
 use crate::{
     outbox::webhooks::{self, Put, Remove, Webhook},
@@ -16,6 +16,7 @@ use protocol::{
         limits::{MAX_WEBHOOK_ID, MAX_WEBHOOKS},
         push::PushConfig,
         request::{ListPushConfigs, PushConfigName, PushConfigPage},
+        version::ProtocolVersion,
     },
     ids::TaskId,
     principal::Principal,
@@ -56,8 +57,16 @@ pub(super) async fn put(
         PushConfig { id: Some(id), task_id: Some(task.to_string()), tenant: call.tenant.clone(), ..config };
     // A webhook from the message that began the task gets every event, even if the task has ended.
     let is_over = row.ended_at.is_some() && after != (0, 0);
-    let webhook =
-        Webhook { config: config.clone(), task, owner, cursor: after, missed: 0, is_over, response: None };
+    let webhook = Webhook {
+        config: config.clone(),
+        task,
+        owner,
+        cursor: after,
+        missed: 0,
+        is_over,
+        response: None,
+        is_v03: call.version == ProtocolVersion::V03,
+    };
     call.local.pusher.send(Put(webhook)).await.map_err(unavailable)??;
     Ok(config)
 }
@@ -67,13 +76,13 @@ pub(super) async fn create(call: &A2aCall, config: PushConfig) -> Result<PushCon
     let Some(task) = config.task_id.clone() else {
         return Err(InvalidField::new("taskId", "is required").into());
     };
-    let (row, head) = task_operations::find(call, &task)?;
+    let (row, head) = caller_tasks::find(call, &task)?;
     check(call, &config).await?;
     put(call, row, config, (head, usize::MAX)).await
 }
 
 fn all(call: &A2aCall, task: &str) -> Result<(TaskRow, Vec<Webhook>), A2aError> {
-    let (row, _) = task_operations::find(call, task)?;
+    let (row, _) = caller_tasks::find(call, task)?;
     let found = of_task(call, &row.task.spec.task_id, &row.task.owner)?;
     Ok((row, found))
 }
@@ -112,7 +121,7 @@ pub(super) fn list(call: &A2aCall, request: &ListPushConfigs) -> Result<PushConf
 
 /// Removes a webhook; does nothing if there is none with this id.
 pub(super) async fn delete(call: &A2aCall, name: PushConfigName) -> Result<(), A2aError> {
-    let (row, _) = task_operations::find(call, &name.task_id)?;
+    let (row, _) = caller_tasks::find(call, &name.task_id)?;
     let remove = Remove { task: row.task.spec.task_id, owner: row.task.owner, id: name.id };
     Ok(call.local.pusher.send(remove).await.map_err(unavailable)??)
 }

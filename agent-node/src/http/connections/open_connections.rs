@@ -1,7 +1,7 @@
 //! The open connections, counted by their holders.
 
 use super::Connection;
-use crate::http::edge::BudgetHolder;
+use crate::budget_holder::BudgetHolder;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, atomic::Ordering::Relaxed},

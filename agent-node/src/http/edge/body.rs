@@ -1,17 +1,16 @@
 //! Reads a request's body within limits of type, size, time and memory.
 
 use super::{
-    budget_holder::BudgetHolder,
     is_a2a, is_artifact_upload, is_peer_lines,
     server_config::HttpServerConfig,
     spool::{Spool, SpooledFiles},
     takes_files,
 };
+use crate::budget_holder::BudgetHolder;
 use actix_web::{
     dev::{Payload, ServiceRequest},
     http::header::{self, HeaderValue},
 };
-use blackboard::store::SharedBlobs;
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use protocol::{
@@ -27,6 +26,7 @@ use std::{
     task::Poll,
     time::Duration,
 };
+use store::SharedBlobs;
 use tokio::time::{Instant, sleep_until};
 
 /// The limits for one request's body.

@@ -1,13 +1,13 @@
 //! The edge's checks for a gRPC call.
 
 use super::{
-    BudgetHolder, Edge, InFlightPermit, body,
+    Edge, InFlightPermit, body,
     identity::{PresentedCredentials, credential_required},
     origin,
     stream_limit::StreamPermit,
     tokens,
 };
-use crate::http::connections::ServedRequest;
+use crate::{budget_holder::BudgetHolder, http::connections::ServedRequest};
 use bytes::Bytes;
 use futures_util::Stream;
 use protocol::{
@@ -31,6 +31,8 @@ pub(crate) struct CallCredentials<'a> {
     pub(crate) key: Result<Option<&'a str>, Problem>,
     pub(crate) authorization: Result<Option<&'a str>, Problem>,
     pub(crate) from: IpAddr,
+    /// What proxies say of whom they pass it on for.
+    pub(crate) forwarded_for: &'a [&'a str],
     /// Whether the call is one whose message may have files.
     pub(crate) takes_files: bool,
 }
@@ -64,7 +66,8 @@ impl Edge {
         let local = Principal::local_user();
         let found = self.authenticate(credentials, &local);
         let (by, holder) = found.map_err(|problem| {
-            state.failed_auth.limit_failure(Some(credentials.from), problem, Instant::now())
+            let client = config.auth.client_behind(credentials.from, credentials.forwarded_for);
+            state.failed_auth.limit_failure(Some(client), problem, Instant::now())
         })?;
         state.check_rate(&by, &local)?;
         if holder.has_credential() {

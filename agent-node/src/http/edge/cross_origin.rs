@@ -24,9 +24,10 @@ const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 pub(super) struct CrossOrigin(HeaderValue);
 
 impl CrossOrigin {
-    /// The origin of `request`, if `listed` has it.
+    /// The one origin of `request`, if `listed` has it.
     pub(super) fn of(request: &ServiceRequest, listed: &[BrowserOrigin]) -> Option<Self> {
-        let origin = request.headers().get(ORIGIN)?;
+        let mut origins = request.headers().get_all(ORIGIN);
+        let (Some(origin), None) = (origins.next(), origins.next()) else { return None };
         listed.iter().any(|listed| listed.is(origin)).then(|| Self(origin.clone()))
     }
 

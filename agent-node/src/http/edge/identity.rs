@@ -1,15 +1,21 @@
 //! Authenticates the sender of a request: the agent that signed it, a user with a credential, or the user of this machine.
 
 use super::{
-    budget_holder::BudgetHolder,
-    callers::Callers,
-    local_callers::LocalCallers,
-    origin,
-    tokens::{self, IssuedTokens, PEER_PREFIX, RequestTarget},
+    is_signed, origin,
+    public_urls::PublicUrls,
+    tokens::{self, IssuedTokens, RequestTarget},
 };
 use crate::{
+    budget_holder::BudgetHolder,
+    callers::Callers,
     clock::wall_time,
-    http::{headers, server::ListenerAddress},
+    http::{
+        client_address::{FORWARDED_FOR, client_address, counted_as},
+        headers,
+        listener::ListenerAddress,
+        local_callers::LocalCallers,
+    },
+    token_format::PEER_PREFIX,
 };
 use actix_web::{
     dev::ServiceRequest,
@@ -18,7 +24,6 @@ use actix_web::{
         header::{AUTHORIZATION, HeaderName, ORIGIN},
     },
 };
-use blackboard::key_ring::KeyRing;
 use protocol::{
     ids::Digest,
     principal::Principal,
@@ -30,8 +35,10 @@ use std::{
     borrow::Cow,
     fmt,
     net::IpAddr,
+    sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
+use transport::key_ring::KeyRing;
 
 /// How requests are authenticated, and which recipients may be addressed here.
 #[derive(Clone)]
@@ -39,6 +46,8 @@ pub struct Auth {
     keys: Option<KeyRing>,
     local: LocalCallers,
     metrics_callers: LocalCallers,
+    trusted_proxies: LocalCallers,
+    public_urls: Arc<PublicUrls>,
     callers: Callers,
     tokens: IssuedTokens,
 }
@@ -47,13 +56,7 @@ impl Auth {
     /// Accepts signatures under the key that an agent or service of this process shares with the signer, and under the join
     /// secret at [`routes::JOIN`].
     pub fn new(keys: KeyRing) -> Self {
-        Self {
-            keys: Some(keys),
-            local: LocalCallers::default(),
-            metrics_callers: LocalCallers::default(),
-            callers: Callers::default(),
-            tokens: IssuedTokens::default(),
-        }
+        Self { keys: Some(keys), ..Self::users_only() }
     }
 
     /// Refuses every signature. Every other request is the local user's.
@@ -62,6 +65,8 @@ impl Auth {
             keys: None,
             local: LocalCallers::default(),
             metrics_callers: LocalCallers::default(),
+            trusted_proxies: LocalCallers::default(),
+            public_urls: Arc::default(),
             callers: Callers::default(),
             tokens: IssuedTokens::default(),
         }
@@ -73,9 +78,38 @@ impl Auth {
         Self { local, ..self }
     }
 
-    /// The networks whose callers count as the user of this machine.
-    pub(super) fn local_callers(&self) -> &LocalCallers {
-        &self.local
+    /// Believes what the proxies in `proxies` say of the address of their clients.
+    #[must_use]
+    pub fn with_trusted_proxies(self, proxies: LocalCallers) -> Self {
+        Self { trusted_proxies: proxies, ..self }
+    }
+
+    /// Takes requests at these URLs, too, and tickets of the person that were made for their hosts.
+    #[must_use]
+    pub fn with_public_urls(self, urls: PublicUrls) -> Self {
+        Self { public_urls: Arc::new(urls), ..self }
+    }
+
+    pub(super) fn public_urls(&self) -> &PublicUrls {
+        &self.public_urls
+    }
+
+    /// The networks whose connections are not limited by address: those of the user of this machine, and of proxies, behind which
+    /// are many callers.
+    pub(super) fn uncounted_peers(&self) -> LocalCallers {
+        self.local.and(&self.trusted_proxies)
+    }
+
+    /// The address whose budget a request without a credential uses.
+    pub(super) fn client_address(&self, request: &ServiceRequest) -> Option<IpAddr> {
+        let lines = request.headers().get_all(FORWARDED_FOR).filter_map(|line| line.to_str().ok());
+        let lines: Vec<_> = lines.collect();
+        Some(self.client_behind(request.peer_addr()?.ip(), &lines))
+    }
+
+    /// What the caller behind `peer`, which passes on these lines of [`FORWARDED_FOR`], is counted as.
+    pub(super) fn client_behind(&self, peer: IpAddr, forwarded_for: &[&str]) -> IpAddr {
+        counted_as(client_address(peer, forwarded_for.iter().copied(), &self.trusted_proxies))
     }
 
     /// Lets callers from the networks `metrics_callers` read `/metrics` without a credential, and nothing else.
@@ -132,7 +166,7 @@ impl Auth {
         let Some(token) = bearer_token(authorization) else {
             return Err(unauthenticated("the value of Authorization must be `Bearer TOKEN`"));
         };
-        match self.tokens.principal(token, target, wall_time())? {
+        match self.tokens.principal(token, target, &self.public_urls, wall_time())? {
             Some(principal) => Ok(principal),
             None => self.callers.of_token(token),
         }
@@ -219,9 +253,7 @@ pub(super) fn authenticate(
     auth: &Auth,
     user: &Principal,
 ) -> Result<AuthenticatedSender, Problem> {
-    let is_signed = [headers::SIGNATURE_INPUT, headers::SIGNATURE]
-        .iter()
-        .any(|name| request.headers().contains_key(name));
+    let is_signed = is_signed(request);
     if !is_signed && request.path() == routes::JOIN {
         return Err(unauthenticated("keys are told under the join secret"));
     }
@@ -240,14 +272,18 @@ pub(super) fn authenticate(
                 && request.path() == routes::METRICS
                 && from.is_some_and(|from| auth.metrics_callers.lists(from))
         };
-        let is_well_known = request.method().is_safe() && request.path().starts_with(WELL_KNOWN);
+        // A browser that comes back from a login has no credential; the state in its URL names the login.
+        let is_login_callback = request.path() == routes::LOGIN_CALLBACK;
+        let is_well_known =
+            request.method().is_safe() && (request.path().starts_with(WELL_KNOWN) || is_login_callback);
         let is_public =
             is_callback(request) || is_well_known || request.method().is_safe() && is_metrics_caller();
         let hosts = origin::addressed_hosts(request);
         let port = request.conn_data::<ListenerAddress>().map(|ListenerAddress(address)| address.port());
         let found = text(&headers::API_KEY).and_then(|key| {
             let authorization = text(&AUTHORIZATION)?;
-            let from = from.filter(|_| !is_public);
+            // The callback ends a login for a browser of this machine only.
+            let from = from.filter(|_| !is_public || is_login_callback);
             auth.user(
                 &PresentedCredentials {
                     key,
@@ -267,7 +303,7 @@ pub(super) fn authenticate(
             Err(_) if is_well_known || is_callback(request) => None,
             found => found?,
         };
-        let public = || is_public.then(|| (user.clone(), address_holder(request, user)));
+        let public = || is_public.then(|| (user.clone(), address_holder(request, auth, user)));
         let (principal, holder) =
             found.or_else(public).ok_or_else(|| credential_required("from another machine"))?;
         let token = request.headers().get(AUTHORIZATION).and_then(|value| bearer_token(value.to_str().ok()?));
@@ -279,9 +315,9 @@ pub(super) fn authenticate(
 }
 
 /// The caller from the address of `request`; the user if it has none.
-fn address_holder(request: &ServiceRequest, user: &Principal) -> BudgetHolder {
-    match request.peer_addr() {
-        Some(peer) => BudgetHolder::Address(peer.ip().to_canonical()),
+fn address_holder(request: &ServiceRequest, auth: &Auth, user: &Principal) -> BudgetHolder {
+    match auth.client_address(request) {
+        Some(client) => BudgetHolder::Address(client),
         None => BudgetHolder::Principal(user.clone()),
     }
 }
@@ -324,7 +360,7 @@ fn verify_signature(
             true => Ok(()),
             false => Err(unauthenticated("it is not signed with the join secret of this mesh")),
         })?;
-        let holder = address_holder(request, user);
+        let holder = address_holder(request, auth, user);
         return Ok(AuthenticatedSender { principal: user.clone(), holder, digest: Some(digest) });
     }
     let principal = Principal::of_signer(keys.verify_request(&parts, &presented, now)?);

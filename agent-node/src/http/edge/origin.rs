@@ -50,6 +50,9 @@ pub(super) fn check(
             "requests of web pages (Origin) are taken from the origins that --origins (MESH_ORIGINS) lists";
         return Err(Problem::new(Reason::ForeignOrigin, why));
     }
+    if headers.get_all(header::ORIGIN).count() > 1 {
+        return Err(Problem::new(Reason::BadRequest, "a request has one Origin header at most"));
+    }
     let mut hosts = headers.get_all(header::HOST);
     let (Some(_), None) = (hosts.next(), hosts.next()) else {
         return Err(Problem::new(Reason::BadRequest, "a request has one Host header"));

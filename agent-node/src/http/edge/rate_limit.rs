@@ -58,7 +58,7 @@ impl RateLimiter<IpAddr> {
     /// Only failures count, so valid credentials from the same address still work.
     pub(super) fn limit_failure(&self, address: Option<IpAddr>, problem: Problem, now: Instant) -> Problem {
         let Some(address) = address.filter(|_| problem.reason.status() == 401) else { return problem };
-        match self.take(&address.to_canonical(), now) {
+        match self.take(&address, now) {
             Ok(()) => problem,
             Err(limit) => Problem {
                 message: format!(

@@ -1,14 +1,13 @@
 //! Responses on their way out: errors of actix in the mesh's format, and what a body holds until it is sent.
 
 use super::stream_limit::StreamPermit;
-use crate::http::server::connection::RequestGuard;
+use crate::http::connections::connection_state::RequestGuard;
 use actix_web::{
     Error, HttpResponse, ResponseError,
     body::{BodySize, BoxBody, MessageBody},
     dev::{Payload, ResponseHead, ServiceResponse},
     http::{StatusCode, header},
 };
-use blackboard::refusal::Refusal;
 use bytes::Bytes;
 use protocol::problem::{Problem, Reason};
 use std::{
@@ -18,6 +17,7 @@ use std::{
     pin::Pin,
     task::{Context, Poll},
 };
+use transport::refusal::Refusal;
 
 /// Returns `answer` unless it is an error that is neither a [`Refusal`] nor JSON. Such an error becomes a [`Refusal`].
 pub(super) fn normalize_error<B>(answer: ServiceResponse<B>) -> Result<ServiceResponse<B>, Error> {

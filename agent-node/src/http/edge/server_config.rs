@@ -5,9 +5,9 @@ use crate::{
     http::{connections::ConnectionLimits, drain::DrainSignal},
     telemetry::Telemetry,
 };
-use blackboard::store::SharedBlobs;
 use protocol::limits::Limits;
 use std::time::Duration;
+use store::SharedBlobs;
 
 /// The settings of one HTTP server and its edge.
 #[derive(Clone)]

@@ -1,19 +1,21 @@
-//! Takes long `raw` strings out of a JSON body as it arrives and writes what they stand for into files, so that a body with a large
-//! file is never in memory. The body goes on with a mark in place of each, which nobody can guess.
+//! Takes long `raw` strings, which A2A 0.3 calls `bytes`, out of a JSON body as it arrives and writes what they stand for into
+//! files, so that a body with a large file is never in memory. The body goes on with a mark in place of each, which nobody can guess.
 
 use base64::{
     Engine as _, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
-use blackboard::store::blobs::{BlobWriter, SharedBlobs, WrittenBlob};
 use bytes::BytesMut;
 use protocol::{
     artifact::blob,
     problem::{Problem, Reason},
 };
+use store::blobs::{BlobWriter, SharedBlobs, WrittenBlob};
 
-/// The member whose strings are taken out.
-const RAW: &[u8] = b"raw";
+/// The members whose strings are taken out: that of 1.0, and those of A2A 0.3 over JSON-RPC and over HTTP+JSON.
+const FILE_MEMBERS: [&[u8]; 3] = [b"raw", b"bytes", b"fileWithBytes"];
+/// The length of the longest of them.
+const MAX_MEMBER: usize = 13;
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
@@ -42,6 +44,8 @@ pub(super) struct Spool {
     last: Vec<u8>,
     /// Whether the next value is that of the member `raw`.
     is_raw: bool,
+    /// Whether it may be base64 of base64.
+    may_be_nested: bool,
     files: Vec<SpooledFile>,
 }
 
@@ -50,7 +54,7 @@ enum Place {
     Outside,
     /// In a string; whether behind a backslash.
     Text(bool),
-    Raw(RawText),
+    Raw(Box<RawText>),
 }
 
 /// The string of a member `raw`.
@@ -60,6 +64,8 @@ struct RawText {
     sent: Vec<u8>,
     /// Base64 that is not decoded yet.
     encoded: Vec<u8>,
+    /// What it stands for, if that is base64 itself and not decoded yet: so the Python SDK sends files over HTTP+JSON of 0.3.
+    inner: Option<Vec<u8>>,
     /// The characters of an escape so far.
     escape: Option<Vec<u8>>,
     writer: Option<BlobWriter>,
@@ -79,6 +85,7 @@ impl Spool {
             at: Place::Outside,
             last: Vec::new(),
             is_raw: false,
+            may_be_nested: false,
             files: Vec::new(),
         }
     }
@@ -105,10 +112,10 @@ impl Spool {
                             None => piece.len(),
                         }
                     };
-                    if self.last.len() <= RAW.len() {
+                    if self.last.len() <= MAX_MEMBER {
                         let text = &piece[..used];
                         let text = text.strip_suffix(b"\"").unwrap_or(text);
-                        self.last.extend_from_slice(&text[..text.len().min(RAW.len() + 1)]);
+                        self.last.extend_from_slice(&text[..text.len().min(MAX_MEMBER + 1)]);
                     }
                     self.rest.extend_from_slice(&piece[..used]);
                     used
@@ -142,7 +149,10 @@ impl Spool {
         let between = &piece[..end.unwrap_or(piece.len())];
         for byte in between {
             match byte {
-                b':' => self.is_raw = self.last == RAW,
+                b':' => {
+                    self.is_raw = FILE_MEMBERS.contains(&self.last.as_slice());
+                    self.may_be_nested = self.last == FILE_MEMBERS[2];
+                }
                 byte if byte.is_ascii_whitespace() => {}
                 _ => {
                     self.is_raw = false;
@@ -154,7 +164,10 @@ impl Spool {
         self.rest.extend_from_slice(&piece[..used]);
         if end.is_some() {
             self.at = match std::mem::take(&mut self.is_raw) {
-                true => Place::Raw(RawText::default()),
+                true => Place::Raw(Box::new(RawText {
+                    inner: self.may_be_nested.then(Vec::new),
+                    ..RawText::default()
+                })),
                 false => Place::Text(false),
             };
             self.last.clear();
@@ -165,8 +178,8 @@ impl Spool {
     /// The bytes written into files so far.
     pub(super) fn file_bytes(&self) -> u64 {
         let open = match &self.at {
-            Place::Raw(RawText { writer: Some(writer), .. }) => writer.bytes(),
-            Place::Raw(_) | Place::Outside | Place::Text(_) => 0,
+            Place::Raw(text) => text.writer.as_ref().map_or(0, BlobWriter::bytes),
+            Place::Outside | Place::Text(_) => 0,
         };
         open + self.files.iter().map(|file| file.content.bytes).sum::<u64>()
     }
@@ -215,7 +228,7 @@ impl RawText {
                 if self.encoded[..length].contains(&b'=') {
                     return Err(no_base64("padding is at its end"));
                 }
-                self.decode(length)?;
+                self.decode(length, false)?;
             }
             match piece.get(used) {
                 Some(b'"') => return Ok((used + 1, true)),
@@ -229,12 +242,22 @@ impl RawText {
         Ok((used, false))
     }
 
-    /// Decodes the first `length` characters.
-    fn decode(&mut self, length: usize) -> Result<(), Problem> {
+    /// Decodes the first `length` characters, which may be all.
+    fn decode(&mut self, length: usize, is_last: bool) -> Result<(), Problem> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
-        let content =
-            BASE64.decode(&self.encoded[..length]).map_err(|error| no_base64(&error.to_string()))?;
+        let decode = |text: &[u8]| BASE64.decode(text).map_err(|error| no_base64(&error.to_string()));
+        let mut content = decode(&self.encoded[..length])?;
         self.encoded.drain(..length);
+        let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=".contains(byte);
+        if writer.bytes() == 0 && !content.iter().all(is_base64) {
+            self.inner = None;
+        }
+        if let Some(inner) = &mut self.inner {
+            inner.extend_from_slice(&content);
+            let length = if is_last { inner.len() } else { inner.len().saturating_sub(4) / 4 * 4 };
+            content = decode(&inner[..length])?;
+            inner.drain(..length);
+        }
         Ok(writer.write(&content)?)
     }
 
@@ -243,7 +266,7 @@ impl RawText {
         if self.writer.is_none() {
             return Ok((self.sent, None));
         }
-        self.decode(self.encoded.len())?;
+        self.decode(self.encoded.len(), true)?;
         let Some(writer) = self.writer else { return Ok((self.sent, None)) };
         let mark =
             BASE64.encode([*uuid::Uuid::new_v4().as_bytes(), *uuid::Uuid::new_v4().as_bytes()].concat());
@@ -275,10 +298,10 @@ fn no_base64(why: &str) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blackboard::store::blobs::BlobMemory;
     use protocol::ids::Digest;
     use serde_json::{Value, json};
     use std::sync::Arc;
+    use store::blobs::BlobMemory;
 
     fn spooled(body: &str, size: usize) -> Result<(String, Vec<SpooledFile>), Problem> {
         let mut spool = Spool::new(Arc::new(BlobMemory::default()));
@@ -313,6 +336,22 @@ mod tests {
     }
 
     #[test]
+    fn files_of_0_3_are_taken_out_like_those_of_1_0() {
+        let encoded = BASE64.encode([7; 50_000]);
+        for name in ["bytes", "fileWithBytes"] {
+            let (rest, files) = spooled(&format!(r#"{{"file":{{"{name}":"{encoded}"}}}}"#), 999).unwrap();
+            let rest: Value = serde_json::from_str(&rest).unwrap();
+            assert_eq!(rest["file"][name], json!(files[0].mark));
+            assert_eq!(files[0].content.bytes, 50_000);
+        }
+        let twice = BASE64.encode(&encoded);
+        for (name, bytes) in [("fileWithBytes", 50_000), ("bytes", encoded.len() as u64)] {
+            let (_, files) = spooled(&format!(r#"{{"{name}":"{twice}"}}"#), 777).unwrap();
+            assert_eq!(files[0].content.bytes, bytes, "{name}");
+        }
+    }
+
+    #[test]
     fn what_is_no_base64_is_refused_and_other_bodies_are_as_they_were() {
         let long = "A".repeat(100_000);
         for bad in [
@@ -331,6 +370,7 @@ mod tests {
             format!(r#"["raw","{long}"]"#),
             format!(r#"{{"raw":1,"x":"{long}"}}"#),
             format!(r#"{{"draw":"{long}"}}"#),
+            format!(r#"{{"fileWithByte":"{long}","fileWithBytess":"{long}"}}"#),
             "no JSON \" at all".to_owned(),
         ] {
             for size in [1, 7, body.len()] {

@@ -1,6 +1,6 @@
 //! Limits the open streams of each caller on the whole node, so that a client that leaks streams does not block others.
 
-use super::budget_holder::{BudgetHolder, HolderLimit, HolderPermit};
+use crate::budget_holder::{BudgetHolder, HolderLimit, HolderPermit};
 use protocol::problem::{Problem, Reason};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

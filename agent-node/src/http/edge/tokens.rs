@@ -1,9 +1,9 @@
 //! Tokens that the mesh itself has made: the person's, and those of the brains and of the agents' own processes at this node. Only what they are checked by is kept.
 //! The command line sends tickets instead of the person's token ([`protocol::identity::PersonKey::ticket`]).
 
-pub use crate::token_format::{BRAIN_PREFIX, PEER_PREFIX, PERSON_PREFIX, random_token};
+use crate::token_format::{BRAIN_PREFIX, PEER_PREFIX, PERSON_PREFIX};
 
-use super::origin;
+use super::{origin, public_urls::PublicUrls};
 use protocol::{
     identity::{PersonKey, PersonPublicKey, TICKET_PREFIX},
     ids::{AgentId, Digest},
@@ -63,20 +63,32 @@ impl IssuedTokens {
         (self.person() == Some(key.public())).then_some(key)
     }
 
-    /// Fails unless `token` is the person's token, or a ticket made with it for this process.
-    fn check_person(&self, token: &str, target: RequestTarget<'_>, now: WallTime) -> Result<(), Problem> {
+    /// Fails unless `token` is the person's token, or a ticket made with it for this process, at its own address or a public one.
+    fn check_person(
+        &self,
+        token: &str,
+        target: RequestTarget<'_>,
+        public: &PublicUrls,
+        now: WallTime,
+    ) -> Result<(), Problem> {
         let unknown = "the person's token is of another mesh, or the registry has not told it yet";
         let refused = |why: &str| Problem::new(Reason::Unauthenticated, why);
         if !token.starts_with(TICKET_PREFIX) {
             return self.person_key(token).map(drop).ok_or_else(|| refused(unknown));
         }
+        let person = self.person().ok_or_else(|| refused(unknown))?;
+        // A proxy may have replaced the public host by its own name for this process.
+        let is_for = |public: &str| person.check_ticket(token, public, now).is_ok();
+        if target.port.is_some() && public.authorities().any(is_for) {
+            return Ok(());
+        }
         if !target.is_here() {
             return Err(refused(
-                "the person's ticket was made for another port than this process listens at: call it at its own port, or with \
-                 the person's token (`mesh token`)",
+                "the person's ticket was made for another port than this process listens at: call it at its own port or its \
+                 public URL, or with the person's token (`mesh token`)",
             ));
         }
-        self.person().ok_or_else(|| refused(unknown))?.check_ticket(token, target.authority, now)
+        person.check_ticket(token, target.authority, now)
     }
 
     /// Accepts the token with this digest as that of the brain of `agent`.
@@ -97,10 +109,11 @@ impl IssuedTokens {
         &self,
         token: &str,
         target: RequestTarget<'_>,
+        public: &PublicUrls,
         now: WallTime,
     ) -> Result<Option<Principal>, Problem> {
         if token.starts_with(PERSON_PREFIX) || token.starts_with(TICKET_PREFIX) {
-            self.check_person(token, target, now)?;
+            self.check_person(token, target, public, now)?;
             return Ok(Some(Principal::local_user()));
         }
         let (known, why) = match () {
@@ -187,6 +200,7 @@ impl fmt::Debug for IssuedTokens {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::token_format::random_token;
 
     const HERE: RequestTarget<'_> = RequestTarget { authority: "127.0.0.1:8000", port: Some(8000) };
     const NOW: WallTime = WallTime(1_000_000_000);
@@ -198,7 +212,8 @@ mod tests {
         let (person, brain) = (random_token(PERSON_PREFIX), random_token(BRAIN_PREFIX));
         tokens.set_person(PersonKey::of_token(&person).public());
         tokens.add_brain(Digest::of(brain.as_bytes()), agent.clone());
-        let of = |tokens: &IssuedTokens, token: &str| tokens.principal(token, HERE, NOW);
+        let of =
+            |tokens: &IssuedTokens, token: &str| tokens.principal(token, HERE, &PublicUrls::default(), NOW);
         assert_eq!(of(&tokens, &person), Ok(Some(Principal::local_user())));
         assert_eq!(of(&tokens, &brain), Ok(Some(Principal::Brain(agent))));
         assert_eq!(of(&tokens, "a-callers-own-token"), Ok(None), "not one of a mesh");
@@ -212,20 +227,31 @@ mod tests {
         let tokens = IssuedTokens::default();
         let person = PersonKey::of_token(&random_token(PERSON_PREFIX));
         tokens.set_person(person.public());
+        let public = PublicUrls::new(Some("https://mesh.example:8443/agents".parse().unwrap()), []);
         let at = |made_for: &str, authority: &str, port| {
             let target = RequestTarget { authority, port };
-            tokens.principal(&person.ticket(made_for, NOW), target, NOW).map_err(|problem| problem.reason)
+            tokens
+                .principal(&person.ticket(made_for, NOW), target, &public, NOW)
+                .map_err(|problem| problem.reason)
         };
         let user = Ok(Some(Principal::local_user()));
         assert_eq!(at("127.0.0.1:8000", "127.0.0.1:8000", Some(8000)), user);
         assert_eq!(at("[::1]:8000", "[::1]:8000", Some(8000)), user);
         assert_eq!(at("mesh.example", "mesh.example", Some(8000)), user, "behind a proxy");
+        assert_eq!(at("mesh.example:8443", "mesh.example:8443", Some(8000)), user, "at its public URL");
+        assert_eq!(
+            at("mesh.example:8443", "127.0.0.1:8000", Some(8000)),
+            user,
+            "by a proxy that replaces Host"
+        );
         for (made_for, authority, port) in [
             // The other process passes the ticket on, with its own address and with the right one.
             ("127.0.0.1:9000", "127.0.0.1:9000", Some(8000)),
             ("[::1]:9000", "[::1]:9000", Some(8000)),
             ("127.0.0.1:9000", "127.0.0.1:8000", Some(8000)),
             ("127.0.0.1:8000", "127.0.0.1:8000", None),
+            ("mesh.example:8443", "mesh.example:8443", None),
+            ("mesh.example:9443", "mesh.example:9443", Some(8000)),
             // A process at port 80 of this machine.
             ("localhost", "localhost", Some(8000)),
             ("127.0.0.1", "127.0.0.1", Some(8000)),
@@ -308,7 +334,7 @@ mod tests {
     fn a_new_token_of_an_agents_process_voids_the_one_before() {
         let (tokens, agent) = (IssuedTokens::default(), AgentId::parse("a-1").unwrap());
         let [first, second] = [random_token(PEER_PREFIX), random_token(PEER_PREFIX)];
-        let of = |token: &str| tokens.principal(token, HERE, NOW);
+        let of = |token: &str| tokens.principal(token, HERE, &PublicUrls::default(), NOW);
         tokens.set_peer(Digest::of(first.as_bytes()), agent.clone());
         assert_eq!(of(&first), Ok(Some(Principal::Brain(agent.clone()))));
         tokens.set_peer(Digest::of(second.as_bytes()), agent.clone());

@@ -102,7 +102,7 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         ("GET", "/a2a/tasks/{id}/trace") => of("Shows the trace over all agents.").answers(200, &[]),
         ("POST", "/a2a/tasks/{id}/directives") => of("Steers a session.")
             .takes(json!({ "type": "object", "required": ["verb"], "properties": {
-                "verb": { "enum": ["say", "skip", "redirect", "stop"] },
+                "verb": { "enum": ["say", "amend", "skip", "redirect", "stop"] },
                 "stage": { "type": "string" }, "seat": { "type": "string" }, "text": { "type": "string" },
             } }))
             .answers(200, &["id", "outcome"]),
@@ -143,6 +143,15 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         ("GET", "/a2a/artifacts/{sha256}") => {
             of("Returns content, with the media type that it was stored with.").with(200, ("*/*", json!({})))
         }
+        ("GET", "/a2a/contexts") => of("Lists the contexts of the caller, the one that was used last first.")
+            .query("limit", json!({ "type": "integer", "minimum": 1, "maximum": 1000 }))
+            .answers(200, &["agentId", "contexts"]),
+        ("GET", "/a2a/contexts/{id}") => of("Shows a context with its turns, as the next turn is given them.")
+            .query("tenant", json!({ "type": "string" }))
+            .answers(200, &["contextId", "usedAt", "turns"]),
+        ("DELETE", "/a2a/contexts/{id}") => {
+            of("Forgets a context: the next message in it begins anew.").query("tenant", json!({ "type": "string" })).done()
+        }
         ("GET", "/a2a/dead-letters") => of("Lists messages that were given up, oldest first.")
             .query("limit", json!({ "type": "integer", "minimum": 1, "maximum": 1000 }))
             .query("after", json!({ "type": "string" }))
@@ -151,6 +160,22 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         ("POST", "/a2a/dead-letters/{id}/redrive") => {
             of("Sends a message that was given up once more.").answers(200, &[]).answers(202, &[])
         }
+        ("GET", "/a2a/logins") => of("The agent's tool servers that take a login, and the caller's logins that wait.")
+            .answers(200, &["servers", "logins"]),
+        ("POST", "/a2a/logins") => of("Begins a login at a tool server; `url` is the page for the person.")
+            .takes(object(&["server"]))
+            .answers(200, &["whose"])
+            .answers(201, &["id", "url", "redirect", "whose"]),
+        ("POST", "/a2a/logins/finish") => of("Ends a login with the address to which the browser was sent back.")
+            .takes(object(&["url"]))
+            .answers(200, &["agent", "server", "whose"]),
+        ("POST", "/a2a/logins/forget") => of("Forgets a login.")
+            .takes(object(&["server"]))
+            .answers(200, &["wasLoggedIn"]),
+        ("GET", "/a2a/logins/callback") => of("Where the browser of a login comes back to.")
+            .query("state", json!({ "type": "string" }))
+            .query("code", json!({ "type": "string" }))
+            .with(200, ("text/plain", json!({ "type": "string" }))),
         ("POST", "/a2a/hooks/{id}") => Description {
             headers: vec![(NOTIFICATION_TOKEN, json!({ "type": "string" }))],
             ..of("Takes a push notification of a foreign agent.").takes_a2a(object(&[])).done()

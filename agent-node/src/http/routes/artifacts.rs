@@ -3,7 +3,6 @@
 use super::messages::proof_of;
 use crate::{artifacts, http::node_state::NodeState};
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
-use blackboard::refusal::Refusal;
 use protocol::{
     ids::Digest,
     principal::Principal,
@@ -11,6 +10,7 @@ use protocol::{
     routes::MESH_FILE,
 };
 use serde_json::json;
+use transport::refusal::Refusal;
 
 /// Whose content it is: a brain's is its agent's.
 fn owner(by: &Principal) -> Principal {

@@ -3,13 +3,13 @@
 use crate::{agent::GetReadableLayers, http::node_state::NodeState};
 use actix::MailboxError;
 use actix_web::{HttpResponse, web};
-use blackboard::refusal::Refusal;
 use protocol::{
     ids::SpaceId,
     principal::Principal,
     problem::{Problem, Reason},
     spaces::brief::Brief,
 };
+use transport::refusal::Refusal;
 
 /// Answers the brain of an agent of this node with the present brief of its agent, vault included. The node asks the board as
 /// that agent. The request does not name a turn: while the agent has turns as a seat, it is what the strictest of them may read.

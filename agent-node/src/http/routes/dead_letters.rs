@@ -6,10 +6,6 @@ use crate::{
     http::node_state::{HostedAgent, NodeState},
 };
 use actix_web::{HttpRequest, HttpResponse, web};
-use blackboard::{
-    refusal::Refusal,
-    store::{Error, Filter, Key, ListPosition, ListQuery},
-};
 use engine::{
     content,
     records::{DeadLetter, TaskRow, keys, lists},
@@ -22,6 +18,8 @@ use protocol::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use store::{Error, Filter, Key, ListPosition, ListQuery};
+use transport::refusal::Refusal;
 
 /// Fails unless `by` is the operator, the user of this machine.
 fn check_operator(by: &Principal) -> Result<(), Problem> {

@@ -2,7 +2,6 @@
 
 use crate::{agent::GetAgentSnapshot, http::node_state::NodeState};
 use actix_web::{HttpRequest, HttpResponse, web};
-use blackboard::refusal::Refusal;
 use futures_util::future::join_all;
 use protocol::{
     a2a::limits::declared,
@@ -13,6 +12,7 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
+use transport::refusal::Refusal;
 
 /// The name of the check of this process's own store; the other checks are of other services.
 pub const OWN_CHECK: &str = "store";

@@ -3,7 +3,6 @@
 use super::person_token::is_persons;
 use crate::http::node_state::{HostedAgent, NodeState};
 use actix_web::{HttpRequest, HttpResponse, web};
-use blackboard::{refusal::Refusal, store::Error};
 use engine::{
     content,
     records::{TaskRow, lists::TaskFilter},
@@ -15,6 +14,8 @@ use protocol::{
     task::TaskState,
 };
 use serde_json::{Value, json};
+use store::Error;
+use transport::refusal::Refusal;
 
 /// The most tasks of each agent and state that are looked at.
 const MAX_TASKS: usize = 200;

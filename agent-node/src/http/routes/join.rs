@@ -3,7 +3,6 @@
 
 use crate::http::node_state::NodeState;
 use actix_web::{HttpRequest, HttpResponse, web};
-use blackboard::refusal::Refusal;
 use protocol::{
     identity::{Introduction, KeyCertificate},
     ids::{AgentId, Digest},
@@ -15,6 +14,7 @@ use std::{
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
+use transport::refusal::Refusal;
 
 /// Takes the key of the caller, if the recipient may believe it, and answers with the recipient's.
 ///

@@ -3,14 +3,10 @@
 
 use super::person_token;
 use crate::{
-    http::node_state::NodeState,
-    node::{
-        key_rotation,
-        key_sync::{self, ToldCursor},
-    },
+    http::{key_rotation, node_state::NodeState},
+    key_records::{self, ToldCursor},
 };
 use actix_web::{HttpRequest, HttpResponse, web};
-use blackboard::refusal::Refusal;
 use protocol::{
     ids::AgentId,
     json::{self as strict_json, MAX_DEPTH},
@@ -23,6 +19,7 @@ use registry::{
 };
 use serde_json::json;
 use std::sync::PoisonError;
+use transport::refusal::Refusal;
 
 /// Returns the keys of this node's agents as a JSON Web Key Set.
 pub async fn jwks(node: web::Data<NodeState>) -> HttpResponse {
@@ -80,7 +77,7 @@ pub async fn put_records(
     }
     let page: KeyPage = serde_json::from_value(strict_json::parse(&body, MAX_DEPTH)?)
         .map_err(|error| Problem::new(Reason::InvalidField, error.to_string()))?;
-    key_sync::take(&node.keys, &page)?;
+    key_records::take(&node.keys, &page)?;
     let mut told = node.told_cursor.lock().unwrap_or_else(PoisonError::into_inner);
     // After a restart of the board the pages before this one are missing.
     if page.after.is_none() || page.after == *told {

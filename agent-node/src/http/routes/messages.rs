@@ -27,10 +27,6 @@ use actix_web::{
     http::header::{HeaderName, HeaderValue},
     web,
 };
-use blackboard::{
-    refusal::Refusal,
-    store::{Filter, Key, Revision},
-};
 use bytes::Bytes;
 use patterns::session::is_shown_to;
 use protocol::{
@@ -45,6 +41,8 @@ use protocol::{
 };
 use serde::Serialize;
 use std::time::Duration;
+use store::{Filter, Key, Revision};
+use transport::refusal::Refusal;
 
 /// Additional nesting depth for an agent's message, which may carry a user's content.
 const FORWARDED_DEPTH: usize = 8;

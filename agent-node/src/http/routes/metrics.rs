@@ -7,18 +7,34 @@ use crate::{
 };
 use actix_web::{HttpResponse, http::header, web};
 use futures_util::future::join_all;
-use registry::entry::{AgentQuery, Presence};
+use registry::entry::{AgentList, AgentQuery, Presence};
 use std::collections::BTreeMap;
 
 /// Returns the metrics page.
 pub async fn metrics(node: web::Data<NodeState>) -> HttpResponse {
-    let mut page = MetricsPage::default();
-    add_counters(&node, &mut page);
-    add_agents(&node, &mut page).await;
-    add_services(&node, &mut page).await;
     HttpResponse::Ok()
         .insert_header((header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8"))
-        .body(page.text())
+        .body(page(&node).await)
+}
+
+/// Sends the page to the backend of metrics, if there is one, at its interval and for ever.
+pub(crate) async fn send_at_intervals(node: &NodeState) {
+    let Some(interval) = node.telemetry.metric_interval() else { return };
+    let mut ticks = tokio::time::interval(interval);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    ticks.tick().await;
+    loop {
+        ticks.tick().await;
+        node.telemetry.send_metrics(page(node).await);
+    }
+}
+
+async fn page(node: &NodeState) -> String {
+    let mut page = MetricsPage::default();
+    add_counters(node, &mut page);
+    add_agents(node, &mut page).await;
+    add_services(node, &mut page).await;
+    page.text()
 }
 
 fn add_counters(node: &NodeState, page: &mut MetricsPage) {
@@ -111,7 +127,8 @@ async fn add_services(node: &NodeState, page: &mut MetricsPage) {
         page.one(Metric::BoardHeld, board.held_claims as u64);
     }
     if let Some(registry) = &node.local_services.registry
-        && let Ok(found) = registry.find(&AgentQuery { include_dead: true, ..AgentQuery::default() }).await
+        && let Ok(AgentList { agents: found }) =
+            registry.read(AgentQuery { include_dead: true, ..AgentQuery::default() }).await
     {
         let states = [
             ("alive", Presence::Alive),

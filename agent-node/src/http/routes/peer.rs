@@ -8,14 +8,10 @@ use crate::{
         peer::process::{NoStream, NoSuchTurn, TurnStream, Unregistered},
     },
     config::PeerRegistration,
-    http::{
-        edge::tokens::{PEER_PREFIX, random_token},
-        node_state::NodeState,
-    },
-    node::hosted_peer::HostedPeer,
+    http::{hosted_peer::HostedPeer, node_state::NodeState},
+    token_format::{PEER_PREFIX, random_token},
 };
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
-use blackboard::refusal::Refusal;
 use bytes::Bytes;
 use protocol::{
     ids::{AgentId, Digest},
@@ -25,6 +21,7 @@ use protocol::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::{convert::Infallible, sync::Arc, time::Instant};
+use transport::refusal::Refusal;
 
 /// The peer whose own process sends a request.
 fn own_peer<'a>(node: &'a NodeState, by: &Principal) -> Result<&'a Arc<HostedPeer>, Problem> {

@@ -1,17 +1,23 @@
 //! The person's token: what it is checked by, for the processes of the mesh; whether a request is the person's.
 
-use crate::{
-    http::{edge::bearer_token, node_state::NodeState},
-    node::token_sync::PersonVerifier,
-};
+use crate::http::{edge::bearer_token, node_state::NodeState};
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, http::header::AUTHORIZATION, web};
-use blackboard::refusal::Refusal;
 use protocol::{
-    identity::PersonKey,
+    identity::{PersonKey, PersonPublicKey},
     json,
     principal::{MeshService, Principal, SenderProof},
     problem::{Problem, Reason},
 };
+use serde::{Deserialize, Serialize};
+use transport::refusal::Refusal;
+
+/// What the person's token is checked by, as one process tells it to another. It proves nothing itself.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PersonVerifier {
+    /// The public key that follows from the token.
+    pub public_key: PersonPublicKey,
+}
 
 /// Returns the person's public key to an agent or a service.
 pub async fn get(node: web::Data<NodeState>, by: web::ReqData<Principal>) -> Result<HttpResponse, Refusal> {

@@ -10,7 +10,6 @@ use crate::{
     tasks,
 };
 use actix_web::{HttpRequest, HttpResponse, web};
-use blackboard::{refusal::Refusal, store::Revision};
 use engine::PeerLocation;
 use engine::records::TaskRow;
 use patterns::{
@@ -28,6 +27,8 @@ use protocol::{
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use store::Revision;
+use transport::refusal::Refusal;
 
 /// The query of a task list.
 #[derive(Debug, Deserialize)]

@@ -13,7 +13,6 @@ use crate::{
     telemetry::span::Span,
 };
 use actix_web::{HttpRequest, HttpResponse, web};
-use blackboard::refusal::Refusal;
 use collect::{MAX_DEPTH, collect};
 use engine::records::{Receipt, keys};
 use protocol::{
@@ -23,6 +22,7 @@ use protocol::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use transport::refusal::Refusal;
 
 /// The query of a trace.
 #[derive(Debug, Deserialize)]

@@ -1,6 +1,6 @@
 //! `list_agents`: who is there, and what each can do.
 
-use super::{McpToolCall, ToolOutcome};
+use crate::mcp::tool_call::{McpToolCall, ToolOutcome};
 use protocol::problem::Problem;
 use registry::entry::{AgentEntry, Presence};
 use schemars::JsonSchema;

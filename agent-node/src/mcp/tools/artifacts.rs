@@ -1,7 +1,10 @@
 //! Artifacts: read a piece of one, store one.
 
-use super::{McpToolCall, ToolOutcome, invalid};
-use crate::mcp::task_output::artifact_text;
+use super::invalid;
+use crate::mcp::{
+    task_output::artifact_text,
+    tool_call::{McpToolCall, ToolOutcome},
+};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use protocol::problem::{Problem, Reason};
 use schemars::JsonSchema;

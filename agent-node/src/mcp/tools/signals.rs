@@ -1,7 +1,10 @@
 //! Signals of the blackboard.
 
-use super::{McpToolCall, ToolOutcome, invalid};
-use crate::mcp::api::encoded;
+use super::invalid;
+use crate::mcp::{
+    api::encoded,
+    tool_call::{McpToolCall, ToolOutcome},
+};
 use protocol::{problem::Problem, routes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,10 @@
 //! Entries of spaces.
 
-use super::{McpToolCall, ToolOutcome, invalid};
-use crate::mcp::api::encoded;
+use super::invalid;
+use crate::mcp::{
+    api::encoded,
+    tool_call::{McpToolCall, ToolOutcome},
+};
 use protocol::{problem::Problem, routes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

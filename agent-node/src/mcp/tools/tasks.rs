@@ -1,11 +1,12 @@
 //! Tasks: send, show, list and cancel them, and answer their questions.
 
-use super::{McpToolCall, ToolOutcome, invalid};
+use super::invalid;
 use crate::mcp::{
-    api::{MeshApi, TaskAtEndpoint, encoded, read_task},
+    api::{MeshApi, TaskAtEndpoint, answer_path, encoded, read_task},
     task_extension,
     task_output::{TaskOutput, beginning, open_questions},
-    waiting::{ElicitationSupport, answer_path, follow, task_of_state},
+    tool_call::{McpToolCall, ToolOutcome},
+    waiting::{ElicitationSupport, follow, task_of_state},
 };
 use futures_util::future::join_all;
 use protocol::{

@@ -1,8 +1,9 @@
 //! Claims and cancels without a matching row or task.
 
 use super::*;
-use blackboard::{http_client::ClientRequest, store::Write};
 use patterns::contract_net::Auction;
+use store::Write;
+use transport::http_client::ClientRequest;
 
 /// A store that writes commits of claims and never answers them, as in a crash.
 fn unanswered_claims(kept: SharedStore) -> SharedStore {
@@ -27,7 +28,7 @@ fn below(topic: &str) -> Filter {
 
 #[actix::test]
 async fn a_claim_without_a_row_after_a_restart_is_given_up_and_awarded_again() {
-    let kept = blackboard::store::memory::new();
+    let kept = store::memory::new();
     let auction = Auction { bid_window_ms: 200, ..Auction::default() };
     let start_node = |store: SharedStore| {
         let agents = vec![
@@ -40,7 +41,7 @@ async fn a_claim_without_a_row_after_a_restart_is_given_up_and_awarded_again() {
     let running = start_node(unanswered_claims(kept.clone())).await.unwrap();
     let url =
         |running: &RunningNode| format!("http://{}", running.agents[&AgentId::parse("manager-01").unwrap()]);
-    let client = blackboard::http_client::tls::client().no_proxy().build().unwrap();
+    let client = transport::http_client::tls::client().no_proxy().build().unwrap();
     let request = json!({ "fromAgentId": "me", "toAgentId": "manager-01", "type": "task-request",
         "payload": { "taskId": "t-1", "description": "hello", "capability": "build" } });
     client.post(format!("{}/a2a/messages", url(&running))).json(&request).send().await.unwrap();

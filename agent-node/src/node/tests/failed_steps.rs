@@ -45,8 +45,7 @@ fn refusing_store(kept: SharedStore) -> (Arc<InterceptingStore>, Arc<AtomicBool>
     let refuses = Arc::new(AtomicBool::default());
     let refuse = refuses.clone();
     let store = InterceptingStore::new(kept, move |store, lane, batch| {
-        let is_own =
-            |write: &blackboard::store::Write| write.key().as_str().starts_with("builder-01.journal.");
+        let is_own = |write: &store::Write| write.key().as_str().starts_with("builder-01.journal.");
         match refuse.load(Relaxed) && batch.writes.iter().any(is_own) {
             true => Box::pin(std::future::ready(Err(Error::StorageFull))),
             false => store.commit(lane, batch),
@@ -57,7 +56,7 @@ fn refusing_store(kept: SharedStore) -> (Arc<InterceptingStore>, Arc<AtomicBool>
 
 #[actix::test]
 async fn a_failed_commit_refuses_its_message_and_writes_nothing() {
-    let kept = blackboard::store::memory::new();
+    let kept = store::memory::new();
     let (store, refuses) = refusing_store(kept.clone());
     let brain = Arc::new(CountingBrain::default());
     let running = start(NodeSetup { store, ..setup(vec![counting_agent(&brain)]) }).await.unwrap();
@@ -81,7 +80,7 @@ async fn a_failed_commit_refuses_its_message_and_writes_nothing() {
 
 #[actix::test]
 async fn a_restart_does_not_repeat_a_finished_turn() {
-    let store = blackboard::store::memory::new();
+    let store = store::memory::new();
     let brain = Arc::new(CountingBrain::default());
     let start_node = || start(NodeSetup { store: store.clone(), ..setup(vec![counting_agent(&brain)]) });
     let running = start_node().await.unwrap();
@@ -98,7 +97,7 @@ async fn a_restart_does_not_repeat_a_finished_turn() {
 
 #[actix::test]
 async fn a_signal_whose_first_step_is_refused_is_handled_later() {
-    let (store, refuses) = refusing_store(blackboard::store::memory::new());
+    let (store, refuses) = refusing_store(store::memory::new());
     let brain = Arc::new(CountingBrain::default());
     let mut builder = counting_agent(&brain);
     builder.settings.subscribe = vec!["build.failed".into()];

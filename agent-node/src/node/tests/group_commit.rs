@@ -2,10 +2,10 @@
 
 use super::{intercepting_store::InterceptingStore, *};
 use crate::{agent::IsPending, inbox::TakeMessage};
-use blackboard::store::Expectation;
 use engine::{Ack, IncomingMessage};
 use protocol::problem::Problem;
 use std::sync::Mutex;
+use store::Expectation;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// A commit that waits until the test lets it through or refuses it.
@@ -65,7 +65,7 @@ struct Fixture {
 impl Fixture {
     /// An agent in a turn for a task of manager-01, whose further commits are held.
     async fn start() -> Self {
-        let kept = blackboard::store::memory::new();
+        let kept = store::memory::new();
         let (store, gate) = gated_store(kept);
         let busy = AgentSpec { brain: Arc::new(NeverEnds), ..agent_spec("holder-01", "hold", 0.0, 1_000) };
         let running = start(NodeSetup { store, ..setup(vec![busy]) }).await.unwrap();

@@ -31,7 +31,7 @@ impl InterceptingStore {
     }
 }
 
-impl blackboard::store::Snapshot for InterceptingStore {
+impl store::Snapshot for InterceptingStore {
     fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
         (self.read)(key);
         self.store.latest(key)
@@ -72,7 +72,7 @@ impl Store for InterceptingStore {
         self.store.trim(filter, before)
     }
 
-    fn blobs(&self) -> blackboard::store::SharedBlobs {
+    fn blobs(&self) -> store::SharedBlobs {
         self.store.blobs()
     }
 }

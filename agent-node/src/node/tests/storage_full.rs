@@ -45,7 +45,7 @@ async fn a_full_store_is_logged_once_and_its_recovery_once() {
     let (is_full, refused) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::default()));
     let (full, count) = (is_full.clone(), refused.clone());
     let begun = AtomicBool::new(false);
-    let store = InterceptingStore::new(blackboard::store::memory::new(), move |store, lane, batch| {
+    let store = InterceptingStore::new(store::memory::new(), move |store, lane, batch| {
         let is_step =
             batch.writes.iter().any(|write| write.key().to_string().starts_with("builder-01.journal."));
         // The first step is committed; later ones find the store full.

@@ -43,8 +43,7 @@ impl Mesh {
         let agents = vec![builder, agent_spec("planner-01", "plan", 0.0, 1_000)];
         let panics = Arc::new(panics);
         let planned = panics.clone();
-        let store =
-            InterceptingStore::reading(blackboard::store::memory::new(), move |key| planned.on_read(key));
+        let store = InterceptingStore::reading(store::memory::new(), move |key| planned.on_read(key));
         let running = start(NodeSetup { store, ..setup(agents) }).await.unwrap();
         let url = format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
         Self { running, url, panics }
@@ -59,7 +58,7 @@ impl Mesh {
             "messageId": task, "fromAgentId": "me", "toAgentId": "planner-01", "type": "broadcast", "payload": payload
         });
         let planner = self.running.agents[&AgentId::parse("planner-01").unwrap()];
-        let client = blackboard::http_client::tls::client().no_proxy().build().unwrap();
+        let client = transport::http_client::tls::client().no_proxy().build().unwrap();
         let sent = client.post(format!("http://{planner}/a2a/messages")).json(&broadcast).send().await;
         assert!(sent.unwrap().status().is_success());
     }
@@ -71,7 +70,7 @@ impl Mesh {
 
     /// Waits until the state of the agent is as expected.
     async fn wait_for_state(&self, is_expected: impl Fn(&Value) -> bool) {
-        let client = blackboard::http_client::tls::client().no_proxy().build().unwrap();
+        let client = transport::http_client::tls::client().no_proxy().build().unwrap();
         let wait = async {
             loop {
                 let answer = client.get(format!("{}/state", self.url)).send().await.unwrap();
@@ -109,7 +108,7 @@ impl Mesh {
     }
 
     async fn ready(&self) -> (u16, Value) {
-        let client = blackboard::http_client::tls::client().no_proxy().build().unwrap();
+        let client = transport::http_client::tls::client().no_proxy().build().unwrap();
         let answer = client.get(format!("{}/readyz", self.url)).send().await.unwrap();
         (answer.status().as_u16(), answer.json().await.unwrap())
     }

@@ -6,7 +6,6 @@ mod freshness;
 pub use freshness::Freshness;
 
 use super::super::outbound_client::{self, OutboundClient, OutboundRequest, OutboundResponse};
-use blackboard::http_client::redact_url;
 use protocol::{
     a2a::{
         card::{GRPC, HTTP_JSON, JSONRPC},
@@ -19,6 +18,7 @@ use protocol::{
 };
 use reqwest::{Method, Url};
 use serde_json::Value;
+use transport::http_client::redact_url;
 
 /// The extensions and bindings of this client. None of the extensions changes a client's requests.
 pub const CLIENT_PROTOCOLS: ClientProtocols<'static> =
@@ -85,7 +85,8 @@ pub fn validate_card(raw: &Value, client: &OutboundClient) -> Result<ValidatedCa
 
 /// A card that a request contains. Its signatures are checked with the keys of its first interface's host.
 pub async fn inline_card(client: &OutboundClient, raw: Value) -> FetchedCard {
-    let url = raw["supportedInterfaces"][0]["url"].as_str().unwrap_or_default().to_owned();
+    let url = raw["supportedInterfaces"][0]["url"].as_str().or(raw["url"].as_str()).unwrap_or_default();
+    let url = url.to_owned();
     let signature = check_signatures(client, &url, &raw).await;
     FetchedCard { url, raw, signature, freshness: Freshness::default() }
 }

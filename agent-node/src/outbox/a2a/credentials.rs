@@ -10,6 +10,8 @@ use protocol::{
     artifact::{Artifact, PartContent},
 };
 use reqwest::Url;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -41,7 +43,7 @@ impl fmt::Debug for SecretString {
 
 /// Credentials of this node for foreign agents, by host (`weather.example`, `127.0.0.1:9000`). A request that names a card
 /// can't choose among them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct Keyring(pub BTreeMap<String, SchemeCredentials>);
 
 impl Keyring {
@@ -122,7 +124,7 @@ fn host_of(url: &str) -> Option<String> {
 }
 
 /// Credentials of one host, by the name of the card's security scheme.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct SchemeCredentials(pub BTreeMap<String, SecretString>);
 
 impl SchemeCredentials {

@@ -1,29 +1,30 @@
 //! Reads the events of an A2A stream from server-sent events (A2A §9.4.2, §11.7).
 
-use super::{CallError, RemoteEventStream, decode, from_outbound_error};
+use super::{CallError, RemoteEventStream, decode, from_outbound_error, is_rest, v03};
 use crate::outbox::{
     outbound_client,
     sse_parser::{SseEventTooLong, SseParser},
 };
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
-use protocol::a2a::{error::A2aError, event::StreamResponse};
+use protocol::a2a::{card::AgentInterface, error::A2aError, event::StreamResponse, request::A2aOperation};
 use serde_json::Value;
 
-/// The events in `bytes`, each of at most `max_bytes`. HTTP+JSON (`is_rest`) sends them bare, JSON-RPC as results. The stream
-/// ends after its first error.
+/// The events that `interface` sends in `bytes`, each of at most `max_bytes`. HTTP+JSON sends them bare, JSON-RPC as results. The
+/// stream ends after its first error.
 pub(super) fn events(
     bytes: impl Stream<Item = Result<Bytes, outbound_client::Error>> + Send + 'static,
-    is_rest: bool,
+    interface: &AgentInterface,
     max_bytes: usize,
 ) -> RemoteEventStream {
+    let (is_rest, is_v03) = (is_rest(interface), v03::is_spoken(interface));
     let open = Some((Box::pin(bytes), SseParser::new(max_bytes)));
     futures_util::stream::unfold(open, move |open| async move {
         let (mut bytes, mut parser) = open?;
         loop {
             let event = match parser.next_event() {
                 Ok(Some(data)) if data.trim_ascii().is_empty() => continue,
-                Ok(Some(data)) => parse(&data, is_rest),
+                Ok(Some(data)) => parse(&data, is_rest, is_v03),
                 Ok(None) => match bytes.next().await? {
                     Ok(more) => {
                         parser.push(&more);
@@ -42,7 +43,7 @@ pub(super) fn events(
     .boxed()
 }
 
-fn parse(data: &[u8], is_rest: bool) -> Result<StreamResponse, CallError> {
+fn parse(data: &[u8], is_rest: bool, is_v03: bool) -> Result<StreamResponse, CallError> {
     let mut value: Value = serde_json::from_slice(data)
         .map_err(|error| CallError::Malformed(format!("an event is no JSON: {error}")))?;
     if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
@@ -51,8 +52,9 @@ fn parse(data: &[u8], is_rest: bool) -> Result<StreamResponse, CallError> {
             false => A2aError::from_rpc(error),
         }));
     }
-    match is_rest {
-        true => decode(value),
-        false => decode(value.get_mut("result").map(Value::take).unwrap_or(Value::Null)),
-    }
+    let event = match is_rest {
+        true => value,
+        false => value.get_mut("result").map(Value::take).unwrap_or_default(),
+    };
+    decode(if is_v03 { v03::result(A2aOperation::SubscribeToTask, event) } else { event })
 }

@@ -2,7 +2,7 @@
 
 use super::{CallError, RemoteEventStream, decode, from_outbound_error};
 use crate::{
-    grpc::{
+    grpc_wire::{
         schema::{self, JsonCodec, ReadError},
         status::error_of,
     },

@@ -2,7 +2,6 @@
 //! a later task of the same context of ours goes on there. One row for each foreign agent, in the store of the own agent.
 
 use crate::clock::wall_time;
-use blackboard::store::{Batch, Expectation, Key, Lane, SharedStore, Write};
 use protocol::{
     a2a::card_validation::ValidatedCard,
     ids::{AgentId, Digest},
@@ -10,6 +9,7 @@ use protocol::{
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::VecDeque, time::Duration};
+use store::{Batch, Expectation, Key, Lane, SharedStore, Write};
 
 const TOPIC: &str = "remote-agent";
 /// The tasks whose median time is expected of the next one.
@@ -128,7 +128,7 @@ impl RemoteAgentRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blackboard::store::memory;
+    use store::memory;
 
     fn memory_of(store: &SharedStore, ours: &str, earlier: &[&str]) -> RemoteMemory {
         RemoteMemory {

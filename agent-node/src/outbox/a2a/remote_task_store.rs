@@ -3,7 +3,6 @@
 
 use super::remote_memory::RemoteMemory;
 use crate::outbox::random_fraction;
-use blackboard::store::{Batch, Filter, Key, Lane, SharedStore, Write};
 use protocol::{
     a2a::{card::AgentCard, card_validation::ValidatedCard, remote_task::RemoteTaskLimits},
     ids::{AgentId, ConversationId, Digest},
@@ -13,6 +12,7 @@ use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex, PoisonError},
 };
+use store::{Batch, Filter, Key, Lane, SharedStore, Write};
 
 /// The topic of the tasks of a foreign agent that is a peer.
 const PEER_TASKS: &str = "remote-task";
@@ -114,7 +114,7 @@ impl ConversationRemoteTasks {
         let prefix = [self.tasks.agent.as_str(), self.tasks.topic, self.conversation.as_str()];
         let rows = self.tasks.store.read(&Filter::Below(Key::new(&prefix)), 0, MAX_TASKS);
         let rows = rows.map_err(|error| self.warn(&error)).ok()?;
-        let read = |row: blackboard::store::Record| match serde_json::from_slice(&row.value) {
+        let read = |row: store::Record| match serde_json::from_slice(&row.value) {
             Ok(record) => Some((row.key, record)),
             Err(error) => {
                 self.warn(&error);
@@ -172,10 +172,8 @@ const MAX_TASKS: usize = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blackboard::store::{
-        Error, ListQuery, ListedKey, Record, Revision, Store, StoreFuture, StoreWatch, memory,
-    };
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use store::{Error, ListQuery, ListedKey, Record, Revision, Store, StoreFuture, StoreWatch, memory};
 
     /// A store whose next reads fail, as many as the number says.
     struct FailingReads(SharedStore, AtomicUsize);
@@ -190,7 +188,7 @@ mod tests {
         }
     }
 
-    impl blackboard::store::Snapshot for FailingReads {
+    impl store::Snapshot for FailingReads {
         fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
             self.reads(|| self.0.latest(key))
         }
@@ -229,7 +227,7 @@ mod tests {
             self.0.trim(filter, before)
         }
 
-        fn blobs(&self) -> blackboard::store::SharedBlobs {
+        fn blobs(&self) -> store::SharedBlobs {
             self.0.blobs()
         }
     }

@@ -47,7 +47,7 @@ impl Clients {
         if let Some(client) = made.get(&key) {
             return Ok(client.clone());
         }
-        let builder = blackboard::http_client::tls::client()
+        let builder = transport::http_client::tls::client()
             .no_proxy()
             .redirect(redirect::Policy::none())
             .referer(false)

@@ -40,6 +40,8 @@ struct Row {
     is_over: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     response: Option<ResponseAddress>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_v03: bool,
     /// Nonce, then the sealed [`PushConfig`] with its tag, in base64.
     sealed: String,
 }
@@ -83,6 +85,7 @@ impl Seal {
             missed: webhook.missed,
             is_over: webhook.is_over,
             response: webhook.response.clone(),
+            is_v03: webhook.is_v03,
             sealed: STANDARD_NO_PAD.encode([nonce.as_slice(), &text].concat()),
         };
         serde_json::to_vec(&row).map_err(|error| error.to_string())
@@ -101,8 +104,8 @@ impl Seal {
         let opened = self.0.open_in_place(nonce, Row::place(&row.id, &row.task, &row.owner), &mut text);
         let opened = opened.map_err(|_| "it was sealed under another key than the agent has".to_owned())?;
         let config: PushConfig = serde_json::from_slice(opened).map_err(|error| error.to_string())?;
-        let Row { task, owner, cursor, missed, is_over, response, .. } = row;
-        Ok(Webhook { config, task, owner, cursor, missed, is_over, response })
+        let Row { task, owner, cursor, missed, is_over, response, is_v03, .. } = row;
+        Ok(Webhook { config, task, owner, cursor, missed, is_over, response, is_v03 })
     }
 }
 
@@ -129,6 +132,7 @@ mod tests {
             missed: 2,
             is_over: false,
             response: None,
+            is_v03: true,
         }
     }
 

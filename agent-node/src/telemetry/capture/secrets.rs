@@ -2,10 +2,7 @@
 
 use crate::token_format::{BRAIN_PREFIX, PEER_PREFIX, PERSON_PREFIX};
 use aho_corasick::{AhoCorasick, MatchKind};
-use base64::{
-    Engine as _,
-    engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD},
-};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::Url;
 use serde_json::json;
 use std::{borrow::Cow, collections::BTreeSet};
@@ -84,7 +81,7 @@ pub fn of_query(url: &str) -> Vec<String> {
 pub(super) struct SecretMasker(Option<AhoCorasick>);
 
 impl SecretMasker {
-    /// Masks `secrets`, the credentials within them (`Basic …`), and their forms in JSON and base64.
+    /// Masks `secrets`, the credentials within them (`Basic …`), and their forms in JSON and in URLs.
     pub(super) fn new(secrets: impl IntoIterator<Item = String>) -> Self {
         let mut values = BTreeSet::new();
         for secret in secrets {
@@ -141,7 +138,7 @@ fn credentials(secret: &str) -> Vec<String> {
     [credentials.to_owned()].into_iter().chain(password).collect()
 }
 
-/// `secret` as it is, escaped in JSON once and twice, and in base64.
+/// `secret` as it is, escaped in JSON once and twice, and as a URL has it.
 fn forms(secret: &str) -> Vec<String> {
     let escaped = |text: &str| {
         let json = json!(text).to_string();
@@ -149,13 +146,9 @@ fn forms(secret: &str) -> Vec<String> {
     };
     let (once, twice) = (escaped(secret), escaped(&escaped(secret)));
     let mut forms = vec![secret.to_owned(), once, twice];
-    // Each alignment, without the digits that depend on neighbouring bytes.
-    for (before, first) in [(0, 0), (1, 2), (2, 3)] {
-        let bytes = [&[0; 2][..before], secret.as_bytes()].concat();
-        let end = bytes.len() * 8 / 6;
-        forms.extend(
-            [STANDARD_NO_PAD, URL_SAFE_NO_PAD].map(|base64| base64.encode(&bytes)[first..end].to_owned()),
-        );
+    if let Ok(url) = Url::parse_with_params("http://localhost", [(secret, "")]) {
+        let query = url.query().unwrap_or_default().trim_end_matches('=');
+        forms.extend([query.to_owned(), query.replace('+', "%20")]);
     }
     forms
 }
@@ -192,6 +185,19 @@ mod tests {
             [("a nightingale", "a ***"), ("> MIIBVgIBADANBgkq", "> ***"), ("Basic", "Basic")]
         {
             assert_eq!(secrets.mask(text), masked);
+        }
+    }
+
+    #[test]
+    fn the_forms_of_a_secret_in_json_and_urls_are_masked() {
+        let secrets = SecretMasker::new(["own \"word\"/&1".to_owned()]);
+        for form in [
+            r#"own \"word\"/&1"#,
+            r#"own \\\"word\\\"/&1"#,
+            "own+%22word%22%2F%261",
+            "own%20%22word%22%2F%261",
+        ] {
+            assert_eq!(secrets.mask(&format!("?a={form}&b")), "?a=***&b", "{form}");
         }
     }
 

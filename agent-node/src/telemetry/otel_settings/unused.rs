@@ -3,12 +3,8 @@
 use std::collections::BTreeMap;
 
 /// Names or prefixes (`*`), and the reasons. The first match counts.
-pub const UNUSED: [(&str, &str); 28] = [
-    ("OTEL_EXPORTER_OTLP_INSECURE", SCHEME),
-    ("OTEL_EXPORTER_OTLP_TRACES_INSECURE", SCHEME),
+pub const UNUSED: [(&str, &str); 23] = [
     ("OTEL_EXPORTER_OTLP_SPAN_INSECURE", SCHEME),
-    ("OTEL_EXPORTER_OTLP_METRICS_*", METRICS),
-    ("OTEL_EXPORTER_OTLP_LOGS_*", LOGS),
     ("OTEL_EXPORTER_OTLP_PROFILES_*", PROFILES),
     ("OTEL_EXPORTER_PROMETHEUS_*", METRICS),
     ("OTEL_EXPORTER_ZIPKIN_*", OTLP),
@@ -18,7 +14,6 @@ pub const UNUSED: [(&str, &str); 28] = [
     ("OTEL_METRIC_*", METRICS),
     ("OTEL_LOGS_*", LOGS),
     ("OTEL_LOGRECORD_*", LOGS),
-    ("OTEL_BLRP_*", LOGS),
     ("OTEL_LOG_LEVEL", "`--log` and `RUST_LOG` say which logs are shown"),
     ("OTEL_PROFILES_*", PROFILES),
     ("OTEL_ATTRIBUTE_COUNT_LIMIT", ATTRIBUTES),
@@ -35,8 +30,8 @@ pub const UNUSED: [(&str, &str); 28] = [
 ];
 
 const SCHEME: &str = "`http://` or `https://` in the endpoint says it";
-const METRICS: &str = "metrics are at `GET /metrics`";
-const LOGS: &str = "logs go to standard error";
+const METRICS: &str = "metrics are at `GET /metrics`, or sent as they are";
+const LOGS: &str = "logs are sent as they are";
 const PROFILES: &str = "there are no profiles";
 const OTLP: &str = "traces are sent as OTLP and in no other way";
 const ATTRIBUTES: &str = "no span has more attributes than TELEMETRY.md lists";

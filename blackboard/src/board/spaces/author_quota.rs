@@ -1,6 +1,6 @@
 //! The bound on the entries of one author in one space.
 
-use crate::{feed::run_blocking, spaces::EntryQuery, store::SharedStore};
+use crate::{feed::run_blocking, spaces::EntryQuery};
 use protocol::{
     ids::SpaceId,
     principal::Principal,
@@ -13,6 +13,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
+use store::SharedStore;
 
 /// How many entries each author has in each space. An author is counted in the store when it first posts; writes go on from
 /// there. Results of merges are counted with the next count only, and they are never refused.

@@ -12,7 +12,7 @@ use protocol::{
     spaces::{
         Entry, EntryKind, EntryState, EntryType, MemoryScope, Reader, SpaceVerb,
         brief::{Brief, BriefBudget, MAX_OMITTED, brief},
-        entry::CROSS_TEAM,
+        entry_draft::CROSS_TEAM,
         may,
         may::may_read_brief,
         request::SessionScope,

@@ -1,10 +1,7 @@
 //! The curator: after a task or a session it merges what needs no person.
 
 use super::SpaceStore;
-use crate::{
-    spaces::{EntryOrder, EntryQuery, entry_writes::decide_curation},
-    store::Store,
-};
+use crate::spaces::{EntryOrder, EntryQuery, entry_writes::decide_curation};
 use protocol::{
     ids::{SpaceId, TaskId},
     principal::Principal,
@@ -13,6 +10,7 @@ use protocol::{
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use store::Store;
 
 /// Proposals in one page.
 const PAGE: usize = 100;

@@ -9,13 +9,13 @@ use crate::{
         rows,
         space_cursor::{CursorKey, CursorKind},
     },
-    store::{self, Record, Revision, SharedStore, StoreWatch},
 };
 use protocol::{
     ids::SpaceId,
     problem::{Problem, Reason},
     spaces::{Entry, Reader, Space, SpaceVerb, may},
 };
+use store::{self, Record, Revision, SharedStore, StoreWatch};
 use tokio::sync::OwnedSemaphorePermit;
 
 /// A change of an entry, and the cursor behind it.

@@ -4,7 +4,6 @@ use super::SpaceStore;
 use crate::{
     feed::run_blocking,
     spaces::{EntryQuery, entry_writes::permitted, rows, vault::decide_vault_change},
-    store::{self, Lane, Store},
 };
 use protocol::{
     ids::{AgentId, SpaceId},
@@ -16,6 +15,7 @@ use protocol::{
     },
 };
 use std::collections::BTreeSet;
+use store::{self, Lane, Store};
 
 /// The most memories that are shown, and the most agents whose knowledge is read.
 const MOST: usize = 1_000;

@@ -7,8 +7,9 @@ use protocol::{
     principal::SenderProof,
     spaces::{
         Entry, EntryDraft, EntryKind, EntryState, EntryType, MemoryScope, Reader,
+        entry_draft::SealedStage,
         request::{SessionScope, SpaceAnswer},
-        sealed::{EntryRelease, SealedStage},
+        sealed::EntryRelease,
         vault::VaultChange,
     },
 };

@@ -4,7 +4,6 @@ use super::*;
 use crate::{
     board::EndedRun,
     spaces::{EntryChange, EntryOrder, EntryQuery},
-    store::{SharedStore, embedded},
 };
 use protocol::{
     ids::{EntryId, SpaceId},
@@ -14,6 +13,7 @@ use protocol::{
         Space, SpaceRole,
     },
 };
+use store::{SharedStore, embedded};
 
 fn space_id(id: &str) -> SpaceId {
     SpaceId::parse(id).unwrap()

@@ -1,10 +1,11 @@
-//! The configuration of auctions.
+//! The configuration of auctions. Its doc comments are descriptions in the published JSON Schema.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// How the best bid is found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
     /// The highest weighted sum over match, track record, eta, cost and load.
@@ -17,8 +18,8 @@ pub enum Strategy {
     FirstClaim,
 }
 
-/// How much each component of a score counts; only their ratios matter.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// How much each component of a score counts under `weighted`; only their ratios matter.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Weights {
     /// How well the bidder's card and bid match the capability.
@@ -41,7 +42,7 @@ impl Default for Weights {
 }
 
 /// The terms of an auction. Milliseconds and counts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Auction {
     /// How the best bid is found.

@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     EventKind, RequestKey, Timer, Update,
     turn::{Help, Progress, TurnEnd},
-    turn_log::TurnRecord,
+    turn_record::TurnRecord,
 };
 use proptest::prelude::*;
 use protocol::{

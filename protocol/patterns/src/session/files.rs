@@ -4,7 +4,7 @@
 use super::{
     Session, SessionAction, SessionContext, SessionStep,
     graph::{GateChoice, Graph, Stage},
-    state::StageState,
+    state::{MadeFile, StageState},
 };
 use crate::{ChunkRange, turn::RequestResult};
 use protocol::{artifact::Artifact, ids::Digest};
@@ -13,18 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest name of a file, bytes.
 const MAX_NAME: usize = 200;
-
-/// A file that a turn has made: an artifact in the task's log.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct MadeFile {
-    pub(super) name: String,
-    pub(super) artifact: String,
-    pub(super) chunks: ChunkRange,
-    pub(super) bytes: usize,
-    /// Of its content.
-    pub(super) digest: Digest,
-}
 
 /// What is asked about a file that two parts have made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

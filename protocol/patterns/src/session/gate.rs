@@ -134,6 +134,49 @@ impl Session {
         }
     }
 
+    /// Drops the candidates that a person names, and asks again. If none is left, the stage ends as `killed`.
+    fn kill(&mut self, step: &mut SessionStep<'_>, (place, stage): (usize, &Stage), text: String) {
+        let Some(run) = self.stages.get_mut(place) else { return };
+        run.kills += 1;
+        let most = run.result.len();
+        let named = candidates::numbers(&text).filter(|named| named.iter().all(|at| (1..=most).contains(at)));
+        let Some(named) = named else {
+            let why = format!(
+                "\n\nNothing was dropped: {text:?} names no candidates. Deny with `kill` and numbers from 1 to {most}, such as `kill 2, 3`."
+            );
+            return ask_person(self, step, place, &why);
+        };
+        let newest = |run: &StageRun| run.result.iter().map(|said| said.number).max();
+        let shown = newest(run);
+        let mut at = 0;
+        run.result.retain(|_| {
+            at += 1;
+            !named.contains(&at)
+        });
+        if newest(run) != shown {
+            // The words that the question shows are those of a candidate that is dropped.
+            run.shown.clear();
+        }
+        let is_empty = run.result.is_empty();
+        let dropped = most - run.result.len();
+        let shown = format!("stage {}: {dropped} of {most} candidates are dropped", stage.id);
+        step.actions.push(SessionAction::Show(shown));
+        self.words_beside_turns(step, (place, stage), (PERSON, candidates::KILL), Vec::new(), text);
+        if !is_empty {
+            return ask_person(self, step, place, "");
+        }
+        let Some(run) = self.stages.get_mut(place) else { return };
+        let why = "a person has dropped all its candidates".to_owned();
+        (run.gated, run.reason) = (None, Some(why));
+        match stage.next.contains_key(candidates::KILLED) {
+            true => {
+                (run.state, run.label) = (StageState::Done, Some(candidates::KILLED.to_owned()));
+                self.route(step, place, candidates::KILLED);
+            }
+            false => (run.state, run.label) = (StageState::Failed, None),
+        }
+    }
+
     /// Does the planned work again that a person wants changed, and what depends on it. Without planned work the stage itself is
     /// done again.
     fn change_work(&mut self, step: &mut SessionStep<'_>, place: usize, stage: &Stage, text: String) {

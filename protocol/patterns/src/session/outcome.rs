@@ -9,6 +9,8 @@ use std::{collections::BTreeSet, fmt::Write as _};
 const MAX_LINES: usize = 32;
 /// The most bytes of a spec.
 const MAX_SPEC: usize = 16 * 1024;
+/// How many brackets of a text are tried.
+pub(super) const MAX_TRIED: usize = 256;
 
 /// What the turns of a stage are told that makes an outcome spec, or reviews by one.
 pub(super) const OUTCOME_SPEC: &str = include_str!("prompts/outcome-spec.txt");
@@ -172,7 +174,7 @@ impl OutcomeSpec {
 
 /// The first JSON value in a text that begins with `opens` and is meant.
 fn first_json(text: &str, opens: char, is_meant: impl Fn(&Value) -> bool) -> Option<Value> {
-    let begins = text.match_indices(opens).map(|(at, _)| at).take(super::plan::MAX_TRIED);
+    let begins = text.match_indices(opens).map(|(at, _)| at).take(MAX_TRIED);
     begins
         .filter_map(|at| serde_json::Deserializer::from_str(text.get(at..)?).into_iter().next()?.ok())
         .find(is_meant)

@@ -3,8 +3,8 @@
 use super::{
     Session, SessionAction, SessionStep,
     graph::{Graph, Seat, SeatHolder, Stage, StageProduct},
-    outcome::{OUTCOME_REVIEW, OUTCOME_SPEC, OutcomeSpec},
-    state::{StageRun, StageState},
+    outcome::{MAX_TRIED, OUTCOME_REVIEW, OUTCOME_SPEC, OutcomeSpec},
+    state::{StageRun, StageState, WorkItem},
 };
 use crate::turn::RequestResult;
 use protocol::{artifact::Artifact, ids::Address};
@@ -21,9 +21,6 @@ const MAX_TEXT: usize = 4 * 1024;
 /// The most bytes of the texts of a plan.
 const MAX_TEXTS: usize = 32 * 1024;
 
-/// How many brackets of a text are tried.
-pub(super) const MAX_TRIED: usize = 256;
-
 /// What the turns of a stage are told that makes a work plan.
 const WORK_PLAN: &str = include_str!("prompts/work-plan.txt");
 
@@ -36,26 +33,6 @@ impl StageProduct {
             Self::OutcomeReview => OUTCOME_REVIEW.trim_ascii(),
         }
     }
-}
-
-/// An item of a work plan.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct WorkItem {
-    /// Its name within the plan.
-    id: String,
-    /// What is to be done.
-    task: String,
-    who: Address,
-    /// The items that come before it, by their ids.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    after: Vec<String>,
-    /// The files that it writes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    files: Vec<String>,
-    /// The expected outcomes that it serves, by their numbers.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    outcomes: Vec<usize>,
 }
 
 /// An item that has become a stage.

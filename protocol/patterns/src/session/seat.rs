@@ -9,7 +9,7 @@ use protocol::{
     artifact::Artifact,
     compaction::Compaction,
     ids::{AgentId, StageId, TaskId},
-    spaces::{EntryKind, brief::BriefLayer, request::SessionScope, sealed::SealedStage},
+    spaces::{EntryKind, brief::BriefLayer, entry_draft::SealedStage, request::SessionScope},
     task::TaskSpec,
 };
 use serde::{Deserialize, Serialize};

@@ -7,36 +7,14 @@ use super::{
     graph::{Seat, Stage},
     names::{HOST, PASSES},
     observers, seat,
-    state::{SeatState, StageState},
+    state::{SeatState, SideConversation, StageState},
 };
 use crate::{speech::SideMode, turn::RequestResult};
 use protocol::{artifact::Artifact, ids::Digest};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// The most characters of a message that a summary shows.
 const MAX_QUOTED: usize = 400;
-
-/// A side conversation.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct SideConversation {
-    /// Who has opened it, and with whom.
-    pub(super) seats: [usize; 2],
-    /// Whose turn is next; the place in `seats`.
-    next: usize,
-    /// The number of the first message: it tells this conversation from others.
-    first: u64,
-    /// The messages so far.
-    pub(super) messages: u32,
-    /// Whether its time runs.
-    has_begun: bool,
-    /// The beginning of the last message of each.
-    last: [String; 2],
-    /// Whether the two talk, or one works for the other.
-    #[serde(skip_serializing_if = "SideMode::is_dialogue")]
-    pub(super) mode: SideMode,
-}
 
 impl SideConversation {
     /// One that is opened with the message `first`.

@@ -1,15 +1,12 @@
 //! The state of a session: which stage and seat is where. What was said is in the task's log; here are its numbers.
 
 use super::{
-    files::MadeFile,
     graph::{Graph, SeatOrder, Stage},
     names::{HOST, PASSES, PERSON},
-    plan::WorkItem,
-    side::SideConversation,
 };
-use crate::ChunkRange;
+use crate::{ChunkRange, speech::SideMode};
 use protocol::{
-    ids::{AgentId, Digest},
+    ids::{Address, AgentId, Digest},
     time::WallTime,
 };
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
@@ -107,6 +104,59 @@ pub(super) struct SeatRun {
     /// Its messages that were not delivered, and why; its next turn is told.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) refused: Vec<String>,
+}
+
+/// An item of a work plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct WorkItem {
+    /// Its name within the plan.
+    pub(super) id: String,
+    /// What is to be done.
+    pub(super) task: String,
+    pub(super) who: Address,
+    /// The items that come before it, by their ids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) after: Vec<String>,
+    /// The files that it writes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) files: Vec<String>,
+    /// The expected outcomes that it serves, by their numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) outcomes: Vec<usize>,
+}
+
+/// A file that a turn has made: an artifact in the task's log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct MadeFile {
+    pub(super) name: String,
+    pub(super) artifact: String,
+    pub(super) chunks: ChunkRange,
+    pub(super) bytes: usize,
+    /// Of its content.
+    pub(super) digest: Digest,
+}
+
+/// A side conversation.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct SideConversation {
+    /// Who has opened it, and with whom.
+    pub(super) seats: [usize; 2],
+    /// Whose turn is next; the place in `seats`.
+    pub(super) next: usize,
+    /// The number of the first message: it tells this conversation from others.
+    pub(super) first: u64,
+    /// The messages so far.
+    pub(super) messages: u32,
+    /// Whether its time runs.
+    pub(super) has_begun: bool,
+    /// The beginning of the last message of each.
+    pub(super) last: [String; 2],
+    /// Whether the two talk, or one works for the other.
+    #[serde(skip_serializing_if = "SideMode::is_dialogue")]
+    pub(super) mode: SideMode,
 }
 
 impl SeatRun {

@@ -2,15 +2,13 @@
 
 use super::{
     GRACE, INCOMPLETE, Session, SessionAction, SessionStep, SessionTimer, TOO_FEW, TurnDoer,
-    files::MadeFile,
     graph::{BuiltInStage, GateChoice, MAX_FINDINGS, Seat, SeatHolder, SeatOrder, Stage, StageNeeds},
     host_work::HostWork,
     names::{PASSES, RESULT, SESSION, TEAM},
     observers,
     person::PersonTurn,
     seat,
-    side::SideConversation,
-    state::{Said, SeatRun, SeatState, StageState},
+    state::{MadeFile, Said, SeatRun, SeatState, SideConversation, StageState},
 };
 use crate::{ChunkRange, speech::SideMode, turn::RequestResult};
 use protocol::{

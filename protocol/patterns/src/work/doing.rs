@@ -29,7 +29,8 @@ use crate::{
     ownership::TaskOwnership,
     session::{host_work::HOST_WORK, names, routing, seat},
     turn::{Progress, Prompt, RequestResult, TurnEnd, TurnSubject},
-    turn_log::{TurnInput, TurnLog},
+    turn_log::TurnLog,
+    turn_record::TurnInput,
 };
 use award_answer::AwardRefusal;
 use confirmation::UnconfirmedOutcome;
@@ -61,6 +62,9 @@ fn is_zero(bytes: &u64) -> bool {
 
 /// The most turns one task may take, unless its agent says otherwise; a task with more fails.
 pub const MAX_TURNS: u32 = 64;
+
+/// How much is kept of the text that a turn of a context has produced.
+const MAX_WORDS: usize = 240;
 
 const NO_SEAT: &str = "pass, label: the task is no turn of a session";
 
@@ -101,6 +105,9 @@ pub struct Doing {
     /// The bytes of the artifacts of a task that belongs to a context.
     #[serde(default, skip_serializing_if = "is_zero")]
     made: u64,
+    /// The beginning of the first text that it has produced there.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    words: String,
     /// What was refused, if it is done again.
     #[serde(default, skip_serializing_if = "RefusedWork::is_none")]
     refused: RefusedWork,
@@ -133,6 +140,7 @@ impl Doing {
             acted: false,
             context: None,
             made: 0,
+            words: String::new(),
             refused: RefusedWork::default(),
             posted: PostedEntries::default(),
             has_answered: false,
@@ -179,7 +187,11 @@ impl Doing {
         effects.extend(ownership.deadline_timer());
         effects.extend(ownership.is_told_later(event));
         if self.waits_for_context() {
-            let message = format!("queued: {} has another turn on the same seat", self.task.me);
+            let me = &self.task.me;
+            let message = match seat::is_seat_turn(&self.task.ownership.spec) {
+                true => format!("queued: {me} has another turn on the same seat"),
+                false => format!("queued: {me} is busy with what was said before in this context"),
+            };
             effects.extend(self.task.ownership.status(TaskState::Submitted, message));
             return effects;
         }
@@ -275,7 +287,10 @@ impl Doing {
         match line {
             Progress::Status { message } => self.task.ownership.status(TaskState::Working, message),
             Progress::Artifact { artifact, append, last_chunk } => {
-                self.made += self.context.as_ref().map_or(0, |_| artifact.size() as u64);
+                if self.context.is_some() {
+                    self.made += artifact.size() as u64;
+                    self.note_words(&artifact);
+                }
                 let chunk = ArtifactChunk { artifact, append, last_chunk };
                 self.task.ownership.produce(chunk).into_iter().collect()
             }
@@ -609,8 +624,18 @@ impl Doing {
         let given: usize = seat::new_artifacts(spec).map(Artifact::size).sum();
         let bytes = (self.log.checkpoint_bytes() + said.len() + given) as u64 + self.made;
         let checkpoints = self.log.checkpoints();
-        let turn = EndedTurn { checkpoints, bytes, ..EndedTurn::new(spec.input.as_ref(), said) };
+        let said = if said.is_empty() { self.words.as_str() } else { said };
+        let summary = self.log.summary().cloned();
+        let turn = EndedTurn { checkpoints, bytes, summary, ..EndedTurn::new(&spec.terms, said) };
         self.context.as_ref().filter(|_| self.task.turn > 0)?.entry(turn)
+    }
+
+    /// Keeps the beginning of what it says: a line about the turn has it.
+    fn note_words(&mut self, artifact: &Artifact) {
+        let room = MAX_WORDS.saturating_sub(self.words.len());
+        if room > 0 {
+            self.words.extend(artifact.as_text().chars().take(room));
+        }
     }
 
     /// Stops the running turn and withdraws open requests.

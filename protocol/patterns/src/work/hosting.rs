@@ -645,7 +645,7 @@ pub(crate) mod tests {
         let curation = |declined: bool, run: bool, state: TaskState| {
             let mut host = host(false, None);
             host.session = serde_json::from_value(json!({ "isDeclined": declined })).unwrap();
-            host.task.ownership.spec.run = run.then(|| protocol::task::RunRoot {
+            host.task.ownership.spec.run = run.then(|| protocol::run_root::RunRoot {
                 task: protocol::ids::TaskId::parse("t-0").unwrap(),
                 agent: AgentId::parse("another").unwrap(),
             });

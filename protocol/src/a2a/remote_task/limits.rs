@@ -1,5 +1,6 @@
 //! The limits on following a remote task.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -10,8 +11,9 @@ const LONGEST_PAUSE_MS: u64 = 8_000;
 /// The longest pause that an agent is granted when it asks for one.
 const GRANTED: Duration = Duration::from_secs(60);
 
-/// The limits on following a remote task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// How long a foreign agent's work is pursued: tries without an answer, looks, and their times. The doc comments are descriptions in the
+/// published JSON Schema of the YAML.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct RemoteTaskLimits {
     /// Failed calls or broken streams in a row before it is given up.

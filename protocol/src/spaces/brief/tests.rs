@@ -1,5 +1,5 @@
 use super::*;
-use crate::spaces::entry::CROSS_TEAM;
+use crate::spaces::entry_draft::CROSS_TEAM;
 use crate::{
     principal::{Principal, SenderProof},
     spaces::{EntryDraft, Grade, SpaceRole},

@@ -31,7 +31,9 @@ impl Agent {
         message: &IncomingMessage,
         cx: &Context<'_>,
     ) -> Result<Vec<PastTask>, Error> {
-        let Some(contact) = message.contact.as_ref().filter(|contact| contact.context_id.is_some()) else {
+        // One that was named for the client has no earlier tasks.
+        let Some(contact) = message.contact.as_ref().filter(|contact| contact.message.context_id.is_some())
+        else {
             return Ok(Vec::new());
         };
         let filter = TaskFilter {

@@ -14,7 +14,7 @@ use protocol::{
     ids::{AgentId, Capability, Digest},
     message,
     problem::{Problem, Reason},
-    task::RunRoot,
+    run_root::RunRoot,
 };
 use serde::Serialize;
 use serde_json::Value;

@@ -51,7 +51,8 @@ fn context(turn: &TurnStart) -> &TurnContext {
 }
 
 fn end(agent: &mut TestAgent, turn: &TurnStart, said: &str) {
-    let note = Progress::Checkpoint(Checkpoint { data: json!({ "noted": said }), replace: false });
+    let note =
+        Progress::Checkpoint(Checkpoint { data: json!({ "noted": said }), replace: false, summary: None });
     agent.handle(Input::TurnProgress(turn.key.clone(), vec![note]));
     agent.commit_all();
     let seat = SeatEnd { passed: true, ..SeatEnd::default() };

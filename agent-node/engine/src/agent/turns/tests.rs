@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use store_types::Snapshot;
 
 fn checkpoint(data: Value, replace: bool) -> Progress {
-    Progress::Checkpoint(Checkpoint { data, replace })
+    Progress::Checkpoint(Checkpoint { data, replace, summary: None })
 }
 
 /// The acknowledged checkpoints of a turn.

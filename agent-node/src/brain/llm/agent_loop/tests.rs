@@ -1,9 +1,12 @@
 use super::*;
 use crate::brain::llm::{
     mesh_tools::TOOLS,
-    model::{ModelMessage, TokenUsage},
+    model::{ModelMessage, TokenUsage, ToolSpec},
 };
-use patterns::turn::{Delegate, Help};
+use patterns::{
+    session::graph::SeatRole,
+    turn::{Delegate, Help},
+};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -35,6 +38,7 @@ fn start() -> LoopStart {
             text_calls: vec![false, true],
             signal_bytes: 16 << 10,
             silence: Duration::from_secs(60),
+            hooks: HookStages::default(),
         },
         subject: LoopSubject::Task,
         system: "system".into(),
@@ -541,6 +545,7 @@ impl LoopWorld {
                     self.is_asked = true;
                 }
                 LoopAction::Approve { id, .. } => self.questions.push(id),
+                LoopAction::AskHook { call, .. } => panic!("{call}: there is no hook"),
                 LoopAction::End(_) => self.has_ended = true,
                 LoopAction::Report(_) | LoopAction::Usage { .. } => {}
             }
@@ -1014,4 +1019,107 @@ fn a_server_that_cuts_the_conversation_is_named_once() {
         state.take(returns(&format!("c{number}_0"), &format!("{number}{}", "x".repeat(9_000))));
     }
     assert_eq!(warnings, 1);
+}
+
+fn hooked(before: bool, after: bool, end: bool) -> LoopStart {
+    let limits = LoopLimits { hooks: HookStages { before, after, end }, ..start().limits };
+    LoopStart { limits, ..start() }
+}
+
+fn hook_says(call: &str, verdict: HookVerdict) -> LoopEvent {
+    LoopEvent::Hooked { call: call.into(), verdict }
+}
+
+fn hooks(actions: &[LoopAction]) -> Vec<&str> {
+    let asked = actions.iter().filter_map(|action| match action {
+        LoopAction::AskHook { call, .. } => Some(call.as_str()),
+        _ => None,
+    });
+    asked.collect()
+}
+
+#[test]
+fn a_person_approves_what_a_hook_has_made_of_a_call_and_that_is_called_also_after_a_crash() {
+    let other = json!({ "to": "staging" }).as_object().unwrap().clone();
+    let (mut state, first) = AgentLoop::begin(hooked(true, false, false));
+    let mut known = records(&first);
+    let actions = state.take(says("", &[(APPROVED, r#"{"to":"production"}"#), (SAFE, "{}")]));
+    known.extend(records(&actions));
+    assert_eq!((hooks(&actions), calls(&actions)), (vec!["c1_0", "c1_1"], vec![]), "{actions:#?}");
+    let actions = state.take(hook_says("c1_1", HookVerdict::Deny("no logs".into())));
+    known.extend(records(&actions));
+    assert_eq!(calls(&actions), [""; 0], "what is denied is not called");
+    let actions = state.take(hook_says("c1_0", HookVerdict::Arguments(other.clone())));
+    known.extend(records(&actions));
+    let approvals: Vec<_> = actions
+        .iter()
+        .filter_map(|action| match action {
+            LoopAction::Approve { call, .. } => Some(call.arguments.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(approvals, std::slice::from_ref(&other), "{actions:#?}");
+    assert!(
+        matches!(actions.first(), Some(LoopAction::Record(TranscriptRecord::Checked { .. }))),
+        "recorded first"
+    );
+    let again = LoopStart {
+        records: known,
+        answers: vec![answer("c1_0", true, "yes")],
+        ..hooked(true, false, false)
+    };
+    let (mut state, actions) = AgentLoop::begin(again);
+    assert_eq!(hooks(&actions), [""; 0], "its verdict is known");
+    let called = actions.iter().find_map(|action| match action {
+        LoopAction::CallTool { call, .. } => Some(call.arguments.clone()),
+        _ => None,
+    });
+    assert_eq!(called, Some(other));
+    let results = last_results(&state.take(returns("c1_0", "deployed")));
+    assert!(results[0] == "deployed" && results[1].contains("no logs"), "{results:?}");
+}
+
+#[test]
+fn a_hook_withholds_or_replaces_a_result_before_the_model_or_anybody_reads_it() {
+    let file = || vec![Artifact::text("file", "text/plain", "secret file".to_owned())];
+    for (verdict, read, is_shown) in [
+        (HookVerdict::Allow, "secret", true),
+        (HookVerdict::Result("***".into()), "***", false),
+        (HookVerdict::Deny("personal data".into()), "personal data", false),
+    ] {
+        let (mut state, _) = AgentLoop::begin(hooked(false, true, false));
+        let actions = state.take(says("", &[(SAFE, "{}")]));
+        assert_eq!((calls(&actions), hooks(&actions)), (vec!["c1_0"], vec![]));
+        let outcome = CallOutcome::Answered(ToolResult::text("secret"), file());
+        let actions = state.take(LoopEvent::Called { call: "c1_0".into(), outcome, took: Duration::ZERO });
+        assert_eq!((hooks(&actions), records(&actions)), (vec!["c1_0"], vec![]), "nothing is kept yet");
+        let actions = state.take(hook_says("c1_0", verdict));
+        let results = last_results(&actions);
+        assert!(results[0].contains(read), "{results:?}");
+        let shows = |action: &LoopAction| matches!(action, LoopAction::Report(Progress::Artifact { .. }));
+        assert_eq!(actions.iter().any(shows), is_shown);
+        assert_eq!(format!("{actions:?}").contains("secret"), is_shown, "{actions:#?}");
+    }
+}
+
+#[test]
+fn a_hook_that_denies_the_end_has_the_model_asked_again_a_few_times() {
+    let (mut state, _) = AgentLoop::begin(hooked(false, false, true));
+    let mut actions = state.take(says("done 0", &[]));
+    for denial in 1..=MAX_REPAIRS {
+        assert_eq!((hooks(&actions), end(&actions)), (vec![END], None), "{actions:#?}");
+        let shows = |action: &LoopAction| matches!(action, LoopAction::Report(Progress::Artifact { .. }));
+        assert!(!actions.iter().any(shows), "nothing is shown that is not allowed");
+        let denied = state.take(hook_says(END, HookVerdict::Deny("the tests fail".into())));
+        let (_, request) = request(&denied).unwrap();
+        assert!(format!("{:?}", request.messages.last()).contains("the tests fail"), "{denied:#?}");
+        actions = state.take(says(&format!("done {denial}"), &[]));
+    }
+    let (mut other, _) = AgentLoop::begin(hooked(false, false, true));
+    other.take(says("done", &[]));
+    let allowed = other.take(hook_says(END, HookVerdict::Allow));
+    assert!(matches!(end(&allowed), Some(LoopEnd::Turn(TurnEnd::Done { .. }))), "{allowed:#?}");
+    assert!(matches!(allowed[0], LoopAction::Record(TranscriptRecord::EndChecked { denied: None })));
+    let failed = state.take(hook_says(END, HookVerdict::Deny("the tests fail".into())));
+    assert!(failure(&failed).contains("3 times in a row: the tests fail"), "{failed:#?}");
 }

@@ -4,7 +4,7 @@ use crate::brain::llm::{http_model::cause_of, prompts};
 use rmcp::{
     ServiceError,
     service::ClientInitializeError,
-    transport::{DynamicTransportError, streamable_http_client::StreamableHttpError},
+    transport::{DynamicTransportError, auth::AuthError, streamable_http_client::StreamableHttpError},
 };
 
 #[derive(Debug, PartialEq)]
@@ -12,6 +12,8 @@ pub(super) struct ServerFailure {
     pub(super) message: String,
     /// Whether the same request may succeed later: the server was not reached, or says that it can't answer at the moment.
     pub(super) is_transient: bool,
+    /// Whether the credentials are missing or not enough.
+    pub(super) is_unauthorized: bool,
 }
 
 /// How much is shown of what a server answers, bytes.
@@ -50,6 +52,7 @@ pub(super) fn is_before_call(error: &ServiceError) -> bool {
         }
         Some(
             StreamableHttpError::AuthRequired(_)
+            | StreamableHttpError::Auth(_)
             | StreamableHttpError::InsufficientScope(_)
             | StreamableHttpError::SessionExpired
             | StreamableHttpError::ReinitializationFailed(_),
@@ -72,6 +75,10 @@ fn of_transport(error: &DynamicTransportError) -> ServerFailure {
         StreamableHttpError::HttpStatus(error) => of_status(error.status, ""),
         StreamableHttpError::AuthRequired(_) => of_status(401, ""),
         StreamableHttpError::InsufficientScope(_) => of_status(403, ""),
+        StreamableHttpError::Auth(AuthError::AuthorizationRequired) => of_status(401, ""),
+        StreamableHttpError::Auth(error) => {
+            transient(format!("needs a token that can't be renewed: {error}"))
+        }
         StreamableHttpError::UnexpectedServerResponse(text) => match status_and_body(text) {
             Some((status, body)) => of_status(status, body),
             None => no_mcp("JSON"),
@@ -101,7 +108,7 @@ fn of_status(status: u16, body: &str) -> ServerFailure {
     let answer = format!("answers with status {status}{said}");
     match status {
         408 | 429 | 500.. => transient(answer),
-        401 | 403 => permanent(format!("{answer} (the credentials are those of `headers`)")),
+        401 | 403 => ServerFailure { is_unauthorized: true, ..permanent(answer) },
         _ => permanent(format!("{answer} (is its URL right?)")),
     }
 }
@@ -114,10 +121,10 @@ fn refusal(message: &str) -> ServerFailure {
     permanent(format!("refuses: {}", prompts::beginning(message, MAX_SHOWN)))
 }
 
-fn permanent(message: String) -> ServerFailure {
-    ServerFailure { message, is_transient: false }
+pub(super) fn permanent(message: String) -> ServerFailure {
+    ServerFailure { message, is_transient: false, is_unauthorized: false }
 }
 
-fn transient(message: String) -> ServerFailure {
-    ServerFailure { message, is_transient: true }
+pub(super) fn transient(message: String) -> ServerFailure {
+    ServerFailure { message, is_transient: true, is_unauthorized: false }
 }

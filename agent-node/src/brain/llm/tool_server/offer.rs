@@ -25,7 +25,7 @@ pub(in crate::brain::llm) struct ToolOffer {
 pub(super) async fn list(peer: &Peer<RoleClient>) -> Result<ToolOffer, ServerFailure> {
     let too_many = |what: String| {
         let message = format!("does not list its tools: its list {what}");
-        Err(ServerFailure { message, is_transient: false })
+        Err(failure::permanent(message))
     };
     // Before 2026-07-28 an empty cursor was no cursor for the usual clients.
     let is_old = peer.peer_info().is_some_and(|server| server.protocol_version.has_initialize());
@@ -79,8 +79,7 @@ async fn page(peer: &Peer<RoleClient>, cursor: Option<String>) -> Result<ToolPag
         }
         // The library takes a list with one bad tool for something else.
         ServerResult::CustomResult(result) => read(result.0).ok_or_else(|| {
-            let message = "does not list its tools: its answer is no list of tools".to_owned();
-            ServerFailure { message, is_transient: false }
+            failure::permanent("does not list its tools: its answer is no list of tools".to_owned())
         }),
         _ => Err(said(ServiceError::UnexpectedResponse)),
     }

@@ -16,7 +16,29 @@ use tokio::{
     task::JoinHandle,
 };
 
+/// What a command inherits of the node's environment.
 const INHERITED: [&str; 2] = ["PATH", "LANG"];
+/// What it inherits besides, to reach the network as the node does. The command runs as the node's user and could read the
+/// password of a proxy there, too.
+pub(super) const NETWORK: [&str; 15] = [
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "PIP_CERT",
+    "UV_NATIVE_TLS",
+];
+/// Commands that fetch a package when they start.
+const FETCHING: [&str; 8] = ["npx", "uvx", "npm", "pnpm", "bunx", "yarn", "uv", "pipx"];
 /// How long a server that does not speak MCP may take to say why.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The longest line of standard error that is logged, bytes.
@@ -62,7 +84,8 @@ impl ServerProcess {
             other => Command::new(other),
         };
         started.args(arguments).env_clear();
-        started.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        let inherited = INHERITED.iter().chain(&NETWORK);
+        started.envs(inherited.filter_map(|name| Some((name, std::env::var_os(name)?))));
         started.envs(home.iter().flat_map(|home| [("HOME", home), ("TMPDIR", home)]));
         started.envs(env);
         if let Some(dir) = dir {
@@ -90,6 +113,21 @@ impl ServerProcess {
         }
         self.last_line.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
+
+/// What may be wrong with a `command` that did not start, if it fetches a package first.
+pub(super) fn fetch_hint(command: &[String], env: &BTreeMap<String, String>) -> String {
+    let program = command.first().and_then(|program| Path::new(program).file_name());
+    if !program.is_some_and(|program| FETCHING.iter().any(|fetching| program == *fetching)) {
+        return String::new();
+    }
+    let is_set = |name: &&&str| env.contains_key(**name) || std::env::var_os(name).is_some();
+    let set: Vec<_> = NETWORK.iter().filter(is_set).copied().collect();
+    let gets = if set.is_empty() { "none of these".to_owned() } else { set.join(", ") };
+    format!(
+        "; it fetches its package first: behind a proxy it needs HTTPS_PROXY, and with a certificate authority of your own \
+         SSL_CERT_FILE or NODE_EXTRA_CA_CERTS, in the environment of the node or in the agent's `env` (it gets {gets})"
+    )
 }
 
 impl Drop for ServerProcess {
@@ -132,6 +170,20 @@ async fn log_lines(log: ServerLog, server: String, stderr: ChildStderr, last_lin
 mod tests {
     use super::*;
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    #[test]
+    fn a_command_that_fetches_a_package_may_need_a_proxy() {
+        let hint = |program: &str, env: &[(&str, &str)]| {
+            let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            fetch_hint(&[program.to_owned(), "server".to_owned()], &env)
+        };
+        assert_eq!(hint("./server", &[]), "");
+        assert!(hint("uvx", &[]).contains("behind a proxy it needs HTTPS_PROXY"));
+        let hint = hint("/usr/bin/npx", &[("NODE_EXTRA_CA_CERTS", "/ca.pem"), ("OTHER", "x")]);
+        // The environment of the tests has some, too.
+        let (_, gets) = hint.split_once("it gets").unwrap();
+        assert!(gets.contains("NODE_EXTRA_CA_CERTS") && !gets.contains("OTHER"), "{hint}");
+    }
 
     #[tokio::test]
     async fn a_server_has_the_limit_of_open_files_from_before_it_was_raised() {

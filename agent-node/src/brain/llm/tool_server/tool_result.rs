@@ -1,6 +1,6 @@
 //! What a tool of an MCP server returns, as the model and the task get it.
 
-use crate::brain::llm::{agent_loop::CallOutcome, transcript::ToolResult};
+use crate::brain::llm::{loop_tool::CallOutcome, transcript::ToolResult};
 use protocol::artifact::{Artifact, Part, PartContent};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Map;

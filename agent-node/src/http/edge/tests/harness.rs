@@ -10,7 +10,6 @@ use actix_web::{
     http::Method,
     web::{self, ReqData},
 };
-use blackboard::{key_ring::KeyRing, refusal::Refusal, resource::resource};
 use bytes::Bytes;
 use protocol::{
     a2a::card_signature::SigningKey,
@@ -30,6 +29,9 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::sync::Semaphore;
+use transport::key_ring::KeyRing;
+use transport::refusal::Refusal;
+use transport::resource::resource;
 
 /// How long a test waits for an expected event.
 pub(super) const DEADLINE: Duration = Duration::from_secs(10);

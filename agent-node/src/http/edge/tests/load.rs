@@ -1,7 +1,7 @@
 use super::harness::{DEADLINE, refused, serve, test_config};
-use crate::http::{
-    connections::ConnectionLimits,
-    edge::{Caller, Callers, Credential, HttpServerConfig},
+use crate::{
+    callers::{Callers, ConfiguredCaller, Credential},
+    http::{connections::ConnectionLimits, edge::HttpServerConfig},
 };
 use protocol::{ids::AgentId, limits::Limits};
 
@@ -113,7 +113,7 @@ fn bodies_that_prove_nothing_do_not_use_the_budget_of_others() {
 
 #[test]
 fn one_caller_does_not_use_the_whole_budget_of_bodies() {
-    let anna = Caller {
+    let anna = ConfiguredCaller {
         user: AgentId::parse("anna").unwrap(),
         credential: Credential::ApiKey("annas-own-key-0001".into()),
     };

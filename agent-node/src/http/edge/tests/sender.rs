@@ -2,9 +2,13 @@ use super::harness::{
     Reply, TestServer, TestSigner, identity, refused, serve, serve_on, server_keys, signer, signer_with,
     test_config,
 };
-use crate::http::edge::{
-    Auth, Caller, Callers, Credential, HttpServerConfig, IssuedTokens, LocalCallers,
-    tokens::{PERSON_PREFIX, random_token},
+use crate::{
+    callers::{Callers, ConfiguredCaller, Credential},
+    http::{
+        edge::{Auth, HttpServerConfig, IssuedTokens},
+        local_callers::LocalCallers,
+    },
+    token_format::{PERSON_PREFIX, random_token},
 };
 use protocol::{
     identity::PersonKey,
@@ -111,11 +115,11 @@ fn the_join_secret_signs_nothing_but_the_exchange_of_keys() {
 
 #[test]
 fn a_malformed_credential_is_never_the_local_user() {
-    let key = Caller {
+    let key = ConfiguredCaller {
         user: AgentId::parse("alice").unwrap(),
         credential: Credential::ApiKey("alices-own-key-0001".into()),
     };
-    let auth = |callers: &[Caller]| Auth::new(server_keys()).with_callers(Callers::new(callers));
+    let auth = |callers: &[ConfiguredCaller]| Auth::new(server_keys()).with_callers(Callers::new(callers));
     for callers in [&[][..], &[key]] {
         let server = serve(HttpServerConfig {
             auth: auth(callers),
@@ -197,7 +201,7 @@ fn behind_a_proxy(local_callers: LocalCallers) -> (HttpServerConfig, String) {
     let (tokens, token) = (IssuedTokens::default(), random_token(PERSON_PREFIX));
     tokens.set_person(PersonKey::of_token(&token).public());
     let credential = Credential::ApiKey("alices-own-key-0001".into());
-    let alice = Caller { user: AgentId::parse("alice").unwrap(), credential };
+    let alice = ConfiguredCaller { user: AgentId::parse("alice").unwrap(), credential };
     let mut config = test_config();
     config.hosts = vec!["mesh.example".to_owned()];
     config.limits.max_failed_auth_per_second = 0;
@@ -416,7 +420,7 @@ fn the_stream_limit_refuses_one_principals_next_stream() {
 fn a_user_with_a_credential_is_rate_limited_and_agents_and_the_local_user_are_not() {
     let mut config = test_config();
     config.limits.max_rate_per_second = 1;
-    let caller = |user: &str| Caller {
+    let caller = |user: &str| ConfiguredCaller {
         user: AgentId::parse(user).unwrap(),
         credential: Credential::ApiKey(format!("key-of-{user}")),
     };

@@ -7,10 +7,6 @@ use crate::{
     tasks,
 };
 use actix_web::{HttpRequest, HttpResponse, web};
-use blackboard::{
-    refusal::Refusal,
-    store::{Filter, Record},
-};
 use engine::records::{Receipt, keys};
 use protocol::{
     ids::{AgentId, MessageId},
@@ -20,6 +16,8 @@ use protocol::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
+use store::{Filter, Record};
+use transport::refusal::Refusal;
 
 /// Limit of further messages of the same id in an answer.
 const MAX_OTHERS: usize = 100;

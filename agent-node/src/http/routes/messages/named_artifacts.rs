@@ -5,7 +5,6 @@ use crate::{
     artifacts::{self, StoredArtifact, UploadedContent},
     http::node_state::{HostedAgent, NodeState},
 };
-use blackboard::http_client::ClientRequest;
 use engine::PeerLocation;
 use protocol::{
     artifact::{Artifact, ArtifactRef},
@@ -17,6 +16,7 @@ use protocol::{
     signal::{OWNER, Selector, Signal, SignalType, may_see},
 };
 use std::collections::BTreeMap;
+use transport::http_client::ClientRequest;
 
 /// The signals of a page.
 const PAGE: usize = 1_000;

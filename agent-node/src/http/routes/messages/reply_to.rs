@@ -71,8 +71,8 @@ impl UserCallback {
             authentication: None,
         };
         let response = Some(ResponseAddress { to: self.from, request: self.request });
-        let (cursor, missed, is_over) = ((0, 0), 0, false);
-        let webhook = Webhook { config, task, owner: by.clone(), cursor, missed, is_over, response };
+        let (cursor, missed, is_over, is_v03) = ((0, 0), 0, false, false);
+        let webhook = Webhook { config, task, owner: by.clone(), cursor, missed, is_over, response, is_v03 };
         let stopped = |error: actix::MailboxError| Problem::new(Reason::Overloaded, error.to_string());
         local.pusher.send(Put(webhook)).await.map_err(stopped)??;
         Ok(None)

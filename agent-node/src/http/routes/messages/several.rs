@@ -7,7 +7,6 @@ use crate::{
     inbox::TakeMessages,
 };
 use actix_web::{HttpRequest, HttpResponse};
-use blackboard::{http_client::MessageAnswer, refusal::Refusal};
 use engine::IncomingMessage;
 use protocol::{
     envelope::Envelope,
@@ -15,6 +14,8 @@ use protocol::{
     principal::{Principal, SenderProof},
     problem::{Problem, Reason},
 };
+use transport::http_client::MessageAnswer;
+use transport::refusal::Refusal;
 
 const MAX_MESSAGES: usize = 64;
 

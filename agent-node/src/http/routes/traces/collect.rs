@@ -7,7 +7,6 @@ use crate::{
     telemetry::{capture::Capture, names as n, span::Span, span_builder},
 };
 use actix_web::web;
-use blackboard::http_client::ClientRequest;
 use futures_util::future::{LocalBoxFuture, join, join_all};
 use protocol::{
     ids::{AgentId, ConversationId, MessageId},
@@ -17,6 +16,7 @@ use protocol::{
     routes,
 };
 use std::{collections::BTreeSet, time::Duration};
+use transport::http_client::ClientRequest;
 
 /// Limit of agents on one path of a trace.
 pub(super) const MAX_DEPTH: u32 = 8;
@@ -67,7 +67,7 @@ pub(super) fn collect<'a>(
             Ok(built.map(|built| built.span).chain(bids).collect())
         });
         let spans = read.await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))?;
-        let spans = spans.map_err(|error: blackboard::store::Error| Problem::from(error))?;
+        let spans = spans.map_err(|error: store::Error| Problem::from(error))?;
         let mut part = TracePart { spans, missing: Vec::new() };
         let requests: Vec<_> = part.spans.iter().filter_map(|span| sent_request(&local.id, span)).collect();
         let published: Vec<_> = part.spans.iter().filter_map(reactions::published).collect();

@@ -12,7 +12,6 @@ use crate::{
     telemetry::{names as n, span::Span},
 };
 use actix_web::{HttpRequest, HttpResponse, web};
-use blackboard::{http_client::ClientRequest, refusal::Refusal};
 use engine::PeerLocation;
 use engine::records::{ReactionReceipt, keys};
 use futures_util::future::{join, join_all};
@@ -25,6 +24,8 @@ use protocol::{
     words::counted,
 };
 use serde::Deserialize;
+use transport::http_client::ClientRequest;
+use transport::refusal::Refusal;
 
 /// Limit of agents on other nodes that are asked about one conversation's signals.
 const MAX_FOLLOWERS: usize = 64;

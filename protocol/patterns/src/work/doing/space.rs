@@ -4,7 +4,7 @@ use super::{Doing, Effect, WorkKind};
 use crate::session::seat;
 use protocol::{
     ids::{Digest, TaskId},
-    spaces::{EntryDraft, EntryKind, MemoryScope, request::SpaceAction, sealed::SealedStage},
+    spaces::{EntryDraft, EntryKind, MemoryScope, entry_draft::SealedStage, request::SpaceAction},
 };
 use serde::{Deserialize, Serialize};
 

@@ -8,7 +8,7 @@ use super::*;
 use crate::{AnyPattern, ChunkRange, OutgoingMessage, ownership::Requester};
 use crate::{
     turn::{self, Delegate, Help},
-    turn_log::TurnRecord,
+    turn_record::TurnRecord,
     work::MAX_REQUESTS,
 };
 use proptest::prelude::*;
@@ -529,7 +529,11 @@ fn any_event() -> impl Strategy<Value = What> {
             Just(delegate("d")),
             Just(Progress::Question(Question::new("q", "which?"))),
             Just(Progress::Status { message: "on it".into() }),
-            Just(Progress::Checkpoint(turn::Checkpoint { data: "so far".into(), replace: false })),
+            Just(Progress::Checkpoint(turn::Checkpoint {
+                data: "so far".into(),
+                replace: false,
+                summary: None
+            })),
             Just(Progress::Artifact {
                 artifact: Artifact::text("a", "text/plain", "x"),
                 append: true,

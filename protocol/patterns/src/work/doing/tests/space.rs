@@ -1,10 +1,10 @@
 use super::*;
 use protocol::answer::SeatEnd;
+use protocol::run_root::RunRoot;
 use protocol::spaces::{
     EntryDraft, EntryKind, EntryType,
     request::{EntrySearch, SpaceAction, SpaceAnswer, SpaceRequest},
 };
-use protocol::task::RunRoot;
 
 fn post(kind: EntryKind, content: &str) -> Progress {
     let entry_type = match kind {

@@ -67,7 +67,7 @@ fn decided(question: &str, decision: Decision) -> What {
 fn a_checkpoint_that_replaces_makes_earlier_ones_obsolete() {
     let mut doer = doer_of(spec());
     let mut checkpoint = |data: &str, replace| {
-        let checkpoint = Checkpoint { data: data.into(), replace };
+        let checkpoint = Checkpoint { data: data.into(), replace, summary: None };
         let effects = doer.on(&progress(Progress::Checkpoint(checkpoint)));
         (effects, doer.view().turn.checkpoints)
     };
