@@ -74,6 +74,7 @@ mod scenarios {
     mod replay;
     mod replicas;
     mod restart;
+    mod resumption;
     mod route_table;
     mod say;
     mod sealed;

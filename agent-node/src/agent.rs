@@ -338,7 +338,7 @@ impl Actor for AgentActor {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.recover(ctx);
-        ctx.run_interval(peer_probe::INTERVAL, Self::probe_peers);
+        ctx.run_interval(transport::endpoint_probe::PROBE_INTERVAL, Self::probe_peers);
         let local = LocalAgent { inbox: ctx.address().recipient(), store: self.parts.store.clone() };
         self.parts.transports.locals.add(self.me.clone(), local);
     }

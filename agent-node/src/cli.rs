@@ -41,6 +41,7 @@ mod settings_reference;
 mod shell_quote;
 mod space;
 mod steer;
+mod task_tree;
 mod tasks;
 mod token;
 mod trace;

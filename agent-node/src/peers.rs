@@ -27,6 +27,9 @@ pub struct Peer {
     pub is_alive: bool,
     /// `None` while it is there.
     pub absence: Option<Absence>,
+    /// Since when it is away, if it may come back. It may even if it has been away for longer than its card says: it has not left
+    /// on purpose.
+    pub away_since: Option<WallTime>,
     /// Number of running tasks, from its last heartbeat.
     pub running: u32,
 }
@@ -61,9 +64,22 @@ pub struct Peers {
     reports: OnceLock<mpsc::Sender<UnreachableReport>>,
 }
 
+impl Peer {
+    /// The peer with this card, there or not.
+    pub fn new(card: Arc<Card>, incarnation: u64, absence: Option<Absence>) -> Self {
+        Self { card, incarnation, is_alive: absence.is_none(), absence, away_since: None, running: 0 }
+    }
+}
+
 impl Peers {
     /// Stores what the registry reports about one peer.
-    pub fn update(&self, peer: Peer) {
+    pub fn update(&self, mut peer: Peer) {
+        let known_since = || self.all.get(&peer.card.agent_id)?.away_since;
+        peer.away_since = match peer.absence {
+            None => None,
+            Some(Absence::Away { since }) => known_since().or(Some(since)),
+            Some(Absence::Left) => known_since(),
+        };
         let id = peer.card.agent_id.clone();
         self.names.insert(id.as_str().to_ascii_lowercase());
         if let Some(old) = self.all.insert(id.clone(), peer.clone()) {
@@ -73,7 +89,7 @@ impl Peers {
                 }
             }
         }
-        if peer.absence.is_none() {
+        if peer.absence.is_none() || peer.away_since.is_some() {
             for capability in capabilities(&peer.card) {
                 self.by_capability.entry(capability).or_default().insert(id.clone());
             }
@@ -167,7 +183,7 @@ impl Peers {
         self.names.contains(&label.as_str().to_ascii_lowercase())
     }
 
-    /// The present agents with `capability`, by id. The track record is left at 0; the engine fills it in.
+    /// The agents with `capability` that are there or may come back, by id. The track record is left at 0; the engine fills it in.
     pub fn candidates(&self, capability: &Capability) -> Vec<Candidate> {
         let agents = self.by_capability.get(capability).map(|agents| agents.clone()).unwrap_or_default();
         let candidate = |id: &AgentId| {
@@ -175,6 +191,7 @@ impl Peers {
             Some(Candidate {
                 running: peer.running,
                 is_alive: peer.is_alive,
+                away_since: peer.away_since,
                 ..Candidate::new(&peer.card, capability)
             })
         };
@@ -189,7 +206,8 @@ impl Peers {
 
     /// Whether a present agent has `capability`.
     pub fn has(&self, capability: &Capability) -> bool {
-        self.by_capability.get(capability).is_some_and(|agents| !agents.is_empty())
+        let agents = self.by_capability.get(capability).map(|agents| agents.clone()).unwrap_or_default();
+        agents.iter().any(|id| self.all.get(id).is_some_and(|peer| peer.absence.is_none()))
     }
 
     /// The cards of all agents that are or were registered, by id.

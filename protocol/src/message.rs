@@ -431,6 +431,10 @@ payload! {
         /// Whether the pieces of all earlier updates no longer count; between agents.
         => #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         restarts: bool,
+        /// For how long the sender is away with its work, milliseconds: it goes on with it when it is back. 0: it is back. Under
+        /// an award.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        away_ms: Option<u64>,
     }
 }
 
@@ -543,6 +547,7 @@ impl TaskUpdate {
             last_chunk: false,
             chunks: Vec::new(),
             restarts: false,
+            away_ms: None,
             extra: Map::new(),
         }
     }

@@ -59,7 +59,12 @@ use protocol::{
     problem::Problem,
     usage::Usage,
 };
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use recovery::HeldTurn;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 use store_types::Snapshot;
 
 /// The configuration of an agent.
@@ -97,6 +102,8 @@ pub struct Agent {
     offers: Offers,
     subscription: BoardSubscription,
     retention: Retention,
+    /// The turns that wait until the managers of their work know that this agent is back.
+    held_turns: BTreeMap<ConversationId, Vec<HeldTurn>>,
     is_draining: bool,
     /// Whether the store had no room for the last step.
     is_store_full: bool,
@@ -137,6 +144,7 @@ impl Agent {
             contexts: Contexts::default(),
             offers: Offers::default(),
             retention: Retention::default(),
+            held_turns: BTreeMap::new(),
             is_draining: false,
             is_store_full: false,
             counts: AgentCounts::default(),
@@ -404,6 +412,8 @@ impl Agent {
             Some(TimerPurpose::CallQueue(capability, principal)) => {
                 self.auctions.timer_fired(capability, principal);
             }
+            Some(TimerPurpose::LookForPeers) => self.auctions.look_again(),
+            Some(TimerPurpose::CheckIn(id)) => self.release_turns(&id, cx),
             Some(TimerPurpose::Subscribe) => self.subscription.subscribe(cx),
             Some(TimerPurpose::Signal) => self.retry_signal(cx),
         }
@@ -417,7 +427,8 @@ impl Agent {
             let directory = cx.world.directory();
             let is_kept = manager.is_some_and(|manager| directory.locate(manager) == PeerLocation::Here);
             let reason = (!is_kept).then(|| format!("{} is leaving and could not finish in time", self.me));
-            self.events.push(&id, None, EventKind::Draining { reason });
+            let away_ms = u64::try_from(self.config.card.may_be_away().as_millis()).ok();
+            self.events.push(&id, None, EventKind::Draining { reason, away_ms });
         }
     }
 }

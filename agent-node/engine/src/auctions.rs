@@ -1,18 +1,22 @@
 //! The auctions that wait for a place at a bidder, first come, first served per capability and principal.
 //!
 //! Only the first auction of a queue calls for proposals again: when a bidder is expected to have a free place, when another
-//! auction of this agent has given one back, or at once after the one before it has found a place. The queues are derived
-//! from the states of the conversations, so a restart builds them again.
+//! auction of this agent has given one back, or at once after the one before it has found a place. One that waits for an agent
+//! which is away is in no queue, so that it blocks nobody, until there is an agent that it may ask. The queues are derived from
+//! the states of the conversations, so a restart builds them again.
 
 use crate::{context::Context, conversation::Conversation, timer_purpose::TimerPurpose, timers::Timers};
 use patterns::AuctionPhase;
 use protocol::{
     card::Card,
-    ids::{Capability, ConversationId},
+    ids::{AgentId, Capability, ConversationId},
     principal::Principal,
     time::NodeTime,
 };
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 use store_types::Revision;
 
 /// Which queue an auction waits in.
@@ -21,11 +25,34 @@ type QueueKey = (Capability, Principal);
 /// Where an auction is in its queue: the older one is before the other.
 type QueuePosition = (Revision, ConversationId);
 
+/// The time between two looks for agents that are away.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How far an auction is, see [`AuctionPhase`].
+#[derive(Debug, Clone, PartialEq)]
+enum Phase {
+    Waiting(NodeTime),
+    Absent(BTreeSet<AgentId>),
+    Calling,
+    Placed,
+}
+
+impl From<AuctionPhase<'_>> for Phase {
+    fn from(phase: AuctionPhase<'_>) -> Self {
+        match phase {
+            AuctionPhase::Waiting { until } => Self::Waiting(until),
+            AuctionPhase::Absent { passed_over } => Self::Absent(passed_over.clone()),
+            AuctionPhase::Calling => Self::Calling,
+            AuctionPhase::Placed => Self::Placed,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 struct TrackedAuction {
     queue: QueueKey,
     began: Revision,
-    phase: AuctionPhase,
+    phase: Phase,
 }
 
 #[derive(Debug, Default)]
@@ -45,6 +72,10 @@ struct AuctionQueue {
 pub(crate) struct Auctions {
     auctions: BTreeMap<ConversationId, TrackedAuction>,
     queues: BTreeMap<QueueKey, AuctionQueue>,
+    /// Those that wait for an agent that is away.
+    absent: BTreeSet<ConversationId>,
+    /// Whether a timer for the next look for them is set.
+    looks: bool,
     /// Whether this agent itself had a free place when it was last looked at.
     had_free_place: bool,
 }
@@ -60,7 +91,7 @@ impl Auctions {
         let now = conversation.and_then(|conversation| {
             let auction = conversation.pattern.view().auction?;
             let queue = (auction.capability.clone(), auction.principal.clone());
-            Some(TrackedAuction { queue, began: conversation.first(), phase: auction.phase })
+            Some(TrackedAuction { queue, began: conversation.first(), phase: auction.phase.into() })
         });
         let before = match &now {
             Some(auction) => self.auctions.insert(id.clone(), auction.clone()),
@@ -69,13 +100,14 @@ impl Auctions {
         if before == now {
             return;
         }
-        let is_waiting = matches!(&now, Some(TrackedAuction { phase: AuctionPhase::Waiting { .. }, .. }));
+        let is_waiting = matches!(&now, Some(TrackedAuction { phase: Phase::Waiting(_), .. }));
+        self.absent.remove(id);
         if let Some(TrackedAuction { queue, began, phase }) = before {
-            if phase == AuctionPhase::Placed {
+            if phase == Phase::Placed {
                 self.place_freed(&queue.0);
             } else if let Some(queue) = self.queues.get_mut(&queue) {
                 queue.waiting.remove(&(began, id.clone()));
-                let is_calling = now.as_ref().is_some_and(|now| now.phase == AuctionPhase::Calling);
+                let is_calling = now.as_ref().is_some_and(|now| now.phase == Phase::Calling);
                 if !is_calling {
                     queue.caller.take_if(|caller| caller == id);
                 }
@@ -83,18 +115,22 @@ impl Auctions {
             }
         }
         match now {
-            Some(TrackedAuction { queue, began, phase: AuctionPhase::Waiting { until } }) => {
+            Some(TrackedAuction { queue, began, phase: Phase::Waiting(until) }) => {
                 self.queues.entry(queue).or_default().waiting.insert((began, id.clone()), until);
             }
-            Some(TrackedAuction { queue, phase: AuctionPhase::Calling, .. }) => {
+            Some(TrackedAuction { queue, phase: Phase::Calling, .. }) => {
                 self.queues.entry(queue).or_default().caller = Some(id.clone());
             }
-            Some(TrackedAuction { phase: AuctionPhase::Placed, .. }) | None => {}
+            Some(TrackedAuction { phase: Phase::Absent(_), .. }) => {
+                self.absent.insert(id.clone());
+            }
+            Some(TrackedAuction { phase: Phase::Placed, .. }) | None => {}
         }
     }
 
     /// The conversation is read back from the store: what it was told is lost.
     pub(crate) fn forget(&mut self, id: &ConversationId) {
+        self.absent.remove(id);
         if let Some(TrackedAuction { queue, began, .. }) = self.auctions.remove(id)
             && let Some(queue) = self.queues.get_mut(&queue)
         {
@@ -116,6 +152,37 @@ impl Auctions {
         }
     }
 
+    /// The time of the next look for agents that are away has come.
+    pub(crate) fn look_again(&mut self) {
+        self.looks = false;
+    }
+
+    /// Takes the auctions that wait for an agent into their queues if there is one that they may ask.
+    fn look_for_absent(&mut self, timers: &mut Timers, cx: &mut Context<'_>) {
+        if self.looks || self.absent.is_empty() || !cx.world.directory().is_synced() {
+            return;
+        }
+        let (now, directory) = (cx.world.now(), cx.world.directory());
+        for id in std::mem::take(&mut self.absent) {
+            let Some(TrackedAuction { queue, began, phase: Phase::Absent(passed_over) }) =
+                self.auctions.get(&id)
+            else {
+                continue;
+            };
+            let candidates = directory.candidates(&queue.0);
+            let may_bid = candidates.iter().any(|peer| peer.is_alive && !passed_over.contains(&peer.agent));
+            if may_bid {
+                self.queues.entry(queue.clone()).or_default().waiting.insert((*began, id), now);
+            } else {
+                self.absent.insert(id);
+            }
+        }
+        if !self.absent.is_empty() {
+            self.looks = true;
+            timers.set(LOOK, TimerPurpose::LookForPeers, cx);
+        }
+    }
+
     /// The first auction of every queue for which it is time to call, with its capability; for the others a timer is set. After a
     /// restart they wait until the directory is complete: who calls without it finds nobody.
     pub(crate) fn due(
@@ -125,6 +192,7 @@ impl Auctions {
         timers: &mut Timers,
         cx: &mut Context<'_>,
     ) -> Vec<(ConversationId, Capability)> {
+        self.look_for_absent(timers, cx);
         let (now, mut due) = (cx.world.now(), Vec::new());
         if self.queues.is_empty() || !cx.world.directory().is_synced() {
             return due;

@@ -2,8 +2,8 @@
 //! for each answer, message and checkpoint that turns are given. All other records refer to it: journals by the record's key,
 //! effects and the task's row by the numbers of records.
 //!
-//! Chunks are numbered from 0 without gaps in each conversation. A new award of a task has an epoch of its own, and with it
-//! a log of its own. The records are deleted before the row of the task ([`crate::retention`]).
+//! Chunks are numbered from 0 without gaps. An award that goes on behind what was done under an earlier one goes on in its log;
+//! any other has a log of its own, under its epoch. The records are deleted before the row of the task ([`crate::retention`]).
 
 use crate::{
     content,
@@ -33,7 +33,7 @@ impl ChunkLog {
     /// The log of the conversation that does the task in `row`.
     pub fn of_task(me: &AgentId, row: &TaskRow) -> Self {
         let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
-        let prefix = keys::chunks_under(me, task, owner, row.epoch.unwrap_or_default());
+        let prefix = keys::chunks_under(me, task, owner, row.log_epoch());
         Self { me: me.clone(), prefix }
     }
 

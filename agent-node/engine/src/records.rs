@@ -9,7 +9,7 @@ use crate::{
     origin::Origin,
     replay_start::{ReplayStart, of_these_rules},
 };
-use patterns::{AnyPattern, ChunkRange, Effect, Event};
+use patterns::{AnyPattern, ChunkRange, Effect, Event, work::WorkSoFar};
 use protocol::{
     artifact::{BlobRef, Part},
     budget::Budget,
@@ -299,6 +299,12 @@ pub struct TaskRow {
     /// The chunks of its artifacts that count; all, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunks: Option<ChunkRange>,
+    /// The epoch under which its log begins, if that is an earlier award.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<u64>,
+    /// What was done of it, if it ended without a result that counts: a later award goes on behind it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub so_far: Option<Box<WorkSoFar>>,
     /// When it ended, on the node's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<NodeTime>,
@@ -371,10 +377,17 @@ impl TaskRow {
             epoch: None,
             references: Vec::new(),
             chunks: None,
+            log: None,
+            so_far: None,
             ended_at: None,
             request_bytes: 0,
             answered: Vec::new(),
         }
+    }
+
+    /// The epoch under which its log begins.
+    pub(crate) fn log_epoch(&self) -> u64 {
+        self.log.or(self.epoch).unwrap_or_default()
     }
 
     /// Notes the blobs among `parts`: whoever may see the task may read them.

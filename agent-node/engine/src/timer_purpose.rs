@@ -21,6 +21,10 @@ pub(crate) enum TimerPurpose {
     Directory { conversation: ConversationId, effect: EffectKey },
     /// The first auction of the queue of a capability and a principal calls for proposals again.
     CallQueue(Capability, Principal),
+    /// Look for agents that auctions wait for.
+    LookForPeers,
+    /// Begin the turn of work whose manager has not answered that the agent is back.
+    CheckIn(ConversationId),
     /// Subscribe to the board again.
     Subscribe,
     /// Retry the waiting signal.

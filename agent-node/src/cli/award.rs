@@ -37,8 +37,9 @@ pub(super) async fn explain(common: &CommonArgs, explain: ExplainArgs) -> Result
     let client = MeshClient::new(common)?;
     let endpoints = explain.at.endpoints(&client).await?;
     let found = find(&client, &endpoints, &explain.task).await?;
-    let parts = parts_of(&client, &endpoints, &explain.task).await;
-    let own = award_of(&client, &found.endpoint, &explain.task).await;
+    let task = found.id();
+    let parts = parts_of(&client, &endpoints, &task).await;
+    let own = award_of(&client, &found.endpoint, &task).await;
     let mut awards = Vec::new();
     for (endpoint, part) in &parts {
         awards.extend(award_of(&client, endpoint, part).await);
@@ -56,7 +57,7 @@ pub(super) async fn explain(common: &CommonArgs, explain: ExplainArgs) -> Result
     });
     let texts: Vec<_> = texts.collect();
     if own.is_null() {
-        output::note(&format!("task {} was not awarded, parts of it were:", explain.task));
+        output::note(&format!("task {task} was not awarded, parts of it were:"));
     }
     output::line(&texts.join("\n\n"))
 }

@@ -104,7 +104,7 @@ pub(super) async fn follow(common: &CommonArgs, args: FollowArgs) -> Result<(), 
                 let ours = &found.task["metadata"][EXTENSION];
                 let agent = whose.clone().unwrap_or_else(|| found.endpoint.clone());
                 let space = ours["space"].as_str().and_then(|space| SpaceId::parse(space).ok());
-                (name.to_owned(), found.endpoint, agent, space)
+                (found.id(), found.endpoint, agent, space)
             })
         }
         None => None,

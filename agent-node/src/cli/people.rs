@@ -153,6 +153,7 @@ pub(super) async fn answer(common: &CommonArgs, args: AnswerArgs) -> Result<(), 
     let endpoints = args.at.endpoints(&client).await?;
     let AnswerArgs { task, text, question, approve, deny, reason, values, .. } = args;
     let found = find(&client, &endpoints, &task).await?;
+    let task = found.id();
     let open = open_questions(&found.task);
     let mut body = match (text, values) {
         (Some(text), _) => json!({ "text": text }),

@@ -40,6 +40,7 @@ pub(super) async fn steer(common: &CommonArgs, args: SteerArgs) -> Result<(), Cl
     let endpoints = args.at.endpoints(&client).await?;
     let SteerArgs { task, verb, text, stage, seat, .. } = args;
     let found = super::located_task::find(&client, &endpoints, &task).await?;
+    let task = found.id();
     let path = format!("{}/{}/directives", routes::TASKS, encoded(&task));
     let body = json!({ "verb": verb, "stage": stage, "seat": seat, "text": text });
     let answer = client.post(&found.endpoint, &path, &body).await?;

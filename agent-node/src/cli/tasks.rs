@@ -7,9 +7,10 @@ use super::{
     convene::{session_lines, show_summary},
     endpoints::{self, AgentEndpoint, AtArgs},
     exit::{self, CliError, Exit},
-    located_task::{LocatedTask, UNSEEN, find, hops, sees_no_sessions},
+    located_task::{LocatedTask, UNSEEN, accountable, find, listed, sees_no_sessions},
     output,
     questions::how_to_answer,
+    task_tree,
     watch::{TaskWatch, status_of},
 };
 use clap::{Args, Subcommand};
@@ -24,8 +25,11 @@ use protocol::{
     usage::Usage,
 };
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, io::IsTerminal, path::PathBuf};
+use std::{io::IsTerminal, path::PathBuf};
 use tokio::time::Instant;
+
+/// The most tasks of each agent among which parts of a task are looked for.
+const MOST_PARTS: usize = 1_000;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -45,7 +49,8 @@ enum TasksVerb {
     List(TaskListArgs),
     /// One task, with its artifacts; of a session, with what was said.
     Show {
-        /// The task's id.
+        /// The task's id or its beginning; the newest task if absent.
+        #[arg(default_value = "-")]
         task: String,
         /// Write the artifacts into this directory instead of printing the task; of a session, its transcript, too.
         #[arg(long, value_name = "DIR")]
@@ -56,7 +61,7 @@ enum TasksVerb {
     },
     /// Follow a task until it ends or waits for an answer; the exit code says which.
     Watch {
-        /// The task's id.
+        /// The task's id or its beginning; `-` is the newest task.
         task: String,
         /// How long to wait; without end if absent.
         #[arg(long, value_parser = Eta::parse)]
@@ -64,7 +69,7 @@ enum TasksVerb {
     },
     /// End a task.
     Cancel {
-        /// The task's id.
+        /// The task's id or its beginning; `-` is the newest task.
         task: String,
         /// Why; its agents are told.
         #[arg(long, default_value = "canceled by its user")]
@@ -72,7 +77,7 @@ enum TasksVerb {
     },
     /// Answer what a task asks.
     Answer {
-        /// The task's id.
+        /// The task's id or its beginning; `-` is the newest task.
         task: String,
         /// The answer.
         text: String,
@@ -103,7 +108,8 @@ pub(super) async fn tasks(common: &CommonArgs, tasks: TasksArgs) -> Result<(), C
             list(common, &client, &endpoints, &args).await
         }
         TasksVerb::Show { task, out, force } => {
-            let LocatedTask { endpoint, task: found } = find(&client, &endpoints, &task).await?;
+            let found = find(&client, &endpoints, &task).await?;
+            let (task, LocatedTask { endpoint, task: found }) = (found.id(), found);
             match out {
                 Some(dir) => {
                     let mut files = exported(&found);
@@ -112,7 +118,8 @@ pub(super) async fn tasks(common: &CommonArgs, tasks: TasksArgs) -> Result<(), C
                 }
                 None if common.json => output::json(&found),
                 None => {
-                    show(&found)?;
+                    let tasks = accountable(&client, &endpoints, MOST_PARTS).await.unwrap_or_default();
+                    show(&found, &task_tree::lines(&task, &tasks))?;
                     if is_session(&found) {
                         show_summary(&client, &endpoint, &task).await;
                     }
@@ -122,6 +129,7 @@ pub(super) async fn tasks(common: &CommonArgs, tasks: TasksArgs) -> Result<(), C
         }
         TasksVerb::Watch { task, timeout } => {
             let found = find(&client, &endpoints, &task).await?;
+            let task = found.id();
             let until = timeout.map(|time| Instant::now() + time.duration());
             let shows_progress =
                 !common.json && (std::io::stderr().is_terminal() || !std::io::stdout().is_terminal());
@@ -154,11 +162,11 @@ pub(super) async fn tasks(common: &CommonArgs, tasks: TasksArgs) -> Result<(), C
         }
         TasksVerb::Cancel { task, reason } => {
             let found = find(&client, &endpoints, &task).await?;
-            act(common, &client, &found, &task, "cancel", &json!({ "reason": reason })).await
+            act(common, &client, &found, "cancel", &json!({ "reason": reason })).await
         }
         TasksVerb::Answer { task, text } => {
             let found = find(&client, &endpoints, &task).await?;
-            act(common, &client, &found, &task, "answer", &json!({ "text": text })).await
+            act(common, &client, &found, "answer", &json!({ "text": text })).await
         }
     }
 }
@@ -167,11 +175,11 @@ async fn act(
     common: &CommonArgs,
     client: &MeshClient,
     found: &LocatedTask,
-    task: &str,
     verb: &str,
     body: &Value,
 ) -> Result<(), CliError> {
-    let path = format!("{}/{}/{verb}", routes::TASKS, encoded(task));
+    let task = found.id();
+    let path = format!("{}/{}/{verb}", routes::TASKS, encoded(&task));
     let after = client.post(&found.endpoint, &path, body).await?;
     if common.json {
         return output::json(&after);
@@ -195,21 +203,18 @@ async fn list(
     endpoints: &[AgentEndpoint],
     args: &TaskListArgs,
 ) -> Result<(), CliError> {
-    let path = format!("{}?limit={}", routes::TASKS, args.limit);
-    let mut all = Vec::new();
-    for (id, answer) in endpoints::get_all(client, endpoints, &path).await? {
-        let tasks = answer["tasks"].as_array().into_iter().flatten();
-        all.extend(tasks.map(|task| (id.to_string(), task.clone())));
-    }
-    if !args.all {
-        all = accountable(all);
-        all.retain(|(_, task)| turn_of(task).is_none());
-    }
+    let limit = usize::from(args.limit);
+    let mut all = match args.all {
+        true => listed(client, endpoints, limit).await?,
+        false => accountable(client, endpoints, limit).await?,
+    };
     let changed = |task: &Value| task["status"]["timestamp"].as_str().unwrap_or_default().to_owned();
     all.sort_by_key(|(_, task)| std::cmp::Reverse(changed(task)));
     if common.json {
-        let tasks: Vec<_> =
-            all.iter().map(|(agent, task)| json!({ "agentId": agent, "task": task })).collect();
+        let tasks: Vec<_> = all
+            .iter()
+            .map(|(agent, task)| json!({ "agentId": agent, "taskId": task["id"], "task": task }))
+            .collect();
         return output::json(&json!({ "tasks": tasks }));
     }
     if all.is_empty() && sees_no_sessions(client, endpoints).await {
@@ -248,19 +253,7 @@ fn turn_of(task: &Value) -> Option<String> {
     Some(format!("{} {} {}", text("stage"), seat["round"], text("seat")))
 }
 
-/// Keeps one entry per task: the one with the shortest path.
-fn accountable(all: Vec<(String, Value)>) -> Vec<(String, Value)> {
-    let mut best: BTreeMap<String, (String, Value)> = BTreeMap::new();
-    for (agent, task) in all {
-        let id = task["id"].as_str().unwrap_or_default().to_owned();
-        if best.get(&id).is_none_or(|(_, known)| hops(&task) < hops(known)) {
-            best.insert(id, (agent, task));
-        }
-    }
-    best.into_values().collect()
-}
-
-fn show(task: &Value) -> Result<(), CliError> {
+fn show(task: &Value, parts: &[String]) -> Result<(), CliError> {
     let ours = &task["metadata"][EXTENSION];
     let text = |value: &Value| value.as_str().map(output::plain);
     let (state, message) = status_of(&task["status"]);
@@ -285,6 +278,9 @@ fn show(task: &Value) -> Result<(), CliError> {
     }
     for answered in answered_lines(task) {
         output::line(&format!("{:<13} {answered}", output::paint("question", output::Colour::Grey)))?;
+    }
+    for part in parts {
+        output::line(&format!("{:<13} {part}", output::paint("part", output::Colour::Grey)))?;
     }
     let checks = ours["checks"].as_array().into_iter().flatten();
     for check in checks.filter_map(|check| serde_json::from_value::<ResultCheck>(check.clone()).ok()) {

@@ -40,7 +40,8 @@ pub(super) struct TraceArgs {
 pub(super) async fn trace(common: &CommonArgs, trace: TraceArgs) -> Result<(), CliError> {
     let client = MeshClient::new(common)?;
     let found = find(&client, &trace.at.endpoints(&client).await?, &trace.task).await?;
-    let path = format!("{}/{}/trace", routes::TASKS, encoded(&trace.task));
+    let task = found.id();
+    let path = format!("{}/{}/trace", routes::TASKS, encoded(&task));
     let mut answer: Value = client.get(&found.endpoint, &path).await?;
     add_trigger_spans(&client, &trace.at.endpoints(&client).await?, &mut answer).await;
     if let Some(origin) = tasks::origin(&found.task) {
@@ -54,9 +55,9 @@ pub(super) async fn trace(common: &CommonArgs, trace: TraceArgs) -> Result<(), C
     let start = spans.iter().map(|span| span.start).min().unwrap_or(WallTime(0));
     let by_stage = (!trace.calls && !trace.spans).then(|| stages::text(&spans, start)).flatten();
     match by_stage {
-        Some(stages) => output::line(&format!("{}\n{stages}", head(&trace.task, &spans, start)))?,
+        Some(stages) => output::line(&format!("{}\n{stages}", head(&task, &spans, start)))?,
         None => {
-            output::line(&text(&trace.task, &spans, trace.calls))?;
+            output::line(&text(&task, &spans, trace.calls))?;
             if let Some(table) = usage::table(&spans) {
                 output::line(&format!("\n{table}"))?;
             }

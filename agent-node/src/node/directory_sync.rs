@@ -137,15 +137,14 @@ fn seen_at(entry: &AgentEntry) -> WallTime {
 }
 
 fn peer(entry: &AgentEntry) -> Peer {
+    let absence = match entry.state {
+        Presence::Alive | Presence::Suspect => None,
+        Presence::Dead => Some(Absence::Away { since: seen_at(entry) }),
+        Presence::Departed => Some(Absence::Left),
+    };
     Peer {
-        card: entry.card.clone(),
-        incarnation: entry.incarnation,
         is_alive: entry.state == Presence::Alive && entry.accepting,
-        absence: match entry.state {
-            Presence::Alive | Presence::Suspect => None,
-            Presence::Dead => Some(Absence::Away { since: seen_at(entry) }),
-            Presence::Departed => Some(Absence::Left),
-        },
         running: entry.running,
+        ..Peer::new(entry.card.clone(), entry.incarnation, absence)
     }
 }

@@ -624,6 +624,7 @@ def run() -> None:
     # What the function and its subprocesses print goes to standard error, not between the lines.
     with os.fdopen(os.dup(1), "w", encoding="ascii") as output:
         os.dup2(2, 1)
+        sys.stdout.reconfigure(line_buffering=True)  # what is printed is in the log at once
 
         def write(line: str) -> None:
             output.write(line + "\n")

@@ -14,6 +14,7 @@ pub mod track_record;
 
 mod acceptance;
 mod award;
+mod away;
 mod budget;
 mod call;
 mod eligible;
@@ -76,6 +77,9 @@ pub struct ContractNet {
     own_failure: Option<String>,
     /// The epoch of the last award; the next one's is greater.
     last_epoch: Epoch,
+    /// The award whose holder has fallen silent. Its reports count until another agent is given the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lapsed: Option<Box<ActiveAward>>,
     /// The checks that a result passes before it counts.
     #[serde(default, skip_serializing_if = "ResultChecks::is_none")]
     checks: ResultChecks,
@@ -149,6 +153,9 @@ struct ActiveAward {
     /// Updates that arrived before missing ones, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     early: Vec<TaskUpdate>,
+    /// Whether the winner is away with its work, and has said so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_away: bool,
     /// Whether the winner's result was refused before: it is awarded the task again once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_revision: bool,
@@ -188,6 +195,7 @@ impl ContractNet {
             own_failure: None,
             checks: ResultChecks::default(),
             last_epoch: 0,
+            lapsed: None,
             candidates,
             nearest: None,
         }
@@ -347,11 +355,13 @@ impl ContractNet {
 
     fn finish(&mut self, state: TaskState, message: Option<String>) -> Vec<Effect> {
         self.stage = AuctionStage::Over;
+        let mut effects = self.give_up_lapsed();
         let said = message.clone().unwrap_or_default();
         self.record.outcome =
             Some(format!("{}{}{said}", state.word(), if said.is_empty() { "" } else { ": " }));
         let fulfilments = std::mem::take(&mut self.fulfilments);
-        self.ownership.finish(state, message, fulfilments)
+        effects.extend(self.ownership.finish(state, message, fulfilments));
+        effects
     }
 
     /// Revokes an award: cancels it at the winner and frees the claim.
@@ -418,7 +428,10 @@ impl Pattern for ContractNet {
     ];
 
     fn view(&self) -> View<'_> {
-        let awarded = if let AuctionStage::Awarded(award) = &self.stage { Some(award) } else { None };
+        let awarded = match &self.stage {
+            AuctionStage::Awarded(award) if !award.is_away => Some(award),
+            _ => None,
+        };
         View {
             auction: self.auction_view(),
             award: Some(&self.record),

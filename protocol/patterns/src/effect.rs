@@ -6,6 +6,7 @@ use super::{
     context::ContextEntry,
     turn::Prompt,
     turn_record::{TurnInput, TurnRecord},
+    work::WorkSoFar,
 };
 use protocol::{
     acceptance::ResultCheck,
@@ -357,6 +358,9 @@ pub struct Outcome {
     /// What it adds to its context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Box<ContextEntry>>,
+    /// What the agent has done of a task that it may be awarded again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub so_far: Option<Box<WorkSoFar>>,
 }
 
 impl Outcome {
@@ -364,6 +368,16 @@ impl Outcome {
     pub fn new(status: Status) -> Self {
         let (artifacts, chunks, produced) = (Vec::new(), ChunkRange::default(), Vec::new());
         let (fulfilments, is_message, usage) = (BTreeMap::new(), false, Usage::default());
-        Self { status, artifacts, chunks, produced, fulfilments, is_message, usage, context: None }
+        Self {
+            status,
+            artifacts,
+            chunks,
+            produced,
+            fulfilments,
+            is_message,
+            usage,
+            context: None,
+            so_far: None,
+        }
     }
 }

@@ -13,6 +13,8 @@ pub enum Label {
     Decline,
     /// A report to the requester, without chunks of artifacts.
     Update,
+    /// The report of an agent that has started again: the award may have lapsed meanwhile.
+    CheckIn,
     /// A report with chunks.
     Chunks,
     /// The result to the requester.
@@ -48,7 +50,7 @@ pub enum Label {
 impl Label {
     /// Whether it is a report under the award.
     pub(super) fn is_report(self) -> bool {
-        matches!(self, Self::Accept | Self::Update | Self::Chunks | Self::Response)
+        matches!(self, Self::Accept | Self::Update | Self::CheckIn | Self::Chunks | Self::Response)
     }
 }
 

@@ -201,11 +201,17 @@ pub enum EventKind {
     Directed { by: Principal, directive: Box<Directive> },
     /// The task's owner cancelled it.
     Cancelled { by: Principal, reason: String },
-    /// The node is draining. Work that another agent can do is handed back; the rest waits for the restart.
+    /// The node is draining. Work that another agent can do and that has no record yet is handed back; the rest waits for the
+    /// restart.
     Draining {
         /// The reason for the decline. Without one nothing is handed back.
         reason: Option<String>,
+        /// For how long the agent may be away, milliseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        away_ms: Option<u64>,
     },
+    /// The agent has started again. Work under an award goes on when its manager has been told.
+    Restarted,
 }
 
 /// A peer that may be asked: what its directory entry says about one capability, and its fulfilment history with this agent.
@@ -222,8 +228,11 @@ pub struct Candidate {
     pub max_parallel: u32,
     /// The number of its running tasks, by its last heartbeat.
     pub running: u32,
-    /// Whether its lease in the registry is valid.
+    /// Whether its lease in the registry is valid, and it takes work.
     pub is_alive: bool,
+    /// Since when it is away, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub away_since: Option<WallTime>,
     /// Its fulfilment history with this manager, from 0 to 1.
     pub track_record: f64,
 }
@@ -243,6 +252,7 @@ impl Candidate {
             max_parallel: card.terms.max_parallel.max(1),
             running: 0,
             is_alive: true,
+            away_since: None,
             track_record: 0.0,
         }
     }
@@ -321,7 +331,7 @@ impl PatternDescription {
 
 impl AnyPattern {
     /// The version of the rules a state was computed by; recorded with every state.
-    pub const RULES: u32 = 12;
+    pub const RULES: u32 = 13;
 
     /// Whether it can [`Self::read`] a state that rules of this version have computed: these, or the last ones.
     pub fn reads(rules: u32) -> bool {

@@ -300,7 +300,7 @@ impl Pattern for OpenTask {
                 OpenTaskStage::Doing { .. } | OpenTaskStage::Closing { .. },
                 EventKind::ClaimExpired { epoch },
             ) if under == Some(*epoch) => self.lose(event),
-            (OpenTaskStage::Doing { .. }, EventKind::Draining { reason: Some(reason) }) => {
+            (OpenTaskStage::Doing { .. }, EventKind::Draining { reason: Some(reason), .. }) => {
                 self.give_back(reason, event)
             }
             (OpenTaskStage::Closing { .. }, EventKind::ClaimEnded { epoch }) if under == Some(*epoch) => {

@@ -254,6 +254,22 @@ impl TaskOwnership {
         effects
     }
 
+    /// What was produced, for whoever goes on behind it: nothing of it is reported.
+    pub(super) fn produced_before(&self) -> ProducedChunks {
+        self.produced.unreported()
+    }
+
+    /// The work goes on behind what was produced before.
+    pub(super) fn go_on_with(&mut self, produced: ProducedChunks) {
+        self.produced = produced;
+    }
+
+    /// Reports to the manager that the agent is away with its work for so long; with 0, that it is back.
+    pub(super) fn is_away(&mut self, away_ms: u64) -> Option<Effect> {
+        let label = if away_ms == 0 { Label::CheckIn } else { Label::Update };
+        self.report(label, |update| update.away_ms = Some(away_ms))
+    }
+
     /// Reports to the requester that the work continues, without progress.
     pub fn sign_of_life(&mut self) -> Vec<Effect> {
         if self.has_ended() {
@@ -263,11 +279,15 @@ impl TaskOwnership {
     }
 
     fn report_update(&mut self, complete: impl FnOnce(&mut TaskUpdate)) -> Option<Effect> {
+        self.report(Label::Update, complete)
+    }
+
+    fn report(&mut self, label: Label, complete: impl FnOnce(&mut TaskUpdate)) -> Option<Effect> {
         let requester = self.requester.clone()?;
         self.seq += 1;
         let mut update = TaskUpdate::new(self.spec.task_id.clone(), self.seq, requester.epoch);
         complete(&mut update);
-        Some(report(&requester, Label::Update, Payload::TaskUpdate(update)))
+        Some(report(&requester, label, Payload::TaskUpdate(update)))
     }
 
     /// A change of state with a sentence about it.

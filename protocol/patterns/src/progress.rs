@@ -123,6 +123,17 @@ impl ProducedChunks {
         Some(self.range.from)
     }
 
+    /// The same chunks, for another award: none is reported, so the response holds everything.
+    pub(super) fn unreported(&self) -> Self {
+        Self {
+            range: self.range,
+            has_content: self.has_content,
+            described: self.described.clone(),
+            has_gap: !self.range.is_empty(),
+            ..Self::default()
+        }
+    }
+
     /// The chunks that count.
     pub(super) fn range(&self) -> ChunkRange {
         self.range

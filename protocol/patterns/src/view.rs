@@ -20,6 +20,7 @@ use protocol::{
     usage::{RemainingBudget, Usage},
 };
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// The state of a pattern, as far as it matters to the engine. A member that does not apply is absent.
 #[derive(Debug, Clone, Copy, Default)]
@@ -138,16 +139,21 @@ pub struct AuctionView<'a> {
     /// The principal at the root of the task.
     pub principal: &'a Principal,
     /// How far it is.
-    pub phase: AuctionPhase,
+    pub phase: AuctionPhase<'a>,
 }
 
 /// How far an auction is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AuctionPhase {
+pub enum AuctionPhase<'a> {
     /// It waits for a place. → [`EventKind::CallDue`]
     Waiting {
         /// When a place is expected to be free.
         until: NodeTime,
+    },
+    /// It waits for an agent that is away. → [`EventKind::CallDue`]
+    Absent {
+        /// The agents that are there and can't be asked.
+        passed_over: &'a BTreeSet<AgentId>,
     },
     /// It has waited and calls again.
     Calling,

@@ -1,16 +1,26 @@
-//! Reports of peers that could not reach an agent (RELIABILITY §1.7, Lifeguard). Two reports shorten its lease to one
-//! heartbeat interval, one report changes nothing, and a heartbeat of the agent refutes them all.
+//! Reports of peers that could not reach an agent (RELIABILITY §1.7, Lifeguard). The registry then tries the agent's endpoint
+//! itself: if nobody listens there, the agent is gone. Otherwise two reports shorten its lease to one heartbeat interval, and one
+//! changes nothing. A heartbeat of the agent refutes them all.
 
 use super::{AgentDirectory, DirectoryError};
 use protocol::{ids::AgentId, time::NodeTime};
 use std::{collections::BTreeMap, time::Duration};
+use transport::endpoint_probe::REFUSALS;
 
 /// Reports needed, from different agents.
 const REQUIRED_REPORTS: usize = 2;
 
-/// The time of each report, by reported agent and reporter.
+/// The most agents whose endpoints are tried at a time.
+const MAX_TRIED: usize = 64;
+
+/// The reports, and what the registry itself has found.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct SuspicionReports(BTreeMap<AgentId, BTreeMap<AgentId, NodeTime>>);
+pub(super) struct SuspicionReports {
+    /// The time of each report, by reported agent and reporter.
+    reports: BTreeMap<AgentId, BTreeMap<AgentId, NodeTime>>,
+    /// How often in a row each reported agent's endpoint has refused the registry, and since when.
+    refusals: BTreeMap<AgentId, (u32, NodeTime)>,
+}
 
 impl AgentDirectory {
     /// Records that `reporter` could not reach that incarnation of `id`. The reporter must be live; a report about itself
@@ -30,13 +40,34 @@ impl AgentDirectory {
         if !is_live {
             return Err(DirectoryError::Unknown(reporter.clone()));
         }
-        self.suspicion.0.entry(id.clone()).or_default().insert(reporter.clone(), now);
+        self.suspicion.reports.entry(id.clone()).or_default().insert(reporter.clone(), now);
+        if self.suspicion.refusals.len() < MAX_TRIED {
+            self.suspicion.refusals.entry(id.clone()).or_insert((0, now));
+        }
         Ok(())
     }
 
-    /// Whether enough peers reported `id` at least one heartbeat interval ago, and no heartbeat has arrived since.
+    /// The agents whose endpoints are to be tried, with these.
+    pub fn endpoints_to_try(&self) -> Vec<(AgentId, String)> {
+        let tried = self.suspicion.refusals.keys();
+        tried.filter_map(|id| Some((id.clone(), self.agents.get(id)?.row.card.endpoint.clone()))).collect()
+    }
+
+    /// Records whether the endpoint of `id` has refused the registry's connection.
+    pub fn endpoint_tried(&mut self, id: &AgentId, refused: bool) {
+        match self.suspicion.refusals.get_mut(id) {
+            Some((refusals, _)) if refused => *refusals += 1,
+            _ => drop(self.suspicion.refusals.remove(id)),
+        }
+    }
+
+    /// Whether nobody listens at its endpoint, or enough peers reported `id` at least one heartbeat interval ago, and no heartbeat has arrived since.
     pub(super) fn is_reported_unreachable(&self, id: &AgentId, seen: NodeTime, now: NodeTime) -> bool {
-        let Some(reports) = self.suspicion.0.get(id) else { return false };
+        let refused = self.suspicion.refusals.get(id);
+        if refused.is_some_and(|(refusals, since)| *refusals >= REFUSALS && *since >= seen) {
+            return true;
+        }
+        let Some(reports) = self.suspicion.reports.get(id) else { return false };
         let mut valid: Vec<_> =
             reports.values().filter(|at| **at >= seen && self.is_recent(**at, now)).collect();
         valid.sort();
@@ -49,13 +80,17 @@ impl AgentDirectory {
     /// Drops reports older than a lease, and those about agents that are gone.
     pub(super) fn drop_old_reports(&mut self, now: NodeTime) {
         let lease = self.config.lease();
-        for reports in self.suspicion.0.values_mut() {
+        let SuspicionReports { reports, refusals } = &mut self.suspicion;
+        for reports in reports.values_mut() {
             reports.retain(|_, at| now.since(*at) < lease);
         }
-        let agent = &self.agents;
-        self.suspicion.0.retain(|id, reports| {
-            !reports.is_empty() && agent.get(id).is_some_and(|agent| agent.row.exit.is_none())
-        });
+        let agents = &self.agents;
+        let last_seen = |id: &AgentId| {
+            let agent = agents.get(id).filter(|agent| agent.row.exit.is_none())?;
+            Some(agent.liveness.last_seen)
+        };
+        reports.retain(|id, reports| !reports.is_empty() && last_seen(id).is_some());
+        refusals.retain(|id, (_, since)| last_seen(id).is_some_and(|seen| seen <= *since));
     }
 
     fn is_recent(&self, at: NodeTime, now: NodeTime) -> bool {

@@ -33,6 +33,7 @@ use tokio::sync::{
     Mutex, MutexGuard, Notify, Semaphore, broadcast,
     oneshot::{self, error::TryRecvError},
 };
+use transport::endpoint_probe::refuses;
 use transport::key_ring::KeyRing;
 use transport::operation::{Caller, Service};
 
@@ -261,6 +262,7 @@ impl RegistrationService {
         if self.sweep_is_queued.replace(true) {
             return Ok(());
         }
+        self.try_endpoints().await;
         let guard = self.change_lock.lock().await;
         self.sweep_is_queued.set(false);
         let swept = self.directory.borrow_mut().sweep(self.now());
@@ -268,6 +270,15 @@ impl RegistrationService {
         match swept.change {
             Some(change) => self.commit_change(&guard, Lane::Progress, change).await,
             None => Ok(()),
+        }
+    }
+
+    /// Tries the endpoints of agents that peers could not reach, all at once.
+    async fn try_endpoints(&self) {
+        let tried = self.directory.borrow().endpoints_to_try();
+        let tried = tried.into_iter().map(async |(id, endpoint)| (id, refuses(&endpoint).await));
+        for (id, refused) in futures_util::future::join_all(tried).await {
+            self.directory.borrow_mut().endpoint_tried(&id, refused);
         }
     }
 

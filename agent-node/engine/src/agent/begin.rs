@@ -11,7 +11,7 @@ use crate::{
     problems::internal,
     records::{Receipt, TaskRow, keys, large_bytes},
 };
-use patterns::{AnyPattern, EventKind};
+use patterns::{AnyPattern, ChunkRange, EventKind};
 use protocol::{
     envelope::Envelope,
     ids::{Capability, ConversationId, Digest, TaskId, ThreadId},
@@ -44,6 +44,16 @@ pub(super) struct OpenedTask {
     pub(super) equals: Option<Digest>,
     /// The epoch of the award.
     pub(super) epoch: Option<u64>,
+    /// Where it goes on, if it was worked on before.
+    pub(super) earlier: Option<EarlierWork>,
+}
+
+/// What a new award goes on behind.
+pub(super) struct EarlierWork {
+    /// The epoch under which the log begins.
+    pub(super) log: u64,
+    /// The chunks in it that count.
+    pub(super) chunks: ChunkRange,
 }
 
 /// A message that opens a conversation.
@@ -51,8 +61,6 @@ pub(super) struct Opening {
     pub(super) message: IncomingMessage,
     pub(super) pattern: AnyPattern,
     pub(super) task: Option<OpenedTask>,
-    /// The older conversation that the same commit ends.
-    pub(super) older: Option<ConversationId>,
     pub(super) reply: ReplyTo,
 }
 
@@ -63,8 +71,6 @@ pub(super) struct NewConversation {
     pub(super) task: Option<TaskRow>,
     pub(super) receipt: Option<(Key, Receipt)>,
     pub(super) trigger: ConversationTrigger,
-    /// The older conversation that the same commit ends.
-    pub(super) older: Option<ConversationId>,
     /// The caller and its answer.
     pub(super) waiter: (ReplyTo, Ack),
 }
@@ -72,7 +78,7 @@ pub(super) struct NewConversation {
 impl Agent {
     /// Opens the conversation of a message, if there is room for it.
     pub(super) fn open(&mut self, opening: Opening, cx: &mut Context<'_>) -> Result<(), Problem> {
-        let Opening { message, pattern, task, older, reply } = opening;
+        let Opening { message, pattern, task, reply } = opening;
         let principal = task.as_ref().map_or(&message.by, |task| &task.spec.root);
         self.check_room(Some(principal).filter(|_| message.by.agent() != Some(&self.me)))?;
         let Envelope { message_id, from_agent_id, .. } = &*message.envelope;
@@ -82,10 +88,12 @@ impl Agent {
         let id = ConversationId::parse(&cx.world.uuid()).map_err(internal)?;
         let references = references(&message.envelope.payload);
         let request_bytes = large_bytes(&message.envelope.payload);
-        let task = task.map(|OpenedTask { spec, asked, equals, epoch }| TaskRow {
+        let task = task.map(|OpenedTask { spec, asked, equals, epoch, earlier }| TaskRow {
             asked,
             equals,
             epoch,
+            log: earlier.as_ref().map(|earlier| earlier.log),
+            chunks: earlier.map(|EarlierWork { chunks, .. }| ChunkRange { to: u64::MAX, ..chunks }),
             references,
             request_bytes,
             ..TaskRow::new(spec, message.by.clone(), id.clone(), receipt.at)
@@ -111,12 +119,12 @@ impl Agent {
             ..ConversationTrigger::default()
         };
         let (receipt, waiter) = (Some((key, receipt)), (reply, ack));
-        self.begin(NewConversation { id, pattern, task, receipt, trigger, older, waiter }, cx)
+        self.begin(NewConversation { id, pattern, task, receipt, trigger, waiter }, cx)
     }
 
     /// Begins a conversation.
     pub(super) fn begin(&mut self, new: NewConversation, cx: &mut Context<'_>) -> Result<(), Problem> {
-        let NewConversation { id, pattern, task, receipt, trigger, older, waiter: (reply, mut ack) } = new;
+        let NewConversation { id, pattern, task, receipt, trigger, waiter: (reply, mut ack) } = new;
         ack.conversation_id = Some(id.clone());
         let mut sealed = None;
         if let Some((key, receipt)) = receipt {
@@ -141,10 +149,7 @@ impl Agent {
         self.conversations.insert(conversation);
         // Counted before the commit, so that simultaneous awards see each other.
         self.note_change(&id);
-        match older {
-            Some(older) => self.advance_together(&[older, id.clone()], cx),
-            None => self.advance(&id, false, cx),
-        }
+        self.advance(&id, false, cx);
         // A turn that takes no time holds its place only during the step.
         self.conversations.note_work(&id);
         Ok(())

@@ -8,13 +8,14 @@ use crate::{
     commits::StandaloneRecords,
     content,
     context::Context,
-    conversation::Conversation,
+    conversation::{Conversation, QueuedEvent},
     internal_events::InternalEvent,
     records::{
         EffectKey, OpenEffect, StateOutline, Step, StepTimes, TaskRow, keys, lists,
         scan::{conversation_id, every_readable},
     },
     states,
+    timer_purpose::TimerPurpose,
 };
 use patterns::{AnyPattern, Effect, Event, EventKind, Outcome};
 use protocol::{
@@ -24,7 +25,7 @@ use protocol::{
     time::NodeTime,
 };
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 use store_types::{Batch, Error, Expectation, Filter, Record, Snapshot, Write};
 
 /// The members of a journal record that every rules version has.
@@ -35,6 +36,17 @@ struct StepOutline {
 
 /// How often a turn is started before it counts as the cause of the crashes.
 const MAX_ATTEMPTS: u32 = 5;
+
+/// How long a turn under an award waits for the manager's answer after a restart. The award may have lapsed meanwhile; a manager
+/// that can't be reached has awarded nothing anew, or fences the reports.
+const CHECK_IN: Duration = Duration::from_secs(10);
+
+/// A turn that waits for the manager's answer.
+pub(super) struct HeldTurn {
+    key: EffectKey,
+    /// Whether it has a place, so that it counts as an attempt.
+    is_counted: bool,
+}
 
 /// The store can't be read.
 #[derive(Debug)]
@@ -248,9 +260,15 @@ impl Agent {
     /// Performs the open effects of a restored conversation again. Turns start in the order in which they are restarted, so
     /// the first ones get the free `places`; only these are counted as attempts, because the others have to wait.
     fn resume(&mut self, id: &ConversationId, places: &mut usize, cx: &mut Context<'_>) -> Result<(), Error> {
-        let Some(conversation) = self.conversations.get(id) else { return Ok(()) };
+        let Some(conversation) = self.conversations.get_mut(id) else { return Ok(()) };
         let open: Vec<(EffectKey, OpenEffect)> =
             conversation.open.iter().map(|(key, open)| (*key, open.clone())).collect();
+        let view = conversation.pattern.view();
+        let checks_in = view.work.is_some() && view.manager.is_some_and(|manager| *manager != self.me);
+        if checks_in {
+            conversation.queue.push_back(QueuedEvent::from_inside(EventKind::Restarted, None));
+        }
+        let mut held = Vec::new();
         for (key, open) in open {
             let Effect::RunTurn { turn, .. } = &open.effect else {
                 self.perform_again(id, key, &open, cx)?;
@@ -262,13 +280,33 @@ impl Agent {
                 );
                 let what = EventKind::TurnFailed { turn: *turn, reason };
                 self.handle_event(InternalEvent { conversation: id.clone(), closes: Some(key), what }, cx);
-            } else if let Some(conversation) = self.conversations.get_mut(id) {
-                conversation.restart_turn(key, *places > 0);
+            } else {
+                held.push(HeldTurn { key, is_counted: *places > 0 });
                 *places = places.saturating_sub(1);
             }
         }
+        if checks_in && !held.is_empty() {
+            self.held_turns.insert(id.clone(), held);
+            self.timers.set(CHECK_IN, TimerPurpose::CheckIn(id.clone()), cx);
+        } else {
+            self.restart_turns(id, held);
+        }
         self.advance(id, true, cx);
         Ok(())
+    }
+
+    fn restart_turns(&mut self, id: &ConversationId, held: Vec<HeldTurn>) {
+        let Some(conversation) = self.conversations.get_mut(id) else { return };
+        held.into_iter().for_each(|turn| conversation.restart_turn(turn.key, turn.is_counted));
+    }
+
+    /// Begins the turns that waited until the manager of their work knows that this agent is back. Those of work that has ended
+    /// meanwhile are gone.
+    pub(super) fn release_turns(&mut self, id: &ConversationId, cx: &mut Context<'_>) {
+        if let Some(held) = self.held_turns.remove(id) {
+            self.restart_turns(id, held);
+            self.advance(id, true, cx);
+        }
     }
 }
 

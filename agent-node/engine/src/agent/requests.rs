@@ -11,7 +11,7 @@ use crate::{
     IncomingMessage, PeerLocation, ReplyTo,
     agent::{
         Agent,
-        begin::{OpenedTask, Opening},
+        begin::{EarlierWork, OpenedTask, Opening},
     },
     context::Context,
     fate::{Fate, RequestFacts, Wanted, fate},
@@ -66,7 +66,7 @@ impl Agent {
                     Some((offer, spec)) => self.take_offer(message, offer, spec, asked, reply, cx),
                     None => {
                         let pattern = broadcast.into();
-                        self.open(Opening { message, pattern, task: None, older: None, reply }, cx)
+                        self.open(Opening { message, pattern, task: None, reply }, cx)
                     }
                 }
             }
@@ -151,8 +151,8 @@ impl Agent {
                 self.auction(ownership, cx).with_acceptance(acceptance).into()
             }
         };
-        let task = Some(OpenedTask { spec, asked, equals, epoch: None });
-        self.open(Opening { message, pattern, task, older: None, reply }, cx)
+        let task = Some(OpenedTask { spec, asked, equals, epoch: None, earlier: None });
+        self.open(Opening { message, pattern, task, reply }, cx)
     }
 
     /// What decides the fate of a request for a task with the skill `wanted`.
@@ -324,12 +324,11 @@ impl Agent {
         }
         let owner = (spec.task_id.clone(), message.by.clone());
         let running = self.conversations.of_task(&owner.0, &owner.1);
-        let superseded = match running {
-            Some(open) => {
-                self.conversations.get(open).and_then(|conversation| conversation.task.as_ref()?.epoch)
-            }
-            None => self.row_unless_parked(&owner.0, &owner.1, cx)?.and_then(|row| row.epoch),
+        let before = match running {
+            Some(open) => self.conversations.get(open).and_then(|conversation| conversation.task.clone()),
+            None => self.row_unless_parked(&owner.0, &owner.1, cx)?,
         };
+        let superseded = before.as_ref().and_then(|row| row.epoch);
         let cancelled = self.tombstone(&owner.0, &owner.1, cx)?;
         let is_old = |epoch: Option<u64>| epoch.is_some_and(|epoch| epoch >= award.epoch);
         let mut ownership = TaskOwnership::new(spec.clone(), requester(&message, Some(award.epoch)));
@@ -353,20 +352,29 @@ impl Agent {
         };
         if let Some(refusal) = refusal {
             let pattern = refusal.into();
-            return self.open(Opening { message, pattern, task: None, older: None, reply }, cx);
+            return self.open(Opening { message, pattern, task: None, reply }, cx);
         }
+        if let Some(running) = running.cloned() {
+            return Err(self.end_older_award(&running, &owner.1));
+        }
+        // What was refused is made afresh.
+        let before = before.filter(|_| award.revision.is_none());
+        let earlier = before.as_ref().and_then(|row| {
+            let chunks = row.so_far.as_ref()?.chunks();
+            Some(EarlierWork { log: row.log_epoch(), chunks })
+        });
         let lease = Some(Duration::from_millis(award.lease_ms));
         let acceptance = self.acceptance(spec.capability.as_ref(), None);
         let context = self.context_of(&spec, &message.by, cx)?;
         let doing = Doing::new(self.me.clone(), ownership, lease, self.config.work_limits)
             .in_context(context)
             .with_acceptance(acceptance)
-            .revising(award.revision);
+            .revising(award.revision)
+            .behind(before.and_then(|row| row.so_far));
         let asked = Digest::of(spec.description.as_bytes());
         self.check_room(Some(&spec.root).filter(|_| message.by.agent() != Some(&self.me)))?;
-        let older = self.cancel_older_award(&owner)?;
-        let task = Some(OpenedTask { spec, asked, equals: None, epoch: Some(award.epoch) });
-        self.open(Opening { message, pattern: doing.into(), task, older, reply }, cx)
+        let task = Some(OpenedTask { spec, asked, equals: None, epoch: Some(award.epoch), earlier });
+        self.open(Opening { message, pattern: doing.into(), task, reply }, cx)
     }
 
     fn take_help_request(
@@ -407,7 +415,7 @@ impl Agent {
             Some(capability) => HelpRequest::asking(me, asked, capability, limits.help),
             None => HelpRequest::answering(me, asked, limits),
         };
-        self.open(Opening { message, pattern: pattern.into(), task: None, older: None, reply }, cx)
+        self.open(Opening { message, pattern: pattern.into(), task: None, reply }, cx)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     records::EffectKey,
     timer_purpose::TimerPurpose,
 };
-use patterns::{Effect, EventKind};
+use patterns::{Effect, EventKind, Label};
 use protocol::{
     ids::ConversationId,
     message::MessageKind,
@@ -35,7 +35,11 @@ impl Agent {
         }
         let (what, mut next) = self.settle_open_claim(&id, what, cx);
         let Some(conversation) = self.conversations.get_mut(&id) else { return };
+        let is_check_in = is_about_check_in(&what);
         conversation.queue.push_back(QueuedEvent::from_inside(what, closes));
+        if is_check_in {
+            self.release_turns(&id, cx);
+        }
         next.push(id);
         // The end of an expired claim and the new one are one commit. A conversation that commits a step follows by itself.
         next.retain(|id| self.conversations.get(id).is_some_and(|open| !open.is_committing()));
@@ -264,6 +268,17 @@ impl Agent {
     ) {
         self.commits.issue(Lane::Progress, batch, PendingCommit::Standalone(records), cx);
     }
+}
+
+/// Whether it says what became of the report that the agent is back.
+fn is_about_check_in(what: &EventKind) -> bool {
+    let (EventKind::Delivered { label, .. }
+    | EventKind::Undelivered { label, .. }
+    | EventKind::RecipientAway { label, .. }) = what
+    else {
+        return false;
+    };
+    *label == Label::CheckIn
 }
 
 /// Reports one bidding round if the step sends calls for proposals, and each award that it sends.

@@ -180,10 +180,7 @@ impl Agent {
         let id = ConversationId::parse(&cx.world.uuid()).map_err(internal)?;
         let pattern = Redelivery::new(dead.letter).into();
         let waiter = (reply, Ack::of(message.clone()));
-        self.begin(
-            NewConversation { id, pattern, task: None, receipt: None, trigger, older: None, waiter },
-            cx,
-        )
+        self.begin(NewConversation { id, pattern, task: None, receipt: None, trigger, waiter }, cx)
     }
 }
 

@@ -378,6 +378,8 @@ fn a_stream_goes_on_after_a_crash_of_both_and_a_repeated_report_has_the_same_byt
     for message in waiting.into_iter().flat_map(|(_, messages)| messages) {
         pair.manager.receive(message, by.clone());
     }
+    assert!(pair.doer.turn.is_none(), "it waits until the manager knows that it is back");
+    pair.carry();
     pair.doer.chunk(30);
     pair.carry();
     pair.end();

@@ -182,6 +182,7 @@ impl Conversation {
         if let Some(row) = &mut self.task {
             row.task.status = outcome.status.clone();
             row.chunks = Some(outcome.chunks);
+            row.so_far.clone_from(&outcome.so_far);
             row.task.changed_at = wall;
             row.task.is_message = outcome.is_message;
             row.ended_at = Some(at);

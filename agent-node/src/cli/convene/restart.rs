@@ -29,6 +29,7 @@ pub(super) async fn read(
     task: &str,
 ) -> Result<RestartedSession, CliError> {
     let found = located_task::find(client, endpoints, task).await?;
+    let task = &found.id();
     let path = format!("{}/{}/session", routes::TASKS, encoded(task));
     let session: Value = client.get(&found.endpoint, &path).await?;
     let mut graph = session["input"].clone();

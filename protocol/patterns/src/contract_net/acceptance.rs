@@ -107,7 +107,7 @@ impl ContractNet {
         let mut effects = self.ownership.discard_artifacts();
         effects.extend(self.ownership.status(TaskState::Working, status));
         effects.extend(self.release(epoch));
-        effects.push(self.claim(winner, next));
+        effects.extend(self.claim(winner, next));
         if let AuctionStage::Claiming { revision, .. } = &mut self.stage {
             *revision = Some(Box::new(RefusedResult { findings, chunks }));
         }

@@ -68,6 +68,7 @@ impl ContractNet {
             chunks: 0,
             result: None,
             early: Vec::new(),
+            is_away: false,
             is_revision,
             asked: None,
         });
@@ -96,7 +97,7 @@ impl ContractNet {
         let in_force = match &self.stage {
             AuctionStage::Awarded(award) => Some(award.epoch),
             AuctionStage::Checking(checked) => Some(checked.award.epoch),
-            _ => None,
+            _ => self.lapsed.as_ref().map(|lapsed| lapsed.epoch),
         };
         AwardFence { task: &self.ownership.spec.task_id, in_force, last: self.last_epoch }
     }
@@ -159,9 +160,12 @@ impl ContractNet {
         effects
     }
 
-    fn renew(&mut self, event: &Event) -> Option<Effect> {
+    pub(super) fn renew(&mut self, event: &Event) -> Option<Effect> {
         let until = event.at + self.auction.lease();
         let AuctionStage::Awarded(award) = &mut self.stage else { return None };
+        if award.is_away {
+            return None;
+        }
         award.revoked_at = until;
         Some(wake(Timer::Lease, until))
     }
@@ -172,19 +176,21 @@ impl ContractNet {
         decline: &AwardDecline,
         event: &Event,
     ) -> Vec<Effect> {
+        let mut effects = self.returns(agent, Some(decline.epoch), event);
         let Some(award) = self.in_force(agent, Some(decline.epoch), "award-decline", event) else {
-            return Vec::new();
+            return effects;
         };
         if decline.reason == BUSY && !award.is_accepted {
-            return self.found_no_place(decline.free_in_ms, event);
+            effects.extend(self.found_no_place(decline.free_in_ms, event));
+            return effects;
         }
         let why = format!("{agent} declined: {}", clip(&decline.reason));
-        let is_silent = award.is_accepted && decline.usage.is_none();
-        if is_silent {
-            return self.falls_silent(CandidateResult::Declined, why, event);
-        }
-        let charged = decline.usage.and_then(|usage| self.ownership.add_usage(&usage));
-        charged.into_iter().chain(self.goes_to_another(CandidateResult::Declined, why, event)).collect()
+        effects.extend(match (award.is_accepted, decline.usage) {
+            (true, None) => self.charge_award_in_force(),
+            (_, usage) => usage.and_then(|usage| self.ownership.add_usage(&usage)),
+        });
+        effects.extend(self.goes_to_another(CandidateResult::Declined, why, event));
+        effects
     }
 
     /// All places of the winner were taken meanwhile. That is no failed attempt; the next bid follows.
@@ -207,12 +213,15 @@ impl ContractNet {
             return vec![wake(timer, award.revoked_at)];
         }
         let winner = &award.winner;
-        let (fate, why) = if award.is_accepted {
-            (CandidateResult::LeaseExpired, format!("{winner} fell silent for {} ms", self.auction.lease_ms))
-        } else {
-            (CandidateResult::AcceptTimeout, format!("{winner} did not accept in time"))
+        if !award.is_accepted {
+            let why = format!("{winner} did not accept in time");
+            return self.was_not_accepted(CandidateResult::AcceptTimeout, why, event);
+        }
+        let why = match award.is_away {
+            true => format!("{winner} was away, and did not come back in time"),
+            false => format!("{winner} fell silent for {} ms", self.auction.lease_ms),
         };
-        self.falls_silent(fate, why, event)
+        self.lapses(CandidateResult::LeaseExpired, why, event)
     }
 
     /// A winner that has accepted keeps the award unless it is gone: its acceptance can overtake the acknowledgement.
@@ -228,20 +237,24 @@ impl ContractNet {
                 if reason == Reason::Overloaded.code() {
                     return self.receive_busy(to, None, event);
                 }
+                if reason == Reason::RecipientUnreachable.code() {
+                    self.place_search.note_unreachable();
+                }
                 self.passes(to, CandidateResult::Unreachable, why, event)
             }
             (Label::Award(epoch), AuctionStage::Awarded(award))
                 if award.epoch == epoch
                     && award.winner == *to
+                    && !award.is_away
                     && (!award.is_accepted || reason == Reason::RecipientUnreachable.code()) =>
             {
-                let why = match award.is_accepted {
-                    true => format!("{to} is gone: {}", clip(why)),
-                    false => format!("the award could not be delivered: {}", clip(why)),
-                };
-                let is_silent = award.is_accepted || may_have_arrived(reason);
-                match is_silent {
-                    true => self.falls_silent(CandidateResult::Unreachable, why, event),
+                if award.is_accepted {
+                    let why = format!("{to} is gone: {}", clip(why));
+                    return self.lapses(CandidateResult::Unreachable, why, event);
+                }
+                let why = format!("the award could not be delivered: {}", clip(why));
+                match may_have_arrived(reason) {
+                    true => self.was_not_accepted(CandidateResult::Unreachable, why, event),
                     false => self.goes_to_another(CandidateResult::Unreachable, why, event),
                 }
             }
@@ -255,12 +268,16 @@ impl ContractNet {
         }
     }
 
-    /// The award has failed, and the winner will not say what it has used.
-    fn falls_silent(&mut self, fate: CandidateResult, why: String, event: &Event) -> Vec<Effect> {
-        let AuctionStage::Awarded(award) = &self.stage else { return Vec::new() };
-        let award = award.clone();
-        let charged = self.charge_silent(&award);
+    /// The award has failed before it was accepted, and the winner will not say what it has used.
+    fn was_not_accepted(&mut self, fate: CandidateResult, why: String, event: &Event) -> Vec<Effect> {
+        let charged = self.charge_award_in_force();
         charged.into_iter().chain(self.goes_to_another(fate, why, event)).collect()
+    }
+
+    fn charge_award_in_force(&mut self) -> Option<Effect> {
+        let AuctionStage::Awarded(award) = &self.stage else { return None };
+        let award = award.clone();
+        self.charge_silent(&award)
     }
 
     /// The award has failed: the runner-up gets the next one, then another round follows.
@@ -298,14 +315,15 @@ impl ContractNet {
         update: &TaskUpdate,
         event: &Event,
     ) -> Vec<Effect> {
-        let Some(award) = self.in_force(agent, update.epoch, "task-update", event) else { return Vec::new() };
+        let mut effects = self.returns(agent, update.epoch, event);
+        let Some(award) = self.in_force(agent, update.epoch, "task-update", event) else { return effects };
         let was_accepted = award.is_accepted;
         let Err(place) = award.early.binary_search_by_key(&update.seq, |early| early.seq) else {
-            return Vec::new();
+            return effects;
         };
         let is_next = update.seq == award.applied + 1;
         if update.seq <= award.applied && was_accepted {
-            return Vec::new();
+            return effects;
         }
         if is_next || update.seq > award.applied && award.early.len() < MAX_EARLY {
             award.early.insert(place, update.clone());
@@ -318,9 +336,12 @@ impl ContractNet {
             |update: &TaskUpdate| update.status.is_some() || update.artifact.is_some() || update.restarts;
         let chunks = |update: &TaskUpdate| usize::from(update.artifact.is_some()) + update.chunks.len();
         award.chunks += in_turn.iter().map(chunks).sum::<usize>() as u64;
-        let mut effects: Vec<_> =
-            if was_accepted { self.renew(event).into_iter().collect() } else { self.accepted(event) };
-        if !in_turn.iter().any(has_news) {
+        effects.extend(match was_accepted {
+            true => self.renew(event).into_iter().collect(),
+            false => self.accepted(event),
+        });
+        let away = in_turn.iter().rev().find_map(|update| update.away_ms);
+        if away.is_none() && !in_turn.iter().any(has_news) {
             effects.extend(self.ownership.sign_of_life());
         }
         let asked = in_turn.iter().rev().find_map(|update| update.status.as_ref());
@@ -334,6 +355,7 @@ impl ContractNet {
             effects.extend(update.into_chunks().filter_map(|chunk| self.ownership.produce(chunk)));
         }
         effects.extend(self.ownership.report_chunks(false));
+        effects.extend(away.map(|away_ms| self.is_away(away_ms, event)).unwrap_or_default());
         let AuctionStage::Awarded(award) = &mut self.stage else { return effects };
         if let Some(asked) = asked {
             award.asked = asked;
@@ -351,11 +373,17 @@ impl ContractNet {
         response: &TaskResponse,
         event: &Event,
     ) -> Vec<Effect> {
+        let mut effects = self.returns(agent, response.epoch, event);
         if self.in_force(agent, response.epoch, "task-response", event).is_none()
             || !response.state.is_terminal()
         {
-            return Vec::new();
+            return effects;
         }
+        effects.extend(self.take_response(agent, response, event));
+        effects
+    }
+
+    fn take_response(&mut self, agent: &AgentId, response: &TaskResponse, event: &Event) -> Vec<Effect> {
         let has_message = response.message.as_ref().is_some_and(|text| !text.trim().is_empty());
         let has_artifact = response.artifacts.iter().any(|artifact| !artifact.is_empty());
         let has_result = has_message || has_artifact || self.ownership.has_content();
@@ -446,7 +474,11 @@ impl ContractNet {
         answer: &Answer,
         message: Option<&Message>,
     ) -> Vec<Effect> {
-        let AuctionStage::Awarded(award) = &self.stage else { return Vec::new() };
+        let award = match &self.stage {
+            AuctionStage::Awarded(award) => Some(award),
+            _ => self.lapsed.as_deref(),
+        };
+        let Some(award) = award else { return Vec::new() };
         let task_id = self.ownership.spec.task_id.clone();
         let answer = TaskAnswer::new(task_id, Some(award.epoch), question, answer, message);
         let answer = Payload::TaskAnswer(answer);

@@ -42,6 +42,7 @@ impl ContractNet {
     pub(super) fn reserved(&self) -> Budget {
         match &self.stage {
             AuctionStage::Awarded(_) | AuctionStage::Checking(_) => self.budget_left(),
+            _ if self.lapsed.is_some() => self.budget_left(),
             _ => Budget::default(),
         }
     }

@@ -54,7 +54,9 @@ impl ContractNet {
             not_listed: choice.not_listed,
         });
         if choice.asked.is_empty() {
-            return self.nobody_to_ask(choice.may_come, window, event);
+            let there = candidates.iter().filter(|candidate| candidate.is_alive);
+            self.place_search.passed_over = there.map(|candidate| candidate.agent.clone()).collect();
+            return self.nobody_to_ask(choice.may_come, event);
         }
         let asked = choice.asked;
         let text = format!("asked {} for bids on {capability}", names(asked.keys()));
@@ -86,9 +88,10 @@ impl ContractNet {
         effects
     }
 
-    fn nobody_to_ask(&mut self, may_come: bool, window: Duration, event: &Event) -> Vec<Effect> {
+    /// Nobody can be asked for a bid. If an agent that may be asked is away, the task waits for it.
+    fn nobody_to_ask(&mut self, may_come: bool, event: &Event) -> Vec<Effect> {
         if self.place_search.is_busy() {
-            return self.no_bid_left(event.at + window, event);
+            return self.no_bid_left(event.at, event);
         }
         if let (Some(own), false) = (self.own_failure.take(), may_come) {
             return match self.lasting_failures.is_empty() {
@@ -117,15 +120,13 @@ impl ContractNet {
                 format!("no bids: no agent can be asked for {capability} ({reasons})")
             }
         };
-        if !may_come || self.round >= self.auction.rounds {
-            return match self.last_failure.take() {
-                Some(last) => self.end_unassigned("unassigned: ", format!("{last}; then {why}")),
-                None => self.finish(TaskState::Failed, Some(why)),
-            };
+        if may_come && self.auction.max_queue_ms > 0 {
+            return self.wait_for_peers(&why, event);
         }
-        let mut effects = self.ownership.status(TaskState::Working, why);
-        effects.extend(self.another_round(event.at + window, event));
-        effects
+        match self.last_failure.take() {
+            Some(last) => self.end_unassigned("unassigned: ", format!("{last}; then {why}")),
+            None => self.finish(TaskState::Failed, Some(why)),
+        }
     }
 
     pub(super) fn receive_bid(&mut self, agent: &AgentId, bid: &Bid, event: &Event) -> Vec<Effect> {
@@ -240,22 +241,30 @@ impl ContractNet {
                 effects.push(self.reject(&winner, why));
                 continue;
             }
-            effects.push(self.claim(winner, next));
+            effects.extend(self.claim(winner, next));
             return effects;
         }
         effects.extend(self.no_bid_left(event.at, event));
         effects
     }
 
-    pub(super) fn claim(&mut self, winner: AgentId, next: Vec<(AgentId, ValidBid)>) -> Effect {
+    /// Claims the task for `winner`. A lapsed award is given up first; the task ends if that uses up its budget.
+    pub(super) fn claim(&mut self, winner: AgentId, next: Vec<(AgentId, ValidBid)>) -> Vec<Effect> {
+        let mut effects = self.give_up_lapsed();
+        let last = self.last_failure.clone().unwrap_or_default();
+        if let Some(why) = self.why_budget_ends_it(&last).filter(|_| !effects.is_empty()) {
+            effects.extend(self.reject_losers(&why));
+            effects.extend(self.finish(TaskState::Failed, Some(why)));
+            return effects;
+        }
         self.record.set(&winner, CandidateResult::Awarded, None);
-        let claim = Effect::Claim {
+        effects.push(Effect::Claim {
             task: self.ownership.spec.task_id.clone(),
             holder: winner.clone(),
             lease: self.auction.lease(),
-        };
+        });
         self.stage = AuctionStage::Claiming { winner, next, called_off: None, revision: None };
-        claim
+        effects
     }
 
     /// Schedules another round, not before `at`; after the last round, the task ends unassigned.

@@ -120,7 +120,11 @@ fn why_not(
     } else if !have_common(&candidate.output_modes, modes) {
         Err((format!("it does not answer in {}", modes.join(", ")), false))
     } else if !candidate.is_alive {
-        Err(("it is not alive, or takes no work".to_owned(), true))
+        let why = match candidate.away_since {
+            Some(since) => format!("it is away since {since}"),
+            None => "it is not alive, or takes no work".to_owned(),
+        };
+        Err((why, true))
     } else {
         Ok(())
     }

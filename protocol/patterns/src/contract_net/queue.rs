@@ -1,5 +1,6 @@
-//! What a manager does while every bidder is busy. A bidder that only lacks a free place will bid later, so such a call does not
-//! count as a round: the auction waits until the engine lets it call again ([`crate::EventKind::CallDue`]).
+//! What a manager does while every bidder is busy or away. A bidder that only lacks a free place will bid later, and one that is
+//! away may come back, so such a call does not count as a round: the auction waits until the engine lets it call again
+//! ([`crate::EventKind::CallDue`]).
 
 use super::{
     AuctionStage, ContractNet, Effect, Event, Timer,
@@ -9,7 +10,7 @@ use super::{
 use crate::{AuctionPhase, AuctionView, Candidate};
 use protocol::{ids::AgentId, task::TaskState, time::NodeTime};
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 /// The time until the next call if no bidder says when it has a free place.
 const DEFAULT_FREE_IN_MS: u64 = 1_000;
@@ -38,6 +39,20 @@ pub(super) struct PlaceSearch {
     /// Whether the next call repeats this one, because only busy bidders answered it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_repeat: bool,
+    /// Whether it waits for an agent that is away.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_for_absent: bool,
+    /// The agents that are there and can't be asked, while it waits for one that is away.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub passed_over: BTreeSet<AgentId>,
+    /// The calls in a row that a bidder could not be reached for.
+    #[serde(skip_serializing_if = "is_zero")]
+    unreachable: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 impl PlaceSearch {
@@ -53,6 +68,12 @@ impl PlaceSearch {
     pub(super) fn note_busy(&mut self, free_in_ms: Option<u64>) {
         let free_in_ms = free_in_ms.unwrap_or(DEFAULT_FREE_IN_MS);
         self.free_in_ms = Some(self.free_in_ms.map_or(free_in_ms, |known| known.min(free_in_ms)));
+    }
+
+    /// Notes that a bidder can't be reached: it may be starting again. The next call follows after a pause that doubles.
+    pub(super) fn note_unreachable(&mut self) {
+        self.unreachable = (self.unreachable + 1).min(4);
+        self.note_busy(Some(DEFAULT_FREE_IN_MS << (self.unreachable - 1)));
     }
 
     /// Notes that an award has failed. What failed here goes to others.
@@ -71,7 +92,8 @@ impl ContractNet {
             self.round += 1;
         }
         (self.place_search.free_in_ms, self.place_search.has_failed) = (None, false);
-        self.place_search.is_repeat = false;
+        (self.place_search.is_repeat, self.place_search.is_for_absent) = (false, false);
+        self.place_search.passed_over.clear();
     }
 
     /// This agent among the candidates, if it is a bidder.
@@ -84,7 +106,7 @@ impl ContractNet {
     pub(super) fn award_to_itself(&mut self, event: &Event) -> Vec<Effect> {
         let me = self.me.clone();
         self.record.rounds.push(BiddingRound::own(CandidateRecord::asked(&me), event.wall));
-        vec![self.claim(me, Vec::new())]
+        self.claim(me, Vec::new())
     }
 
     /// A called peer has no free place.
@@ -122,13 +144,34 @@ impl ContractNet {
             return Vec::new();
         }
         let mut effects = self.ownership.status(TaskState::Submitted, "waiting for a bidder");
-        let most = Duration::from_millis(self.auction.max_queue_ms);
-        effects.push(wake(Timer::Queue, event.at + most));
+        effects.push(wake(Timer::Queue, event.at + self.longest_wait()));
         effects
+    }
+
+    /// Waits for an agent that is away; `why` says which one.
+    pub(super) fn wait_for_peers(&mut self, why: &str, event: &Event) -> Vec<Effect> {
+        let until = event.at + self.longest_wait();
+        let was_queued = std::mem::replace(&mut self.place_search.is_queued, true);
+        self.stage = AuctionStage::Queued { until };
+        self.place_search.is_repeat = !self.place_search.has_failed;
+        self.place_search.is_for_absent = true;
+        let failed = self.last_failure.iter().map(|failure| format!("{failure}; then "));
+        let status = format!("waiting for a bidder: {}{why}", failed.collect::<String>());
+        let mut effects = self.ownership.status(TaskState::Submitted, status);
+        if !was_queued {
+            effects.push(wake(Timer::Queue, until));
+        }
+        effects
+    }
+
+    /// How long it waits for a place at most.
+    fn longest_wait(&self) -> Duration {
+        Duration::from_millis(self.auction.max_queue_ms)
     }
 
     /// It has found a place, or an award of its call has failed: it waits no longer.
     pub(super) fn leave_queue(&mut self) -> Option<Effect> {
+        self.place_search.unreachable = 0;
         let was_queued = std::mem::take(&mut self.place_search.is_queued);
         was_queued.then_some(Effect::ClearTimer { timer: Timer::Queue })
     }
@@ -141,13 +184,17 @@ impl ContractNet {
         if !matches!(self.stage, AuctionStage::Queued { .. }) {
             return vec![wake(Timer::Queue, event.at + QUEUE_CHECK)];
         }
-        let why = format!("no bids: every bidder was busy for {} ms", self.auction.max_queue_ms);
+        let was = if self.place_search.is_for_absent { "away" } else { "busy" };
+        let why = format!("no bids: every bidder was {was} for {} ms", self.auction.max_queue_ms);
         self.call_off(TaskState::Failed, why)
     }
 
     /// What the engine needs to know to keep the queue.
     pub(super) fn auction_view(&self) -> Option<AuctionView<'_>> {
         let phase = match &self.stage {
+            AuctionStage::Queued { .. } if self.place_search.is_for_absent => {
+                AuctionPhase::Absent { passed_over: &self.place_search.passed_over }
+            }
             AuctionStage::Queued { until } => AuctionPhase::Waiting { until: *until },
             AuctionStage::Awarded(award) if award.is_accepted => AuctionPhase::Placed,
             AuctionStage::Checking(_) => AuctionPhase::Placed,

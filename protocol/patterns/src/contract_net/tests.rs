@@ -1,4 +1,5 @@
 mod acceptance;
+mod away;
 mod budget;
 mod fairness;
 mod fixture;

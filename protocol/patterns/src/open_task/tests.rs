@@ -187,7 +187,7 @@ fn work_that_comes_to_nothing_ends_failed_on_the_board() {
 #[test]
 fn a_node_that_leaves_gives_the_claim_back_instead_of_failing_the_task() {
     let mut task = working();
-    let effects = task.on(&event(EventKind::Draining { reason: Some("leaving".into()) }));
+    let effects = task.on(&event(EventKind::Draining { reason: Some("leaving".into()), away_ms: None }));
     assert!(effects.iter().any(|effect| matches!(effect, Effect::StopTurn)), "{effects:?}");
     assert!(
         effects.iter().any(|effect| matches!(effect, Effect::ReleaseOpenTask { epoch: 7, .. })),
@@ -210,7 +210,7 @@ fn any_what() -> impl Strategy<Value = What> {
         (1..3u32).prop_map(|turn| EventKind::TurnFailed { turn, reason: "died".into() }),
         Just(EventKind::TimerFired { timer: Timer::Claim }),
         Just(EventKind::Cancelled { by: Principal::local_user(), reason: "enough".into() }),
-        Just(EventKind::Draining { reason: Some("leaving".into()) }),
+        Just(EventKind::Draining { reason: Some("leaving".into()), away_ms: None }),
         Just(EventKind::Published { revision: 9 }),
     ]
 }

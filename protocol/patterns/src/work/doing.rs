@@ -18,6 +18,7 @@ pub(crate) mod lines;
 mod lone_request;
 mod pause;
 mod result;
+mod so_far;
 mod space;
 
 use super::{Assignment, WorkLimits, pending_requests::Expiry};
@@ -52,6 +53,7 @@ use protocol::{
 use result::RefusedWork;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+pub use so_far::WorkSoFar;
 use space::PostedEntries;
 use std::{collections::BTreeMap, time::Duration};
 
@@ -120,6 +122,9 @@ pub struct Doing {
     /// The outcome of awarded work, until the manager has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unconfirmed: Option<Box<UnconfirmedOutcome>>,
+    /// What it has done of the task before, until it begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    so_far: Option<Box<WorkSoFar>>,
 }
 
 impl Doing {
@@ -145,6 +150,7 @@ impl Doing {
             posted: PostedEntries::default(),
             has_answered: false,
             unconfirmed: None,
+            so_far: None,
         }
     }
 
@@ -186,6 +192,10 @@ impl Doing {
         effects.extend(self.renew(event));
         effects.extend(ownership.deadline_timer());
         effects.extend(ownership.is_told_later(event));
+        if let Some(so_far) = self.so_far.take() {
+            effects.extend(self.go_on_behind(*so_far));
+            return effects;
+        }
         if self.waits_for_context() {
             let me = &self.task.me;
             let message = match seat::is_seat_turn(&self.task.ownership.spec) {
@@ -590,6 +600,8 @@ impl Doing {
         if self.task.ownership.has_ended() {
             return Vec::new();
         }
+        let result = (state == TaskState::Completed).then(|| message.as_deref().unwrap_or_default());
+        let so_far = self.so_far(state, result);
         let mut effects = self.stop(message.as_deref().unwrap_or("no longer needed"));
         if self.acted && seat::is_seat_turn(&self.task.ownership.spec) {
             let findings = self.posted.findings();
@@ -607,6 +619,7 @@ impl Doing {
         effects.extend(self.task.ownership.finish(state, message, BTreeMap::new()));
         if let Some(Effect::Finish(outcome)) = effects.last_mut() {
             outcome.context = entry.map(Box::new);
+            outcome.so_far = so_far;
         }
         if self.task.ownership.is_awarded()
             && state != TaskState::Canceled
@@ -847,7 +860,8 @@ impl Doing {
             }
             EventKind::TimerFired { timer: Timer::Resume } => self.resume(),
             EventKind::Cancelled { reason, .. } => self.finish(TaskState::Canceled, Some(reason.clone())),
-            EventKind::Draining { reason: Some(reason) } => self.hand_back(reason),
+            EventKind::Draining { reason: Some(reason), away_ms } => self.drains(reason, *away_ms),
+            EventKind::Restarted => self.checks_in(),
             _ => Vec::new(),
         }
     }

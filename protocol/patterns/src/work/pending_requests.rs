@@ -245,6 +245,39 @@ impl PendingRequests {
         self.answered.clear();
     }
 
+    /// The requests, for the agent when it is awarded the task again: questions to a person stay open, and whoever else was asked
+    /// has been told that it is no longer needed. A turn that has not ended notes its requests again.
+    pub(super) fn so_far(&self, is_thinking: bool) -> Self {
+        let mut kept = self.clone();
+        if is_thinking {
+            kept.noted.clear();
+        }
+        kept.lost = Budget::default();
+        for ask in kept.open.iter_mut().filter(|ask| ask.reply.is_none()) {
+            if !matches!(ask.kind, RequestKind::Question(_)) {
+                let why = "it was withdrawn, because the work was given to another agent meanwhile; ask again if you need it";
+                ask.reply = Some(RequestResult {
+                    id: ask.id.clone(),
+                    ..result(false, None, why.to_owned(), Vec::new())
+                });
+            }
+        }
+        kept
+    }
+
+    /// The timers of the open questions.
+    pub(super) fn timers(&self) -> Vec<Effect> {
+        let open = self.open.iter().filter(|ask| ask.reply.is_none());
+        let due = open.filter_map(|ask| match &ask.kind {
+            RequestKind::Question(question) => {
+                let when = TimerAt::Wall(question.expires_at?);
+                Some(Effect::SetTimer { timer: Timer::Request(ask.key), when })
+            }
+            _ => None,
+        });
+        due.collect()
+    }
+
     /// Takes the results, for the next turn. The open requests stay.
     pub(super) fn take_results(&mut self) -> Vec<RequestResult> {
         self.noted.clear();

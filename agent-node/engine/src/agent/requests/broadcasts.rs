@@ -60,8 +60,8 @@ impl Agent {
         let mut offer = offer;
         offer.task_id = Some(self.id_among_agents(&spec.task_id, &message.by, cx)?);
         let pattern = Offer::new(self.me.clone(), offer, self.config.limits.message_life()).into();
-        let task = Some(OpenedTask { spec, asked, equals: None, epoch: None });
-        self.open(Opening { message, pattern, task, older: None, reply }, cx)
+        let task = Some(OpenedTask { spec, asked, equals: None, epoch: None, earlier: None });
+        self.open(Opening { message, pattern, task, reply }, cx)
     }
 
     /// Refuses a broadcast whose signal this node's limits do not allow. A board in another process may have a lower limit

@@ -99,8 +99,8 @@ impl Agent {
         let task_id = self.id_among_agents(&spec.task_id, &message.by, cx)?;
         let ownership = TaskOwnership::new(TaskSpec { task_id, ..spec.clone() }, None);
         let pattern = Doing::requesting(self.me.clone(), ownership, request, self.config.work_limits).into();
-        let task = Some(OpenedTask { spec, asked, equals: None, epoch: None });
-        self.open(Opening { message, pattern, task, older: None, reply }, cx)
+        let task = Some(OpenedTask { spec, asked, equals: None, epoch: None, earlier: None });
+        self.open(Opening { message, pattern, task, reply }, cx)
     }
 
     /// The path and the deadline of the turn that a message of the process is a part of, so that what agents ask each other within

@@ -33,6 +33,7 @@ pub(super) fn candidate(agent: &str) -> Candidate {
         max_parallel: 2,
         running: 0,
         is_alive: true,
+        away_since: None,
         track_record: 0.5,
     }
 }

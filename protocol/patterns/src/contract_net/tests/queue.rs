@@ -22,7 +22,7 @@ fn call_due(agents: &[&str]) -> EventKind {
     EventKind::CallDue { candidates: agents.iter().map(|agent| candidate(agent)).collect() }
 }
 
-fn phase(fixture: &ManagerFixture) -> Option<AuctionPhase> {
+fn phase(fixture: &ManagerFixture) -> Option<AuctionPhase<'_>> {
     fixture.contract_net.view().auction.map(|auction| auction.phase)
 }
 

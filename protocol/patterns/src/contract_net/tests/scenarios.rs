@@ -21,7 +21,7 @@ fn with(strategy: Strategy) -> Auction {
     Auction { strategy, ..Auction::default() }
 }
 
-fn accept(from: &str, epoch: u64) -> EventKind {
+pub(super) fn accept(from: &str, epoch: u64) -> EventKind {
     message_received(from, "award-accept", json!({ "taskId": TASK, "epoch": epoch }))
 }
 

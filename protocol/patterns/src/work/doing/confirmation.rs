@@ -21,11 +21,15 @@ pub(super) struct UnconfirmedOutcome {
 impl Doing {
     /// The manager has fenced a report: the award has lapsed.
     pub(super) fn superseded(&mut self, why: &str) -> Vec<Effect> {
+        let so_far = self.so_far(TaskState::Canceled, None);
         let mut effects = self.stop(why);
         self.task.ownership.requester = None;
         self.task.ownership.announces = false;
         let why = format!("superseded: {why}");
         effects.extend(self.task.ownership.finish(TaskState::Canceled, Some(why), BTreeMap::new()));
+        if let Some(Effect::Finish(outcome)) = effects.last_mut() {
+            outcome.so_far = so_far;
+        }
         effects
     }
 
@@ -73,7 +77,13 @@ impl Doing {
             _ => {}
         }
         match is_over || *responses == 0 && !self.task.ownership.has_reports_in_flight() {
-            true => effects.push(Effect::Finish(unconfirmed.outcome)),
+            true => {
+                let mut outcome = unconfirmed.outcome;
+                if outcome.status.state == TaskState::Completed {
+                    outcome.so_far = None;
+                }
+                effects.push(Effect::Finish(outcome));
+            }
             false => self.unconfirmed = Some(unconfirmed),
         }
         effects

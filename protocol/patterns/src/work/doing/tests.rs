@@ -1,6 +1,7 @@
 mod acceptance;
 mod budget;
 mod lone_requests;
+mod so_far;
 mod space;
 mod turns;
 
@@ -173,7 +174,7 @@ fn help_response(text: &str) -> Payload {
 
 #[test]
 fn a_node_that_leaves_hands_an_award_back_and_keeps_what_is_its_own() {
-    let leaving = || event(5, EventKind::Draining { reason: Some("leaving".into()) });
+    let leaving = || event(5, EventKind::Draining { reason: Some("leaving".into()), away_ms: None });
     let mut awarded = doer(Some(7));
     awarded.on(&event(1, EventKind::Started));
     let effects = awarded.on(&leaving());

@@ -380,8 +380,8 @@ fn work_that_is_handed_back_says_what_was_used_and_is_kept_if_its_manager_leaves
     doer.on(&event(1, EventKind::Started));
     doer.on(&event(2, progress(1, used(100))));
     doer.on(&event(3, progress(1, wants("a", tokens(400), false))));
-    assert!(doer.on(&event(4, EventKind::Draining { reason: None })).is_empty());
-    let effects = doer.on(&event(5, EventKind::Draining { reason: Some("leaving".into()) }));
+    assert!(doer.on(&event(4, EventKind::Draining { reason: None, away_ms: None })).is_empty());
+    let effects = doer.on(&event(5, EventKind::Draining { reason: Some("leaving".into()), away_ms: None }));
     let declined = sent_messages(&effects).into_iter().find_map(|message| {
         if let Payload::AwardDecline(decline) = &message.payload { decline.usage } else { None }
     });
