@@ -76,6 +76,7 @@ mod scenarios {
     mod restart;
     mod route_table;
     mod say;
+    mod schedules;
     mod sealed;
     mod seed_pages;
     mod separate_processes;
@@ -96,6 +97,7 @@ mod scenarios {
     mod trace_delivery;
     mod trace_tree;
     mod traces;
+    mod triggers;
     mod turns;
     mod upgrade;
     mod workers;
