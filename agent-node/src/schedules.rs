@@ -2,6 +2,9 @@
 //! goes where the agent's tasks go. A firing is recorded before its task is requested, under an id that the same firing always has:
 //! a crash between the two leads to the same request again, which the agent knows.
 
+#[cfg(test)]
+mod tests;
+
 use crate::{
     agent::AgentStatus,
     callers::Callers,

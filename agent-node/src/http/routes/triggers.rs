@@ -23,7 +23,7 @@ pub async fn post(
     let delivery = (request.headers(), &body[..], node.limits.max_depth);
     let delivered = trigger.deliver((&local.id, &name), delivery, node.clock.wall());
     let delivered = delivered.inspect_err(|problem| {
-        tracing::warn!(agent = %local.id, trigger = %name, %problem, "a delivery is refused");
+        tracing::info!(agent = %local.id, trigger = %name, %problem, "a delivery is refused");
     });
     let (incoming, task, by) = match delivered? {
         Delivered::Ignored(why) => return Ok(HttpResponse::Ok().json(json!({ "ignored": why }))),
