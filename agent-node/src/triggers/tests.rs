@@ -171,7 +171,8 @@ fn templates_are_filled_from_body_and_headers_and_see_no_credential() {
     let expected =
         json!({ "event": "issues", "labels": [{ "name": "a" }, { "name": "b" }], "n": 1, "text": "#7" });
     assert_eq!((terms.input, terms.capability.unwrap().as_str()), (Some(expected), "triage"));
-    let lacking = by_github(&hook, &[("x-github-event", "issues")], r#"{"issue":{"number":7}}"#).unwrap_err();
+    let lacking = by_github(&hook, &[("x-github-event", "issues")], r#"{"issue":{"number":7},"labels":[]}"#)
+        .unwrap_err();
     assert!(
         lacking.reason == Reason::InvalidField && lacking.message.contains("body.issue.title"),
         "{lacking}"
@@ -194,7 +195,7 @@ fn a_delivery_that_does_not_fit_is_ignored_with_the_reason() {
     let sent = |event, body| by_github(&hook, &[("x-github-event", event)], body);
     assert!(matches!(sent("issues", r#"{"action":"opened","number":7}"#).unwrap(), Delivered::Begins { .. }));
     for (event, body, part) in [
-        ("ping", "{}", "ping"),
+        ("ping", r#"{"action":"opened","number":7}"#, "headers.x-github-event is \"ping\""),
         ("issues", r#"{"action":"closed","number":7}"#, "closed"),
         ("issues", r#"{"number":7}"#, "body.action is null"),
     ] {
