@@ -77,6 +77,7 @@ mod scenarios {
     mod resumption;
     mod route_table;
     mod say;
+    mod schedules;
     mod sealed;
     mod seed_pages;
     mod separate_processes;
@@ -97,6 +98,7 @@ mod scenarios {
     mod trace_delivery;
     mod trace_tree;
     mod traces;
+    mod triggers;
     mod turns;
     mod upgrade;
     mod workers;

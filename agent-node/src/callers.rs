@@ -62,6 +62,12 @@ impl Callers {
         all
     }
 
+    /// Whether `principal` is the local user, or one of these.
+    pub(crate) fn knows(&self, principal: &Principal) -> bool {
+        let mut all = self.by_key.values().chain(self.by_token.values());
+        *principal == Principal::local_user() || all.any(|known| known == principal)
+    }
+
     /// The authentication schemes in use.
     pub fn schemes(&self) -> CallerSchemes {
         CallerSchemes { api_key: !self.by_key.is_empty(), bearer: !self.by_token.is_empty(), needed: false }

@@ -36,6 +36,7 @@ mod prompt;
 mod questions;
 mod reset;
 mod say;
+mod schedule;
 mod sent_task;
 mod settings_reference;
 mod shell_quote;
@@ -156,6 +157,8 @@ enum ClientVerb {
     Card(ls::CardArgs),
     /// List, show, watch, cancel or answer tasks.
     Tasks(tasks::TasksArgs),
+    /// When tasks of agents begin: list, add, pause, run or remove schedules.
+    Schedule(schedule::ScheduleArgs),
     /// List the questions that wait for you.
     Inbox(people::InboxArgs),
     /// Answer a question of a task: by a text, a decision, or the values of a form.
@@ -243,6 +246,7 @@ async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
         ClientVerb::Say(args) => say::say(common, args).await,
         ClientVerb::Chat(args) => chat::chat(common, args).await,
         ClientVerb::Context(args) => contexts::context(common, args).await,
+        ClientVerb::Schedule(args) => schedule::schedule(common, args).await,
         ClientVerb::Follow(args) => follow::follow(common, args).await,
         ClientVerb::Steer(args) => steer::steer(common, args).await,
         ClientVerb::Ls(list) => ls::ls(common, list).await,

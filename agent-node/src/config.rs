@@ -54,8 +54,9 @@ use crate::{
     telemetry::capture::{of_command, of_variable},
     text_file,
     tool_login::LoginOwner,
+    triggers::Trigger,
 };
-use engine::settings::AgentSettings;
+use engine::{schedule::Schedule, settings::AgentSettings};
 use protocol::ids::AgentId;
 use serde_json::Value;
 use std::{
@@ -90,6 +91,10 @@ pub struct AgentDefinition {
     pub workspaces: BTreeMap<String, PathBuf>,
     /// What it demands of results before they count.
     pub accept: AcceptConfig,
+    /// When tasks of its own begin, by name.
+    pub schedules: BTreeMap<String, Schedule>,
+    /// How other systems begin tasks of it, by name.
+    pub triggers: BTreeMap<String, Trigger>,
     /// Its port; `None` takes the next free one.
     pub port: Option<u16>,
 }

@@ -29,6 +29,7 @@ pub mod os_user;
 pub mod peers;
 pub mod private_dir;
 pub mod public_url;
+pub mod schedules;
 pub mod services;
 pub mod shared_cell;
 pub mod signing_keys;
@@ -38,6 +39,7 @@ mod terminal;
 mod text_file;
 mod token_format;
 pub mod tool_login;
+pub mod triggers;
 pub mod workspace;
 
 pub mod config;

@@ -44,6 +44,7 @@ use crate::{
     inbox::LocalAgents,
     outbox::{Transports, a2a::remote_task_store::RemoteTaskStore, webhooks::Pusher},
     peers::Peers,
+    schedules::{ScheduleParts, Schedules},
     services::{self, ServiceLocation},
     shared_cell::SharedCell,
     start_error::StartError,
@@ -304,6 +305,17 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
         if let Some(digest) = setup.keys.peer_token(&spec.id)?.filter(|_| spec.peer.is_some()) {
             setup.tokens.set_peer(digest, spec.id.clone());
         }
+        let schedules = ScheduleParts {
+            me: spec.id.clone(),
+            store: store.clone(),
+            inbox: actor.clone().recipient(),
+            status: status.clone(),
+            clock,
+            callers: callers.clone(),
+            ack: limits.ack(),
+        };
+        let schedules = Schedules::start(schedules, &spec.schedules).await;
+        let schedules = schedules.with_context(|| format!("the schedules of {} can't be read", spec.id))?;
         let registry = registry_for(&spec.id);
         let seal = setup.keys.seal(&spec.id, &key)?;
         let clients = (outside.clone(), callbacks.clone());
@@ -359,6 +371,8 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
             pusher,
             outside,
             callbacks: callbacks.clone(),
+            schedules,
+            triggers: spec.triggers.clone(),
             peer,
         };
         local.insert(spec.id.clone(), hosted);

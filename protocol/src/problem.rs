@@ -67,6 +67,8 @@ reasons! {
     SpaceNotFound = "space_not_found", 404;
     /// No such entry, or none that the reader may see.
     EntryNotFound = "entry_not_found", 404;
+    /// No such schedule, or not yours.
+    ScheduleNotFound = "schedule_not_found", 404;
     RouteNotFound = "route_not_found", 404;
     /// No such MCP session, or not yours; it may have ended.
     SessionNotFound = "session_not_found", 404;
@@ -102,6 +104,8 @@ reasons! {
     EntryQuota = "entry_quota", 409;
     /// The space has changed since the version that was named.
     SpaceChanged = "space_changed", 409;
+    /// The schedule can't be changed so, or run now; why is said.
+    ScheduleRefused = "schedule_refused", 409;
     /// The agent id is another's.
     AgentIdTaken = "agent_id_taken", 409;
     /// The agent is there, so it can't be forgotten.

@@ -6,6 +6,10 @@ pub const MESSAGES: &str = "/a2a/messages";
 pub const TASKS: &str = "/a2a/tasks";
 /// The A2A contexts of the caller: `{id}`.
 pub const CONTEXTS: &str = "/a2a/contexts";
+/// The schedules of the caller: `{name}`, `{name}/pause`, `{name}/resume`, `{name}/run`.
+pub const SCHEDULES: &str = "/a2a/schedules";
+/// Where other systems begin tasks: `{name}`.
+pub const TRIGGERS: &str = "/a2a/triggers";
 /// The questions that wait for the caller.
 pub const INBOX: &str = "/a2a/inbox";
 /// What a space knows for the agent of the calling brain: `{space}/brief`.

@@ -18,7 +18,7 @@ use crate::{
     time::WallTime,
     usage::Usage,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use std::{fmt, ops::Deref};
 
@@ -88,6 +88,9 @@ pub struct TaskSpec {
     /// The session to whose findings its own belong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<TaskId>,
+    /// What began it in place of a request.
+    #[serde(default, deserialize_with = "TaskOrigin::known", skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Box<TaskOrigin>>,
     /// Earlier tasks of the same A2A context, the oldest first, at most [`MAX_PAST_BYTES`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<PastTask>,
@@ -120,6 +123,7 @@ impl TaskSpec {
             contact: None,
             space: None,
             session: None,
+            origin: None,
             history: Vec::new(),
             exclude: Vec::new(),
         }
@@ -134,6 +138,46 @@ impl TaskSpec {
     /// The space that it belongs to.
     pub fn space(&self) -> SpaceId {
         self.space.clone().unwrap_or_else(|| Space::initial_default().id)
+    }
+}
+
+/// What began a task in place of a request of somebody.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum TaskOrigin {
+    /// A schedule of the agent.
+    Schedule {
+        name: String,
+        /// When it was due; when it was asked for, if somebody has run it by hand.
+        due_at: WallTime,
+        /// Whether somebody has run it by hand.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        by_hand: bool,
+    },
+    /// A webhook that another system has called.
+    Trigger {
+        name: String,
+        /// The delivery, as its sender names it.
+        delivery: String,
+    },
+}
+
+impl TaskOrigin {
+    /// An origin that this version knows. What a later version adds counts as none.
+    pub fn known<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<Self>>, D::Error> {
+        Ok(serde_json::from_value(Value::deserialize(from)?).ok())
+    }
+}
+
+impl fmt::Display for TaskOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Schedule { name, due_at, by_hand: false } => write!(f, "schedule {name}, due {due_at}"),
+            Self::Schedule { name, due_at, by_hand: true } => {
+                write!(f, "schedule {name}, run by hand at {due_at}")
+            }
+            Self::Trigger { name, delivery } => write!(f, "trigger {name}, delivery {delivery}"),
+        }
     }
 }
 
@@ -314,6 +358,7 @@ impl Task {
                 ("capability", self.spec.capability.as_ref().map(|capability| json!(capability))),
                 ("parentTaskId", self.spec.parent.as_ref().map(|parent| json!(parent))),
                 ("space", self.spec.space.as_ref().map(|space| json!(space))),
+                ("origin", self.spec.origin.as_ref().map(|origin| json!(origin))),
                 ("doer", self.doer.as_ref().map(|doer| json!(doer))),
                 ("seat", seat_turn(self.spec.input.as_ref())),
                 ("checks", (!self.checks.is_empty()).then(|| json!(self.checks))),

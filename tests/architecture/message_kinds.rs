@@ -23,6 +23,7 @@ const NAMED: &[(&str, usize, &str)] = &[
     ("agent-node/src/agent/observations.rs", 1, "bids are counted"),
     ("agent-node/src/http/a2a/send.rs", 1, "builds a request from A2A"),
     ("agent-node/src/http/routes/traces/collect.rs", 1, "a trace goes on at the receiver of a request"),
+    ("agent-node/src/inbox.rs", 1, "builds a request of a schedule or trigger"),
     ("agent-node/src/outbox/webhooks.rs", 1, "builds the body of a callback"),
     ("agent-node/src/telemetry/span_builder/bid_spans.rs", 3, "calls and bids have spans without a journal"),
     ("agent-node/src/telemetry/span_builder/effect_spans.rs", 1, "spans of one call share a parent"),

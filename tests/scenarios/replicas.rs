@@ -147,3 +147,20 @@ fn a_replica_file_has_exactly_one_agent() {
     assert!(said.contains("one agent") && said.contains('2'), "{said}");
     assert!(!data.exists(), "nothing is made for a process that does not start");
 }
+
+#[tokio::test]
+async fn the_first_replica_owns_the_schedules_of_the_file() {
+    let cluster = Cluster::start().await;
+    let yaml = "agents: [{ agent: builder, skills: [build], brain: { echo: {} }, schedules: { tick: { every: 1s, task: x } } }]";
+    let _replicas: Vec<_> = (0..2).map(|_| Replica::start(&cluster, yaml)).collect();
+    let all = are_alive(&cluster, &["builder-1", "builder-2"]).await;
+    let schedules = async |(_, endpoint): &(String, String)| {
+        get(&format!("{endpoint}/a2a/schedules")).await["schedules"].as_array().unwrap().clone()
+    };
+    eventually("the first has begun a task", async || {
+        let schedules = schedules(&all[0]).await;
+        schedules[0]["lastRun"]["taskId"].is_string().then_some(())
+    })
+    .await;
+    assert!(schedules(&all[1]).await.is_empty(), "the second has none");
+}

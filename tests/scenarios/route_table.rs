@@ -173,6 +173,7 @@ impl Setup {
                 .replace("{id}", &self.task),
         };
         let target = target
+            .replace("{name}", "no-such-1")
             .replace("{taskId}", &self.task)
             .replace("{sha256}", &self.artifact)
             .replace("{trace}", &"0".repeat(32))
@@ -319,6 +320,14 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/a2a/peer/lines", "333333111111"),
     ("GET", "/a2a/peer/turns", "333333111111"),
     ("POST", "/a2a/peer/token", "33333a111111"),
+    ("GET", "/a2a/schedules", "aaaa3a111111"),
+    ("POST", "/a2a/schedules", "33aa3a111111"),
+    ("GET", "/a2a/schedules/{name}", "444434111111"),
+    ("DELETE", "/a2a/schedules/{name}", "334434111111"),
+    ("POST", "/a2a/schedules/{name}/pause", "334434111111"),
+    ("POST", "/a2a/schedules/{name}/resume", "334434111111"),
+    ("POST", "/a2a/schedules/{name}/run", "334434111111"),
+    ("POST", "/a2a/triggers/{name}", "444434444444"),
     ("GET", "/a2a/spaces/{space}/brief", "3333a3111111"),
     ("GET", "/a2a/tasks", "aaaa3a111111"),
     ("GET", "/a2a/tasks/{id}", "44a43a111111"),

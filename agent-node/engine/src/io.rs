@@ -18,7 +18,7 @@ use protocol::{
     question::Answer,
     signal::{Cursor, Selector, Signal, SignalRecord},
     spaces::request::{SpaceAnswer, SpaceRequest},
-    task::{A2aRequestContext, OpenTaskKey, TaskState},
+    task::{A2aRequestContext, OpenTaskKey, TaskOrigin, TaskState},
     time::{NodeTime, WallTime},
     trace::TraceContext,
     usage::{ModelUsage, Usage},
@@ -64,6 +64,8 @@ pub struct IncomingMessage {
     pub trace: Option<TraceContext>,
     /// The A2A request it was made from, if an A2A client sent it.
     pub contact: Option<Box<A2aRequestContext>>,
+    /// What began the task that it requests, if that is a schedule or a trigger of this agent.
+    pub origin: Option<Box<TaskOrigin>>,
     /// If an agent passes on an approval: why that may count.
     pub approval: Option<RelayedApproval>,
 }

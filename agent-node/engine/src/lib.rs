@@ -55,6 +55,7 @@ pub mod object_change;
 pub mod records;
 pub mod replay;
 pub mod replay_start;
+pub mod schedule;
 pub mod settings;
 pub mod states;
 pub mod tasks;

@@ -208,6 +208,7 @@ impl TestAgent {
                 digest,
                 trace: None,
                 contact: None,
+                origin: None,
                 approval,
             },
             reply,

@@ -116,6 +116,7 @@ async fn deliver_locally(
         by: Principal::Agent(me.clone()),
         trace: delivery.trace.clone(),
         contact: None,
+        origin: None,
         approval: Some(RelayedApproval::ByTrustedAgent),
     });
     let messages = TakeMessages(messages.collect());

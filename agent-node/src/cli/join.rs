@@ -143,6 +143,8 @@ fn team(
         }),
         accept: Default::default(),
         workspaces: Default::default(),
+        schedules: Default::default(),
+        triggers: Default::default(),
         port: None,
     };
     let mesh = MeshConfig { outside: AddressPolicy { allow: join.allow.clone() }, ..MeshConfig::of(preset) };

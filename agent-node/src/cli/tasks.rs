@@ -21,7 +21,7 @@ use protocol::{
     bid::Eta,
     question::Decision,
     routes,
-    task::{EXTENSION, TaskState},
+    task::{EXTENSION, TaskOrigin, TaskState},
     usage::Usage,
 };
 use serde_json::{Value, json};
@@ -263,6 +263,7 @@ fn show(task: &Value, parts: &[String]) -> Result<(), CliError> {
         ("state", state.map(coloured)),
         ("message", Some(message).filter(|message| !message.is_empty())),
         ("capability", text(&ours["capability"])),
+        ("origin", begun_by(ours)),
         ("doer", text(&ours["doer"])),
         ("path", Some(path.join(" → ")).filter(|path| !path.is_empty())),
         ("conversation", text(&ours["conversationId"])),
@@ -299,6 +300,12 @@ fn show(task: &Value, parts: &[String]) -> Result<(), CliError> {
     }
     output::line("")?;
     artifacts::print(&artifacts)
+}
+
+/// The schedule or the trigger that has begun a task.
+fn begun_by(ours: &Value) -> Option<String> {
+    let origin = serde_json::from_value::<TaskOrigin>(ours["origin"].clone()).ok()?;
+    Some(output::plain(&origin.to_string()))
 }
 
 fn usage_line(usage: &Usage) -> String {

@@ -7,8 +7,9 @@ use super::{
 use crate::{
     brain::{a2a::A2aBrainConfig, http::HttpBrainConfig},
     outbox::a2a::credentials::Keyring,
+    triggers::TriggerFile,
 };
-use engine::settings::AgentSettings;
+use engine::{schedule::Schedule, settings::AgentSettings};
 use patterns::contract_net::Auction;
 use protocol::{
     address_policy::AllowedTarget,
@@ -83,6 +84,12 @@ pub(super) struct AgentMembers {
     pub(super) workspaces: BTreeMap<String, YamlText>,
     /// What it demands of results before they count: of its own, and of those that it awarded to others.
     pub(super) accept: Option<OneOrMany<super::accept::DemandFile>>,
+    /// When tasks of its own begin, by name.
+    #[serde(default)]
+    pub(super) schedules: BTreeMap<String, Schedule>,
+    /// How other systems begin tasks of it by webhook, at `/a2a/triggers/NAME`, by name.
+    #[serde(default)]
+    pub(super) triggers: BTreeMap<String, TriggerFile>,
     /// The port it listens at; the next free one if absent.
     #[schemars(range(min = 1))]
     pub(super) port: Option<u16>,

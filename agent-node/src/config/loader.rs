@@ -23,16 +23,28 @@ use crate::{
         BrainError,
         llm::{output::OutputSchema, provider::Providers},
     },
+    clock::wall_time,
     os_user::OsUser,
     outbox::outbound_client::check_url,
     public_url::PublicUrl,
 };
-use engine::settings::{AgentSettings, SignalFilter};
+use engine::{
+    schedule::{Schedule, check_name},
+    settings::{AgentSettings, SignalFilter},
+};
 use protocol::{
-    a2a::agent_policy::AgentPolicy, bid::Eta, ids::Capability, signal::SIGNAL_TYPES, signal::SignalType,
+    a2a::agent_policy::AgentPolicy,
+    bid::Eta,
+    ids::{AgentId, Capability},
+    principal::Principal,
+    signal::SIGNAL_TYPES,
+    signal::SignalType,
 };
 use serde_json::Value;
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 use transport::http_client::has_credentials;
 
 /// The agents, settings and faults read so far.
@@ -50,6 +62,8 @@ pub(super) struct TeamLoader {
     ports: BTreeMap<u16, String>,
     /// The services and cards of brains, with the place of each, where a fault of it is.
     called: Vec<(ConfigFault, String)>,
+    /// The users whose rights triggers have, each with the place where a fault of it is.
+    acting: Vec<(ConfigFault, AgentId)>,
 }
 
 impl TeamLoader {
@@ -213,6 +227,19 @@ impl TeamLoader {
         if settings.bid.within.is_some() && settings.bid.ask.is_none() {
             self.faults.push(location.fault("bid.within", "is for `ask: brain`; computed bids take no time"));
         }
+        self.faults.extend(schedule_faults(location, &agent.schedules));
+        let mut triggers = BTreeMap::new();
+        for (name, file) in agent.triggers.clone() {
+            let key = format!("triggers.{name}");
+            if let Some(user) = &file.act_as {
+                self.acting.push((location.fault(&format!("{key}.actAs"), ""), user.clone()));
+            }
+            let ready = check_name(&name).map_err(|what| (String::new(), what)).and_then(|()| file.ready());
+            match ready {
+                Ok(trigger) => drop(triggers.insert(name, trigger)),
+                Err((below, what)) => self.faults.push(location.fault(&below_key(&key, &below), what)),
+            }
+        }
         let brain = brain(location, &agent, user, (self.keys, &self.providers));
         let (brain, accept) = match (brain, accept(location, &agent)) {
             (Ok(brain), Ok(accept)) => (brain, accept),
@@ -267,6 +294,8 @@ impl TeamLoader {
             workspaces,
             brain,
             accept,
+            schedules: agent.schedules,
+            triggers,
             port: agent.port,
         });
     }
@@ -294,6 +323,12 @@ impl TeamLoader {
             let refused = check_url(&mesh.outside, &url).err()?;
             Some(ConfigFault { what: refused.to_string(), ..fault })
         }));
+        let callers: BTreeSet<_> = mesh.callers.iter().map(|caller| caller.user.clone()).collect();
+        self.faults.extend(self.acting.into_iter().filter_map(|(fault, user)| {
+            let is_known = user.as_str() == Principal::local_user().id() || callers.contains(&user);
+            let what = format!("{user} is neither `local` nor one of `mesh: {{ callers: … }}`");
+            (!is_known).then_some(ConfigFault { what, ..fault })
+        }));
         let names: Vec<_> = sources.files.into_iter().map(|file| file.name).collect();
         let faults = self.faults.finish(&names);
         match faults.is_empty() {
@@ -301,6 +336,28 @@ impl TeamLoader {
             false => Err(ConfigErrors(faults)),
         }
     }
+}
+
+/// What is wrong with the schedules of an agent.
+fn schedule_faults(
+    location: &SourceLocation<'_>,
+    schedules: &BTreeMap<String, Schedule>,
+) -> Vec<ConfigFault> {
+    let now = wall_time();
+    let faults = schedules.iter().filter_map(|(name, schedule)| {
+        let key = format!("schedules.{name}");
+        if let Err(what) = check_name(name) {
+            return Some(location.fault(&key, what));
+        }
+        let fault = schedule.timing(now).err()?;
+        Some(location.fault(&below_key(&key, fault.key), fault.what))
+    });
+    faults.collect()
+}
+
+/// The key `below` `key`; `key` if that is empty.
+fn below_key(key: &str, below: &str) -> String {
+    if below.is_empty() { key.to_owned() } else { format!("{key}.{below}") }
 }
 
 /// The settings of the mesh so far.

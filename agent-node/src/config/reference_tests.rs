@@ -15,6 +15,11 @@ fn keys(schema: &Value, at: &str, found: &mut BTreeSet<String>) {
     if schema["items"].is_object() {
         keys(&schema["items"], at, found);
     }
+    // Of these the reference shows the members under names of its own.
+    let members = &schema["additionalProperties"];
+    if members.is_object() && ["agents.schedules", "agents.triggers"].contains(&at) {
+        keys(members, at, found);
+    }
     for (name, member) in schema["properties"].as_object().into_iter().flatten() {
         let path = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
         keys(member, &path, found);

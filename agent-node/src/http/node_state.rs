@@ -20,10 +20,12 @@ use crate::{
         webhooks::{Pusher, Seal},
     },
     peers::Peers,
+    schedules::Schedules,
     services::ServiceLocator,
     shared_cell::SharedCell,
     signing_keys::SigningKeys,
     telemetry::Telemetry,
+    triggers::Trigger,
 };
 use actix::Addr;
 use actix_web::{HttpMessage as _, HttpRequest};
@@ -75,6 +77,10 @@ pub struct HostedAgent {
     pub outside: OutboundClient,
     /// Calls the `replyTo` of the local user.
     pub callbacks: OutboundClient,
+    /// When tasks of its own begin.
+    pub schedules: Schedules,
+    /// How other systems begin tasks of it, by name.
+    pub triggers: Arc<BTreeMap<String, Trigger>>,
     /// Its process, if that speaks for itself.
     pub peer: Option<Arc<HostedPeer>>,
 }

@@ -14,8 +14,10 @@ pub mod messages;
 pub mod metrics;
 pub mod peer;
 pub mod person_token;
+pub mod schedules;
 pub mod tasks;
 pub mod traces;
+pub mod triggers;
 
 use actix_web::web;
 use protocol::{
@@ -40,6 +42,30 @@ pub fn agents(config: &mut web::ServiceConfig) {
         .service(resource(
             &format!("{}/{{id}}", routes::CONTEXTS),
             [(Method::GET, web::to(contexts::get)), (Method::DELETE, web::to(contexts::forget))],
+        ))
+        .service(resource(
+            routes::SCHEDULES,
+            [(Method::GET, web::to(schedules::list)), (Method::POST, web::to(schedules::add))],
+        ))
+        .service(resource(
+            &format!("{}/{{name}}", routes::SCHEDULES),
+            [(Method::GET, web::to(schedules::get)), (Method::DELETE, web::to(schedules::remove))],
+        ))
+        .service(resource(
+            &format!("{}/{{name}}/pause", routes::SCHEDULES),
+            [(Method::POST, web::to(schedules::pause))],
+        ))
+        .service(resource(
+            &format!("{}/{{name}}/resume", routes::SCHEDULES),
+            [(Method::POST, web::to(schedules::resume))],
+        ))
+        .service(resource(
+            &format!("{}/{{name}}/run", routes::SCHEDULES),
+            [(Method::POST, web::to(schedules::run))],
+        ))
+        .service(resource(
+            &format!("{}/{{name}}", routes::TRIGGERS),
+            [(Method::POST, web::to(triggers::post))],
         ))
         .service(resource(routes::INBOX, [(Method::GET, web::to(inbox::list))]))
         .service(resource(

@@ -269,7 +269,10 @@ fn secrets(config: &ProcessConfig, settings: &TelemetrySettings) -> Vec<String> 
     let variables = std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value)));
     let of_environment = variables.flat_map(|(name, value)| of_variable(&name, &value));
     let agents = config.team.agents.iter();
-    let of_agents = agents.flat_map(|agent| agent.brain.secrets().into_iter().chain(agent.accept.secrets()));
+    let of_agents =
+        agents.clone().flat_map(|agent| agent.brain.secrets().into_iter().chain(agent.accept.secrets()));
+    let triggers = agents.flat_map(|agent| agent.triggers.values());
+    let of_triggers = triggers.flat_map(|trigger| trigger.secrets().map(str::to_owned));
     let callers = config.team.mesh.callers.iter().map(|caller| caller.credential.secret().to_owned());
     let of_export = settings.backends().flat_map(|backend| backend.headers.values().cloned());
     let join_secret = std::fs::read_to_string(&config.join).ok().map(|text| text.trim().to_owned());
@@ -284,6 +287,7 @@ fn secrets(config: &ProcessConfig, settings: &TelemetrySettings) -> Vec<String> 
         .chain(urls.flatten())
         .chain(join_secret)
         .chain(of_agents)
+        .chain(of_triggers)
         .chain(callers)
         .chain(outside)
         .collect()
@@ -362,6 +366,8 @@ async fn agent_specs(
             settings,
             brain,
             port: agent.port,
+            schedules: agent.schedules.clone(),
+            triggers: Arc::new(agent.triggers.clone()),
             workspaces: workspaces(agent, &config.data).with_context(what)?,
             pending_card,
             peer,

@@ -37,6 +37,10 @@ pub(super) fn claim(team: &mut Team, data: &mut PathBuf) -> anyhow::Result<Repli
         let dir = data.join(&name);
         if let Some(lock) = try_lock(&dir)? {
             tracing::info!(agent = %id, dir = %dir.display(), "a replica has locked its directory");
+            if n > 1 {
+                // All replicas have one file: the first owns its schedules.
+                agent.schedules.clear();
+            }
             agent.id = id;
             *data = dir;
             return Ok(lock);

@@ -10,11 +10,12 @@ use crate::{
     signing_keys::SigningKeys,
     telemetry::Telemetry,
     tool_login::ToolLogins,
+    triggers::Trigger,
     workspace::{WorkspaceHost, WorkspaceRights},
 };
-use engine::settings::AgentSettings;
+use engine::{schedule::Schedule, settings::AgentSettings};
 use protocol::{ids::AgentId, principal::MeshService, signature::Secret};
-use std::{net::IpAddr, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 use store::SharedStore;
 use transport::key_ring::KeyRing;
 
@@ -26,6 +27,10 @@ pub struct AgentSpec {
     pub brain: Arc<dyn Brain>,
     /// What it demands of results before they count.
     pub acceptance: AgentAcceptance,
+    /// The schedules of its file, by name.
+    pub schedules: BTreeMap<String, Schedule>,
+    /// Its triggers, by name.
+    pub triggers: Arc<BTreeMap<String, Trigger>>,
     /// Its port, if it has one of its own.
     pub port: Option<u16>,
     /// Its brain's access to the mesh, which the node sets when it listens.

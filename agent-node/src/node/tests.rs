@@ -45,6 +45,8 @@ fn agent_spec(id: &str, skill: &str, cost: f64, eta: u64) -> AgentSpec {
         },
         brain: Arc::new(EchoBrain),
         acceptance: Default::default(),
+        schedules: Default::default(),
+        triggers: Default::default(),
         port: None,
         pending_card: None,
         peer: None,
@@ -214,6 +216,7 @@ fn award_of(task: &str, inner: &str) -> crate::inbox::TakeMessage {
         digest: protocol::ids::Digest::of(task.as_bytes()),
         trace: None,
         contact: None,
+        origin: None,
         approval: None,
     })
 }

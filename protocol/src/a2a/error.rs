@@ -275,6 +275,8 @@ fn kind_of(reason: Reason) -> A2aErrorKind {
         | Reason::ClaimNotFound
         | Reason::SpaceNotFound
         | Reason::EntryNotFound
+        | Reason::ScheduleNotFound
+        | Reason::ScheduleRefused
         | Reason::EntryState
         | Reason::DirectiveRefused
         | Reason::SlugClosed

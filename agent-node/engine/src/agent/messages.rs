@@ -103,8 +103,8 @@ impl Agent {
             Principal::Service(_) | Principal::Brain(_) => {
                 Err(Problem::new(Reason::Forbidden, format!("{} sends no messages", message.by)))
             }
-            // The node itself has chosen the label of an A2A request.
-            Principal::User(_) if message.contact.is_some() => Ok(()),
+            // The node itself has chosen the label of an A2A request, and of a task that a schedule or trigger begins.
+            Principal::User(_) if message.contact.is_some() || message.origin.is_some() => Ok(()),
             Principal::User(_) => {
                 let is_own = || self.me.as_str().eq_ignore_ascii_case(from.as_str());
                 let whose = match from.is_reserved() {

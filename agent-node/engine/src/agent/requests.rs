@@ -222,6 +222,7 @@ impl Agent {
             contact: message.contact.clone(),
             space: message.envelope.space_id.clone(),
             session: request.session.filter(|_| message.by.agent().is_some()),
+            origin: message.origin.clone(),
             history: Vec::new(),
             exclude,
         })

@@ -121,6 +121,7 @@ impl Driver {
             digest,
             trace: None,
             contact: None,
+            origin: None,
             approval: None,
         };
         let reply = self.expect_reply();

@@ -208,6 +208,7 @@ impl Node {
             digest,
             trace: None,
             contact: None,
+            origin: None,
             approval: None,
         };
         self.handle(Input::Message(message, ReplyTo(self.replies)));

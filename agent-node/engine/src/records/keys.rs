@@ -141,6 +141,11 @@ pub fn context_turns(me: &AgentId, name: &str) -> Key {
     Key::new(&[me.as_str(), "context-turn", name])
 }
 
+/// A schedule (state).
+pub fn schedule(me: &AgentId, name: &str) -> Key {
+    Key::new(&[me.as_str(), "schedule", name])
+}
+
 /// A webhook of a task (state).
 pub fn webhook(me: &AgentId, task: &TaskId, owner: &Principal, id: &str) -> Key {
     Key::new(&[me.as_str(), "webhook", task.as_str(), &owner.to_string(), id])

@@ -280,6 +280,7 @@ async fn begin_task(call: &A2aCall, request: SendMessage) -> Result<TaskId, A2aE
         digest,
         trace: call.trace.clone(),
         contact,
+        origin: None,
         approval: None,
     };
     let ack = call.local.actor.send(TakeMessage(incoming)).await.map_err(unavailable)??;

@@ -222,9 +222,10 @@ impl fmt::Debug for Auth {
 /// Paths that are public (RFC 8615).
 const WELL_KNOWN: &str = "/.well-known/";
 
-/// Whether it is a foreign agent's callback. The route itself checks the callback's token.
+/// Whether it is a foreign agent's callback, or a delivery to a trigger. The route itself checks its token or signature.
 fn is_callback(request: &ServiceRequest) -> bool {
-    let id = request.path().strip_prefix(routes::HOOKS).and_then(|rest| rest.strip_prefix('/'));
+    let below = |base: &str| request.path().strip_prefix(base)?.strip_prefix('/');
+    let id = below(routes::HOOKS).or_else(|| below(routes::TRIGGERS));
     *request.method() == Method::POST && id.is_some_and(|id| !id.contains('/'))
 }
 

@@ -152,6 +152,34 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         ("DELETE", "/a2a/contexts/{id}") => {
             of("Forgets a context: the next message in it begins anew.").query("tenant", json!({ "type": "string" })).done()
         }
+        ("GET", "/a2a/schedules") => of("Lists the schedules of the caller at the agent of this port.")
+            .answers(200, &["agentId", "schedules"]),
+        ("POST", "/a2a/schedules") => of("Adds a schedule, whose tasks have the rights of the caller.")
+            .takes(object(&["name", "task"]))
+            .answers(201, &["name", "by", "task", "madeAt"]),
+        ("GET", "/a2a/schedules/{name}") => of("Shows a schedule: when it is due, what ran last, what was left out.")
+            .answers(200, &["name", "by", "task", "madeAt", "skips"]),
+        ("DELETE", "/a2a/schedules/{name}") => of("Removes a schedule; its tasks stay.").done(),
+        ("POST", "/a2a/schedules/{name}/pause") => of("Pauses a schedule: what is due meanwhile is left out.")
+            .takes(object(&[]))
+            .answers(200, &["name", "pausedAt"]),
+        ("POST", "/a2a/schedules/{name}/resume") => of("Lets a paused schedule go on.")
+            .takes(object(&[]))
+            .answers(200, &["name"]),
+        ("POST", "/a2a/schedules/{name}/run") => of("Begins a task of a schedule now.")
+            .takes(object(&[]))
+            .answers(202, &["name", "taskId"]),
+        ("POST", "/a2a/triggers/{name}") => Description {
+            headers: vec![
+                ("x-hub-signature-256", json!({ "type": "string" })),
+                ("stripe-signature", json!({ "type": "string" })),
+                ("idempotency-key", json!({ "type": "string" })),
+            ],
+            ..of("Takes a delivery of another system, which begins a task; its secret or signature is checked.")
+                .takes(json!({}))
+                .answers(200, &[])
+                .answers(202, &["accepted", "taskId"])
+        },
         ("GET", "/a2a/dead-letters") => of("Lists messages that were given up, oldest first.")
             .query("limit", json!({ "type": "integer", "minimum": 1, "maximum": 1000 }))
             .query("after", json!({ "type": "string" }))

@@ -98,8 +98,16 @@ pub async fn post(
     let mut warnings = if by.agent().is_some() { Vec::new() } else { ineffective_members(&by, &envelope) };
     let approval = relayed_approval(&node, &by, &envelope)?;
     let proof = proof_of(&request);
-    let incoming =
-        IncomingMessage { envelope, by: by.clone(), proof, digest, trace, contact: None, approval };
+    let incoming = IncomingMessage {
+        envelope,
+        by: by.clone(),
+        proof,
+        digest,
+        trace,
+        contact: None,
+        origin: None,
+        approval,
+    };
     let mut acknowledgement = Box::pin(local.actor.send(TakeMessage(incoming)));
     let ack = match tokio::time::timeout(node.ack(), &mut acknowledgement).await {
         Ok(Ok(answer)) => {

@@ -121,6 +121,7 @@ fn admit(id: &str, kind: &str, payload: Value, conversation: Option<&str>) -> Ta
         digest: protocol::ids::Digest::of(id.as_bytes()),
         trace: None,
         contact: None,
+        origin: None,
         approval: None,
     })
 }

@@ -83,6 +83,7 @@ impl Simulation {
             by: Principal::Agent(me.clone()),
             trace: delivery.trace.clone(),
             contact: None,
+            origin: None,
             approval: None,
         });
         let messages: Vec<_> = messages.collect();

@@ -59,6 +59,7 @@ impl Simulation {
             by: Principal::local_user(),
             trace: None::<TraceContext>,
             contact: None,
+            origin: None,
             approval: None,
         });
         let is_task = kind == MessageKind::TaskRequest;

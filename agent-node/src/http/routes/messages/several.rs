@@ -47,6 +47,7 @@ pub(super) async fn post(
             digest,
             trace: trace.clone(),
             contact: None,
+            origin: None,
             approval,
         })
     });
