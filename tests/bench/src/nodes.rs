@@ -91,6 +91,8 @@ pub(crate) fn setup(
 pub(crate) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<AgentSpec> {
     Ok(AgentSpec {
         workspaces: Default::default(),
+        schedules: Default::default(),
+        triggers: Default::default(),
         id: AgentId::parse(id)?,
         settings: AgentSettings {
             bid: BidSettings { max_parallel: Some(256), ..BidSettings::default() },
