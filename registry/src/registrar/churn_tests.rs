@@ -151,13 +151,16 @@ async fn a_flapping_agent_is_signalled_a_few_times_and_again_once_it_settles() {
 #[actix_web::test]
 async fn two_suspicion_reports_shorten_the_lease_and_one_does_not() {
     let rig = Rig::new();
+    // Somebody listens there, and says nothing.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let mut incarnations = std::collections::BTreeMap::new();
     for id in ["a", "b", "c", "missed"] {
         incarnations.insert(id, rig.join(id, "1").await.unwrap());
     }
     rig.pass(18).await; // The grace after the start is over.
     for (id, incarnation) in &mut incarnations {
-        *incarnation = rig.join(id, "2").await.unwrap();
+        *incarnation = rig.join_at(id, "2", &endpoint).await.unwrap();
     }
     let beat_others = async || {
         for id in ["a", "b", "c"] {
@@ -199,6 +202,30 @@ async fn two_suspicion_reports_shorten_the_lease_and_one_does_not() {
     let stale =
         rig.registry.report_suspicion(&agent("b"), &agent("a"), incarnations["a"] - 1).await.unwrap_err();
     assert_eq!(stale.reason, Reason::StaleIncarnation, "{stale:?}");
+}
+
+#[actix_web::test]
+async fn an_agent_whose_endpoint_refuses_the_registry_twice_is_away_and_its_heartbeat_refutes_that() {
+    let rig = Rig::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let by = rig.join("a", "1").await.unwrap();
+    rig.pass(18).await; // The grace after the start is over.
+    rig.beat("a", by).await.unwrap();
+    let incarnation = rig.join_at("gone", "1", &endpoint).await.unwrap();
+    let state = async || rig.registry.get(&agent("gone")).await.unwrap().state;
+    let report =
+        async || rig.registry.report_suspicion(&agent("a"), &agent("gone"), incarnation).await.unwrap();
+    report().await;
+    rig.pass(1).await;
+    assert_eq!(state().await, Presence::Alive, "one may be a restart");
+    rig.beat("gone", incarnation).await.unwrap();
+    rig.pass(2).await;
+    assert_eq!(state().await, Presence::Alive, "it was heard of meanwhile");
+    report().await;
+    rig.pass(2).await;
+    assert_eq!(state().await, Presence::Dead);
 }
 
 #[actix_web::test]

@@ -6,6 +6,7 @@ use crate::{
 };
 use protocol::{
     a2a::card_signature::SigningKey,
+    card::Card,
     identity::{IdentityKey, KeyChange},
     ids::AgentId,
     problem::Reason,
@@ -149,8 +150,14 @@ impl Rig {
     }
 
     pub(crate) async fn join(&self, id: &str, instance: &str) -> Result<u64, Problem> {
+        self.join_at(id, instance, "http://127.0.0.1:8001").await
+    }
+
+    /// The same at `endpoint`.
+    pub(crate) async fn join_at(&self, id: &str, instance: &str, endpoint: &str) -> Result<u64, Problem> {
         self.keys.set_pinned(identity(id, 1).public().clone(), 0);
-        let registered = self.registry.register(card(id, &["x"]), instance.into()).await?;
+        let card = Card { endpoint: endpoint.into(), ..Arc::unwrap_or_clone(card(id, &["x"])) };
+        let registered = self.registry.register(Arc::new(card), instance.into()).await?;
         Ok(registered.incarnation)
     }
 

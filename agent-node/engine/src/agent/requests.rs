@@ -324,9 +324,12 @@ impl Agent {
             spec.path.push(manager);
         }
         let owner = (spec.task_id.clone(), message.by.clone());
-        let running = self.conversations.of_task(&owner.0, &owner.1);
-        let before = match running {
-            Some(open) => self.conversations.get(open).and_then(|conversation| conversation.task.clone()),
+        let known = self.conversations.of_task(&owner.0, &owner.1).cloned();
+        let older = known.as_ref().and_then(|id| self.conversations.get(id));
+        // One that has ended may still have something to send.
+        let running = known.as_ref().filter(|_| older.is_some_and(|older| !older.has_ended_for_good()));
+        let before = match older {
+            Some(older) => older.task.clone(),
             None => self.row_unless_parked(&owner.0, &owner.1, cx)?,
         };
         let superseded = before.as_ref().and_then(|row| row.epoch);
@@ -355,8 +358,8 @@ impl Agent {
             let pattern = refusal.into();
             return self.open(Opening { message, pattern, task: None, reply }, cx);
         }
-        if let Some(running) = running.cloned() {
-            return Err(self.end_older_award(&running, &owner.1));
+        if let Some(running) = running {
+            return Err(self.end_older_award(running, &owner.1));
         }
         // What was refused is made afresh.
         let before = before.filter(|_| award.revision.is_none());
@@ -374,6 +377,10 @@ impl Agent {
             .behind(before.and_then(|row| row.so_far));
         let asked = Digest::of(spec.description.as_bytes());
         self.check_room(Some(&spec.root).filter(|_| message.by.agent() != Some(&self.me)))?;
+        if let Some(older) = known.as_ref().and_then(|id| self.conversations.get_mut(id)) {
+            // The new conversation writes the task's row from here on.
+            older.task = None;
+        }
         let task = Some(OpenedTask { spec, asked, equals: None, epoch: Some(award.epoch), earlier });
         self.open(Opening { message, pattern: doing.into(), task, reply }, cx)
     }
