@@ -74,6 +74,7 @@ mod scenarios {
     mod replay;
     mod replicas;
     mod restart;
+    mod rights;
     mod route_table;
     mod say;
     mod sealed;

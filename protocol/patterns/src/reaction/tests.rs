@@ -23,6 +23,7 @@ fn posted() -> SignalRecord {
         from: AgentId::parse("builder").unwrap(),
         by: None,
         root: None,
+        root_proof: None,
         subject: Some("a.rs".into()),
         task_id: Some(TaskId::parse("t-1").unwrap()),
         capability: None,
