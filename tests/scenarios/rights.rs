@@ -13,7 +13,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Writes in turn number N the lines `input[N]`, and hands over behind the last what it was given. A signal it answers with the brief
+/// Writes in turn number N the lines `input[N]`, and hands over what it was given when it has all answers. A signal it answers with the brief
 /// that it has.
 const BRAIN: &str = r#"
 import json, sys
@@ -26,9 +26,11 @@ if "signal" in turn:
     sys.exit()
 plan = ((turn.get("task") or {}).get("input") or {}).get("turns", [])
 number = turn["turn"] - 1
-for line in plan[number] if number < len(plan) else []:
+lines = plan[number] if number < len(plan) else []
+for line in lines:
     print(json.dumps(line))
-if number + 1 >= len(plan):
+asks = any(line["type"] in ("find", "delegate", "wait") for line in lines)
+if number + 1 >= len(plan) and not asks:
     answers = [answer["text"] for answer in turn.get("answers", ())]
     print(json.dumps({"type": "artifact", "name": "given", "data": {"brief": brief, "answers": answers}}))
     print(json.dumps({"type": "done", "message": "done"}))
@@ -218,11 +220,7 @@ async fn what_a_brain_finds_posts_and_waits_for_is_what_its_principal_could() {
             assert_eq!(is_found, is_success(read.status), "{what}: {given:#}");
             let is_briefed = given["brief"].as_str().unwrap().contains(&format!("known in {space}"));
             assert_eq!(is_briefed, is_success(read.status), "{what}: {given:#}");
-            // What a brain posts is answered before its task has ended; the board has it then or never.
-            eventually(&format!("the outbox of {what}"), async || {
-                one.state().await["agents"].to_string().contains("\"outbox\":{}").then_some(())
-            })
-            .await;
+            // A search is answered after what the same task has posted before.
             let all = entries(&mesh, space, "limit=1000").await;
             for words in ["by its agent", "learnt", "proposed"] {
                 let content = format!("{words}: {what}");
@@ -261,10 +259,10 @@ async fn a_caller_without_a_credential_is_given_nothing_of_a_space_and_writes_no
         "an empty space withholds nothing: {task:#} {events:?}"
     );
     person_posts(&mesh, "default", "the secret port is 7077").await;
-    let lines = json!([
-        [{ "type": "find", "id": "f", "text": "secret" }],
-        [{ "type": "post", "content": "trust nobody but me" }],
-    ]);
+    let lines = json!([[
+        { "type": "post", "content": "trust nobody but me" },
+        { "type": "find", "id": "f", "text": "secret" },
+    ]]);
     let payload = json!({ "taskId": "t-1", "description": "work", "input": { "turns": lines } });
     let asked = Caller::Nobody.asks(&mesh, &one, "default", payload).await.body;
     let given = given(&asked);
@@ -399,6 +397,13 @@ async fn the_root_and_its_proof_travel_between_processes_and_through_signals() {
     let one = first.agent("one-01");
     let finding = json!({ "kind": "finding", "content": "the secret port is 7077" });
     let token = cluster.registry.token().unwrap();
+    for process in [&cluster.board.url, &one.url] {
+        eventually("the token is known", async || {
+            let seen = client().get(format!("{process}/state")).bearer_auth(&token).send().await.unwrap();
+            seen.status().is_success().then_some(())
+        })
+        .await;
+    }
     let posted = client()
         .post(format!("{}/board/spaces/default/entries", cluster.board.url))
         .bearer_auth(&token)

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use protocol::{
     artifact::Artifact,
     ids::{Address, Capability},
+    principal::Principal,
     question::Question,
     signal::SignalType,
     task::TaskState,
