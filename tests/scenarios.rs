@@ -75,6 +75,7 @@ mod scenarios {
     mod replicas;
     mod restart;
     mod resumption;
+    mod rights;
     mod route_table;
     mod say;
     mod schedules;

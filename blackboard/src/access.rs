@@ -138,6 +138,7 @@ mod tests {
             from: AgentId::parse(from).unwrap(),
             by: None,
             root: None,
+            root_proof: None,
             subject: None,
             task_id: None,
             capability: None,

@@ -34,7 +34,7 @@ mod publish;
 mod spaces;
 pub use spaces::{
     BriefView, CurationOutcome, EndedRun, EntryEvent, EntryFollower, ImportOutcome, ImportedEntry,
-    RefusedEntry, SpaceStore,
+    RefusedEntry, SpaceStore, WithdrawalOfAll, WithdrawalOutcome,
 };
 
 use messages::{ClaimChange, GetBoardSnapshot, GetClaim, PublishSignals};

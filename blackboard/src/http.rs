@@ -5,10 +5,10 @@ mod spaces;
 mod stream;
 
 use crate::{board::Board, client::MAX_SIGNALS};
-use actix_web::{HttpRequest, HttpResponse, http::Method, web};
+use actix_web::{HttpMessage, HttpRequest, HttpResponse, http::Method, web};
 use protocol::{
     ids::AgentId,
-    principal::Principal,
+    principal::{Principal, SenderProof},
     problem::{Problem, Reason},
     routes,
 };
@@ -43,11 +43,16 @@ pub fn routes(cfg: &mut web::ServiceConfig) {
         ));
 }
 
+/// What proves the sender of a request.
+fn proof_of(request: &HttpRequest) -> SenderProof {
+    request.extensions().get().copied().unwrap_or(SenderProof::Address)
+}
+
 async fn publish(board: BoardData, by: CallerId, request: HttpRequest, body: web::Bytes) -> BoardResult {
     if body.trim_ascii_start().starts_with(b"[") {
         return publish_several(&board, &by, &request, &body).await;
     }
-    let (mut signal, warnings) = request::parse_signal(&body, &by)?;
+    let (mut signal, warnings) = request::parse_signal(&body, (&by, proof_of(&request)))?;
     request::attach_trace(&mut signal, request.headers());
     let id = signal.id.clone();
     let revision = board.publish(&by, signal).await?;
@@ -72,7 +77,7 @@ async fn publish_several(board: &Board, by: &Principal, request: &HttpRequest, b
     }
     let (mut signals, mut answers, mut refusal) = (Vec::with_capacity(elements.len()), Vec::new(), None);
     for element in elements {
-        match request::parse_signal(element, by) {
+        match request::parse_signal(element, (by, proof_of(request))) {
             Ok((mut signal, warnings)) => {
                 request::attach_trace(&mut signal, request.headers());
                 answers.push((signal.id.clone(), warnings));

@@ -122,7 +122,7 @@ pub fn check_selector(selector: &Selector) -> Result<(), Problem> {
 
 /// The digest by which a repeat of `signal` is recognised: of what its publisher says in it.
 fn repeat_digest(signal: &Signal) -> Result<Digest, Problem> {
-    Ok(Digest::of(&json(&Signal { by: None, root: None, ..signal.clone() })?))
+    Ok(Digest::of(&json(&Signal { by: None, root: None, root_proof: None, ..signal.clone() })?))
 }
 
 /// Validates `signal` and builds the batch that publishes it once, as a signal of `by`. An offer names its publisher, too. Another offer
@@ -138,13 +138,14 @@ pub fn prepare_write(
         return Err(Problem::new(Reason::InvalidField, format!("id: {bad}")).with("field", "id"));
     }
     check_offer(signal)?;
-    let mut signal = Signal { by: None, ..signal.clone() };
+    let proof = signal.root_proof;
+    let mut signal = Signal { by: None, root_proof: None, ..signal.clone() };
     let bytes = json(&signal)?.len();
     if bytes > max_bytes {
         let message = format!("the signal has {bytes} bytes of JSON, the limit is {max_bytes}");
         return Err(Problem::new(Reason::PayloadTooLarge, message).with("limit", max_bytes));
     }
-    signal.by = Some(by.clone());
+    (signal.by, signal.root_proof) = (Some(by.clone()), proof);
     let offered = signal.task_id.clone().filter(|_| signal.kind == SignalType::task_available());
     if offered.is_some() {
         signal.refs.insert(PUBLISHER.to_owned(), json!(by));
@@ -245,6 +246,7 @@ pub(crate) fn claim_signal(
 ) -> Signal {
     let OpenTaskKey { publisher, task_id } = task;
     let root = offer.and_then(Signal::acts_for).unwrap_or_else(|| publisher.clone());
+    let root_proof = offer.and_then(Signal::task_root).and_then(|root| root.proof);
     refs.insert(PUBLISHER.to_owned(), json!(publisher));
     let board = || AgentId::parse(BOARD).unwrap_or_else(|_| unreachable!("the board's name is an id"));
     Signal {
@@ -253,6 +255,7 @@ pub(crate) fn claim_signal(
         from: from.cloned().unwrap_or_else(board),
         by: Some(Principal::Service(MeshService::Board)),
         root: Some(root),
+        root_proof,
         subject: offer.and_then(|offer| offer.subject.clone()),
         task_id: Some(task_id.clone()),
         capability: offer.and_then(|offer| offer.capability.clone()),

@@ -14,6 +14,7 @@ pub(crate) mod rows;
 mod sealing;
 pub mod space_cursor;
 pub(crate) mod vault;
+pub(crate) mod withdrawal;
 
 pub use entry_decision::EntryOutcome;
 pub use entry_query::{EntryOrder, EntryPage, EntryQuery, FindingsOf};

@@ -7,6 +7,7 @@
 
 pub use wire::answer;
 
+pub mod fence;
 pub mod file_name;
 pub mod ids;
 pub mod problem;
@@ -21,6 +22,7 @@ pub mod trace;
 pub mod words;
 
 pub mod address_policy;
+pub mod deputy;
 pub mod envelope;
 pub mod identity;
 pub mod message;

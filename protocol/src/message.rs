@@ -10,7 +10,7 @@ use crate::{
     budget::Budget,
     ids::{AgentId, Capability, QuestionId, SpaceId, TaskId},
     json::any_version::of_any_version,
-    principal::{Principal, RootProof},
+    principal::{Principal, RootProof, TaskRoot},
     problem::{Problem, Reason},
     question::Answer,
     run_root::RunRoot,
@@ -204,6 +204,18 @@ impl Payload {
     /// The principal for whom its sender says to ask, if it says so.
     pub fn on_behalf_of(&self) -> Option<&Principal> {
         if let Self::TaskRequest(request) = self { request.on_behalf_of.as_ref() } else { None }
+    }
+
+    /// The principal for whom `sender` says to ask, with the proof of that, if it says so.
+    pub fn root(&self, sender: &Principal) -> Option<TaskRoot> {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "only what asks for work names one")]
+        let (principal, proof) = match self {
+            Self::TaskRequest(request) => (request.on_behalf_of.as_ref()?, request.root_proof),
+            Self::HelpRequest(request) => (request.on_behalf_of.as_ref()?, request.root_proof),
+            Self::Award(award) => (&award.task.root, award.task.root_proof),
+            _ => return None,
+        };
+        Some(TaskRoot::named_by(sender, principal.clone(), proof))
     }
 
     /// The award that it reports under, if it is a report of awarded work.

@@ -28,7 +28,7 @@ pub enum SenderProof {
 }
 
 /// How the agent that met the principal at the root of a task knew who it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RootProof {
     /// By a configured credential: an API key or a client's secret.
@@ -59,13 +59,45 @@ impl RootProof {
 }
 
 /// Who is at the root of a task, and how that is known.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct TaskRoot {
     pub principal: Principal,
+    /// Unproven if absent.
+    #[serde(default, deserialize_with = "RootProof::known", skip_serializing_if = "Option::is_none")]
     pub proof: Option<RootProof>,
 }
 
 impl TaskRoot {
+    /// The person whose mesh it is, proven.
+    pub fn person() -> Self {
+        Self { principal: Principal::local_user(), proof: Some(RootProof::Token) }
+    }
+
+    /// An agent that does something on its own behalf.
+    pub fn agent(agent: &AgentId) -> Self {
+        Self { principal: Principal::Agent(agent.clone()), proof: Some(RootProof::Signature) }
+    }
+
+    /// The principal that `sender` names with this proof. An agent that names itself has signed.
+    pub fn named_by(sender: &Principal, principal: Principal, proof: Option<RootProof>) -> Self {
+        let is_signed = *sender == principal && principal.agent().is_some();
+        Self { principal, proof: if is_signed { Some(RootProof::Signature) } else { proof } }
+    }
+
+    /// Whether it is the person whose mesh it is, proven.
+    pub fn is_person(&self) -> bool {
+        self.principal == Principal::local_user() && self.sender_proof() == SenderProof::Credential
+    }
+
+    /// What the principal has proven itself with, as in a request of its own.
+    pub fn sender_proof(&self) -> SenderProof {
+        match self.proof {
+            Some(RootProof::Credential | RootProof::Token | RootProof::Signature) => SenderProof::Credential,
+            Some(RootProof::Local) | None => SenderProof::Address,
+        }
+    }
+
     /// The user that it is proven to be, by a credential: the address of a request is also that of every program on a machine.
     pub fn proven_user(&self) -> Option<&Principal> {
         let is_proven = matches!(self.proof, Some(RootProof::Credential | RootProof::Token));

@@ -2,7 +2,7 @@
 
 use crate::{
     ids::{AgentId, Capability, Digest, TaskId},
-    principal::{MeshService, Principal},
+    principal::{MeshService, Principal, RootProof, SenderProof, TaskRoot},
     problem::{Problem, Reason},
     time::WallTime,
 };
@@ -136,6 +136,9 @@ pub struct Signal {
     /// The principal at the root of the task that it is about. Only agents and services name it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<Principal>,
+    /// How the principal that it [acts for](Signal::acts_for) was proved. Agents say so of `root`, the board of a user that publishes.
+    #[serde(default, deserialize_with = "RootProof::known", skip_serializing_if = "Option::is_none")]
+    pub root_proof: Option<RootProof>,
     /// What it is about: an agent, an artifact, anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
@@ -265,6 +268,20 @@ impl Signal {
         let by = self.by.as_ref()?;
         let root = self.root.clone().filter(|_| by.is_of_mesh());
         root.or_else(|| self.on_behalf_of()).or_else(|| Some(by.clone()))
+    }
+
+    /// The root of the work that follows from it: the principal that it acts for, or for a service the person of the mesh. `None` if it
+    /// is of an earlier version.
+    pub fn task_root(&self) -> Option<TaskRoot> {
+        let by = self.by.as_ref()?;
+        let principal = self.acts_for()?;
+        if matches!(principal, Principal::Service(_)) {
+            return Some(TaskRoot::person());
+        }
+        // The board takes a signal of these with a signature or a credential only.
+        let is_signed = principal == *by && *by != Principal::local_user();
+        let proof = self.root_proof.or_else(|| is_signed.then(|| RootProof::of(by, SenderProof::Credential)));
+        Some(TaskRoot { principal, proof })
     }
 
     /// Whether it offers an open task.

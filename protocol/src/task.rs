@@ -11,7 +11,7 @@ use crate::{
     budget::Budget,
     ids::{AgentId, ConversationId, SpaceId, TaskId},
     json::any_version::of_any_version,
-    principal::{Principal, RootProof},
+    principal::{Principal, RootProof, TaskRoot},
     question::Question,
     run_root::RunRoot,
     spaces::Space,
@@ -133,6 +133,11 @@ impl TaskSpec {
     pub fn for_brain(&self) -> wire::task::Task {
         let Self { task_id, terms, artifacts, .. } = self;
         wire::task::Task { task_id: task_id.clone(), terms: terms.clone(), artifacts: artifacts.clone() }
+    }
+
+    /// The principal at its root, with the proof of that.
+    pub fn task_root(&self) -> TaskRoot {
+        TaskRoot { principal: self.root.clone(), proof: self.root_proof }
     }
 
     /// The space that it belongs to.

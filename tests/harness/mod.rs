@@ -271,7 +271,7 @@ impl Process {
     }
 
     /// The person's token, if the process has one.
-    fn token(&self) -> Option<String> {
+    pub(crate) fn token(&self) -> Option<String> {
         Some(std::fs::read_to_string(self.data.join("token")).ok()?.trim().to_owned())
     }
 
@@ -392,11 +392,10 @@ impl Agent {
         json!({ "fromAgentId": "me", "toAgentId": self.id, "type": "task-request", "payload": payload })
     }
 
-    /// Sends a task and waits for its end in the same request; returns the task. A session is asked for by the person: nobody
-    /// else is shown how it ends.
+    /// Sends a task and waits for its end in the same request; returns the task. The person asks, with the token if there is one: else
+    /// nobody is shown how a session ends, and no task is given what spaces know.
     pub(crate) async fn ask(&self, payload: Value) -> Value {
-        let token = self.token.as_ref().filter(|_| payload["capability"] == "session");
-        let bearer = token.map(|token| format!("Bearer {token}"));
+        let bearer = self.token.as_ref().map(|token| format!("Bearer {token}"));
         let mut headers = vec![("prefer", "wait=250")];
         headers.extend(bearer.as_deref().map(|bearer| ("authorization", bearer)));
         let answer = self.post_raw(self.request(payload).to_string(), &headers).await;
@@ -404,9 +403,11 @@ impl Agent {
         answer.body
     }
 
-    /// Sends a task without waiting; returns its id.
+    /// Sends a task of the person without waiting; returns its id.
     pub(crate) async fn send(&self, payload: Value) -> String {
-        let answer = self.post(&self.request(payload)).await;
+        let bearer = self.token.as_ref().map(|token| format!("Bearer {token}"));
+        let headers: Vec<_> = bearer.as_deref().map(|bearer| ("authorization", bearer)).into_iter().collect();
+        let answer = self.post_raw(self.request(payload).to_string(), &headers).await;
         assert!(answer.status == 202 || answer.status == 200, "{answer:?}");
         answer.body["taskId"].as_str().unwrap().to_owned()
     }

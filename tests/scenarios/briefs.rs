@@ -335,8 +335,14 @@ async fn line_53_a_damaged_memory_is_reported_and_kept_and_hides_no_other() {
 async fn with_the_board_away_a_turn_is_given_the_decisions_known_last_and_posts_when_it_is_back() {
     let mut cluster = Cluster::start().await;
     let node = cluster.node("node", &team(cluster.dir.path(), &["one-01"])).await;
-    let one = node.agent("one-01");
-    // The registry makes the token, the board accepts it.
+    let one = node.agent("one-01").seen_by_the_person_of(&cluster.registry);
+    // The registry makes the token, the board and the node accept it.
+    eventually("the token at the node", async || {
+        let tasks =
+            person(&cluster.registry.data, Method::GET, &format!("{}/a2a/tasks", one.url), None).await;
+        (tasks.status == 200).then_some(())
+    })
+    .await;
     let url = format!("{}/board/spaces/default/entries", cluster.board.url);
     let decision = json!({ "kind": "decision", "type": "scope", "content": "We send no mail." });
     eventually("the decision", async || {

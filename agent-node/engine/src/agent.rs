@@ -18,7 +18,7 @@ mod task_control;
 mod turns;
 
 pub use recovery::{RecoverError, newest_time};
-pub use snapshot::AgentSnapshot;
+pub use snapshot::{AgentSnapshot, ReadableLayers};
 
 use crate::{
     AttemptId, AttemptResult, BidQuestionId, Input, Output, PeerLocation, TimerId, World,

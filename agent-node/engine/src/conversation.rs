@@ -20,7 +20,7 @@ use origin::Origin;
 use patterns::{AnyPattern, Effect, Event, EventKind, Label};
 use protocol::{
     ids::{AgentId, ConversationId, Digest, EffectId, TaskId, ThreadId},
-    principal::Principal,
+    principal::{Principal, TaskRoot},
     signal::Cursor,
     task::TaskState,
     trace::TraceContext,
@@ -109,6 +109,15 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
+    /// The principal at the root of its work, if it works for one.
+    pub(crate) fn root(&self) -> Option<TaskRoot> {
+        let of_pattern = || {
+            let (principal, proof) = self.pattern.view().root?;
+            Some(TaskRoot { principal: principal.clone(), proof })
+        };
+        self.task.as_ref().map(|row| row.task.spec.task_root()).or_else(of_pattern)
+    }
+
     /// A new conversation; its first event is on the queue when this returns.
     pub(crate) fn open(
         id: ConversationId,

@@ -286,7 +286,7 @@ pub struct TurnStart {
     pub trace: Option<TraceContext>,
     /// Whether another bidder would get the work if it is handed back.
     pub has_runner_up: bool,
-    /// The root of its task, if it has one.
+    /// The root of its work.
     pub root: Option<TaskRoot>,
 }
 

@@ -60,7 +60,7 @@ pub mod settings;
 pub mod states;
 pub mod tasks;
 
-pub use agent::{Agent, AgentSnapshot, EngineConfig, RecoverError, newest_time};
+pub use agent::{Agent, AgentSnapshot, EngineConfig, ReadableLayers, RecoverError, newest_time};
 pub use conversation::origin;
 pub use counts::{AgentCounts, Removed};
 pub use delivery::may_succeed_later;

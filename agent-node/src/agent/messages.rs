@@ -3,7 +3,7 @@
 use super::{AckResult, AgentActor};
 use crate::inbox::{TakeMessage, TakeMessages};
 use actix::{Context, Handler, Message, ResponseFuture};
-use engine::{Ack, AgentSnapshot, Input, ReplyTo};
+use engine::{Ack, AgentSnapshot, Input, ReadableLayers, ReplyTo};
 use futures_util::future::{join_all, ready};
 use patterns::speech::Directive;
 use protocol::{
@@ -12,7 +12,6 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
     question::Answer,
-    spaces::{brief::BriefLayer, request::SessionScope},
 };
 use serde::Serialize;
 use std::sync::Arc;
@@ -36,9 +35,9 @@ pub struct DirectSessionRequest {
     pub directive: Box<Directive>,
 }
 
-/// Asks what its brain may read of a space beside decisions, `None` for all, and whose findings.
+/// Asks what its brain may read of a space.
 #[derive(Debug, Message)]
-#[rtype(result = "Result<(Option<Vec<BriefLayer>>, SessionScope), Problem>")]
+#[rtype(result = "Result<ReadableLayers, Problem>")]
 pub struct GetReadableLayers;
 
 /// Answers a question of a task.
@@ -259,7 +258,7 @@ impl Handler<GetAgentSnapshot> for AgentActor {
 }
 
 impl Handler<GetReadableLayers> for AgentActor {
-    type Result = Result<(Option<Vec<BriefLayer>>, SessionScope), Problem>;
+    type Result = Result<ReadableLayers, Problem>;
 
     fn handle(&mut self, _: GetReadableLayers, _: &mut Context<Self>) -> Self::Result {
         let why = "the agent is starting again: which turns it has is not known";

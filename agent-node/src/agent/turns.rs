@@ -22,8 +22,10 @@ use patterns::{
     turn::{Progress, Prompt, TurnEnd, TurnSubject},
 };
 use protocol::{
+    deputy::Deputy,
     ids::{AgentId, Capability, EffectId, TaskId},
     message::Bid,
+    principal::{Principal, TaskRoot},
     usage::{ModelUsage, Usage},
 };
 use std::{
@@ -207,6 +209,7 @@ pub(super) fn ask_bid(
 impl AgentActor {
     pub(super) fn start_turn(&mut self, turn: TurnStart, ctx: &mut Context<Self>) {
         let TurnStart { key, prompt, deadline, trace, has_runner_up, root } = turn;
+        let root = root.unwrap_or(TaskRoot { principal: Principal::local_user(), proof: None });
         let effect_id = EffectId {
             agent: self.me.clone(),
             conversation: key.conversation.clone(),
@@ -219,10 +222,20 @@ impl AgentActor {
         let is_sealed = seat::is_sealed_input(input);
         let others = others.iter().filter(|(peer, _)| **peer != self.me && !is_sealed);
         let peers = others.map(|(_, card)| card.as_ref().into()).collect();
+        let is_of_task = matches!(prompt.about, TurnSubject::Task(_) | TurnSubject::Check { .. });
+        let of_task = is_of_task.then(|| root.clone());
         let brain = brain_for(&self.parts, &prompt).clone();
         let (agent, effect, turn) = (self.me.clone(), effect_id.to_string(), key.clone());
-        let mut request =
-            TurnRequest { agent, key: effect, prompt, peers, trace, has_runner_up, root, workspace: None };
+        let mut request = TurnRequest {
+            agent,
+            key: effect,
+            prompt,
+            peers,
+            trace,
+            has_runner_up,
+            root: of_task,
+            workspace: None,
+        };
         let bounds = &self.parts.config.settings.bounds;
         let own = brain.turn_timeout(&request);
         let limits = TurnLimits {
@@ -237,6 +250,7 @@ impl AgentActor {
         let origin = call_origin(&self.parts, &request.prompt);
         let access = AgentAccess {
             agent: self.me.clone(),
+            root: root.clone(),
             board: self.parts.transports.board.clone(),
             store: self.parts.store.clone(),
             clock: self.parts.clock,
@@ -255,8 +269,10 @@ impl AgentActor {
         let running = actix::spawn(async move {
             let mut updates = Vec::new();
             if !matches!(request.prompt.about, TurnSubject::Check { .. }) {
-                let given = turn_brief::add(&board, &me, &known_briefs, now, &mut request.prompt).await;
-                updates.extend(given.map(|record| Progress::Brief(Box::new(record))));
+                let deputy = Deputy { agent: me.clone(), root };
+                let given = turn_brief::add(&board, &deputy, &known_briefs, now, &mut request.prompt).await;
+                updates.extend(given.withheld.map(|message| Progress::Status { message }));
+                updates.extend(given.record.map(|record| Progress::Brief(Box::new(record))));
             }
             let begun = Instant::now();
             let workspace = turn_workspace::prepare(&workspaces, &me, &conversation, &mut request).await;

@@ -8,20 +8,26 @@ use blackboard::{board::SignalPage, client::Blackboard};
 use bytes::Bytes;
 use protocol::{
     artifact::{BlobRef, Part, PartContent, blob},
+    deputy::{Deputy, MeshOperation},
     ids::{AgentId, Digest},
-    principal::{Principal, SenderProof},
+    principal::{Principal, SenderProof, TaskRoot},
     problem::Problem,
     routes,
-    signal::{Cursor, Selector},
+    signal::{Cursor, Selector, SignalRecord, sees_all},
     time::WallTime,
 };
 use std::{collections::BTreeSet, fmt, time::Duration};
 use store::SharedStore;
 
+/// The signals that are read at once to find those that the root of a turn may see.
+const PAGE: usize = 500;
+
 /// The mesh as one agent's turns reach it.
 #[derive(Clone)]
 pub struct AgentAccess {
     pub agent: AgentId,
+    /// The principal at the root of the turn's work.
+    pub root: TaskRoot,
     pub board: Blackboard,
     pub store: SharedStore,
     pub clock: NodeClock,
@@ -36,14 +42,35 @@ impl AgentAccess {
         Principal::Agent(self.agent.clone())
     }
 
-    /// Up to `limit` signals after `after` that the agent may see, oldest first; without `after` from the oldest that is kept.
+    /// Up to `limit` signals after `after` that the agent and the root may see, oldest first; without `after` from the oldest that is
+    /// kept.
     pub async fn signals(
         &self,
         selector: &Selector,
         after: Option<Cursor>,
         limit: usize,
     ) -> Result<SignalPage, Problem> {
-        self.board.read(&self.principal(), selector, after, limit).await
+        let deputy = Deputy { agent: self.agent.clone(), root: self.root.clone() };
+        if sees_all(&self.root.principal) {
+            return self.board.read(&self.principal(), selector, after, limit).await;
+        }
+        let (mut signals, mut after) = (Vec::<SignalRecord>::new(), after);
+        loop {
+            let SignalPage { signals: page, next } =
+                self.board.read(&self.principal(), selector, after, PAGE).await?;
+            let is_last = page.is_empty();
+            let is_visible =
+                |record: &SignalRecord| deputy.may(MeshOperation::ReadSignal(&record.signal)).is_ok();
+            signals.extend(page.into_iter().filter(is_visible).take(limit - signals.len()));
+            match signals.last() {
+                Some(last) if signals.len() == limit => {
+                    let next = Cursor { revision: last.revision, ..next };
+                    return Ok(SignalPage { signals, next });
+                }
+                _ if is_last => return Ok(SignalPage { signals, next }),
+                _ => after = Some(next),
+            }
+        }
     }
 
     /// Stores content that the brain may read by its digest. Content that is stored already, and kept for a while, is not written

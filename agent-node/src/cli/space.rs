@@ -56,7 +56,10 @@ enum SpaceCliVerb {
     /// Take a decision or a memory out of use.
     Archive(DecideArgs),
     /// Take a finding back: briefs and searches no longer have it.
-    Withdraw(DecideArgs),
+    /// With --of all that one principal has caused, by itself or by agents, goes out of use.
+    Withdraw(WithdrawArgs),
+    /// Let an entry into briefs that comes from below `member`.
+    Accept(DecideArgs),
     /// Write a space and its entries to a file, one JSON object a line.
     Export(ExportArgs),
     /// Read the entries of such a file into a space.
@@ -177,6 +180,19 @@ struct DecideArgs {
 }
 
 #[derive(Debug, Args)]
+struct WithdrawArgs {
+    /// The finding's id, or the short one of a brief.
+    #[arg(required_unless_present = "of", conflicts_with = "of")]
+    id: Option<String>,
+    /// All that this principal has caused: user:NAME, or an agent.
+    #[arg(long, value_name = "PRINCIPAL")]
+    of: Option<String>,
+    /// Why.
+    #[arg(long)]
+    reason: Option<String>,
+}
+
+#[derive(Debug, Args)]
 struct RejectArgs {
     /// The entry's id, or the slug of a pending proposal.
     id: String,
@@ -257,7 +273,17 @@ pub(super) async fn space(common: &CommonArgs, args: SpaceArgs) -> Result<(), Cl
             of.decide(common, ("archive", Slugged::Result), &args.id, reason(args.reason)).await
         }
         SpaceCliVerb::Withdraw(args) => {
-            of.decide(common, ("withdraw", Slugged::Result), &args.id, reason(args.reason)).await
+            let WithdrawArgs { id, of: principal, reason: why } = args;
+            match (id, principal) {
+                (_, Some(principal)) => of.withdraw_all(common, &principal, reason(why)).await,
+                (id, None) => {
+                    let id = id.unwrap_or_default();
+                    of.decide(common, ("withdraw", Slugged::Result), &id, reason(why)).await
+                }
+            }
+        }
+        SpaceCliVerb::Accept(args) => {
+            of.decide(common, ("accept", Slugged::Proposal), &args.id, reason(args.reason)).await
         }
         SpaceCliVerb::Reject(args) => {
             of.decide(common, ("reject", Slugged::Proposal), &args.id, reason(Some(args.reason))).await
@@ -478,6 +504,23 @@ impl SpaceClient {
         done(common, &answer, &text)
     }
 
+    async fn withdraw_all(
+        &self,
+        common: &CommonArgs,
+        principal: &str,
+        mut body: Map<String, Value>,
+    ) -> Result<(), CliError> {
+        let principal = match principal.contains(':') {
+            true => principal.to_owned(),
+            false => format!("agent:{principal}"),
+        };
+        body.insert("principal".to_owned(), json!(principal));
+        let path = format!("{}/withdraw", self.path);
+        let answer = self.client.post(&self.board, &path, &Value::Object(body)).await?;
+        let text = format!("{} entries of {principal} are out of use", answer["withdrawn"]);
+        done(common, &answer, &text)
+    }
+
     /// The id of the entry that has this short id in briefs, if there is one.
     async fn with_short_id(&self, short: &str) -> Result<Option<String>, CliError> {
         let page: Value = self.get(&format!("/entries?limit=100&text={}", encoded(short))).await?;
@@ -556,6 +599,8 @@ fn colour_of(state: EntryState) -> Colour {
 /// Prints an entry: a line about it, then its text.
 fn print(entry: &Entry) -> Result<(), CliError> {
     let mut about = vec![entry.author.to_string()];
+    about.extend(entry.root.as_ref().map(|root| format!("for={root}")));
+    about.extend(entry.is_unaccepted.then(|| "unaccepted".to_owned()));
     about.extend(entry.entry_type.map(|of| of.to_string()));
     about.extend(entry.severity.map(|of| format!("severity={of}")));
     about.extend(entry.importance.map(|of| format!("importance={of}")));

@@ -143,7 +143,16 @@ fn show(common: &CommonArgs, vault: &Vault) -> Result<(), CliError> {
             let title = Some(entry.title.as_str()).filter(|title| !title.is_empty());
             let title = title.map(|title| format!(" {}:", output::plain(title))).unwrap_or_default();
             let text = output::plain(&entry.content);
-            output::line(&format!("  {} {}{changed}{title} {text}", short_id(&entry.id), entry.at))?;
+            let root = entry.root.as_ref().map(|root| format!(", for {root}")).unwrap_or_default();
+            let waits = match entry.is_unaccepted {
+                true => format!(", in no brief until `mesh space accept {}`", entry.id),
+                false => String::new(),
+            };
+            output::line(&format!(
+                "  {} {}{root}{changed}{waits}{title} {text}",
+                short_id(&entry.id),
+                entry.at
+            ))?;
         }
     }
     Ok(())

@@ -32,10 +32,12 @@ mod briefs;
 mod curator;
 mod follow;
 mod vaults;
+mod withdrawals;
 use author_quota::{AuthorCounts, EntryPlace};
 pub use briefs::BriefView;
 pub use curator::{CurationOutcome, EndedRun};
 pub use follow::{EntryEvent, EntryFollower};
+pub use withdrawals::{WithdrawalOfAll, WithdrawalOutcome};
 
 /// What an import has done.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

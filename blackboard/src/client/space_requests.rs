@@ -6,11 +6,12 @@ use crate::{
     spaces::{EntryOrder, EntryQuery, FindingsOf},
 };
 use protocol::{
-    ids::{AgentId, SpaceId},
+    deputy::{Deputy, MeshOperation},
+    ids::SpaceId,
     principal::Principal,
-    problem::Problem,
+    problem::{Problem, Reason},
     spaces::{
-        Entry, EntryKind, EntryState, Grade,
+        Entry, EntryKind, EntryState, Grade, Space, SpaceVerb,
         brief::{Brief, found_text},
         request::{
             EntrySearch, MAX_FOUND, MAX_FOUND_BYTES, SessionScope, SpaceAction, SpaceAnswer, SpaceRequest,
@@ -21,19 +22,35 @@ use serde_json::json;
 use std::{cmp::Reverse, collections::BTreeSet};
 
 impl Blackboard {
-    /// The brief of the agent `me`, as itself.
-    pub async fn brief(&self, me: &AgentId, space: &SpaceId, scope: &SessionScope) -> Result<Brief, Problem> {
-        let by = Principal::Agent(me.clone());
+    /// The brief of the agent `deputy` for work of which `root` is the root. Refused if either may not read the space; of the root the
+    /// refusal has it as `root`.
+    pub async fn brief(
+        &self,
+        deputy: &Deputy,
+        space: &SpaceId,
+        scope: &SessionScope,
+    ) -> Result<Brief, Problem> {
+        let (me, by) = (&deputy.agent, Principal::Agent(deputy.agent.clone()));
+        // The board takes the agent's word for the root, and one of an earlier version does not know it.
+        let known = self.space(&by, space).await?;
+        deputy.may(MeshOperation::InSpace(SpaceVerb::Read, None, &known))?;
         let view: BriefView = match &self.0 {
             BoardBackend::Local(board) => {
-                board.spaces().brief(&reader(&by), space, me, scope.clone()).await?
+                let seen = (scope.clone(), Some(deputy.root.clone()));
+                board.spaces().brief(&reader(&by), space, me, seen).await?
             }
             BoardBackend::Remote(remote) => {
                 let named = [("session", &scope.session), ("sealed", &scope.sealed)];
                 let named =
                     named.into_iter().filter_map(|(name, id)| Some(format!("{name}={}", id.as_ref()?)));
-                let path = format!("/brief?{}", named.collect::<Vec<_>>().join("&"));
-                remote.get_space_json(&by, space, &path).await?
+                let scoped = format!("/brief?{}", named.collect::<Vec<_>>().join("&"));
+                match remote.get_space_json(&by, space, &format!("{scoped}&{}", root_query(deputy))).await {
+                    // A board of an earlier version knows no roots, nor has it entries with one.
+                    Err(Problem { reason: Reason::InvalidField, .. }) => {
+                        remote.get_space_json(&by, space, &scoped).await?
+                    }
+                    view => view?,
+                }
             }
         };
         Ok(view.brief)
@@ -41,15 +58,36 @@ impl Blackboard {
 
     /// Answers a request of a conversation of `by`.
     pub async fn ask_space(&self, by: &Principal, request: &SpaceRequest) -> Result<SpaceAnswer, Problem> {
-        let SpaceRequest { space, action } = request;
+        let SpaceRequest { space, root, action } = request;
+        let deputy = match (by.agent(), root) {
+            (Some(agent), Some(root)) => Some(Deputy { agent: agent.clone(), root: root.clone() }),
+            _ => None,
+        };
+        let refused = |problem: &Problem| Ok(SpaceAnswer::refused(problem));
         match action {
             SpaceAction::Post { entry } => {
+                if let Some(deputy) = &deputy {
+                    let known = self.space(by, space).await?;
+                    let post = MeshOperation::InSpace(SpaceVerb::Post(entry.kind), None, &known);
+                    if let Err(problem) = deputy.may(post) {
+                        return refused(&problem);
+                    }
+                }
                 let posted = self.post_entry(by, space, entry).await?;
                 Ok(SpaceAnswer::Posted { id: posted.id, version: posted.version })
             }
             SpaceAction::Find(query) => {
-                let found = self.search(by, space, query).await?;
-                let (text, count) = found_text(&found, MAX_FOUND_BYTES);
+                let known = match &deputy {
+                    Some(_) => Some(self.space(by, space).await?),
+                    None => None,
+                };
+                let deputy = deputy.as_ref().zip(known.as_ref());
+                let read = |space| MeshOperation::InSpace(SpaceVerb::Read, None, space);
+                if let Some(Err(problem)) = deputy.map(|(deputy, space)| deputy.may(read(space))) {
+                    return refused(&problem);
+                }
+                let found = self.search(by, (space, deputy), query).await?;
+                let (text, count) = found_text(&found, root.as_ref(), MAX_FOUND_BYTES);
                 Ok(SpaceAnswer::Found { text, count })
             }
             SpaceAction::Curate { task, session, declined } => {
@@ -63,7 +101,9 @@ impl Blackboard {
                 };
                 Ok(SpaceAnswer::Curated { merged, rejected, waiting })
             }
-            SpaceAction::AwaitTask { task, after } => self.task_end(by, task, after.clone()).await,
+            SpaceAction::AwaitTask { task, after } => {
+                self.task_end((by, deputy.as_ref()), task, after.clone()).await
+            }
             SpaceAction::Release(wanted) => match &self.0 {
                 BoardBackend::Local(board) => board.spaces().release(&reader(by), space, wanted).await,
                 BoardBackend::Remote(remote) => {
@@ -78,18 +118,18 @@ impl Blackboard {
     async fn search(
         &self,
         by: &Principal,
-        space: &SpaceId,
+        of: SearchedSpace<'_>,
         query: &EntrySearch,
     ) -> Result<Vec<Entry>, Problem> {
         let wanted = selection(query);
         let mut sealed = match &query.scope.sealed {
             Some(session) => {
                 let own = EntryQuery { sealed: Some(session.clone()), ..wanted.clone() };
-                self.entries(by, space, own, MAX_FOUND).await?.entries
+                self.readable_entries(by, of, own).await?
             }
             None => Vec::new(),
         };
-        let found = self.search_open(by, space, query, wanted).await?;
+        let found = self.search_open(by, of, query, wanted).await?;
         sealed.extend(found);
         sealed.truncate(MAX_FOUND);
         Ok(sealed)
@@ -98,21 +138,20 @@ impl Blackboard {
     async fn search_open(
         &self,
         by: &Principal,
-        space: &SpaceId,
+        of: SearchedSpace<'_>,
         query: &EntrySearch,
         wanted: EntryQuery,
     ) -> Result<Vec<Entry>, Problem> {
         let Some(of_others) = &query.of_others else {
-            return Ok(self.entries(by, space, wanted, MAX_FOUND).await?.entries);
+            return self.readable_entries(by, of, wanted).await;
         };
         let own = EntryQuery { author: Some(by.clone()), ..wanted.clone() };
-        let mut found = self.entries(by, space, own, MAX_FOUND).await?.entries;
+        let mut found = self.readable_entries(by, of, own).await?;
         let is_wanted = |kind: &EntryKind| query.kind.is_none_or(|wanted| wanted == *kind);
         let kinds: BTreeSet<EntryKind> = of_others.iter().copied().filter(is_wanted).collect();
         // A query without kinds is for all.
         if !kinds.is_empty() {
-            let page = self.entries(by, space, EntryQuery { kinds, ..wanted }, MAX_FOUND).await?;
-            found.extend(page.entries);
+            found.extend(self.readable_entries(by, of, EntryQuery { kinds, ..wanted }).await?);
         }
         found.sort_by_key(|entry| {
             Reverse((entry.importance.unwrap_or(Grade::Medium), entry.at, entry.id.clone()))
@@ -121,6 +160,44 @@ impl Blackboard {
         found.truncate(MAX_FOUND);
         Ok(found)
     }
+
+    /// The first entries that `by` may read, and the principal for whom it searches, at most [`MAX_FOUND`].
+    async fn readable_entries(
+        &self,
+        by: &Principal,
+        (space, deputy): SearchedSpace<'_>,
+        mut query: EntryQuery,
+    ) -> Result<Vec<Entry>, Problem> {
+        let is_readable = |entry: &Entry| {
+            deputy.is_none_or(|(deputy, space)| {
+                deputy.may(MeshOperation::InSpace(SpaceVerb::Read, Some(entry), space)).is_ok()
+            })
+        };
+        let mut found = Vec::new();
+        for _ in 0..MAX_PAGES {
+            let page = self.entries(by, space, query.clone(), MAX_FOUND).await?;
+            found.extend(page.entries.into_iter().filter(is_readable));
+            query.after = page.next;
+            if found.len() >= MAX_FOUND || query.after.is_none() {
+                break;
+            }
+        }
+        found.truncate(MAX_FOUND);
+        Ok(found)
+    }
+}
+
+/// The space that is searched, and who searches for whom, with the space as it knows it.
+type SearchedSpace<'a> = (&'a SpaceId, Option<(&'a Deputy, &'a Space)>);
+
+/// The most pages that a search reads to find what the one may read for whom it searches.
+const MAX_PAGES: usize = 100;
+
+/// The query that names the root of a brief.
+fn root_query(deputy: &Deputy) -> String {
+    let proof = json!(deputy.root.proof);
+    let proof = proof.as_str().map(|proof| format!("&rootProof={proof}")).unwrap_or_default();
+    format!("root={}{proof}", deputy.root.principal)
 }
 
 /// What a search selects: what is in force or waits, not what was rejected, replaced or merged.

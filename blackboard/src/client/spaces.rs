@@ -78,12 +78,12 @@ impl Blackboard {
         match &self.0 {
             BoardBackend::Local(board) => board.spaces().change(&reader(by), space, id, &change).await,
             BoardBackend::Remote(remote) => {
-                let path = format!("/entries/{id}/{}", change.action());
+                let path = format!("/entries/{id}/{}", change.name());
                 let body = match change {
                     EntryChange::Merge { version, reason } => json!({ "version": version, "reason": reason }),
-                    EntryChange::Archive { reason } | EntryChange::Withdraw { reason } => {
-                        json!({ "reason": reason })
-                    }
+                    EntryChange::Archive { reason }
+                    | EntryChange::Withdraw { reason }
+                    | EntryChange::Accept { reason } => json!({ "reason": reason }),
                     EntryChange::Reject { reason } => json!({ "reason": reason }),
                     EntryChange::Supersede { by, reason } => json!({ "by": by, "reason": reason }),
                 };

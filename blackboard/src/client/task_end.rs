@@ -2,6 +2,7 @@
 
 use super::Blackboard;
 use protocol::{
+    deputy::{Deputy, MeshOperation},
     ids::TaskId,
     principal::Principal,
     problem::{Problem, Reason},
@@ -18,11 +19,11 @@ const PAGE: usize = 1_000;
 const MAX_NAMED: usize = 32;
 
 impl Blackboard {
-    /// Whether `task` has ended, as the signals tell that `by` may see, those after `after` only if it is given. Refused if there is
+    /// Whether `task` has ended, as the signals tell that `by` may see, and for whom it asks, those after `after` only if it is given. Refused if there is
     /// no signal about it.
     pub(super) async fn task_end(
         &self,
-        by: &Principal,
+        (by, deputy): (&Principal, Option<&Deputy>),
         task: &TaskId,
         after: Option<Cursor>,
     ) -> Result<SpaceAnswer, Problem> {
@@ -34,6 +35,10 @@ impl Blackboard {
             let page = self.read(by, &selector, cursor, PAGE).await?;
             let is_last = page.signals.is_empty();
             for signal in page.signals.into_iter().map(|record| record.signal) {
+                let read = MeshOperation::ReadSignal(&signal);
+                if deputy.is_some_and(|deputy| deputy.may(read).is_err()) {
+                    continue;
+                }
                 is_known = true;
                 if signal.kind == SignalType::artifact_produced() {
                     produced.extend(signal.subject);

@@ -4,7 +4,7 @@ use actix_web::{HttpRequest, http::header::HeaderMap, web};
 use protocol::{
     ids::{Capability, TaskId},
     json,
-    principal::Principal,
+    principal::{Principal, RootProof, SenderProof},
     problem::{Problem, Reason},
     signal::{BAD_CURSOR, Cursor, Selector, Signal},
     task::OpenTaskKey,
@@ -29,13 +29,24 @@ pub(super) fn parse_body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem
     deserialize_members(json::parse_object(bytes, json::MAX_DEPTH)?)
 }
 
-/// Parses a signal. If absent, `id` is minted, `from` is the caller, and `at` is the present time. Returns a user's unknown
-/// members, too, as warnings; agents of a later version may know more.
-pub(super) fn parse_signal(bytes: &[u8], by: &Principal) -> Result<(Signal, Vec<String>), Problem> {
+/// Parses a signal. If absent, `id` is minted, `from` is the caller, and `at` is the present time. How a user was proved is said here.
+/// Returns a user's unknown members, too, as warnings; agents of a later version may know more.
+pub(super) fn parse_signal(
+    bytes: &[u8],
+    (by, proof): (&Principal, SenderProof),
+) -> Result<(Signal, Vec<String>), Problem> {
     let mut members = json::parse_object(bytes, json::MAX_DEPTH)?;
-    let warnings = if by.is_of_mesh() { Vec::new() } else { unknown_members(&members) };
     fill_defaults(&mut members, by);
-    Ok((deserialize_members(members)?, warnings))
+    if by.is_of_mesh() {
+        return Ok((deserialize_members(members)?, Vec::new()));
+    }
+    if members.contains_key("rootProof") {
+        let message = "rootProof: only an agent says how the one for whom it publishes was proved";
+        return Err(Problem::new(Reason::Forbidden, message).with("field", "rootProof"));
+    }
+    let warnings = unknown_members(&members);
+    let signal = deserialize_members(members)?;
+    Ok((Signal { root_proof: Some(RootProof::of(by, proof)), ..signal }, warnings))
 }
 
 /// The members of a signal.
@@ -160,26 +171,34 @@ pub(super) fn invalid(message: impl ToString) -> Problem {
 mod tests {
     use super::*;
 
+    fn local() -> (&'static Principal, SenderProof) {
+        static LOCAL: std::sync::LazyLock<Principal> = std::sync::LazyLock::new(Principal::local_user);
+        (&LOCAL, SenderProof::Address)
+    }
+
     #[test]
     fn a_problem_names_the_wrong_member() {
         let refused = |text: &str| {
-            let problem = parse_signal(text.as_bytes(), &Principal::local_user()).unwrap_err();
+            let problem = parse_signal(text.as_bytes(), local()).unwrap_err();
             problem.metadata.iter().find(|(key, _)| *key == "field").map(|(_, field)| field.clone())
         };
         assert_eq!(refused(r#"{"type":"task.nonsense"}"#).as_deref(), Some("type"));
         assert_eq!(refused(r#"{"type":"help.needed","from":"../x"}"#).as_deref(), Some("from"));
         assert_eq!(refused(r#"{"type":"help.needed","taskId":7}"#).as_deref(), Some("taskId"));
         assert_eq!(refused(r#"{"type":"help.needed","at":"soon"}"#).as_deref(), Some("at"));
-        assert!(parse_signal(b"[]", &Principal::local_user()).is_err());
-        let least = parse_signal(br#"{"type":"help.needed"}"#, &Principal::local_user()).unwrap();
+        assert!(parse_signal(b"[]", local()).is_err());
+        let least = parse_signal(br#"{"type":"help.needed"}"#, local()).unwrap();
         assert_eq!((least.0.from.as_str(), least.1.len()), ("local", 0));
+        assert_eq!(least.0.root_proof, Some(RootProof::Local), "how a user was proved is the board's to say");
+        let forged = parse_signal(br#"{"type":"help.needed","rootProof":"token"}"#, local()).unwrap_err();
+        assert_eq!(forged.reason, Reason::Forbidden);
     }
 
     #[test]
     fn unknown_members_of_a_users_signal_are_named_with_the_nearest_known_one() {
         let text =
             br#"{"type":"help.needed","from":"b-1","subjct":"x","taskID":"t","zzz":1,"refs":{"any":1}}"#;
-        let (_, warnings) = parse_signal(text, &Principal::local_user()).unwrap();
+        let (_, warnings) = parse_signal(text, local()).unwrap();
         assert_eq!(
             warnings,
             [
@@ -189,7 +208,11 @@ mod tests {
             ]
         );
         let agent = Principal::Agent("b-1".to_owned().try_into().unwrap());
-        assert_eq!(parse_signal(text, &agent).unwrap().1, [""; 0], "a later version may know more");
+        assert_eq!(
+            parse_signal(text, (&agent, SenderProof::Credential)).unwrap().1,
+            [""; 0],
+            "a later version may know more"
+        );
         let many: Map<_, _> = (0..10).map(|at| (format!("x{at}"), Value::Null)).collect();
         let named = unknown_members(&many);
         assert_eq!((named.len(), named[8].as_str()), (9, "and 2 more unknown members"));
@@ -201,7 +224,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         let traceparent = |refs: &str, headers: &HeaderMap| {
             let text = format!(r#"{{"type":"task.available","refs":{refs}}}"#);
-            let (mut signal, _) = parse_signal(text.as_bytes(), &Principal::local_user()).unwrap();
+            let (mut signal, _) = parse_signal(text.as_bytes(), local()).unwrap();
             attach_trace(&mut signal, headers);
             signal.refs.get(TRACEPARENT).and_then(|value| value.as_str().map(str::to_owned))
         };

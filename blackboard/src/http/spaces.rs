@@ -2,15 +2,15 @@
 
 use super::{BoardData, BoardResult, request};
 use crate::{
-    board::{ImportedEntry, SpaceStore},
+    board::{ImportedEntry, SpaceStore, WithdrawalOfAll},
     spaces::{EntryChange, EntryOutcome},
 };
-use actix_web::{HttpRequest, HttpResponse, http::Method, web};
+use actix_web::{HttpMessage, HttpRequest, HttpResponse, http::Method, web};
 use bytes::Bytes;
 use protocol::{
     ids::{BadId, EntryId, SpaceId},
     json,
-    principal::{Principal, SenderProof},
+    principal::Principal,
     problem::{Problem, Reason},
     routes,
     spaces::{EntryDraft, Reader, Space},
@@ -43,6 +43,7 @@ pub(super) fn routes(cfg: &mut web::ServiceConfig) {
         .service(resource(&format!("{entry}/supersede"), [(Method::POST, web::to(supersede))]))
         .service(resource(&format!("{entry}/archive"), [(Method::POST, web::to(archive))]))
         .service(resource(&format!("{entry}/withdraw"), [(Method::POST, web::to(withdraw))]))
+        .service(resource(&format!("{entry}/accept"), [(Method::POST, web::to(accept))]))
         .service(resource(&entry, [(Method::GET, web::to(get_entry))]))
         .service(resource(&entries, [(Method::GET, web::to(get_entries)), (Method::POST, web::to(post))]))
         .service(resource(&format!("{space}/brief"), [(Method::GET, web::to(briefs::get_brief))]))
@@ -52,6 +53,7 @@ pub(super) fn routes(cfg: &mut web::ServiceConfig) {
             [(Method::GET, web::to(briefs::get_vault)), (Method::POST, web::to(briefs::change_vault))],
         ))
         .service(resource(&format!("{space}/release"), [(Method::POST, web::to(briefs::release))]))
+        .service(resource(&format!("{space}/withdraw"), [(Method::POST, web::to(withdraw_all))]))
         .service(resource(&format!("{space}/import"), [(Method::POST, web::to(import))]))
         .service(resource(&space, [(Method::GET, web::to(get_space)), (Method::PUT, web::to(put_space))]));
 }
@@ -65,12 +67,11 @@ impl actix_web::FromRequest for SpaceCaller {
     type Future = std::future::Ready<Result<Self, Refusal>>;
 
     fn from_request(request: &HttpRequest, _: &mut actix_web::dev::Payload) -> Self::Future {
-        use actix_web::HttpMessage;
-        let extensions = request.extensions();
-        let reader = extensions.get::<Principal>().map(|principal| Reader {
-            principal: principal.clone(),
-            proof: extensions.get().copied().unwrap_or(SenderProof::Address),
-        });
+        let proof = super::proof_of(request);
+        let reader = request
+            .extensions()
+            .get::<Principal>()
+            .map(|principal| Reader { principal: principal.clone(), proof });
         let missing = || Problem::new(Reason::Unauthenticated, "the sender is not known").into();
         std::future::ready(reader.map(Self).ok_or_else(missing))
     }
@@ -198,6 +199,21 @@ async fn archive(board: BoardData, by: SpaceCaller, request: HttpRequest, body: 
 async fn withdraw(board: BoardData, by: SpaceCaller, request: HttpRequest, body: web::Bytes) -> BoardResult {
     let ReasonBody { reason } = change_body(&body)?;
     change(board.spaces(), &by.0, &request, EntryChange::Withdraw { reason }).await
+}
+
+async fn accept(board: BoardData, by: SpaceCaller, request: HttpRequest, body: web::Bytes) -> BoardResult {
+    let ReasonBody { reason } = change_body(&body)?;
+    change(board.spaces(), &by.0, &request, EntryChange::Accept { reason }).await
+}
+
+async fn withdraw_all(
+    board: BoardData,
+    by: SpaceCaller,
+    request: HttpRequest,
+    body: web::Bytes,
+) -> BoardResult {
+    let (space, wanted): (_, WithdrawalOfAll) = (space_of(&request)?, request::parse_body(&body)?);
+    Ok(HttpResponse::Ok().json(board.spaces().withdraw_all(&by.0, &space, &wanted).await?))
 }
 
 #[derive(Deserialize)]

@@ -10,6 +10,7 @@ pub(crate) fn signal(id: &str, kind: &str, from: &str) -> Signal {
         from: AgentId::parse(from).unwrap(),
         by: None,
         root: None,
+        root_proof: None,
         subject: is_offer.then(|| "dig".to_owned()),
         task_id: TaskId::parse(id).ok().filter(|_| is_offer),
         capability: None,

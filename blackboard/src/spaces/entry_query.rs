@@ -6,8 +6,9 @@ use super::{
     space_cursor::{CursorKey, CursorKind},
 };
 use protocol::{
+    deputy::{Deputy, MeshOperation},
     ids::{SpaceId, TaskId},
-    principal::Principal,
+    principal::{Principal, TaskRoot},
     problem::{Problem, Reason},
     spaces::{
         Entry, EntryKind, EntryState, EntryType, MemberId, Reader, Space, SpaceVerb, may, may::role_in,
@@ -36,6 +37,10 @@ pub struct EntryQuery {
     pub findings: FindingsOf,
     /// Of sealed entries those of the reader in this session, and nothing else.
     pub sealed: Option<TaskId>,
+    /// Only what the reader, an agent, may read in work of which this is the root.
+    pub root: Option<TaskRoot>,
+    /// Whether only entries are meant that nobody has to accept first.
+    pub is_accepted: bool,
     pub order: EntryOrder,
     /// Only entries behind this cursor of an earlier page.
     pub after: Option<String>,
@@ -102,6 +107,7 @@ impl EntryQuery {
             && (self.types.is_empty() || entry.entry_type.is_some_and(|of| self.types.contains(&of)))
             && self.author.as_ref().is_none_or(|author| *author == entry.author)
             && (self.tags.is_empty() || self.tags.iter().any(|tag| entry.tags.contains(tag)))
+            && !(self.is_accepted && entry.is_unaccepted)
             && self.findings.admits(entry)
     }
 
@@ -198,6 +204,8 @@ impl EntryQuery {
             return Err(Problem::new(Reason::InvalidField, message).with("field", "text"));
         }
         let mut after = self.position(cursors, space)?;
+        let agent = reader.principal.agent().zip(self.root.as_ref());
+        let deputy = agent.map(|(agent, root)| Deputy { agent: agent.clone(), root: root.clone() });
         let role = role_in(space, &reader.principal);
         let audiences = role.map(|role| Audience::of_reader(reader, role)).unwrap_or_default();
         let ranking = if self.is_by_importance() { Ranking::Importance } else { Ranking::Time };
@@ -223,7 +231,13 @@ impl EntryQuery {
             let is_last = listed.len() < STEP;
             for ListedKey { position, key } in listed {
                 let found = readable(store, &key)?;
-                let is_visible = |entry: &Entry| may(reader, SpaceVerb::Read, Some(entry), space).is_ok();
+                let is_visible = |entry: &Entry| {
+                    let read = MeshOperation::InSpace(SpaceVerb::Read, Some(entry), space);
+                    match &deputy {
+                        Some(deputy) => deputy.may(read).is_ok(),
+                        None => may(reader, SpaceVerb::Read, Some(entry), space).is_ok(),
+                    }
+                };
                 if let Some((entry, size)) =
                     found.filter(|(entry, _)| self.admits(entry) && is_visible(entry))
                 {

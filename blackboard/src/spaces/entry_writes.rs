@@ -9,7 +9,7 @@ use super::{
 use crate::signals;
 use protocol::{
     ids::{AgentId, EntryId, SpaceId},
-    principal::{MeshService, Principal},
+    principal::{MeshService, Principal, TaskRoot},
     problem::{Problem, Reason},
     spaces::{
         Entry, EntryAction, EntryDraft, MemberId, MemoryScope, Reader, Slug, Space, SpaceRole, SpaceVerb,
@@ -17,10 +17,10 @@ use protocol::{
         curate::Curation,
         entry_draft::{MAX_AREAS, MAX_TITLE_BYTES},
         may,
-        may::{entry_not_found, space_not_found},
+        may::{entry_not_found, is_from_below_member, space_not_found},
         slug::{SlugHolder, SlugUse, slug_use},
         task_history::{self, KEPT},
-        vault::MAX_FILES,
+        vault::may_open_vault,
     },
     time::WallTime,
 };
@@ -58,18 +58,29 @@ pub enum EntryChange {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// Lets into briefs what comes from below `member`.
+    Accept {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
 }
 
 impl EntryChange {
-    /// The action of this change.
-    pub fn action(&self) -> EntryAction {
+    /// The change of state that it is; `None` if the state stays.
+    fn action(&self) -> Option<EntryAction> {
         match self {
-            Self::Merge { .. } => EntryAction::Merge,
-            Self::Reject { .. } => EntryAction::Reject,
-            Self::Supersede { .. } => EntryAction::Supersede,
-            Self::Archive { .. } => EntryAction::Archive,
-            Self::Withdraw { .. } => EntryAction::Withdraw,
+            Self::Merge { .. } => Some(EntryAction::Merge),
+            Self::Reject { .. } => Some(EntryAction::Reject),
+            Self::Supersede { .. } => Some(EntryAction::Supersede),
+            Self::Archive { .. } => Some(EntryAction::Archive),
+            Self::Withdraw { .. } => Some(EntryAction::Withdraw),
+            Self::Accept { .. } => None,
         }
+    }
+
+    /// Its name, as in a path.
+    pub fn name(&self) -> String {
+        self.action().map_or_else(|| "accept".to_owned(), |action| action.to_string())
     }
 
     /// Refuses a reason that is too long, and an empty one of a rejection.
@@ -79,7 +90,8 @@ impl EntryChange {
             Self::Merge { reason, .. }
             | Self::Supersede { reason, .. }
             | Self::Archive { reason }
-            | Self::Withdraw { reason } => reason.as_ref(),
+            | Self::Withdraw { reason }
+            | Self::Accept { reason } => reason.as_ref(),
         };
         let invalid = |message: String| Problem::new(Reason::InvalidField, message).with("field", "reason");
         match reason {
@@ -117,7 +129,7 @@ impl EntryBatch {
         &mut self,
         store: &(impl Snapshot + ?Sized),
         space: &SpaceId,
-        agent: &AgentId,
+        (agent, cause): (&AgentId, Option<&TaskRoot>),
         draft: &EntryDraft,
     ) -> Result<(), Problem> {
         let key = rows::expertise_key(space, agent);
@@ -127,7 +139,8 @@ impl EntryBatch {
             Some(old) => Expectation::At(key.clone(), old.revision),
         });
         let mut row = old.map_or_else(|| ExpertiseRow::new(agent.clone()), |old| old.value);
-        let AgentKnowledge { areas, files } = &mut row.knowledge;
+        let room = row.room_for_files();
+        let Some(AgentKnowledge { areas, files }) = row.learnt_by(cause) else { return Ok(()) };
         for (area, more) in &draft.expertise {
             let known = areas.entry(area.clone()).or_default();
             *known = known.saturating_add(u64::from(*more));
@@ -137,7 +150,7 @@ impl EntryBatch {
                 format!("expertise: {agent} would have {} areas, the limit is {MAX_AREAS}", areas.len());
             return Err(Problem::new(Reason::InvalidField, message).with("field", "expertise"));
         }
-        files.extend(draft.files.iter().take(MAX_FILES.saturating_sub(files.len())).cloned());
+        files.extend(draft.files.iter().take(room).cloned());
         self.0.writes.push(rows::put(key, &row)?);
         Ok(())
     }
@@ -224,6 +237,10 @@ pub(crate) fn decide_post(
     let space = permitted(store, reader, SpaceVerb::Post(draft.kind), space)?;
     draft.check()?;
     let author = &reader.principal;
+    if draft.root.is_some() && author.agent().is_none() {
+        let message = format!("root: only an agent posts for somebody; {author} posts for itself");
+        return Err(Problem::new(Reason::Forbidden, message).with("field", "root"));
+    }
     let own_id = draft.entry_id(author)?;
     if let Some(id) = &own_id
         && let Some(first) = rows::find_posted(store, &space.id, id)?
@@ -245,21 +262,22 @@ pub(crate) fn decide_post(
     let mut batch = EntryBatch::default();
     let id = own_id.clone().unwrap_or(minted);
     let new = |slug| Entry::new(id.clone(), space.id.clone(), author.clone(), at, draft.clone(), slug);
+    let judged = |entry: Entry| Entry { is_unaccepted: is_from_below_member(&entry, &space), ..entry };
     let entry = match draft.slug()? {
         None => {
-            let entry = new(None);
+            let entry = judged(new(None));
             batch.add_new(&entry)?;
             entry
         }
-        Some(requested) => match find_slug(store, &space, &requested, reader)? {
+        Some(requested) => match find_slug(store, &space, &requested, (reader, draft.root.as_ref()))? {
             SlugPlace::Free { slug, former } => {
-                let entry = new(Some(slug.clone()));
+                let entry = judged(new(Some(slug.clone())));
                 batch.take_slug(&slug, &entry, former)?;
                 batch.add_new(&entry)?;
                 entry
             }
             SlugPlace::Pending(pending) => {
-                let entry = pending.value.revised(at, draft.clone());
+                let entry = judged(pending.value.revised(at, draft.clone()));
                 batch.replace(&pending, &entry)?;
                 if let Some(id) = own_id {
                     let key = rows::posted_key(&space.id, &id);
@@ -273,7 +291,7 @@ pub(crate) fn decide_post(
     if let Principal::Agent(agent) | Principal::Brain(agent) = author
         && !(draft.expertise.is_empty() && draft.files.is_empty())
     {
-        batch.add_expertise(store, &space.id, agent, draft)?;
+        batch.add_expertise(store, &space.id, (agent, entry.cause().as_ref()), draft)?;
     }
     let mut is_new = entry.version == 1;
     if let Principal::Agent(agent) | Principal::Brain(agent) = author
@@ -293,12 +311,12 @@ enum SlugPlace {
     Pending(Box<Stored<Entry>>),
 }
 
-/// Where a proposal of `reader` with this slug goes.
+/// Where a proposal of `reader` with this slug goes. What the reader has proposed for another principal is another's.
 fn find_slug(
     store: &(impl Snapshot + ?Sized),
     space: &Space,
     requested: &Slug,
-    reader: &Reader,
+    (reader, root): (&Reader, Option<&Principal>),
 ) -> Result<SlugPlace, Problem> {
     for slug in requested.candidates(&reader.principal) {
         let row = rows::find::<SlugRow>(store, &rows::slug_key(&space.id, &slug))?;
@@ -311,6 +329,7 @@ fn find_slug(
             holder.map(|(held, row)| SlugHolder { author: &row.value.author, state: held.value.state });
         match (slug_use(&slug, &reader.principal, holder)?, held) {
             (SlugUse::NextCandidate, _) => {}
+            (SlugUse::Revision, Some(pending)) if pending.value.root.as_ref() != root => {}
             (SlugUse::Revision, Some(pending)) => return Ok(SlugPlace::Pending(Box::new(pending))),
             (SlugUse::New | SlugUse::Revision, _) => {
                 return Ok(SlugPlace::Free { slug, former: row.map(|row| row.revision) });
@@ -330,7 +349,18 @@ pub(crate) fn decide_change(
     at: WallTime,
 ) -> Result<EntryDecision, Problem> {
     let space = permitted(store, reader, SpaceVerb::Read, space)?;
-    let old = permitted_entry(store, reader, SpaceVerb::Change(change.action()), &space, id)?;
+    let verb = change.action().map_or(SpaceVerb::Accept, SpaceVerb::Change);
+    let of_vault = match change {
+        // The person who opens vaults accepts what is in them.
+        EntryChange::Accept { .. } if may_open_vault(reader, &space).is_ok() => {
+            rows::find_entry(store, &space.id, id)?
+        }
+        _ => None,
+    };
+    let old = match of_vault {
+        Some(found) => found,
+        None => permitted_entry(store, reader, verb, &space, id)?,
+    };
     change.check()?;
     let (by, mut batch) = (&reader.principal, EntryBatch::default());
     let changed = match change {
@@ -349,6 +379,7 @@ pub(crate) fn decide_change(
         EntryChange::Reject { reason } => old.value.rejected(by, at, reason.clone())?,
         EntryChange::Archive { reason } => old.value.archived(by, at, reason.clone())?,
         EntryChange::Withdraw { reason } => old.value.withdrawn(by, at, reason.clone())?,
+        EntryChange::Accept { reason } => old.value.accepted(by, at, reason.clone())?,
         EntryChange::Supersede { by: other, reason } => {
             let other = permitted_entry(store, reader, SpaceVerb::Read, &space, other)?;
             let changed = old.value.superseded(&other.value, by, at, reason.clone())?;

@@ -5,13 +5,14 @@ use crate::{OWNER, signals};
 use bytes::Bytes;
 use protocol::{
     ids::{AgentId, EntryId, SpaceId, TaskId},
-    principal::Principal,
+    principal::{Principal, SenderProof, TaskRoot},
     problem::{Problem, Reason},
     spaces::{
         Entry, Slug, Space,
         brief::{AgentKnowledge, short_id},
         entry_draft::SealedStage,
         sealed::SealedEntry,
+        vault::MAX_FILES,
     },
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -45,13 +46,46 @@ struct PostedRow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ExpertiseRow {
     pub(super) agent: AgentId,
+    /// What the person whose mesh it is has caused, and nobody.
     #[serde(flatten)]
     pub(super) knowledge: AgentKnowledge,
+    /// What others have caused, by their principals.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) of_roots: BTreeMap<String, AgentKnowledge>,
 }
+
+/// The most principals of which an agent's knowledge is kept apart in a space; that of further ones is not added.
+const MAX_ROOTS: usize = 256;
 
 impl ExpertiseRow {
     pub(super) fn new(agent: AgentId) -> Self {
-        Self { agent, knowledge: AgentKnowledge::default() }
+        Self { agent, knowledge: AgentKnowledge::default(), of_roots: BTreeMap::new() }
+    }
+
+    /// What it learns from an entry with this cause; `None` if there are too many causes.
+    pub(super) fn learnt_by(&mut self, cause: Option<&TaskRoot>) -> Option<&mut AgentKnowledge> {
+        let Some(cause) = cause.filter(|cause| !cause.is_person()) else { return Some(&mut self.knowledge) };
+        let name = cause.principal.to_string();
+        let is_known = self.of_roots.contains_key(&name);
+        (is_known || self.of_roots.len() < MAX_ROOTS).then(|| self.of_roots.entry(name).or_default())
+    }
+
+    /// How many more files may be added.
+    pub(super) fn room_for_files(&self) -> usize {
+        let known = self.of_roots.values().chain([&self.knowledge]).map(|known| known.files.len());
+        MAX_FILES.saturating_sub(known.sum())
+    }
+
+    /// What it knows in work for `root`; all without one.
+    fn known_for(self, root: Option<&TaskRoot>) -> AgentKnowledge {
+        let Self { mut knowledge, of_roots, .. } = self;
+        let is_meant = |name: &String| {
+            root.is_none_or(|root| {
+                *name == root.principal.to_string() && root.sender_proof() == SenderProof::Credential
+            })
+        };
+        of_roots.iter().filter(|(name, _)| is_meant(name)).for_each(|(_, more)| knowledge.extend(more));
+        knowledge
     }
 }
 
@@ -143,15 +177,25 @@ pub(super) fn find_sealed(
 pub(crate) fn find_expertise(
     store: &(impl Snapshot + ?Sized),
     space: &SpaceId,
+    root: Option<&TaskRoot>,
     most: usize,
 ) -> Result<BTreeMap<AgentId, AgentKnowledge>, Problem> {
-    let filter = Filter::Below(Key::new(&[OWNER, EXPERTISE, space.as_str()]));
-    let records = store.read(&filter, 0, most)?;
+    let records = store.read(&all_expertise(space), 0, most)?;
     let expertise = records.iter().map(|record| {
-        let ExpertiseRow { agent, knowledge } = parse(record)?;
-        Ok((agent, knowledge))
+        let row: ExpertiseRow = parse(record)?;
+        Ok((row.agent.clone(), row.known_for(root)))
     });
     expertise.collect()
+}
+
+/// The expertise of all agents of a space.
+pub(super) fn all_expertise(space: &SpaceId) -> Filter {
+    Filter::Below(Key::new(&[OWNER, EXPERTISE, space.as_str()]))
+}
+
+/// The entries of a space, the last changed last.
+pub(super) fn all_entries(space: &SpaceId) -> Filter {
+    Filter::Below(Key::new(&[OWNER, ENTRY, space.as_str()]))
 }
 
 /// The newest state of an entry and its record in the log.

@@ -46,6 +46,9 @@ pub(crate) fn decide_vault_change(
         VaultChange::Expertise { areas } => {
             return knowledge(store, &space, agent, |row| {
                 for (area, score) in areas {
+                    for known in row.of_roots.values_mut() {
+                        known.areas.remove(area);
+                    }
                     match score {
                         0 => drop(row.knowledge.areas.remove(area)),
                         score => drop(row.knowledge.areas.insert(area.clone(), *score)),
@@ -55,7 +58,8 @@ pub(crate) fn decide_vault_change(
         }
         VaultChange::Files { forget } => {
             return knowledge(store, &space, agent, |row| {
-                row.knowledge.files.retain(|file| !forget.contains(file));
+                let all = row.of_roots.values_mut().chain([&mut row.knowledge]);
+                all.for_each(|known| known.files.retain(|file| !forget.contains(file)));
             });
         }
     }

@@ -3,7 +3,7 @@
 use super::{Effect, Event, EventKind, Outcome, OutgoingSignal, Pattern, View};
 use protocol::{
     message::{self, MessageKind},
-    principal::Principal,
+    principal::{Principal, RootProof},
     signal::ON_BEHALF_OF,
     task::{Status, TaskState},
 };
@@ -24,9 +24,24 @@ impl Broadcast {
         let message::Broadcast { signal, subject, mut refs, task_id, capability, extra: _ } = message;
         refs.insert(ON_BEHALF_OF.into(), json!(by));
         Self {
-            signal: OutgoingSignal { kind: signal, subject, task_id, capability, refs, to: Vec::new() },
+            signal: OutgoingSignal {
+                kind: signal,
+                subject,
+                task_id,
+                capability,
+                refs,
+                to: Vec::new(),
+                root_proof: None,
+            },
             settled: false,
         }
+    }
+
+    /// The same, with how the principal was proved.
+    #[must_use]
+    pub fn proven(mut self, proof: RootProof) -> Self {
+        self.signal.root_proof = Some(proof);
+        self
     }
 }
 

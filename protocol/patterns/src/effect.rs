@@ -15,7 +15,7 @@ use protocol::{
     envelope::Envelope,
     ids::{Address, AgentId, Capability, ConversationId, Digest, MessageId, TaskId},
     message::{Epoch, Payload},
-    principal::Principal,
+    principal::{Principal, RootProof},
     question::Question,
     signal::{self, Signal},
     spaces::request::SpaceRequest,
@@ -247,6 +247,9 @@ pub struct OutgoingSignal {
     /// The agents that it is for; all, if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<AgentId>,
+    /// How the principal was proved for whom it is published, if the conversation has no root that says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_proof: Option<RootProof>,
 }
 
 impl OutgoingSignal {
@@ -259,6 +262,7 @@ impl OutgoingSignal {
             capability: None,
             refs: serde_json::Map::new(),
             to: Vec::new(),
+            root_proof: None,
         }
     }
 
@@ -285,6 +289,7 @@ impl OutgoingSignal {
             from,
             by: None,
             root: None,
+            root_proof: self.root_proof,
             subject: self.subject,
             task_id,
             capability: self.capability,

@@ -17,7 +17,7 @@ use protocol::{
     envelope::Envelope,
     ids::{Address, AgentId, Capability, Digest, SpaceId, TaskId},
     message::{self, HelpResponse, MessageKind, Payload, TaskUpdate},
-    principal::Principal,
+    principal::{Principal, TaskRoot},
     question::Question,
     spaces::request::SpaceAnswer,
     task::{Status, TaskSpec, TaskState, TaskTerms},
@@ -108,12 +108,14 @@ impl HelpRequest {
         let AskedQuestion { request, requester, path, space } = &asked;
         let terms =
             TaskTerms { capability: request.capability.clone(), ..TaskTerms::new(request.question.clone()) };
-        let root = request.on_behalf_of.clone().unwrap_or_else(|| Principal::Agent(me.clone()));
+        let named = request.on_behalf_of.clone();
+        let named = named.map(|principal| TaskRoot { principal, proof: request.root_proof });
+        let TaskRoot { principal: root, proof } = named.unwrap_or_else(|| TaskRoot::agent(&me));
         let spec = TaskSpec {
             artifacts: request.inline_artifacts.clone(),
             path: path.clone(),
             parent: request.task_id.clone(),
-            root_proof: request.root_proof,
+            root_proof: proof,
             budget: request.budget,
             space: space.clone(),
             session: request.session.clone(),
@@ -403,9 +405,9 @@ impl Pattern for HelpRequest {
         };
         let HelpSide::Answering { work, produced } = &self.side else { return view };
         let produced_in_log = ChunkRange::default();
-        let turn =
-            RecordedTurnProgress { produced: produced_in_log, artifacts: produced, ..work.view().turn };
-        View { turn, ..view }
+        let work = work.view();
+        let turn = RecordedTurnProgress { produced: produced_in_log, artifacts: produced, ..work.turn };
+        View { turn, root: work.root, ..view }
     }
 
     fn on(&mut self, event: &Event) -> Vec<Effect> {

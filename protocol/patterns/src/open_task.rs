@@ -17,7 +17,7 @@ use protocol::{
     acceptance::AcceptanceTerms,
     ids::{Address, AgentId, MessageId},
     message::{Epoch, MessageKind, Payload, TaskResponse},
-    principal::Principal,
+    principal::{Principal, TaskRoot},
     signal::{Signal, described_task},
     task::{OpenTaskKey, Status, TaskSpec, TaskState, TaskTerms},
 };
@@ -72,13 +72,14 @@ enum OpenTaskStage {
 }
 
 /// The task that `signal` offers, on behalf of `root`; `None` if the signal is incomplete.
-pub fn offered(signal: &Signal, root: Principal) -> Option<TaskSpec> {
+pub fn offered(signal: &Signal, root: TaskRoot) -> Option<TaskSpec> {
     let terms = TaskTerms {
         capability: signal.capability.clone(),
         input: signal.refs.get("input").cloned(),
         ..TaskTerms::new(described_task(&signal.refs, signal.subject.as_deref())?)
     };
-    Some(TaskSpec::new(signal.task_id.clone()?, terms, root))
+    let TaskRoot { principal, proof } = root;
+    Some(TaskSpec { root_proof: proof, ..TaskSpec::new(signal.task_id.clone()?, terms, principal) })
 }
 
 impl OpenTask {
@@ -257,6 +258,7 @@ impl Pattern for OpenTask {
         View {
             work: work.work,
             turn: work.turn,
+            root: work.root,
             is_closing: matches!(self.stage, OpenTaskStage::Closing { .. }),
             open_task: Some(OpenTaskView {
                 spec: &self.spec,

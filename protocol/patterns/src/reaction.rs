@@ -12,7 +12,7 @@ use super::{
 use protocol::{
     ids::{AgentId, Digest, TaskId},
     message::{MessageKind, Payload},
-    principal::Principal,
+    principal::TaskRoot,
     signal::{PARENT_TASK, Signal, SignalRecord, SignalType},
     task::{TaskSpec, TaskTerms},
 };
@@ -42,8 +42,8 @@ impl Reaction {
             capability: signal.signal.capability.clone(),
             ..TaskTerms::new(format!("react to {}", signal.signal.kind))
         };
-        let root = signal.signal.acts_for().unwrap_or_else(|| Principal::Agent(me.clone()));
-        let spec = TaskSpec::new(name(&signal.signal), terms, root);
+        let TaskRoot { principal, proof } = signal.signal.task_root().unwrap_or_else(|| TaskRoot::agent(&me));
+        let spec = TaskSpec { root_proof: proof, ..TaskSpec::new(name(&signal.signal), terms, principal) };
         Self { signal: Box::new(signal), work: Doing::hidden(me, WorkKind::Reaction, spec, limits) }
     }
 
@@ -87,7 +87,8 @@ impl Pattern for Reaction {
     const RECEIVES: &'static [MessageKind] = Doing::RECEIVES;
 
     fn view(&self) -> View<'_> {
-        View { signal: Some(&self.signal.signal), turn: self.work.view().turn, ..View::default() }
+        let work = self.work.view();
+        View { signal: Some(&self.signal.signal), turn: work.turn, root: work.root, ..View::default() }
     }
 
     fn on(&mut self, event: &Event) -> Vec<Effect> {

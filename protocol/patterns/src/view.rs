@@ -12,7 +12,7 @@ use protocol::{
     envelope::Envelope,
     ids::{AgentId, Capability, SpaceId, TaskId},
     message::{Epoch, Payload},
-    principal::Principal,
+    principal::{Principal, RootProof},
     question::Question,
     signal::Signal,
     task::TaskSpec,
@@ -53,6 +53,8 @@ pub struct View<'a> {
     pub context: Option<&'a TaskContext>,
     /// What its running turn is given that changes while the turn runs.
     pub turn: RecordedTurnProgress<'a>,
+    /// The principal at the root of its work and how that was proved, if it works for one.
+    pub root: Option<(&'a Principal, Option<RootProof>)>,
     /// The space that it belongs to, if it has no task that says so.
     pub space: Option<&'a SpaceId>,
     /// The agents through which a question has come.

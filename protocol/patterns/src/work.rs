@@ -27,7 +27,7 @@ use protocol::{
     budget::Budget,
     ids::AgentId,
     message::{Payload, TaskAnswer},
-    principal::Principal,
+    principal::{Principal, TaskRoot},
     question::{Answer, QuestionKind},
     spaces::{
         Space,
@@ -248,8 +248,9 @@ impl Assignment {
         is_shown.then_some(Effect::Update(Update::Reserved(reserved)))
     }
 
-    fn ask_space(&self, action: SpaceAction) -> Effect {
-        let request = Box::new(SpaceRequest { space: self.ownership.spec.space(), action });
+    /// Asks the space of the task, for `root` if the brain asks.
+    fn ask_space(&self, action: SpaceAction, root: Option<TaskRoot>) -> Effect {
+        let request = Box::new(SpaceRequest { space: self.ownership.spec.space(), root, action });
         Effect::AskSpace { label: Label::Space, request }
     }
 
@@ -258,7 +259,7 @@ impl Assignment {
     fn curate(&self, session: bool, declined: Option<String>) -> Option<Effect> {
         let task = self.ownership.spec.task_id.clone();
         let is_root = self.ownership.spec.run.is_none();
-        is_root.then(|| self.ask_space(SpaceAction::Curate { task, session, declined }))
+        is_root.then(|| self.ask_space(SpaceAction::Curate { task, session, declined }, None))
     }
 
     /// The memory of the task in the agent's vault, if it belongs to a space with a name. The turn of a seat is one if the seat is
@@ -272,7 +273,8 @@ impl Assignment {
         }
         let made = self.ownership.artifact_ids();
         let draft = task_history::draft(&spec.task_id, &spec.description, (state, said), &made);
-        Some(self.ask_space(SpaceAction::Post { entry: Box::new(draft) }))
+        let draft = draft.caused_by(&self.me, spec.task_root());
+        Some(self.ask_space(SpaceAction::Post { entry: Box::new(draft) }, None))
     }
 
     /// A space has answered. A refusal is shown, and the work goes on.

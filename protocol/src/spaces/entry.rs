@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     ids::{StageId, TaskId},
-    principal::Principal,
+    principal::{Principal, RootProof, SenderProof, TaskRoot},
     problem::{Problem, Reason},
     run_root::RunRoot,
     time::WallTime,
@@ -31,6 +31,15 @@ pub struct Entry {
     pub version: u64,
     /// Who wrote its content.
     pub author: Principal,
+    /// For whom the author, an agent, has written it. Absent: nobody but the agent has caused it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<Principal>,
+    /// How that principal was proved; unproven if absent.
+    #[serde(default, deserialize_with = "RootProof::known", skip_serializing_if = "Option::is_none")]
+    pub root_proof: Option<RootProof>,
+    /// Whether it comes from below `member` and no member has accepted it: no brief has it.
+    #[serde(default, rename = "unaccepted", skip_serializing_if = "std::ops::Not::not")]
+    pub is_unaccepted: bool,
     /// When it was posted.
     pub at: WallTime,
     /// When it was last changed.
@@ -115,6 +124,9 @@ impl Entry {
             state: EntryState::initial(draft.kind),
             version: 1,
             author,
+            root: draft.root,
+            root_proof: draft.root_proof,
+            is_unaccepted: false,
             at,
             changed_at: at,
             changed_by: None,
@@ -134,6 +146,27 @@ impl Entry {
             severity: (draft.kind == EntryKind::Finding).then(|| draft.severity.unwrap_or_default()),
             to: draft.to,
         }
+    }
+
+    /// The principal that caused it: for whom an agent has written it, or the user that has. `None` if an agent has on its own behalf.
+    pub fn cause(&self) -> Option<TaskRoot> {
+        let of_user = || match &self.author {
+            Principal::User(_) => Some(TaskRoot {
+                principal: self.author.clone(),
+                proof: Some(RootProof::of(&self.author, SenderProof::Credential)),
+            }),
+            Principal::Agent(_) | Principal::Brain(_) | Principal::Service(_) => None,
+        };
+        let named = self.root.clone().map(|principal| TaskRoot { principal, proof: self.root_proof });
+        named.or_else(of_user)
+    }
+
+    /// Whether `root` has caused it, or the person whose mesh it is, or nobody.
+    pub fn is_for(&self, root: &TaskRoot) -> bool {
+        self.cause().is_none_or(|cause| {
+            let is_same = cause.principal == root.principal && cause.sender_proof() == root.sender_proof();
+            is_same || cause.is_person()
+        })
     }
 
     /// Whether it is a memory that the briefs of all have with what is most important.
@@ -227,9 +260,27 @@ impl Entry {
         self.changed(EntryAction::Archive, by, at, reason)
     }
 
+    /// The same, accepted by a member.
+    pub fn accepted(&self, by: &Principal, at: WallTime, reason: Option<String>) -> Result<Self, Problem> {
+        if !self.is_unaccepted {
+            let message = format!("accept: the entry {} waits for nobody's acceptance", self.id);
+            return Err(Problem::new(Reason::EntryState, message).with("state", self.state));
+        }
+        let (version, changed_by) = (self.version + 1, Some(by.clone()));
+        Ok(Self { is_unaccepted: false, version, changed_at: at, changed_by, reason, ..self.clone() })
+    }
+
     /// The finding, taken back.
     pub fn withdrawn(&self, by: &Principal, at: WallTime, reason: Option<String>) -> Result<Self, Problem> {
         self.changed(EntryAction::Withdraw, by, at, reason)
+    }
+
+    /// The same out of use, whatever it is: withdrawn, archived or rejected. `None` if it is out of use already, or can't be.
+    pub fn taken_out(&self, by: &Principal, at: WallTime, reason: Option<String>) -> Option<Self> {
+        let actions = [EntryAction::Withdraw, EntryAction::Archive, EntryAction::Reject];
+        let possible = self.state.actions(self.kind);
+        let action = actions.into_iter().find(|action| possible.contains(action))?;
+        self.changed(action, by, at, reason).ok()
     }
 
     /// The decision, replaced by `other`, which must be an active decision of the same space.
@@ -277,6 +328,7 @@ impl Entry {
             slug: None,
             importance: self.importance.filter(|_| is_memory),
             scope: is_memory.then_some(MemoryScope::Team),
+            is_unaccepted: self.is_unaccepted && !matches!(by, Principal::User(_)),
             ..self.clone()
         };
         proposal.links.insert(EntryLink::Became, result.id.clone());

@@ -3,7 +3,7 @@
 use super::{EntryKind, EntryLink, EntryType, Grade, MemberId, MemoryScope, Slug};
 use crate::{
     ids::{AgentId, EntryId, StageId, TaskId},
-    principal::Principal,
+    principal::{Principal, RootProof, TaskRoot},
     problem::{Problem, Reason},
     run_root::RunRoot,
 };
@@ -88,6 +88,12 @@ pub struct EntryDraft {
     /// The run that its task is a part of: who answers for that may decide about a proposal when it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunRoot>,
+    /// For whom an agent posts it. Only an agent says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<Principal>,
+    /// How that principal was proved.
+    #[serde(default, deserialize_with = "RootProof::known", skip_serializing_if = "Option::is_none")]
+    pub root_proof: Option<RootProof>,
     /// The session's stage it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<StageId>,
@@ -119,6 +125,8 @@ impl EntryDraft {
             task: None,
             session: None,
             run: None,
+            root: None,
+            root_proof: None,
             stage: None,
             to: BTreeSet::new(),
             sealed: None,
@@ -218,6 +226,15 @@ impl EntryDraft {
                 let got = given.map_or("none".to_owned(), |kind| kind.to_string());
                 Err(invalid("type", format!("a {} has one of {}, got {got}", self.kind, valid.join(", "))))
             }
+        }
+    }
+
+    /// The same, posted by the agent `me` for `root`. What it does on its own behalf nobody else has caused.
+    #[must_use]
+    pub fn caused_by(self, me: &AgentId, root: TaskRoot) -> Self {
+        match root.principal.agent() == Some(me) {
+            true => self,
+            false => Self { root: Some(root.principal), root_proof: root.proof, ..self },
         }
     }
 

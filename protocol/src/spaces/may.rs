@@ -27,6 +27,8 @@ pub enum SpaceVerb {
     Read,
     /// Change an entry's state.
     Change(EntryAction),
+    /// Let into briefs what comes from below `member`.
+    Accept,
 }
 
 /// Refuses `verb` by `reader` in `space`, on `entry` if it is about one. A space that the reader is no member of and an entry that
@@ -59,10 +61,19 @@ pub fn may(reader: &Reader, verb: SpaceVerb, entry: Option<&Entry>, space: &Spac
             SpaceRole::Member
         }
         SpaceVerb::Change(_) => SpaceRole::Curator,
+        SpaceVerb::Accept => SpaceRole::Member,
     };
-    if verb == SpaceVerb::Import && !matches!(reader.principal, Principal::User(_)) {
-        let message =
-            format!("{} can't import: entries name other authors, so only a person does", reader.principal);
+    let for_people = match verb {
+        SpaceVerb::Import => Some("import: entries name other authors"),
+        SpaceVerb::Accept => Some("accept an entry: a person has read it then"),
+        SpaceVerb::ReadSpace
+        | SpaceVerb::ChangeSpace
+        | SpaceVerb::Post(_)
+        | SpaceVerb::Read
+        | SpaceVerb::Change(_) => None,
+    };
+    if let Some(what) = for_people.filter(|_| !matches!(reader.principal, Principal::User(_))) {
+        let message = format!("{} can't {what}, so only a person does", reader.principal);
         return Err(Problem::new(Reason::Forbidden, message));
     }
     match role >= needed {
@@ -75,6 +86,14 @@ pub fn may(reader: &Reader, verb: SpaceVerb, entry: Option<&Entry>, space: &Spac
             Err(Problem::new(Reason::Forbidden, message).with("role", role).with("needed", needed))
         }
     }
+}
+
+/// Whether who caused `entry` is less than a member of `space`, or not proven.
+pub fn is_from_below_member(entry: &Entry, space: &Space) -> bool {
+    entry.cause().is_some_and(|cause| {
+        let role = role_in(space, &cause.principal);
+        cause.sender_proof() == SenderProof::Address || role < Some(SpaceRole::Member)
+    })
 }
 
 /// Refuses to show `reader` the brief of `agent`: the agent itself may read it, and persons and observers of the space.

@@ -3,6 +3,7 @@
 use super::{EntryDraft, EntryId, EntryKind, sealed::EntryRelease};
 use crate::{
     ids::{AgentId, SpaceId, TaskId},
+    principal::TaskRoot,
     problem::Problem,
     signal::Cursor,
     task::TaskState,
@@ -20,6 +21,10 @@ pub const MAX_FOUND_BYTES: usize = 16 * 1024;
 #[serde(rename_all = "camelCase")]
 pub struct SpaceRequest {
     pub space: SpaceId,
+    /// For whom a brain of the agent asks: it is answered as far as the agent and this principal may ask. Absent: the agent asks by
+    /// itself, or asked before an update.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<TaskRoot>,
     #[serde(flatten)]
     pub action: SpaceAction,
 }

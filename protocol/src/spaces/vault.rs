@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     ids::{AgentId, SpaceId},
-    principal::Principal,
+    principal::{Principal, RootProof, SenderProof},
     problem::{Problem, Reason},
     time::WallTime,
 };
@@ -71,6 +71,7 @@ impl Entry {
         EntryDraft { entry_type: self.entry_type, ..EntryDraft::new(self.kind, content.clone()) }
             .check_content()?;
         let (version, changed_by) = (self.version + 1, Some(by.clone()));
-        Ok(Self { content, version, changed_at: at, changed_by, ..self.clone() })
+        let (root, root_proof) = (Some(by.clone()), Some(RootProof::of(by, SenderProof::Credential)));
+        Ok(Self { content, version, changed_at: at, changed_by, root, root_proof, ..self.clone() })
     }
 }

@@ -152,6 +152,7 @@ fn signal(event: &MembershipEvent, at: WallTime) -> Result<Signal, Error> {
         from,
         by: None,
         root: None,
+        root_proof: None,
         subject,
         task_id: None,
         capability: None,

@@ -13,7 +13,7 @@ use patterns::{
 use protocol::{
     ids::{ConversationId, MessageId, TaskId},
     message::Epoch,
-    principal::Principal,
+    principal::{Principal, TaskRoot},
     problem::Problem,
     signal::{Signal, first_offer, publisher},
 };
@@ -79,7 +79,8 @@ impl Agent {
             incomplete();
             return Ok(None);
         };
-        let root = signal.acts_for().unwrap_or_else(|| owner.clone());
+        let unproven = || TaskRoot { principal: owner.clone(), proof: None };
+        let root = signal.task_root().unwrap_or_else(unproven);
         let Some(spec) = open_task::offered(signal, root) else {
             incomplete();
             return Ok(None);

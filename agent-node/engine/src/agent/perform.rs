@@ -12,8 +12,9 @@ use crate::{
 use patterns::{Effect, EventKind, OutgoingMessage};
 use protocol::{
     ids::{Address, AgentId, ConversationId, EffectId},
+    principal::TaskRoot,
     problem::Problem,
-    signal::{PARENT_TASK, Signal, THREAD},
+    signal::{PARENT_TASK, THREAD},
     trace::{SpanName, TRACEPARENT},
 };
 use std::time::Duration;
@@ -82,9 +83,10 @@ impl Agent {
                 let name = effect_id.to_string();
                 let trace = below(SpanName::Effect(&name));
                 let mut signal = signal.clone().signed(name, self.me.clone(), at);
-                let of_task = conversation.task.as_ref().map(|row| row.task.spec.root.clone());
-                let root = of_task.or_else(|| conversation.pattern.view().signal.and_then(Signal::acts_for));
-                signal.root = root.filter(|root| root.agent() != Some(&self.me));
+                let root = conversation.root().filter(|root| root.principal.agent() != Some(&self.me));
+                if let Some(TaskRoot { principal, proof }) = root {
+                    (signal.root, signal.root_proof) = (Some(principal), proof);
+                }
                 let thread = conversation.thread.as_ref();
                 if let Some(row) = &conversation.task {
                     let parent = row.task.spec.parent.as_ref().map(|parent| (PARENT_TASK, parent.as_str()));

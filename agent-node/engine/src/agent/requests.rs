@@ -32,7 +32,7 @@ use protocol::{
     envelope::Envelope,
     ids::{Address, AgentId, Capability, Digest, TaskId},
     message::{self, Payload},
-    principal::{Principal, SenderProof},
+    principal::{Principal, RootProof, SenderProof},
     problem::{Problem, Reason},
     task::{TaskSpec, TaskTerms},
 };
@@ -60,7 +60,8 @@ impl Agent {
             Payload::HelpRequest(request) => self.take_help_request(message, request, reply, cx),
             Payload::Broadcast(broadcast) => {
                 let asked = Digest::of(&serde_json::to_vec(&broadcast).map_err(internal)?);
-                let broadcast = Broadcast::new(broadcast, &message.by);
+                let proof = RootProof::of(&message.by, message.proof);
+                let broadcast = Broadcast::new(broadcast, &message.by).proven(proof);
                 self.check_announcement(&broadcast, &message.by, cx)?;
                 match self.offered_task(&broadcast, &message.by, cx)? {
                     Some((offer, spec)) => self.take_offer(message, offer, spec, asked, reply, cx),

@@ -12,12 +12,12 @@ use patterns::{
 };
 use protocol::{
     ids::{AgentId, ConversationId, MessageId},
-    principal::Principal,
+    principal::{Principal, TaskRoot},
     spaces::{brief::BriefLayer, request::SessionScope},
     task::TaskSpec,
 };
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use store_types::{Filter, Revision};
 
 /// The state of an agent, for `/state` and tests.
@@ -53,6 +53,17 @@ pub struct AgentSnapshot {
     pub parked: BTreeMap<ConversationId, String>,
 }
 
+/// What the brain of an agent may read of a space while its turns run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadableLayers {
+    /// What it may read beside decisions; `None` for all.
+    pub layers: Option<Vec<BriefLayer>>,
+    /// Whose findings it sees.
+    pub scope: SessionScope,
+    /// The principals for whom its turns work.
+    pub roots: BTreeSet<TaskRoot>,
+}
+
 impl Agent {
     /// A snapshot of its state.
     pub fn snapshot(&self) -> AgentSnapshot {
@@ -76,12 +87,14 @@ impl Agent {
         }
     }
 
-    /// What its brain may read of a space beside decisions while it has turns as a seat: what the strictest of them may; `None` for
-    /// all; and the session whose findings it sees, if its turns agree. The turns that a host does itself are none of its brain.
-    pub fn readable_layers(&self) -> (Option<Vec<BriefLayer>>, SessionScope) {
+    /// What its brain may read of a space while it has turns: as a seat what the strictest of them may, and the findings of their session,
+    /// if they agree on one. The turns that a host does itself are none of its brain.
+    pub fn readable_layers(&self) -> ReadableLayers {
         let does_turn = |conversation: &&Conversation| {
             conversation.ended.is_none() && matches!(conversation.pattern, AnyPattern::Doing(_))
         };
+        let running = self.turns.running().filter_map(|id| self.conversations.get(id));
+        let roots = running.filter_map(Conversation::root).collect();
         let specs = self.conversations.iter().filter(does_turn).filter_map(|conversation| {
             let spec = &conversation.task.as_ref()?.task.spec;
             let is_host_work = spec.capability.as_ref().is_some_and(|wanted| wanted.as_str() == HOST_WORK);
@@ -96,7 +109,7 @@ impl Agent {
         let scope_of = |spec: &TaskSpec| seat::scope(seat::session_of_findings(spec), spec.input.as_ref());
         let first = specs.first().map(|spec| scope_of(spec));
         let scope = first.filter(|first| specs.iter().all(|spec| scope_of(spec) == *first));
-        (layers, scope.unwrap_or_default())
+        ReadableLayers { layers, scope: scope.unwrap_or_default(), roots }
     }
 
     /// Whether a commit that records this message of `by` is under way. With `sent_as`, only a message whose `fromAgentId` is

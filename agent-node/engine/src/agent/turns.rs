@@ -1,6 +1,9 @@
 //! Turns of the brain, and the conversations that ask for them.
 
-use crate::{TurnKey, TurnStart, agent::Agent, context::Context, context_records, records::EffectKey};
+use crate::{
+    TurnKey, TurnStart, agent::Agent, context::Context, context_records, conversation::Conversation,
+    records::EffectKey,
+};
 use patterns::{
     EventKind, WorkPhase,
     context::{ContextStart, TaskContext},
@@ -9,7 +12,7 @@ use patterns::{
 };
 use protocol::{
     ids::{ConversationId, EffectId},
-    principal::{Principal, TaskRoot},
+    principal::Principal,
     task::{TaskSpec, TaskState},
     time::WallTime,
     trace::SpanName,
@@ -33,9 +36,7 @@ impl Agent {
         let trace = conversation.and_then(|conversation| conversation.trace.as_ref());
         let trace = trace.map(|trace| trace.below(SpanName::Effect(&key.to_string()).id()));
         let pattern = conversation.map(|conversation| &conversation.pattern);
-        let task = conversation.and_then(|conversation| conversation.task.as_ref());
-        let root = task
-            .map(|row| TaskRoot { principal: row.task.spec.root.clone(), proof: row.task.spec.root_proof });
+        let root = conversation.and_then(Conversation::root);
         let turn = TurnStart {
             key: TurnKey { conversation: id.clone(), effect },
             prompt,

@@ -31,6 +31,7 @@ use patterns::{
 };
 use protocol::{
     artifact::Artifact,
+    fence::fenced,
     question::Decision,
     usage::{RemainingBudget, ToolUse, Usage},
 };
@@ -601,7 +602,7 @@ impl AgentLoop {
     fn take_up_mesh(&mut self, call: &ToolCall, actions: &mut Vec<LoopAction>, asks: &mut Vec<LoopAction>) {
         if let Some(answer) = self.answers.get(&call.id).filter(|_| waits(call)) {
             let is_from_person = call.name == ASK_PERSON;
-            let text = prompts::fenced(&answer_text(answer));
+            let text = fenced(&answer_text(answer));
             let media = media::of_artifacts(answer.artifacts.iter());
             let result = ToolResult { text, is_error: !answer.ok, is_from_person, media };
             return self.finish(call, result, actions);

@@ -7,7 +7,7 @@
 use super::{
     loop_tool::LoopSubject,
     model::{ToolCall, ToolSpec},
-    prompts::{beginning, fenced, readable},
+    prompts::{beginning, readable},
     transcript::ToolResult,
 };
 use crate::{brain::json_lines::BrainLine, json_schema};
@@ -19,6 +19,7 @@ use patterns::{
 use protocol::{
     artifact::Artifact,
     budget::Budget,
+    fence::fenced,
     file_name,
     ids::{Address, Capability, TaskId},
     question::Question,

@@ -8,6 +8,7 @@ use patterns::{
 };
 use protocol::{
     artifact::{Artifact, BlobRef, Part, PartContent},
+    fence::fenced,
     ids::{Capability, Digest},
     task::TaskTerms,
 };
@@ -288,13 +289,6 @@ pub(super) fn new_messages(request: &TurnRequest) -> Vec<UserMessage> {
 pub(super) fn match_question(question: &MatchQuestion) -> String {
     let content = json!({ "request": question.request, "skills": question.skills });
     fill(MATCH, &[("content", &fenced(&format!("{content:#}\n")))])
-}
-
-/// Text of others between marks that it can't contain: they hold its digest.
-pub(super) fn fenced(content: &str) -> String {
-    let digest = Digest::of(content.as_bytes()).to_string();
-    let mark = digest.trim_start_matches("sha256:").get(..12).unwrap_or_default().to_owned();
-    format!("BEGIN DATA {mark}\n{}\nEND DATA {mark}", content.trim_end())
 }
 
 /// The beginnings of all artifacts; of those behind [`MAX_ARTIFACTS`] only where to read them.

@@ -6,8 +6,9 @@ use crate::{
     spaces::{EntryOrder, EntryQuery, FindingsOf, entry_writes::permitted, rows},
 };
 use protocol::{
+    deputy::{Deputy, MeshOperation},
     ids::{AgentId, SpaceId},
-    principal::{Principal, SenderProof},
+    principal::{Principal, SenderProof, TaskRoot},
     problem::Problem,
     spaces::{
         Entry, EntryKind, EntryState, EntryType, MemoryScope, Reader, SpaceVerb,
@@ -42,13 +43,14 @@ pub struct BriefView {
 
 impl SpaceStore {
     /// The brief of `agent`, for itself or for a person. A person is shown it without the agent's vault.
-    /// `scope` says which findings are in it.
+    /// `scope` says which findings are in it. With `root` it is that for work of which this is the root; refused if that may not read
+    /// the space.
     pub async fn brief(
         &self,
         by: &Reader,
         space: &SpaceId,
         agent: &AgentId,
-        scope: SessionScope,
+        (scope, root): (SessionScope, Option<TaskRoot>),
     ) -> Result<BriefView, Problem> {
         self.configure().await?;
         let cursors = self.cursor_key().await?;
@@ -60,7 +62,12 @@ impl SpaceStore {
             let reader = Reader { principal, proof: SenderProof::Credential };
             // A space in which the agent is no member has no brief for it.
             may(&reader, SpaceVerb::Read, None, &space)?;
+            if let (Some(root), Some(agent)) = (&root, reader.principal.agent()) {
+                let deputy = Deputy { agent: agent.clone(), root: root.clone() };
+                deputy.may(MeshOperation::InSpace(SpaceVerb::Read, None, &space))?;
+            }
             let read = |query: EntryQuery, limit| {
+                let query = EntryQuery { root: root.clone(), is_accepted: true, ..query };
                 let page = query.page(store.as_ref(), &cursors, &reader, &space, limit)?;
                 Ok::<_, Problem>(page.entries)
             };
@@ -78,13 +85,14 @@ impl SpaceStore {
             let is_of_agent = matches!(by.principal, Principal::Agent(_) | Principal::Brain(_));
             if let Some(session) = scope.sealed.as_ref().filter(|_| is_of_agent) {
                 let (query, of) = (EntryQuery::default(), (&space, session));
-                let sealed = query.sealed_page(store.as_ref(), &reader, of, budget.findings)?;
+                let mut sealed = query.sealed_page(store.as_ref(), &reader, of, budget.findings)?;
+                sealed.retain(|entry| root.as_ref().is_none_or(|root| entry.is_for(root)));
                 entries.splice(0..0, sealed);
             }
             let is_shown = |entry: &&Entry| may(&by, SpaceVerb::Read, Some(entry), &space).is_ok();
             let shown = entries.iter().filter(is_shown);
-            let teammates = rows::find_expertise(store.as_ref(), &space.id, MAX_TEAMMATES)?;
-            let brief = brief(&reader, &space, shown, &teammates, budget);
+            let teammates = rows::find_expertise(store.as_ref(), &space.id, root.as_ref(), MAX_TEAMMATES)?;
+            let brief = brief((&reader, root.as_ref()), &space, shown, &teammates, budget);
             let vault_entries = match is_of_agent {
                 true => None,
                 false => {

@@ -39,7 +39,7 @@ impl SpaceStore {
             };
             let mut entries = query.page(store.as_ref(), &cursors, &reader, &space, MOST)?.entries;
             entries.retain(|entry| is_in_vault(entry, &agent));
-            let mut known = rows::find_expertise(store.as_ref(), &space.id, MOST)?;
+            let mut known = rows::find_expertise(store.as_ref(), &space.id, None, MOST)?;
             let knowledge = known.remove(&agent).unwrap_or_default();
             Ok(Vault { agent, space: space.id, knowledge, entries })
         })

@@ -81,7 +81,7 @@ async fn what_is_sealed_exists_for_its_author_alone_until_one_commit_releases_it
     let scope = SessionScope { session: Some(session()), sealed: Some(session()) };
     let brief = async |by: &Reader| {
         let me = AgentId::parse("a").unwrap();
-        spaces.brief(by, &default(), &me, scope.clone()).await.unwrap().brief.text
+        spaces.brief(by, &default(), &me, (scope.clone(), None)).await.unwrap().brief.text
     };
     let text = brief(&reader("a")).await;
     assert!(text.contains("idea 1 of a") && !text.contains("of b"), "{text}");
@@ -124,7 +124,7 @@ async fn the_findings_of_a_session_are_its_own_and_end_with_it() {
     spaces.post(&reader("a"), &default(), &finding("outside")).await.unwrap();
     let brief = async |session: Option<TaskId>| {
         let (me, scope) = (AgentId::parse("b").unwrap(), SessionScope { session, sealed: None });
-        spaces.brief(&reader("b"), &default(), &me, scope).await.unwrap().brief.text
+        spaces.brief(&reader("b"), &default(), &me, (scope, None)).await.unwrap().brief.text
     };
     let (inside, outside) = (brief(Some(session())).await, brief(None).await);
     assert!(inside.contains("in the session") && !inside.contains("outside"), "{inside}");

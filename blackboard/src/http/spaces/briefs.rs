@@ -8,19 +8,21 @@ use crate::{
 use actix_web::{HttpRequest, HttpResponse, web};
 use protocol::{
     ids::{AgentId, TaskId},
+    principal::{Principal, RootProof, TaskRoot},
     problem::{Problem, Reason},
     spaces::{request::SessionScope, sealed::EntryRelease, vault::VaultChange},
 };
-use serde::Deserialize;
+use serde::{Deserialize, de::IntoDeserializer};
 
-/// `GET …/brief?for=AGENT`; an agent may leave out its own name. `session` and `sealed` name sessions.
+/// `GET …/brief?for=AGENT`; an agent may leave out its own name. `session` and `sealed` name sessions, `root` and `rootProof` the
+/// principal for whom the brief is.
 pub(super) async fn get_brief(board: BoardData, by: SpaceCaller, request: HttpRequest) -> BoardResult {
     let space = space_of(&request)?;
-    let (agent, scope) = brief_of(request.query_string(), &by)?;
-    Ok(HttpResponse::Ok().json(board.spaces().brief(&by.0, &space, &agent, scope).await?))
+    let (agent, seen) = brief_of(request.query_string(), &by)?;
+    Ok(HttpResponse::Ok().json(board.spaces().brief(&by.0, &space, &agent, seen).await?))
 }
 
-fn brief_of(query: &str, by: &SpaceCaller) -> Result<(AgentId, SessionScope), Problem> {
+fn brief_of(query: &str, by: &SpaceCaller) -> Result<(AgentId, (SessionScope, Option<TaskRoot>)), Problem> {
     let invalid = |field: &'static str, why: String| {
         Problem::new(Reason::InvalidField, format!("{field}: {why}")).with("field", field)
     };
@@ -28,6 +30,7 @@ fn brief_of(query: &str, by: &SpaceCaller) -> Result<(AgentId, SessionScope), Pr
         .map(web::Query::into_inner)
         .map_err(|error| invalid("for", error.to_string()))?;
     let (mut agent, mut scope) = (by.0.principal.agent().cloned(), SessionScope::default());
+    let (mut root, mut proof) = (None, None);
     for (name, value) in &pairs {
         let session = |field| TaskId::parse(value).map(Some).map_err(|bad| invalid(field, bad.to_string()));
         match name.as_str() {
@@ -36,6 +39,14 @@ fn brief_of(query: &str, by: &SpaceCaller) -> Result<(AgentId, SessionScope), Pr
             }
             "session" => scope.session = session("session")?,
             "sealed" => scope.sealed = session("sealed")?,
+            "root" => {
+                let named = Principal::try_from(value.clone());
+                root = Some(named.map_err(|bad| invalid("root", bad.to_string()))?);
+            }
+            "rootProof" => {
+                proof = RootProof::known(value.as_str().into_deserializer())
+                    .map_err(|error: serde::de::value::Error| invalid("rootProof", error.to_string()))?
+            }
             _ => {
                 let why = "the query names an agent, for=AGENT, and may name a session".to_owned();
                 return Err(invalid("for", why));
@@ -43,7 +54,8 @@ fn brief_of(query: &str, by: &SpaceCaller) -> Result<(AgentId, SessionScope), Pr
         }
     }
     let agent = agent.ok_or_else(|| invalid("for", "name the agent, for=AGENT".to_owned()))?;
-    Ok((agent, scope))
+    let root = root.map(|principal| TaskRoot { principal, proof });
+    Ok((agent, (scope, root)))
 }
 
 /// `POST …/release` by the agent that hosts the session.

@@ -25,6 +25,7 @@ fn offer() -> Signal {
         from: id("planner"),
         by: None,
         root: None,
+        root_proof: None,
         subject: None,
         task_id: Some(TaskId::parse("t-1").unwrap()),
         capability: None,
@@ -39,7 +40,7 @@ fn offer() -> Signal {
 
 fn task() -> OpenTask {
     let owner = Principal::Agent(id("planner"));
-    let spec = offered(&offer(), owner.clone()).unwrap();
+    let spec = offered(&offer(), TaskRoot::agent(&id("planner"))).unwrap();
     let offer = MessageId::parse("s-1").unwrap();
     OpenTask::new(id("builder"), owner, offer, spec, Duration::from_secs(3), WorkLimits::default())
 }
@@ -78,10 +79,10 @@ fn an_offer_says_what_to_do_or_is_none() {
     assert_eq!((spec.description.as_str(), &spec.input), ("build it", &Some(json!({ "a": 1 }))));
     let mut short = offer();
     short.refs.clear();
-    assert_eq!(offered(&short, Principal::local_user()), None);
+    assert_eq!(offered(&short, TaskRoot::person()), None);
     short.subject = Some("build it".into());
-    assert_eq!(offered(&short, Principal::local_user()).unwrap().description, "build it");
-    assert_eq!(offered(&Signal { task_id: None, ..offer() }, Principal::local_user()), None);
+    assert_eq!(offered(&short, TaskRoot::person()).unwrap().description, "build it");
+    assert_eq!(offered(&Signal { task_id: None, ..offer() }, TaskRoot::person()), None);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use protocol::{
     artifact::Artifact,
     ids::{Address, Capability},
+    principal::Principal,
     question::Question,
     signal::SignalType,
     task::TaskState,
@@ -23,6 +24,7 @@ fn posted() -> SignalRecord {
         from: AgentId::parse("builder").unwrap(),
         by: None,
         root: None,
+        root_proof: None,
         subject: Some("a.rs".into()),
         task_id: Some(TaskId::parse("t-1").unwrap()),
         capability: None,

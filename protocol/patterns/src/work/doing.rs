@@ -312,7 +312,8 @@ impl Doing {
                     refs.extend(task_id.take().map(|parent| (PARENT_TASK.to_owned(), json!(parent))));
                 }
                 let to = routing::signals_to(&self.task.ownership.spec);
-                let signal = OutgoingSignal { kind: signal, subject, task_id, capability, refs, to };
+                let signal =
+                    OutgoingSignal { kind: signal, subject, task_id, capability, refs, to, root_proof: None };
                 vec![Effect::Publish { signal }]
             }
             Progress::Question(question) if let Err(why) = question.validate() => {
@@ -757,6 +758,7 @@ impl Pattern for Doing {
             is_closing: self.unconfirmed.is_some(),
             context: self.context.as_deref(),
             turn: self.turn_progress(),
+            root: Some((&ownership.spec.root, ownership.spec.root_proof)),
             ..View::default()
         }
     }
@@ -852,8 +854,7 @@ impl Doing {
             }
             EventKind::TimerFired { timer: Timer::Request(key) } => self.expire(*key, event),
             EventKind::TimerFired { timer: Timer::Look(key) } => {
-                let space = self.task.ownership.spec.space();
-                self.task.pending.look(*key, space).into_iter().collect()
+                self.task.pending.look(*key, &self.task.ownership.spec).into_iter().collect()
             }
             EventKind::TimerFired { timer: Timer::Tell } => {
                 self.task.ownership.tell(&self.task.me).into_iter().collect()

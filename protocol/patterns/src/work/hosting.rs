@@ -330,7 +330,7 @@ impl Hosting {
 
     fn ask_release(&self, label: Label, release: EntryRelease) -> Effect {
         let space = self.task.ownership.spec.space();
-        let request = Box::new(SpaceRequest { space, action: SpaceAction::Release(release) });
+        let request = Box::new(SpaceRequest { space, root: None, action: SpaceAction::Release(release) });
         Effect::AskSpace { label, request }
     }
 

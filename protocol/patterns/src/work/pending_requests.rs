@@ -16,14 +16,14 @@ use protocol::{
     artifact::Artifact,
     budget::{Budget, BudgetShares},
     envelope::Envelope,
-    ids::{Address, AgentId, Digest, QuestionId, SpaceId, TaskId},
+    ids::{Address, AgentId, Digest, QuestionId, TaskId},
     message::{HelpRequest, Payload, TaskAnswer, TaskCancel, TaskRequest, TaskUpdate},
     principal::Principal,
     problem::Reason,
     question::{Answer, AskedBy, Decision, OnTimeout, Question, QuestionKind},
     signal::{Cursor, SignalType},
     spaces::request::{EntrySearch, SpaceAction, SpaceAnswer, SpaceRequest},
-    task::{TaskState, TaskTerms},
+    task::{TaskSpec, TaskState, TaskTerms},
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
@@ -473,7 +473,8 @@ impl PendingRequests {
                 let session = seat::session_of_findings(&ownership.spec);
                 let scope = seat::scope(session, ownership.spec.input.as_ref());
                 let action = SpaceAction::Find(EntrySearch { of_others, scope, ..query });
-                let request = Box::new(SpaceRequest { space: ownership.spec.space(), action });
+                let root = Some(ownership.spec.task_root());
+                let request = Box::new(SpaceRequest { space: ownership.spec.space(), root, action });
                 effects.push(Effect::AskSpace { label: Label::Request(key), request });
                 let when = TimerAt::Node(event.at + work_limits.help);
                 effects.push(Effect::SetTimer { timer: Timer::Request(key), when });
@@ -481,7 +482,8 @@ impl PendingRequests {
             }
             Progress::AwaitTask { id, task } => {
                 let action = SpaceAction::AwaitTask { task, after: None };
-                let request = Box::new(SpaceRequest { space: ownership.spec.space(), action });
+                let root = Some(ownership.spec.task_root());
+                let request = Box::new(SpaceRequest { space: ownership.spec.space(), root, action });
                 effects.push(Effect::AskSpace { label: Label::Request(key), request });
                 let when = TimerAt::Node(event.at + work_limits.delegate);
                 effects.push(Effect::SetTimer { timer: Timer::Request(key), when });
@@ -581,11 +583,12 @@ impl PendingRequests {
     }
 
     /// Looks at a task that is awaited.
-    pub(super) fn look(&self, key: RequestKey, space: SpaceId) -> Option<Effect> {
+    pub(super) fn look(&self, key: RequestKey, spec: &TaskSpec) -> Option<Effect> {
         let ask = self.open.iter().find(|ask| ask.key == key && ask.is_open())?;
         let RequestKind::Task { after, .. } = &ask.kind else { return None };
         let task = TaskId::parse(&ask.id).ok()?;
-        let request = SpaceRequest { space, action: SpaceAction::AwaitTask { task, after: after.clone() } };
+        let action = SpaceAction::AwaitTask { task, after: after.clone() };
+        let request = SpaceRequest { space: spec.space(), root: Some(spec.task_root()), action };
         Some(Effect::AskSpace { label: Label::Request(key), request: Box::new(request) })
     }
 

@@ -38,7 +38,7 @@ fn decision(id: &str, entry_type: EntryType, at: i64, content: &str) -> Entry {
 
 fn brief_of(id: &str, entries: &[Entry]) -> Brief {
     let space = Space::initial_default();
-    brief(&reader(id), &space, entries, &BTreeMap::new(), BriefBudget::default())
+    brief((&reader(id), None), &space, entries, &BTreeMap::new(), BriefBudget::default())
 }
 
 fn ids(brief: &Brief) -> Vec<&str> {
@@ -186,7 +186,7 @@ fn teammates_are_named_with_the_five_areas_that_they_know_best() {
         (agent("b-3"), expertise(&[("none", 0)])),
     ]);
     let space = Space::initial_default();
-    let brief = brief(&reader("b-2"), &space, &[], &teammates, BriefBudget::default());
+    let brief = brief((&reader("b-2"), None), &space, &[], &teammates, BriefBudget::default());
     assert_eq!(
         brief.text,
         "What you know best.\n- own 9, 2 files analysed\n\n\
@@ -340,7 +340,7 @@ proptest! {
     #[test]
     fn what_a_reader_may_not_see_changes_nothing_in_its_brief(entries in any_entries(), who in 0_u8..4) {
         let (space, reader) = (a_team(), reader(&format!("b-{who}")));
-        let of = |entries: &[Entry]| brief(&reader, &space, entries, &BTreeMap::new(), BriefBudget::default());
+        let of = |entries: &[Entry]| brief((&reader, None), &space, entries, &BTreeMap::new(), BriefBudget::default());
         let is_visible = |entry: &&Entry| may(&reader, SpaceVerb::Read, Some(entry), &space).is_ok();
         let visible: Vec<_> = entries.iter().filter(is_visible).cloned().collect();
         prop_assert_eq!(of(&entries), of(&visible));

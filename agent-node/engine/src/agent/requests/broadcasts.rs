@@ -13,7 +13,7 @@ use crate::{
 use patterns::{OutgoingSignal, broadcast::Broadcast, offer::Offer, open_task};
 use protocol::{
     ids::{ConversationId, Digest, EffectId, TaskId},
-    principal::Principal,
+    principal::{Principal, TaskRoot},
     problem::{Problem, Reason},
     signal::{SignalType, described_task},
     task::TaskSpec,
@@ -40,7 +40,8 @@ impl Agent {
             signal.task_id = Some(TaskId::parse(&format!("task-{}", cx.world.uuid())).map_err(internal)?);
         }
         let complete = signal.clone().signed(String::new(), self.me.clone(), cx.wall());
-        Ok(open_task::offered(&complete, by.clone()).map(|spec| (signal, spec)))
+        let root = TaskRoot { principal: by.clone(), proof: signal.root_proof };
+        Ok(open_task::offered(&complete, root).map(|spec| (signal, spec)))
     }
 
     /// Offers a task for its owner. The same offer again is a duplicate, another one under the same id is refused.

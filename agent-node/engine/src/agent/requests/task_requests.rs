@@ -12,7 +12,7 @@ use protocol::{
     envelope::Envelope,
     ids::{AgentId, Capability, Digest},
     message::{self, Payload},
-    principal::{Principal, RootProof, SenderProof},
+    principal::{Principal, RootProof, SenderProof, TaskRoot},
     problem::{Problem, Reason},
 };
 use serde_json::{json, value::RawValue};
@@ -165,7 +165,10 @@ pub(crate) fn root(
     proof: Option<RootProof>,
 ) -> (Principal, Option<RootProof>) {
     match (&message.by, on_behalf_of) {
-        (Principal::Agent(_), Some(root)) => (root, proof),
+        (by @ Principal::Agent(_), Some(root)) => {
+            let TaskRoot { principal, proof } = TaskRoot::named_by(by, root, proof);
+            (principal, proof)
+        }
         (by, _) => (by.clone(), Some(RootProof::of(by, message.proof))),
     }
 }

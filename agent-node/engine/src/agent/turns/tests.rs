@@ -196,8 +196,15 @@ fn a_signal_is_never_larger_on_the_board_than_assumed() {
             ("hops".to_owned(), json!(u32::MAX)),
         ]);
         refs.remove(ON_BEHALF_OF);
-        let signal =
-            OutgoingSignal { kind, subject, task_id: Some(task.clone()), capability, refs, to: Vec::new() };
+        let signal = OutgoingSignal {
+            kind,
+            subject,
+            task_id: Some(task.clone()),
+            capability,
+            refs,
+            to: Vec::new(),
+            root_proof: None,
+        };
         let mut signal = signal.signed(id.to_string(), me.clone(), WallTime(0));
         signal.root = Some(Principal::Agent(me.clone()));
         let (assumed, sent) = (

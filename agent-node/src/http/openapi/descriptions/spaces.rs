@@ -21,6 +21,8 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         ("GET", "/{space}/brief") => of("Shows the brief of an agent; a person sees it without the agent's vault.")
             .query("for", id())
             .query("session", id())
+            .query("root", json!({ "type": "string" }))
+            .query("rootProof", json!({ "enum": ["credential", "token", "local", "signature"] }))
             .answers(200, &["space", "text", "included", "tokens"]),
         ("GET", "/{space}/vault") => of("Shows the vault of an agent, to the person.")
             .query("of", id())
@@ -44,6 +46,11 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
                 "task": id(), "session": { "type": "boolean" },
             } }))
             .answers(200, &["merged", "waiting"]),
+        ("POST", "/{space}/withdraw") => of("Takes out of use all that a principal has caused, for the person.")
+            .takes(json!({ "type": "object", "required": ["principal"], "properties": {
+                "principal": { "type": "string" }, "reason": { "type": "string" },
+            } }))
+            .answers(200, &["withdrawn"]),
         ("POST", "/{space}/import") => of("Writes entries as they are, for an owner of the space.")
             .takes(json!({ "type": "object", "required": ["entries"], "properties": {
                 "entries": { "type": "array", "maxItems": 100, "items": { "type": "object" } },
@@ -78,6 +85,9 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         ("POST", "/{space}/entries/{entry}/withdraw") => {
             of("Takes a finding back.").takes(reason(&[])).answers(200, &outcome)
         }
+        ("POST", "/{space}/entries/{entry}/accept") => of("Lets an entry into briefs that comes from below member.")
+            .takes(reason(&[]))
+            .answers(200, &outcome),
         _ => return None,
     })
 }

@@ -8,9 +8,10 @@ use crate::{
 use engine::PeerLocation;
 use protocol::{
     artifact::{Artifact, ArtifactRef},
+    deputy::{Deputy, MeshOperation},
     envelope::Envelope,
     ids::{AgentId, Digest},
-    principal::{Principal, SenderProof},
+    principal::{Principal, SenderProof, TaskRoot},
     problem::{Problem, Reason},
     routes,
     signal::{OWNER, Selector, Signal, SignalType, may_see},
@@ -29,12 +30,13 @@ pub(super) async fn resolve(
     by: &Principal,
     envelope: &mut Envelope,
 ) -> Result<usize, Problem> {
+    let root = envelope.payload.root(by);
     let Some((references, inline)) = envelope.payload.artifacts_mut() else { return Ok(0) };
     if !references.iter().any(is_named) {
         return Ok(0);
     }
     let names = references.iter().filter(|reference| is_named(reference)).filter_map(|one| one.name.clone());
-    let produced = newest(local, by, names.collect()).await?;
+    let produced = newest(local, (by, root), names.collect()).await?;
     let (named, kept): (Vec<_>, Vec<_>) = std::mem::take(references).into_iter().partition(is_named);
     *references = kept;
     let (mut bytes, max) = (0, node.limits.max_artifact_bytes);
@@ -57,21 +59,26 @@ fn is_named(reference: &ArtifactRef) -> bool {
     reference.sha256.is_none() && reference.name.as_ref().is_some_and(|name| !is_url(name))
 }
 
-/// The newest signal about an artifact of each name.
+/// The newest signal about an artifact of each name that the sender may see, and the one for whom it asks.
 async fn newest(
     local: &HostedAgent,
-    by: &Principal,
+    (by, root): (&Principal, Option<TaskRoot>),
     names: Vec<String>,
 ) -> Result<BTreeMap<String, Signal>, Problem> {
     let types = vec![SignalType::artifact_produced().as_str().to_owned()];
     let selector = Selector { types, ..Selector::default() };
+    let deputy = by.agent().zip(root).map(|(agent, root)| Deputy { agent: agent.clone(), root });
+    let is_visible = |signal: &Signal| match &deputy {
+        Some(deputy) => deputy.may(MeshOperation::ReadSignal(signal)).is_ok(),
+        None => may_see(by, signal),
+    };
     let (reader, mut found, mut after) = (Principal::Agent(local.id.clone()), BTreeMap::new(), None);
     loop {
         let page = local.board.read(&reader, &selector, after.clone(), PAGE).await?;
         let is_last = page.signals.is_empty();
         for signal in page.signals.into_iter().map(|record| record.signal) {
             let name = signal.subject.clone().unwrap_or_default();
-            if names.contains(&name) && signal.produced().is_some() && may_see(by, &signal) {
+            if names.contains(&name) && signal.produced().is_some() && is_visible(&signal) {
                 found.insert(name, signal);
             }
         }

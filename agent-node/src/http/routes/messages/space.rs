@@ -2,6 +2,7 @@
 
 use crate::http::node_state::HostedAgent;
 use protocol::{
+    deputy::{Deputy, MeshOperation},
     envelope::Envelope,
     principal::{Principal, SenderProof},
     problem::{Problem, Reason},
@@ -27,5 +28,13 @@ pub(super) async fn check(
         if is_no_member { Problem::new(problem.reason, message).with("field", "spaceId") } else { problem }
     })?;
     may(&Reader { principal: by.clone(), proof }, SpaceVerb::Read, None, &space)
+        .and_then(|()| match (by, envelope.payload.root(by)) {
+            // Who asks for somebody else, asks for no more than that one may read.
+            (Principal::Agent(agent), Some(root)) => {
+                let deputy = Deputy { agent: agent.clone(), root };
+                deputy.may(MeshOperation::InSpace(SpaceVerb::Read, None, &space))
+            }
+            _ => Ok(()),
+        })
         .map_err(|problem| problem.with("field", "spaceId"))
 }

@@ -63,8 +63,10 @@ impl Doing {
         let seed = format!("{}|{}|{content}", spec.root, self.task.me);
         let digest = Digest::of(seed.as_bytes()).to_string();
         draft.id = Some(format!("{}:{}", spec.task_id, &digest[..16]));
+        // The id stays that of earlier versions.
+        let draft = draft.caused_by(&self.task.me, spec.task_root());
         let action = SpaceAction::Post { entry: Box::new(draft) };
-        vec![self.task.ask_space(action)]
+        vec![self.task.ask_space(action, Some(spec.task_root()))]
     }
 
     /// The task to which what it does belongs: of an answer, that of the agent that asks.
