@@ -25,6 +25,7 @@ mod scenarios {
     mod config;
     mod connections;
     mod crash;
+    mod damage;
     mod dead_letters;
     mod demo;
     mod demo_models;

@@ -445,6 +445,7 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
             store: setup.gauge.clone(),
         },
         hooks: setup.hooks.clone(),
+            stores: [Some(&setup.store), setup.space_store.as_ref()].into_iter().flatten().cloned().collect(),
         logins: setup.logins.clone(),
         mcp: McpEndpoint::new(&setup.mesh.limits).map_err(|problem| anyhow::anyhow!(problem.message))?,
     };

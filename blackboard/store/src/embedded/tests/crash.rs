@@ -69,7 +69,7 @@ fn kill_9_loses_no_acknowledged_batch_and_leaves_no_partial_one() {
         println!("round {round}: killed after {after} acknowledgements");
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "--nocapture"])
-            .arg("store::embedded::tests::crash::a_process_that_writes_until_it_is_killed")
+            .arg("embedded::tests::crash::a_process_that_writes_until_it_is_killed")
             .env(DIR_VARIABLE, dir.path())
             .stdout(Stdio::piped())
             .spawn()

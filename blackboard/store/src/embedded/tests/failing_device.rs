@@ -64,7 +64,7 @@ fn a_failing_device_ends_all_writes_and_loses_nothing_acknowledged() {
     let child = Command::new("bash")
         .args(["-c", "trap '' XFSZ; ulimit -f 1000; exec \"$0\" --ignored --exact --nocapture \"$1\""])
         .arg(std::env::current_exe().unwrap())
-        .arg("store::embedded::tests::failing_device::a_process_whose_device_fails")
+        .arg("embedded::tests::failing_device::a_process_whose_device_fails")
         .env(DIR_VARIABLE, dir.path())
         .output()
         .unwrap();
