@@ -86,6 +86,7 @@ mod scenarios {
     mod shutdown;
     mod signals;
     mod spaces;
+    mod stalls;
     mod startup;
     mod subscriptions;
     mod task_history;
