@@ -25,6 +25,7 @@ mod scenarios {
     mod config;
     mod connections;
     mod crash;
+    mod damage;
     mod dead_letters;
     mod demo;
     mod demo_models;
@@ -88,6 +89,7 @@ mod scenarios {
     mod shutdown;
     mod signals;
     mod spaces;
+    mod stalls;
     mod startup;
     mod subscriptions;
     mod task_history;

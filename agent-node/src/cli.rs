@@ -42,6 +42,7 @@ mod settings_reference;
 mod shell_quote;
 mod space;
 mod steer;
+mod store_check;
 mod task_tree;
 mod tasks;
 mod token;
@@ -123,6 +124,9 @@ enum Verb {
     Validate(validate::ValidateArgs),
     /// Delete a mesh's tasks, signals and join secret, after asking; the keys of agents and other files stay.
     Reset(reset::ResetArgs),
+    /// Check what a mesh that does not run has on disk.
+    #[command(subcommand)]
+    Store(store_check::StoreVerb),
     /// Make the secret that every process of a mesh shares.
     JoinSecret(join_secret::JoinSecretArgs),
     /// Print the person's token, which every process of the mesh accepts in `Authorization: Bearer`; make that of an agent's own process.
@@ -230,6 +234,7 @@ pub fn main() -> ExitCode {
         Verb::Validate(validate) => validate::validate(&common, &validate),
         Verb::JoinSecret(args) => join_secret::join_secret(&args),
         Verb::Reset(reset) => reset::reset(&reset),
+        Verb::Store(store_check::StoreVerb::Check(args)) => store_check::check(&common, &args),
         Verb::Token(args) => actix::System::new().block_on(token::token(&common, &args)),
         Verb::Mesh(verb) => actix::System::new().block_on(run(&common, verb)),
     };

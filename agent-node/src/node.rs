@@ -26,11 +26,11 @@ use crate::{
     artifacts::{ShownFiles, sweep_files},
     brain::{PeerSummary, exec::access::BrainAccess, session_work::SessionWork},
     callers::Callers,
-    clock::NodeClock,
+    clock::{NodeClock, wall_time},
     http::{
         a2a::{self, facade::AgentFacade},
         drain::DrainSignal,
-        edge::{Auth, Edge, HttpServerConfig},
+        edge::{Auth, Edge, HttpServerConfig, TakenRequests},
         hosted_peer::HostedPeer,
         key_rotation::CardSigner,
         listener::own_url,
@@ -78,10 +78,11 @@ use registry::{
 use std::{
     collections::BTreeMap,
     net::{IpAddr, SocketAddr, TcpListener},
+    path::Path,
     sync::Arc,
     time::Duration,
 };
-use store::{SharedStore, owned_store::OwnedStore};
+use store::{SharedStore, embedded::OpenError, owned_store::OwnedStore};
 use transport::http_client::{HttpClient, HttpClientLimits, Signer};
 use transport::resource::registered;
 
@@ -401,7 +402,8 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
         .with_trusted_proxies(setup.advertise.trusted_proxies())
         .with_public_urls(public_urls.clone())
         .with_callers(callers)
-        .with_tokens(setup.tokens.clone());
+        .with_tokens(setup.tokens.clone())
+        .with_taken_requests(taken_requests(setup.requests.as_deref())?);
     let telemetry = Some(setup.telemetry.clone());
     let server_config = HttpServerConfig {
         spool: Some(setup.store.blobs()),
@@ -457,6 +459,7 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
             board: board_here.clone(),
             registry: registry_actor.clone().map(Registry::local),
             store: setup.gauge.clone(),
+            stores: [Some(&setup.store), setup.space_store.as_ref()].into_iter().flatten().cloned().collect(),
         },
         hooks: setup.hooks.clone(),
         logins: setup.logins.clone(),
@@ -537,6 +540,14 @@ fn listen(ip: IpAddr, port: u16) -> anyhow::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind((ip, port)).map_err(|source| StartError::Port { ip, port, source })?;
     let address = listener.local_addr()?;
     Ok((listener, address))
+}
+
+/// The signed requests that this process and those before it have taken, kept in `folder`.
+fn taken_requests(folder: Option<&Path>) -> anyhow::Result<TakenRequests> {
+    let Some(folder) = folder else { return Ok(TakenRequests::default()) };
+    let now = u64::try_from(wall_time().0 / 1_000).unwrap_or_default();
+    let taken = TakenRequests::open(folder, now);
+    taken.map_err(|source| OpenError::Io { dir: folder.to_owned(), source }.into())
 }
 
 fn spawn_sweep_timer(

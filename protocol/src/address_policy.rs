@@ -151,6 +151,10 @@ pub struct AddressPolicy {
     pub allow: Vec<AllowedTarget>,
 }
 
+fn refused_port(port: u16) -> String {
+    format!("is called at the ports 443 and 8443 only, not at {port}")
+}
+
 impl AddressPolicy {
     /// Whether the configuration names `address` at `port`.
     pub fn names(&self, address: IpAddr, port: u16) -> bool {
@@ -172,13 +176,22 @@ impl AddressPolicy {
         PORTS.contains(&port) || self.allow.iter().any(|target| target.port == Some(port))
     }
 
+    /// Whether any address may be called at `port`; else why not, as the end of a sentence about a name.
+    pub fn judge_port(&self, port: u16) -> Result<(), String> {
+        let is_open = |target: &AllowedTarget| target.port.is_none_or(|named| named == port);
+        match PORTS.contains(&port) || self.allow.iter().any(is_open) {
+            true => Ok(()),
+            false => Err(refused_port(port)),
+        }
+    }
+
     /// Whether `address` may be called at `port`; else why not, as the end of a sentence about the address.
     pub fn judge(&self, address: IpAddr, port: u16) -> Result<(), String> {
         match what_is_wrong_with(address) {
             _ if self.names(address, port) => Ok(()),
             Some(what) => Err(format!("is {what}")),
             None if self.opens(port) => Ok(()),
-            None => Err(format!("is called at the ports 443 and 8443 only, not at {port}")),
+            None => Err(refused_port(port)),
         }
     }
 }

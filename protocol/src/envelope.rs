@@ -51,6 +51,9 @@ pub struct Envelope {
     pub extra: Map<String, Value>,
 }
 
+/// How far two clocks may lie apart to count as one, milliseconds. A signature's time has full seconds.
+const CLOCKS_AGREE_MS: i64 = 2_000;
+
 /// Written by hand: a journal writes every message, and what serde makes of a flattened member takes twice as long.
 impl Serialize for Envelope {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -169,6 +172,33 @@ impl Envelope {
         let payload = serde_json::to_vec(&payload)?;
         json[PAYLOAD_REF] = Value::String(Digest::of(&payload).to_string());
         Ok((serde_json::to_vec(&json)?, payload))
+    }
+
+    /// Reads the times until which the sender waits (`expiresAt`, `deadline`, `bidBy`) by the clock of the recipient: as far from
+    /// `now` as they were from `signed_at` (Unix seconds) by the sender's clock. Clocks that agree within [`CLOCKS_AGREE_MS`]
+    /// count as one, so that a deadline does not move from agent to agent.
+    pub fn read_times_by(&mut self, signed_at: u64, now: WallTime) {
+        let signed_at = i64::try_from(signed_at.saturating_mul(1_000)).unwrap_or(i64::MAX);
+        let offset = now.0.saturating_sub(signed_at);
+        if offset.saturating_abs() <= CLOCKS_AGREE_MS {
+            return;
+        }
+        let own = |at: WallTime| WallTime(at.0.saturating_add(offset));
+        self.expires_at = self.expires_at.map(own);
+        match &mut self.payload {
+            Payload::TaskRequest(request) => request.terms.deadline = request.terms.deadline.map(own),
+            Payload::Award(award) => award.task.terms.deadline = award.task.terms.deadline.map(own),
+            Payload::Cfp(cfp) => {
+                cfp.bid_by = own(cfp.bid_by);
+                let deadline = cfp.constraints.get_mut("deadline");
+                if let Some((deadline, at)) =
+                    deadline.and_then(|text| Some((WallTime::parse(text.as_str()?).ok()?, text)))
+                {
+                    *at = Value::String(own(deadline).to_string());
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Which kind of message this is.

@@ -8,7 +8,7 @@ mod response;
 mod verify;
 
 pub use response::{SignedResponse, verify_response};
-pub use verify::{PresentedSignature, SignatureClaim, declared_digest, verify_request};
+pub use verify::{PresentedSignature, SignatureClaim, WINDOW_S, declared_digest, verify_request};
 
 use crate::ids::{AgentId, Digest};
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -127,13 +127,21 @@ impl SignatureHeaders {
 }
 
 impl Secret {
-    /// The headers that prove that `signer` made the request `parts` at `now`, in Unix seconds.
-    pub fn sign_request(&self, signer: &AgentId, parts: &SignedParts<'_>, now: u64) -> SignatureHeaders {
+    /// The headers that prove that `signer` made the request `parts` at `now`, in Unix seconds. With a `nonce`, of letters and
+    /// digits and another for each attempt, the recipient takes it once.
+    pub fn sign_request(
+        &self,
+        signer: &AgentId,
+        parts: &SignedParts<'_>,
+        now: u64,
+        nonce: Option<&str>,
+    ) -> SignatureHeaders {
         let message_id = parts.message_id.map(|_| MESSAGE_ID);
         let covered: Vec<_> = COVERED.into_iter().chain(message_id).collect();
         let names = covered.join("\" \"");
+        let nonce = nonce.map(|nonce| format!(r#";nonce="{nonce}""#)).unwrap_or_default();
         let signature_input =
-            format!(r#"{LABEL}("{names}");created={now};keyid="{signer}";alg="{ALGORITHM}""#);
+            format!(r#"{LABEL}("{names}");created={now};keyid="{signer}";alg="{ALGORITHM}"{nonce}"#);
         let content_digest = content_digest(&parts.digest);
         let mut base = SignatureBase::default();
         for name in covered {

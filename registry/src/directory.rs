@@ -41,11 +41,13 @@ struct Liveness {
     is_suspect: bool,
     running: u32,
     accepting: bool,
+    /// Whether its lease was extended because the registry stood still, and it was not heard since.
+    is_extended: bool,
 }
 
 impl Liveness {
     fn new(now: NodeTime) -> Self {
-        Self { last_seen: now, is_suspect: false, running: 0, accepting: true }
+        Self { last_seen: now, is_suspect: false, running: 0, accepting: true, is_extended: false }
     }
 }
 
@@ -167,8 +169,7 @@ impl AgentDirectory {
         let Some(TrackedAgent { liveness, .. }) = self.agents.get_mut(id) else { return Ok(false) };
         let before = (liveness.is_suspect, liveness.running, liveness.accepting);
         let Heartbeat { running, accepting, .. } = beat;
-        *liveness =
-            Liveness { last_seen: liveness.last_seen.max(now), is_suspect: false, running, accepting };
+        *liveness = Liveness { running, accepting, ..Liveness::new(liveness.last_seen.max(now)) };
         Ok(before != (false, running, accepting))
     }
 
@@ -220,6 +221,7 @@ impl AgentDirectory {
                 Some(agent) if agent.row.incarnation == row.incarnation && row.exit.is_none() => Liveness {
                     last_seen: agent.liveness.last_seen.max(now),
                     is_suspect: false,
+                    is_extended: false,
                     ..agent.liveness.clone()
                 },
                 Some(agent) if row.exit.is_some() => Liveness { running: 0, ..agent.liveness.clone() },

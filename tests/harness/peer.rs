@@ -110,7 +110,7 @@ impl SignedClient {
         }
         let signed = self.keys.sign_request(&self.me, &parts, created);
         let signed =
-            signed.unwrap_or_else(|_| self.keys.join_secret().sign_request(&self.me, &parts, created));
+            signed.unwrap_or_else(|_| self.keys.join_secret().sign_request(&self.me, &parts, created, None));
         let headers = signed.into_pairs();
         let mut request = client().request(method, format!("{base}{target}")).header(RECIPIENT, recipient);
         for (name, value) in headers {

@@ -68,7 +68,7 @@ async fn ends_at(board: &Process, task: &str) -> usize {
 }
 
 /// A manager and two builders, each a process of its own; `builder-01` wins, and keeps its port over restarts.
-async fn trio(auction: &str) -> (Cluster, Process, Process, Process) {
+pub(super) async fn trio(auction: &str) -> (Cluster, Process, Process, Process) {
     let cluster = Cluster::start().await;
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let (first, second) = (

@@ -6,7 +6,9 @@ use crate::harness::{
     bidder::{self, Bidder},
     client,
     cluster::{Cluster, SECRET, gated_brain, started_turns},
-    eventually, get, mesh, refusal, refusal_text, test_identity,
+    eventually, get, mesh,
+    peer::Peer,
+    refusal, refusal_text, test_identity,
 };
 use protocol::{
     a2a::card_signature::SigningKey,
@@ -65,7 +67,7 @@ impl Thief {
     async fn join(to: &Target<'_>, introduction: &Introduction) -> Answer {
         let secret = Secret::new(SECRET.as_bytes()).unwrap();
         let me = introduction.identity.id();
-        let sign = |parts: &SignedParts<'_>| secret.sign_request(me, parts, now()).into_pairs();
+        let sign = |parts: &SignedParts<'_>| secret.sign_request(me, parts, now(), None).into_pairs();
         send(to, Method::POST, "/join", Some(&json!(introduction)), sign).await
     }
 }
@@ -447,4 +449,54 @@ async fn a_registry_with_another_key_is_refused_until_a_person_resets_the_pin() 
     cluster.wait_for_agents(&["builder-01", "planner-01"]).await;
     let done = node.agent("planner-01").ask(json!({ "description": "x", "capability": "build" })).await;
     assert_eq!(crate::harness::state(&done), "completed");
+}
+
+#[tokio::test]
+async fn a_signed_request_is_taken_once_and_registers_nobody_who_has_left() {
+    let mesh = Process::up(TEAM).await;
+    let peer = Peer::join(&mesh, "guest-01", "dig").await;
+    let card = json!({ "agentId": "guest-01", "endpoint": peer.url, "skills": [{ "id": "dig" }] });
+    let body = json!({ "card": card, "instance": peer.url });
+    let registry = (mesh.url.as_str(), "/registry/agents");
+    let registration = peer.signing.request(Method::POST, registry, "registry", Some(&body)).await;
+    let send = async |request: &reqwest::RequestBuilder| {
+        crate::harness::read_answer(request.try_clone().unwrap().send().await.unwrap()).await
+    };
+    assert!(crate::harness::is_success(send(&registration).await.status));
+    peer.leave(&mesh).await;
+    assert_eq!(refusal(&send(&registration).await), (401, "unauthenticated".to_owned()));
+    peer.wait_until_listed(&mesh, false).await;
+
+    let other = Peer::join(&mesh, "guest-02", "dig").await;
+    let agent = mesh.agent("builder-01");
+    let question = json!({
+        "messageId": "q-1", "fromAgentId": "guest-02", "toAgentId": "builder-01", "type": "help-request",
+        "payload": { "question": "how?" },
+    });
+    let target = (agent.url.as_str(), "/a2a/messages");
+    let message = other.signing.request(Method::POST, target, "builder-01", Some(&question)).await;
+    let (first, again) = (send(&message).await, send(&message).await);
+    assert_eq!((first.status, again.status), (202, 200), "{first:?} {again:?}");
+    assert_eq!(again.body["duplicate"], true, "{again:?}");
+
+    let twice = other.signing.request(Method::GET, registry, "registry", None).await;
+    let twice = twice.header("signature", "other=:AAAA:");
+    assert_eq!(refusal(&send(&twice).await), (401, "unauthenticated".to_owned()));
+}
+
+#[tokio::test]
+async fn a_user_sends_no_message_that_is_between_agents() {
+    let mesh = Process::up(TEAM).await;
+    let agent = mesh.agent("builder-01");
+    for (kind, payload) in [
+        ("reject", json!({ "taskId": "t-1", "reason": "no" })),
+        ("task-update", json!({ "taskId": "t-1", "seq": 1 })),
+        ("award-accept", json!({ "taskId": "t-1", "epoch": 1 })),
+        ("no-bid", json!({ "taskId": "t-1", "reason": "busy" })),
+    ] {
+        let envelope =
+            json!({ "fromAgentId": "me", "toAgentId": "builder-01", "type": kind, "payload": payload });
+        let refused = agent.post(&envelope).await;
+        assert_eq!(refusal(&refused), (403, "forbidden".to_owned()), "{kind}: {refused:?}");
+    }
 }

@@ -218,6 +218,12 @@ impl Conversation {
         }
     }
 
+    /// How often each open turn was started.
+    pub(crate) fn turn_attempts(&self) -> impl Iterator<Item = u32> {
+        let turns = self.open.values().filter(|open| matches!(open.effect, Effect::RunTurn { .. }));
+        turns.map(|open| open.attempts)
+    }
+
     /// Undoes the attempt count of running turns when the node drains: they are not the cause of this restart.
     fn discount_turn_attempts(&mut self) {
         let thoughts = self.open.values_mut().filter(|open| matches!(open.effect, Effect::RunTurn { .. }));

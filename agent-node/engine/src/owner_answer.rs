@@ -121,14 +121,15 @@ pub(crate) fn told_who_answered(mut problem: Problem, row: &TaskRow, id: &Questi
     problem.with("answeredBy", by).with("answeredAt", at)
 }
 
-/// Fails if `answer`, which an agent passes on, approves something and no person is proven to have done so.
+/// Fails if `answer`, which an agent passes on, is no answer, or if it approves something and no person is proven to have done so.
 pub(crate) fn check_relayed(
     answer: &TaskAnswer,
     approval: Option<RelayedApproval>,
     conversation: &Conversation,
 ) -> Result<(), Problem> {
-    let said = Answer::from_json(&answer.answer).ok();
-    if said.and_then(|said| said.decision()) != Some(Decision::Approve) {
+    let invalid = |why| Problem::new(Reason::InvalidField, why).with("field", "payload.answer");
+    let said = Answer::from_json(&answer.answer).map_err(invalid)?;
+    if said.decision() != Some(Decision::Approve) {
         return Ok(());
     }
     let open = match &conversation.task {

@@ -216,13 +216,18 @@ impl TestAgent {
         reply
     }
 
-    /// Sends a task of the local user, commits it, and returns its conversation and its turn.
-    pub(crate) fn begin_task(&mut self, task: &str) -> (ConversationId, TurnKey) {
+    /// Sends a task of the local user, commits it, and returns its conversation.
+    pub(crate) fn begin_task_that_waits(&mut self, task: &str) -> ConversationId {
         let payload = json!({ "taskId": task, "description": "x" });
         let message = json!({ "messageId": format!("m-{task}"), "type": "task-request", "payload": payload });
         let reply = self.send(None, message);
         self.commit_all();
-        let id = self.reply(reply).unwrap().unwrap().conversation_id.unwrap();
+        self.reply(reply).unwrap().unwrap().conversation_id.unwrap()
+    }
+
+    /// The same of a task that begins at once; returns its turn, too.
+    pub(crate) fn begin_task(&mut self, task: &str) -> (ConversationId, TurnKey) {
+        let id = self.begin_task_that_waits(task);
         let turn = self.take(|output| match output {
             Output::StartTurn(turn) if turn.key.conversation == id => Some(turn.key.clone()),
             _ => None,

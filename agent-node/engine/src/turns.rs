@@ -14,7 +14,10 @@ use patterns::{
 };
 use protocol::{ids::ConversationId, principal::Principal, time::NodeTime};
 use ready_turns::ReadyTurns;
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// A turn that runs.
 struct RunningTurn {
@@ -33,6 +36,8 @@ pub(crate) struct Turns {
     terms: TurnTerms,
     running: BTreeMap<TurnKey, RunningTurn>,
     ready: ReadyTurns,
+    /// Turns that ran when the node was killed again and again. While one of them has not ended, turns run one at a time.
+    isolated: BTreeSet<TurnKey>,
     /// How long a turn takes, from those that have ended.
     typical: Option<Duration>,
 }
@@ -40,12 +45,23 @@ pub(crate) struct Turns {
 impl Turns {
     /// No turns; at most `limit` will run at a time.
     pub(crate) fn new(limit: usize, terms: TurnTerms) -> Self {
-        Self { limit, terms, running: BTreeMap::new(), ready: ReadyTurns::default(), typical: None }
+        let (running, ready, isolated) = Default::default();
+        Self { limit, terms, running, ready, isolated, typical: None }
     }
 
     /// At most `limit` run at a time from here on; those that run go on.
     pub(crate) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
+    }
+
+    /// Runs turns one at a time until this one, which is going to be added, and all others of its kind have ended.
+    pub(crate) fn isolate(&mut self, key: TurnKey) {
+        self.isolated.insert(key);
+    }
+
+    /// Forgets the isolated turns of conversations that are not there.
+    pub(crate) fn keep_isolated(&mut self, is_open: impl Fn(&ConversationId) -> bool) {
+        self.isolated.retain(|key| is_open(&key.conversation));
     }
 
     /// How many may run at a time.
@@ -118,7 +134,8 @@ impl Turns {
     }
 
     fn has_free_slots(&self, wanted: usize) -> bool {
-        self.running.values().filter(|turn| turn.takes_place).count() + wanted <= self.limit
+        let limit = if self.isolated.is_empty() { self.limit } else { self.limit.min(1) };
+        self.running.values().filter(|turn| turn.takes_place).count() + wanted <= limit
     }
 
     /// Whether a new turn would start at once: a slot is free, and no turn waits.
@@ -160,6 +177,7 @@ impl Turns {
         now: NodeTime,
     ) -> Option<EventKind> {
         let RunningTurn { turn, mut requests, started, takes_place } = self.running.remove(key)?;
+        self.isolated.remove(key);
         if takes_place {
             let took = now.since(started);
             self.typical = Some(self.typical.map_or(took, |typical| (typical * 3 + took) / 4));
@@ -183,6 +201,7 @@ impl Turns {
     /// Stops a running turn, or removes it from the queue.
     pub(crate) fn stop(&mut self, key: &TurnKey, cx: &mut Context<'_>) {
         self.ready.remove(key);
+        self.isolated.remove(key);
         if self.running.remove(key).is_some() {
             cx.out.push(Output::StopTurn(key.clone()));
         }

@@ -3,6 +3,7 @@
 use super::large_message::LargeMessage;
 use crate::{
     artifacts::{file, hand_over},
+    clock::wall_time,
     inbox::TakeMessages,
     outbox::Transports,
 };
@@ -14,6 +15,7 @@ use engine::{
 };
 use patterns::EventKind;
 use protocol::{
+    envelope::Envelope,
     ids::{AgentId, Digest},
     message::MessageKind,
     principal::{Principal, SenderProof},
@@ -214,11 +216,15 @@ async fn post_once(
     if envelope.kind() != MessageKind::Cfp {
         return transports.wire.bytes(call).await.map(|_| None);
     }
-    let Some(answer) = transports.wire.signed_bytes(call, &delivery.to).await? else { return Ok(None) };
-    let bid = serde_json::from_slice(&answer).map_err(|error| {
+    let answer = transports.wire.signed_bytes(call, &delivery.to).await?;
+    let Some((answer, signed_at)) = answer else { return Ok(None) };
+    let bid = serde_json::from_slice::<Box<Envelope>>(&answer).map_err(|error| {
         Problem::new(Reason::Internal, format!("the answer of {} is no message: {error}", delivery.to))
     });
-    bid.map(Some)
+    bid.map(|mut bid| {
+        bid.read_times_by(signed_at, wall_time());
+        Some(bid)
+    })
 }
 
 async fn claim(

@@ -1,4 +1,4 @@
-//! `mesh doctor`: what does not match in a mesh, with the remedy: keys, join secret, clocks, endpoints, versions, and what a caller
+//! `mesh doctor`: what does not match in a mesh, with the remedy: keys, join secret, clocks, endpoints, versions, damage, and what a caller
 //! without a credential may do at a URL that others reach.
 
 mod key_files;
@@ -29,6 +29,8 @@ use transport::key_ring::KeyRing;
 
 /// A difference between two clocks that is worth a word; at [`MAX_SKEW`] signatures are refused.
 const NOTABLE_SKEW: Duration = Duration::from_secs(30);
+/// How long a process may take for its checks.
+const READINESS_TIMEOUT: Duration = Duration::from_secs(5);
 /// How far the clocks of two processes may lie apart.
 const MAX_SKEW: Duration = Duration::from_secs(300);
 
@@ -205,7 +207,7 @@ async fn secret(url: &str, file: &Path) -> Result<String, SecretFault> {
     Err(SecretFault::Other(format!("{cause}{}", problem.message)))
 }
 
-/// The clock and the version of the process at `base`.
+/// The clock, the version and the stores of the process at `base`.
 async fn process(client: &MeshClient, name: &str, base: &str) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
     match client.clock_skew(base).await {
@@ -227,6 +229,13 @@ async fn process(client: &MeshClient, name: &str, base: &str) -> Vec<DoctorFindi
         }
         Err(failure) => findings.push(DoctorFinding::wrong(name, failure.message)),
     }
+    let damaged = client.readiness(base, READINESS_TIMEOUT).await.map(|readiness| readiness.damaged);
+    findings.extend(damaged.into_iter().flatten().map(|what| {
+        DoctorFinding::wrong(
+            name,
+            format!("{what}: put a copy of its data back; `mesh store check` lists all"),
+        )
+    }));
     findings
 }
 

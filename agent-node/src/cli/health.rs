@@ -130,7 +130,7 @@ impl ProcessHealth {
     }
 }
 
-/// The failed checks with their reasons, and the parked conversations.
+/// The failed checks with their reasons, the parked conversations, and what is damaged.
 fn reasons(readiness: &Readiness) -> String {
     let broken = readiness.checks.iter().filter(|(_, check)| !check.ok);
     let broken = broken.map(|(name, check)| format!("{name}: {}", check.why.as_deref().unwrap_or("broken")));
@@ -143,5 +143,5 @@ fn reasons(readiness: &Readiness) -> String {
             )
         })
     });
-    broken.chain(parked).collect::<Vec<_>>().join("; ")
+    broken.chain(parked).chain(readiness.damaged.iter().cloned()).collect::<Vec<_>>().join("; ")
 }

@@ -330,11 +330,21 @@ fn exit_of(error: &anyhow::Error) -> Exit {
         };
     }
     match error.downcast_ref::<OpenError>() {
-        Some(OpenError::Held { .. }) => Exit::Held,
-        Some(OpenError::OtherFormat { .. }) => Exit::OtherFormat,
-        Some(OpenError::Damaged { .. } | OpenError::Foreign { .. } | OpenError::Io { .. }) => Exit::Store,
+        Some(error) => exit_of_open(error),
         None if error.chain().any(is_store_failure) => Exit::Store,
         None => Exit::Failed,
+    }
+}
+
+/// The exit code for a store that can't be opened.
+pub(super) fn exit_of_open(error: &OpenError) -> Exit {
+    match error {
+        OpenError::Held { .. } => Exit::Held,
+        OpenError::OtherFormat { .. } => Exit::OtherFormat,
+        OpenError::Damaged { .. }
+        | OpenError::LostCommits { .. }
+        | OpenError::Foreign { .. }
+        | OpenError::Io { .. } => Exit::Store,
     }
 }
 

@@ -121,7 +121,7 @@ fn is_replica(name: &str) -> bool {
 }
 
 fn is_ours(name: &str) -> bool {
-    let named = ["join", "token", "lock", "run.json", "run.json.new", "blobs"];
+    let named = ["join", "token", "lock", "run.json", "run.json.new", "blobs", "requests"];
     name.starts_with("store.sqlite") || named.contains(&name)
 }
 

@@ -2,7 +2,7 @@
 //! connections, size, speed and digest of the body, requests in flight.
 //!
 //! A handler finds in the request's extensions: the [`Principal`], its [`SenderProof`](protocol::principal::SenderProof) and [`BudgetHolder`], the whole body as [`Bytes`] (`web::ReqData<Bytes>` takes
-//! it without the copy that `web::Bytes` makes), and the body's [`Digest`] if the request was signed.
+//! it without the copy that `web::Bytes` makes), and the body's [`Digest`] and [`SignedAt`] if the request was signed.
 
 mod body;
 mod call_admission;
@@ -17,6 +17,7 @@ mod response;
 mod server_config;
 mod spool;
 mod stream_limit;
+mod taken_requests;
 pub mod tokens;
 
 #[cfg(test)]
@@ -24,7 +25,7 @@ mod tests;
 
 pub(crate) use call_admission::CallCredentials;
 pub use identity::Auth;
-pub(crate) use identity::{bearer_token, single};
+pub(crate) use identity::{SignedAt, bearer_token, single};
 pub use in_flight::release_permit;
 pub(crate) use in_flight::{InFlightPermit, take_permit};
 pub use origin::BrowserOrigin;
@@ -35,6 +36,7 @@ pub use server_config::HttpServerConfig;
 pub(crate) use spool::{SpooledFile, SpooledFiles};
 pub use stream_limit::StreamLimit;
 pub(crate) use stream_limit::StreamPermit;
+pub use taken_requests::TakenRequests;
 pub use tokens::IssuedTokens;
 
 use crate::{
@@ -230,6 +232,9 @@ where
             extensions.insert(body.files);
             if let Some(digest) = sender.digest {
                 extensions.insert::<Digest>(digest);
+            }
+            if let Some(signed_at) = sender.signed_at {
+                extensions.insert(signed_at);
             }
         }
         let (method, path) = (request.method().clone(), request.uri().clone());

@@ -101,6 +101,8 @@ pub struct LocalServices {
     pub registry: Option<Registry>,
     /// The gauge of the store's files and queue, if it has them.
     pub store: Option<store::embedded::StoreGauge>,
+    /// The stores of this process.
+    pub stores: Vec<SharedStore>,
 }
 
 /// The state of a node; shared by all workers.

@@ -208,6 +208,7 @@ async fn open(
     // Also without a store on disk: others have pinned them.
     let keys = Some(config.data.join("keys"));
     let telemetry = telemetry(&config, &settings, capture)?;
+    let requests = (!config.is_in_memory).then(|| config.data.join("requests"));
     let (mesh, join) = (config.team.mesh, config.join);
     start(NodeSetup {
         listen: config.listen,
@@ -222,6 +223,7 @@ async fn open(
         outside,
         logins,
         keys: SigningKeys(keys),
+        requests,
         hooks,
         telemetry,
         tokens,

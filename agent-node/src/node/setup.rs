@@ -15,7 +15,7 @@ use crate::{
 };
 use engine::{schedule::Schedule, settings::AgentSettings};
 use protocol::{ids::AgentId, principal::MeshService, signature::Secret};
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, path::PathBuf, sync::Arc};
 use store::SharedStore;
 use transport::key_ring::KeyRing;
 
@@ -75,6 +75,8 @@ pub struct NodeSetup {
     pub logins: ToolLogins,
     /// Keys with which agents sign their cards.
     pub keys: SigningKeys,
+    /// Where it keeps which signed requests it has taken; without it, in memory.
+    pub requests: Option<PathBuf>,
     /// Measures the store, if it is on disk.
     pub gauge: Option<store::embedded::StoreGauge>,
     /// Webhooks that foreign agents call.

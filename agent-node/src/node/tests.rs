@@ -67,6 +67,7 @@ fn setup(agents: Vec<AgentSpec>) -> NodeSetup {
         agents,
         store: store::memory::new(),
         space_store: None,
+        requests: None,
         secret: Secret::new(&[7; 32]).unwrap(),
         mesh: MeshConfig::default(),
         logins: crate::tool_login::ToolLogins::new(KEYS.path().join("logins"), outside.clone()),

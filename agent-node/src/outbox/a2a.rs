@@ -247,13 +247,13 @@ impl RemoteAgent {
             let params = with_tenant(interface, params);
             return grpc_client::call(&self.client, request, interface, operation.name(), params).await;
         }
-        let request = self.request(interface, operation, task, with_tenant(interface, params));
+        let (request, id) = self.request(interface, operation, task, with_tenant(interface, params));
         let mut request = request.header("accept", "application/json");
         if let Some(timeout) = timeout {
             request = request.with_timeout(timeout);
         }
         let response = self.client.send(request).await.map_err(from_outbound_error)?;
-        let result = result(interface, &response)?;
+        let result = result(interface, id, &response)?;
         Ok(if v03::is_spoken(interface) { v03::result(operation, result) } else { result })
     }
 
@@ -270,25 +270,28 @@ impl RemoteAgent {
             return grpc_client::call_streaming(&self.client, request, interface, operation.name(), params)
                 .await;
         }
-        let request = self.request(interface, operation, task, params).with_timeout(timeout);
+        let (request, id) = self.request(interface, operation, task, params);
+        let request = request.with_timeout(timeout);
         match self.client.stream(request).await.map_err(from_outbound_error)? {
             StreamOrResponse::Stream(bytes) => {
-                Ok(event_stream::events(bytes, interface, self.client.limits().max_bytes))
+                Ok(event_stream::events(bytes, (interface, id), self.client.limits().max_bytes))
             }
-            StreamOrResponse::Response(response) => match result(interface, &response) {
+            StreamOrResponse::Response(response) => match result(interface, id, &response) {
                 Ok(_) => Err(CallError::Malformed("an answer came where a stream was to be".to_owned())),
                 Err(error) => Err(error),
             },
         }
     }
 
+    /// The request of an operation, and its id in JSON-RPC.
     fn request(
         &self,
         interface: &AgentInterface,
         operation: A2aOperation,
         task: &str,
         params: Value,
-    ) -> OutboundRequest {
+    ) -> (OutboundRequest, Option<u64>) {
+        let mut rpc_id = None;
         let base = interface.url.trim_end_matches('/');
         let is_v03 = v03::is_spoken(interface);
         let (verb, url, body) = if is_v03 && is_rest(interface) {
@@ -300,7 +303,7 @@ impl RemoteAgent {
             let verb = if operation == A2aOperation::GetTask { Method::GET } else { Method::POST };
             (verb, format!("{base}/{path}"), operation.sends().then(|| params.to_string()))
         } else {
-            let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+            let id = *rpc_id.insert(self.last_id.fetch_add(1, Ordering::Relaxed) + 1);
             let (method, params) =
                 if is_v03 { v03::rpc(operation, params) } else { (operation.name(), params) };
             let body = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
@@ -311,7 +314,7 @@ impl RemoteAgent {
         if let Some(body) = body {
             request = request.body("application/json", body);
         }
-        self.with_metadata(request, if is_v03 { v03::VERSION } else { VERSION })
+        (self.with_metadata(request, if is_v03 { v03::VERSION } else { VERSION }), rpc_id)
     }
 
     /// Adds the protocol version, the trace and the credentials.
@@ -344,10 +347,25 @@ fn from_outbound_error(error: OutboundError) -> CallError {
     }
 }
 
-/// The result that a response holds, or the error.
-fn result(interface: &AgentInterface, response: &OutboundResponse) -> Result<Value, CallError> {
+/// Fails if `answer` names another request than that of `id`. An error may name none: it may be about a request that could not
+/// be read (JSON-RPC 2.0, 5).
+fn check_id(answer: &Value, id: Option<u64>) -> Result<(), CallError> {
+    let (Some(id), Some(named)) = (id, answer.get("id")) else { return Ok(()) };
+    if *named == id || named.is_null() && answer.get("error").is_some_and(|error| !error.is_null()) {
+        return Ok(());
+    }
+    Err(CallError::Malformed(format!("a JSON-RPC answer to another request than {id}")))
+}
+
+/// The result that a response to the request of `id` holds, or the error.
+fn result(
+    interface: &AgentInterface,
+    id: Option<u64>,
+    response: &OutboundResponse,
+) -> Result<Value, CallError> {
     let status = response.status.as_u16();
     let body: Option<Value> = serde_json::from_slice(&response.body).ok();
+    body.as_ref().map_or(Ok(()), |body| check_id(body, id))?;
     let header = response.headers.get(RETRY_AFTER);
     let after = header.and_then(|value| retry_after(value.to_str().ok()?, SystemTime::now()));
     let refused = |error: A2aError| match (status, error.kind) {

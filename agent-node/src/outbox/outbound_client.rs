@@ -380,7 +380,10 @@ pub(crate) fn check_url(policy: &AddressPolicy, url: &str) -> Result<Url, Error>
             let refused = check(loopback[0]).err();
             refused.map(|(address, why)| format!("localhost leads to {address}, which {why}"))
         }
-        None => None,
+        None => {
+            let refused = policy.judge_port(port).err();
+            refused.map(|why| format!("{} {why}", url.host_str().unwrap_or_default()))
+        }
     };
     refused.map_or(Ok(url), |why| Err(Error::AddressRefused(why)))
 }

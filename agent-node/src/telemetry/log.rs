@@ -6,7 +6,7 @@ use crate::terminal::escaped;
 use serde_json::json;
 use std::{
     fmt::Display,
-    io::{IsTerminal, Write as _},
+    io::{self, IsTerminal, Write as _},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::SystemTime,
 };
@@ -17,6 +17,7 @@ use tracing_subscriber::{
     layer::SubscriberExt as _,
     util::SubscriberInitExt as _,
 };
+use transport::http_client::redact_urls;
 
 /// Whether every line of this process is JSON, also those outside the log: the listen address, the reason of its end.
 static IS_JSON: AtomicBool = AtomicBool::new(false);
@@ -63,18 +64,36 @@ const QUIET: [&str; 2] = ["actix_http", "rmcp"];
 /// What logs the codes with which tokens are got, at `debug`.
 const OAUTH: &str = "rmcp::transport::auth";
 
+/// Crates that log the addresses and headers of their requests, at `debug`.
+const CLIENTS: [&str; 5] = ["rmcp", "reqwest", "hyper", "hyper_util", "h2"];
+
 /// The filter that `text` names. What the crates of [`QUIET`] say is logged from the level `debug` on, or if `text` names them; what
-/// [`OAUTH`] says at `debug` never is.
+/// [`OAUTH`] and [`CLIENTS`] say at `debug` never is.
 fn log_filter(text: &str) -> Result<EnvFilter, ParseError> {
     let level = EnvFilter::try_new(text)?.max_level_hint();
     let is_verbose = level.is_none_or(|level| level >= LevelFilter::DEBUG);
-    let directives = match is_verbose {
-        true => vec![format!("{OAUTH}=info")],
+    let directives: Vec<String> = match is_verbose {
+        true => CLIENTS.iter().chain([&OAUTH]).map(|name| format!("{name}=info")).collect(),
         false => {
             QUIET.iter().filter(|name| !text.contains(**name)).map(|name| format!("{name}=off")).collect()
         }
     };
     EnvFilter::try_new(directives.iter().fold(text.to_owned(), |text, more| format!("{text},{more}")))
+}
+
+/// Standard error, for whole lines, without what addresses may hold of credentials: errors of HTTP clients name them.
+struct RedactedLog;
+
+impl io::Write for RedactedLog {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        io::stderr().lock().write_all(redact_urls(&text).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }
 
 /// Starts the log. `filter` is a directive such as `info` or `agent_node=debug`; without it `RUST_LOG` counts, then `default`.
@@ -93,7 +112,7 @@ pub fn start(filter: Option<&str>, default: &str, format: LogFormat) -> Result<(
     let colours =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     let log =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| RedactedLog).with_ansi(colours);
     // A test may have started a log before; it stays.
     let _ = match format {
         LogFormat::Text => log.finish().with(LogExportLayer).try_init(),

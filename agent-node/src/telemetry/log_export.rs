@@ -37,6 +37,7 @@ use tracing::{
     field::{Field, Visit},
 };
 use tracing_subscriber::layer::{Context, Layer};
+use transport::http_client::redact_urls;
 
 /// Where the log of this process goes, once its telemetry has started.
 static EXPORT: OnceLock<LogExport> = OnceLock::new();
@@ -173,7 +174,8 @@ struct FieldVisitor<'a> {
 
 impl FieldVisitor<'_> {
     fn text(&mut self, field: &Field, text: &str) {
-        let text = self.capture.label(text);
+        let text = redact_urls(text);
+        let text = self.capture.label(&text);
         if field.name() == "message" {
             return self.record.set_body(AnyValue::from(text));
         }

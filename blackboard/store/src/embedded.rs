@@ -1,6 +1,8 @@
 //! The store in one SQLite file: one writer that commits in groups, and concurrent readers.
 
+mod check;
 mod conditional_writes;
+mod found_damage;
 mod health;
 mod list_entries;
 mod lock;
@@ -12,9 +14,12 @@ mod schema;
 pub(super) mod steps;
 mod transaction;
 mod trim;
+mod wal;
 mod writer;
 
+pub use check::{StoreCheck, check};
 pub use schema::OpenError;
+pub use wal::LostCommits;
 
 use super::blobs::BlobFolder;
 use super::follower;
@@ -23,6 +28,7 @@ use super::{
     Batch, Error, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, SharedBlobs, SharedStore,
     Snapshot, Store, StoreFuture, StoreWatch,
 };
+use found_damage::FoundDamage;
 use health::WriterHealth;
 use queue::{QueuedCommit, WriteQueue};
 use reader::ReaderPool;
@@ -102,7 +108,8 @@ pub fn open_with_gauge(dir: &Path, options: StoreOptions) -> Result<(SharedStore
     let blobs = Arc::new(blobs.map_err(|source| OpenError::Io { dir: dir.join(BLOBS), source })?);
     let tail = Arc::new(LogTail::new(opened.revision));
     let topics = Arc::new(schema::Topics::new(opened.topics.clone()));
-    let readers = Arc::new(ReaderPool::new(dir, options.readers, topics.clone()));
+    let damage = Arc::new(FoundDamage::default());
+    let readers = Arc::new(ReaderPool::new(dir, options.readers, topics.clone(), damage.clone()));
     let queue = Arc::new(WriteQueue::new(&options));
     let generation = opened.generation.clone();
     let health = Arc::new(WriterHealth::new());
@@ -112,13 +119,15 @@ pub fn open_with_gauge(dir: &Path, options: StoreOptions) -> Result<(SharedStore
         .spawn(move || writer::run(opened, &writer_queue, &writer_tail, &topics, &writer_health))
         .map_err(|source| OpenError::Io { dir: dir.to_owned(), source })?;
     let gauge = StoreGauge { queue: queue.clone(), health, dir: dir.to_owned() };
-    let store = EmbeddedStore { queue, readers, tail, generation, blobs, writer: Some(writer), _lock: lock };
+    let store =
+        EmbeddedStore { queue, readers, damage, tail, generation, blobs, writer: Some(writer), _lock: lock };
     Ok((Arc::new(store), gauge))
 }
 
 struct EmbeddedStore {
     queue: Arc<WriteQueue>,
     readers: Arc<ReaderPool>,
+    damage: Arc<FoundDamage>,
     tail: Arc<LogTail>,
     generation: String,
     blobs: SharedBlobs,
@@ -175,6 +184,10 @@ impl Store for EmbeddedStore {
 
     fn blobs(&self) -> SharedBlobs {
         self.blobs.clone()
+    }
+
+    fn damage(&self) -> Vec<String> {
+        self.damage.list()
     }
 }
 

@@ -54,6 +54,11 @@ pub trait Store: Snapshot + Send + Sync {
 
     /// What is kept beside the records.
     fn blobs(&self) -> SharedBlobs;
+
+    /// What reads have found damaged since the store was opened, at most 100, each once.
+    fn damage(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// A watch of a filter. It pulls records; unread ones use no memory.

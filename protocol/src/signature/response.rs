@@ -50,14 +50,14 @@ impl Secret {
 }
 
 /// Checks that `agent` signed the response `parts`, at most five minutes from `now` (Unix seconds); `is_signed` checks the
-/// claimed signature. 401 `unauthenticated` if not.
+/// claimed signature. Returns when it was signed, in Unix seconds. 401 `unauthenticated` if not.
 pub fn verify_response(
     agent: &AgentId,
     parts: &SignedResponse<'_>,
     presented: &PresentedSignature<'_>,
     now: u64,
     is_signed: impl FnOnce(&SignatureClaim) -> bool,
-) -> Result<(), Problem> {
+) -> Result<u64, Problem> {
     let (Some(input), Some(signature)) = (presented.signature_input, presented.signature) else {
         return Err(unauthenticated("a signature is Signature-Input and Signature"));
     };
@@ -81,9 +81,9 @@ pub fn verify_response(
     let params = List::from([ListEntry::InnerList(list.clone())]).serialize().unwrap_or_default();
     let base = parts.base(&content_digest(&parts.digest), &params);
     let tag = tag.bare_item.as_byte_sequence().unwrap_or_default().to_vec();
-    let claim = SignatureClaim { agent: agent.clone(), created, expires: None, base, tag };
+    let claim = SignatureClaim { agent: agent.clone(), created, expires: None, nonce: None, base, tag };
     match params.starts_with(COVERED) && is_signed(&claim) {
-        true => Ok(()),
+        true => Ok(created),
         false => Err(unauthenticated("the signature of the answer is not right")),
     }
 }

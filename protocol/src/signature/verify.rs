@@ -11,7 +11,9 @@ use crate::{
 use sfv::{Dictionary, FieldType, Item, List, ListEntry, Parser};
 
 /// How far a signature's `created` may lie from the verifier's clock, seconds.
-pub(super) const WINDOW_S: u64 = 300;
+pub const WINDOW_S: u64 = 300;
+/// The longest nonce, characters.
+const MAX_NONCE: usize = 64;
 /// More labels than this in one request are not looked at.
 const MAX_LABELS: usize = 4;
 
@@ -28,6 +30,7 @@ pub struct SignatureClaim {
     pub(super) agent: AgentId,
     pub(super) created: u64,
     pub(super) expires: Option<u64>,
+    pub(super) nonce: Option<String>,
     pub(super) base: String,
     pub(super) tag: Vec<u8>,
 }
@@ -43,13 +46,18 @@ impl SignatureClaim {
         self.created
     }
 
+    /// What tells this attempt from others of its signer; absent from one of an earlier version.
+    pub fn nonce(&self) -> Option<&str> {
+        self.nonce.as_deref()
+    }
+
     /// Whether it was made under `secret`. Compares in constant time.
     pub fn is_signed_by(&self, secret: &Secret) -> bool {
         secret.has_signed(&self.base, &self.tag)
     }
 }
 
-/// The agent that signed `parts`. `check` fails for a claim that is not under the key of its agent. 401 `unauthenticated`
+/// The signature of the agent that signed `parts`. `check` fails for a claim that is not under the key of its agent. 401 `unauthenticated`
 /// for no signature, a wrong one or one that covers too little; 401 `stale_signature` for a right one outside the window around
 /// `now` (Unix seconds).
 pub fn verify_request(
@@ -57,7 +65,7 @@ pub fn verify_request(
     presented: &PresentedSignature<'_>,
     now: u64,
     check: impl Fn(&SignatureClaim) -> Result<(), Problem>,
-) -> Result<AgentId, Problem> {
+) -> Result<SignatureClaim, Problem> {
     let (Some(input), Some(signature)) = (presented.signature_input, presented.signature) else {
         return Err(unauthenticated("a signature is Signature-Input and Signature"));
     };
@@ -91,7 +99,7 @@ fn judge(
     claim: SignatureClaim,
     now: u64,
     check: impl Fn(&SignatureClaim) -> Result<(), Problem>,
-) -> Result<AgentId, Problem> {
+) -> Result<SignatureClaim, Problem> {
     check(&claim)?;
     let window = WINDOW_S;
     if claim.created.abs_diff(now) > window || claim.expires.is_some_and(|end| end < now) {
@@ -102,7 +110,7 @@ fn judge(
         );
         return Err(Problem::new(Reason::StaleSignature, message).with("now", now));
     }
-    Ok(claim.agent)
+    Ok(claim)
 }
 
 fn wall_time(seconds: u64) -> WallTime {
@@ -155,8 +163,13 @@ fn claim_of(
         Some(Some(end)) => Some(end),
         Some(None) => return Err(unauthenticated("expires is in Unix seconds")),
     };
+    let nonce = match text("nonce") {
+        None => None,
+        Some(Some(nonce)) if (1..=MAX_NONCE).contains(&nonce.len()) => Some(nonce.to_owned()),
+        Some(_) => return Err(unauthenticated(&format!("nonce is a text of 1 to {MAX_NONCE} characters"))),
+    };
     let params = List::from([entry.clone()]).serialize().unwrap_or_default();
-    Ok(SignatureClaim { agent, created, expires, base: base.end(&params), tag: tag.to_vec() })
+    Ok(SignatureClaim { agent, created, expires, nonce, base: base.end(&params), tag: tag.to_vec() })
 }
 
 fn digest_agrees(parts: &SignedParts<'_>, presented: &str) -> bool {

@@ -29,7 +29,7 @@ mod refusal_body;
 pub mod tls;
 
 pub use message_answer::MessageAnswer;
-pub use redact::{has_credentials, redact_url};
+pub use redact::{has_credentials, redact_url, redact_urls};
 
 /// Limits of every outgoing request.
 #[derive(Debug, Clone)]
@@ -261,13 +261,13 @@ impl HttpClient {
         read(answer, self.limits.max_answer_bytes).await.map_err(|problem| self.with_reason(problem))
     }
 
-    /// The response's body, if its status is 200 and `by` has signed it as the answer to this message; `None` if the message
-    /// is only acknowledged. Fails with `unauthenticated` if the signature is not right.
+    /// The response's body, and when it was signed (Unix seconds), if its status is 200 and `by` has signed it as the answer to
+    /// this message; `None` if the message is only acknowledged. Fails with `unauthenticated` if the signature is not right.
     pub async fn signed_bytes(
         &self,
         call: ClientRequest<'_>,
         by: &AgentId,
-    ) -> Result<Option<Bytes>, Problem> {
+    ) -> Result<Option<(Bytes, u64)>, Problem> {
         let id = call.message_id.unwrap_or_default().to_owned();
         let answer = self.send(call).await?;
         let (status, headers) = (answer.status(), answer.headers().clone());
@@ -285,8 +285,8 @@ impl HttpClient {
             signature: header(SIGNATURE),
         };
         let parts = SignedResponse { status: 200, message_id: &id, digest: Digest::of(&body) };
-        signer.keys.verify_response((&signer.me, by), &parts, &presented, now())?;
-        Ok(Some(body))
+        let signed_at = signer.keys.verify_response((&signer.me, by), &parts, &presented, now())?;
+        Ok(Some((body, signed_at)))
     }
 
     /// The headers of a response that this client's agent signs for `to`; none if it does not sign.

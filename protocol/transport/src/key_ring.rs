@@ -239,7 +239,7 @@ impl KeyRing {
         (since.elapsed() < GRACE).then(|| identity.clone())
     }
 
-    /// The headers that prove that `me` made the request `parts`. Fails if no key of the recipient is known.
+    /// The headers that prove that `me` made the request `parts`, once. Fails if no key of the recipient is known.
     pub fn sign_request(
         &self,
         me: &AgentId,
@@ -247,7 +247,8 @@ impl KeyRing {
         now: u64,
     ) -> Result<SignatureHeaders, Problem> {
         let key = self.key_with(me.as_str(), parts.recipient, now)?;
-        Ok(key.sign_request(me, parts, now))
+        let nonce = uuid::Uuid::new_v4().simple().to_string();
+        Ok(key.sign_request(me, parts, now, Some(&nonce)))
     }
 
     /// The headers that prove that `me` made the response `parts` to a request of `to`.
@@ -270,25 +271,25 @@ impl KeyRing {
             .ok_or_else(|| unauthenticated(format!("the key of {peer} agrees with nobody")))
     }
 
-    /// The agent or service that signed `parts`. 401 if its key is not known here, if it is not the signature of that key, or
+    /// The signature of the agent or service that signed `parts`. 401 if its key is not known here, if it is not the signature of that key, or
     /// if the recipient is not here.
     pub fn verify_request(
         &self,
         parts: &SignedParts<'_>,
         presented: &PresentedSignature<'_>,
         now: u64,
-    ) -> Result<AgentId, Problem> {
+    ) -> Result<SignatureClaim, Problem> {
         verify_request(parts, presented, now, |claim| self.check(parts.recipient, claim, now))
     }
 
-    /// Checks that `by` signed the response to `me`.
+    /// Checks that `by` signed the response to `me`. Returns when, in Unix seconds.
     pub fn verify_response(
         &self,
         (me, by): (&AgentId, &AgentId),
         parts: &SignedResponse<'_>,
         presented: &PresentedSignature<'_>,
         now: u64,
-    ) -> Result<(), Problem> {
+    ) -> Result<u64, Problem> {
         verify_response(by, parts, presented, now, |claim| self.check(me.as_str(), claim, now).is_ok())
     }
 

@@ -1,6 +1,6 @@
 //! Lease expiry: a silent agent becomes suspect, then dead, a limited number at a time; later its row is deleted.
 
-use super::{AgentDirectory, AgentRow, Departure, DirectoryChange, ExitRecord, MembershipEvent};
+use super::{AgentDirectory, AgentRow, Departure, DirectoryChange, ExitRecord, Liveness, MembershipEvent};
 use crate::entry::Presence;
 use protocol::{ids::AgentId, time::NodeTime};
 use std::collections::{BTreeSet, VecDeque};
@@ -35,10 +35,10 @@ pub struct SweepOutcome {
 
 impl AgentDirectory {
     /// Checks every lease. If the registry itself was paused for so long that a punctual agent would look dead, every
-    /// agent gets a full lease instead.
+    /// agent gets a full lease instead, once until it is heard again: a registry that is always late still expires the dead.
     pub fn sweep(&mut self, now: NodeTime) -> SweepOutcome {
         if now.since(self.expiry.last_sweep) >= self.config.max_sweep_gap() {
-            self.extend_all_leases(now);
+            self.outlast_stall(now);
         }
         self.expiry.last_sweep = self.expiry.last_sweep.max(now);
         self.drop_old_reports(now);
@@ -72,7 +72,11 @@ impl AgentDirectory {
                         agent.liveness.is_suspect = true;
                         suspected.push(id.clone());
                     }
-                    if silence >= self.config.lease() || unreachable.contains(id) {
+                    let is_due = match agent.liveness.is_extended {
+                        true => silence >= self.config.grace_period(),
+                        false => silence >= self.config.lease() || unreachable.contains(id),
+                    };
+                    if is_due {
                         due.push((agent.liveness.last_seen, id.clone()));
                     }
                 }
@@ -97,6 +101,14 @@ impl AgentDirectory {
         }
         let idle = change.written.is_empty() && change.forgotten.is_empty() && !self.has_settled(now);
         SweepOutcome { suspected, change: (!idle).then_some(change) }
+    }
+
+    /// Gives every live agent that was heard since its last such lease a full one from `now`, and the grace period.
+    fn outlast_stall(&mut self, now: NodeTime) {
+        for agent in self.agents.values_mut().filter(|agent| !agent.liveness.is_extended) {
+            let last_seen = agent.liveness.last_seen.max(now);
+            agent.liveness = Liveness { last_seen, is_suspect: false, is_extended: true, ..agent.liveness };
+        }
     }
 
     /// Gives every live agent a full lease from `now`; no agent is declared dead before the grace period ends.

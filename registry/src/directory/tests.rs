@@ -134,6 +134,22 @@ fn after_a_long_gap_between_sweeps_every_agent_gets_a_full_lease() {
 }
 
 #[test]
+fn a_registry_that_is_always_late_expires_who_is_not_heard_again() {
+    let mut directory = empty();
+    let id = |name: &str| AgentId::parse(name).unwrap();
+    join(&mut directory, card("dead", &[]), "1", NodeTime(0)).unwrap();
+    let heard = join(&mut directory, card("heard", &[]), "1", NodeTime(0)).unwrap();
+    let mut expired = Vec::new();
+    for at in (1..=4).map(|n| NodeTime(n * 20_000)) {
+        let change = directory.sweep(at).change.unwrap_or_default();
+        expired.extend(change.written.iter().map(|row| (at, row.card.agent_id.clone())));
+        directory.apply(change, at);
+        directory.heartbeat(&id("heard"), beat(heard), at).unwrap();
+    }
+    assert_eq!(expired, [(NodeTime(40_000), id("dead"))], "its lease is extended once");
+}
+
+#[test]
 fn mass_expiry_is_throttled_and_reported() {
     let mut directory = empty();
     for n in 0..100 {

@@ -128,7 +128,7 @@ fn signature(criterion: &mut Criterion) {
         digest: Digest::of(body.as_bytes()),
     };
     let (shared, pair) =
-        (secret.sign_request(&me, &parts, 1_000), sender.sign_request(&me, &parts, 1_000).unwrap());
+        (secret.sign_request(&me, &parts, 1_000, None), sender.sign_request(&me, &parts, 1_000).unwrap());
     let presented = |signed: &'static SignatureHeaders| PresentedSignature {
         content_digest: Some(&signed.content_digest),
         signature_input: Some(&signed.signature_input),
@@ -138,7 +138,7 @@ fn signature(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("signature");
     // One secret for all, which is the floor, and the key of a pair.
     group.bench_function("sign, one secret", |bencher| {
-        bencher.iter(|| secret.sign_request(&me, black_box(&parts), 1_000));
+        bencher.iter(|| secret.sign_request(&me, black_box(&parts), 1_000, None));
     });
     group.bench_function("sign, pair key", |bencher| {
         bencher.iter(|| sender.sign_request(&me, black_box(&parts), 1_000).unwrap());

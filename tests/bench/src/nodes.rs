@@ -75,6 +75,7 @@ pub(crate) fn setup(
         agents,
         store,
         space_store: None,
+        requests: None,
         secret: Secret::new(&SECRET)?,
         mesh: MeshConfig { limits, auction, ..MeshConfig::default() },
         logins: ToolLogins::new(std::env::temp_dir().join("mesh-bench-logins"), outside.clone()),

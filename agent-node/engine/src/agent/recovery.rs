@@ -3,7 +3,7 @@
 //! conversation records it; after a crash before that it is read again. A state of older rules ends.
 
 use crate::{
-    Output, World,
+    Output, TurnKey, World,
     agent::{Agent, EngineConfig},
     commits::StandaloneRecords,
     content,
@@ -36,6 +36,8 @@ struct StepOutline {
 
 /// How often a turn is started before it counts as the cause of the crashes.
 const MAX_ATTEMPTS: u32 = 5;
+/// From so many starts on that ended with a crash, turns start one at a time, so that those beside the cause are not blamed.
+const ISOLATED_FROM: u32 = 2;
 
 /// How long a turn under an award waits for the manager's answer after a restart. The award may have lapsed meanwhile; a manager
 /// that can't be reached has awarded nothing anew, or fences the reports.
@@ -142,7 +144,13 @@ impl Agent {
         }
         // The oldest conversations get the places for turns, in the same order at every start.
         restored.sort_by_key(|id| agent.conversations.get(id).map(|conversation| conversation.first()));
-        let mut places = agent.turns.limit();
+        let crashes = restored.iter().filter_map(|id| agent.conversations.get(id));
+        let is_isolated = crashes.flat_map(Conversation::turn_attempts).max() >= Some(ISOLATED_FROM);
+        let mut places = if is_isolated { agent.turns.limit().min(1) } else { agent.turns.limit() };
+        if is_isolated {
+            tracing::warn!(agent = %me, "the node was killed again and again: turns that ran start one at a time");
+            agent.isolate_turns(&restored);
+        }
         for id in restored {
             if let Err(error) = agent.resume(&id, &mut places, &mut cx) {
                 damaged.push((id, only_damage(error)?));
@@ -257,6 +265,23 @@ impl Agent {
         self.note_change(&id);
     }
 
+    /// Lets the open turns of these conversations start one at a time, but for those in which no brain has a part.
+    fn isolate_turns(&mut self, restored: &[ConversationId]) {
+        for id in restored {
+            let open = self.conversations.get(id).into_iter().flat_map(|conversation| &conversation.open);
+            let keys: Vec<_> = open
+                .filter(|(_, open)| match &open.effect {
+                    Effect::RunTurn { prompt, .. } => {
+                        (ISOLATED_FROM..MAX_ATTEMPTS).contains(&open.attempts) && !self.is_host_work(prompt)
+                    }
+                    _ => false,
+                })
+                .map(|(key, _)| TurnKey { conversation: id.clone(), effect: *key })
+                .collect();
+            keys.into_iter().for_each(|key| self.turns.isolate(key));
+        }
+    }
+
     /// Performs the open effects of a restored conversation again. Turns start in the order in which they are restarted, so
     /// the first ones get the free `places`; only these are counted as attempts, because the others have to wait.
     fn resume(&mut self, id: &ConversationId, places: &mut usize, cx: &mut Context<'_>) -> Result<(), Error> {
@@ -318,6 +343,7 @@ mod tests {
         records::ConversationState,
         testing::{EmptyWorld, TestAgent, config, me},
     };
+    use patterns::turn::TurnEnd;
     use protocol::{ids::TaskId, limits::Limits, task::TaskSpec, time::WallTime};
     use serde_json::{Value, json};
     use store_types::{Key, MemoryState};
@@ -356,6 +382,53 @@ mod tests {
 
     fn recover(store: &MemoryState) -> (Agent, Vec<Output>) {
         Agent::recover(config(Limits::default()), store, &mut EmptyWorld::default()).unwrap()
+    }
+
+    fn started(agent: &mut TestAgent) -> Vec<TurnKey> {
+        let turn = |output: &Output| match output {
+            Output::StartTurn(turn) => Some(turn.key.clone()),
+            _ => None,
+        };
+        std::iter::from_fn(|| agent.take(turn)).collect()
+    }
+
+    #[test]
+    fn after_two_crashes_turns_start_one_at_a_time_and_only_that_one_is_given_up() {
+        let mut agent = TestAgent::new(&[]);
+        let tasks = ["t-1", "t-2", "t-3"];
+        for task in tasks {
+            agent.begin_task(task);
+        }
+        agent.restart();
+        assert_eq!(started(&mut agent).len(), 3, "one crash may have any cause");
+        let mut first = Vec::new();
+        for _ in 0..3 {
+            agent.restart();
+            first.push(started(&mut agent));
+        }
+        assert!(first.iter().all(|turns| turns.len() == 1 && *turns == first[0]), "{first:?}");
+        agent.restart();
+        let next = started(&mut agent);
+        assert!(next.len() == 1 && next != first[0], "the first one is given up, the others go on: {next:?}");
+        let state = |agent: &TestAgent, task: &str| {
+            let (task, by) = (TaskId::parse(task).unwrap(), Principal::local_user());
+            crate::tasks::find(&agent.store, &me(), &task, &by).unwrap().unwrap().task.status.state
+        };
+        let states = tasks.map(|task| state(&agent, task));
+        assert_eq!(states.iter().filter(|state| **state == TaskState::Failed).count(), 1, "{states:?}");
+
+        let end = |agent: &mut TestAgent, turn: &TurnKey| {
+            agent.handle(Input::TurnEnded(turn.clone(), Vec::new(), Ok(TurnEnd::Done { message: None })));
+            agent.commit_all();
+        };
+        end(&mut agent, &next[0]);
+        let last = started(&mut agent);
+        assert_eq!(last.len(), 1);
+        agent.begin_task_that_waits("t-4");
+        assert_eq!(started(&mut agent), [], "new work waits, too");
+        end(&mut agent, &last[0]);
+        assert_eq!(started(&mut agent).len(), 1);
+        agent.begin_task("t-5");
     }
 
     #[test]

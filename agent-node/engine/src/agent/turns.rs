@@ -94,7 +94,7 @@ impl Agent {
     }
 
     /// Whether a turn is that of a session which this agent hosts: it waits for agents elsewhere, and its brain has no part in it.
-    fn is_host_work(&self, prompt: &Prompt) -> bool {
+    pub(super) fn is_host_work(&self, prompt: &Prompt) -> bool {
         let Some(capability) = prompt.about.task().and_then(|task| task.capability.as_ref()) else {
             return false;
         };
@@ -107,6 +107,7 @@ impl Agent {
             self.conversations.phase(id) == Some(WorkPhase::Active) && self.turns.of(id).is_empty()
         };
         let reserved = self.contexts.about_to_begin(is_between);
+        self.turns.keep_isolated(|id| self.conversations.get(id).is_some());
         for (id, turn) in self.turns.start_ready(reserved, cx) {
             let row = self.conversations.get(&id).and_then(|conversation| conversation.task.as_ref());
             if row.is_some_and(|row| row.task.status.state == TaskState::Submitted) {

@@ -3,6 +3,7 @@
 use super::{
     is_signed, origin,
     public_urls::PublicUrls,
+    taken_requests::TakenRequests,
     tokens::{self, IssuedTokens, RequestTarget},
 };
 use crate::{
@@ -32,7 +33,6 @@ use protocol::{
     signature::{PresentedSignature, SignedParts, declared_digest, verify_request},
 };
 use std::{
-    borrow::Cow,
     fmt,
     net::IpAddr,
     sync::Arc,
@@ -50,6 +50,7 @@ pub struct Auth {
     public_urls: Arc<PublicUrls>,
     callers: Callers,
     tokens: IssuedTokens,
+    taken: Arc<TakenRequests>,
 }
 
 impl Auth {
@@ -69,6 +70,7 @@ impl Auth {
             public_urls: Arc::default(),
             callers: Callers::default(),
             tokens: IssuedTokens::default(),
+            taken: Arc::default(),
         }
     }
 
@@ -178,6 +180,12 @@ impl Auth {
         Self { tokens, ..self }
     }
 
+    /// Takes no signed request that is among these, and adds to them.
+    #[must_use]
+    pub fn with_taken_requests(self, taken: TakenRequests) -> Self {
+        Self { taken: Arc::new(taken), ..self }
+    }
+
     /// Accepts the credentials of these users.
     #[must_use]
     pub fn with_callers(self, callers: Callers) -> Self {
@@ -235,7 +243,13 @@ pub(super) struct AuthenticatedSender {
     pub(super) holder: BudgetHolder,
     /// The digest that the body must have, if the request is signed.
     pub(super) digest: Option<Digest>,
+    /// When it was signed, if it is.
+    pub(super) signed_at: Option<SignedAt>,
 }
+
+/// When a request was signed, by its sender's clock, Unix seconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SignedAt(pub(crate) u64);
 
 impl AuthenticatedSender {
     /// Fails if the request is signed for another body. `digest` is that of a body of which files were taken out.
@@ -310,7 +324,7 @@ pub(super) fn authenticate(
         let token = request.headers().get(AUTHORIZATION).and_then(|value| bearer_token(value.to_str().ok()?));
         let is_peer = token.is_some_and(|token| token.starts_with(PEER_PREFIX));
         tokens::check_reach(&principal, is_peer, request.method().as_str(), request.path())?;
-        return Ok(AuthenticatedSender { principal, holder, digest: None });
+        return Ok(AuthenticatedSender { principal, holder, digest: None, signed_at: None });
     }
     verify_signature(request, auth, user)
 }
@@ -329,44 +343,51 @@ fn verify_signature(
     auth: &Auth,
     user: &Principal,
 ) -> Result<AuthenticatedSender, Problem> {
-    let input = field(request, &headers::SIGNATURE_INPUT)?;
-    let signature = field(request, &headers::SIGNATURE)?;
+    let field = |name: &HeaderName| {
+        single(name.as_str(), request.headers().get_all(name).map(|value| value.as_bytes()))
+            .map(|value| value.map(str::trim))
+    };
+    let input = field(&headers::SIGNATURE_INPUT)?;
+    let signature = field(&headers::SIGNATURE)?;
     let Some(keys) = &auth.keys else {
         return Err(unauthenticated("this node has no key to check a signature with"));
     };
-    let content_digest = field(request, &headers::CONTENT_DIGEST)?;
-    let message_id = field(request, &headers::MESSAGE_ID)?;
-    let Some(recipient) = field(request, &headers::RECIPIENT)? else {
+    let content_digest = field(&headers::CONTENT_DIGEST)?;
+    let message_id = field(&headers::MESSAGE_ID)?;
+    let Some(recipient) = field(&headers::RECIPIENT)? else {
         return Err(unauthenticated("a signed request names its recipient in Mesh-Recipient"));
     };
-    let Some(digest) = content_digest.as_deref().and_then(declared_digest) else {
+    let Some(digest) = content_digest.and_then(declared_digest) else {
         return Err(unauthenticated("a signed request has a Content-Digest with the sha-256 of its body"));
     };
     let parts = SignedParts {
         method: request.method().as_str(),
         path_and_query: request.uri().path_and_query().map_or("/", |target| target.as_str()),
-        recipient: &recipient,
-        message_id: message_id.as_deref(),
+        recipient,
+        message_id,
         digest,
     };
-    let presented = PresentedSignature {
-        content_digest: content_digest.as_deref(),
-        signature_input: input.as_deref(),
-        signature: signature.as_deref(),
-    };
+    let presented = PresentedSignature { content_digest, signature_input: input, signature };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     if request.path() == routes::JOIN {
         // It proves the join secret, and nobody's name: the route takes what the keys in the body prove.
-        verify_request(&parts, &presented, now, |claim| match claim.is_signed_by(keys.join_secret()) {
-            true => Ok(()),
-            false => Err(unauthenticated("it is not signed with the join secret of this mesh")),
-        })?;
-        let holder = address_holder(request, auth, user);
-        return Ok(AuthenticatedSender { principal: user.clone(), holder, digest: Some(digest) });
+        let claim =
+            verify_request(&parts, &presented, now, |claim| match claim.is_signed_by(keys.join_secret()) {
+                true => Ok(()),
+                false => Err(unauthenticated("it is not signed with the join secret of this mesh")),
+            })?;
+        auth.taken.take(&claim, now)?;
+        let (holder, signed_at) = (address_holder(request, auth, user), Some(SignedAt(claim.created())));
+        return Ok(AuthenticatedSender { principal: user.clone(), holder, digest: Some(digest), signed_at });
     }
-    let principal = Principal::of_signer(keys.verify_request(&parts, &presented, now)?);
-    let holder = BudgetHolder::Principal(principal.clone());
-    Ok(AuthenticatedSender { principal, holder, digest: Some(digest) })
+    let claim = keys.verify_request(&parts, &presented, now)?;
+    // A repeated message is answered as its first one was; one that nothing is kept of is harmless.
+    if request.path() != routes::MESSAGES {
+        auth.taken.take(&claim, now)?;
+    }
+    let principal = Principal::of_signer(claim.agent().clone());
+    let (holder, signed_at) = (BudgetHolder::Principal(principal.clone()), Some(SignedAt(claim.created())));
+    Ok(AuthenticatedSender { principal, holder, digest: Some(digest), signed_at })
 }
 
 /// The value of a header that holds a credential. Fails if there are several, or if it is not text.
@@ -378,22 +399,6 @@ pub(crate) fn single<'a>(
     let Some(value) = values.next() else { return Ok(None) };
     let text = std::str::from_utf8(value).ok().filter(|text| text.is_ascii() && values.next().is_none());
     text.map(Some).ok_or_else(|| unauthenticated(&format!("{name} must be there once, and be text")))
-}
-
-/// A header's value; several lines are joined (RFC 9421 §2.1). Fails if it is not ASCII.
-fn field<'a>(request: &'a ServiceRequest, name: &HeaderName) -> Result<Option<Cow<'a, str>>, Problem> {
-    let mut lines = request.headers().get_all(name);
-    let Some(first) = lines.next() else { return Ok(None) };
-    // Same result as `to_str`, which is slower: a header value has no control characters.
-    let text = |line: &'a actix_web::http::header::HeaderValue| {
-        let text = std::str::from_utf8(line.as_bytes()).ok().filter(|text| text.is_ascii());
-        text.map(str::trim).ok_or_else(|| unauthenticated(&format!("{name} is no text")))
-    };
-    let mut value = Cow::Borrowed(text(first)?);
-    for line in lines {
-        value = Cow::Owned(format!("{value}, {}", text(line)?));
-    }
-    Ok(Some(value))
 }
 
 /// The refusal of a call that would be the local user's, but comes from a mesh's client for the outside.

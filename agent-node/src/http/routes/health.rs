@@ -39,6 +39,10 @@ pub struct Readiness {
     /// Agents that accept no work yet, and what each waits for. They affect `ready` only if all agents wait.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub waiting: BTreeMap<String, String>,
+    /// What reads have found damaged in the stores since the start. It does not affect `ready`: the rest can be read, and a
+    /// restart mends nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<String>,
 }
 
 /// The result of one check.
@@ -98,7 +102,8 @@ pub async fn ready(node: web::Data<NodeState>) -> HttpResponse {
     let can_work = node.agents.is_empty() || waiting.len() < node.agents.len();
     let ready = can_work && checks.values().all(|result| result.ok);
     let was_ready = node.was_ready.fetch_or(ready, Ordering::Relaxed) || ready;
-    let body = Readiness { ready, was_ready, checks, parked, waiting };
+    let damaged = node.local_services.stores.iter().flat_map(|store| store.damage()).collect();
+    let body = Readiness { ready, was_ready, checks, parked, waiting, damaged };
     if body.ready { HttpResponse::Ok().json(body) } else { HttpResponse::ServiceUnavailable().json(body) }
 }
 

@@ -13,8 +13,9 @@ pub use message_status::get;
 
 use crate::{
     artifacts,
+    clock::wall_time,
     http::{
-        edge::release_permit,
+        edge::{SignedAt, release_permit},
         headers,
         node_state::{HostedAgent, NodeState},
         prefer,
@@ -77,6 +78,7 @@ pub async fn post(
         Some(_) => Envelope::from_json(json, new_message_id)?,
         None => Envelope::from_hand_written_json(json, new_message_id)?,
     });
+    read_times(&request, &mut envelope);
     accept_schema::check(&envelope)?;
     let local = match (&*by, &envelope.to_agent_id) {
         (Principal::Brain(agent), _) => node.agent(agent)?,
@@ -148,6 +150,13 @@ pub async fn post(
         return Ok(answer);
     }
     Ok(acknowledged(&ack, &warnings))
+}
+
+/// Reads the times of an agent's message by the clock of this node.
+fn read_times(request: &HttpRequest, envelope: &mut Envelope) {
+    if let Some(SignedAt(signed_at)) = request.extensions().get() {
+        envelope.read_times_by(*signed_at, wall_time());
+    }
 }
 
 /// Fails if a message names files that its sender has not put here.

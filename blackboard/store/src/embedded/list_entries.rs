@@ -1,6 +1,6 @@
 //! List entries in the file: each a row of `lists`, and all of a record as bytes beside it.
 
-use super::super::{Error, Key, ListEntry, ListOrder, ListPosition, ListQuery, ListedKey, words};
+use super::super::{Error, Key, ListEntry, ListOrder, ListPosition, ListQuery, ListedKey, checksum, words};
 use protocol::ids::Digest;
 use rusqlite::{Connection, Statement, ToSql, params};
 
@@ -24,18 +24,20 @@ const HAS_TEXT: u8 = 1;
 
 /// Bytes of an encoded entry: list, part, number, group.
 const ENTRY_BYTES: usize = 25;
+/// Bytes of the checksum behind the entries; those that format 5 wrote have none.
+const CRC_BYTES: usize = 4;
 
 /// The number of a list in the file: the first bytes of its name's digest. Names are longer than a row of `lists`.
 fn number(list: &Key) -> i64 {
     Digest::of(list.as_str().as_bytes()).prefix().cast_signed()
 }
 
-/// The entries as bytes, with a mark if the row has a text; `None` if there is neither.
-pub(super) fn encode(entries: &[ListEntry], has_text: bool) -> Option<Vec<u8>> {
+/// The entries of `key` as bytes, with a mark if the row has a text, and their checksum; `None` if there is neither.
+pub(super) fn encode(key: &Key, entries: &[ListEntry], has_text: bool) -> Option<Vec<u8>> {
     if entries.is_empty() && !has_text {
         return None;
     }
-    let mut bytes = Vec::with_capacity(entries.len() * ENTRY_BYTES + 1);
+    let mut bytes = Vec::with_capacity(entries.len() * ENTRY_BYTES + 1 + CRC_BYTES);
     for ListEntry { list, part, at, group } in entries {
         bytes.extend(number(list).to_le_bytes());
         bytes.push(*part);
@@ -43,11 +45,25 @@ pub(super) fn encode(entries: &[ListEntry], has_text: bool) -> Option<Vec<u8>> {
         bytes.extend(group.to_le_bytes());
     }
     bytes.extend(has_text.then_some(HAS_TEXT));
+    bytes.extend(crc_of(key.as_str(), &bytes).to_le_bytes());
     Some(bytes)
 }
 
+fn crc_of(key: &str, entries: &[u8]) -> u32 {
+    checksum::crc_of(key, 0, entries)
+}
+
+/// Whether the encoded entries of `key` match their checksum, if they have one.
+pub(super) fn is_intact(key: &str, bytes: &[u8]) -> bool {
+    match (bytes.len() % ENTRY_BYTES, bytes.split_last_chunk::<CRC_BYTES>()) {
+        (0 | 1, _) => true,
+        (4 | 5, Some((entries, crc))) => crc_of(key, entries) == u32::from_le_bytes(*crc),
+        _ => false,
+    }
+}
+
 /// List, part, number and group of each entry.
-fn decode(bytes: &[u8]) -> impl Iterator<Item = (i64, u8, i64, i64)> + '_ {
+pub(super) fn decode(bytes: &[u8]) -> impl Iterator<Item = (i64, u8, i64, i64)> + '_ {
     let number = |bytes: &[u8]| bytes.try_into().map(i64::from_le_bytes).unwrap_or_default();
     bytes
         .chunks_exact(ENTRY_BYTES)
@@ -56,7 +72,7 @@ fn decode(bytes: &[u8]) -> impl Iterator<Item = (i64, u8, i64, i64)> + '_ {
 
 /// Whether the row of these encoded entries has a text.
 pub(super) fn has_text(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && bytes.len() % ENTRY_BYTES == 1
+    matches!(bytes.len() % ENTRY_BYTES, 1 | 5)
 }
 
 /// The lowest word that begins with `word`, and an upper bound of all.
@@ -190,13 +206,23 @@ pub(super) fn page(
         }
     }
     let mut keys = Vec::new();
-    let mut fetch = snapshot.prepare_cached("SELECT key FROM state WHERE id = ?")?;
+    let mut fetch = snapshot.prepare_cached("SELECT key, entries FROM state WHERE id = ?")?;
+    let has_entry = |at: i64, bytes: &[u8]| {
+        decode(bytes).any(|(of, part, number, of_group)| {
+            (of, number) == (list, at)
+                && query.parts.contains(&part)
+                && group.is_none_or(|group| group == of_group)
+        })
+    };
     for (position, ()) in query.first(found, limit) {
-        let key =
-            fetch.query_row([signed(position.record)], |row| Ok(Key::stored(row.get_ref(0)?.as_str()?)));
+        let key = fetch.query_row([signed(position.record)], |row| {
+            let (key, entries) = (row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_blob_or_null()?);
+            let entries = entries.unwrap_or_default();
+            Ok((is_intact(key, entries) && has_entry(position.at, entries)).then(|| Key::stored(key)))
+        });
         match key {
-            Ok(key) => keys.push(ListedKey { position, key }),
-            Err(rusqlite::Error::QueryReturnedNoRows) => {
+            Ok(Some(key)) => keys.push(ListedKey { position, key }),
+            Ok(None) | Err(rusqlite::Error::QueryReturnedNoRows) => {
                 return Ok(Err(Error::Corrupt { revision: 0, key: query.list.to_string() }));
             }
             Err(error) => return Err(error),

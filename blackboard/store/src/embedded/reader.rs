@@ -2,6 +2,7 @@
 
 use super::super::follower::{LogPage, PageSource};
 use super::super::{Error, Filter, Key, ListQuery, ListedKey, Record, Revision, checksum, class::TopicClass};
+use super::found_damage::FoundDamage;
 use super::list_entries;
 use super::row_positions::{self, PositionCache};
 use super::schema::{self, TopicRow, Topics};
@@ -73,6 +74,7 @@ pub(super) struct ReaderPool {
     dir: PathBuf,
     topics: Arc<Topics>,
     positions: PositionCache,
+    damage: Arc<FoundDamage>,
     idle: Mutex<IdleConnections>,
     returned: Condvar,
 }
@@ -84,10 +86,10 @@ struct IdleConnections {
 }
 
 impl ReaderPool {
-    pub(super) fn new(dir: &Path, size: usize, topics: Arc<Topics>) -> Self {
+    pub(super) fn new(dir: &Path, size: usize, topics: Arc<Topics>, damage: Arc<FoundDamage>) -> Self {
         let idle = Mutex::new(IdleConnections { connections: Vec::new(), spare: size.max(1) });
         let (dir, positions) = (dir.to_owned(), PositionCache::default());
-        Self { dir, topics, positions, idle, returned: Condvar::new() }
+        Self { dir, topics, positions, damage, idle, returned: Condvar::new() }
     }
 
     /// Waits for a connection and runs `read` with it. A connection that failed is closed.
@@ -119,9 +121,13 @@ impl ReaderPool {
         }
         drop(idle);
         self.returned.notify_one();
-        outcome.map_err(|failure| match failure {
-            ReadFailure::Store(error) => error,
-            ReadFailure::Sql(error) => schema::read_error(&error, what.as_str()),
+        outcome.map_err(|failure| {
+            let error = match failure {
+                ReadFailure::Store(error) => error,
+                ReadFailure::Sql(error) => schema::read_error(&error, what.as_str()),
+            };
+            self.damage.note(&error);
+            error
         })
     }
 
@@ -198,17 +204,20 @@ impl ReaderPool {
             if !on.prepare_cached(LATEST_LOG)?.exists([key.as_str()])? {
                 return Ok(floor);
             }
-            let query = on.prepare_cached("SELECT floor FROM floors WHERE key = ?")?;
-            Ok(key_floor(query, key)?.unwrap_or_default())
+            let query = on.prepare_cached("SELECT floor, crc FROM floors WHERE key = ?")?;
+            key_floor(query, key)
         })
     }
 }
 
-fn key_floor(mut query: CachedStatement<'_>, key: &Key) -> rusqlite::Result<Option<Revision>> {
-    query
-        .query_row([key.as_str()], |row| row.get::<_, i64>(0))
-        .optional()
-        .map(|floor| floor.map(i64::unsigned_abs))
+/// The floor of one key, 0 if it has none.
+fn key_floor(mut query: CachedStatement<'_>, key: &Key) -> ReadResult<Revision> {
+    let row = query.query_row([key.as_str()], |row| Ok((row.get(0)?, row.get::<_, Option<u32>>(1)?)));
+    let Some((floor, crc)) = row.optional()? else { return Ok(0) };
+    match crc.is_none_or(|crc| crc == schema::floor_crc(key.as_str(), floor)) {
+        true => Ok(floor),
+        false => Err(Error::Corrupt { revision: floor, key: key.to_string() }.into()),
+    }
 }
 
 impl ReaderPool {

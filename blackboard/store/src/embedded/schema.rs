@@ -1,15 +1,17 @@
 //! The file: its tables, its format version, and how connections to it are set up.
 
 use super::super::class::{self, TopicClass};
-use super::super::{Error, Filter, Revision};
+use super::super::{Error, Filter, Revision, checksum};
 use super::StoreOptions;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, config::DbConfig};
+use super::wal::{LostCommits, lost_commits};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, config::DbConfig, ffi};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
 /// The format of this program. Formats 1 and 2 are the first version's, whose records have other meanings; 3 has no lists. Format 5
 /// is that of 4 with words, and its records are those of rules 11 and later, which a program that reads format 4 does not read.
+/// Format 6 has checksums of what is no record.
 const FORMAT: u32 = OLDEST_FORMAT + UPGRADES.len() as u32;
 
 /// The oldest format that is upgraded.
@@ -17,7 +19,7 @@ const OLDEST_FORMAT: u32 = 4;
 
 /// The step from each format to the next, beginning with [`OLDEST_FORMAT`]. Each is one transaction: after a crash the file has
 /// the one format or the other.
-const UPGRADES: [&str; 1] = [WORDS];
+const UPGRADES: [&str; 2] = [WORDS, CHECKSUMS];
 
 /// The size of a page, bytes. A commit writes a few rows in many places, and whole pages; small ones make it write less.
 const PAGE_BYTES: u32 = 2048;
@@ -43,6 +45,13 @@ const TABLES: &str = "
 const WORDS: &str = "
     CREATE TABLE IF NOT EXISTS words (id INTEGER NOT NULL, word TEXT NOT NULL, PRIMARY KEY (id, word)) WITHOUT ROWID;
     CREATE INDEX IF NOT EXISTS words_word ON words (word, id);";
+
+/// The checksums of `meta`, `topics` and `floors`; those of records and of their list entries are in their rows. Without one, a row
+/// is as format 5 wrote it.
+const CHECKSUMS: &str = "
+    ALTER TABLE meta ADD COLUMN crc INTEGER;
+    ALTER TABLE topics ADD COLUMN crc INTEGER;
+    ALTER TABLE floors ADD COLUMN crc INTEGER;";
 
 /// An index that stores of every format have: another version keeps it up without knowing it.
 const GROUPS: &str =
@@ -86,6 +95,17 @@ pub enum OpenError {
         /// What is wrong with it.
         why: String,
     },
+    /// The write-ahead log is damaged in front of commits that were acknowledged.
+    #[error(
+        "the write-ahead log of the store in {dir} is damaged at byte {}: {} commits from there on cannot be read. Put a copy of the \
+         directory back, or give these commits up with `mesh store check --accept-loss --data {dir}`",
+        lost.at, lost.commits, dir = dir.display()
+    )]
+    LostCommits {
+        dir: PathBuf,
+        /// What opening it would drop.
+        lost: LostCommits,
+    },
     /// The file system refuses access.
     #[error("the data directory {} cannot be used", dir.display())]
     Io {
@@ -102,6 +122,32 @@ pub(super) struct TopicRow {
     pub(super) class: TopicClass,
     /// The highest trimmed revision.
     pub(super) floor: Revision,
+}
+
+impl TopicRow {
+    /// The class as it is in the file.
+    pub(super) fn class_number(self) -> u8 {
+        match self.class {
+            TopicClass::Log => 0,
+            TopicClass::State => 1,
+        }
+    }
+
+    /// The checksum of the row of the topic `name`.
+    pub(super) fn crc(self, name: &str) -> u32 {
+        let id = self.id.to_le_bytes();
+        checksum::crc_of(name, self.floor, &[&id[..], &[self.class_number()]].concat())
+    }
+}
+
+/// The checksum of the row of `meta`.
+pub(super) fn meta_crc(revision: Revision, generation: &str) -> u32 {
+    checksum::crc_of("meta", revision, generation.as_bytes())
+}
+
+/// The checksum of a row of `floors`.
+pub(super) fn floor_crc(key: &str, floor: Revision) -> u32 {
+    checksum::crc_of(key, floor, b"floor")
 }
 
 /// The committed topics.
@@ -165,6 +211,27 @@ pub(super) fn files(dir: &Path) -> [PathBuf; 3] {
 
 /// Opens the file for the writer, or creates it.
 pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<StoreFile, OpenError> {
+    if let Some(lost) = lost_of(dir)? {
+        return Err(OpenError::LostCommits { dir: dir.to_owned(), lost });
+    }
+    open_recovering(dir, options)
+}
+
+/// The acknowledged commits that recovery of the write-ahead log in `dir` would drop. To be asked before SQLite opens the
+/// store, which is then held.
+pub(super) fn lost_of(dir: &Path) -> Result<Option<LostCommits>, OpenError> {
+    let [_, log, _] = files(dir);
+    let log = match std::fs::File::open(log) {
+        Ok(log) => log,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(OpenError::Io { dir: dir.to_owned(), source }),
+    };
+    let lost = lost_commits(&mut std::io::BufReader::with_capacity(1 << 20, log), PAGE_BYTES);
+    lost.map_err(|source| OpenError::Io { dir: dir.to_owned(), source })
+}
+
+/// As [`open`], with what recovery leaves of the write-ahead log.
+pub(super) fn open_recovering(dir: &Path, options: &StoreOptions) -> Result<StoreFile, OpenError> {
     let damaged = |why: rusqlite::Error| match why.sqlite_error_code() {
         Some(
             ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly | ErrorCode::DiskFull,
@@ -227,6 +294,7 @@ fn prepare(connection: Connection, found: u32, options: &StoreOptions) -> rusqli
     }
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
+    truncate_log(&connection);
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     connection.pragma_update(None, "cache_size", -4096)?;
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
@@ -247,11 +315,26 @@ fn prepare(connection: Connection, found: u32, options: &StoreOptions) -> rusqli
         tracing::warn!(%error, "the index of groups was not made: pages of one group of a list are slow");
     }
     let meta = connection
-        .query_row("SELECT revision, generation FROM meta", [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .query_row("SELECT revision, generation, crc FROM meta", [], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
         .optional()?;
-    let (revision, generation) = meta.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    let (revision, generation, crc): (_, String, _) = meta.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    check_row("meta", crc, meta_crc(revision, &generation))?;
     let topics = topics(&connection)?;
     Ok(StoreFile { connection, revision, generation, topics })
+}
+
+/// Moves the write-ahead log into the file and empties it, so that no frame of a torn transaction stands behind those that are
+/// written next: with a second torn one it would look like a loss ([`lost_commits`]). A log that stays is no fault: a full
+/// device has no room for its pages.
+fn truncate_log(connection: &Connection) {
+    let blocked = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
+    match blocked {
+        Ok(false) => {}
+        Ok(true) => tracing::warn!("the write-ahead log is not emptied: another program reads the store"),
+        Err(error) => tracing::warn!(%error, "the write-ahead log is not emptied"),
+    }
 }
 
 /// Brings a file of format `found` to [`FORMAT`].
@@ -267,12 +350,26 @@ fn upgrade(connection: &Connection, found: u32) -> rusqlite::Result<()> {
 }
 
 fn topics(connection: &Connection) -> rusqlite::Result<BTreeMap<String, TopicRow>> {
-    let mut rows = connection.prepare("SELECT name, id, class, floor FROM topics")?;
+    let mut rows = connection.prepare("SELECT name, id, class, floor, crc FROM topics")?;
     let topics = rows.query_map([], |row| {
         let class = if row.get::<_, i64>(2)? == 0 { TopicClass::Log } else { TopicClass::State };
-        Ok((row.get(0)?, TopicRow { id: row.get(1)?, class, floor: row.get(3)? }))
+        let (name, topic): (String, _) =
+            (row.get(0)?, TopicRow { id: row.get(1)?, class, floor: row.get(3)? });
+        check_row(&name, row.get(4)?, topic.crc(&name))?;
+        Ok((name, topic))
     })?;
     topics.collect()
+}
+
+/// Fails if the row `what` has a checksum and it does not match.
+fn check_row(what: &str, stored: Option<u32>, computed: u32) -> rusqlite::Result<()> {
+    match stored.is_none_or(|crc| crc == computed) {
+        true => Ok(()),
+        false => Err(rusqlite::Error::SqliteFailure(
+            ffi::Error::new(ffi::SQLITE_CORRUPT),
+            Some(format!("the row of {what} does not match its checksum")),
+        )),
+    }
 }
 
 /// Without it SQLite plans a statement again for each new value of a parameter that its plan might depend on.

@@ -4,6 +4,7 @@ mod crash;
 mod damage;
 mod failing_device;
 mod format;
+mod lost_commits;
 mod measurements;
 
 use super::super::conformance::{append, batch, commit, key, suite, values};

@@ -3,11 +3,11 @@
 use super::super::{Batch, Error, Expectation, Key, ListEntry, Revision, Write, checksum, class::TopicClass};
 use super::conditional_writes::ConditionalWrites;
 use super::list_entries::{ListIndex, encode, has_text};
-use super::schema::TopicRow;
+use super::schema::{self, StoreFile, TopicRow};
 use super::trim::Trimmer;
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Statement, params};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// The outcome of a batch, or the failure of the transaction.
 pub(super) type ApplyResult = rusqlite::Result<Result<Vec<Revision>, Error>>;
@@ -30,6 +30,7 @@ pub(super) struct Transaction<'c> {
     log: Statement<'c>,
     topic: Statement<'c>,
     meta: Statement<'c>,
+    generation: String,
     /// The last revision assigned.
     pub(super) revision: Revision,
     durable_revision: Revision,
@@ -39,12 +40,12 @@ pub(super) struct Transaction<'c> {
 
 impl<'c> Transaction<'c> {
     pub(super) fn new(
-        on: &'c Connection,
-        revision: Revision,
-        topics: &BTreeMap<String, TopicRow>,
+        StoreFile { connection: on, revision, generation, topics }: &'c StoreFile,
     ) -> rusqlite::Result<Self> {
+        let revision = *revision;
         Ok(Self {
             connection: on,
+            generation: generation.clone(),
             lists: ListIndex::new(on)?,
             begin: on.prepare("BEGIN IMMEDIATE")?,
             commit: on.prepare("COMMIT")?,
@@ -63,8 +64,8 @@ impl<'c> Transaction<'c> {
             delete: on.prepare("DELETE FROM state WHERE key = ? RETURNING id, entries")?,
             state: on.prepare("SELECT rev FROM state WHERE key = ?")?,
             log: on.prepare("SELECT rev FROM log WHERE key = ? ORDER BY rev DESC LIMIT 1")?,
-            topic: on.prepare("INSERT INTO topics (name, class, floor) VALUES (?, ?, 0) RETURNING id")?,
-            meta: on.prepare("UPDATE meta SET revision = ?")?,
+            topic: on.prepare("INSERT INTO topics (id, name, class, floor, crc) VALUES (?, ?, ?, 0, ?)")?,
+            meta: on.prepare("UPDATE meta SET revision = ?, crc = ?")?,
             revision,
             durable_revision: revision,
             topics: topics.iter().map(|(name, topic)| (name.clone(), *topic)).collect(),
@@ -79,7 +80,8 @@ impl<'c> Transaction<'c> {
     /// Commits; returns the new topics.
     pub(super) fn commit(&mut self) -> rusqlite::Result<Vec<(String, TopicRow)>> {
         if self.revision != self.durable_revision {
-            self.meta.execute([self.revision])?;
+            let crc = schema::meta_crc(self.revision, &self.generation);
+            self.meta.execute(params![self.revision, crc])?;
         }
         self.commit.execute([])?;
         self.durable_revision = self.revision;
@@ -147,7 +149,7 @@ impl<'c> Transaction<'c> {
             let revision = self.revision + 1 + *write as Revision;
             let has_changed = match expectation {
                 Expectation::Absent(_) => {
-                    self.insert(key, revision, value, encode(write_of_pair.entries(), false).as_deref())?
+                    self.insert(key, revision, value, encode(key, write_of_pair.entries(), false).as_deref())?
                 }
                 Expectation::At(_, at) => {
                     let (text, crc) = (key.as_str(), checksum::crc_of(key.as_str(), revision, value));
@@ -185,7 +187,7 @@ impl<'c> Transaction<'c> {
         match write {
             Write::Append(key, value) => {
                 let (key, crc) = (key.as_str(), checksum::crc_of(key.as_str(), revision, value));
-                self.append.execute(params![revision, topic, key, &value[..], crc])?;
+                self.append.execute(params![revision, topic.id, key, &value[..], crc])?;
             }
             Write::Put(key, value) => {
                 let (key, crc) = (key.as_str(), checksum::crc_of(key.as_str(), revision, value));
@@ -227,7 +229,7 @@ impl<'c> Transaction<'c> {
         entries: &[ListEntry],
         text: Option<&str>,
     ) -> rusqlite::Result<()> {
-        let encoded = encode(entries, text.is_some());
+        let encoded = encode(key, entries, text.is_some());
         if self.insert(key, revision, value, encoded.as_deref())? {
             let id = self.connection.last_insert_rowid();
             return text.map_or(Ok(()), |text| self.lists.set_text(text, id));
@@ -235,7 +237,7 @@ impl<'c> Transaction<'c> {
         let (id, old): (i64, Option<Vec<u8>>) =
             self.find.query_row([key.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let keeps_text = old.as_deref().is_some_and(has_text) && text.is_none();
-        let encoded = if keeps_text { encode(entries, true) } else { encoded };
+        let encoded = if keeps_text { encode(key, entries, true) } else { encoded };
         let crc = checksum::crc_of(key.as_str(), revision, value);
         self.relist.execute(params![revision, &value[..], crc, encoded, id])?;
         if old != encoded {
@@ -260,18 +262,16 @@ impl<'c> Transaction<'c> {
         }
     }
 
-    fn topic(&mut self, key: &Key, class: TopicClass) -> rusqlite::Result<i64> {
+    fn topic(&mut self, key: &Key, class: TopicClass) -> rusqlite::Result<TopicRow> {
         let name = key.topic();
         if let Some(topic) = self.topics.get(name) {
-            return Ok(topic.id);
+            return Ok(*topic);
         }
-        let number = match class {
-            TopicClass::Log => 0,
-            TopicClass::State => 1,
-        };
-        let id = self.topic.query_row(params![name, number], |row| row.get(0))?;
-        self.topics.insert(name.to_owned(), TopicRow { id, class, floor: 0 });
+        let id = self.topics.values().map(|topic| topic.id).max().unwrap_or_default() + 1;
+        let topic = TopicRow { id, class, floor: 0 };
+        self.topic.execute(params![id, name, topic.class_number(), topic.crc(name)])?;
+        self.topics.insert(name.to_owned(), topic);
         self.new_topics.push(name.to_owned());
-        Ok(id)
+        Ok(topic)
     }
 }

@@ -1,7 +1,7 @@
 //! Trims log records in small steps between groups, and records the floors.
 
 use super::super::{Error, Filter, Key, Revision, class::TopicClass};
-use super::schema::{TopicRow, Topics};
+use super::schema::{self, TopicRow, Topics};
 use rusqlite::{Connection, Statement, params};
 use std::collections::{BTreeMap, VecDeque};
 use tokio::sync::oneshot;
@@ -61,8 +61,8 @@ impl<'c> Trimmer<'c> {
             last_of_key: on.prepare("SELECT max(rev) FROM log WHERE key = ? AND rev < ?")?,
             delete_of_key: on.prepare("DELETE FROM log WHERE key = ? AND rev < ?")?,
             left: on.prepare("SELECT 1 FROM log WHERE key = ? LIMIT 1")?,
-            raise_topic: on.prepare("UPDATE topics SET floor = max(floor, ?) WHERE id = ?")?,
-            raise_key: on.prepare("REPLACE INTO floors (key, floor) VALUES (?, ?)")?,
+            raise_topic: on.prepare("UPDATE topics SET floor = ?, crc = ? WHERE id = ?")?,
+            raise_key: on.prepare("REPLACE INTO floors (key, floor, crc) VALUES (?, ?, ?)")?,
             forget_key: on.prepare("DELETE FROM floors WHERE key = ?")?,
         })
     }
@@ -105,8 +105,7 @@ impl<'c> Trimmer<'c> {
             self.raise_key_floor(&key, floor)?;
         }
         if let Some(floor) = last {
-            self.raise_topic.execute(params![floor, topic.id])?;
-            topics.raise(name, floor.unsigned_abs());
+            raise_topic(&mut self.raise_topic, topics, (name, *topic), floor)?;
         }
         if read < STEP {
             left.pop_front();
@@ -116,23 +115,40 @@ impl<'c> Trimmer<'c> {
     }
 
     /// Deletes the records of `key` below `before` within the open transaction; raises the floors as [`Self::step`] does.
-    pub(super) fn trim_key(&mut self, key: &Key, topic: i64, before: Revision) -> rusqlite::Result<()> {
+    pub(super) fn trim_key(&mut self, key: &Key, topic: TopicRow, before: Revision) -> rusqlite::Result<()> {
         let (text, before) = (key.as_str(), i64::try_from(before).unwrap_or(i64::MAX));
         let last: Option<i64> = self.last_of_key.query_row(params![text, before], |row| row.get(0))?;
         let Some(floor) = last else { return Ok(()) };
         self.delete_of_key.execute(params![text, before])?;
         self.raise_key_floor(key, floor)?;
-        self.raise_topic.execute(params![floor, topic])?;
-        self.topics.raise(key.topic(), floor.unsigned_abs());
-        Ok(())
+        raise_topic(&mut self.raise_topic, self.topics, (key.topic(), topic), floor)
     }
 
     fn raise_key_floor(&mut self, key: &Key, floor: i64) -> rusqlite::Result<()> {
         if self.left.exists([key.as_str()])? {
-            self.raise_key.execute(params![key.as_str(), floor])?;
+            self.raise_key.execute(params![
+                key.as_str(),
+                floor,
+                schema::floor_crc(key.as_str(), floor.unsigned_abs())
+            ])?;
         } else {
             self.forget_key.execute([key.as_str()])?;
         }
         Ok(())
     }
+}
+
+/// Raises the floor of a topic in the file and in `topics`, where one that was added within the open transaction is not yet; a
+/// lower floor changes nothing.
+fn raise_topic(
+    update: &mut Statement<'_>,
+    topics: &Topics,
+    (name, topic): (&str, TopicRow),
+    floor: i64,
+) -> rusqlite::Result<()> {
+    let topic = topics.get(name).unwrap_or(topic);
+    let raised = TopicRow { floor: topic.floor.max(floor.unsigned_abs()), ..topic };
+    update.execute(params![raised.floor, raised.crc(name), raised.id])?;
+    topics.raise(name, raised.floor);
+    Ok(())
 }

@@ -83,7 +83,7 @@ fn serve(
     topics: &Topics,
     health: &WriterHealth,
 ) -> Result<(), String> {
-    let prepared = Transaction::new(&opened.connection, opened.revision, &opened.topics);
+    let prepared = Transaction::new(opened);
     let transaction = prepared.map_err(|error| error.to_string())?;
     let trimmer = Trimmer::new(&opened.connection, topics).map_err(|error| error.to_string())?;
     let mut writer = Writer { transaction, trimmer, tail, topics, health };

@@ -9,7 +9,7 @@ fn secret(byte: u8) -> Secret {
 }
 
 fn signed(parts: &SignedParts<'_>) -> crate::signature::SignatureHeaders {
-    secret(1).sign_request(&AgentId::parse("planner-01").unwrap(), parts, NOW)
+    secret(1).sign_request(&AgentId::parse("planner-01").unwrap(), parts, NOW, None)
 }
 
 /// Accepts what was signed under `secret`.
@@ -40,7 +40,9 @@ fn verify(
         signature_input: Some(&headers.signature_input),
         signature: Some(&headers.signature),
     };
-    verify_request(parts, &presented, now, under(secret(1))).map_err(|problem| problem.reason)
+    verify_request(parts, &presented, now, under(secret(1)))
+        .map(|claim| claim.agent().clone())
+        .map_err(|problem| problem.reason)
 }
 
 #[test]

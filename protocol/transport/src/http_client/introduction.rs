@@ -35,7 +35,7 @@ impl HttpClient {
         let id = uuid::Uuid::new_v4().to_string();
         let join = ClientRequest::post(url.as_str(), call.recipient, Bytes::from(body)).message_id(&id);
         let request = self.request_signed_by(&join, |Signer { keys, me }, parts| {
-            Ok(keys.join_secret().sign_request(me, parts, now()))
+            Ok(keys.join_secret().sign_request(me, parts, now(), Some(&id)))
         })?;
         let answer = self.check_status(request.timeout(self.limits.answer).send().await).await;
         let is_registry = call.recipient == MeshService::Registry.name();

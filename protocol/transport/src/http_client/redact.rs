@@ -32,6 +32,27 @@ pub fn redact_url(url: &str) -> Cow<'_, str> {
     }
 }
 
+/// `text` with every URL in it redacted.
+pub fn redact_urls(text: &str) -> Cow<'_, str> {
+    let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || "+.-".contains(c);
+    let ends_url = |c: char| c.is_whitespace() || c.is_control() || "\"'<>`\\".contains(c);
+    let mut redacted = String::new();
+    let (mut rest, mut has_changed) = (text, false);
+    while let Some(at) = rest.find("://") {
+        let start = rest[..at].trim_end_matches(is_of_scheme).len();
+        let end = rest[at..].find(ends_url).map_or(rest.len(), |end| at + end);
+        let url = redact_url(&rest[start..end]);
+        has_changed |= url != rest[start..end];
+        redacted.push_str(&rest[..start]);
+        redacted.push_str(&url);
+        rest = &rest[end..];
+    }
+    match has_changed {
+        true => Cow::Owned(redacted + rest),
+        false => text.into(),
+    }
+}
+
 /// Whether `url` has a user name or a password.
 pub fn has_credentials(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| !url.username().is_empty() || url.password().is_some())
@@ -64,6 +85,26 @@ mod tests {
             ("mailto:me@host", "host"),
         ] {
             assert_eq!(redact_url(url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn every_url_of_a_text_is_redacted() {
+        for (text, expected) in [
+            (
+                "no answer (https://h.example/mcp?key=s3cret): refused",
+                "no answer (https://h.example/mcp refused",
+            ),
+            (
+                r#"{"url":"http://me:s3cret@h/x","to":"ws://h?a=s3cret"}"#,
+                r#"{"url":"http://h/x","to":"ws://h"}"#,
+            ),
+            ("http://127.0.0.1:8000 and http://h/x, too", "http://127.0.0.1:8000 and http://h/x, too"),
+            (r#"at \"https://h/?s3cret\""#, r#"at \"https://h/\""#),
+            ("a ? b :// c?d", "a ? b :// c?d"),
+            ("", ""),
+        ] {
+            assert_eq!(redact_urls(text), expected);
         }
     }
 

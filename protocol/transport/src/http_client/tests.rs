@@ -71,7 +71,7 @@ async fn a_request_carries_a_valid_signature() {
     let keys = ring(&["builder-01"]);
     keys.set_pinned(identity("planner-01").public().clone(), 1);
     let proven = keys.verify_request(&parts, &presented, now);
-    assert_eq!(proven.unwrap().as_str(), "planner-01");
+    assert_eq!(proven.unwrap().agent().as_str(), "planner-01");
 }
 
 #[tokio::test]

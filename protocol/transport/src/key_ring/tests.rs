@@ -48,7 +48,7 @@ fn accepts(
         signature_input: Some(&headers.signature_input),
         signature: Some(&headers.signature),
     };
-    verifier.verify_request(&parts(recipient), &presented, now)
+    verifier.verify_request(&parts(recipient), &presented, now).map(|claim| claim.agent().clone())
 }
 
 /// Two processes that know each other's keys.

@@ -102,7 +102,8 @@ fn the_join_secret_signs_nothing_but_the_exchange_of_keys() {
         let mut headers =
             "content-type: application/json\r\nmesh-recipient: builder-01\r\nmesh-message-id: m-1\r\n"
                 .to_owned();
-        for (name, value) in secret.sign_request(&AgentId::parse(id).unwrap(), &parts, now()).into_pairs() {
+        let signer = AgentId::parse(id).unwrap();
+        for (name, value) in secret.sign_request(&signer, &parts, now(), None).into_pairs() {
             headers += &format!("{name}: {value}\r\n");
         }
         let refusal = post(&server, &headers);

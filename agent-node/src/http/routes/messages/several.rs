@@ -35,7 +35,8 @@ pub(super) async fn post(
     let depth = node.limits.max_depth + super::FORWARDED_DEPTH;
     let parsed = elements.into_iter().map(|element| {
         let json = protocol::json::parse(element, depth)?;
-        let envelope = Box::new(Envelope::from_json(json, new_message_id)?);
+        let mut envelope = Box::new(Envelope::from_json(json, new_message_id)?);
+        super::read_times(request, &mut envelope);
         accept_schema::check(&envelope)?;
         UserCallback::of(node, by, &envelope)?;
         let digest = Digest::of(element);

@@ -1,7 +1,7 @@
 //! Damaged data is an error, never data and never a panic.
 
-use super::super::super::{Error, Filter, Record};
-use super::{Lane, Write};
+use super::super::super::{Error, Filter, ListEntry, ListQuery, Record};
+use super::{Lane, SharedStore, Write};
 use super::{OpenError, StoreOptions, append, batch, commit, key, open};
 use std::path::Path;
 
@@ -76,6 +76,51 @@ async fn any_flipped_bit_is_an_error_or_harmless() {
     }
 }
 
+/// The records that any list, key and cursor must lead to; what can be read after a flip is one of them or an error.
+#[tokio::test]
+async fn a_flipped_bit_in_a_list_a_floor_or_the_head_is_an_error() {
+    let (dir, store) = open();
+    let entry = |at| ListEntry { list: key("a.list.0"), part: 3, at, group: 7 };
+    for n in 0..3 {
+        let put = Write::PutListed(key(&format!("a.state.{n}")), "1".into(), vec![entry(n)]);
+        commit(&store, batch([put, append("a.log.x", "1").writes.remove(0)])).await;
+    }
+    store.trim(Filter::Exactly(key("a.log.x")), 4).await.unwrap();
+    drop(store);
+    let sound = std::fs::read(file(dir.path())).unwrap();
+    let list = ListQuery { parts: vec![3], ..ListQuery::oldest(key("a.list.0")) };
+    type Read = Box<dyn Fn(&SharedStore) -> Result<(), Error>>;
+    let listed: Read = Box::new(move |store| store.list(&list, 9).map(drop));
+    let watched: Read = Box::new(|store| store.watch(Filter::Exactly(key("a.log.x")), 4).map(drop));
+    for (change, read) in [
+        ("UPDATE lists SET at = 9 WHERE at = 1", Some(&listed)),
+        ("UPDATE lists SET id = 3 WHERE at = 1", Some(&listed)),
+        ("UPDATE state SET entries = x'00' || substr(entries, 2) WHERE id = 2", Some(&listed)),
+        ("UPDATE floors SET floor = 0", Some(&watched)),
+        ("UPDATE topics SET floor = 0 WHERE floor > 0", None),
+        ("UPDATE topics SET id = 9 WHERE id = 1", None),
+        ("UPDATE meta SET revision = 1", None),
+        ("UPDATE meta SET generation = 'another'", None),
+    ] {
+        std::fs::write(file(dir.path()), &sound).unwrap();
+        rusqlite::Connection::open(file(dir.path())).unwrap().execute_batch(change).unwrap();
+        match (super::super::open(dir.path(), StoreOptions::default()), read) {
+            (Ok(store), Some(read)) => {
+                assert_eq!(store.damage(), Vec::<String>::new());
+                for _ in 0..2 {
+                    assert!(matches!(read(&store), Err(Error::Corrupt { .. })), "{change}");
+                }
+                assert_eq!(store.damage().len(), 1, "{change}");
+                drop(store);
+                let faults = super::super::check(dir.path(), false).unwrap().faults;
+                assert!(!faults.is_empty(), "{change}");
+            }
+            (Err(OpenError::Damaged { why, .. }), None) => assert!(why.contains("checksum"), "{why}"),
+            (opened, _) => panic!("{change}: {:?}", opened.map(drop)),
+        }
+    }
+}
+
 #[test]
 fn a_file_that_is_no_store_is_refused_with_its_directory() {
     let dir = tempfile::tempdir().unwrap();
@@ -97,9 +142,9 @@ fn a_store_of_a_newer_format_is_refused_with_both_formats() {
     on.pragma_update(None, "user_version", 77).unwrap();
     drop(on);
     let error = super::super::open(dir.path(), StoreOptions::default()).map(drop).unwrap_err();
-    assert!(matches!(error, OpenError::OtherFormat { found: 77, known: 5, .. }), "{error}");
+    assert!(matches!(error, OpenError::OtherFormat { found: 77, known: 6, .. }), "{error}");
     assert!(
-        error.to_string().contains("format 77") && error.to_string().contains("reads format 5"),
+        error.to_string().contains("format 77") && error.to_string().contains("reads format 6"),
         "{error}"
     );
 }
