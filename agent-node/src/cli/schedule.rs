@@ -28,7 +28,7 @@ enum ScheduleVerb {
     #[command(visible_alias = "list")]
     Ls,
     /// Add a schedule: its tasks have your rights.
-    Add(AddArgs),
+    Add(Box<AddArgs>),
     /// Pause a schedule: what is due meanwhile is left out.
     Pause(OfSchedule),
     /// Let a paused schedule go on.
