@@ -118,6 +118,10 @@ kinds! {
 }
 
 impl MessageKind {
+    /// What a user may send; directives have a route of their own.
+    pub const OF_USERS: [Self; 5] =
+        [Self::TaskRequest, Self::TaskCancel, Self::TaskAnswer, Self::HelpRequest, Self::Broadcast];
+
     /// Whether it may be lost: it is neither recorded nor retried (DESIGN §4).
     pub fn is_best_effort(self) -> bool {
         matches!(self, Self::Cfp | Self::Bid | Self::NoBid | Self::Reject)

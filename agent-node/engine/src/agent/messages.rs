@@ -10,15 +10,6 @@ use protocol::{
     problem::{Problem, Reason},
 };
 
-/// What a user may send; directives have a route of their own.
-const OF_USERS: [MessageKind; 5] = [
-    MessageKind::TaskRequest,
-    MessageKind::TaskCancel,
-    MessageKind::TaskAnswer,
-    MessageKind::HelpRequest,
-    MessageKind::Broadcast,
-];
-
 impl Agent {
     /// Admits a message, or refuses it.
     pub(super) fn take_message(&mut self, message: IncomingMessage, reply: ReplyTo, cx: &mut Context<'_>) {
@@ -99,8 +90,8 @@ impl Agent {
     fn check_sender(&self, message: &IncomingMessage, cx: &Context<'_>) -> Result<(), Problem> {
         let from = &message.envelope.from_agent_id;
         let kind = message.envelope.kind();
-        if matches!(message.by, Principal::User(_)) && !OF_USERS.contains(&kind) {
-            let own: Vec<_> = OF_USERS.iter().map(|kind| kind.wire()).collect();
+        if matches!(message.by, Principal::User(_)) && !MessageKind::OF_USERS.contains(&kind) {
+            let own = MessageKind::OF_USERS.map(MessageKind::wire);
             let why =
                 format!("type: agents send each other {}; a user sends {}", kind.wire(), own.join(", "));
             return Err(Problem::new(Reason::Forbidden, why).with("field", "type"));
