@@ -280,12 +280,13 @@ impl Schedules {
         let task = TaskId::parse(&format!("{name}-{}", &uuid::Uuid::now_v7().simple().to_string()[8..24]))
             .map_err(|error| Problem::new(Reason::Internal, error.to_string()))?;
         let origin = TaskOrigin::Schedule { name: name.to_owned(), due_at: now, by_hand: true };
-        self.0.request(entry, &task, origin).await?;
+        // Recorded before: whoever repeats the call, and the next firing, knows of the task even if the answer is lost.
         let mut row = entry.row.clone();
         row.progress.last =
             Some(StartedFiring { due: now, task_id: Some(task.clone()), refused: None, at: now });
         self.0.record(name, &row).await?;
         entry.row = row;
+        self.0.request(entry, &task, origin).await?;
         Ok(task)
     }
 }
@@ -474,17 +475,16 @@ impl ScheduleState {
         }
         let Some(due) = begun else { return Ok(RETRY) };
         let task = task_id(name, due).map_err(|error| Problem::new(Reason::Internal, error.to_string()))?;
+        let origin = TaskOrigin::Schedule { name: name.to_owned(), due_at: due, by_hand: false };
         let outcome = match self.task(&entry.row.by, &task)? {
             // It was taken before a crash.
-            Some(_) => FiringOutcome::Taken(task),
-            None => {
-                let origin = TaskOrigin::Schedule { name: name.to_owned(), due_at: due, by_hand: false };
-                match self.request(entry, &task, origin).await {
-                    Ok(()) => FiringOutcome::Taken(task),
-                    Err(problem) if is_lasting(&problem) => FiringOutcome::Refused(problem.to_string()),
-                    Err(problem) => return Err(problem),
-                }
-            }
+            Some(row) if row.task.spec.origin.as_deref() == Some(&origin) => FiringOutcome::Taken(task),
+            Some(_) => FiringOutcome::Refused(format!("{task} is the id of another task")),
+            None => match self.request(entry, &task, origin).await {
+                Ok(()) => FiringOutcome::Taken(task),
+                Err(problem) if is_lasting(&problem) => FiringOutcome::Refused(problem.to_string()),
+                Err(problem) => return Err(problem),
+            },
         };
         match &outcome {
             FiringOutcome::Taken(task) => {
@@ -505,7 +505,8 @@ impl ScheduleState {
 
 /// Whether the same request will be refused again.
 fn is_lasting(problem: &Problem) -> bool {
-    ![429, 503, 504, 507].contains(&problem.reason.status())
+    let status = problem.reason.status();
+    (400..500).contains(&status) && status != 429
 }
 
 fn encoded(row: &ScheduleRow) -> Result<bytes::Bytes, Error> {

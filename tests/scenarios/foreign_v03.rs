@@ -31,6 +31,8 @@ struct OldServer {
     url: String,
     calls: Calls,
     is_rest: bool,
+    /// The id of the request that is answered.
+    rpc_id: Value,
 }
 
 impl OldServer {
@@ -85,7 +87,7 @@ impl OldServer {
             return json!({ name: value });
         }
         value["kind"] = json!(kind);
-        json!({ "jsonrpc": "2.0", "id": 1, "result": value })
+        json!({ "jsonrpc": "2.0", "id": self.rpc_id, "result": value })
     }
 
     fn update(&self, state: &str, text: Option<&str>, is_final: bool) -> Value {
@@ -101,7 +103,7 @@ impl OldServer {
 
     fn single(&self, name: &str, value: Value) -> HttpResponse {
         HttpResponse::Ok().json(match (self.is_rest, name) {
-            (false, _) => json!({ "jsonrpc": "2.0", "id": 1, "result": value }),
+            (false, _) => json!({ "jsonrpc": "2.0", "id": self.rpc_id, "result": value }),
             (true, "") => value,
             (true, name) => json!({ name: value }),
         })
@@ -176,6 +178,7 @@ fn said(message: &Value) -> String {
 
 async fn called(request: HttpRequest, server: web::Data<OldServer>, body: Bytes) -> HttpResponse {
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let server = OldServer { rpc_id: body["id"].clone(), ..server.as_ref().clone() };
     let version = request.headers().get("a2a-version").map(|v| v.to_str().unwrap().to_owned());
     let name = if server.is_rest {
         format!("{} {}", request.method(), request.path())
@@ -194,7 +197,9 @@ async fn called(request: HttpRequest, server: web::Data<OldServer>, body: Bytes)
             let error = json!({ "code": -32601, "message": "Method not found" });
             return match server.is_rest {
                 true => HttpResponse::NotFound().json(error),
-                false => HttpResponse::Ok().json(json!({ "jsonrpc": "2.0", "id": 1, "error": error })),
+                false => {
+                    HttpResponse::Ok().json(json!({ "jsonrpc": "2.0", "id": body["id"], "error": error }))
+                }
             };
         }
     };
@@ -202,7 +207,7 @@ async fn called(request: HttpRequest, server: web::Data<OldServer>, body: Bytes)
     let push = wishes.get(if server.is_rest { "pushNotification" } else { "pushNotificationConfig" });
     if let (Some(push), "send") = (push.cloned(), operation) {
         // Webhooks have the form of the schema, whatever the binding.
-        let task = OldServer { is_rest: false, ..server.as_ref().clone() };
+        let task = OldServer { is_rest: false, ..server.clone() };
         let task = task.task("completed", None, task.made());
         actix::spawn(async move {
             let call = client().post(push["url"].as_str().unwrap()).json(&task);
@@ -219,7 +224,7 @@ impl OldAgent {
     fn start(is_rest: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let server = OldServer { url: url.clone(), calls: Calls::default(), is_rest };
+        let server = OldServer { url: url.clone(), calls: Calls::default(), is_rest, rpc_id: Value::Null };
         let calls = server.calls.clone();
         let running = HttpServer::new(move || {
             App::new()

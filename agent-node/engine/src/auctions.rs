@@ -158,29 +158,33 @@ impl Auctions {
     }
 
     /// Takes the auctions that wait for an agent into their queues if there is one that they may ask.
-    fn look_for_absent(&mut self, timers: &mut Timers, cx: &mut Context<'_>) {
+    fn look_for_absent(&mut self, me: &AgentId, timers: &mut Timers, cx: &mut Context<'_>) {
         if self.looks || self.absent.is_empty() || !cx.world.directory().is_synced() {
             return;
         }
         let (now, directory) = (cx.world.now(), cx.world.directory());
+        let mut there: BTreeMap<Capability, BTreeSet<AgentId>> = BTreeMap::new();
         for id in std::mem::take(&mut self.absent) {
             let Some(TrackedAuction { queue, began, phase: Phase::Absent(passed_over) }) =
-                self.auctions.get(&id)
+                self.auctions.get_mut(&id)
             else {
                 continue;
             };
-            let candidates = directory.candidates(&queue.0);
-            let may_bid = candidates.iter().any(|peer| peer.is_alive && !passed_over.contains(&peer.agent));
-            if may_bid {
+            let there = there.entry(queue.0.clone()).or_insert_with(|| {
+                let candidates = directory.candidates(&queue.0).into_iter();
+                let there = candidates.filter(|peer| peer.is_alive && peer.agent != *me);
+                there.map(|peer| peer.agent).collect()
+            });
+            // One that was not there meanwhile may have come back with another card.
+            passed_over.retain(|agent| there.contains(agent));
+            if there.iter().any(|agent| !passed_over.contains(agent)) {
                 self.queues.entry(queue.clone()).or_default().waiting.insert((*began, id), now);
             } else {
                 self.absent.insert(id);
             }
         }
-        if !self.absent.is_empty() {
-            self.looks = true;
-            timers.set(LOOK, TimerPurpose::LookForPeers, cx);
-        }
+        self.looks = true;
+        timers.set(LOOK, TimerPurpose::LookForPeers, cx);
     }
 
     /// The first auction of every queue for which it is time to call, with its capability; for the others a timer is set. After a
@@ -192,7 +196,7 @@ impl Auctions {
         timers: &mut Timers,
         cx: &mut Context<'_>,
     ) -> Vec<(ConversationId, Capability)> {
-        self.look_for_absent(timers, cx);
+        self.look_for_absent(&card.agent_id, timers, cx);
         let (now, mut due) = (cx.world.now(), Vec::new());
         if self.queues.is_empty() || !cx.world.directory().is_synced() {
             return due;

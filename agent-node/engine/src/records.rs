@@ -9,7 +9,7 @@ use crate::{
     origin::Origin,
     replay_start::{ReplayStart, of_these_rules},
 };
-use patterns::{AnyPattern, ChunkRange, Effect, Event, work::WorkSoFar};
+use patterns::{AnyPattern, ChunkRange, Effect, Event, WorkSoFar};
 use protocol::{
     artifact::{BlobRef, Part},
     budget::Budget,

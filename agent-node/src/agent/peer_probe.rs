@@ -1,6 +1,6 @@
 //! Notices within two seconds that a peer which works for this agent is gone: while it holds an award, a connection to its
-//! endpoint is opened once a second. A refused connection counts, and that the registry knows that it is away; a slow peer has its
-//! lease.
+//! endpoint is opened once a second. Only a refused connection counts, and after it that the registry has found it away; a slow peer
+//! has its lease.
 
 use super::AgentActor;
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
@@ -17,10 +17,12 @@ impl AgentActor {
         let transports = &self.parts.transports;
         for peer in awarded.into_iter().filter(|peer| transports.locals.get(peer).is_none()) {
             let location = transports.peers.locate(&peer);
+            // The registry may have missed one that works: that it is away counts after a refusal only.
+            let has_refused = self.refusals.contains_key(&peer);
             let probe = async move {
                 match location {
                     PeerLocation::At(endpoint) => refuses(&endpoint).await,
-                    location => location.is_absent(),
+                    location => has_refused && location.is_absent(),
                 }
             };
             let probe = probe.into_actor(self);

@@ -6,7 +6,6 @@ use super::{
     context::ContextEntry,
     turn::Prompt,
     turn_record::{TurnInput, TurnRecord},
-    work::WorkSoFar,
 };
 use protocol::{
     acceptance::ResultCheck,
@@ -24,6 +23,7 @@ use protocol::{
     usage::Usage,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::{collections::BTreeMap, time::Duration};
 
 /// What the engine does for a pattern. After `→` stand the events that report the result of an effect.
@@ -366,6 +366,17 @@ pub struct Outcome {
     /// What the agent has done of a task that it may be awarded again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub so_far: Option<Box<WorkSoFar>>,
+}
+
+/// What an agent has done of a task that it may be awarded again, beside the contents, which are in the task's log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkSoFar {
+    /// The version of the rules that it is of; no other version reads it.
+    pub(super) rules: u32,
+    /// The chunks that count of what was produced.
+    pub chunks: ChunkRange,
+    pub(super) work: Value,
 }
 
 impl Outcome {

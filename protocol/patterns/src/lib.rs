@@ -30,6 +30,7 @@ pub mod work;
 pub use chunk::ChunkRange;
 pub use effect::{
     Effect, Outcome, OutgoingMessage, OutgoingSignal, ProducedArtifact, RecordedArtifacts, TimerAt, Update,
+    WorkSoFar,
 };
 pub use label::{Label, RequestKey, SessionTimer, Timer};
 pub use view::{

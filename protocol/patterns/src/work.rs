@@ -8,7 +8,7 @@ pub mod hosting;
 mod limits;
 mod pending_requests;
 
-pub use doing::{Doing, MAX_TURNS, WorkSoFar};
+pub use doing::{Doing, MAX_TURNS};
 pub use hosting::Hosting;
 pub use limits::WorkLimits;
 pub use pending_requests::MAX_REQUESTS;

@@ -210,9 +210,8 @@ async fn an_agent_whose_endpoint_refuses_the_registry_twice_is_away_and_its_hear
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let by = rig.join("a", "1").await.unwrap();
     rig.pass(18).await; // The grace after the start is over.
-    rig.beat("a", by).await.unwrap();
+    rig.join("a", "1").await.unwrap();
     let incarnation = rig.join_at("gone", "1", &endpoint).await.unwrap();
     let state = async || rig.registry.get(&agent("gone")).await.unwrap().state;
     let report =

@@ -143,7 +143,11 @@ impl Agent {
             }
         }
         // The oldest conversations get the places for turns, in the same order at every start.
-        restored.sort_by_key(|id| agent.conversations.get(id).map(|conversation| conversation.first()));
+        // Those that wait for their managers come last: they start later.
+        restored.sort_by_key(|id| {
+            let conversation = agent.conversations.get(id);
+            (conversation.is_some_and(|open| agent.checks_in(open)), conversation.map(Conversation::first))
+        });
         let crashes = restored.iter().filter_map(|id| agent.conversations.get(id));
         let is_isolated = crashes.flat_map(Conversation::turn_attempts).max() >= Some(ISOLATED_FROM);
         let mut places = if is_isolated { agent.turns.limit().min(1) } else { agent.turns.limit() };
@@ -285,17 +289,16 @@ impl Agent {
     /// Performs the open effects of a restored conversation again. Turns start in the order in which they are restarted, so
     /// the first ones get the free `places`; only these are counted as attempts, because the others have to wait.
     fn resume(&mut self, id: &ConversationId, places: &mut usize, cx: &mut Context<'_>) -> Result<(), Error> {
+        let checks_in = self.conversations.get(id).is_some_and(|open| self.checks_in(open));
         let Some(conversation) = self.conversations.get_mut(id) else { return Ok(()) };
         let open: Vec<(EffectKey, OpenEffect)> =
             conversation.open.iter().map(|(key, open)| (*key, open.clone())).collect();
-        let view = conversation.pattern.view();
-        let checks_in = view.work.is_some() && view.manager.is_some_and(|manager| *manager != self.me);
         if checks_in {
             conversation.queue.push_back(QueuedEvent::from_inside(EventKind::Restarted, None));
         }
         let mut held = Vec::new();
         for (key, open) in open {
-            let Effect::RunTurn { turn, .. } = &open.effect else {
+            let Effect::RunTurn { turn, prompt, .. } = &open.effect else {
                 self.perform_again(id, key, &open, cx)?;
                 continue;
             };
@@ -307,7 +310,10 @@ impl Agent {
                 self.handle_event(InternalEvent { conversation: id.clone(), closes: Some(key), what }, cx);
             } else {
                 held.push(HeldTurn { key, is_counted: *places > 0 });
-                *places = places.saturating_sub(1);
+                // The work of a host takes no place.
+                if !self.is_host_work(prompt) {
+                    *places = places.saturating_sub(1);
+                }
             }
         }
         if checks_in && !held.is_empty() {
@@ -318,6 +324,12 @@ impl Agent {
         }
         self.advance(id, true, cx);
         Ok(())
+    }
+
+    /// Whether its manager is told that this agent is back before its turn begins.
+    fn checks_in(&self, conversation: &Conversation) -> bool {
+        let view = conversation.pattern.view();
+        view.work.is_some() && view.manager.is_some_and(|manager| *manager != self.me)
     }
 
     fn restart_turns(&mut self, id: &ConversationId, held: Vec<HeldTurn>) {
@@ -427,8 +439,7 @@ mod tests {
         agent.begin_task_that_waits("t-4");
         assert_eq!(started(&mut agent), [], "new work waits, too");
         end(&mut agent, &last[0]);
-        assert_eq!(started(&mut agent).len(), 1);
-        agent.begin_task("t-5");
+        assert_eq!(started(&mut agent).len(), 1, "nothing is isolated any more");
     }
 
     #[test]

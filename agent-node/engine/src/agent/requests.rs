@@ -251,7 +251,9 @@ impl Agent {
         let Some(capability) = capability else {
             return ContractNet::new(self.me.clone(), ownership, auction, Vec::new());
         };
-        if self.auctions.has_waiting(&capability, root) {
+        // Without the directory it would find nobody.
+        let is_early = !cx.world.directory().is_synced() && auction.max_queue_ms > 0;
+        if is_early || self.auctions.has_waiting(&capability, root) {
             let nearest = self.nearest_capability(&capability, &[], cx);
             let waiting = ContractNet::new(self.me.clone(), ownership, auction, Vec::new());
             return waiting.with_nearest(nearest).queued();
@@ -365,7 +367,7 @@ impl Agent {
         // What was refused is made afresh.
         let before = before.filter(|_| award.revision.is_none());
         let earlier = before.as_ref().and_then(|row| {
-            let chunks = row.so_far.as_ref()?.chunks();
+            let chunks = row.so_far.as_ref()?.chunks;
             Some(EarlierWork { log: row.log_epoch(), chunks })
         });
         let lease = Some(Duration::from_millis(award.lease_ms));

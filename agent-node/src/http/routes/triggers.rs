@@ -3,7 +3,10 @@
 use crate::{http::node_state::NodeState, inbox::TakeMessage, tasks, triggers::Delivered};
 use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
-use protocol::problem::{Problem, Reason};
+use protocol::{
+    problem::{Problem, Reason},
+    task::TaskOrigin,
+};
 use serde_json::json;
 use transport::refusal::Refusal;
 
@@ -31,8 +34,15 @@ pub async fn post(
     };
     let known = || json!({ "accepted": true, "taskId": task, "duplicate": true });
     // Also if the template has changed since.
-    if tasks::row(local.store.as_ref(), &local.id, &task, &by).map_err(Problem::from)?.is_some() {
-        return Ok(HttpResponse::Ok().json(known()));
+    if let Some(row) = tasks::row(local.store.as_ref(), &local.id, &task, &by).map_err(Problem::from)? {
+        let is_of_trigger =
+            |origin: &TaskOrigin| matches!(origin, TaskOrigin::Trigger { name: of, .. } if *of == *name);
+        return match row.task.spec.origin.as_deref().is_some_and(is_of_trigger) {
+            true => Ok(HttpResponse::Ok().json(known())),
+            false => {
+                Err(Problem::new(Reason::TaskIdReused, format!("{task} is the id of another task")).into())
+            }
+        };
     }
     let taken = tokio::time::timeout(node.ack(), local.actor.send(TakeMessage(*incoming))).await;
     let late = |_| {

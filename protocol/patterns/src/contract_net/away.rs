@@ -6,6 +6,9 @@ use super::{AuctionStage, CandidateResult, ContractNet, Effect, Event, Timer, ca
 use protocol::{ids::AgentId, message::Epoch, task::TaskState};
 use std::time::Duration;
 
+/// The longest that a winner may be away with its work.
+const LONGEST_ABSENCE: Duration = Duration::from_secs(24 * 3_600);
+
 impl ContractNet {
     /// The winner says that it is away with its work for so long; with 0, that it is back.
     pub(super) fn is_away(&mut self, away_ms: u64, event: &Event) -> Vec<Effect> {
@@ -20,7 +23,7 @@ impl ContractNet {
             return effects;
         }
         award.is_away = true;
-        let away = Duration::from_millis(away_ms);
+        let away = Duration::from_millis(away_ms).min(LONGEST_ABSENCE);
         award.revoked_at = event.at + away;
         let mut effects = vec![wake(Timer::Lease, award.revoked_at)];
         let why = format!(

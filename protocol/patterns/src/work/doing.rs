@@ -24,7 +24,7 @@ mod space;
 use super::{Assignment, WorkLimits, pending_requests::Expiry};
 use crate::{
     Effect, Event, EventKind, Label, OutgoingSignal, Pattern, RecordedTurnProgress, RequestKey, Timer,
-    TimerAt, Update, View, WorkPhase,
+    TimerAt, Update, View, WorkPhase, WorkSoFar,
     context::{ContextEntry, ContextStart, EndedTurn, TaskContext},
     contract_net::Auction,
     ownership::TaskOwnership,
@@ -53,7 +53,7 @@ use protocol::{
 use result::RefusedWork;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-pub use so_far::WorkSoFar;
+use so_far::DoneWork;
 use space::PostedEntries;
 use std::{collections::BTreeMap, time::Duration};
 
@@ -192,8 +192,8 @@ impl Doing {
         effects.extend(self.renew(event));
         effects.extend(ownership.deadline_timer());
         effects.extend(ownership.is_told_later(event));
-        if let Some(so_far) = self.so_far.take() {
-            effects.extend(self.go_on_behind(*so_far));
+        if let Some(so_far) = self.so_far.take().and_then(|so_far| DoneWork::read(&so_far)) {
+            effects.extend(self.go_on_behind(so_far));
             return effects;
         }
         if self.waits_for_context() {

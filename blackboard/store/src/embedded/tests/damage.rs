@@ -91,7 +91,7 @@ async fn a_flipped_bit_in_a_list_a_floor_or_the_head_is_an_error() {
     let list = ListQuery { parts: vec![3], ..ListQuery::oldest(key("a.list.0")) };
     type Read = Box<dyn Fn(&SharedStore) -> Result<(), Error>>;
     let listed: Read = Box::new(move |store| store.list(&list, 9).map(drop));
-    let watched: Read = Box::new(|store| store.watch(Filter::Exactly(key("a.log.x")), 4).map(drop));
+    let watched: Read = Box::new(|store| store.watch(Filter::Exactly(key("a.log.x")), 0).map(drop));
     for (change, read) in [
         ("UPDATE lists SET at = 9 WHERE at = 1", Some(&listed)),
         ("UPDATE lists SET id = 3 WHERE at = 1", Some(&listed)),

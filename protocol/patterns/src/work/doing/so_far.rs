@@ -3,15 +3,15 @@
 
 use super::{Doing, Effect, PostedEntries, RefusedWork, TaskState};
 use crate::{
-    ChunkRange, context::TaskContext, progress::ProducedChunks, turn_log::TurnLog,
+    AnyPattern, WorkSoFar, context::TaskContext, progress::ProducedChunks, turn_log::TurnLog,
     work::pending_requests::PendingRequests,
 };
 use serde::{Deserialize, Serialize};
 
-/// What an agent has done of a task, beside the contents, which are in the task's log.
+/// What [`WorkSoFar`] holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct WorkSoFar {
+pub(super) struct DoneWork {
     turn: u32,
     /// Whether that turn has not ended.
     is_thinking: bool,
@@ -33,10 +33,12 @@ pub struct WorkSoFar {
     result: Option<String>,
 }
 
-impl WorkSoFar {
-    /// The chunks that count of what was produced.
-    pub fn chunks(&self) -> ChunkRange {
-        self.produced.range()
+impl DoneWork {
+    /// The work, if it is of these rules. Of others the task is begun anew.
+    pub(super) fn read(so_far: &WorkSoFar) -> Option<Self> {
+        (so_far.rules == AnyPattern::RULES)
+            .then(|| serde_json::from_value(so_far.work.clone()).ok())
+            .flatten()
     }
 }
 
@@ -51,6 +53,7 @@ impl Doing {
     /// Whether something of the work is recorded that would be done again.
     fn has_records(&self) -> bool {
         !(self.log.is_empty() && self.task.ownership.produced().is_empty() && self.posted.is_none())
+            || self.task.pending.is_waiting()
     }
 
     /// What is kept of awarded work at its end, if anything is recorded. `result` is the summary of a result. What has failed is
@@ -60,7 +63,7 @@ impl Doing {
         if !self.task.ownership.is_awarded() || !is_kept {
             return None;
         }
-        Some(Box::new(WorkSoFar {
+        let done = DoneWork {
             turn: self.task.turn,
             is_thinking: self.is_thinking || self.pauses.is_paused(),
             log: self.log.clone(),
@@ -72,12 +75,14 @@ impl Doing {
             acted: self.acted,
             context: self.context.clone(),
             result: result.map(str::to_owned),
-        }))
+        };
+        let (rules, chunks) = (AnyPattern::RULES, done.produced.range());
+        Some(Box::new(WorkSoFar { rules, chunks, work: serde_json::to_value(done).ok()? }))
     }
 
     /// Goes on behind what was done before: with the turn that had not ended, or the next one.
-    pub(super) fn go_on_behind(&mut self, so_far: WorkSoFar) -> Vec<Effect> {
-        let WorkSoFar {
+    pub(super) fn go_on_behind(&mut self, so_far: DoneWork) -> Vec<Effect> {
+        let DoneWork {
             turn,
             is_thinking,
             log,
@@ -104,7 +109,11 @@ impl Doing {
             0 => self.think(),
             _ if is_thinking => {
                 let input = self.log.resume_turn();
-                vec![self.run_turn(input)]
+                let mut effects = vec![self.run_turn(input)];
+                if !self.task.pending.questions().is_empty() {
+                    effects.extend(self.show_questions(""));
+                }
+                effects
             }
             _ if self.task.pending.is_waiting() => self.show_questions(""),
             _ => self.think(),
