@@ -35,7 +35,7 @@ async fn commits_that_a_damaged_log_has_lost_end_the_start_with_74_and_are_given
             post_entry(&process, n).await;
         }
         process.kill();
-        let dir = process.data.join(store);
+        let dir = if store.is_empty() { process.data.clone() } else { process.data.join(store) };
         flip_log(&dir.join("store.sqlite-wal"));
         let data = process.data.to_string_lossy().into_owned();
 

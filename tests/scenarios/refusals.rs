@@ -411,6 +411,6 @@ async fn a_bid_from_a_user_is_refused() {
         let message = json!({ "fromAgentId": "me", "toAgentId": "echo-01", "type": kind, "conversationId": conversation, "payload": payload });
         let answer = agent.post(&message).await;
         is(&answer, 403, "forbidden");
-        assert!(refusal_text(&answer).contains("only agents"), "{answer:?}");
+        assert!(refusal_text(&answer).contains(&format!("agents send each other {kind}")), "{answer:?}");
     }
 }

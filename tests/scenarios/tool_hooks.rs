@@ -3,7 +3,7 @@
 
 use super::llm::{model, team};
 use crate::harness::{
-    Process, artifact, client, directory, file, get,
+    Agent, Process, artifact, client, directory, file, get,
     mcp_stub::{McpAnswer, McpStub, tool},
     mesh, message,
     model_stub::{ModelStub, calls, says},
@@ -151,7 +151,8 @@ async fn a_tool_server_is_told_whom_a_call_is_for_by_a_token_that_the_agents_key
     let callers = "\nmesh: { callers: [{ user: alice, apiKey: alices-own-key-0001 }] }\n";
     let node = Process::up(&format!("{}{callers}", team(&llm))).await;
     let agent = node.agent("thinker-01");
-    agent.ask(json!({ "description": "for nobody in particular" })).await;
+    let unproven = Agent::at("thinker-01", &agent.url);
+    unproven.ask(json!({ "description": "for nobody in particular" })).await;
     let send =
         json!({ "message": { "messageId": "m-1", "role": "ROLE_USER", "parts": [{ "text": "read" }] } });
     let asked = client().post(format!("{}/a2a/v1/message:send", agent.url)).header("a2a-version", "1.0");

@@ -199,7 +199,8 @@ async fn a_user_logs_in_for_its_own_tasks_and_is_asked_to() {
     let task = all.ask_as("alice", &agent).await;
     assert_eq!(artifact(&task, "answer").as_deref(), Some("you are alice"), "{task:#}");
     // The local user is not proven by an address.
-    let task = agent.ask(question(&agent)).await;
+    let unproven = Agent::at(&agent.id, &agent.url);
+    let task = unproven.ask(question(&agent)).await;
     assert!(message(&task).contains("the user of this task is not proven"), "{task:#}");
     let task = all.ask_as("bob", &agent).await;
     assert_eq!(state(&task), "auth_required", "{task:#}");

@@ -92,7 +92,6 @@ async fn no_route_shows_a_session_to_an_unproven_caller_and_none_takes_its_answe
         ("task-answer", json!({ "taskId": "t-1", "questionId": "x", "answer": deny })),
         ("task-answer", json!({ "taskId": "t-1", "questionId": question, "answer": deny })),
         ("task-cancel", json!({ "taskId": "t-1" })),
-        ("task-update", json!({ "taskId": "t-1", "seq": 1 })),
     ] {
         let envelope = json!({ "fromAgentId": "me", "toAgentId": host.id, "type": kind, "payload": payload });
         let answer = host.post(&envelope).await;
