@@ -165,6 +165,13 @@ impl TestAgent {
         Self { agent, config, store, world, outputs, replies: 0 }
     }
 
+    /// The same with so many places.
+    pub(crate) fn with_places(mut self, places: u32) -> Self {
+        Arc::make_mut(&mut self.config.card).terms.max_parallel = places;
+        self.restart();
+        self
+    }
+
     /// Starts again from the store, as after a crash.
     pub(crate) fn restart(&mut self) {
         let recovered = Agent::recover(self.config.clone(), &self.store, &mut self.world);

@@ -406,7 +406,7 @@ mod tests {
 
     #[test]
     fn after_two_crashes_turns_start_one_at_a_time_and_only_that_one_is_given_up() {
-        let mut agent = TestAgent::new(&[]);
+        let mut agent = TestAgent::new(&[]).with_places(3);
         let tasks = ["t-1", "t-2", "t-3"];
         for task in tasks {
             agent.begin_task(task);

@@ -113,6 +113,16 @@ fn read_all(on: &Connection) -> rusqlite::Result<(u64, Vec<String>)> {
             faults.push(format!("the record at revision {revision} under {key}, or its place in a list"));
         }
     }
+    let mut floors = on.prepare("SELECT key, floor, crc FROM floors")?;
+    let mut floors = floors.query([])?;
+    while let Some(row) = floors.next()? {
+        let (key, crc) = (row.get_ref(0)?.as_str()?, row.get::<_, Option<u32>>(2)?);
+        if crc.is_some_and(|crc| row.get(1).is_ok_and(|floor| crc != schema::floor_crc(key, floor)))
+            && faults.len() < MAX_FAULTS
+        {
+            faults.push(format!("the floor of {key}"));
+        }
+    }
     let listed: u64 = on.query_row("SELECT count(*) FROM lists", [], |row| row.get(0))?;
     if listed != entries_of_records {
         faults.push(format!("the lists have {listed} entries, the records {entries_of_records}"));
