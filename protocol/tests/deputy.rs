@@ -11,7 +11,7 @@ use protocol::{
 use serde_json::json;
 
 fn principal(text: &str) -> Principal {
-    Principal::try_from(text.to_owned()).unwrap()
+    Principal::try_from(text.to_owned()).expect("a principal")
 }
 
 fn roots() -> Vec<TaskRoot> {
@@ -38,7 +38,7 @@ fn entries(space: &Space) -> Vec<Entry> {
             for draft in drafts {
                 let root = root.filter(|_| author.starts_with("agent")).map(principal);
                 let draft = EntryDraft { root, root_proof: Some(RootProof::Token), ..draft };
-                let id = EntryId::parse(&format!("e-{}", all.len())).unwrap();
+                let id = EntryId::parse(&format!("e-{}", all.len())).expect("an id");
                 all.push(Entry::new(id, space.id.clone(), principal(author), WallTime(1), draft, None));
             }
         }

@@ -386,7 +386,7 @@ impl TaskRow {
     }
 
     /// The epoch under which its log begins.
-    pub(crate) fn log_epoch(&self) -> u64 {
+    pub fn log_epoch(&self) -> u64 {
         self.log.or(self.epoch).unwrap_or_default()
     }
 

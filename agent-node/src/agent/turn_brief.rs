@@ -25,7 +25,10 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The last brief of each space for each root, for the time in which the board can't be reached. All lives of an agent share it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct KnownBriefs(Arc<Mutex<BTreeMap<(SpaceId, TaskRoot), (Brief, WallTime)>>>);
+pub(super) struct KnownBriefs(Arc<Mutex<BTreeMap<BriefOf, (Brief, WallTime)>>>);
+
+/// Of which space, and for whom.
+type BriefOf = (SpaceId, TaskRoot);
 
 /// The most briefs that are kept; then the oldest goes.
 const MAX_KNOWN: usize = 256;

@@ -283,9 +283,9 @@ fn a_month_of_schedules_with_a_restart_a_day_misses_none_and_begins_none_twice()
     let crashes =
         [CrashPoint::BeforeRecord, CrashPoint::AfterRecord, CrashPoint::AfterRequest, CrashPoint::Nowhere];
     let end = WallTime(made.0 + 31 * DAY);
-    let mut node = VirtualNode::default();
-    node.recorded =
+    let recorded =
         schedules.keys().map(|name| ((*name).to_owned(), ScheduleProgress::of_new(made))).collect();
+    let mut node = VirtualNode { recorded, ..VirtualNode::default() };
     let (mut now, mut restarts) = (made, 0);
     while now < end {
         // Once a day the process dies at some point of the first firing that it begins then, and is away for up to three hours.

@@ -225,7 +225,7 @@ impl Simulation {
             };
             let row = content::decode::<TaskRow>(me, store, value).ok().filter(|row| row.ended_at.is_some());
             let Some(row) = row else { continue };
-            let (spec, epoch) = (&row.task.spec, row.epoch.unwrap_or_default());
+            let (spec, epoch) = (&row.task.spec, row.log_epoch());
             let log = keys::chunks_under(me, &spec.task_id, &row.task.owner, epoch);
             let range = row.chunks.unwrap_or_default();
             let is_missing = |number: &u64| {

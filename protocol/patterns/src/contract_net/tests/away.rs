@@ -70,7 +70,7 @@ fn a_winner_that_is_gone_goes_on_under_its_award_if_it_is_back_before_another_ha
 fn a_winner_that_is_gone_is_told_as_soon_as_another_has_the_task() {
     let (mut fixture, winner, epoch) = working(&["b-1", "b-2"]);
     let effects = fixture.deliver(gone(&winner, epoch));
-    assert_eq!(recipients_of(&effects, "task-cancel"), [winner.clone()]);
+    assert_eq!(recipients_of(&effects, "task-cancel"), [winner.as_str()]);
     let (next, award) = awards(&effects).remove(0);
     assert!(next == "b-2" && award.epoch > epoch);
     assert!(fixture.deliver(update(&winner, epoch, 1, json!({ "awayMs": 0 }))).is_empty(), "fenced");
