@@ -1,7 +1,7 @@
 //! What is merged without a person at the end of a run: the low-risk proposals that were made in it, and after a session at whose
 //! gate a person has approved what its host has proposed to decide. If a person has declined the whole, they are rejected.
 
-use super::{Entry, EntryKind, EntryState, EntryType, MemberId, Space};
+use super::{Entry, EntryAction, EntryKind, EntryState, EntryType, MemberId, Space, SpaceVerb, may};
 use crate::{ids::TaskId, principal::Principal};
 
 /// The end of a task, or of a session, that is the root of a run.
@@ -42,7 +42,7 @@ impl Curation {
     pub fn why_merged(&self, space: &Space, entry: &Entry) -> Option<String> {
         let entry_type = entry.entry_type.filter(|_| self.declined.is_none() && self.concerns(entry))?;
         let is_decided_by_host = matches!(entry_type, EntryType::Architectural | EntryType::Scope);
-        if self.is_of_session(entry) && is_decided_by_host {
+        if self.is_of_session(entry) && is_decided_by_host && may_be_decided_by_its_cause(space, entry) {
             return Some(format!(
                 "proposed by the host of the session {}, at whose gate a person has approved",
                 self.task
@@ -57,11 +57,20 @@ impl Curation {
     }
 }
 
+/// Whether the person that caused `entry`, and has approved at the gate, may merge it: a gate gives no rights. What no person has caused
+/// is the agent's.
+fn may_be_decided_by_its_cause(space: &Space, entry: &Entry) -> bool {
+    entry.cause().is_none_or(|cause| {
+        may(&cause.reader(), SpaceVerb::Change(EntryAction::Merge), Some(entry), space).is_ok()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
         ids::{AgentId, EntryId},
+        principal::RootProof,
         run_root::RunRoot,
         spaces::EntryDraft,
         time::WallTime,
@@ -138,6 +147,18 @@ mod tests {
         assert!(!is_merged(&proposal("host", Some("s-0"), EntryType::Scope)), "of an earlier run");
         assert!(!is_merged(&proposal("host", None, EntryType::Scope)), "of no session");
         assert_eq!(ended(false).why_merged(&space, &own), None, "a task is no session");
+        for (root, proof, is_decided) in [
+            ("user:local", Some(RootProof::Token), true),
+            ("user:local", None, false),
+            ("user:bob", Some(RootProof::Credential), false),
+        ] {
+            let caused = Entry {
+                root: Some(Principal::try_from(root.to_owned()).unwrap()),
+                root_proof: proof,
+                ..own.clone()
+            };
+            assert_eq!(is_merged(&caused), is_decided, "{root}: a gate gives no rights");
+        }
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl Sweeper<'_> {
         let Some(record) = self.store.latest(key)? else { return Ok(true) };
         let me = self.me;
         let row: TaskRow = content::decode(me, self.store, &record.value)?;
-        // A new award of the same task, which the store does not show yet, has chunks of its own.
+        // A new award of the same task, which the store does not show yet, has changed the row: then nothing is deleted.
         batch.expectations.push(Expectation::At(key.clone(), record.revision));
         let kept_until = context_records::kept_until(self.store, me, &row, self.limits)?
             .filter(|until| *until > self.wall);

@@ -109,7 +109,13 @@ impl Period {
             Some(file) => file,
             None => self.file.insert(OpenOptions::new().create(true).append(true).open(path)?),
         };
-        file.write_all(id)
+        let written = file.write_all(id);
+        if written.is_err() {
+            // A part of an id would shift those behind it.
+            let length = file.metadata()?.len();
+            file.set_len(length - length % ID_BYTES as u64)?;
+        }
+        written
     }
 }
 
