@@ -68,6 +68,7 @@ mod scenarios {
     mod person_token;
     mod principals;
     mod proxies;
+    mod quotas;
     mod readme;
     mod refusals;
     mod registry;

@@ -8,6 +8,7 @@ mod large_message;
 mod messages;
 mod observations;
 mod peer_probe;
+mod quota_shares;
 mod report_limits;
 mod supervision;
 mod turn_brief;
@@ -30,7 +31,9 @@ use crate::{
     workspace::WorkspaceRights,
 };
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
-use engine::{Ack, Agent, AttemptId, EngineConfig, Input, Output, ReplyTo, TimerId, TurnKey, records::keys};
+use engine::{
+    Ack, Agent, AttemptId, EngineConfig, Input, Observation, Output, ReplyTo, TimerId, TurnKey, records::keys,
+};
 use protocol::{
     ids::{AgentId, ConversationId},
     problem::{Problem, Reason},
@@ -253,7 +256,9 @@ impl AgentActor {
                     drop(tokio::task::spawn_blocking(move || workspaces.release(&me, &conversation)));
                 }
             }
+            Output::Observed(Observation::Quota(notice)) => self.announce(notice),
             Output::Observed(what) => self.observe(what),
+            Output::GiveBackShares(shares) => self.give_back(shares),
             Output::Continue => drop(self.spawn(ctx, std::future::ready(Input::Continue))),
             Output::Fatal(why) => (self.parts.fatal)(&why),
         }

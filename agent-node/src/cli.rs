@@ -11,6 +11,7 @@ mod chat;
 mod client;
 mod contexts;
 mod convene;
+mod cost;
 mod data_dir_args;
 mod dlq;
 mod doctor;
@@ -161,6 +162,8 @@ enum ClientVerb {
     Card(ls::CardArgs),
     /// List, show, watch, cancel or answer tasks.
     Tasks(tasks::TasksArgs),
+    /// What agents have used: tokens and cost, by agent, capability, requester, task or day; and how near quotas are.
+    Cost(cost::CostArgs),
     /// When tasks of agents begin: list, add, pause, run or remove schedules.
     Schedule(schedule::ScheduleArgs),
     /// List the questions that wait for you.
@@ -251,6 +254,7 @@ async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
         ClientVerb::Say(args) => say::say(common, args).await,
         ClientVerb::Chat(args) => chat::chat(common, args).await,
         ClientVerb::Context(args) => contexts::context(common, args).await,
+        ClientVerb::Cost(args) => cost::cost(common, args).await,
         ClientVerb::Schedule(args) => schedule::schedule(common, args).await,
         ClientVerb::Follow(args) => follow::follow(common, args).await,
         ClientVerb::Steer(args) => steer::steer(common, args).await,

@@ -275,6 +275,7 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
                     is_unmetered: spec.brain.is_unmetered(),
                     ..WorkLimits::default()
                 },
+                mesh_quotas: setup.mesh.quotas.clone().into(),
                 acceptance: spec.acceptance.rules().into(),
             },
             brain: spec.brain.clone(),

@@ -247,7 +247,11 @@ fn update_event(task: &Task, update: Update, at: WallTime) -> Option<StreamRespo
                 metadata: Default::default(),
             })))
         }
-        Update::Restart { .. } | Update::Usage(_) | Update::Reserved(_) | Update::Checked(_) => None,
+        Update::Restart { .. }
+        | Update::Usage(_)
+        | Update::Reserved(_)
+        | Update::OverBudget(_)
+        | Update::Checked(_) => None,
     }
 }
 

@@ -174,6 +174,10 @@ impl Board {
         &self.spaces
     }
 
+    pub(crate) fn store(&self) -> &SharedStore {
+        &self.store
+    }
+
     /// The limits in force.
     pub fn config(&self) -> &Arc<BoardConfig> {
         &self.config

@@ -13,7 +13,10 @@ use protocol::{
     task::OpenTaskKey,
 };
 use std::{pin::Pin, time::Duration};
-use transport::http_client::HttpClient;
+use transport::{
+    http_client::HttpClient,
+    operation::{Caller, Operation, Service},
+};
 
 mod local;
 mod remote;
@@ -168,6 +171,17 @@ impl Blackboard {
         match &self.0 {
             BoardBackend::Local(board) => board.claim_of(by, task).await,
             BoardBackend::Remote(remote) => remote.claim_of(by, task).await,
+        }
+    }
+
+    /// Performs `operation` as the agent `by`.
+    pub async fn call<O: Operation>(&self, by: &AgentId, operation: O) -> Result<O::Answer, Problem>
+    where
+        Board: Service<O>,
+    {
+        match &self.0 {
+            BoardBackend::Local(board) => board.call(&Caller::agent(by), operation).await,
+            BoardBackend::Remote(remote) => remote.perform(by, operation).await,
         }
     }
 

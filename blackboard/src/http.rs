@@ -4,7 +4,7 @@ mod request;
 mod spaces;
 mod stream;
 
-use crate::{board::Board, client::MAX_SIGNALS};
+use crate::{board::Board, client::MAX_SIGNALS, shares::LeaseShare};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, http::Method, web};
 use protocol::{
     ids::AgentId,
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use store::Revision;
 use transport::http_client::MessageAnswer;
+use transport::operation::OperationRoutes;
 use transport::refusal::Refusal;
 use transport::resource::resource;
 
@@ -30,6 +31,7 @@ type CallerId = web::ReqData<Principal>;
 /// connection, ends it.
 pub fn routes(cfg: &mut web::ServiceConfig) {
     spaces::routes(cfg);
+    OperationRoutes::default().with::<Board, LeaseShare>().configure(cfg);
     let claim_path = |verb: &str| format!("{}/{{task}}{verb}", routes::CLAIMS);
     cfg.service(resource(&format!("{}/stream", routes::SIGNALS), [(Method::GET, web::to(stream::follow))]))
         .service(resource(routes::SIGNALS, [(Method::GET, web::to(read)), (Method::POST, web::to(publish))]))

@@ -16,6 +16,7 @@ mod feed;
 
 pub mod client;
 pub mod http;
+pub mod shares;
 
 /// The owner of the board's keys.
 pub const OWNER: &str = "board";

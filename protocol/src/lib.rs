@@ -36,6 +36,7 @@ pub mod budget;
 pub mod card;
 pub mod compaction;
 pub mod question;
+pub mod quota;
 pub mod signal;
 pub mod spaces;
 pub mod task;

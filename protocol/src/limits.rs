@@ -51,6 +51,8 @@ pub struct Limits {
     pub keep_tasks_ms: u64,
     /// How long a context is kept after its last turn: what a seat of a session has of its earlier turns.
     pub keep_contexts_ms: u64,
+    /// How long it is kept what tasks have used, for `mesh cost`; at least a month, for quotas.
+    pub keep_costs_ms: u64,
     /// How long a finished task's journal is kept.
     pub keep_journals_ms: u64,
     /// How many bytes of journals are kept; the oldest finished ones go first.
@@ -97,6 +99,7 @@ impl Default for Limits {
             dedup_ms: 25 * HOUR,
             keep_tasks_ms: 14 * 24 * HOUR,
             keep_contexts_ms: 30 * 24 * HOUR,
+            keep_costs_ms: 400 * 24 * HOUR,
             keep_journals_ms: 7 * 24 * HOUR,
             keep_journal_bytes: 1 << 30,
             keep_signals_ms: 7 * 24 * HOUR,

@@ -140,6 +140,8 @@ reasons! {
     CapabilityNeeded = "capability_needed", 422;
     /// The request's head is too long.
     HeadTooLarge = "head_too_large", 431;
+    /// A quota is used up; the message names it, and `Retry-After` says when it opens again.
+    QuotaReached = "quota_reached", 429;
     /// Over the rate; `Retry-After` says when.
     RateLimited = "rate_limited", 429;
     /// A fault of ours. Nothing was recorded.

@@ -10,6 +10,8 @@ pub const CONTEXTS: &str = "/a2a/contexts";
 pub const SCHEDULES: &str = "/a2a/schedules";
 /// Where other systems begin tasks: `{name}`.
 pub const TRIGGERS: &str = "/a2a/triggers";
+/// What the brain of the agent has used, and how much of the quotas is used.
+pub const COSTS: &str = "/a2a/costs";
 /// The questions that wait for the caller.
 pub const INBOX: &str = "/a2a/inbox";
 /// What a space knows for the agent of the calling brain: `{space}/brief`.
@@ -36,6 +38,8 @@ pub const MCP: &str = "/mcp";
 pub const SIGNALS: &str = "/board/signals";
 /// Claims on open tasks: `{task}`, `{task}/renew`, `{task}/release`, `{task}/complete`, `{task}/fail`.
 pub const CLAIMS: &str = "/board/claims";
+/// Shares of quotas that several agents use together.
+pub const SHARES: &str = "/board/shares";
 /// Spaces: `{space}`, `{space}/import`, `{space}/entries`, and of an entry `{entry}`, `{entry}/merge` and other changes.
 pub const SPACES: &str = "/board/spaces";
 /// Registered agents: `{id}`, `{id}/heartbeat`, `{id}/suspicion`.

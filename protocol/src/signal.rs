@@ -16,7 +16,7 @@ use std::fmt;
 pub struct SignalType(String);
 
 /// The closed list (DESIGN §6).
-pub const SIGNAL_TYPES: [&str; 8] = [
+pub const SIGNAL_TYPES: [&str; 10] = [
     "agent.joined",
     "agent.left",
     "task.available",
@@ -25,9 +25,11 @@ pub const SIGNAL_TYPES: [&str; 8] = [
     "task.failed",
     "artifact.produced",
     "help.needed",
+    "quota.near",
+    "quota.reached",
 ];
 
-const RESERVED: [&str; 5] = ["agent", "task", "artifact", "help", "board"];
+const RESERVED: [&str; 6] = ["agent", "task", "artifact", "help", "quota", "board"];
 
 /// A text that is no signal type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -63,7 +65,7 @@ impl SignalType {
     /// Whether it tells of the life of an agent, a task or an artifact. Only the mesh publishes these; offers aside.
     pub fn is_lifecycle(&self) -> bool {
         let is_of = |prefix| self.0.starts_with(prefix);
-        ["agent.", "task.", "artifact."].into_iter().any(is_of) && *self != Self::task_available()
+        ["agent.", "task.", "artifact.", "quota."].into_iter().any(is_of) && *self != Self::task_available()
     }
 
     /// Whether only the registry publishes it.
@@ -93,6 +95,10 @@ named! {
     task_failed = "task.failed";
     /// From an agent: new content is available.
     artifact_produced = "artifact.produced";
+    /// From an agent: four fifths of a quota are used.
+    quota_near = "quota.near";
+    /// From an agent: a quota is used up.
+    quota_reached = "quota.reached";
     /// From an agent: it asks for help.
     help_needed = "help.needed";
 }

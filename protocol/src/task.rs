@@ -269,6 +269,9 @@ pub struct Task {
     /// What is reserved for other agents that work on parts of it.
     #[serde(default, skip_serializing_if = "Budget::is_none")]
     pub reserved: Budget,
+    /// The bound that its work has passed with what may be its last call, and the figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_budget: Option<String>,
     /// The checks of its results, the oldest first, at most [`MAX_CHECKS`](crate::acceptance::MAX_CHECKS).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<ResultCheck>,
@@ -370,6 +373,7 @@ impl Task {
                 ("usage", (!self.usage.is_none()).then(|| json!(self.usage))),
                 ("budget", (!self.spec.budget.is_none()).then(|| json!(self.spec.budget))),
                 ("reserved", (!self.reserved.is_none()).then(|| json!(self.reserved))),
+                ("overBudget", self.over_budget.as_ref().map(|figures| json!(figures))),
                 ("questions", (!self.status.questions.is_empty()).then(|| json!(self.status.questions))),
             ];
             members.extend(named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));

@@ -8,6 +8,7 @@ mod messages;
 mod open_tasks;
 mod parking;
 mod perform;
+mod quotas;
 mod recovery;
 mod requests;
 mod signals;
@@ -35,9 +36,10 @@ use crate::{
     offers::Offers,
     owner_answer::OwnerAnswer,
     peers::KnownPeers,
+    quotas::Quotas,
     records::EffectKey,
     retention::{RetentionContext, state::Retention},
-    settings::AgentSettings,
+    settings::{AgentSettings, Quota},
     step_schedule::StepSchedule,
     subscription::{BoardSubscription, SubscriptionContext},
     timer_purpose::TimerPurpose,
@@ -78,6 +80,8 @@ pub struct EngineConfig {
     pub auction: Auction,
     /// How long it waits for the results of its requests.
     pub work_limits: WorkLimits,
+    /// What the mesh may use, which its agents share.
+    pub mesh_quotas: Arc<[Quota]>,
     /// What it demands of results before they count.
     pub acceptance: Arc<[AcceptanceRule]>,
 }
@@ -100,6 +104,7 @@ pub struct Agent {
     bids: Bids,
     contexts: Contexts,
     offers: Offers,
+    quotas: Quotas,
     subscription: BoardSubscription,
     retention: Retention,
     /// The turns that wait until the managers of their work know that this agent is back.
@@ -129,6 +134,7 @@ impl Agent {
         Self {
             me: config.card.agent_id.clone(),
             subscription: BoardSubscription::new(&config.settings.subscribe),
+            quotas: Quotas::new(&config.settings.quotas, &config.mesh_quotas),
             config,
             admission: Admission::default(),
             conversations: Conversations::default(),
@@ -189,7 +195,9 @@ impl Agent {
             Input::CardChanged(card) => self.change_card(card, &mut cx),
             Input::Drain => self.begin_drain(&mut cx),
             Input::HandBack => self.hand_back(&cx),
+            Input::SharesGranted(shares) => self.take_shares(shares, &mut cx),
             Input::Sweep => {
+                self.give_back_shares(&mut cx);
                 let (retention, mut own) = self.retention();
                 retention.begin_sweep(&mut own, &mut cx);
             }
@@ -230,14 +238,14 @@ impl Agent {
     }
 
     /// The deliveries, and what they need of the agent.
-    fn deliveries(&mut self) -> (&mut Deliveries, DeliveryContext<'_>) {
+    fn deliveries(&mut self, cx: &Context<'_>) -> (&mut Deliveries, DeliveryContext<'_>) {
         let own = DeliveryContext {
             me: &self.me,
             card: &self.config.card,
             limits: &self.config.limits,
             lease: Duration::from_millis(self.config.auction.lease_ms),
             is_draining: self.is_draining,
-            has_place: self.may_claim(),
+            has_place: self.may_claim(cx),
             conversations: &self.conversations,
             offers: &mut self.offers,
             timers: &mut self.timers,
@@ -247,17 +255,17 @@ impl Agent {
     }
 
     fn send(&mut self, origin: (ConversationId, EffectKey), message: OutgoingEnvelope, cx: &mut Context<'_>) {
-        let (deliveries, mut own) = self.deliveries();
+        let (deliveries, mut own) = self.deliveries(cx);
         deliveries.send(origin, message, &mut own, cx);
     }
 
     fn attempt(&mut self, id: AttemptId, cx: &mut Context<'_>) {
-        let (deliveries, mut own) = self.deliveries();
+        let (deliveries, mut own) = self.deliveries(cx);
         deliveries.attempt(id, &mut own, cx);
     }
 
     fn attempted(&mut self, id: AttemptId, result: AttemptResult, cx: &mut Context<'_>) {
-        let (deliveries, mut own) = self.deliveries();
+        let (deliveries, mut own) = self.deliveries(cx);
         for bid in deliveries.attempted(id, result, &mut own, cx) {
             let by = Principal::Agent(bid.from_agent_id.clone());
             self.take_bid(Box::new(bid), by, cx);
@@ -268,7 +276,8 @@ impl Agent {
     fn bidding(&mut self, cx: &Context<'_>) -> (&mut Bids, Bidder<'_>) {
         let (taken, free_in) = (self.taken_places(), self.place_free_in(cx));
         let (card, asks_for_bids) = (&*self.config.card, self.config.settings.bid.brain_timeout());
-        let bidder = Bidder { me: &self.me, card, taken, free_in, asks_for_bids, counts: &mut self.counts };
+        let (quotas, counts) = (&self.quotas, &mut self.counts);
+        let bidder = Bidder { me: &self.me, card, taken, free_in, asks_for_bids, quotas, counts };
         (&mut self.bids, bidder)
     }
 
@@ -280,6 +289,7 @@ impl Agent {
         cx: &mut Context<'_>,
     ) {
         self.counts.bid_usage = self.counts.bid_usage.plus(used);
+        self.charge_bid(id, used, cx);
         let (bids, bidder) = self.bidding(cx);
         if let Some((origin, message)) = bids.answered(id, answer, bidder, cx) {
             self.send(origin, message, cx);
@@ -414,6 +424,7 @@ impl Agent {
             }
             Some(TimerPurpose::LookForPeers) => self.auctions.look_again(),
             Some(TimerPurpose::CheckIn(id)) => self.release_turns(&id, cx),
+            Some(TimerPurpose::QuotaOpens) => self.turns.release_held(),
             Some(TimerPurpose::Subscribe) => self.subscription.subscribe(cx),
             Some(TimerPurpose::Signal) => self.retry_signal(cx),
         }

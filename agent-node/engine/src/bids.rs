@@ -6,6 +6,7 @@ use crate::{
     context::Context,
     counts::AgentCounts,
     delivery::{envelope, lanes::OutgoingEnvelope},
+    quotas::{Gate, NewWork, Quotas},
     records::EffectKey,
 };
 use patterns::{
@@ -46,6 +47,7 @@ pub(crate) struct Bidder<'a> {
     pub(crate) free_in: Duration,
     /// How long the brain has for a bid; `None` if it is not asked.
     pub(crate) asks_for_bids: Option<Duration>,
+    pub(crate) quotas: &'a Quotas,
     pub(crate) counts: &'a mut AgentCounts,
 }
 
@@ -87,6 +89,11 @@ impl Bids {
         (self.open.len() < places.saturating_mul(QUESTIONS_PER_PLACE) && within >= MIN_TIME).then_some(within)
     }
 
+    /// Who has called for the bid that the brain is asked for, and for which task.
+    pub(crate) fn called_by(&self, id: BidQuestionId) -> Option<(&Principal, &Cfp)> {
+        self.open.get(&id).map(|call| (&call.by, &call.cfp))
+    }
+
     /// The message with the brain's bid, or with the computed one if it has not answered.
     pub(crate) fn answered(
         &mut self,
@@ -122,7 +129,13 @@ impl Bids {
 
 impl Bidder<'_> {
     fn bid(&self, cfp: &Cfp, cx: &Context<'_>) -> Result<Bid, NoBid> {
-        bidding::bid(self.card, self.taken, self.free_in, cfp, cx.wall())
+        let bid = bidding::bid(self.card, self.taken, self.free_in, cfp, cx.wall())?;
+        let requester = Principal::Agent(self.me.clone());
+        let work = NewWork { capability: Some(&cfp.capability), requester: &requester };
+        match self.quotas.closed(work, Gate::Taken, cx.wall()) {
+            Some(closed) => Err(closed.no_bid(cfp, cx.wall())),
+            None => Ok(bid),
+        }
     }
 
     fn envelope(

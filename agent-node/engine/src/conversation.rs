@@ -2,6 +2,7 @@
 
 mod batch;
 mod effects;
+mod expense;
 pub mod origin;
 #[cfg(test)]
 mod round_trip_tests;
@@ -324,7 +325,10 @@ mod tests {
             conversation.queue.push_back(QueuedEvent::from_inside(what, closes));
             let (at, wall, records) = (NodeTime(0), WallTime(0), &BTreeMap::new());
             let (store, world) = (&store_types::MemoryState::default(), &EmptyWorld::default());
-            conversation.advance(StepContext { me: &me, world, at, wall, records, store, brain: None }, false)
+            conversation.advance(
+                StepContext { me: &me, world, at, wall, records, store, counts_tasks: false, brain: None },
+                false,
+            )
         };
         assert!(matches!(next(EventKind::Started, None), AdvanceResult::Commit(_)));
         let label = Label::Update;

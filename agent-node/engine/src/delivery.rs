@@ -454,7 +454,7 @@ impl Deliveries {
 /// Whether a retry may succeed after a refusal with this reason (RELIABILITY §1.11). After a restart another process may
 /// listen at the recipient's old address; it knows neither the recipient nor, in another mesh, the sender's signature.
 pub fn may_succeed_later(reason: Reason) -> bool {
-    if reason == Reason::MessageFailed {
+    if matches!(reason, Reason::MessageFailed | Reason::QuotaReached) {
         return false;
     }
     let may_come_back = [

@@ -1,5 +1,6 @@
 //! The inputs and outputs of an agent, and the world from which it reads time, randomness and the directory.
 
+use crate::quotas::{GrantedShare, QuotaNotice, ShareRequest};
 use crate::{ClaimRequest, records::EffectKey};
 use patterns::{
     AnyPattern, Candidate, Effect, Event, EventKind,
@@ -187,6 +188,8 @@ pub enum Input {
     PeerGone(AgentId, String),
     /// The agent's card has changed.
     CardChanged(Arc<Card>),
+    /// What the board answers to requests for shares of quotas.
+    SharesGranted(Vec<GrantedShare>),
     /// The node drains: requests for new work are refused from here on.
     Drain,
     /// The drain is about to end: work that other agents can do is handed back.
@@ -224,6 +227,8 @@ pub enum Output {
     ReleaseBrain(ConversationId, Option<Capability>),
     /// Count something, or show it in traces.
     Observed(Observation),
+    /// Give shares of quotas back to the board; no input follows.
+    GiveBackShares(Vec<ShareRequest>),
     /// There is more to do. → [`Input::Continue`], after the inputs that wait.
     Continue,
     /// The result of a commit is unknown. Only a restart of the process recovers the state.
@@ -314,6 +319,8 @@ pub enum Observation {
     /// A round of bidding began.
     RoundStarted,
     Awarded,
+    /// A quota is used up, or nearly.
+    Quota(QuotaNotice),
     /// The result of a delivery attempt.
     Tried(DeliveryAttemptOutcome),
     /// A message was given up.

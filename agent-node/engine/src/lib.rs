@@ -37,6 +37,7 @@ mod bids;
 mod board_cursor;
 mod offers;
 mod peers;
+mod quotas;
 mod subscription;
 
 mod retention;
@@ -51,6 +52,7 @@ mod testing;
 pub mod artifacts;
 pub mod chunks;
 pub mod content;
+pub mod costs;
 pub mod object_change;
 pub mod records;
 pub mod replay;
@@ -71,4 +73,5 @@ pub use io::{
     PeerDirectory, PeerLocation, RelayedApproval, ReplyTo, TimerId, TurnKey, TurnStart, World, away,
 };
 pub use panics::catch_panic;
+pub use quotas::{GrantedShare, QuotaNotice, QuotaStatus, ShareRequest};
 pub use turn_end::oversized_signal;

@@ -1,5 +1,6 @@
 //! The records of an agent in its store: journals, states, receipts, tasks.
 
+pub mod expense;
 pub mod keys;
 pub mod lists;
 pub(crate) mod scan;
@@ -367,6 +368,7 @@ impl TaskRow {
             is_message: false,
             usage: Usage::default(),
             reserved: Budget::default(),
+            over_budget: None,
             checks: Vec::new(),
             spec,
         };

@@ -37,6 +37,7 @@ const TOPICS: &[SweepTopic] = &[
     SweepTopic::DeadLetter,
     SweepTopic::Context,
     SweepTopic::Task,
+    SweepTopic::Expense,
 ];
 
 /// What a sweep needs of the agent.

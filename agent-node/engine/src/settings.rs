@@ -2,6 +2,7 @@
 //! Schema.
 
 mod openness;
+mod quota;
 mod signal_filter;
 mod token_count;
 
@@ -19,6 +20,7 @@ use serde::Deserialize;
 use std::{collections::BTreeSet, time::Duration};
 
 pub use openness::Openness;
+pub use quota::{Quota, QuotaRequester, WhenReached};
 pub use signal_filter::SignalFilter;
 pub use token_count::TokenCount;
 
@@ -38,6 +40,8 @@ pub struct AgentSettings {
     pub bid: BidSettings,
     /// How long its brain may think, and what its work on one task may use.
     pub bounds: AgentBounds,
+    /// What its work may use in an hour, a day or a month.
+    pub quotas: Vec<Quota>,
     /// The signals it reacts to: types, each exact or ending in `*`, or what else they must be about.
     #[serde(deserialize_with = "signal_filter::filters")]
     #[schemars(with = "Vec<signal_filter::FilterForms>")]

@@ -131,6 +131,7 @@ pub(crate) fn config(limits: Limits) -> EngineConfig {
         limits: Arc::new(limits),
         auction: Default::default(),
         work_limits: Default::default(),
+        mesh_quotas: Default::default(),
         acceptance: Default::default(),
     }
 }

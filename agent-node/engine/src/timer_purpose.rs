@@ -25,6 +25,8 @@ pub(crate) enum TimerPurpose {
     LookForPeers,
     /// Begin the turn of work whose manager has not answered that the agent is back.
     CheckIn(ConversationId),
+    /// Look whether the first turns that quotas keep waiting may begin.
+    QuotaOpens,
     /// Subscribe to the board again.
     Subscribe,
     /// Retry the waiting signal.

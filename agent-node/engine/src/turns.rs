@@ -30,12 +30,21 @@ struct RunningTurn {
     takes_place: bool,
 }
 
+/// A turn that waits for more than a slot.
+struct HeldReady {
+    principal: Option<Principal>,
+    is_addressed: bool,
+    turn: Box<TurnStart>,
+}
+
 /// The running and the waiting turns.
 pub(crate) struct Turns {
     limit: usize,
     terms: TurnTerms,
     running: BTreeMap<TurnKey, RunningTurn>,
     ready: ReadyTurns,
+    /// Turns that a quota keeps waiting.
+    held: Vec<HeldReady>,
     /// Turns that ran when the node was killed again and again. While one of them has not ended, turns run one at a time.
     isolated: BTreeSet<TurnKey>,
     /// How long a turn takes, from those that have ended.
@@ -45,8 +54,8 @@ pub(crate) struct Turns {
 impl Turns {
     /// No turns; at most `limit` will run at a time.
     pub(crate) fn new(limit: usize, terms: TurnTerms) -> Self {
-        let (running, ready, isolated) = Default::default();
-        Self { limit, terms, running, ready, isolated, typical: None }
+        let (running, ready, held, isolated) = Default::default();
+        Self { limit, terms, running, ready, held, isolated, typical: None }
     }
 
     /// At most `limit` run at a time from here on; those that run go on.
@@ -75,12 +84,11 @@ impl Turns {
 
     /// The number of running and waiting turns.
     pub(crate) fn len(&self) -> usize {
-        self.running.len() + self.ready.len()
+        self.running.len() + self.ready.len() + self.held.len()
     }
 
     pub(crate) fn of(&self, conversation: &ConversationId) -> Vec<EffectKey> {
-        let ready = self.ready.iter().map(|turn| &turn.key);
-        let keys = self.running.keys().chain(ready).filter(|key| key.conversation == *conversation);
+        let keys = self.running.keys().chain(self.waiting()).filter(|key| key.conversation == *conversation);
         keys.map(|key| key.effect).collect()
     }
 
@@ -96,8 +104,32 @@ impl Turns {
 
     /// The conversation of each running and waiting turn.
     pub(crate) fn conversations(&self) -> impl Iterator<Item = &ConversationId> {
-        let ready = self.ready.iter().map(|turn| &turn.key);
-        self.running.keys().chain(ready).map(|key| &key.conversation)
+        self.running.keys().chain(self.waiting()).map(|key| &key.conversation)
+    }
+
+    /// The keys of the turns that wait.
+    fn waiting(&self) -> impl Iterator<Item = &TurnKey> {
+        let held = self.held.iter().map(|held| &held.turn.key);
+        self.ready.iter().map(|turn| &turn.key).chain(held)
+    }
+
+    /// Keeps the waiting turns back that `why` has a reason for. Returns their conversations, with the reasons.
+    pub(crate) fn hold<T>(&mut self, why: impl Fn(&TurnStart) -> Option<T>) -> Vec<(ConversationId, T)> {
+        let taken = self.ready.take_held(why).into_iter();
+        taken
+            .map(|(principal, is_addressed, turn, why)| {
+                let conversation = turn.key.conversation.clone();
+                self.held.push(HeldReady { principal, is_addressed, turn });
+                (conversation, why)
+            })
+            .collect()
+    }
+
+    /// The turns that were kept back wait for a slot again.
+    pub(crate) fn release_held(&mut self) {
+        for HeldReady { principal, is_addressed, turn } in self.held.drain(..) {
+            self.ready.push(principal, is_addressed, turn);
+        }
     }
 
     /// A turn waits for a free slot. `is_addressed` says whether its principal speaks to this very agent.
@@ -201,6 +233,7 @@ impl Turns {
     /// Stops a running turn, or removes it from the queue.
     pub(crate) fn stop(&mut self, key: &TurnKey, cx: &mut Context<'_>) {
         self.ready.remove(key);
+        self.held.retain(|held| held.turn.key != *key);
         self.isolated.remove(key);
         if self.running.remove(key).is_some() {
             cx.out.push(Output::StopTurn(key.clone()));

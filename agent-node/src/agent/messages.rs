@@ -3,7 +3,7 @@
 use super::{AckResult, AgentActor};
 use crate::inbox::{TakeMessage, TakeMessages};
 use actix::{Context, Handler, Message, ResponseFuture};
-use engine::{Ack, AgentSnapshot, Input, ReadableLayers, ReplyTo};
+use engine::{Ack, AgentSnapshot, Input, QuotaStatus, ReadableLayers, ReplyTo};
 use futures_util::future::{join_all, ready};
 use patterns::speech::Directive;
 use protocol::{
@@ -104,6 +104,9 @@ pub struct ActorSnapshot {
     pub brain: &'static str,
     #[serde(flatten)]
     pub agent: AgentSnapshot,
+    /// How much of each quota is used.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub quotas: Vec<QuotaStatus>,
 }
 
 impl std::ops::Deref for ActorSnapshot {
@@ -253,7 +256,8 @@ impl Handler<GetAgentSnapshot> for AgentActor {
     fn handle(&mut self, _: GetAgentSnapshot, _: &mut Context<Self>) -> Option<ActorSnapshot> {
         let mut agent = self.agent.as_ref()?.snapshot();
         agent.counts.late_acks = self.parts.status.late_acks();
-        Some(ActorSnapshot { brain: self.parts.brain.name(), agent })
+        let quotas = self.agent.as_ref()?.quota_statuses(self.parts.clock.wall());
+        Some(ActorSnapshot { brain: self.parts.brain.name(), agent, quotas })
     }
 }
 

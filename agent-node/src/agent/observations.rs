@@ -29,6 +29,8 @@ impl AgentActor {
                 DeliveryAttemptOutcome::Retried => "later",
                 DeliveryAttemptOutcome::GivenUp => "never",
             }),
+            // The board is told of it.
+            Observation::Quota(_) => {}
             Observation::GivenUp(reason) => meters.give_up(reason),
             Observation::TaskEnded(state) => meters.end(state),
             Observation::StepsOfEnded { conversation, trace, from, to } => {

@@ -130,7 +130,7 @@ impl AgentActor {
         let (reply, answer) = self.expect_reply();
         match self.supervision.begin(&message) {
             Ok(()) => {
-                self.feed(Input::Message(message, reply), ctx);
+                self.decide(message, reply, ctx);
                 self.supervision.end();
             }
             Err(problem) => {
@@ -140,6 +140,14 @@ impl AgentActor {
             }
         }
         answer
+    }
+
+    /// The same for a message that has waited for what it needs.
+    pub(super) fn feed_begun(&mut self, message: IncomingMessage, reply: ReplyTo, ctx: &mut Context<Self>) {
+        if self.supervision.begin(&message).is_ok() {
+            self.feed(Input::Message(message, reply), ctx);
+            self.supervision.end();
+        }
     }
 
     /// The input for a signal: it is passed over if it has made the agent fail.

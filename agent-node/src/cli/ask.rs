@@ -13,9 +13,12 @@ use super::{
 };
 use crate::text_file;
 use clap::Args;
+use engine::settings::TokenCount;
 use protocol::{
-    bid::Eta,
+    bid::{Cost, Eta},
+    budget::Budget,
     ids::{Capability, SpaceId, TaskId},
+    task::EXTENSION,
 };
 use serde_json::{Value, json};
 use std::{io::IsTerminal, path::PathBuf};
@@ -56,6 +59,13 @@ pub(super) struct AskArgs {
     /// The space whose knowledge the work may use and add to; `default` if absent.
     #[arg(long, value_name = "NAME", value_parser = SpaceId::parse)]
     space: Option<SpaceId>,
+    /// What the work may cost, with all that others do for it, such as 0.50, in the mesh's own unit. A result that is complete when the
+    /// last call passes it counts.
+    #[arg(long, value_name = "COST", value_parser = parse_cost, conflicts_with_all = ["plan", "context"])]
+    budget: Option<Cost>,
+    /// The same of the tokens of models, such as 200k.
+    #[arg(long, value_name = "TOKENS", value_parser = parse_tokens, conflicts_with_all = ["plan", "context"])]
+    max_tokens: Option<u64>,
     /// How long to wait, such as `90s` or `10m`.
     #[arg(long, default_value = "10m", value_parser = Eta::parse)]
     timeout: Eta,
@@ -97,6 +107,8 @@ pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliErro
             members.insert("capability".to_owned(), json!(patterns::session::CAPABILITY));
         }
         members.extend(ask.capability.as_ref().map(|name| ("capability".to_owned(), json!(name))));
+        let budget = Budget { tokens: ask.max_tokens, cost: ask.budget };
+        members.extend((!budget.is_none()).then(|| ("budget".to_owned(), json!(budget))));
         members.extend(input.map(|input| ("input".to_owned(), input)));
     }
     let mut signals = InterruptSignals::listen()?;
@@ -162,6 +174,9 @@ pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliErro
             artifacts::print(&found)?;
         }
     }
+    if let Some(figures) = done["metadata"][EXTENSION]["overBudget"].as_str().filter(|_| end == Exit::Done) {
+        output::note(&format!("completed, over budget: {figures}"));
+    }
     if end == Exit::Done {
         return if ask.plan { planning::check_complete(&task, &done) } else { Ok(()) };
     }
@@ -180,4 +195,13 @@ fn input(text: &str) -> Result<Value, CliError> {
         None => serde_json::from_str(text)
             .map_err(|error| usage(format!("--input is no JSON: {error}; `@file` reads a file"))),
     }
+}
+
+fn parse_cost(text: &str) -> Result<Cost, String> {
+    let cost = text.parse().ok().and_then(Cost::new).filter(|cost| cost.micros() > 0);
+    cost.ok_or_else(|| "must be above 0, such as 0.50".to_owned())
+}
+
+fn parse_tokens(text: &str) -> Result<u64, String> {
+    TokenCount::try_from(text.to_owned()).map(|tokens| tokens.0)
 }

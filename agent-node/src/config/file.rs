@@ -204,6 +204,8 @@ pub(super) struct MeshFile {
     pub(super) grpc_port: Option<u16>,
     /// Users who prove who they are; without any, whoever calls from this machine is its user.
     pub(super) callers: Vec<super::a2a::CallerFile>,
+    /// What may be used in an hour, a day or a month: by all together, by one requester, or by each.
+    pub(super) quotas: Vec<engine::settings::Quota>,
     /// What the team's spaces are, by name.
     pub(super) spaces: BTreeMap<String, super::space::SpaceFile>,
     /// Agents of other processes that may pass on an approval which a caller there has given. One given with the person's token needs

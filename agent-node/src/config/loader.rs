@@ -10,6 +10,7 @@ use super::{
     forms::MapOrShort,
     http,
     llm::{self, LlmSurroundings, ProviderKeys},
+    mesh::quota_fault,
     parameters::{ParameterValue, Parameters},
     schema,
     sources::{SourceDocument, SourceFile, SourceFiles, SourceLocation},
@@ -226,6 +227,9 @@ impl TeamLoader {
         }
         if settings.bid.within.is_some() && settings.bid.ask.is_none() {
             self.faults.push(location.fault("bid.within", "is for `ask: brain`; computed bids take no time"));
+        }
+        if let Some((key, what)) = quota_fault(&settings.quotas, false) {
+            self.faults.push(location.fault(&key, what));
         }
         self.faults.extend(schedule_faults(location, &agent.schedules));
         let mut triggers = BTreeMap::new();

@@ -4,6 +4,7 @@ use super::{ConfigFault, file::MeshFile, sources::SourceLocation};
 use crate::callers::ConfiguredCaller;
 use crate::outbox::a2a::credentials::Keyring;
 use blackboard::board::BoardConfig;
+use engine::settings::Quota;
 use patterns::contract_net::Auction;
 use protocol::{address_policy::AddressPolicy, ids::AgentId, limits::Limits};
 use schemars::JsonSchema;
@@ -39,6 +40,8 @@ pub struct MeshConfig {
     /// The gRPC port, if the node takes A2A over gRPC.
     pub grpc_port: Option<u16>,
     pub callers: Vec<ConfiguredCaller>,
+    /// What the whole mesh may use, or each requester.
+    pub quotas: Vec<Quota>,
     /// Agents of other processes whose word for a person's approval counts.
     pub approvers: Vec<AgentId>,
 }
@@ -63,6 +66,7 @@ impl MeshConfig {
                 keyring: Keyring::default(),
                 grpc_port: None,
                 callers: Vec::new(),
+                quotas: Vec::new(),
                 approvers: Vec::new(),
             },
             // Nothing waits long for something to happen; what must happen in time has time, also on a busy machine.
@@ -101,12 +105,16 @@ impl MeshConfig {
             registry: file.registry,
             outside: AddressPolicy { allow: file.outside.allow },
             callers,
+            quotas: file.quotas,
             approvers: file.approvers,
             keyring: file.outside.credentials,
             grpc_port: file.grpc_port,
             board: BoardConfig { spaces, ..base.board },
             ..base
         };
+        if let Some((key, what)) = quota_fault(&mesh.quotas, true) {
+            return Err(location.fault(&key, what));
+        }
         let (limits, auction, registry) = (&mesh.limits, &mesh.auction, &mesh.registry);
         let weights = auction.weights;
         let all = [weights.fit, weights.track_record, weights.eta, weights.cost, weights.load];
@@ -144,6 +152,16 @@ impl MeshConfig {
             None => Ok(mesh),
         }
     }
+}
+
+/// What is wrong with the quotas of the mesh or of an agent, with the key.
+pub(super) fn quota_fault(quotas: &[Quota], of_mesh: bool) -> Option<(String, String)> {
+    quotas.iter().enumerate().find_map(|(at, quota)| {
+        let is_twin = quotas[..at].iter().any(|other| quota.is_twin_of(other));
+        let twin = is_twin.then(|| ("per", "there is another one for the same time: say all limits in one"));
+        let (key, what) = quota.fault(of_mesh).or(twin)?;
+        Some((format!("quotas[{at}].{key}"), what.to_owned()))
+    })
 }
 
 /// Puts the members of `given` over those of `base`. One without a value leaves what there is.

@@ -3,6 +3,7 @@
 pub mod artifacts;
 pub mod brief;
 pub mod contexts;
+pub mod costs;
 pub mod dead_letters;
 pub mod health;
 pub mod hooks;
@@ -38,6 +39,7 @@ pub fn agents(config: &mut web::ServiceConfig) {
     let dead_letters = routes::DEAD_LETTERS;
     config
         .service(resource(&format!("{}/{{id}}", routes::MESSAGES), [(Method::GET, web::to(messages::get))]))
+        .service(resource(routes::COSTS, [(Method::GET, web::to(costs::get))]))
         .service(resource(routes::CONTEXTS, [(Method::GET, web::to(contexts::list))]))
         .service(resource(
             &format!("{}/{{id}}", routes::CONTEXTS),

@@ -25,6 +25,7 @@ use std::{
 };
 use tokio::sync::Mutex;
 use transport::http_client::{ClientRequest, HttpClient, MessageAnswer, is_unreachable};
+use transport::operation::{Caller, Operation, RemoteService, Service as _};
 
 /// The answer to a signal that was published.
 #[derive(Deserialize)]
@@ -142,6 +143,18 @@ impl RemoteBoard {
     ) -> Result<T, Problem> {
         let outcome = self.client(by).json(call).await;
         self.base.forget_if_unreachable(base, outcome).await
+    }
+
+    /// Performs an operation as the agent `by`.
+    pub(super) async fn perform<O: Operation>(
+        &self,
+        by: &AgentId,
+        operation: O,
+    ) -> Result<O::Answer, Problem> {
+        let base = self.base.url().await?;
+        let service = RemoteService::new(&base, RECIPIENT, self.client(&Principal::Agent(by.clone())));
+        let outcome = service.call(&Caller::agent(by), operation).await;
+        self.base.forget_if_unreachable(&base, outcome).await
     }
 
     pub(super) async fn publish(&self, by: &Principal, signal: &Signal) -> Result<u64, Problem> {

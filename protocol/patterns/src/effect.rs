@@ -332,6 +332,8 @@ pub enum Update {
     Usage(Usage),
     /// What is reserved for other agents.
     Reserved(Budget),
+    /// A bound was passed by what may be the last call: which, and the figures.
+    OverBudget(String),
     /// A check of the result has ended.
     Checked(Box<ResultCheck>),
 }

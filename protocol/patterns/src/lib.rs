@@ -100,6 +100,10 @@ pub enum EventKind {
     ContextFree { start: Box<context::ContextStart> },
     /// The first turn started after it had waited for a free slot.
     TurnStarted { turn: u32 },
+    /// The first turn waits until a quota opens again, and why.
+    TurnHeld { turn: u32, why: String },
+    /// A quota is used up, or nearly: what is told to the owners of running tasks.
+    QuotaNear { message: String },
     /// The brain reported progress of a running turn.
     TurnProgress {
         /// The turn it belongs to.

@@ -300,7 +300,7 @@ fn kind_of(reason: Reason) -> A2aErrorKind {
         Reason::NotAwaitingAnswer => A2aErrorKind::UnsupportedOperation,
         Reason::PayloadTooLarge => A2aErrorKind::TooLarge,
         Reason::UnsupportedMediaType => A2aErrorKind::ContentTypeNotSupported,
-        Reason::RateLimited => A2aErrorKind::RateLimited,
+        Reason::RateLimited | Reason::QuotaReached => A2aErrorKind::RateLimited,
         Reason::RequestTimeout
         | Reason::Overloaded
         | Reason::RecipientUnreachable

@@ -327,6 +327,7 @@ pub(crate) fn agents(count: usize) -> Vec<EngineConfig> {
                 delegate: Duration::from_secs(40),
                 ..WorkLimits::default()
             },
+            mesh_quotas: Default::default(),
             acceptance: Default::default(),
         }
     };

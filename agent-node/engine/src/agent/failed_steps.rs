@@ -86,6 +86,7 @@ impl Agent {
         inside: Vec<(EventKind, Option<EffectKey>)>,
         cx: &mut Context<'_>,
     ) {
+        self.quotas.settled(id, false, cx.wall());
         let problem = Problem::from(error.clone());
         self.admission.answer_repeats(receipts, &Err(problem.clone()), cx);
         if matches!(error, Error::Unknown(_) | Error::Closed(_)) {

@@ -5,6 +5,7 @@ use crate::{
     context::Context,
     conversation::{Conversation, QueuedEvent},
     problems::internal,
+    quotas::Gate,
 };
 use patterns::{
     AnyPattern, EventKind,
@@ -47,17 +48,19 @@ impl Agent {
     }
 
     /// Whether it takes work, and its taken places and requested claims do not reach `maxParallel`.
-    pub(super) fn may_claim(&self) -> bool {
+    pub(super) fn may_claim(&self, cx: &Context<'_>) -> bool {
         let requested = self.offers.claiming().filter(|id| self.conversations.phase(id).is_none()).count();
         let requested = u32::try_from(requested).unwrap_or(u32::MAX);
         let is_full = self.taken_places().saturating_add(requested) >= self.max_parallel();
-        !is_full && self.config.card.waits_for.is_none()
+        let own = Principal::Agent(self.me.clone());
+        let is_closed = || self.closed_quota(Gate::Taken, (None, &own), cx).is_some();
+        !is_full && self.config.card.waits_for.is_none() && !is_closed()
     }
 
     /// Requests the claims that have waited for a place, the oldest first.
     pub(super) fn request_waiting_claims(&mut self, cx: &mut Context<'_>) {
         while self.offers.waiting() > 0
-            && self.may_claim()
+            && self.may_claim(cx)
             && let Some(id) = self.offers.next_waiting()
         {
             self.attempt(id, cx);

@@ -99,7 +99,7 @@ impl Agent {
                 if let Some(trace) = &trace {
                     signal.refs.entry(TRACEPARENT).or_insert_with(|| trace.to_string().into());
                 }
-                let (deliveries, mut own) = self.deliveries();
+                let (deliveries, mut own) = self.deliveries(cx);
                 deliveries.publish(id.clone(), key, signal, &mut own);
             }
             Effect::AskSpace { label, request } => {

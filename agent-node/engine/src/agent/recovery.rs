@@ -121,6 +121,7 @@ impl Agent {
             },
             |_, _| {},
         )?;
+        agent.quotas.load(&me, store, cx.world.wall())?;
         let (mut open, mut damaged) = (Vec::new(), Vec::new());
         let id = |record: Record| open.extend(conversation_id(&record.key));
         every_readable(store, &keys::all(&me, "state"), id, |key, error| {

@@ -16,6 +16,7 @@ use crate::{
     context::Context,
     fate::{Fate, RequestFacts, Wanted, fate},
     problems::internal,
+    quotas::Gate,
     settings::Openness,
 };
 use patterns::{
@@ -102,6 +103,7 @@ impl Agent {
             self.check_session(request.input.as_ref(), &message, cx)?;
         }
         let fate = fate(&facts);
+        let fate = self.within_quotas(fate, (&message, &request, wanted.as_ref()), cx)?;
         let acceptance = match facts.is_self && request.is_review || fate == Fate::HostWork {
             true => AcceptanceTerms::default(),
             false => self.acceptance(wanted.as_ref(), request.accept.take().map(|demand| *demand)),
@@ -166,7 +168,6 @@ impl Agent {
     ) -> RequestFacts {
         let is_self = message.by.agent() == Some(&self.me);
         let names_me = matches!(&message.envelope.to_agent_id, Address::Agent(agent) if *agent == self.me);
-        let has_free_place = self.has_free_place();
         let (root, _) = root(message, request.on_behalf_of.clone(), None);
         let is_elsewhere = |peer: &Candidate| {
             let is_on_path = || self.path_to_here(&message.envelope, &message.by).contains(&peer.agent);
@@ -174,6 +175,8 @@ impl Agent {
         };
         let directory = cx.world.directory();
         let by_other = message.by.agent().is_some_and(|by| *by != self.me);
+        let is_closed = self.closed_quota(Gate::Taken, (wanted, &root), cx).is_some();
+        let has_free_place = self.has_free_place() && (is_self || !is_closed);
         RequestFacts {
             wanted: match wanted {
                 Some(wanted) if wanted.as_str() == session::CAPABILITY => Wanted::Session,
@@ -350,12 +353,17 @@ impl Agent {
             self.config.card.waits_for.as_ref().map(|why| format!("it takes no work: {why}"))
         };
         let me = self.me.clone();
-        let refusal = match why_not {
-            Some(why) => Some(Doing::declining(me, ownership.clone(), why)),
-            None if taken >= self.max_parallel() => {
+        let work = (spec.capability.as_ref(), &spec.root);
+        let refusal = match (why_not, self.closed_quota(Gate::Given, work, cx)) {
+            (Some(why), _) => Some(Doing::declining(me, ownership.clone(), why)),
+            (None, Some(closed)) if closed.waits => {
+                Some(Doing::busy(me, ownership.clone(), cx.wall().until(closed.opens)))
+            }
+            (None, Some(closed)) => Some(Doing::declining(me, ownership.clone(), closed.why)),
+            (None, None) if taken >= self.max_parallel() => {
                 Some(Doing::busy(me, ownership.clone(), self.place_free_in(cx)))
             }
-            None => None,
+            (None, None) => None,
         };
         if let Some(refusal) = refusal {
             let pattern = refusal.into();

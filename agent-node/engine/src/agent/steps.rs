@@ -60,6 +60,9 @@ impl Agent {
         let (mut combined, mut steps, mut lane) = (Batch::default(), Vec::new(), Lane::Admission);
         for id in ids {
             let Some(mut decided) = self.decide(id, force, cx) else { continue };
+            if let Some(spent) = &decided.spent {
+                self.quotas.begin(id, spent);
+            }
             // Alone, the first step of a new conversation goes to the admission lane, behind steps of work in progress.
             let is_new = self.conversations.get(id).is_none_or(|conversation| conversation.head() == 0);
             if !is_new || ids.len() > 1 {
@@ -100,6 +103,7 @@ impl Agent {
             wall,
             records: self.peers.track_records(),
             store,
+            counts_tasks: self.quotas.count_tasks(),
             brain,
         };
         match self.conversations.get_mut(id)?.advance(step_context, force) {
@@ -194,6 +198,7 @@ impl Agent {
             }
         };
         self.counts.steps += 1;
+        self.expense_recorded(id, cx);
         if std::mem::take(&mut self.is_store_full) {
             tracing::warn!(agent = %self.me, "steps are recorded again");
         }

@@ -108,6 +108,9 @@ impl Agent {
         };
         let reserved = self.contexts.about_to_begin(is_between);
         self.turns.keep_isolated(|id| self.conversations.get(id).is_some());
+        if self.quotas.is_any() {
+            self.hold_turns(cx);
+        }
         for (id, turn) in self.turns.start_ready(reserved, cx) {
             let row = self.conversations.get(&id).and_then(|conversation| conversation.task.as_ref());
             if row.is_some_and(|row| row.task.status.state == TaskState::Submitted) {

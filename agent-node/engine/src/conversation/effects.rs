@@ -149,6 +149,7 @@ impl Conversation {
             Update::Restart { from } => row.chunks = Some(ChunkRange { from: *from, to: u64::MAX }),
             Update::Usage(usage) => row.task.usage = *usage,
             Update::Reserved(reserved) => row.task.reserved = *reserved,
+            Update::OverBudget(figures) => row.task.over_budget = Some(figures.clone()),
             Update::Checked(check) => row.task.append_check(check.as_ref().clone()),
             Update::Artifact { .. } => {}
         }

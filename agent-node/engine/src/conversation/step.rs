@@ -4,7 +4,7 @@ use crate::{
     Ack, ReplyTo, World, board_cursor, catch_panic,
     chunks::StepChunks,
     conversation::{Conversation, HandledEvent, QueuedEvent},
-    records::{AnsweredQuestion, EffectKey, SealedReceipt, large_bytes},
+    records::{AnsweredQuestion, EffectKey, SealedReceipt, expense::Expense, large_bytes},
     turn_end::TurnTerms,
 };
 use patterns::{
@@ -40,6 +40,8 @@ pub(crate) struct DecidedStep {
     pub track_records: Vec<(AgentId, TrackRecord)>,
     /// The chunks of artifacts in it.
     pub chunks: StepChunks,
+    /// What it uses.
+    pub spent: Option<Box<Expense>>,
     /// Effects that the step dropped; their timers and turns are stopped.
     pub dropped: Vec<EffectKey>,
 }
@@ -84,6 +86,8 @@ pub(crate) struct StepContext<'a> {
     /// The peers' track records.
     pub records: &'a BTreeMap<AgentId, TrackRecord>,
     pub store: &'a dyn Snapshot,
+    /// Whether a quota counts tasks.
+    pub counts_tasks: bool,
     /// What a turn may say that takes no time, if the brain has a turn free.
     pub brain: Option<TurnTerms>,
 }
@@ -220,6 +224,7 @@ impl Conversation {
         for key in std::mem::take(&mut self.restarted) {
             decided.effects.extend(self.open.get(&key).map(|open| (key, open.effect.clone())));
         }
+        self.record_expense(now, decided)?;
         let step = self.step + 1;
         self.record((now.me, now.at), step, effects, decided)?;
         (self.step, decided.step) = (step, step);

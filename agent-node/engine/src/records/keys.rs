@@ -141,6 +141,23 @@ pub fn context_turns(me: &AgentId, name: &str) -> Key {
     Key::new(&[me.as_str(), "context-turn", name])
 }
 
+/// What a conversation has used in an hour (state). The hour is like `2026-11-29T20`.
+pub fn expense(me: &AgentId, hour: &str, conversation: &str) -> Key {
+    let (month, rest) = hour.split_at_checked(MONTH_CHARACTERS).unwrap_or((hour, ""));
+    Key::new(&[me.as_str(), EXPENSE, month, rest, conversation])
+}
+
+/// All expenses of a month, such as `2026-11`.
+pub fn expenses(me: &AgentId, month: &str) -> Filter {
+    Filter::Below(Key::new(&[me.as_str(), EXPENSE, month]))
+}
+
+/// The topic of expenses.
+pub(crate) const EXPENSE: &str = "expense";
+
+/// The characters of a month in the text of a time.
+const MONTH_CHARACTERS: usize = 7;
+
 /// A schedule (state).
 pub fn schedule(me: &AgentId, name: &str) -> Key {
     Key::new(&[me.as_str(), "schedule", name])

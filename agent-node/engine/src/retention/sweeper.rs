@@ -21,6 +21,7 @@ pub(crate) enum SweepTopic {
     DeadLetter,
     Context,
     Task,
+    Expense,
 }
 
 impl SweepTopic {
@@ -33,6 +34,7 @@ impl SweepTopic {
             Self::DeadLetter => "dead",
             Self::Context => "context",
             Self::Task => "task",
+            Self::Expense => keys::EXPENSE,
         }
     }
 }
@@ -63,6 +65,7 @@ impl Sweeper<'_> {
             SweepTopic::Reaction => self.limits.keep_journals_ms,
             SweepTopic::DeadLetter | SweepTopic::Task => self.limits.keep_tasks_ms,
             SweepTopic::Context => self.limits.keep_contexts_ms,
+            SweepTopic::Expense => self.limits.keep_costs_ms,
         }
     }
 
@@ -70,7 +73,9 @@ impl Sweeper<'_> {
     /// the record, a page at a time. Returns whether the record itself is in the batch.
     pub(crate) fn delete(&self, topic: SweepTopic, key: Key, batch: &mut Batch) -> Result<bool, Error> {
         let is_whole = match topic {
-            SweepTopic::Receipt | SweepTopic::Tombstone | SweepTopic::DeadLetter => true,
+            SweepTopic::Receipt | SweepTopic::Tombstone | SweepTopic::DeadLetter | SweepTopic::Expense => {
+                true
+            }
             SweepTopic::Reaction => self.delete_parts_of_reaction(&key, batch)?,
             SweepTopic::Context => {
                 let name = key.tokens().get(2).cloned().unwrap_or_default();

@@ -17,10 +17,16 @@ enum TokenCountForm {
 impl TryFrom<TokenCountForm> for TokenCount {
     type Error = String;
     fn try_from(form: TokenCountForm) -> Result<Self, String> {
-        let text = match form {
-            TokenCountForm::Number(number) => return Ok(Self(number)),
-            TokenCountForm::Text(text) => text,
-        };
+        match form {
+            TokenCountForm::Number(number) => Ok(Self(number)),
+            TokenCountForm::Text(text) => text.try_into(),
+        }
+    }
+}
+
+impl TryFrom<String> for TokenCount {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
         let bad = || format!("must be a number of tokens, such as 200000, 200k or 1.5M, got {text:?}");
         let (digits, unit) = match text.strip_suffix(['k', 'K']) {
             Some(digits) => (digits, 1e3),

@@ -45,6 +45,24 @@ impl ReadyTurns {
         turn
     }
 
+    /// Takes out the turns that `held` has something about, with that.
+    pub(crate) fn take_held<T>(
+        &mut self,
+        held: impl Fn(&TurnStart) -> Option<T>,
+    ) -> Vec<(Option<Principal>, bool, Box<TurnStart>, T)> {
+        let mut taken = Vec::new();
+        for (principal, turns) in &mut self.waiting {
+            for ReadyTurn { is_addressed, turn } in std::mem::take(turns) {
+                match held(&turn) {
+                    Some(why) => taken.push((principal.clone(), is_addressed, turn, why)),
+                    None => turns.push_back(ReadyTurn { is_addressed, turn }),
+                }
+            }
+        }
+        self.waiting.retain(|_, turns| !turns.is_empty());
+        taken
+    }
+
     pub(crate) fn remove(&mut self, key: &TurnKey) {
         self.waiting.retain(|_, turns| {
             turns.retain(|ready| ready.turn.key != *key);

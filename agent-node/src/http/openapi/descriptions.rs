@@ -143,6 +143,15 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         ("GET", "/a2a/artifacts/{sha256}") => {
             of("Returns content, with the media type that it was stored with.").with(200, ("*/*", json!({})))
         }
+        ("GET", "/a2a/costs") => {
+            of("What the brain of this port's agent has used for the caller, and how much of the quotas is used.")
+                .query("by", json!({ "enum": ["agent", "capability", "requester", "task", "day"] }))
+                .query("since", json!({ "type": "string", "format": "date-time" }))
+                .answers(200, &["agentId", "since", "costs", "quotas"])
+        }
+        ("POST", "/board/shares") => of("Takes a share of a quota that agents use together, or gives one back.")
+            .takes(object(&["per", "window", "limits", "used"]))
+            .answers(200, &["granted", "usedByAll"]),
         ("GET", "/a2a/contexts") => of("Lists the contexts of the caller, the one that was used last first.")
             .query("limit", json!({ "type": "integer", "minimum": 1, "maximum": 1000 }))
             .answers(200, &["agentId", "contexts"]),

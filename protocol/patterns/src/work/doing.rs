@@ -86,6 +86,12 @@ pub struct Doing {
     /// Whether the first turn waits for a free slot.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_queued: bool,
+    /// Whether a quota keeps the first turn from beginning.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_held: bool,
+    /// The bound that the running turn has passed, with the figures: it may end with a result, and do nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    over_budget: Option<String>,
     /// The terms of the auction that follows if its own brain fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     auction: Option<Auction>,
@@ -137,6 +143,8 @@ impl Doing {
             lease,
             declines: None,
             is_queued: false,
+            is_held: false,
+            over_budget: None,
             auction: None,
             says: Vec::new(),
             log: TurnLog::default(),
@@ -242,6 +250,9 @@ impl Doing {
 
     /// Begins the next turn.
     fn think(&mut self) -> Vec<Effect> {
+        if let Some(figures) = self.over_budget.clone() {
+            return self.fail(figures);
+        }
         self.task.begin_turn();
         let mut effects = self.record_answers();
         let input = self.log.begin_turn();
@@ -279,6 +290,10 @@ impl Doing {
         self.has_reported |= updates.iter().any(|update| !matches!(update, Progress::Brief(_)));
         self.acted |= updates.iter().any(lines::is_action);
         for update in updates {
+            if let Some(figures) = self.over_budget.clone().filter(|_| lines::goes_on(update)) {
+                effects.extend(self.fail(figures));
+                return effects;
+            }
             effects.extend(match self.turn_kind().fate(update) {
                 LineFate::Done | LineFate::Refused(_) => self.take_line(update.clone(), event),
                 LineFate::Ignored => Vec::new(),
@@ -398,8 +413,18 @@ impl Doing {
             return Vec::new();
         }
         match end {
+            TurnEnd::Failed { .. }
+            | TurnEnd::Pause { .. }
+            | TurnEnd::Waiting
+            | TurnEnd::WaitingFor { .. }
+                if let Some(figures) = self.over_budget.clone() =>
+            {
+                self.fail(figures)
+            }
             _ if self.kind == WorkKind::Answer => self.end_answer(end, event),
-            TurnEnd::Done { .. } | TurnEnd::Message { .. } if self.has_unread_messages() => {
+            TurnEnd::Done { .. } | TurnEnd::Message { .. }
+                if self.has_unread_messages() && self.over_budget.is_none() =>
+            {
                 self.read_messages()
             }
             TurnEnd::Done { message } => {
@@ -714,6 +739,8 @@ impl Doing {
             None
         } else if self.waits_for_context() || is_thinking && does_host_work() {
             Some(WorkPhase::AwaitsAgents)
+        } else if self.is_held {
+            Some(WorkPhase::Paused)
         } else if is_thinking || self.task.turn == 0 && self.kind != WorkKind::LoneRequest {
             Some(WorkPhase::Active)
         } else if self.pauses.is_paused() {
@@ -792,7 +819,17 @@ impl Doing {
             _ if let Some(step) = self.task.check_event(event) => self.checked(step, event),
             EventKind::Started if self.task.turn == 0 => self.start(event),
             EventKind::ContextFree { start } => self.go_on_from(start),
-            EventKind::TurnStarted { turn: 1 } if std::mem::take(&mut self.is_queued) => self.works_on_it(),
+            EventKind::TurnStarted { turn: 1 } if std::mem::take(&mut self.is_queued) => {
+                self.is_held = false;
+                self.works_on_it()
+            }
+            EventKind::TurnHeld { turn: 1, why } if self.is_queued => {
+                self.is_held = true;
+                self.task.ownership.status(TaskState::Submitted, why)
+            }
+            EventKind::QuotaNear { message } if self.is_thinking => {
+                self.task.ownership.status(TaskState::Working, message)
+            }
             EventKind::TurnProgress { turn, updates } if self.is_running(*turn) => {
                 self.report(updates, event)
             }
@@ -803,7 +840,10 @@ impl Doing {
             }
             EventKind::TurnFailed { turn, reason } if self.is_running(*turn) => {
                 self.is_thinking = false;
-                self.brain_failed(reason.clone(), event)
+                match self.over_budget.clone() {
+                    Some(figures) => self.fail(figures),
+                    None => self.brain_failed(reason.clone(), event),
+                }
             }
             EventKind::MessageReceived { by, answers: Some(Label::Request(key)), envelope }
                 if matches!(envelope.payload, Payload::TaskUpdate(_)) && self.task.pending.is_help(*key) =>

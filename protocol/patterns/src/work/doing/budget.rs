@@ -1,7 +1,7 @@
 //! What the work on a task may use: it is announced when most of it is used, and the task fails when all is.
 
 use super::{Doing, Effect, MAX_TURNS};
-use crate::contract_net::record::clip;
+use crate::{Update, contract_net::record::clip};
 use protocol::{
     ids::AgentId,
     task::TaskState,
@@ -62,6 +62,14 @@ impl Doing {
         effects.extend(match verdict {
             BudgetVerdict::Fine => Vec::new(),
             BudgetVerdict::NearlyUsed(figures) => self.task.ownership.status(TaskState::Working, figures),
+            // The call may have been the last one.
+            BudgetVerdict::UsedUp(figures) if self.is_thinking && self.over_budget.is_none() => {
+                let mut effects =
+                    self.task.ownership.status(TaskState::Working, format!("over budget: {figures}"));
+                effects.push(Effect::Update(Update::OverBudget(figures.clone())));
+                self.over_budget = Some(figures);
+                effects
+            }
             BudgetVerdict::UsedUp(figures) => self.fail(figures),
         });
         effects

@@ -104,6 +104,11 @@ pub(super) fn is_action(line: &Progress) -> bool {
         || line.request_id().is_some()
 }
 
+/// Whether a turn that says this goes on with its work.
+pub(super) fn goes_on(line: &Progress) -> bool {
+    is_action(line) || matches!(line, Progress::Usage(_) | Progress::Say { .. } | Progress::Directive(_))
+}
+
 impl Doing {
     /// `me` works on something that is no task: nothing of it is shown but its end.
     pub(crate) fn hidden(me: AgentId, kind: WorkKind, spec: TaskSpec, limits: WorkLimits) -> Self {
