@@ -334,6 +334,23 @@ def a2a(options):
     node.stop()
 
 
+def sends(options):
+    """The cost of one send after another on the memory store: the last tenth of them, to the first."""
+    node = Process(options, options.scratch / "sends", "up", "--store", "memory", team(options, "sends", agent(HOLDER)))
+    connection, count = Connection(node.address(HOLDER)), options.count(20_000)
+    times = []
+    for number in range(count):
+        begin = time.perf_counter()
+        connection.call(*message(f"s-{number}"))
+        times.append(time.perf_counter() - begin)
+    tenth = count // 10
+    first, last = (statistics.median(part) * 1e6 for part in (times[:tenth], times[-tenth:]))
+    yield "send, first tenth", first, "µs", f"{count} sends, one after another"
+    yield "  last tenth", last, "µs", ""
+    yield "  last to first", last / first, "", ""
+    node.stop()
+
+
 def chunks(options):
     count = options.count(CHUNKS)
     script = options.scratch / "chunks.py"
@@ -516,6 +533,7 @@ ROWS = {
     "one-process": one_process,
     "processes": many_processes,
     "a2a": a2a,
+    "sends": sends,
     "chunks": chunks,
     "lists": lists,
     "memory": memory,

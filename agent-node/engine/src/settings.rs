@@ -20,7 +20,7 @@ use serde::Deserialize;
 use std::{collections::BTreeSet, time::Duration};
 
 pub use openness::Openness;
-pub use quota::{Quota, QuotaRequester, WhenReached};
+pub use quota::{Quota, QuotaRequester, WhenReached, of_mesh};
 pub use signal_filter::SignalFilter;
 pub use token_count::TokenCount;
 
@@ -41,6 +41,7 @@ pub struct AgentSettings {
     /// How long its brain may think, and what its work on one task may use.
     pub bounds: AgentBounds,
     /// What its work may use in an hour, a day or a month.
+    #[schemars(transform = quota::of_agent)]
     pub quotas: Vec<Quota>,
     /// The signals it reacts to: types, each exact or ending in `*`, or what else they must be about.
     #[serde(deserialize_with = "signal_filter::filters")]

@@ -205,6 +205,7 @@ pub(super) struct MeshFile {
     /// Users who prove who they are; without any, whoever calls from this machine is its user.
     pub(super) callers: Vec<super::a2a::CallerFile>,
     /// What may be used in an hour, a day or a month: by all together, by one requester, or by each.
+    #[schemars(transform = engine::settings::of_mesh)]
     pub(super) quotas: Vec<engine::settings::Quota>,
     /// What the team's spaces are, by name.
     pub(super) spaces: BTreeMap<String, super::space::SpaceFile>,

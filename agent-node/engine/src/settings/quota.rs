@@ -7,19 +7,20 @@ use protocol::{
     principal::Principal,
     quota::{Period, QuotaLimits},
 };
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 use std::fmt;
 
 /// What may be used in an hour, a day or a month, beginning by UTC. At least one of `tokens`, `cost` and `tasks`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(inline)]
 pub struct Quota {
-    /// Of an agent: the capability that it is for; without it, for all that the agent does.
+    /// The capability that it is for; without it, for all that the agent does.
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub capability: Option<Capability>,
-    /// Of the mesh: who asks, such as `user:alice`, or `*` for each one apart that no other
+    /// Who asks, such as `user:alice`, or `*` for each one apart that no other
     /// quota for the same time names; without it, for all together. What agents have others
     /// do counts for who asked first.
     #[serde(default)]
@@ -75,6 +76,22 @@ pub enum WhenReached {
     Refuse,
     /// It waits until then.
     Wait,
+}
+
+/// The schema of quotas without the key `name`.
+fn without(quotas: &mut Schema, name: &str) {
+    let properties = quotas.get_mut("items").and_then(|items| items.get_mut("properties")?.as_object_mut());
+    properties.into_iter().for_each(|properties| drop(properties.remove(name)));
+}
+
+/// The schema of the quotas of an agent.
+pub(super) fn of_agent(quotas: &mut Schema) {
+    without(quotas, "requester");
+}
+
+/// The schema of the quotas of the mesh.
+pub fn of_mesh(quotas: &mut Schema) {
+    without(quotas, "capability");
 }
 
 impl Quota {
