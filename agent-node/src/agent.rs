@@ -258,7 +258,10 @@ impl AgentActor {
             }
             Output::Observed(Observation::Quota(notice)) => self.announce(notice),
             Output::Observed(what) => self.observe(what),
-            Output::GiveBackShares(shares) => self.give_back(shares),
+            Output::AskShares(wanted) => {
+                let asked = quota_shares::lease_all(self.parts.transports.board.clone(), self.me.clone(), wanted);
+                drop(self.spawn(ctx, async move { Input::SharesGranted(asked.await) }));
+            }
             Output::Continue => drop(self.spawn(ctx, std::future::ready(Input::Continue))),
             Output::Fatal(why) => (self.parts.fatal)(&why),
         }

@@ -424,7 +424,7 @@ impl Agent {
             }
             Some(TimerPurpose::LookForPeers) => self.auctions.look_again(),
             Some(TimerPurpose::CheckIn(id)) => self.release_turns(&id, cx),
-            Some(TimerPurpose::QuotaOpens) => self.turns.release_held(),
+            Some(TimerPurpose::QuotaOpens) => self.look_at_held(cx),
             Some(TimerPurpose::Subscribe) => self.subscription.subscribe(cx),
             Some(TimerPurpose::Signal) => self.retry_signal(cx),
         }

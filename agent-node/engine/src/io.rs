@@ -227,8 +227,8 @@ pub enum Output {
     ReleaseBrain(ConversationId, Option<Capability>),
     /// Count something, or show it in traces.
     Observed(Observation),
-    /// Give shares of quotas back to the board; no input follows.
-    GiveBackShares(Vec<ShareRequest>),
+    /// Ask the board for shares of quotas, or give them back. → [`Input::SharesGranted`].
+    AskShares(Vec<ShareRequest>),
     /// There is more to do. → [`Input::Continue`], after the inputs that wait.
     Continue,
     /// The result of a commit is unknown. Only a restart of the process recovers the state.

@@ -47,6 +47,8 @@ pub(crate) enum Gate {
     Given,
     /// Its first turn is about to begin; it counts as a task already.
     Begun,
+    /// The same, after it has waited for a quota: it counts from now on.
+    Held,
 }
 
 impl Gate {
@@ -55,7 +57,7 @@ impl Gate {
         let limits = counted.quota.limits();
         let without_tasks = QuotaLimits { tasks: None, ..limits };
         let limits = match (self, counted.is_of_mesh) {
-            (Self::Asked, true) | (Self::Taken | Self::Given, false) => limits,
+            (Self::Asked, true) | (Self::Taken | Self::Given, false) | (Self::Held, _) => limits,
             (Self::Asked, false) | (Self::Taken, true) => return None,
             (Self::Given, true) | (Self::Begun, _) => without_tasks,
         };
@@ -148,6 +150,8 @@ pub struct QuotaStatus {
 /// The quotas of an agent and of its mesh.
 pub(crate) struct Quotas {
     counted: Vec<CountedQuota>,
+    /// The tasks that are about to begin, in one go.
+    starting: Vec<Expense>,
     /// What is being recorded.
     pending: BTreeMap<ConversationId, Expense>,
 }
@@ -269,7 +273,7 @@ impl Quotas {
             counted.collect::<Vec<_>>()
         };
         let counted = of(own, false).into_iter().chain(of(of_mesh, true)).collect();
-        Self { counted, pending: BTreeMap::new() }
+        Self { counted, starting: Vec::new(), pending: BTreeMap::new() }
     }
 
     /// Counts what was recorded in the present month.
@@ -315,6 +319,23 @@ impl Quotas {
             Some(expense) if is_recorded => self.add(&expense, now),
             Some(_) | None => Vec::new(),
         }
+    }
+
+    /// Whether a task that has waited may begin: the quota that keeps it waiting. Those that may count from now on, until
+    /// [`Self::started`].
+    pub(crate) fn start_held(&mut self, work: NewWork<'_>, now: WallTime) -> Option<ClosedQuota> {
+        let closed = self.closed(work, Gate::Held, now);
+        if closed.is_none() {
+            let capability = work.capability.cloned();
+            let new = Expense::new(work.requester.clone(), now);
+            self.starting.push(Expense { capability, amount: Amount::task(), is_asked: true, ..new });
+        }
+        closed
+    }
+
+    /// What was about to begin is recorded from here on, or waits for a place.
+    pub(crate) fn started(&mut self) {
+        self.starting.clear();
     }
 
     /// Counts what is recorded.
@@ -371,7 +392,7 @@ impl Quotas {
         let is_of_window = |expense: &&Expense| {
             counted.window_of(expense.capability.as_ref(), &expense.requester).as_ref() == Some(key)
         };
-        let pending = self.pending.values().filter(is_of_window);
+        let pending = self.pending.values().chain(&self.starting).filter(is_of_window);
         let recorded = held.map(|window| window.used).unwrap_or_default();
         pending.fold(recorded, |sum, expense| sum.plus(counted.amount(expense)))
     }

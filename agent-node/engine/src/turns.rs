@@ -114,7 +114,7 @@ impl Turns {
     }
 
     /// Keeps the waiting turns back that `why` has a reason for. Returns their conversations, with the reasons.
-    pub(crate) fn hold<T>(&mut self, why: impl Fn(&TurnStart) -> Option<T>) -> Vec<(ConversationId, T)> {
+    pub(crate) fn hold<T>(&mut self, why: impl FnMut(&TurnStart) -> Option<T>) -> Vec<(ConversationId, T)> {
         let taken = self.ready.take_held(why).into_iter();
         taken
             .map(|(principal, is_addressed, turn, why)| {
@@ -123,6 +123,11 @@ impl Turns {
                 (conversation, why)
             })
             .collect()
+    }
+
+    /// The conversations of the turns that are kept back.
+    pub(crate) fn held(&self) -> impl Iterator<Item = &ConversationId> {
+        self.held.iter().map(|held| &held.turn.key.conversation)
     }
 
     /// The turns that were kept back wait for a slot again.

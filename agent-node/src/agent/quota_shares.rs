@@ -30,12 +30,6 @@ impl AgentActor {
         }));
     }
 
-    /// Gives shares back. One that does not reach the board is free again when its window ends.
-    pub(super) fn give_back(&self, shares: Vec<ShareRequest>) {
-        let given = lease_all(self.parts.transports.board.clone(), self.me.clone(), shares);
-        actix::spawn(async move { drop(given.await) });
-    }
-
     /// Tells the log and the board that a quota is used up, or nearly.
     pub(super) fn announce(&self, notice: QuotaNotice) {
         let QuotaNotice { level, figures, opens, requester } = notice;
@@ -75,8 +69,9 @@ impl AgentActor {
     }
 }
 
-/// Asks the board for each share. Those that it does not answer in time are left out.
-async fn lease_all(board: Blackboard, me: AgentId, wanted: Vec<ShareRequest>) -> Vec<GrantedShare> {
+/// Asks the board for each share, or gives it back. Those that it does not answer in time are left out, and those that were given
+/// back: they are free again when their window ends at the latest.
+pub(super) async fn lease_all(board: Blackboard, me: AgentId, wanted: Vec<ShareRequest>) -> Vec<GrantedShare> {
     let mut granted = Vec::new();
     for request in wanted {
         let lease = LeaseShare {

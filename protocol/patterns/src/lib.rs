@@ -99,7 +99,12 @@ pub enum EventKind {
     /// No other turn of the context of the task is under way any more: from there it goes on.
     ContextFree { start: Box<context::ContextStart> },
     /// The first turn started after it had waited for a free slot.
-    TurnStarted { turn: u32 },
+    TurnStarted {
+        turn: u32,
+        /// Whether it has waited for a quota.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        was_held: bool,
+    },
     /// The first turn waits until a quota opens again, and why.
     TurnHeld { turn: u32, why: String },
     /// A quota is used up, or nearly: what is told to the owners of running tasks.

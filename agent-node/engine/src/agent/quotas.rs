@@ -8,10 +8,10 @@ use crate::{
     context::Context,
     fate::Fate,
     quotas::{ClosedQuota, Gate, NewWork},
-    records::expense::Expense,
+    records::{TaskRow, expense::Expense},
     timer_purpose::TimerPurpose,
 };
-use patterns::EventKind;
+use patterns::{EventKind, WorkPhase};
 use protocol::{
     ids::{Capability, ConversationId},
     message::{Payload, TaskRequest},
@@ -59,12 +59,29 @@ impl Agent {
         for notice in notices {
             cx.observe(Observation::Quota(notice));
         }
+        self.turns.release_held();
+    }
+
+    /// It is time to look again at the turns that a quota keeps waiting. The board is asked first for the shares that they need.
+    pub(super) fn look_at_held(&mut self, cx: &mut Context<'_>) {
+        let now = (cx.world.now(), cx.wall());
+        let specs = self.turns.held().filter_map(|id| self.conversations.get(id)?.task.as_ref());
+        let mut wanted: Vec<ShareRequest> = Vec::new();
+        for spec in specs.map(|row| &row.task.spec) {
+            let work = NewWork { capability: spec.capability.as_ref(), requester: &spec.root };
+            let more = self.quotas.wanted_shares(work, Gate::Held, now);
+            wanted.extend(more.into_iter().filter(|request| !wanted.contains(request)).collect::<Vec<_>>());
+        }
+        match wanted.is_empty() {
+            true => self.turns.release_held(),
+            false => cx.out.push(Output::AskShares(wanted)),
+        }
     }
 
     pub(super) fn give_back_shares(&mut self, cx: &mut Context<'_>) {
         let given = self.quotas.give_back(cx.world.now());
         if !given.is_empty() {
-            cx.out.push(Output::GiveBackShares(given));
+            cx.out.push(Output::AskShares(given));
         }
     }
 
@@ -78,16 +95,16 @@ impl Agent {
         self.quotas.closed(NewWork { capability, requester }, gate, cx.wall())
     }
 
-    /// The fate of a request as quotas allow it: it waits for one, or is refused. What this agent asks of itself belongs to work that
+    /// The fate of a request as quotas allow it: it waits for one, which is named, or is refused. What this agent asks of itself belongs to work that
     /// has begun.
     pub(super) fn within_quotas(
         &self,
         fate: Fate,
         (message, request, capability): (&IncomingMessage, &TaskRequest, Option<&Capability>),
         cx: &Context<'_>,
-    ) -> Result<Fate, Problem> {
+    ) -> Result<(Fate, Option<String>), Problem> {
         if message.by.agent() == Some(&self.me) {
-            return Ok(fate);
+            return Ok((fate, None));
         }
         let (requester, _) = root(message, request.on_behalf_of.clone(), None);
         let work = (capability, &requester);
@@ -97,11 +114,11 @@ impl Agent {
             .closed_quota(request_gate(message), work, cx)
             .filter(|_| does || request_gate(message) == Gate::Asked);
         match (own.into_iter().chain(of_mesh).max_by_key(|closed| !closed.waits), fate) {
-            (None, fate) => Ok(fate),
+            (None, fate) => Ok((fate, None)),
             (Some(closed), Fate::Do { is_bound, .. }) if closed.waits => {
-                Ok(Fate::Do { is_queued: true, is_bound })
+                Ok((Fate::Do { is_queued: true, is_bound }, Some(closed.why)))
             }
-            (Some(closed), fate) if closed.waits && fate != Fate::Host => Ok(fate),
+            (Some(closed), fate) if closed.waits && fate != Fate::Host => Ok((fate, None)),
             (Some(closed), _) => Err(closed.problem(cx.wall())),
         }
     }
@@ -139,19 +156,24 @@ impl Agent {
 
     /// Keeps the first turns waiting that a quota does not let begin.
     pub(super) fn hold_turns(&mut self, cx: &mut Context<'_>) {
-        let (quotas, conversations, wall) = (&self.quotas, &self.conversations, cx.wall());
+        let (quotas, conversations, wall) = (&mut self.quotas, &self.conversations, cx.wall());
         let held = self.turns.hold(|turn| {
-            let row = conversations.get(&turn.key.conversation).and_then(|open| open.task.as_ref());
-            let row =
-                row.filter(|row| turn.prompt.turn == 1 && row.task.status.state == TaskState::Submitted)?;
-            let spec = &row.task.spec;
+            let id = &turn.key.conversation;
+            let row = conversations.get(id).and_then(|open| open.task.as_ref());
+            let is_new = |row: &&TaskRow| {
+                turn.prompt.turn == 1 && row.task.status.state == TaskState::Submitted
+            };
+            let spec = &row.filter(is_new)?.task.spec;
             let work = NewWork { capability: spec.capability.as_ref(), requester: &spec.root };
-            quotas.closed(work, Gate::Begun, wall)
+            match conversations.phase(id) {
+                Some(WorkPhase::Paused) => quotas.start_held(work, wall),
+                _ => quotas.closed(work, Gate::Begun, wall),
+            }
         });
+        quotas.started();
         let Some(first) = held.iter().map(|(_, closed)| closed.opens).min() else { return };
         for (conversation, closed) in held {
-            let why = format!("queued: {}", closed.why);
-            self.events.push(&conversation, None, EventKind::TurnHeld { turn: 1, why });
+            self.events.push(&conversation, None, EventKind::TurnHeld { turn: 1, why: closed.why });
         }
         let after = wall.until(first).min(LOOK);
         self.timers.set(after.max(Duration::from_millis(10)), TimerPurpose::QuotaOpens, cx);

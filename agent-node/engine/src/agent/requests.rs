@@ -103,7 +103,7 @@ impl Agent {
             self.check_session(request.input.as_ref(), &message, cx)?;
         }
         let fate = fate(&facts);
-        let fate = self.within_quotas(fate, (&message, &request, wanted.as_ref()), cx)?;
+        let (fate, held) = self.within_quotas(fate, (&message, &request, wanted.as_ref()), cx)?;
         let acceptance = match facts.is_self && request.is_review || fate == Fate::HostWork {
             true => AcceptanceTerms::default(),
             false => self.acceptance(wanted.as_ref(), request.accept.take().map(|demand| *demand)),
@@ -135,6 +135,7 @@ impl Agent {
         let does = |ownership| {
             Doing::new(self.me.clone(), ownership, None, self.config.work_limits)
                 .in_context(context.clone())
+                .held(held.clone())
                 .with_acceptance(acceptance.clone())
         };
         let auction = || self.config.auction.clone();

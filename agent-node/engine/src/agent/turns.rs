@@ -112,9 +112,11 @@ impl Agent {
             self.hold_turns(cx);
         }
         for (id, turn) in self.turns.start_ready(reserved, cx) {
-            let row = self.conversations.get(&id).and_then(|conversation| conversation.task.as_ref());
+            let conversation = self.conversations.get(&id);
+            let row = conversation.and_then(|conversation| conversation.task.as_ref());
             if row.is_some_and(|row| row.task.status.state == TaskState::Submitted) {
-                self.events.push(&id, None, EventKind::TurnStarted { turn });
+                let was_held = self.conversations.phase(&id) == Some(WorkPhase::Paused);
+                self.events.push(&id, None, EventKind::TurnStarted { turn, was_held });
             }
         }
     }
@@ -142,7 +144,8 @@ impl Agent {
     /// waits.
     pub(super) fn has_free_turn(&self, id: &ConversationId) -> bool {
         let own = u32::from(self.conversations.phase(id) == Some(WorkPhase::Active));
-        self.turns.would_start() && self.taken_places().saturating_sub(own) < self.max_parallel()
+        let is_held = self.conversations.phase(id) == Some(WorkPhase::Paused);
+        !is_held && self.turns.would_start() && self.taken_places().saturating_sub(own) < self.max_parallel()
     }
 }
 

@@ -1,10 +1,10 @@
 //! What a step has used: the calls of models that its events tell of, and a task that it begins.
 
 use crate::{
-    conversation::{Conversation, DecidedStep, StepContext},
+    conversation::{Conversation, DecidedStep, HandledEvent, StepContext},
     records::expense::Expense,
 };
-use patterns::{AnyPattern, EventKind, turn::Progress};
+use patterns::{AnyPattern, EventKind, WorkPhase, turn::Progress};
 use protocol::{principal::Principal, quota::Amount, usage::Usage};
 use store_types::Error;
 
@@ -17,7 +17,8 @@ impl Conversation {
     ) -> Result<(), Error> {
         let used = self.uncommitted.iter().flat_map(|handled| used_by(&handled.event.what));
         let used = used.fold(Usage::default(), |sum, call| sum.plus(&call));
-        let begins = (now.counts_tasks && self.step == 0).then(|| self.begun_task()).flatten();
+        let begins = now.counts_tasks && self.begins_task();
+        let begins = begins.then(|| self.begun_task()).flatten();
         if used.is_none() && begins.is_none() {
             return Ok(());
         }
@@ -28,7 +29,16 @@ impl Conversation {
         Ok(())
     }
 
-    /// The task that its first step begins, as an amount, and whether it is asked for from outside.
+    /// Whether the step begins its work: the first one does, unless a quota makes it wait.
+    fn begins_task(&self) -> bool {
+        let is_held = self.pattern.view().work == Some(WorkPhase::Paused);
+        let waited = |handled: &HandledEvent| {
+            matches!(handled.event.what, EventKind::TurnStarted { was_held: true, .. })
+        };
+        self.step == 0 && !is_held || self.uncommitted.iter().any(waited)
+    }
+
+    /// The task that it is, as an amount, and whether it is asked for from outside.
     fn begun_task(&self) -> Option<(Amount, bool)> {
         let spec = &self.task.as_ref()?.task.spec;
         let does =

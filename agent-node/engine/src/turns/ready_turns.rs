@@ -48,7 +48,7 @@ impl ReadyTurns {
     /// Takes out the turns that `held` has something about, with that.
     pub(crate) fn take_held<T>(
         &mut self,
-        held: impl Fn(&TurnStart) -> Option<T>,
+        mut held: impl FnMut(&TurnStart) -> Option<T>,
     ) -> Vec<(Option<Principal>, bool, Box<TurnStart>, T)> {
         let mut taken = Vec::new();
         for (principal, turns) in &mut self.waiting {

@@ -86,9 +86,9 @@ pub struct Doing {
     /// Whether the first turn waits for a free slot.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_queued: bool,
-    /// Whether a quota keeps the first turn from beginning.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    is_held: bool,
+    /// The quota that keeps the first turn from beginning, and until when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    held: Option<String>,
     /// The bound that the running turn has passed, with the figures: it may end with a result, and do nothing else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     over_budget: Option<String>,
@@ -143,7 +143,7 @@ impl Doing {
             lease,
             declines: None,
             is_queued: false,
-            is_held: false,
+            held: None,
             over_budget: None,
             auction: None,
             says: Vec::new(),
@@ -166,6 +166,13 @@ impl Doing {
     #[must_use]
     pub fn queued(mut self, is_queued: bool) -> Self {
         self.is_queued = is_queued;
+        self
+    }
+
+    /// The first turn waits for a quota, if `why` says so.
+    #[must_use]
+    pub fn held(mut self, why: Option<String>) -> Self {
+        self.held = why;
         self
     }
 
@@ -215,7 +222,10 @@ impl Doing {
         }
         effects.extend(match self.is_queued {
             true => {
-                let message = format!("queued: {} is busy", self.task.me);
+                let message = match &self.held {
+                    Some(why) => format!("queued: {why}"),
+                    None => format!("queued: {} is busy", self.task.me),
+                };
                 self.task.ownership.status(TaskState::Submitted, message)
             }
             false => self.works_on_it(),
@@ -739,7 +749,7 @@ impl Doing {
             None
         } else if self.waits_for_context() || is_thinking && does_host_work() {
             Some(WorkPhase::AwaitsAgents)
-        } else if self.is_held {
+        } else if self.held.is_some() {
             Some(WorkPhase::Paused)
         } else if is_thinking || self.task.turn == 0 && self.kind != WorkKind::LoneRequest {
             Some(WorkPhase::Active)
@@ -819,13 +829,13 @@ impl Doing {
             _ if let Some(step) = self.task.check_event(event) => self.checked(step, event),
             EventKind::Started if self.task.turn == 0 => self.start(event),
             EventKind::ContextFree { start } => self.go_on_from(start),
-            EventKind::TurnStarted { turn: 1 } if std::mem::take(&mut self.is_queued) => {
-                self.is_held = false;
+            EventKind::TurnStarted { turn: 1, .. } if std::mem::take(&mut self.is_queued) => {
+                self.held = None;
                 self.works_on_it()
             }
-            EventKind::TurnHeld { turn: 1, why } if self.is_queued => {
-                self.is_held = true;
-                self.task.ownership.status(TaskState::Submitted, why)
+            EventKind::TurnHeld { turn: 1, why } if self.is_queued && self.held.as_ref() != Some(why) => {
+                self.held = Some(why.clone());
+                self.task.ownership.status(TaskState::Submitted, format!("queued: {why}"))
             }
             EventKind::QuotaNear { message } if self.is_thinking => {
                 self.task.ownership.status(TaskState::Working, message)

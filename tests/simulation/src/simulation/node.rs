@@ -254,7 +254,7 @@ impl Simulation {
                 self.after(delay, Event::PollBoard { agent, life, reader });
             }
             Output::AskBid(question) => self.ask_for_bid(agent, life, &question),
-            Output::ReleaseBrain(..) | Output::Observed(_) | Output::GiveBackShares(_) => {}
+            Output::ReleaseBrain(..) | Output::Observed(_) | Output::AskShares(_) => {}
             Output::Continue => self.after(1, Event::Continue { agent, life }),
             Output::Fatal(_) => self.crash(agent, "its store failed"),
         }

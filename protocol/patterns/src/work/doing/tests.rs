@@ -775,7 +775,7 @@ fn a_queued_task_shows_so_until_its_turn_starts() {
     };
     let mut doer = own(Auction::default()).queued(true);
     assert_eq!(state(&doer.on(&event(1, EventKind::Started))), Some(TaskState::Submitted));
-    let started = || event(2, EventKind::TurnStarted { turn: 1 });
+    let started = || event(2, EventKind::TurnStarted { turn: 1, was_held: false });
     assert_eq!(state(&doer.on(&started())), Some(TaskState::Working));
     assert!(doer.on(&started()).is_empty());
 }
