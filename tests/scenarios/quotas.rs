@@ -72,6 +72,9 @@ async fn a_quota_of_an_agent_is_exact_over_kills_and_says_when_it_opens_again() 
     assert_eq!(out.lines().filter(|line| line.contains("40")).count(), 2, "{out}");
     let (code, out, said) = mesh.as_person(&["cost", "--quotas"]).await;
     assert!(code == 0 && out.contains("reached") && out.contains("a cost of 1.1 of 9.5"), "{out}{said}");
+    let data = mesh.data.to_string_lossy().into_owned();
+    let (code, out, said) = mesh.as_person(&["doctor", "--data", &data]).await;
+    assert!(code == 1 && out.contains("the quota per month is used up and opens again at"), "{out}{said}");
 }
 
 #[tokio::test]

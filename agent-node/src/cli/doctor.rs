@@ -1,6 +1,7 @@
-//! `mesh doctor`: what does not match in a mesh, with the remedy: keys, join secret, clocks, endpoints, versions, damage, and what a caller
-//! without a credential may do at a URL that others reach.
+//! `mesh doctor`: what does not match in a mesh, with the remedy: keys, join secret, clocks, endpoints, versions, damage, what
+//! holds work up, and what a caller without a credential may do at a URL that others reach.
 
+mod held_up;
 mod key_files;
 mod outside;
 
@@ -267,6 +268,7 @@ async fn agent(client: &MeshClient, entry: &AgentEntry) -> Vec<DoctorFinding> {
     match client.card_at(endpoint).await {
         Ok(card) if card.agent_id == *id => {
             findings.extend(process(client, id.as_str(), endpoint).await);
+            findings.extend(held_up::check(client, id.as_str(), endpoint).await);
         }
         Ok(card) => {
             let what = format!(
